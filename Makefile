@@ -68,7 +68,7 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
 nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 book pages test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+	$(MAKE) --keep-going FUZZ_SECONDS=60 book pages pages-demo test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -120,7 +120,7 @@ end-to-end: standin ## builds in QEMU: the demo and its damages, a refusal, two 
 
 .PHONY: end-to-end-nightly
 end-to-end-nightly: standin ## more of the same: every other signal and moment, and the other refusals
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip end_to_end::recipes ::nightly::
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip end_to_end::recipes --skip pages:: ::nightly::
 
 .PHONY: shipped-recipes
 shipped-recipes: standin ## builds each recipe of recipes/ with stand-ins of what it fetches; RECIPES=word,word for some
@@ -157,12 +157,20 @@ $(PAGES)/npm/node_modules/.package-lock.json: tests/pages/package-lock.json
 	npm ci --prefix $(PAGES)/npm --ignore-scripts --no-audit --no-fund
 	touch $@
 
-.PHONY: pages
-pages: export WINIMG_NO_SKIP := 1
-pages: build ## opens the pages in headless Chromium: three widths, light and dark, axe-core; pictures in target/pages/out
+.PHONY: browser
+browser:
 	@tests/install-packages.sh browser
 	$(MAKE) $(PAGES)/npm/node_modules/.package-lock.json
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture pages::
+
+pages pages-demo: export WINIMG_NO_SKIP := 1
+
+.PHONY: pages
+pages: build browser ## opens the pages in headless Chromium: three widths, light and dark, axe-core; pictures in target/pages/out
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture --skip ::nightly:: pages::
+
+.PHONY: pages-demo
+pages-demo: standin browser ## winimg watch in Chromium through the demo's whole build
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture pages::watched::nightly::
 
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting

@@ -14,12 +14,15 @@ mod unknown;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use self::build::{Attach, Build, Screen};
+pub use self::build::{Attach, Build, Screen, Watch};
 pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };
-pub use self::image::{Doctor, Export, Format, Inspect, PatienceArgs, Sign, SignArgs, Try, Verify};
+pub use self::image::{
+    Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
+};
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
+pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
@@ -28,6 +31,19 @@ pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+
+    /// Configuration file of this host to read instead of the user's and the system's; `none` reads none
+    ///
+    /// Otherwise /etc/winimg/config.toml and then ~/.config/winimg/config.toml are read, on Windows %APPDATA%\\winimg\\config.toml.
+    /// Flags and the environment win over what they say. `winimg doctor` shows it.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "WINIMG_CONFIG",
+        help_heading = "Configuration"
+    )]
+    pub config: Option<std::ffi::OsString>,
 
     /// Format of progress and error output on stderr
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT", help_heading = "Logging")]
@@ -84,6 +100,10 @@ pub enum Command {
     Targets(Targets),
     /// Build an image: install Windows, run the steps, seal, export
     Build(Box<Build>),
+    /// Show builds in a browser on this host while they run
+    ///
+    /// Serves each build's page on 127.0.0.1, with the screen of its VM, and prints the address, which holds a token. Ctrl-C ends it.
+    Watch(Watch),
     /// Open a shell in the guest of a paused build
     Attach(Attach),
     /// Show the screen of a running build's VM
@@ -114,13 +134,19 @@ pub enum Command {
     /// started twice. Then their disks are read: Setup and the agent have to be done, and the two have to be two machines. The
     /// image is not changed. Results go to try/TARGET.html, a page for people, and try/TARGET.json.
     Try(Try),
+    /// Write a build's page, report.html, again from its output folder
+    ///
+    /// A build writes it itself, good or failed. The folder may have been moved to another host; nothing in it is changed but the page.
+    Report(Report),
     /// Sign the manifest and the provenance of a finished build
     Sign(Sign),
     /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
-    /// Check this host's requirements: QEMU, firmware, KVM, or Hyper-V
+    /// Check this host: hypervisor, programs, room, memory, proxies, clock
+    ///
+    /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
-    /// Print the JSON Schema of manifests, recipes, targets, trials or events
+    /// Print the JSON Schema of a kind of file that winimg reads or writes
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]
@@ -131,6 +157,11 @@ pub enum Command {
     Relay {
         /// The socket of the metadata's server
         socket: std::path::PathBuf,
+    },
+    /// Write manual pages, one for each command
+    Man {
+        /// Folder to write to, such as /usr/local/share/man/man1
+        dir: std::path::PathBuf,
     },
     /// Print a shell completion script
     Completions {
@@ -145,7 +176,10 @@ pub enum Schema {
     Recipe,
     Target,
     Try,
+    Config,
+    Doctor,
     Events,
+    DiskUsage,
 }
 
 #[cfg(test)]

@@ -5,10 +5,16 @@
 pub mod answer;
 pub mod cli;
 pub mod cmd;
+pub mod doctor;
 pub mod engine;
 pub mod export;
-mod page;
+pub mod http;
+pub mod page;
 pub mod record;
 pub mod report;
+pub mod story;
 pub mod trial;
+pub mod usage;
 pub mod verify;
+#[cfg(unix)]
+pub mod watch;

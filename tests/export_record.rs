@@ -30,6 +30,7 @@ fn manifest() -> Manifest {
         version: None,
         license: None,
         url: url.into(),
+        mirror: None,
         size: 3,
         digest: iso.clone(),
         proof,

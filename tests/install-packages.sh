@@ -18,7 +18,7 @@ packages+=(
     # a registry, for the cache that machines share
     docker-registry
     # what the tests judge with
-    gdisk gnupg grub-efi-amd64-bin libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd strace xorriso
+    gdisk gnupg groff-base grub-efi-amd64-bin libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd strace xorriso
     # what reads a stopped machine's screen, and what draws the screens that it is tried on
     fonts-dejavu-core python3-pil tesseract-ocr
     # machines with a TPM

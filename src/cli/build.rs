@@ -54,9 +54,9 @@ pub struct Build {
     pub sign: SignArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
-    /// Accelerator to run the VM with
-    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
-    pub accel: AccelArg,
+    /// Accelerator to run the VM with [default: auto]
+    #[arg(long, value_enum, help_heading = "Virtual machine")]
+    pub accel: Option<AccelArg>,
     /// File with the built-in Administrator's password [default: a random one]
     ///
     /// Also read from WINIMG_ADMIN_PASSWORD.
@@ -100,4 +100,15 @@ pub struct Screen {
     /// Write a PNG instead of drawing on the terminal
     #[arg(long, value_name = "FILE")]
     pub png: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Watch {
+    /// The build's output folder [default: all builds that run on this host]
+    pub dir: Option<PathBuf>,
+    /// Port on 127.0.0.1 [default: any that is free]
+    ///
+    /// For a tunnel: ssh -L 8080:127.0.0.1:8080 HOST winimg watch --port 8080
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
 }

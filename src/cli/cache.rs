@@ -29,7 +29,7 @@ pub struct SharedLayersArgs {
     #[arg(long = "cache-key", value_name = "KEY")]
     pub cache_keys: Vec<String>,
     /// Also upload layers and inputs to the shared cache
-    #[arg(long, requires = "cache_remote")]
+    #[arg(long)]
     pub cache_push: bool,
     /// Minisign secret key that signs the uploaded layers
     ///

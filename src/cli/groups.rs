@@ -9,9 +9,12 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["init", "validate", "plan", "targets", "schema"],
     ),
     ("Inputs", &["pin", "lock", "fetch", "bundle"]),
-    ("Builds", &["build", "attach", "screen", "cache"]),
-    ("Images", &["export", "verify", "try", "sign", "inspect"]),
-    ("This host", &["doctor", "completions", "help"]),
+    ("Builds", &["build", "watch", "attach", "screen", "cache"]),
+    (
+        "Images",
+        &["export", "verify", "try", "report", "sign", "inspect"],
+    ),
+    ("This host", &["doctor", "completions", "man", "help"]),
 ];
 
 /// The same command; its help lists the commands by group.

@@ -75,9 +75,9 @@ pub struct Try {
     /// Memory of a clone
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = quantity::size, help_heading = "Virtual machine")]
     pub memory: u64,
-    /// Accelerator to run the clones with
-    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
-    pub accel: AccelArg,
+    /// Accelerator to run the clones with [default: auto]
+    #[arg(long, value_enum, help_heading = "Virtual machine")]
+    pub accel: Option<AccelArg>,
 }
 
 /// How long clones are given.
@@ -121,9 +121,24 @@ pub struct Sign {
 }
 
 #[derive(Debug, Args)]
+pub struct Report {
+    /// Output folder of a build, good or failed; it may have come from another host
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// File to write [default: report.html in the folder]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
     pub file: PathBuf,
+    /// Show how much room each folder of the Windows volume takes
+    ///
+    /// Of a disk image, or as a build recorded it: its output folder, manifest.json or disk-usage.json.
+    #[arg(long)]
+    pub usage: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -131,9 +146,17 @@ pub struct Inspect {
 
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Recipe to compare this host with
+    pub recipe: Option<PathBuf>,
+    /// Print JSON (`winimg schema doctor`)
+    #[arg(long)]
+    pub json: bool,
+    /// Output folder that the build will have [default: out]
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
-    /// Accelerator to check
-    #[arg(long, value_enum, default_value_t = AccelArg::Auto, help_heading = "Virtual machine")]
-    pub accel: AccelArg,
+    /// Accelerator to check [default: auto]
+    #[arg(long, value_enum, help_heading = "Virtual machine")]
+    pub accel: Option<AccelArg>,
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Cache, Command};
+use winimg_base::argv;
 
 impl Command {
     /// As it is typed after `winimg`.
@@ -15,6 +16,7 @@ impl Command {
             Self::Build(_) => "build",
             Self::Attach(_) => "attach",
             Self::Screen(_) => "screen",
+            Self::Watch(_) => "watch",
             Self::Pin(_) => "pin",
             Self::Lock(_) => "lock",
             Self::Fetch(_) => "fetch",
@@ -27,11 +29,13 @@ impl Command {
             Self::Export(_) => "export",
             Self::Verify(_) => "verify",
             Self::Try(_) => "try",
+            Self::Report(_) => "report",
             Self::Sign(_) => "sign",
             Self::Inspect(_) => "inspect",
             Self::Doctor(_) => "doctor",
             Self::Schema { .. } => "schema",
             Self::Relay { .. } => "relay",
+            Self::Man { .. } => "man",
             Self::Completions { .. } => "completions",
         }
     }
@@ -52,5 +56,23 @@ impl Command {
             _ => return None,
         };
         Some(&recipe.recipe)
+    }
+}
+
+/// What was typed, as one line for the shell of this host. It may hold secrets.
+pub fn typed() -> String {
+    let words = std::env::args_os().skip(1);
+    let words = words.map(|word| shell_word(&word.to_string_lossy()));
+    let all: Vec<String> = ["winimg".to_owned()].into_iter().chain(words).collect();
+    all.join(" ")
+}
+
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    let is_bare = !word.is_empty() && word.chars().all(is_plain);
+    match cfg!(windows) {
+        true => argv::quoted(word),
+        false if is_bare => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }

@@ -18,7 +18,7 @@ pub struct Init {
 }
 
 /// What changes a recipe from the command line.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Recipe values")]
 pub struct RecipeArgs {
     /// Recipe or bundle to use; `-` reads a recipe from stdin
@@ -50,14 +50,12 @@ pub struct RecipeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Virtual machine")]
 pub struct HypervisorArgs {
-    /// Hypervisor to run machines on: qemu or, on Windows, hyperv
+    /// Hypervisor to run machines on: qemu, or hyperv on Windows and the default there
     ///
     /// Cached layers are not shared between hypervisors.
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_HYPERVISOR)]
-    pub hypervisor: String,
+    #[arg(long, value_name = "NAME")]
+    pub hypervisor: Option<String>,
 }
-
-const DEFAULT_HYPERVISOR: &str = if cfg!(windows) { "hyperv" } else { "qemu" };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AccelArg {

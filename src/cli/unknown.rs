@@ -16,7 +16,7 @@ const VALIDATE: &str =
 
 const WORDS: &[(&[&str], &str)] = &[
     (&["clean", "clear", "gc", "purge", "remove", "rm"], PRUNE),
-    (&["man", "manual", "usage"], HELP),
+    (&["manual", "usage"], HELP),
     (&["list", "ls"], LIST),
     (&["apply", "create", "make", "run"], BUILD),
     (&["check", "lint", "test"], VALIDATE),
@@ -74,7 +74,7 @@ mod tests {
         for (arguments, tip) in [
             (&["cache", "clean"][..], PRUNE),
             (&["clean"], PRUNE),
-            (&["man"], HELP),
+            (&["manual"], HELP),
             (&["list"], LIST),
             (&["cache", "list"], LIST),
         ] {

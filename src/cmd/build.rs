@@ -10,12 +10,14 @@ use url::Url;
 use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
-use crate::engine::evidence::Timeline;
 use crate::engine::pause::{self, Options, Pauses};
 use crate::engine::{self, Built, Outcome, Request, Scratch};
+use crate::page::REPORT;
 use crate::record::sign::Signers;
 use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
+use crate::story;
+use crate::usage;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Artifact, Cancel, Event, Sink};
@@ -42,24 +44,26 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let mut scratch = Scratch::create(output, hypervisor, store, said, cancel)?;
     let events = events(output, args)?;
     let console = Console::open(scratch.run(), name, output)?;
-    let timeline = Arc::new(Timeline::default());
     let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
-        Arc::clone(&timeline) as Arc<dyn Sink>,
     ]));
+    sink.emit(&Event::BuildStarted {
+        name: name.clone(),
+        line: context.recording.redacted(&cli::typed()),
+    });
     let options = options(args, context);
     let pauses = Pauses::new(options, console, Arc::clone(&sink), cancel.clone())?;
     let request = Request {
         recipe: &opened.recipe,
         plan: &opened.plan,
         output: output.clone(),
-        accel: args.accel.into(),
+        accel: hypervisor::accel(args.accel, context),
         password: ready.password.clone(),
         pauses: &pauses,
         layers: args.layers,
         fresh: args.fresh,
-        fingerprint: fingerprint(args, opened, &ready.builder)?,
+        fingerprint: fingerprint(args, opened, &ready.builder, context)?,
         verify: !args.no_verify,
         epoch: ready.epoch,
         store,
@@ -67,7 +71,6 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         lock: opened.lock.as_ref(),
         remarks: ready.remarks.clone(),
         recording: context.recording.clone(),
-        timeline,
         sink: &sink,
         cancel,
     };
@@ -80,9 +83,32 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     let built = engine::run(&request, &mut scratch, hypervisor);
     let concluded = built
         .and_then(|outcome| conclude(args, &request, &recording, outcome, hypervisor, context));
-    // The caller shows it on the terminal; `events.jsonl` ends with it, too.
-    sink.emit(&concluded.inspect_err(|error| events.emit(&Event::failed(error)))?);
-    Ok(())
+    // The caller shows an error on the terminal; `events.jsonl` ends with it, too.
+    match &concluded {
+        Ok(finished) => sink.emit(finished),
+        Err(error) => events.emit(&Event::failed(error)),
+    }
+    let unchanged = matches!(
+        &concluded,
+        Ok(Event::Finished {
+            unchanged: true,
+            ..
+        })
+    );
+    page(output, unchanged, context);
+    concluded.map(|_| ())
+}
+
+/// Writes the build's page. That of the build which made what lies here says more than that of one which found nothing to do.
+fn page(output: &Path, unchanged: bool, context: &Context) {
+    let page = output.join(REPORT);
+    if unchanged && page.exists() {
+        return;
+    }
+    if let Err(e) = story::write(output, &page, &context.recording) {
+        let text = format!("the build's page could not be written: {e}");
+        context.sink.warn(text);
+    }
 }
 
 /// Writes the records and prints the result; the event that ends the build.
@@ -160,9 +186,10 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     let platform = hypervisor::platform(&args.hypervisor, context)?;
     let look = Look::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
-    let builder = builder(args.builder_id.as_deref())?;
+    let configured = context.host.said.builder_id.as_deref();
+    let builder = builder(args.builder_id.as_deref().or(configured))?;
     let signers = sign::signers(&args.sign, context)?;
-    let mut fetch = opened.fetch_options(&args.network);
+    let mut fetch = opened.fetch_options(&args.network, context);
     fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
     let epoch = sign::epoch()?;
     options(args, context).check(&opened.plan)?;
@@ -212,6 +239,7 @@ fn recorded(
 ) -> Result<Vec<PathBuf>> {
     let (store, output) = (request.store, &request.output);
     let mut records = record::built::write(request, recording, manifest, request.cancel)?;
+    records.extend(usage::write(output, built.usage.as_ref())?);
     records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
         store.record_built_with(&lock.lock.record())?;
@@ -225,9 +253,15 @@ fn recorded(
 }
 
 /// Of what decides the output beside the finished disk.
-fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Result<Digest> {
+fn fingerprint(
+    args: &cli::Build,
+    opened: &recipe::Opened,
+    builder: &str,
+    context: &Context,
+) -> Result<Digest> {
     let mut keys = Vec::new();
-    for key in &args.sign.keys {
+    let sign = sign::options(&args.sign, context);
+    for key in &sign.files {
         keys.push(io::sha256(key)?.0);
     }
     let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
@@ -242,7 +276,7 @@ fn fingerprint(args: &cli::Build, opened: &recipe::Opened, builder: &str) -> Res
         "lock_passed_over": args.lock.no_lock,
         "builder": builder,
         "keys": keys,
-        "sign_command": args.sign.command,
+        "sign_command": sign.command,
         "verified": !args.no_verify,
         "tried": args.tries,
         "source_date_epoch": std::env::var("SOURCE_DATE_EPOCH").ok(),

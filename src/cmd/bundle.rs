@@ -27,7 +27,7 @@ pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
     };
     let store = super::store(context)?;
     opened.remember_lock(&store)?;
-    let options = opened.fetch_options(&args.network);
+    let options = opened.fetch_options(&args.network, context);
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
     let name = args.to.display().to_string();
     let watch = Watch::new(

@@ -1,112 +1,324 @@
-//! `winimg doctor`: what this host has, what is missing, and the package to install for it.
+//! `winimg doctor`: looks at this host. What is made of it: [`crate::doctor`].
 
-use crate::cli;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use crate::cli::{self, LockArgs, RecipeArgs};
+use crate::doctor::{
+    Clock, Configuration, Facts, Machines, Needs, Place, Report, Room, Setting, System, Trouble,
+    judge,
+};
+use crate::export::estimate;
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::without_secrets;
-use winimg_machine::vm::{Platform, screen::ocr};
+use winimg_machine::vm::hyperv::{HyperV, Need};
+use winimg_machine::vm::{Accel, Platform, screen::ocr};
+use winimg_supply::fetch::broken_proxies;
+use winimg_supply::store::Store;
 
-use super::{Context, hypervisor, print};
-
-mod hyperv;
+use super::{Context, host, hypervisor, print, print_json, recipe};
 
 pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
-    if hypervisor::platform(&args.hypervisor, context)? == Platform::HyperV {
-        return hyperv::run(args, context);
+    let platform = hypervisor::platform(&args.hypervisor, context)?;
+    let accel = hypervisor::accel(args.accel, context);
+    let needs = args
+        .recipe
+        .as_deref()
+        .map(|path| needs(path, context))
+        .transpose()?;
+    let system = system();
+    let report = Report {
+        schema: 1,
+        winimg: env!("CARGO_PKG_VERSION").into(),
+        system: system.name.clone(),
+        configuration: configuration(&context.host),
+        checks: judge(&facts(system, platform, accel, needs, args, context)),
+    };
+    match args.json {
+        true => {
+            print_json(&serde_json::to_value(&report).map_err(|e| {
+                Error::new(Kind::Failed, "the report cannot be written").because(e)
+            })?)?
+        }
+        false => print(&report.text())?,
     }
-    let mut lacking = 0;
-    let mut text = String::new();
-    machines(args, context, &mut text, &mut lacking);
+    match report.missing() {
+        0 => Ok(()),
+        1 => Err(Error::new(
+            Kind::Host,
+            "1 requirement is missing on this host",
+        )),
+        n => Err(Error::new(
+            Kind::Host,
+            format!("{n} requirements are missing on this host"),
+        )),
+    }
+}
+
+fn configuration(host: &host::Configured) -> Configuration {
+    let files = host.files.iter().map(|file| file.display().to_string());
+    let settings = host.said.settings.iter().map(|setting| Setting {
+        key: setting.path.clone(),
+        value: setting.value.clone(),
+        from: setting.origin.clone(),
+    });
+    Configuration {
+        files: files.collect(),
+        settings: settings.collect(),
+    }
+}
+
+fn facts(
+    system: System,
+    platform: Platform,
+    accel: Accel,
+    needs: Option<Needs>,
+    args: &cli::Doctor,
+    context: &Context,
+) -> Facts {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (used, except) = context.host.proxies.used(&variable);
+    let except = match except.as_str() {
+        "" => String::new(),
+        except => format!(", but not for {except}"),
+    };
+    let proxy = |used: winimg_supply::fetch::Used| {
+        let by = used.variable.unwrap_or("the configuration");
+        format!(
+            "{}: {} ({by}){except}",
+            used.used_for,
+            without_user(&used.address)
+        )
+    };
+    let broken = broken_proxies(&variable).into_iter();
+    Facts {
+        machines: match platform {
+            Platform::Qemu => qemu(accel, context),
+            Platform::HyperV => hyperv(accel, context),
+        },
+        qemu_img: qemu_img(),
+        tesseract: ocr::version(),
+        memory: memory(),
+        processors: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        rooms: rooms(args, context),
+        needs,
+        proxies: used.into_iter().map(proxy).collect(),
+        broken_proxies: broken
+            .map(|text| text.lines().next().unwrap_or_default().into())
+            .collect(),
+        clock: clock(context),
+        system,
+    }
+}
+
+fn system() -> System {
+    let mut places = ["/etc/os-release", "/usr/lib/os-release"].into_iter();
+    let text = places.find_map(|path| std::fs::read_to_string(path).ok());
+    text.map_or_else(System::without_os_release, |text| {
+        System::of_os_release(&text)
+    })
+}
+
+/// `http://…@proxy.example.com:3128`
+fn without_user(address: &str) -> String {
+    let Some((user, host)) = address.rsplit_once('@') else {
+        return address.into();
+    };
+    let scheme = user
+        .split_once("://")
+        .map(|(scheme, _)| format!("{scheme}://"));
+    format!("{}…@{host}", scheme.unwrap_or_default())
+}
+
+fn qemu_img() -> Option<String> {
     let mut tool = std::process::Command::new("qemu-img");
     without_secrets(&mut tool);
-    text += &match tool.arg("--version").output() {
-        Ok(output) => String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .take(1)
-            .map(|l| format!("{l}\n"))
-            .collect(),
-        Err(_) => {
-            lacking += 1;
-            "qemu-img: not found; install qemu-utils\n".to_string()
-        }
+    let output = tool.arg("--version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().next().map(str::to_owned)
+}
+
+fn hyperv(accel: Accel, context: &Context) -> Machines {
+    let found = match HyperV::find().and_then(|found| found.examine(accel, &context.cancel)) {
+        Ok(found) => found,
+        Err(error) => return Machines::NoHyperV(Trouble::from(&error)),
     };
-    text += &reader();
-    end(&text, lacking)
-}
-
-/// What reads screens; a build goes on without it.
-fn reader() -> String {
-    match ocr::version() {
-        Some(version) => format!("{version}: reads the screen of a VM that stops\n"),
-        None => "tesseract: not found; install tesseract-ocr to have errors quote the screen of a stopped VM\n".to_string(),
+    let (mut has, mut lacks) = (Vec::new(), Vec::new());
+    for need in found.needs {
+        match need {
+            Need::Has(what) => has.push(what),
+            Need::Lacks { what, cure } => lacks.push((what.to_owned(), cure.to_owned())),
+        }
+    }
+    Machines::HyperV {
+        host: found.host,
+        has,
+        lacks,
+        remarks: found.remarks,
     }
 }
 
-fn end(text: &str, lacking: u32) -> Result<()> {
-    print(text)?;
-    if lacking > 0 {
-        return Err(Error::new(
-            Kind::Host,
-            match lacking {
-                1 => "1 requirement is missing on this host".into(),
-                n => format!("{n} requirements are missing on this host"),
-            },
-        ));
-    }
-    Ok(())
-}
-
-/// What starts here.
 #[cfg(not(unix))]
-fn machines(_: &cli::Doctor, _: &Context, text: &mut String, lacking: &mut u32) {
-    *lacking += 1;
-    *text +=
-        "QEMU: winimg does not start it on a Windows host; leave --hypervisor away for Hyper-V\n";
+fn qemu(_: Accel, _: &Context) -> Machines {
+    Machines::NoQemu(Trouble {
+        fact: "winimg does not start it on a Windows host".into(),
+        lines: Vec::new(),
+        cure: Some("leave --hypervisor away for Hyper-V".into()),
+    })
 }
 
-/// What starts here, with each firmware.
+/// What starts here, with each firmware, and what machines have that ask for it.
 #[cfg(unix)]
-fn machines(args: &cli::Doctor, context: &Context, text: &mut String, lacking: &mut u32) {
-    use winimg_machine::vm::{Hypervisor as _, qemu::Qemu};
+fn qemu(accel: Accel, context: &Context) -> Machines {
+    use crate::doctor::Started;
+    use winimg_machine::vm::Hypervisor as _;
+    use winimg_machine::vm::qemu::{Qemu, firmware, tpm};
     use winimg_recipe::recipe::Firmware;
 
     let qemu = match Qemu::find() {
         Ok(qemu) => qemu,
-        Err(error) => {
-            *lacking += 1;
-            *text += &format!("QEMU: {error}\n");
-            return;
-        }
+        Err(error) => return Machines::NoQemu(Trouble::from(&error)),
     };
-    let cancel = &context.cancel;
-    for (name, firmware) in [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)] {
-        match qemu.probe(args.accel.into(), firmware, cancel) {
-            Ok(probe) => {
-                *text += &format!("{name}: {} with {}\n", probe.version, probe.accel);
-                for remark in probe.remarks {
-                    *text += &format!("  {remark}\n");
-                }
-            }
-            Err(error) => {
-                *lacking += 1;
-                *text += &format!("{name}: {error}\n");
-            }
-        }
+    let started = |firmware| match qemu.probe(accel, firmware, &context.cancel) {
+        Ok(probe) => Ok(Started {
+            version: probe.version,
+            accel: probe.accel,
+            remarks: probe.remarks,
+        }),
+        Err(error) => Err(Trouble::from(&error)),
+    };
+    let secure_boot = firmware::find(&firmware::Places::system(), true);
+    Machines::Qemu {
+        firmware: vec![
+            ("UEFI", started(Firmware::Uefi)),
+            ("BIOS", started(Firmware::Bios)),
+        ],
+        kvm: kvm(accel),
+        secure_boot: secure_boot
+            .map(|pair| pair.code.display().to_string())
+            .map_err(|error| Trouble::from(&error)),
+        swtpm: tpm::find()
+            .map(|program| format!("swtpm {}", program.version))
+            .map_err(|error| Trouble::from(&error)),
     }
-    *text += &extras();
 }
 
-/// What machines have that ask for it; a build of another recipe goes on without.
 #[cfg(unix)]
-fn extras() -> String {
-    use winimg_machine::vm::qemu::{firmware, tpm};
+fn kvm(accel: Accel) -> crate::doctor::Kvm {
+    use crate::doctor::Kvm;
 
-    let secure_boot = match firmware::find(&firmware::Places::system(), true) {
-        Ok(pair) => pair.code.display().to_string(),
-        Err(error) => error.to_string(),
+    if !cfg!(target_os = "linux") || !matches!(accel, Accel::Auto | Accel::Kvm) {
+        return Kvm::Elsewhere;
+    }
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm");
+    match opened.map_err(|e| e.kind()) {
+        Ok(_) => Kvm::Usable,
+        Err(std::io::ErrorKind::PermissionDenied) => Kvm::Denied,
+        Err(_) => Kvm::Absent,
+    }
+}
+
+/// Bytes, where the system says it in a file (proc_meminfo(5)).
+fn memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Of folders that are not there yet those above them count.
+fn rooms(args: &cli::Doctor, context: &Context) -> Vec<Room> {
+    let output = args.output.clone().unwrap_or_else(|| "out".into());
+    let all = [
+        (Place::Cache, context.cache_folder().ok()),
+        (Place::Output, std::path::absolute(output).ok()),
+        (Place::Temporary, Some(std::env::temp_dir())),
+    ];
+    let room = |(what, folder): (Place, Option<std::path::PathBuf>)| {
+        let folder = folder?;
+        let there = folder.ancestors().find(|folder| folder.is_dir())?;
+        Some(Room {
+            what,
+            free: fs4::available_space(there).ok()?,
+            volume: volume(there),
+            folder: folder.display().to_string(),
+        })
     };
-    let tpm = match tpm::find() {
-        Ok(program) => format!("swtpm {}", program.version),
-        Err(error) => error.to_string(),
+    all.into_iter().filter_map(room).collect()
+}
+
+#[cfg(unix)]
+fn volume(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(folder).map_or(0, |found| found.dev())
+}
+
+/// By the letter of the drive.
+#[cfg(not(unix))]
+fn volume(folder: &Path) -> u64 {
+    let first = folder.to_string_lossy().chars().next();
+    first.map_or(0, |letter| u64::from(letter.to_ascii_uppercase() as u32))
+}
+
+fn clock(context: &Context) -> Clock {
+    let written = |path: &Path| {
+        let time = std::fs::metadata(path)
+            .and_then(|found| found.modified())
+            .ok()?;
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_secs()).ok()
     };
-    format!("Secure Boot: {secure_boot}\nTPM: {tpm}\n")
+    let files = [std::env::current_exe().ok(), context.cache_folder().ok()];
+    let newest = files
+        .iter()
+        .flatten()
+        .filter_map(|path| written(path))
+        .max();
+    let kept = Path::new("/run/systemd/timesync");
+    Clock {
+        now: jiff::Timestamp::now().as_second(),
+        newest_file: newest.unwrap_or(0),
+        // systemd-timesyncd.service(8): the file is there once the clock was set.
+        is_kept: kept.is_dir().then(|| kept.join("synchronized").exists()),
+    }
+}
+
+/// Bytes that an installed Windows Server takes on its disk, servicing included: an estimate, the disk may grow to its whole size.
+const WINDOWS: u64 = 16 << 30;
+
+/// What the recipe asks of this host, with its lock if there is one.
+fn needs(path: &Path, context: &Context) -> Result<Needs> {
+    let asked = RecipeArgs {
+        recipe: path.to_path_buf(),
+        ..RecipeArgs::default()
+    };
+    let opened = recipe::open(&asked, &LockArgs::default(), recipe::Look::Explain, context)?;
+    let recipe = &opened.recipe;
+    let machine = &recipe.machine;
+    let store = context.cache_folder().ok().filter(|folder| folder.is_dir());
+    let store = store.and_then(|folder| Store::open(&folder).ok());
+    let holds = |digest: &Digest| store.as_ref().is_some_and(|store| store.holds(digest));
+    let locked = recipe
+        .inputs()
+        .filter_map(|input| input.origin()?.locked.as_ref());
+    let lacking: u64 = locked
+        .filter(|locked| !holds(&locked.digest))
+        .map(|locked| locked.size)
+        .sum();
+    let data = machine.disk_size.min(WINDOWS);
+    Ok(Needs {
+        memory: machine.memory,
+        processors: usize::try_from(machine.cpus).unwrap_or(1),
+        secure_boot: machine.secure_boot,
+        tpm: machine.tpm,
+        // The sealed disk grows beside its layers.
+        cache: lacking + data,
+        output: data + estimate(data, &recipe.outputs).most,
+    })
 }

@@ -4,6 +4,8 @@ use serde_json::json;
 
 use crate::cli;
 use winimg_base::error::Result;
+use winimg_base::text::redact;
+use winimg_recipe::recipe::{Address, InputId, InputSource, Recipe};
 use winimg_trust::Signer;
 
 use super::inputs::{self, Fetched};
@@ -13,12 +15,36 @@ pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Fetch, context)?;
     let store = super::store(context)?;
     opened.remember_lock(&store)?;
-    let mut options = opened.fetch_options(&args.network);
+    let mut options = opened.fetch_options(&args.network, context);
     options.shared = shared_cache::inputs(&args.shared, options.offline, context)?;
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
-    match args.json {
-        true => print_json(&json!(document(&fetched))),
-        false => print(&table(&fetched)),
+    if args.json {
+        return print_json(&json!(document(&fetched)));
+    }
+    let mut text = table(&fetched);
+    for input in &fetched {
+        let url = url(&opened.recipe, &input.id);
+        let mirror = url
+            .as_ref()
+            .and_then(|url| store.mirror_of(url, &input.found.digest));
+        if let (Some(mirror), Some(url)) = (mirror, url) {
+            text += &format!(
+                "{} came from {mirror} instead of {}\n",
+                input.id,
+                redact(&url)
+            );
+        }
+    }
+    print(&text)
+}
+
+/// The recipe's own address of an input that a network has.
+fn url(recipe: &Recipe, id: &InputId) -> Option<String> {
+    let input = recipe.input(id)?;
+    match (input.source, input.origin().map(|origin| &origin.url.value)) {
+        (InputSource::Image(image), _) => Some(image.reference.value.kept_as()),
+        (_, Some(Address::Remote(url))) => Some(url.to_string()),
+        _ => None,
     }
 }
 

@@ -1,9 +1,11 @@
 //! `--hypervisor`: what machines run on.
 
 use super::{Context, recipe::report};
-use crate::cli::HypervisorArgs;
+use clap::ValueEnum as _;
+
+use crate::cli::{AccelArg, HypervisorArgs};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_machine::vm::{self, Hypervisor, Platform};
+use winimg_machine::vm::{self, Accel, Hypervisor, Platform};
 use winimg_recipe::plan;
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::store::Store;
@@ -18,9 +20,29 @@ pub struct Other {
 /// Such hypervisors by what stands after `--hypervisor`; `None` for a name that is none of theirs.
 pub type Others = fn(&str) -> Option<Other>;
 
+const DEFAULT: &str = if cfg!(windows) { "hyperv" } else { "qemu" };
+
+/// As the command line or this host's configuration names it.
+fn name<'a>(args: &'a HypervisorArgs, context: &'a Context) -> &'a str {
+    let configured = context.host.said.hypervisor.as_deref();
+    args.hypervisor.as_deref().or(configured).unwrap_or(DEFAULT)
+}
+
+/// The accelerator that the command line or this host's configuration names.
+pub fn accel(given: Option<AccelArg>, context: &Context) -> Accel {
+    let configured = || {
+        context
+            .host
+            .said
+            .accel
+            .and_then(|word| AccelArg::from_str(word, false).ok())
+    };
+    given.or_else(configured).unwrap_or(AccelArg::Auto).into()
+}
+
 /// For what is only looked up: nothing has to be installed.
 pub fn platform(args: &HypervisorArgs, context: &Context) -> Result<Platform> {
-    let name = args.hypervisor.as_str();
+    let name = name(args, context);
     let is_it = |platform: &Platform| platform.name() == name;
     match [Platform::Qemu, Platform::HyperV].into_iter().find(is_it) {
         Some(platform) => Ok(platform),
@@ -49,7 +71,7 @@ pub fn open(
     store: &Store,
     context: &Context,
 ) -> Result<Box<dyn Hypervisor>> {
-    if let Some(other) = (context.others)(&args.hypervisor) {
+    if let Some(other) = (context.others)(name(args, context)) {
         return (other.open)();
     }
     match platform(args, context)? {

@@ -9,12 +9,12 @@ use crate::cli;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::recipe::{Options, Undecided, quoted};
 
-use super::{print, shipped, source};
+use super::{Context, print, shipped, source};
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
-pub fn run(args: &cli::Init) -> Result<()> {
-    let (path, text) = start(&args.recipe, args.file.as_deref())?;
+pub fn run(args: &cli::Init, context: &Context) -> Result<()> {
+    let (path, text) = start(&args.recipe, args.file.as_deref(), context)?;
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -34,17 +34,17 @@ pub fn run(args: &cli::Init) -> Result<()> {
     print(&format!("wrote {shown}; next: winimg plan {shown}\n"))
 }
 
-fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
+fn start(what: &Path, file: Option<&Path>, context: &Context) -> Result<(PathBuf, String)> {
     let recipes = shipped::recipes();
     let said = what.to_str().unwrap_or_default();
     let known = recipes.iter().find(|name| *name == said);
     match (known, file) {
         (Some(recipe), None) => {
             let path = PathBuf::from(format!("my-{recipe}.toml"));
-            let text = own(recipe, &path)?;
+            let text = own(recipe, &path, context)?;
             Ok((path, text))
         }
-        (Some(recipe), Some(file)) => Ok((file.into(), own(recipe, file)?)),
+        (Some(recipe), Some(file)) => Ok((file.into(), own(recipe, file, context)?)),
         (None, None) if said.ends_with(".toml") => Ok((what.into(), STARTER.to_string())),
         (None, _) => Err(Error::new(
             Kind::Recipe,
@@ -59,8 +59,8 @@ fn start(what: &Path, file: Option<&Path>) -> Result<(PathBuf, String)> {
 
 /// What winimg's recipe leaves to its user, each as a line that a value takes the place of. `winimg pin` does that for
 /// the digests.
-fn needed(recipe: &str, path: &Path) -> Result<String> {
-    let (search, shipped) = source::search_dirs()?;
+fn needed(recipe: &str, path: &Path, context: &Context) -> Result<String> {
+    let (search, shipped) = source::search_dirs(context)?;
     let file = format!("{recipe}.toml");
     let found = search.iter().map(|dir| dir.join(&file));
     let Some(found) = found.into_iter().find(|path| path.is_file()) else {
@@ -98,8 +98,8 @@ fn needed(recipe: &str, path: &Path) -> Result<String> {
     })
 }
 
-fn own(recipe: &str, path: &Path) -> Result<String> {
-    let needed = needed(recipe, path)?;
+fn own(recipe: &str, path: &Path, context: &Context) -> Result<String> {
+    let needed = needed(recipe, path, context)?;
     Ok(format!(
         r#"# A recipe of your own on top of winimg's {recipe}. `winimg plan` shows what it means and starts nothing; at its end it
 # lists what is still to be decided.

@@ -10,11 +10,12 @@ use crate::engine::windows_build;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::redact;
 use winimg_machine::vm::Platform;
 use winimg_recipe::lock::Found;
 use winimg_recipe::plan::Plan;
 use winimg_recipe::recipe::{
-    Address, ContainerImage, Input, InputId, InputSource, ProofSpec, Recipe,
+    Address, ContainerImage, Input, InputId, InputSource, Mirrors, ProofSpec, Recipe,
 };
 use winimg_supply::fetch::{self, CameFrom, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Store};
@@ -120,6 +121,13 @@ pub struct State {
     id: InputId,
     locked: Option<Digest>,
     cache: Cache,
+    mirrored: Option<Mirrored>,
+}
+
+/// Both addresses, without secrets.
+struct Mirrored {
+    url: String,
+    mirror: String,
 }
 
 enum Cache {
@@ -144,13 +152,19 @@ impl State {
             Cache::Unknown => "unknown",
             Cache::Undecided => "undecided",
         };
-        json!({ "name": self.id, "locked": self.locked, "cache": cache })
+        let mut value = json!({ "name": self.id, "locked": self.locked, "cache": cache });
+        if let Some(Mirrored { url, mirror }) = &self.mirrored {
+            value["url"] = json!(url);
+            value["mirror"] = json!(mirror);
+        }
+        value
     }
 }
 
 /// The state of each input, in the recipe's order. The cache is looked at, not changed.
-pub fn states(recipe: &Recipe) -> Vec<State> {
-    let holds = held();
+pub fn states(recipe: &Recipe, context: &Context) -> Vec<State> {
+    let holds = held(context);
+    let mirrors = context.mirrors(recipe);
     let cache = |digest: Option<&Digest>| match digest {
         Some(digest) if holds(digest) => Cache::Held,
         Some(_) => Cache::Lacking,
@@ -169,6 +183,7 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
         };
         State {
             locked: locked.cloned(),
+            mirrored: mirrored(&input, &mirrors),
             id: input.id,
             cache,
         }
@@ -176,17 +191,40 @@ pub fn states(recipe: &Recipe) -> Vec<State> {
     recipe.inputs().map(state).collect()
 }
 
+/// Where the input is fetched from instead, by the rules.
+fn mirrored(input: &Input<'_>, mirrors: &Mirrors) -> Option<Mirrored> {
+    let (url, mirror) = match input.source {
+        InputSource::Image(image) => {
+            let reference = &image.reference.value;
+            (reference.to_string(), mirrors.image(reference)?.to_string())
+        }
+        _ => match &input.origin()?.url.value {
+            address @ Address::Remote(url) => (address.to_string(), mirrors.url(url)?.to_string()),
+            Address::Local(_) => return None,
+        },
+    };
+    Some(Mirrored {
+        url,
+        mirror: redact(&mirror),
+    })
+}
+
 /// Whether the cache holds what has a digest, as far as there is a cache already.
-fn held() -> impl Fn(&Digest) -> bool {
-    let folder = Store::default_folder().ok().filter(|f| f.is_dir());
+fn held(context: &Context) -> impl Fn(&Digest) -> bool + use<> {
+    let folder = context.cache_folder().ok().filter(|f| f.is_dir());
     let store = folder.and_then(|folder| Store::open(&folder).ok());
     move |digest| store.as_ref().is_some_and(|store| store.holds(digest))
 }
 
 /// A complaint for each local file that a build on this platform needs and that is not there. What a lock names may be in the
 /// cache instead: a bundle brings it so.
-pub fn absent(recipe: &Recipe, plan: &Plan, platform: Option<Platform>) -> Vec<Diagnostic> {
-    let holds = held();
+pub fn absent(
+    recipe: &Recipe,
+    plan: &Plan,
+    platform: Option<Platform>,
+    context: &Context,
+) -> Vec<Diagnostic> {
+    let holds = held(context);
     needed(recipe, plan, platform)
         .filter_map(|input| {
             let origin = input.origin()?;
@@ -225,7 +263,15 @@ pub fn rendered(states: &[State]) -> String {
             Some(digest) => format!("locked {digest}, "),
             None => "not locked, ".into(),
         };
-        format!("  {:width$}  {locked}{cache}\n", state.id.to_string())
+        let mirrored = state
+            .mirrored
+            .as_ref()
+            .map(|m| format!("  {:width$}  from {} instead of {}\n", "", m.mirror, m.url));
+        let mirrored = mirrored.unwrap_or_default();
+        format!(
+            "  {:width$}  {locked}{cache}\n{mirrored}",
+            state.id.to_string()
+        )
     };
     states.iter().map(line).collect()
 }

@@ -12,9 +12,16 @@ use winimg_formats::disk::{self, gpt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
-use super::{partitions, print, print_json};
+use super::{Context, partitions, print, print_json, usage};
 
-pub fn run(args: &cli::Inspect) -> Result<()> {
+pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
+    if args.usage {
+        let found = usage::of(&args.file, context)?;
+        return match args.json {
+            true => print(&found.to_json()),
+            false => print(&usage::text(&found)),
+        };
+    }
     let found = look(&args.file)?;
     if args.json {
         return print_json(&found);

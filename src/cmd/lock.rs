@@ -10,7 +10,6 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
 use winimg_recipe::recipe::{InputId, Recipe};
-use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 use super::documents::{Change, Locked};
@@ -67,10 +66,7 @@ fn renewed(
     context: &Context,
 ) -> Result<Lock> {
     let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
-    let options = FetchOptions {
-        offline: args.network.offline,
-        ..FetchOptions::default()
-    };
+    let options = context.fetch_options(args.network.offline, recipe);
     let fetched = inputs::fetch(recipe, &anew, store, context, &options)?;
     let mut found: Vec<_> = fetched.into_iter().map(|f| (f.id, f.found)).collect();
     let mut inputs = Vec::new();

@@ -9,16 +9,19 @@ mod doctor;
 pub mod documents;
 mod export;
 mod fetch;
+mod host;
 mod hypervisor;
 mod init;
 mod inputs;
 mod inspect;
 mod interrupt;
 mod lock;
+mod man;
 mod partitions;
 mod pin;
 mod plan;
 mod recipe;
+mod report;
 #[cfg(unix)]
 mod running;
 #[cfg(unix)]
@@ -32,9 +35,13 @@ mod targets;
 mod trial;
 #[cfg(not(unix))]
 mod untried;
+mod usage;
 mod verify;
+#[cfg(unix)]
+mod watch;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 
@@ -47,6 +54,8 @@ use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
+use winimg_recipe::recipe::{Mirrors, Recipe};
+use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
 #[cfg(not(unix))]
@@ -62,6 +71,8 @@ pub(crate) struct Context {
     /// What is traced, for a build that fails.
     pub recording: Recording,
     pub others: Others,
+    /// What this host's configuration files say.
+    pub host: host::Configured,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -81,7 +92,7 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
             Arc::new(JsonLines::new(std::io::stderr(), started))
         }
     };
-    let context = Context {
+    let mut context = Context {
         sink: match cli.quiet {
             true => Arc::new(Quiet(sink)),
             false => sink,
@@ -90,15 +101,23 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         prints_text: terminal.is_some(),
         recording: Recording::default(),
         others,
+        host: host::Configured::default(),
     };
     let listens = ci.and_then(|_| listen(&cli, terminal.as_ref(), &context.recording));
     if let Err(error) = listens {
         return failed(&error, &context);
     }
+    match host::configured(&cli, &context) {
+        Ok(host) => context.host = host,
+        Err(error) => return failed(&error, &context),
+    }
     let outcome = match &cli.command {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
         #[cfg(unix)]
         Command::Attach(args) => attach::run(args),
+        // Its Ctrl-C is its regular end.
+        #[cfg(unix)]
+        Command::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
         _ => watch_signals(&context)
             .and_then(|()| dispatch(cli.command, &context))
             .map(|()| ExitCode::SUCCESS),
@@ -132,7 +151,7 @@ fn listen(cli: &Cli, terminal: Option<&Arc<Terminal>>, recording: &Recording) ->
 
 fn dispatch(command: Command, context: &Context) -> Result<()> {
     match command {
-        Command::Init(args) => init::run(&args),
+        Command::Init(args) => init::run(&args, context),
         Command::Validate(args) => plan::validate(&args, context),
         Command::Plan(args) => plan::show(&args, context),
         Command::Targets(args) => targets::run(&args, context),
@@ -141,10 +160,14 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Attach(args) => attach::run(&args).map(|_| ()),
         #[cfg(unix)]
         Command::Screen(args) => screen::run(&args),
+        #[cfg(unix)]
+        Command::Watch(args) => watch::run(&args, context),
         #[cfg(not(unix))]
         Command::Attach(_) => Err(no_socket("winimg attach")),
         #[cfg(not(unix))]
         Command::Screen(_) => Err(no_socket("winimg screen")),
+        #[cfg(not(unix))]
+        Command::Watch(_) => Err(no_socket("winimg watch")),
         Command::Lock(args) => lock::run(&args, context),
         Command::Pin(args) => pin::run(&args, context),
         Command::Fetch(args) => fetch::run(&args, context),
@@ -153,16 +176,23 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
+        Command::Report(args) => report::run(&args, context),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
-        Command::Inspect(args) => inspect::run(&args),
+        Command::Inspect(args) => inspect::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Schema {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),
+        Command::Schema { of: Schema::Doctor } => print(&crate::doctor::schema()),
+        Command::Schema { of: Schema::Config } => print(winimg_recipe::recipe::host::JSON_SCHEMA),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
+        Command::Schema {
+            of: Schema::DiskUsage,
+        } => print(&crate::usage::schema()),
         Command::Schema { of: Schema::Target } => print(&winimg_recipe::recipe::target::schema()),
+        Command::Man { dir } => man::run(&dir),
         Command::Schema { of: Schema::Events } => print(&crate::report::stream::schema()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -194,9 +224,30 @@ fn no_socket(command: &str) -> Error {
     Error::new(Kind::Host, fact).cure("with --on-error ask, a build asks at its own terminal")
 }
 
-/// The store where the environment says, with a word about what killed runs left there.
+impl Context {
+    /// Where the cache is.
+    pub fn cache_folder(&self) -> Result<PathBuf> {
+        Store::default_folder(self.host.said.cache.dir.as_deref())
+    }
+
+    /// This host's rules, then the recipe's.
+    pub fn mirrors(&self, recipe: &Recipe) -> Mirrors {
+        self.host.said.mirrors.over(&recipe.mirrors)
+    }
+
+    pub fn fetch_options(&self, offline: bool, recipe: &Recipe) -> FetchOptions {
+        FetchOptions {
+            offline,
+            proxies: self.host.proxies.clone(),
+            mirrors: self.mirrors(recipe),
+            ..FetchOptions::default()
+        }
+    }
+}
+
+/// The store where the environment or the configuration says, with a word about what killed runs left there.
 pub(crate) fn store(context: &Context) -> Result<Store> {
-    let store = Store::open(&Store::default_folder()?)?;
+    let store = Store::open(&context.cache_folder()?)?;
     tracing::debug!(folder = %store.folder().display(), "the cache");
     store.report_swept(context.sink.as_ref());
     Ok(store)

@@ -12,7 +12,7 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::recipe::{
-    InputId, MissingProof, Origin, ProofSpec, Put, Recipe, Undecided, put,
+    Address, InputId, MissingProof, Origin, ProofSpec, Put, Recipe, Undecided, put,
 };
 use winimg_supply::fetch::{self, FetchOptions};
 use winimg_supply::store::{Blob, Store};
@@ -39,7 +39,7 @@ pub fn run(args: &cli::Pin, context: &Context) -> Result<()> {
     let mut pinned: Vec<Pinned> = Vec::new();
     let mut failed = Vec::new();
     for one in wanted {
-        match one.fetched(args.network.offline, &store, context) {
+        match one.fetched(args.network.offline, &recipe, &store, context) {
             Ok(done) => pinned.push(done),
             Err(error) if error.kind() == Kind::Cancelled => return Err(error),
             Err(error) => failed.push(error),
@@ -79,6 +79,7 @@ struct Pinned {
     wanted: Wanted,
     size: u64,
     digest: Digest,
+    /// A line each: by which mirror it came, and who signed it.
     signed: Vec<String>,
 }
 
@@ -152,11 +153,16 @@ fn proof_place(origin: &Origin) -> winimg_base::text::Place {
 }
 
 impl Wanted {
-    fn fetched(self, offline: bool, store: &Store, context: &Context) -> Result<Pinned> {
+    fn fetched(
+        self,
+        offline: bool,
+        recipe: &Recipe,
+        store: &Store,
+        context: &Context,
+    ) -> Result<Pinned> {
         let options = FetchOptions {
-            offline,
             first_use: true,
-            ..FetchOptions::default()
+            ..context.fetch_options(offline, recipe)
         };
         let requests = vec![self.request.clone()];
         let sink = Arc::clone(&context.sink);
@@ -176,10 +182,16 @@ impl Wanted {
                 of.map_err(|e| Error::io("read", path, e))?.0
             }
         };
+        let mut signed = signed(&blob, &self.request.file);
+        if let Address::Remote(url) = &self.request.origin.url.value
+            && let Some(mirror) = store.mirror_of(url.as_str(), blob.digest())
+        {
+            signed.insert(0, format!("came from {mirror}, by a rule under [mirrors]"));
+        }
         Ok(Pinned {
             size: blob.size(),
             digest,
-            signed: signed(&blob, &self.request.file),
+            signed,
             wanted: self,
         })
     }

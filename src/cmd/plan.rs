@@ -30,10 +30,10 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     let look = Look::Files(Some(platform));
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let recipe::Opened { recipe, plan, .. } = &opened;
-    let states = inputs::states(recipe);
+    let states = inputs::states(recipe, context);
     hypervisor::fits(platform, recipe, context)?;
     let outside = outside(recipe, platform)?;
-    let folder = Store::default_folder().ok().filter(|f| f.is_dir());
+    let folder = context.cache_folder().ok().filter(|f| f.is_dir());
     let layers = match folder {
         Some(folder) => {
             let store = Store::open(&folder)?;

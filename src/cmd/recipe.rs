@@ -92,7 +92,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
             context.sink.note(notice);
         }
         let plan = planned(&recipe, &mut diagnostics)?;
-        judge_host(&recipe, &plan, look, &mut diagnostics);
+        judge_host(&recipe, &plan, look, &mut diagnostics, context);
         if look.refuses_undecided() {
             diagnostics.0.extend(open_questions(&recipe).0);
         }
@@ -185,7 +185,13 @@ fn planned(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<Plan> {
 
 /// What a build would lack, as far as it was asked to look. A recipe that is refused anyway is not judged: without its lock
 /// files seem to be missing that a bundle brings.
-fn judge_host(recipe: &Recipe, plan: &Plan, look: Look, diagnostics: &mut Diagnostics) {
+fn judge_host(
+    recipe: &Recipe,
+    plan: &Plan,
+    look: Look,
+    diagnostics: &mut Diagnostics,
+    context: &Context,
+) {
     let (platform, here) = match look {
         Look::Explain | Look::Fetch => return,
         Look::Files(platform) => (platform, Severity::Warning),
@@ -206,7 +212,7 @@ fn judge_host(recipe: &Recipe, plan: &Plan, look: Look, diagnostics: &mut Diagno
     if matches!(look, Look::Files(_)) {
         diagnostics.0.extend(plan::unused(recipe));
     }
-    let absent = inputs::absent(recipe, plan, platform).into_iter();
+    let absent = inputs::absent(recipe, plan, platform, context).into_iter();
     diagnostics.0.extend(absent.map(|d| Diagnostic {
         severity: here,
         ..d
@@ -265,11 +271,8 @@ impl Opened {
         }
     }
 
-    pub fn fetch_options(&self, network: &NetworkArgs) -> FetchOptions {
-        FetchOptions {
-            offline: network.offline || self.bundled,
-            ..FetchOptions::default()
-        }
+    pub fn fetch_options(&self, network: &NetworkArgs, context: &Context) -> FetchOptions {
+        context.fetch_options(network.offline || self.bundled, &self.recipe)
     }
 }
 

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::engine::console::SOCKET;
-use crate::engine::console::wire::{Ask, LONGEST_REPLY, Lines, Reply, State, write};
+use crate::engine::console::wire::{
+    Ask, Format, LONGEST_REPLY, Lines, Reply, State, decode, write,
+};
 use crate::engine::run_dirs;
 use winimg_base::error::{Error, Kind, Result};
 
-/// How long a build may take to say where it is.
+/// How long a build may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a wait for a reply looks up.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -27,8 +29,7 @@ impl Running {
     /// The build whose output directory this is, or the only one.
     pub fn find(output: Option<&Path>) -> Result<Self> {
         let wanted = output.map(whole).transpose()?;
-        let dirs = run_dirs()?;
-        let mut found: Vec<Self> = dirs.iter().filter_map(|dir| Self::meet(dir)).collect();
+        let mut found = Self::all()?;
         let lines: Vec<String> = found.iter().map(Self::line).collect();
         if let Some(wanted) = &wanted {
             found.retain(|running| running.state.output == *wanted);
@@ -47,6 +48,11 @@ impl Running {
         }
     }
 
+    pub fn all() -> Result<Vec<Self>> {
+        let dirs = run_dirs()?;
+        Ok(dirs.iter().filter_map(|dir| Self::meet(dir)).collect())
+    }
+
     fn meet(dir: &Path) -> Option<Self> {
         let stream = UnixStream::connect(dir.join(SOCKET)).ok()?;
         stream.set_read_timeout(Some(GLANCE)).ok()?;
@@ -57,12 +63,7 @@ impl Running {
             stream,
             lines,
         };
-        let deadline = Instant::now() + PATIENCE;
-        let in_time = &mut || match Instant::now() < deadline {
-            true => Ok(()),
-            false => Err(Error::new(Kind::Machine, "the build does not answer")),
-        };
-        match running.ask(&Ask::State, &mut |_| {}, in_time) {
+        match running.ask(&Ask::State, &mut |_| {}, &mut in_time()) {
             Ok(Reply::State(state)) => {
                 running.state = state;
                 Some(running)
@@ -109,6 +110,22 @@ impl Running {
         }
     }
 
+    /// The machine's screen. `look` as for `ask`.
+    pub fn picture(
+        &mut self,
+        format: Format,
+        look: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<u8>> {
+        let reply = self.ask(&Ask::Screen { format }, &mut |_| {}, look)?;
+        let refused =
+            |why: String| Error::new(Kind::Machine, "the screen cannot be read").found(why);
+        match reply {
+            Reply::Bytes { bytes: Some(text) } => decode(&text).map_err(refused),
+            Reply::Refused { why } => Err(refused(why)),
+            _ => Err(refused("the build answered something else".into())),
+        }
+    }
+
     /// Whether the build still holds its end.
     pub fn is_there(&self) -> bool {
         let mut stream = &self.stream;
@@ -128,7 +145,16 @@ fn gone(why: std::io::Error) -> Error {
     }
 }
 
+/// Ends a wait for a build that does not answer. What comes later is not understood any more: the connection is of no use.
+pub fn in_time() -> impl FnMut() -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    move || match Instant::now() < deadline {
+        true => Ok(()),
+        false => Err(Error::new(Kind::Machine, "the build does not answer")),
+    }
+}
+
 /// As the build names it: absolute, links left alone.
-fn whole(path: &Path) -> Result<PathBuf> {
+pub fn whole(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| Error::io("find", path, e))
 }

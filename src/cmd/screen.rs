@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use crate::cli;
-use crate::engine::console::wire::{Ask, Format, Reply, decode};
+use crate::engine::console::wire::Format;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_machine::vm::screen::split_ppm;
@@ -20,9 +20,9 @@ pub fn run(args: &cli::Screen) -> Result<()> {
     }
     let mut running = Running::find(args.dir.as_deref())?;
     if let Some(file) = &args.png {
-        return io::write_atomically(file, &picture(&mut running, Format::Png)?);
+        return io::write_atomically(file, &running.picture(Format::Png, &mut || Ok(()))?);
     }
-    let ppm = picture(&mut running, Format::Ppm)?;
+    let ppm = running.picture(Format::Ppm, &mut || Ok(()))?;
     let Some((width, height, pixels)) = split_ppm(&ppm) else {
         return Err(Error::new(Kind::Machine, "the machine's picture is no PPM"));
     };
@@ -32,16 +32,6 @@ pub fn run(args: &cli::Screen) -> Result<()> {
         None => (80, 24),
     };
     super::print(&drawn(pixels, (width, height), (columns, rows)))
-}
-
-fn picture(running: &mut Running, format: Format) -> Result<Vec<u8>> {
-    let reply = running.ask(&Ask::Screen { format }, &mut |_| {}, &mut || Ok(()))?;
-    let refused = |why: String| Error::new(Kind::Machine, "the screen cannot be read").found(why);
-    match reply {
-        Reply::Bytes { bytes: Some(text) } => decode(&text).map_err(refused),
-        Reply::Refused { why } => Err(refused(why)),
-        _ => Err(refused("the build answered something else".into())),
-    }
 }
 
 /// Two pixels a character: the upper one is the colour of `▀`, the lower one its background.

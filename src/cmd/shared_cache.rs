@@ -1,4 +1,4 @@
-//! The cache that machines share, as arguments and environment name it.
+//! The cache that machines share, as arguments, environment and the host's configuration name it.
 //!
 //! What the user wrote wrongly is an error; what the registry does is none.
 
@@ -10,7 +10,7 @@ use crate::cli;
 use crate::record::key;
 use crate::record::sign;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_supply::fetch::sharing::{self, Address, Patience, Remote, Settings, Sign};
+use winimg_supply::fetch::sharing::{self, Address, Patience, Places, Remote, Settings, Sign};
 use winimg_trust::{minisign, short};
 
 use super::Context;
@@ -22,7 +22,7 @@ pub fn inputs(
     offline: bool,
     context: &Context,
 ) -> Result<Option<Arc<Remote>>> {
-    match address(args)? {
+    match address(args, context)? {
         Some(address) if !offline => opened(address, Vec::new(), None, context),
         _ => Ok(None),
     }
@@ -37,13 +37,26 @@ pub fn layers(
     let from_environment = env::var("WINIMG_CACHE_KEY").unwrap_or_default();
     let from_environment = from_environment.split([',', ' ', '\n']).map(str::trim);
     let given_there = from_environment.filter(|text| !text.is_empty());
-    let texts = args.cache_keys.iter().map(String::as_str);
-    let keys: Vec<_> = texts.chain(given_there).map(given).collect::<Result<_>>()?;
-    let Some(address) = address(&args.shared)? else {
-        return Ok(None);
+    let mut texts: Vec<&str> = args.cache_keys.iter().map(String::as_str).collect();
+    texts.extend(given_there);
+    let configured = &context.host.said.cache;
+    if texts.is_empty() {
+        texts.extend(configured.keys.iter().map(String::as_str));
+    }
+    let keys: Vec<_> = texts.into_iter().map(given).collect::<Result<_>>()?;
+    let Some(address) = address(&args.shared, context)? else {
+        return match args.cache_push {
+            false => Ok(None),
+            true => Err(Error::new(Kind::Recipe, "there is no shared cache to upload to")
+                .at("--cache-push")
+                .cure("name it: --cache-remote, WINIMG_CACHE_REMOTE, or `remote` under [cache] of the configuration file")),
+        };
     };
     let push = match args.cache_push {
-        true => Some(signer(args.cache_sign_key.as_deref())?),
+        true => Some(signer(
+            args.cache_sign_key.as_deref(),
+            configured.sign_key.as_deref(),
+        )?),
         false => None,
     };
     match offline {
@@ -53,10 +66,17 @@ pub fn layers(
 }
 
 /// Empty is as good as unset: that is how CI systems hand over a variable that there is not.
-fn address(args: &cli::SharedCacheArgs) -> Result<Option<Address>> {
+fn address(args: &cli::SharedCacheArgs, context: &Context) -> Result<Option<Address>> {
     let text = args.cache_remote.as_deref().map(str::trim);
-    let text = text.filter(|text| !text.is_empty());
-    text.map(Address::parse).transpose()
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        return Address::parse(text)
+            .map(Some)
+            .map_err(|e| e.or_at("--cache-remote"));
+    }
+    let configured = context.host.said.cache.remote.as_ref();
+    let parsed =
+        configured.map(|text| Address::parse(&text.value).map_err(|e| e.from_place(&text.place)));
+    parsed.transpose()
 }
 
 fn opened(
@@ -65,8 +85,14 @@ fn opened(
     push: Option<Sign>,
     context: &Context,
 ) -> Result<Option<Arc<Remote>>> {
+    let configured = &context.host.said.cache;
+    let places = Places {
+        file: configured.credentials.clone(),
+        token_host: configured.token_host.clone(),
+    };
     let settings = Settings {
-        credentials: sharing::credentials(&address.registry)?,
+        credentials: sharing::credentials(&address.registry, &places)?,
+        proxies: context.host.proxies.clone(),
         address,
         keys,
         push,
@@ -89,8 +115,9 @@ fn given(text: &str) -> Result<minisign::Rule> {
     minisign::Rule::new(&read).map_err(|why| refused(text, &why))
 }
 
-fn signer(file: Option<&Path>) -> Result<Sign> {
+fn signer(file: Option<&Path>, configured: Option<&Path>) -> Result<Sign> {
     let environment = secret("WINIMG_CACHE_SIGN_KEY");
+    let file = file.or(configured.filter(|_| environment.is_none()));
     let (text, at) = match (file, environment) {
         (Some(path), _) => (
             winimg_base::text::Secret::new(key::read_bounded(path)?),

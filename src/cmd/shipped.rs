@@ -12,14 +12,15 @@ use include_dir::{Dir, include_dir};
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
-use winimg_supply::store::Store;
+
+use super::Context;
 
 static RECIPES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/recipes");
 
 /// The folder that holds them; made when it is not there.
-pub fn folder() -> Result<PathBuf> {
+pub fn folder(context: &Context) -> Result<PathBuf> {
     let digest = digest();
-    let folder = Store::default_folder()?.join("recipes").join(&digest[..16]);
+    let folder = context.cache_folder()?.join("recipes").join(&digest[..16]);
     if folder.is_dir() {
         return Ok(folder);
     }

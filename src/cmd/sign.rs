@@ -24,7 +24,7 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
     let signers = signers(&args.sign, context)?;
     if signers.is_empty() {
         return Err(Error::new(Kind::Recipe, "there is no key to sign with")
-            .cure("--sign-key FILE, WINIMG_SIGN_KEY, or --sign-command with --sign-public-key"));
+            .cure("--sign-key FILE, WINIMG_SIGN_KEY, or --sign-command with --sign-public-key; or [sign] in the configuration file"));
     }
     let report = check::agreement(&args.manifest)?;
     if !report.is_good() {
@@ -43,14 +43,28 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
 
 /// The keys that arguments and environment name, each tried.
 pub fn signers(args: &cli::SignArgs, context: &Context) -> Result<Signers> {
-    let options = Options {
+    Signers::open(&options(args, context), &context.cancel)
+}
+
+/// What the arguments and the environment name; this host's configuration where they name nothing.
+pub fn options(args: &cli::SignArgs, context: &Context) -> Options {
+    let given = Options {
         files: args.keys.clone(),
         environment: secret("WINIMG_SIGN_KEY"),
         password: secret("WINIMG_SIGN_PASSWORD"),
         command: args.command.clone(),
         public_key: args.public_key.clone(),
     };
-    Signers::open(&options, &context.cancel)
+    if !given.files.is_empty() || given.environment.is_some() || given.command.is_some() {
+        return given;
+    }
+    let configured = &context.host.said.sign;
+    Options {
+        files: configured.keys.clone(),
+        command: configured.command.clone(),
+        public_key: configured.public_key.clone(),
+        ..given
+    }
 }
 
 /// Empty is as good as unset: that is how CI systems hand over a secret that there is not.

@@ -52,7 +52,7 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
             lock: Some(admitted.lock),
         });
     }
-    let (search, shipped) = search_dirs()?;
+    let (search, shipped) = search_dirs(context)?;
     let options = Options {
         search,
         shipped,
@@ -134,7 +134,7 @@ fn pair(text: &str) -> Result<(String, String)> {
 /// Where an `include` is looked for when it is not beside the file that names it: `$WINIMG_RECIPES`, the folder that is
 /// installed with the program or the source tree's own `recipes`; where there is neither, those that are part of the program.
 /// Then the same without `$WINIMG_RECIPES`: what comes with winimg.
-pub fn search_dirs() -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+pub fn search_dirs(context: &Context) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut dirs: Vec<PathBuf> = std::env::var_os("WINIMG_RECIPES")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
@@ -148,7 +148,7 @@ pub fn search_dirs() -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     }
     installed.retain(|dir| dir.join("packs").is_dir());
     if installed.is_empty() {
-        installed.push(super::shipped::folder()?);
+        installed.push(super::shipped::folder(context)?);
     }
     dirs.extend(installed.iter().cloned());
     Ok((dirs, installed))

@@ -26,7 +26,7 @@ pub fn run(args: &cli::Targets, context: &Context) -> Result<()> {
 
 /// All of them; a file that is wrong is an error.
 pub fn known(context: &Context) -> Result<Vec<Target>> {
-    let (search, shipped) = source::search_dirs()?;
+    let (search, shipped) = source::search_dirs(context)?;
     let options = Options {
         search,
         shipped,

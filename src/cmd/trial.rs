@@ -16,7 +16,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_base::io;
 use winimg_formats::disk::Disk;
-use winimg_machine::vm::{Hypervisor, Platform, Probe};
+use winimg_machine::vm::{Accel, Hypervisor, Platform, Probe};
 use winimg_recipe::recipe::target::{Condition, Demand, Target};
 use winimg_recipe::recipe::{Firmware, Recipe};
 use winimg_supply::store::Store;
@@ -38,7 +38,7 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
         folder: &folder,
         patience: args.patience,
         machine: Size {
-            accel: args.accel,
+            accel: hypervisor::accel(args.accel, context),
             cpus: args.cpus,
             memory: args.memory,
         },
@@ -98,7 +98,7 @@ pub fn of_build(
         folder: &folder,
         patience: args.patience,
         machine: Size {
-            accel: args.accel,
+            accel: hypervisor::accel(args.accel, context),
             cpus: request.recipe.machine.cpus,
             memory: request.recipe.machine.memory,
         },
@@ -152,7 +152,7 @@ struct Opened {
 }
 
 struct Size {
-    accel: cli::AccelArg,
+    accel: Accel,
     cpus: u32,
     /// Bytes.
     memory: u64,
@@ -200,7 +200,7 @@ impl<'a> Bench<'a> {
             folder: conditions.folder,
             scratch: &self.scratch,
             hypervisor: conditions.hypervisor,
-            accel: conditions.machine.accel.into(),
+            accel: conditions.machine.accel,
             cpus: conditions.machine.cpus,
             memory: conditions.machine.memory,
             quiet: conditions.patience.settle,
@@ -224,7 +224,7 @@ impl<'a> Bench<'a> {
         } = &self.conditions;
         let (disk, work) = opened(file, context)?;
         let firmware = trial::firmware(file, disk.as_ref())?;
-        let probe = hypervisor.probe(machine.accel.into(), firmware, &context.cancel)?;
+        let probe = hypervisor.probe(machine.accel, firmware, &context.cancel)?;
         let said = |remark: &&String| self.images.iter().any(|i| i.probe.remarks.contains(remark));
         for remark in probe.remarks.iter().filter(|remark| !said(remark)) {
             sink.warn(remark.clone());

@@ -75,7 +75,7 @@ fn one(
     if key.is_some() {
         report.add(is_listed(file, &manifest)?, None);
     }
-    let report = image(file, Some(&Asked::of(&manifest)?), report, context)?;
+    let report = image(file, Some(&Asked::of(&manifest, context)?), report, context)?;
     reports.push((file.display().to_string(), report));
     conclude(&reports, args.json, context)
 }
@@ -123,7 +123,7 @@ fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Res
     let Some(manifest) = manifest else {
         return conclude(&reports, args.json, context);
     };
-    let asked = Asked::of(&manifest)?;
+    let asked = Asked::of(&manifest, context)?;
     if manifest.artifacts.is_empty() {
         let mut report = Report::default();
         let none = Finding::error("the manifest names no artifact, so there is nothing to verify");
@@ -208,8 +208,8 @@ struct Asked {
 
 impl Asked {
     /// The targets are those of the current folder, of `WINIMG_RECIPES` and of winimg.
-    fn of(manifest: &Manifest) -> Result<Self> {
-        let (search, shipped) = source::search_dirs()?;
+    fn of(manifest: &Manifest, context: &Context) -> Result<Self> {
+        let (search, shipped) = source::search_dirs(context)?;
         let options = Options {
             search,
             shipped,

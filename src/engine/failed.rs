@@ -53,7 +53,6 @@ fn with_evidence(error: Error, session: &Session, scratch: &Scratch) -> Error {
         recipe: &request.recipe.name.value,
         next: &chain.map_or_else(String::new, |chain| resume::next(request, chain)),
         secrets: &secrets(request.recipe, &request.password),
-        timeline: &request.timeline,
     };
     evidence::keep(error, &scene, sink, request.cancel)
 }

@@ -2,28 +2,52 @@
 
 use std::path::Path;
 
-use super::Media;
 use super::session::Session;
+use super::{Media, evidence};
 use crate::export::{self, Artifact, Job};
+use crate::usage::{self, DiskUsage, Sealed};
 use crate::verify::{self, Finding, Severity};
-use winimg_base::error::Result;
+use winimg_base::digest::Digest;
+use winimg_base::error::{Kind, Result};
 use winimg_base::event::{Event, Phase};
-use winimg_formats::disk::Image;
+use winimg_formats::disk::{Disk, Image};
 use winimg_recipe::plan::{Chain, Expected};
 use winimg_recipe::recipe::target::Target;
-use winimg_supply::store::Layer;
+use winimg_supply::store::{Kept, Layer};
 
-/// Looks at the sealed disk; gives what is doubtful about it, for the manifest.
-pub fn verify(session: &mut Session, disk: &Path, expected: &[Expected]) -> Result<Vec<String>> {
+/// What was seen of the sealed disk.
+pub struct Verified {
+    /// What is doubtful about it, for the manifest.
+    pub warnings: Vec<String>,
+    pub usage: Option<DiskUsage>,
+}
+
+/// Looks at the sealed disk, and at the layers that it stands on as far as their size is concerned. `below`: the first of them.
+pub fn verify(
+    session: &mut Session,
+    disk: &Path,
+    below: Option<Digest>,
+    expected: &[Expected],
+) -> Result<Verified> {
     if session.request.verify {
-        return session.in_phase(Phase::Verify, |session| checked(session, disk, expected));
+        return session.in_phase(Phase::Verify, |session| {
+            checked(session, disk, below, expected)
+        });
     }
     let warning = "the sealed disk was not checked: --no-verify";
     session.request.sink.warn(warning);
-    Ok(vec![warning.into()])
+    Ok(Verified {
+        warnings: vec![warning.into()],
+        usage: None,
+    })
 }
 
-fn checked(session: &Session, disk: &Path, expected: &[Expected]) -> Result<Vec<String>> {
+fn checked(
+    session: &Session,
+    disk: &Path,
+    below: Option<Digest>,
+    expected: &[Expected],
+) -> Result<Verified> {
     let request = session.request;
     let layers = request.store.layers_folder();
     let opened = Image::layered(disk, &layers).open(request.cancel)?;
@@ -41,7 +65,46 @@ fn checked(session: &Session, disk: &Path, expected: &[Expected]) -> Result<Vec<
     });
     let doubtful = |f: &&Finding| f.severity == Severity::Warning;
     let doubtful = report.findings.iter().filter(doubtful);
-    Ok(doubtful.map(|f| f.problem.fact.clone()).collect())
+    let mut warnings: Vec<String> = doubtful.map(|f| f.problem.fact.clone()).collect();
+    let usage = match usage(session, opened.as_ref(), below) {
+        Err(error) if error.kind() == Kind::Cancelled => return Err(error),
+        Err(error) => {
+            let why = error.problem().in_one_line();
+            let warning = format!("what the disk holds was not counted: {why}");
+            request.sink.warn(warning.clone());
+            warnings.push(warning);
+            None
+        }
+        Ok(usage) => usage,
+    };
+    Ok(Verified { warnings, usage })
+}
+
+/// The size of the disk by folder, and what each layer added to it.
+fn usage(
+    session: &Session,
+    disk: &dyn Disk,
+    mut below: Option<Digest>,
+) -> Result<Option<DiskUsage>> {
+    let request = session.request;
+    let folder = request.store.layers_folder();
+    let last = session
+        .chain
+        .as_ref()
+        .and_then(|chain| chain.links().last());
+    let last = last.map_or("", |link| &link.name);
+    let mut sealed = vec![Sealed::read(last, disk, request.cancel)?];
+    while let Some(key) = below {
+        let Kept::Layer(layer) = request.store.layer(&key, request.cancel)? else {
+            break;
+        };
+        let opened = Image::layered(&layer.disk(), &folder).open(request.cancel)?;
+        let after = layer.record().after();
+        sealed.push(Sealed::read(after, opened.as_ref(), request.cancel)?);
+        below = layer.record().parent.clone();
+    }
+    sealed.reverse();
+    Ok(usage::of_layers(&sealed))
 }
 
 /// Makes a layer of the disk and gives it to the shared cache.
@@ -77,4 +140,14 @@ pub fn export(session: &mut Session, media: &Media, disk: &Path) -> Result<Vec<A
     session.in_phase(Phase::Export, |_| {
         export::export(&job, request.sink.as_ref(), request.cancel)
     })
+}
+
+/// The pictures of the screen for the build's page. One that is missing spoils nothing.
+pub fn keep_screens(session: &Session) {
+    let request = session.request;
+    if let Err(e) = evidence::keep_screens(&session.run_dir, &request.output) {
+        request
+            .sink
+            .warn(format!("the screens could not be kept: {e}"));
+    }
 }

@@ -7,13 +7,16 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Sink};
+use winimg_base::event::{Cancel, Event, Proof, Sink};
 use winimg_base::io;
+use winimg_base::text::redact;
 use winimg_formats::archive::{Filter, Limits};
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::chain::listing;
 use winimg_recipe::plan::{Entry, Plan};
-use winimg_recipe::recipe::{Address, ContainerImage, Input, InputId, InputSource, Recipe};
+use winimg_recipe::recipe::{
+    Address, ContainerImage, ImageProof, Input, InputId, InputSource, Recipe,
+};
 use winimg_supply::fetch::sharing::Remote;
 use winimg_supply::fetch::{self, FetchOptions, image::Image};
 use winimg_supply::store::{Blob, Candidate, Expected, Store, Tree, Watch};
@@ -114,6 +117,63 @@ impl Inputs {
             }
         }
         Ok(())
+    }
+}
+
+impl Inputs {
+    /// Reports what proved each input.
+    pub fn report(&self, recipe: &Recipe, sink: &dyn Sink) {
+        for (id, blob) in &self.files {
+            let asked = recipe.input(id);
+            let version = asked.as_ref().and_then(|input| match input.source {
+                InputSource::Component(component) => component.version.clone(),
+                InputSource::Medium(_) | InputSource::Image(_) => None,
+            });
+            let origin = asked.as_ref().and_then(Input::origin);
+            let signers = blob.signers().iter();
+            sink.emit(&Event::InputProved {
+                input: id.to_string(),
+                version,
+                url: origin.map_or_else(String::new, |origin| origin.url.value.recorded()),
+                bytes: blob.size(),
+                digest: blob.digest().clone(),
+                proof: proof(blob.proof()),
+                signers: signers.map(ToString::to_string).collect(),
+            });
+        }
+        for image in &self.images {
+            let id = InputId::Image(image.name.clone());
+            let asked = recipe.input(&id).map(|input| input.source);
+            let proof = match asked {
+                Some(InputSource::Image(ContainerImage {
+                    proof: ImageProof::Unverified { reason },
+                    ..
+                })) => Proof::Unverified {
+                    reason: reason.value.clone(),
+                },
+                _ => Proof::Digest,
+            };
+            sink.emit(&Event::InputProved {
+                input: id.to_string(),
+                version: image.os_version.clone(),
+                url: image.reference.clone(),
+                bytes: image.size(),
+                digest: image.manifest.blob.digest().clone(),
+                proof,
+                signers: Vec::new(),
+            });
+        }
+    }
+}
+
+fn proof(expected: &Expected) -> Proof {
+    match expected {
+        Expected::Digest(_) => Proof::Digest,
+        Expected::ChecksumFile { url, .. } => Proof::ChecksumFile { url: redact(url) },
+        Expected::Signed => Proof::Signed,
+        Expected::Unverified { reason } => Proof::Unverified {
+            reason: reason.clone(),
+        },
     }
 }
 

@@ -7,6 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::evidence;
+use crate::page::REPORT;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{self, WorkFolder};
@@ -44,8 +46,8 @@ pub fn run_dirs() -> Result<Vec<PathBuf>> {
     WorkFolder::Build.all(&io::runtime_folder()?)
 }
 
-/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure
-/// is not this one's. Artifacts and records stay until they are replaced.
+/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure,
+/// its screens and its page are not this one's. Artifacts and records stay until they are replaced.
 pub fn clear_earlier(output: &Path) -> Result<()> {
     let logs = output.join("logs");
     fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;
@@ -55,6 +57,8 @@ pub fn clear_earlier(output: &Path) -> Result<()> {
             fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
         }
     }
-    let failure = output.join("failure");
-    io::remove_folder_if_there(&failure)
+    for folder in [evidence::FOLDER, evidence::SCREENS] {
+        io::remove_folder_if_there(&output.join(folder))?;
+    }
+    io::remove_if_there(&output.join(REPORT))
 }

@@ -76,10 +76,10 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     inputs.share(request.recipe, request.fetch.shared.as_deref())?;
 
     let mut warnings = request.warnings(&inputs, &media);
-    let disk = match &resumed {
+    let (disk, below) = match &resumed {
         Some(whole) if is_whole => {
             session.notes = whole.notes_for(request.plan);
-            whole.layer.disk()
+            (whole.layer.disk(), whole.layer.record().parent.clone())
         }
         part => {
             let course = Course {
@@ -89,7 +89,7 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
                 media: &media,
             };
             warnings.extend(course.run(session, part.as_ref())?);
-            session.disk().unwrap_or_default()
+            (session.disk().unwrap_or_default(), session.below())
         }
     };
     warnings.extend(session.notes.warnings.iter().cloned());
@@ -97,13 +97,15 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     let keeps = request.layers != Layers::None && by_hand.is_empty();
     warnings.extend(by_hand);
 
-    warnings.extend(finish::verify(session, &disk, &expected)?);
+    let verified = finish::verify(session, &disk, below, &expected)?;
+    warnings.extend(verified.warnings);
     let layer = match keeps {
         true => finish::seal(session, &chain)?,
         false => None,
     };
     let disk = layer.map_or(disk, |layer| layer.disk());
     let artifacts = finish::export(session, &media, &disk)?;
+    finish::keep_screens(session);
     let notes = std::mem::take(&mut session.notes);
     Ok(Outcome::Built(Box::new(Built {
         key: keeps.then_some(key),
@@ -113,6 +115,7 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
         steps: notes.steps,
         resumed: resumed.map(|resumed| resumed.layer.record().clone()),
         artifacts,
+        usage: verified.usage,
         expected,
         warnings,
     })))
@@ -129,6 +132,7 @@ fn prepared(session: &mut Session) -> Result<(Inputs, Media, Vec<Expected>, Chai
         let chain = chain::of(&source, &inputs, &media)?;
         Ok((media, expected, chain))
     })?;
+    inputs.report(source.recipe, source.sink.as_ref());
     for link in chain.links() {
         debug!(part = link.name, key = %link.key, "layer key");
     }

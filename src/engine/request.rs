@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::evidence::{Recording, Timeline};
+use super::evidence::Recording;
 use super::inputs::Source;
 use super::pause::Pauses;
 use super::{Inputs, Layers, Media, StepRecord};
 use crate::export::Artifact;
+use crate::usage::DiskUsage;
 use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::text::Secret;
@@ -48,8 +49,6 @@ pub struct Request<'a> {
     pub remarks: Vec<String>,
     /// What was traced so far; a build that fails leaves it beside its page.
     pub recording: Recording,
-    /// Phases and steps, for the page of a build that fails.
-    pub timeline: Arc<Timeline>,
     pub sink: &'a Arc<dyn Sink>,
     pub cancel: &'a Cancel,
 }
@@ -73,6 +72,8 @@ pub struct Built {
     /// The layer that the build went on from.
     pub resumed: Option<LayerRecord>,
     pub artifacts: Vec<Artifact>,
+    /// What the sealed disk holds by folder; `None` where it was not looked at, or can't be counted.
+    pub usage: Option<DiskUsage>,
     /// What has to hold in the image, step by step.
     pub expected: Vec<Expected>,
     /// What was odd but did not stop the build.

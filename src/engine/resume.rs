@@ -102,13 +102,12 @@ fn report(request: &Request, chain: &Chain, from: Option<&Resumed>) {
         });
     }
     if held < all {
-        for reason in reasons(&store.layers(), recipe, chain) {
-            sink.note(format!("      {reason}"));
+        let mut reasons = reasons(&store.layers(), recipe, chain);
+        if held == 0 {
+            reasons.extend(outdated(store.outdated_layers(recipe)));
         }
-        if held == 0
-            && let Some(words) = outdated(store.outdated_layers(recipe))
-        {
-            sink.note(format!("      {words}"));
+        if !reasons.is_empty() {
+            sink.emit(&Event::LayersStale { reasons });
         }
     }
 }

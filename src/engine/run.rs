@@ -371,7 +371,7 @@ fn kind(op: &Op) -> &'static str {
 }
 
 /// Codes of the HRESULT kind are easier to look up in hexadecimal.
-pub(super) fn exit_code(code: i64) -> String {
+pub fn exit_code(code: i64) -> String {
     match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
         Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
         _ => code.to_string(),

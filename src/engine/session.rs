@@ -49,7 +49,7 @@ enum Ground {
 pub struct Session<'a> {
     pub request: &'a Request<'a>,
     hypervisor: &'a dyn Hypervisor,
-    run_dir: PathBuf,
+    pub run_dir: PathBuf,
     /// For the machine's disk and the discs.
     pub work: PathBuf,
     probe: Option<Probe>,
@@ -139,6 +139,10 @@ impl<'a> Session<'a> {
                     slowness = probe.slowness,
                     "the hypervisor was looked at"
                 );
+                request.sink.emit(&Event::HostProbed {
+                    hypervisor: probe.version.clone(),
+                    accelerator: probe.accel.clone(),
+                });
                 self.notes.probe = Some(probe.clone());
                 probe
             }
@@ -262,6 +266,14 @@ impl<'a> Session<'a> {
     pub fn disk(&self) -> Option<PathBuf> {
         let ground = self.ground.as_ref();
         ground.map(|ground| ground.disk(self.disk_form()))
+    }
+
+    /// The layer that the machine's disk stands on.
+    pub fn below(&self) -> Option<Digest> {
+        match &self.ground {
+            Some(Ground::Draft(_, parent)) => parent.clone(),
+            Some(Ground::Scratch(_)) | None => None,
+        }
     }
 
     /// Ends the machine at once.

@@ -19,6 +19,7 @@ mod vmdk;
 
 pub use job::{Artifact, GuestFacts, Job};
 pub use pass::{CHUNK, Chunk, Totals};
+pub use space::estimate;
 
 use handlebars::Handlebars;
 use libdeflater::Compressor;

@@ -3,15 +3,19 @@
 //! Pure but for `picture`. The page's own policy forbids scripts and requests; foreign text goes through `shown`.
 
 mod shown;
+mod treemap;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-pub use shown::{clock, link, second, sentence, shown, size};
+pub use shown::{clock, link, plain, second, sentence, shown, size};
+pub use treemap::{difference, treemap};
+
+/// The page of a build, in its output folder.
+pub const REPORT: &str = "report.html";
 
 const STYLE: &str = include_str!("page.css");
 /// A text of so many lines or bytes is higher than its box on some screen (`pre` in page.css).
@@ -29,27 +33,64 @@ pub struct Section {
     pub body: String,
 }
 
-/// The whole page: its title as text, what stands above the links as HTML, the sections.
-pub fn html(title: &str, head: &str, sections: &[Section]) -> String {
-    let mut nav = String::new();
-    let mut body = String::new();
-    for Section {
-        id,
-        title,
-        body: content,
-    } in sections.iter().filter(|section| !section.body.is_empty())
-    {
-        let _ = writeln!(nav, "<a href=\"#{id}\">{title}</a>");
-        let _ = write!(
-            body,
-            "<section id=\"{id}\">\n<h2>{title}</h2>\n{content}</section>\n"
-        );
+impl Section {
+    pub fn html(&self) -> String {
+        let Self { id, title, body } = self;
+        format!("<section id=\"{id}\">\n<h2>{title}</h2>\n{body}</section>\n")
     }
+}
+
+/// A page before it is written or served.
+pub struct Page {
+    /// Text.
+    pub title: String,
+    /// HTML that stands above the links.
+    pub head: String,
+    sections: Vec<Section>,
+}
+
+impl Page {
+    pub fn new(title: String, head: String, sections: impl IntoIterator<Item = Section>) -> Self {
+        let sections = sections.into_iter();
+        Self {
+            title,
+            head,
+            sections: sections
+                .filter(|section| !section.body.is_empty())
+                .collect(),
+        }
+    }
+
+    pub fn sections(&self) -> &[Section] {
+        &self.sections
+    }
+
+    /// A link to each section.
+    pub fn nav(&self) -> String {
+        let link = |Section { id, title, .. }: &Section| format!("<a href=\"#{id}\">{title}</a>\n");
+        let links: String = self.sections.iter().map(link).collect();
+        format!("<nav>\n{links}</nav>\n")
+    }
+
+    /// The whole file.
+    pub fn html(&self) -> String {
+        let Self { title, head, .. } = self;
+        let body: String = self.sections.iter().map(Section::html).collect();
+        let policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n";
+        framed(
+            title,
+            policy,
+            &format!("<main>\n{head}{}{body}</main>\n", self.nav()),
+        )
+    }
+}
+
+/// A document with the pages' style: its title as text, more of its head and its body as HTML.
+pub fn framed(title: &str, head: &str, body: &str) -> String {
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{head}\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{head}<nav>\n{nav}</nav>\n{body}</main>\n</body>\n</html>\n",
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
         shown(title)
     )
 }
@@ -61,6 +102,35 @@ pub fn text_block(text: &str) -> String {
         false => "",
     };
     format!("<pre{reach}>{}</pre>\n", shown(text))
+}
+
+pub fn table(class: &str, rows: &str) -> String {
+    match (rows, class) {
+        ("", _) => String::new(),
+        (rows, "") => format!("<table>\n{rows}</table>\n"),
+        (rows, class) => format!("<table class=\"{class}\">\n{rows}</table>\n"),
+    }
+}
+
+/// Something that does not hold: `class` is `error`, `warning` or `unknown`, `headline` HTML, each part a name and a value.
+pub fn finding(
+    class: &str,
+    headline: &str,
+    parts: &[(String, String)],
+    lines: &[String],
+) -> String {
+    let row = |(name, value): &(String, String)| {
+        format!("<dt>{}</dt><dd>{}</dd>\n", shown(name), shown(value))
+    };
+    let rows: String = parts.iter().map(row).collect();
+    let lines = match lines.is_empty() {
+        true => String::new(),
+        false => text_block(&lines.join("\n")),
+    };
+    format!(
+        "<div class=\"cause {class}\">\n<p><strong>{headline}</strong></p>\n{}{lines}</div>\n",
+        within("dl", &rows),
+    )
 }
 
 /// Nothing where there is nothing in it.

@@ -13,7 +13,8 @@ pub fn shown(text: &str) -> String {
     escape_xml(&plain(text))
 }
 
-fn plain(text: &str) -> String {
+/// The same where no markup is read.
+pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

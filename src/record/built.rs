@@ -20,9 +20,9 @@ use winimg_base::text::{redact, redact_url};
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
-use winimg_recipe::recipe::{ImageProof, InputId, InputSource, Origin};
+use winimg_recipe::recipe::{Address, ImageProof, InputId, InputSource, Origin};
 use winimg_supply::fetch::image::Image;
-use winimg_supply::store::{Blob, Expected};
+use winimg_supply::store::{Blob, Expected, Store};
 
 /// The records' names.
 pub const MANIFEST: &str = "manifest.json";
@@ -230,9 +230,11 @@ fn inputs(request: &Request, built: &Built) -> Vec<manifest::Input> {
             InputSource::Component(component) => manifest::Input {
                 version: component.version.clone(),
                 license: component.license.clone(),
-                ..input(id, origin, blob)
+                ..input(id, origin, blob, request.store)
             },
-            InputSource::Medium(_) | InputSource::Image(_) => input(id, origin, blob),
+            InputSource::Medium(_) | InputSource::Image(_) => {
+                input(id, origin, blob, request.store)
+            }
         })
     };
     let files = built.inputs.files.iter();
@@ -253,6 +255,9 @@ fn image(request: &Request, image: &Image) -> manifest::Input {
         id,
         version: image.os_version.clone(),
         license: None,
+        mirror: request
+            .store
+            .mirror_of(&image.reference, image.manifest.blob.digest()),
         url: image.reference.clone(),
         size: image.size(),
         signers: Vec::new(),
@@ -271,8 +276,13 @@ fn image(request: &Request, image: &Image) -> manifest::Input {
     }
 }
 
-fn input(id: &InputId, origin: &Origin, blob: &Blob) -> manifest::Input {
+fn input(id: &InputId, origin: &Origin, blob: &Blob, store: &Store) -> manifest::Input {
+    let mirror = match &origin.url.value {
+        Address::Remote(url) => store.mirror_of(url.as_str(), blob.digest()),
+        Address::Local(_) => None,
+    };
     manifest::Input {
+        mirror,
         id: id.clone(),
         version: None,
         license: None,

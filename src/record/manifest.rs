@@ -157,6 +157,9 @@ pub struct Input {
     pub license: Option<String>,
     /// Where it came from, without credentials; a local file by its name.
     pub url: String,
+    /// The address that was used in place of `url`, by a rule under `[mirrors]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mirror: Option<String>,
     /// Bytes.
     pub size: u64,
     #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]

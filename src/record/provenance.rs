@@ -135,6 +135,7 @@ fn dependency(input: &Input) -> Value {
         "digest": digest_set(&input.digest),
         "annotations": said(json!({
             "path": path,
+            "mirror": input.mirror,
             "version": input.version,
             "size": input.size.to_string(),
             "proof": input.proof,

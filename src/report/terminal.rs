@@ -206,6 +206,10 @@ impl Terminal {
             } => self.line(&format!(
                 "resuming from the layer after {after}: {parts} of {of} parts are done"
             )),
+            Event::LayersStale { reasons } => {
+                let lines = reasons.iter().map(|reason| format!("      {reason}"));
+                lines.for_each(|line| self.line(&line));
+            }
             Event::LayerSealed {
                 after,
                 bytes,
@@ -233,7 +237,11 @@ impl Terminal {
             // `verify` prints it, and a build shows it as its phase's progress.
             Event::Checked { .. } => {}
             // For programs; people read the result on standard output.
-            Event::Started { .. } | Event::Finished { .. } => {}
+            Event::Started { .. }
+            | Event::BuildStarted { .. }
+            | Event::InputProved { .. }
+            | Event::HostProbed { .. }
+            | Event::Finished { .. } => {}
             Event::Failed { reported: true, .. } => {
                 self.clear();
                 self.end_group();

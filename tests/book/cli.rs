@@ -71,19 +71,15 @@ fn table<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
 
 fn row(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help());
-    let help = help.map(|help| sentences(&help.to_string()));
-    let mut help = help.unwrap_or_default().replace('|', "\\|");
+    let help = help.map(ToString::to_string).unwrap_or_default();
+    let (help, said) = without_default(&help);
+    let mut help = sentences(&help).replace('|', "\\|");
     let takes = argument.get_action().takes_values();
     let defaults = argument.get_default_values().iter().filter(|_| takes);
     let defaults: Vec<String> = defaults
         .map(|v| format!("`{}`", v.to_string_lossy()))
         .collect();
-    let mut default = defaults.join(", ");
-    if let Some((before, said)) = help.clone().split_once("[default: ") {
-        let (said, after) = said.split_once(']').expect("an end");
-        default = said.to_owned();
-        help = format!("{}{after}", before.trim_end());
-    }
+    let default = said.unwrap_or_else(|| defaults.join(", "));
     let values = argument
         .get_possible_values()
         .into_iter()
@@ -102,6 +98,16 @@ fn row(argument: &Arg) -> String {
         help += &format!(" (`{}`)", variable.to_string_lossy());
     }
     format!("| {} | {help} | {default} |\n", written(argument))
+}
+
+/// The help text without `[default: …]`, which has a column of its own, and what stands in that.
+fn without_default(help: &str) -> (String, Option<String>) {
+    let parts = help.split_once(" [default: ");
+    let parts = parts.and_then(|(before, rest)| Some((before, rest.split_once(']')?)));
+    match parts {
+        Some((before, (said, after))) => (format!("{before}{after}"), Some(said.to_owned())),
+        None => (help.to_owned(), None),
+    }
 }
 
 /// `-o`, `--output DIR`

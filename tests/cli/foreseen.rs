@@ -185,7 +185,7 @@ fn hyper_v_where_there_is_none_is_refused_before_anything_is_fetched() {
     assert_eq!(doctor.status(), Some(3));
     let said = doctor.stdout();
     assert!(
-        said.starts_with("Hyper-V: powershell.exe cannot be started: "),
+        said.starts_with("missing: Hyper-V: powershell.exe cannot be started: "),
         "{said}"
     );
     assert!(said.contains("Hyper-V is a part of Windows"), "{said}");

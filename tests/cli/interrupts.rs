@@ -108,7 +108,12 @@ fn ctrl_c_and_sigterm_end_it_in_order() {
         assert_eq!(last["text"], "interrupted", "{signal}");
         assert_eq!(
             site.files("out"),
-            [".winimg-lock", "events.jsonl", "logs/01-long.log"],
+            [
+                ".winimg-lock",
+                "events.jsonl",
+                "logs/01-long.log",
+                "report.html"
+            ],
             "{signal}"
         );
         assert!(site.asked().ends_with("steps\\001.cmd\nstop\n"), "{signal}");
@@ -144,6 +149,7 @@ fn what_a_killed_build_left_is_removed_by_the_next_which_says_so() {
             "node.raw",
             "packer-manifest.json",
             "provenance.intoto.json",
+            "report.html",
             "sbom.cdx.json",
             "sbom.spdx.json"
         ]

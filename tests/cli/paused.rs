@@ -16,7 +16,8 @@ use support::tree::root;
 const LONGEST: Duration = Duration::from_secs(60);
 const STEPS: &str = "[[steps]]\nname = \"one\"\ncmd = \"echo one\"\n\n[[steps]]\nname = \"two\"\ncmd = \"echo two\"\n";
 
-fn site() -> Site {
+/// Steps one and two, and a seal.
+pub fn site() -> Site {
     Site::new(&format!("{STEPS}\n{SEAL}"))
 }
 
@@ -48,13 +49,13 @@ fn fails(times: u32) -> String {
 }
 
 /// A build without a terminal.
-struct Build<'a> {
+pub struct Build<'a> {
     site: &'a Site,
     child: Option<Child>,
 }
 
 impl<'a> Build<'a> {
-    fn start(site: &'a Site, more: &[&str]) -> Self {
+    pub fn start(site: &'a Site, more: &[&str]) -> Self {
         let mut command = site.command(&[&BUILD, more].concat());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = Some(command.spawn().expect("winimg starts"));
@@ -62,7 +63,7 @@ impl<'a> Build<'a> {
     }
 
     /// Started, and run to its `nth` pause.
-    fn paused(site: &'a Site, more: &[&str]) -> Self {
+    pub fn paused(site: &'a Site, more: &[&str]) -> Self {
         let build = Self::start(site, more);
         build.pauses(1);
         build
@@ -76,13 +77,13 @@ impl<'a> Build<'a> {
         });
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("running");
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a pid"));
         kill(pid, signal).expect("the signal is sent");
     }
 
-    fn end(&mut self) -> Output {
+    pub fn end(&mut self) -> Output {
         let mut child = self.child.take().expect("running");
         until("it does not end", || {
             child.try_wait().expect("a child").is_some()
@@ -101,7 +102,7 @@ impl Drop for Build<'_> {
 }
 
 /// `winimg` with these lines on its standard input.
-fn piped(site: &Site, arguments: &[&str], lines: &str) -> String {
+pub fn piped(site: &Site, arguments: &[&str], lines: &str) -> String {
     let mut command = site.command(arguments);
     command
         .stdin(Stdio::piped())
@@ -253,7 +254,10 @@ fn ctrl_c_at_a_break_ends_the_build() {
     let outcome = site.ended(build.end());
     assert_eq!(outcome.status(), Some(130));
     assert_eq!(outcome.error(), "error: interrupted\n");
-    assert_eq!(site.files("out"), [".winimg-lock", "events.jsonl"]);
+    assert_eq!(
+        site.files("out"),
+        [".winimg-lock", "events.jsonl", "report.html"]
+    );
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn a_failed_build_goes_on_from_the_last_layer() {
         "  | step 3, `site settings`, failed".into(),
     ];
     assert_eq!(last, words);
-    let page = site.read("out/failure/failure.html");
+    let page = site.read("out/report.html");
     let title = "<title>node: Step 3, `site settings`: a step failed in the guest</title>";
     assert!(page.contains(title), "{page}");
     site.another_machine("", "");

@@ -36,7 +36,8 @@ fn each_way_of_failing_has_its_own_words() {
                 "events.jsonl",
                 "failure/debug.jsonl",
                 "failure/error.txt",
-                "failure/failure.html",
+                "failure/failure.json",
+                "report.html",
             ],
             "{outcome}"
         );

@@ -192,9 +192,9 @@ fn a_failed_build_keeps_all_that_was_traced_and_a_good_one_nothing() {
             "{line}"
         );
     }
-    let page = site.read("out/failure/failure.html");
+    let page = site.read("out/report.html");
     assert!(
-        page.contains("<a href=\"debug.jsonl\">debug.jsonl</a>"),
+        page.contains("<a href=\"failure/debug.jsonl\">failure/debug.jsonl</a>"),
         "{page}"
     );
     // Quiet or not: it does not depend on what is shown.

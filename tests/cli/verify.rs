@@ -1,6 +1,7 @@
 //! `winimg verify`, and the same at the end of a build: what it prints, what it ends with, what is left.
 
 use serde_json::{Value, json};
+use winimg::usage::DiskUsage;
 use winimg_base::digest::Digest;
 
 use crate::cli::furnished;
@@ -44,6 +45,10 @@ fn a_build_is_verified_and_its_manifest_is_enough_to_do_it_again() {
     let manifest: Value = serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     let expects = serde_json::to_string_pretty(&manifest["steps"]).expect("JSON");
     insta::assert_snapshot!("expects", site.filtered(&expects));
+    let usage = DiskUsage::read(&site.path("out/disk-usage.json")).expect("the record");
+    assert_eq!(usage.root.folders[0].name, "Windows");
+    let last = usage.layers.last().expect("a layer");
+    assert_eq!(last.used, usage.used());
     // The recipe and its inputs are not needed.
     for file in ["recipe.toml", "tool.exe"] {
         std::fs::remove_file(site.path(file)).expect("a file");

@@ -182,7 +182,7 @@ fn a_layer_that_was_being_sealed_is_there_whole_or_not_at_all() {
 #[test]
 #[ignore = "started by the other tests"]
 fn seals() {
-    seal_layers(&Store::default_folder().expect("a folder"));
+    seal_layers(&Store::default_folder(None).expect("a folder"));
 }
 
 /// Two layers over one another, unless they are there.

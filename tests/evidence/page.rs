@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use winimg::engine::evidence::Reached;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Event, Phase};
@@ -85,10 +84,7 @@ fn failed_step() -> (Failed, Error) {
         name: "<features>".into(),
         runs: true,
     });
-    for (second, event) in events() {
-        let time = Timestamp::from_second(second).expect("a time");
-        failed.timeline.add(time, &event);
-    }
+    failed.events = events().into();
     failed.next =
         "the next build resumes from the layer after the installation: 1 of 3 parts are done";
     let output = format!(
@@ -164,14 +160,14 @@ fn the_page_shows_everything_that_is_known() {
     assert_eq!(failed.read("out/failure/error.txt"), format!("{error}\n"));
     insta::assert_snapshot!("error", failed.filtered(&error));
     insta::assert_snapshot!("files", failed.files().join("\n"));
-    let page = failed.read("out/failure/failure.html");
+    let page = failed.read("out/report.html");
     insta::assert_snapshot!("page", failed.filtered(&page).replace(GREY, "[picture]"));
     let kept = failed.read("out/failure/logs-of-windows/Windows/Panther/unattend.xml");
     insta::assert_snapshot!("answer_file", kept);
     // A tab's title and the heading name the step.
     let named = "Step 1, `&lt;features&gt;`: a step failed in the guest";
     assert!(page.contains(&format!("<title>node: {named}</title>")));
-    assert!(page.contains(&format!("<h1>{named}</h1>")));
+    assert!(page.contains(&format!("<h1 class=\"bad\">{named}</h1>")));
     if let Ok(place) = std::env::var("WINIMG_TEST_PAGE") {
         std::fs::write(place, page).expect("the page");
     }
@@ -188,8 +184,10 @@ fn no_secret_is_in_any_file_that_is_kept() {
     assert!(!search.in_bytes(answer_file().as_bytes()).is_empty());
     failed.keep(error);
     let mut found = Vec::new();
-    for file in failed.files() {
-        let bytes = std::fs::read(failed.path(&format!("out/failure/{file}"))).expect("a file");
+    let files = failed.files().into_iter();
+    let files = files.map(|file| format!("failure/{file}"));
+    for file in files.chain(["report.html".into()]) {
+        let bytes = std::fs::read(failed.path(&format!("out/{file}"))).expect("a file");
         let finds = search.in_bytes(&bytes);
         found.extend(finds.into_iter().map(|what| format!("{file}: {what}")));
     }

@@ -259,9 +259,9 @@ fn what_is_not_there_is_no_error_of_its_own() {
     let error = failed.keep_of(setup_stopped(), &gone, &Cancel::default());
     assert_eq!(
         failed.filtered(&error.to_string()),
-        "Windows Setup stopped at a screen\n  | details: /site/out/failure/failure.html"
+        "Windows Setup stopped at a screen\n  | details: /site/out/report.html"
     );
-    assert_eq!(failed.files(), ["error.txt", "failure.html"]);
+    assert_eq!(failed.files(), ["error.txt", "failure.json"]);
     assert_eq!(failed.warned().len(), 1, "{:?}", failed.warned());
 }
 

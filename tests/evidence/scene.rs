@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use jiff::Timestamp;
 use regex::Regex;
 use tempfile::TempDir;
-use winimg::engine::evidence::{self, Reached, Scene, Timeline};
+use winimg::engine::evidence::{self, Reached, Recording, Scene};
+use winimg::report::stream::Line;
+use winimg::story;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_base::text::Secret;
@@ -29,7 +32,8 @@ pub struct Failed {
     pub secrets: Vec<Secret>,
     pub step: Option<Reached>,
     pub phase: Phase,
-    pub timeline: Timeline,
+    /// With the second of each.
+    pub events: Vec<(i64, Event)>,
     pub next: &'static str,
     pub warnings: Warnings,
 }
@@ -41,7 +45,7 @@ impl Failed {
             secrets: Vec::new(),
             step: None,
             phase: Phase::Install,
-            timeline: Timeline::default(),
+            events: Vec::new(),
             next: "",
             warnings: Warnings::default(),
         };
@@ -79,9 +83,29 @@ impl Failed {
             recipe: "node",
             next: self.next,
             secrets: &self.secrets,
-            timeline: &self.timeline,
         };
-        evidence::keep(error, &scene, &self.warnings, cancel)
+        let error = evidence::keep(error, &scene, &self.warnings, cancel);
+        self.report(&error);
+        error
+    }
+
+    /// Writes the events, this failure the last one, and the build's page.
+    fn report(&self, error: &Error) {
+        let started = Event::started("build", Some(Path::new("recipe.toml")));
+        let first = [(0, started)].into_iter();
+        let last = self.events.last().map_or(0, |(second, _)| second + 1);
+        let events = first
+            .chain(self.events.clone())
+            .chain([(last, Event::failed(error))]);
+        let lines = events.map(|(second, event)| {
+            let time = Timestamp::from_second(second).expect("a time");
+            serde_json::to_string(&Line { time, event }).expect("JSON") + "\n"
+        });
+        self.write("out/events.jsonl", lines.collect::<String>());
+        let recording = Recording::default();
+        recording.hide(self.secrets.clone());
+        let (output, page) = (self.path("out"), self.path("out/report.html"));
+        story::write(&output, &page, &recording).expect("the page");
     }
 
     pub fn read(&self, path: &str) -> String {
@@ -103,7 +127,10 @@ impl Failed {
         for (pattern, to) in [
             (r"(?s)<style>.*?</style>", "<style>…</style>"),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "[now]"),
-            (r"(\.html</a></td><td>)[^<]*", "$1[size]"),
+            (
+                r"((events\.jsonl|failure\.json|error\.txt)</a></td><td>)[^<]*",
+                "$1[size]",
+            ),
             (
                 r"(less than 1|\d+) MiB (was|were) written",
                 "[some] were written",
@@ -117,7 +144,7 @@ impl Failed {
 
     /// One section of the page, without its tags.
     pub fn section(&self, id: &str) -> String {
-        let page = self.read("out/failure/failure.html");
+        let page = self.read("out/report.html");
         let begin = format!("<section id=\"{id}\">");
         let Some((_, rest)) = page.split_once(&begin) else {
             return String::new();

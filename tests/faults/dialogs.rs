@@ -56,7 +56,7 @@ pub fn cases(folder: &Path) -> Vec<Case> {
 
 fn shown(site: &Site, _: &Run) -> Vec<String> {
     let wanted = [
-        "out/failure/failure.html",
+        "out/report.html",
         "out/failure/screens/stopped.png",
         "out/failure/qemu.log",
         "out/failure/serial.log",

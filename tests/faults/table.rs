@@ -164,10 +164,9 @@ fn judge(case: &Case, site: &Site, run: &Run) -> Vec<String> {
     if !orphans.is_empty() {
         wrong.push(format!("still running: {orphans:?}"));
     }
-    let page =
-        ["out/failure/failure.html", "out/failure/error.txt"].map(|name| site.path(name).exists());
+    let page = ["out/report.html", "out/failure/error.txt"].map(|name| site.path(name).exists());
     if case.evidence && !page.iter().any(|there| *there) {
-        wrong.push("there is no out/failure/failure.html".into());
+        wrong.push("there is no out/report.html".into());
     }
     let traced = site.read("out/failure/debug.jsonl");
     let is_qemu = |line: &str| {

@@ -162,7 +162,7 @@ impl Scene {
             words.iter().any(|word| error.contains(word)),
             "none of {words:?} is in\n{error}"
         );
-        let page = self.output().join("failure/failure.html");
+        let page = self.output().join("report.html");
         assert!(page.is_file(), "no {}\n{error}", page.display());
         let failed = build.failed();
         failed["message"].as_str().unwrap_or_default().to_string()

@@ -71,7 +71,8 @@ fn refused(scene: &mut Scene, from: &str, to: &str, named: &str) -> String {
     let found = error["found"].as_str().unwrap_or_default();
     assert!(still_for(found) < 60, "a minute or more: {found}");
     let failure = scene.output().join("failure");
-    assert!(failure.join("failure.html").is_file(), "no failure.html");
+    let page = scene.output().join("report.html");
+    assert!(page.is_file(), "no report.html");
     let pictures = names(&failure.join("screens"));
     assert!(
         pictures.iter().any(|name| name.ends_with(".png")),

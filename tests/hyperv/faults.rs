@@ -163,9 +163,9 @@ impl Row {
         for text in self.says.iter().filter(|t| !run.said.contains(**t)) {
             wrong.push(format!("it does not say `{text}`:\n{}", run.said));
         }
-        let page = ["out/failure/failure.html", "out/failure/error.txt"];
+        let page = ["out/report.html", "out/failure/error.txt"];
         if self.evidence && !page.iter().any(|p| host.site.path(p).exists()) {
-            wrong.push("there is no out/failure/failure.html".into());
+            wrong.push("there is no out/report.html".into());
         }
         if self.pictured {
             wrong.extend(soon(&host.site));

@@ -162,7 +162,7 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
     std::fs::remove_file(host.site.path("bin/powershell.exe")).expect("it goes");
     let without = doctor(&host);
     assert!(
-        without.starts_with("Hyper-V: powershell.exe cannot be started: ")
+        without.starts_with("missing: Hyper-V: powershell.exe cannot be started: ")
             && without.ends_with("error: 1 requirement is missing on this host\nSome(3)"),
         "{without}"
     );

@@ -109,7 +109,7 @@ do = "vm-vanishes"
     let failed = build(&host, None);
     assert_eq!(failed.status, 8, "{}", failed.said);
     nothing_is_left(&host, &failed);
-    for words in ["resuming from the layer", "failure.html"] {
+    for words in ["resuming from the layer", "report.html"] {
         assert!(failed.said.contains(words), "{words}: {}", failed.said);
     }
     host.machine("", &[]);

@@ -10,15 +10,18 @@ use winimg::trial::result::Trial;
 use crate::evidence::page::GREY;
 use crate::faults::site::Site;
 use crate::trial::page::both;
+use support::server::{Answer, Server};
 use support::{media, screens, tree};
 
-/// What becomes of a build: its name, faults and answers of the script, changes of the recipe, and its exit status.
-type Build<'a> = (
-    &'static str,
-    String,
-    &'a [(&'static str, &'static str)],
-    i32,
-);
+/// A build and what becomes of it.
+struct Build {
+    name: &'static str,
+    /// Faults and answers of the script.
+    faults: String,
+    /// Changes of the recipe.
+    recipe: Vec<(String, String)>,
+    status: i32,
+}
 
 /// Writes each page below `folder`, in a folder of its own with what it links.
 pub fn all(folder: &Path) {
@@ -30,10 +33,11 @@ pub fn all(folder: &Path) {
     let pictures = dir.path().join("screens");
     std::fs::create_dir(&pictures).expect("a folder");
     assert!(screens::draw(&pictures), "the screens are drawn");
-    for build in builds(&pictures) {
-        let site = template.copy(dir.path().join(build.0));
+    let server = Server::start(|asked| Answer::file(asked, b"MZ another tool\n", "\"v1\""));
+    for build in builds(&pictures, &server.url("/tool.exe")) {
+        let site = template.copy(dir.path().join(build.name));
         made(&site, &build);
-        keep(&site, &folder.join(build.0));
+        keep(&site, &folder.join(build.name));
     }
 }
 
@@ -53,43 +57,59 @@ fn tried(folder: &Path, trial: &Trial) {
     }
 }
 
-fn builds(pictures: &Path) -> [Build<'static>; 2] {
+/// `url` answers with another file than the recipe's digest is of.
+fn builds(pictures: &Path, url: &str) -> [Build; 4] {
     let unreadable = "the answer file cannot be read";
     let at = screens::SCREENS.iter().position(|s| s.1 == unreadable);
     let picture = pictures.join(screens::name(at.expect("it is drawn")));
+    let change = |from: &str, to: &str| vec![(from.to_owned(), to.to_owned())];
     [
-        (
-            "failed-setup",
-            format!(
+        Build {
+            name: "good",
+            faults: String::new(),
+            recipe: Vec::new(),
+            status: 0,
+        },
+        Build {
+            name: "failed-setup",
+            faults: format!(
                 "\n[[fault]]\nat = 'setup'\ndo = 'stands-still'\npicture = '{}'\n",
                 picture.display()
             ),
-            &[("timeout = \"20s\"\n", "timeout = \"300s\"\n")],
-            6,
-        ),
-        (
-            "failed-step",
-            "\n[[run]]\ncommand = '*\\steps\\004.cmd'\nexit = 1603\noutput = 'Fatal error during installation.'\n".into(),
-            &[],
-            7,
-        ),
+            recipe: change("timeout = \"20s\"\n", "timeout = \"300s\"\n"),
+            status: 6,
+        },
+        Build {
+            name: "failed-step",
+            faults: "\n[[run]]\ncommand = '*\\steps\\004.cmd'\nexit = 1603\noutput = 'Fatal error during installation.'\n".into(),
+            recipe: Vec::new(),
+            status: 7,
+        },
+        Build {
+            name: "refused-download",
+            faults: String::new(),
+            recipe: change("url = \"tool.exe\"", &format!("url = \"{url}\"")),
+            status: 5,
+        },
     ]
 }
 
-fn made(site: &Site, (name, faults, changes, status): &Build<'_>) {
-    let changes = changes
-        .iter()
-        .map(|(from, to)| ((*from).into(), (*to).into()));
-    site.recipe(&changes.collect::<Vec<_>>());
-    site.machine(faults, &[]);
-    let _ = std::fs::remove_dir_all(site.path("out"));
+fn made(site: &Site, build: &Build) {
+    site.recipe(&build.recipe);
+    site.machine(&build.faults, &[]);
+    for earlier in ["out", "cache"] {
+        std::fs::remove_dir_all(site.path(earlier)).expect("an earlier build");
+    }
     let run = site.build(&["--layers", "none"], None);
-    assert_eq!(run.status, *status, "{name}: {}", run.said);
+    assert_eq!(run.status, build.status, "{}: {}", build.name, run.said);
 }
 
-/// The output without the disks.
+/// The output, with nothing in its disk.
 fn keep(site: &Site, to: &Path) {
     let out = site.path("out");
-    let _ = std::fs::remove_file(out.join("node.raw"));
+    let disk = out.join("node.raw");
+    if disk.exists() {
+        std::fs::write(disk, "").expect("an empty file");
+    }
     media::run("cp", &["-a", media::text(&out), media::text(to)]);
 }

@@ -1,9 +1,10 @@
 //! winimg's pages for people in a real browser: three widths, light and dark. `make pages` runs this; the pages stay in
 //! `target/pages/in`, their pictures and prints in `target/pages/out`.
 //!
-//! `check.js` says what counts as a fault. Its libraries are npm's, by `package-lock.json`; the browser is the system's.
+//! `check.js` says what counts as a fault; `watch.js` looks at a build while it runs. Its libraries are npm's, by `package-lock.json`; the browser is the system's.
 
 mod made;
+mod watched;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -24,6 +24,7 @@ fn input(name: &str, version: Option<&str>, url: &str, proof: Proof) -> Input {
         version: version.map(Into::into),
         license: Some("Apache-2.0".into()),
         url: url.into(),
+        mirror: None,
         size: name.len() as u64,
         digest: digest(name),
         proof,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use winimg::trial::metadata::http::{Request, Response};
+use winimg::http::{Request, Response};
 use winimg::trial::metadata::{Endpoint, Report, Service};
 use winimg_recipe::recipe::target::Form;
 

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use wait::{Attended, Cancel};
-pub use words::{Artifact, Choice, Details, Phase, Reason, Severity, Spot};
+pub use words::{Artifact, Choice, Details, Phase, Proof, Reason, Severity, Spot};
 
 use crate::diag::{Complaints, Diagnostics};
 use crate::digest::Digest;
@@ -37,6 +37,35 @@ pub enum Event {
         /// The recipe's file, as it was named.
         #[serde(skip_serializing_if = "Option::is_none")]
         recipe: Option<String>,
+    },
+    /// A build began.
+    BuildStarted {
+        /// The recipe's name.
+        name: String,
+        /// What was typed, without secrets: to be typed again.
+        line: String,
+    },
+    /// An input is here, and is what the recipe says it is.
+    InputProved {
+        /// The component, or `media.iso`, `media.virtio`, `image NAME`.
+        input: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        /// Where it came from, without credentials.
+        url: String,
+        bytes: u64,
+        #[schemars(with = "String")]
+        digest: Digest,
+        proof: Proof,
+        /// The signatures that were asked for and met: scheme, signer, pins.
+        signers: Vec<String>,
+    },
+    /// What the build's machines run on.
+    HostProbed {
+        /// `QEMU 7.2.22`
+        hypervisor: String,
+        /// `kvm`, `tcg` …
+        accelerator: String,
     },
     /// Worth a line on the terminal.
     Note { text: String },
@@ -90,6 +119,8 @@ pub enum Event {
         parts: usize,
         of: usize,
     },
+    /// Why no layer, or no later one, of an earlier build serves.
+    LayersStale { reasons: Vec<String> },
     /// The machine was powered off and its disk made a layer.
     LayerSealed {
         #[schemars(with = "String")]

@@ -1,6 +1,7 @@
 //! Disks, hives and media as other programs make them, and as no program should.
 
 mod disk_hostile;
+mod disk_usage;
 mod disk_vhdx;
 mod evtx;
 mod hive;

@@ -1,6 +1,8 @@
 //! Recipes as they are read and planned, as whole texts.
 
 mod clone;
+mod host;
+mod mirrors;
 mod plan;
 mod recipe;
 mod recipe_pins;
@@ -9,3 +11,4 @@ mod recipe_schema;
 mod recipe_signatures;
 mod recipe_vars;
 mod targets;
+mod trust;

@@ -1,4 +1,4 @@
-//! The tables of docs/recipe.md, made of the rows that the reader reads by (`src/recipe/keys.toml`).
+//! The tables of docs/recipe.md and docs/host.md, made of the rows that the reader reads by (`src/recipe/keys.toml`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,8 +10,12 @@ use winimg_recipe::recipe::JSON_SCHEMA;
 use winimg_recipe::recipe::keys::{self, Key, Kind, Spec};
 
 #[test]
-fn the_tables_of_the_reference_are_made_of_the_rows() {
-    let path = "docs/recipe.md";
+fn the_tables_of_the_references_are_made_of_the_rows() {
+    made_of_the_rows("docs/recipe.md", 9);
+    made_of_the_rows("docs/host.md", 4);
+}
+
+fn made_of_the_rows(path: &str, least: usize) {
     let was = fs::read_to_string(tree::root().join(path)).expect("the reference");
     let mut text = String::new();
     let mut rest = was.as_str();
@@ -28,7 +32,7 @@ fn the_tables_of_the_reference_are_made_of_the_rows() {
         rest = after;
         tables += 1;
     }
-    assert!(tables > 8, "the markers are gone");
+    assert!(tables >= least, "the markers are gone");
     golden::whole(path, &(text + rest));
 }
 
@@ -97,7 +101,7 @@ fn plain_rows(spec: &Spec) -> String {
     let own = spec.keys.iter().filter(|key| {
         let is_shared = shared.is_some_and(|shared| shared.find(&key.name).is_some());
         let is_verb = ["step", "clone"].contains(&&*spec.name) && key.one_of;
-        let has_section = spec.name == "recipe" && key.takes.has_header();
+        let has_section = ["recipe", "host"].contains(&&*spec.name) && key.takes.has_header();
         !is_shared && !is_verb && !has_section
     });
     let mut text = "| key | | default |\n|---|---|---|\n".to_owned();

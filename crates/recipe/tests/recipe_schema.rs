@@ -14,6 +14,38 @@ fn the_schema_is_made_of_the_rows() {
     golden::whole("recipes/recipe.schema.json", &(text + "\n"));
 }
 
+#[test]
+fn the_schema_of_a_host_is_made_of_the_rows() {
+    let mut top = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "winimg configuration of a host",
+    });
+    lay(&mut top, table("host"));
+    let mut top = top;
+    without_templates(&mut top);
+    let text = serde_json::to_string_pretty(&top).expect("JSON");
+    golden::whole("schemas/config-1.json", &(text + "\n"));
+}
+
+/// No variables are filled in there.
+fn without_templates(schema: &mut Value) {
+    let plain = match schema["anyOf"].as_array() {
+        Some(shapes) if shapes.len() == 2 && shapes[1]["$ref"] == "#/$defs/template" => {
+            shapes[0].clone()
+        }
+        _ => Value::Null,
+    };
+    if let (Value::Object(schema), Value::Object(plain)) = (&mut *schema, plain) {
+        schema.remove("anyOf");
+        schema.extend(plain);
+    }
+    match schema {
+        Value::Object(all) => all.values_mut().for_each(without_templates),
+        Value::Array(all) => all.iter_mut().for_each(without_templates),
+        _ => {}
+    }
+}
+
 fn schema() -> Value {
     let mut top = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -118,6 +118,20 @@ pub struct Signer {
     pub remarks: Vec<String>,
 }
 
+/// `openpgp: ABCD…, at 2026-01-02T03:04:05Z; key ABCD…`
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.scheme, self.signer)?;
+        if let Some(time) = &self.signed_at {
+            write!(f, ", at {time}")?;
+        }
+        write!(f, "; {}", self.pinned_by)?;
+        self.remarks
+            .iter()
+            .try_for_each(|remark| write!(f, "; {remark}"))
+    }
+}
+
 /// Why a signature was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {

@@ -32,6 +32,7 @@ pub fn ntfs(input: &[u8]) -> bool {
         return false;
     };
     let mut whole = volume.is_dirty().is_ok();
+    whole &= volume.usage(&Cancel::default()).is_ok();
     let mut todo = vec![String::new()];
     for _ in 0..32 {
         let Some(at) = todo.pop() else { break };

@@ -2,7 +2,10 @@
 //!
 //! Pure. Refuses certainty: a cause is likely, and stands beside the line that it was read from.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 use super::logs::{Family, Log, errors};
 use super::patterns::{PATTERNS, Pattern};
@@ -13,16 +16,17 @@ const MOST: usize = 5;
 const NEWEST: usize = 40;
 
 /// A named cause, with the line that shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    pub cause: &'static str,
-    pub cure: &'static str,
+    pub cause: Cow<'static, str>,
+    pub cure: Cow<'static, str>,
     pub source: Source,
     pub line: String,
 }
 
 /// Where a cause was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Source {
     Error,
     /// Of the step.
@@ -53,8 +57,8 @@ pub fn causes(logs: &[Log], said: &[(Source, String)], installing: bool) -> Vec<
         if found.len() < MOST && found.iter().all(|(_, c)| c.cause != pattern.cause) {
             let line = line.trim().trim_start_matches("| ");
             let cause = Cause {
-                cause: pattern.cause,
-                cure: pattern.cure,
+                cause: pattern.cause.into(),
+                cure: pattern.cure.into(),
                 source: source.clone(),
                 line: line.chars().take(500).collect(),
             };
@@ -101,11 +105,17 @@ fn named(family: Family, line: &str) -> Option<(usize, &'static Pattern)> {
     })
 }
 
+/// What an exit code of the HRESULT kind means, where it is one that is known.
+pub fn known_code(code: i64) -> Option<&'static str> {
+    let (_, pattern) = named(Family::Step, &code.to_string())?;
+    Some(pattern.cause)
+}
+
 /// Codes as they are looked for: a program's exit code is the same number with a sign.
 fn with_codes(line: &str) -> String {
     let mut all = line.to_owned();
     for word in line.split(|c: char| !c.is_ascii_digit() && c != '-') {
-        if let Ok(code @ -0x8000_0000..0) = word.parse::<i64>() {
+        if let Ok(code @ (-0x8000_0000..0 | 0x8000_0000..0x1_0000_0000)) = word.parse::<i64>() {
             all.push_str(&format!(" {:#010x}", code as u32));
         }
     }

@@ -10,6 +10,8 @@ use super::redact::Redactor;
 
 /// Where the logs that were read from the disk lie in the evidence.
 pub const LOGS_OF_WINDOWS: &str = "logs-of-windows";
+/// Pictures of the screen: in the machine's folder, in the evidence, and of a build that ended well in its output folder.
+pub const SCREENS: &str = "screens";
 /// The failed step's whole output.
 pub const STEP_LOG: &str = "step.log";
 
@@ -144,6 +146,15 @@ pub fn end_of(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>> {
         tail.write_all(&piece[..n])?;
     }
     Ok(tail.end(longest).0)
+}
+
+/// Leaves the pictures of a build that ended well, with their times.
+pub fn keep_screens(run_dir: &Path, output: &Path) -> io::Result<()> {
+    let from = run_dir.join(SCREENS);
+    match from.is_dir() {
+        true => copy_machine(&from, &output.join(SCREENS), &Redactor::default()).map(|_| ()),
+        false => Ok(()),
+    }
 }
 
 fn make_folder_of(path: &Path) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! What a failed build leaves for the person who has to find out: one directory and one page that explains it.
+//! What a failed build leaves for the person who has to find out: one directory, with a record that the build's page explains it from.
 //!
 //! Copies, reads and names; never changes the error's meaning, never lets a failing copy hide it, writes to no disk image and
 //! lets no secret of the build into any file here.
@@ -6,20 +6,20 @@
 mod causes;
 mod files;
 pub(crate) mod logs;
-mod page;
 mod patterns;
 mod reading;
+mod record;
 mod recording;
 mod redact;
 mod scene;
-mod timeline;
 mod windows;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::step_log;
+use crate::page::REPORT;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Phase, Sink};
 use winimg_base::io::write_atomically;
@@ -28,17 +28,17 @@ use winimg_formats::disk::Image;
 
 use causes::{Source, causes};
 use logs::Log;
-use page::{Page, Part};
 use reading::reading;
 use redact::Redactor;
 
+pub use causes::known_code;
+pub use files::{SCREENS, keep_screens};
+pub use record::{Failure, Fault, Part};
 pub use recording::Recording;
-pub use timeline::Timeline;
 
-/// The directory's name in the output directory, and the page's in it.
+/// The directory's name in the output directory.
 pub const FOLDER: &str = "failure";
-pub const PAGE: &str = "failure.html";
-/// What was traced, in the machine's folder and then beside the page.
+/// What was traced, in the machine's folder and then in the evidence.
 pub const DEBUG: &str = "debug.jsonl";
 
 /// Causes that the error itself names; the page has more.
@@ -66,7 +66,6 @@ pub struct Scene<'a> {
     pub next: &'a str,
     /// What no file of the evidence may hold.
     pub secrets: &'a [Secret],
-    pub timeline: &'a Timeline,
 }
 
 /// A step that the build has come to.
@@ -93,30 +92,25 @@ pub fn keep(error: Error, scene: &Scene, sink: &dyn Sink, cancel: &Cancel) -> Er
         return error;
     }
     let redactor = Redactor::new(scene.secrets);
-    let copied = files::copy_machine(scene.run_dir, &failure, &redactor).unwrap_or_else(|e| {
+    if let Err(e) = files::copy_machine(scene.run_dir, &failure, &redactor) {
         failed(e);
-        Vec::new()
-    });
+    }
     let error = error.moved(scene.run_dir, &failure);
     let gathering = Gathering {
         scene,
         failure: &failure,
         redactor: &redactor,
     };
-    let page = gathering.page(&error, &copied, cancel);
-    let written = write_atomically(&failure.join(PAGE), page::page(&page).as_bytes());
-    let error = explained(error, &page);
-    let error = match written {
-        Ok(()) => error.lines([format!("details: {}", failure.join(PAGE).display())]),
-        Err(e) => {
-            sink.warn(format!(
-                "the page about the failure could not be written: {e}"
-            ));
-            error
-        }
-    };
+    let found = gathering.failure(&error, cancel);
+    if let Err(e) = found.write(&failure) {
+        sink.warn(format!(
+            "what was found of the failure could not be written: {e}"
+        ));
+    }
+    let report = scene.output.join(REPORT);
+    let error = explained(error, &found).lines([format!("details: {}", report.display())]);
     // What a person wants to know who sees the end of the log alone.
-    let failed = page.failed_step.map(|step| format!("{step}, failed"));
+    let failed = found.failed_step.map(|step| format!("{step}, failed"));
     let next = Some(scene.next.to_owned()).filter(|next| !next.is_empty());
     let error = error.lines(failed.into_iter().chain(next));
     let text = redactor.text(&format!("{error}\n"));
@@ -127,8 +121,8 @@ pub fn keep(error: Error, scene: &Scene, sink: &dyn Sink, cancel: &Cancel) -> Er
 }
 
 /// The error with what is likely behind it.
-fn explained(mut error: Error, page: &Page) -> Error {
-    for cause in page.causes.iter().take(CAUSES_IN_ERROR) {
+fn explained(mut error: Error, found: &Failure) -> Error {
+    for cause in found.causes.iter().take(CAUSES_IN_ERROR) {
         let line: String = cause.line.chars().take(240).collect();
         let mut lines = vec![format!("likely: {}", cause.cause)];
         // The error's own lines stand right above.
@@ -138,7 +132,7 @@ fn explained(mut error: Error, page: &Page) -> Error {
         lines.push(format!("  {}", cause.cure));
         error = error.lines(lines);
     }
-    match &page.reading {
+    match &found.reading {
         Some(reading) if error.kind() == Kind::Setup => {
             error.lines([format!("the disk: {}", reading.headline)])
         }
@@ -146,7 +140,7 @@ fn explained(mut error: Error, page: &Page) -> Error {
     }
 }
 
-/// From the scene to the page; files of the evidence are written on the way.
+/// From the scene to the record; files of the evidence are written on the way.
 struct Gathering<'e> {
     scene: &'e Scene<'e>,
     failure: &'e Path,
@@ -154,8 +148,7 @@ struct Gathering<'e> {
 }
 
 impl Gathering<'_> {
-    /// `copied`: what the machine left, relative to the evidence.
-    fn page(&self, error: &Error, copied: &[PathBuf], cancel: &Cancel) -> Page {
+    fn failure(&self, error: &Error, cancel: &Cancel) -> Failure {
         let scene = self.scene;
         let step_output = self.step_output();
         let found = scene.disk.map(|disk| self.read_disk(disk, cancel));
@@ -177,24 +170,17 @@ impl Gathering<'_> {
             ("SeaBIOS", "seabios.log"),
         ];
         let machine = machine.iter();
-        let mut timeline = scene.timeline.rows();
-        for row in &mut timeline {
-            row.what = self.redactor.text(&row.what);
-        }
         let failed = scene.step.filter(|step| step.runs);
         let failed = failed.map(|step| format!("step {}, `{}`", step.number, step.name));
-        let (screens, screens_in_all) = scene::screens(scene.run_dir, self.failure, copied);
-        Page {
+        let reached = scene.step;
+        Failure {
             recipe: self.redactor.text(scene.recipe),
-            phase: scene.phase.map(Phase::name),
-            step: scene.step.map(|step| (step.number, step.name.clone())),
+            step: reached.map(|step| (step.number, self.redactor.text(&step.name))),
             failed_step: failed.map(|step| self.redactor.text(&step)),
             next: self.redactor.text(scene.next),
-            failed_at: Some(jiff::Timestamp::now()),
+            failed_at: jiff::Timestamp::now().to_string(),
             error: scene::fault(error, self.redactor),
             causes: causes(logs, &said, installing),
-            screens,
-            screens_in_all,
             reading: found
                 .as_ref()
                 .map(|found| reading(&found.state, logs, installing)),
@@ -202,12 +188,10 @@ impl Gathering<'_> {
             logs: logs.iter().map(listed).collect(),
             bootstrap: logs.iter().filter_map(bootstrap).collect(),
             step_output,
-            agent: self.part("The last of them", "agent.log", 60),
+            agent: self.part("The guest agent's last exchanges", "agent.log", 60),
             machine: machine
                 .filter_map(|(title, file)| self.part(title, file, 60))
                 .collect(),
-            timeline,
-            files: scene::files(self.failure),
         }
     }
 
@@ -256,6 +240,12 @@ impl Gathering<'_> {
         let text = last_lines(&logs::decode(&bytes), lines);
         (!text.is_empty()).then(|| self.redactor.foreign(&text))
     }
+}
+
+/// The last lines of a text file, at most so many bytes of it; none where it is empty or not there.
+pub fn last_lines_of(file: &Path, bytes: usize, lines: usize) -> Option<String> {
+    let bytes = files::end_of(file, bytes, 0).ok()?;
+    Some(last_lines(&logs::decode(&bytes), lines)).filter(|text| !text.is_empty())
 }
 
 fn last_lines(text: &str, most: usize) -> String {

@@ -3,6 +3,8 @@
 //! Pure. Refuses to say more than the state shows; where several things lead to one state, all of them are named.
 //! Sources: Microsoft, "Windows Setup installation process", "Windows Setup states" (ImageState), "Sysprep overview".
 
+use serde::{Deserialize, Serialize};
+
 use super::logs::{self, Log};
 use winimg_recipe::plan::SEALED;
 
@@ -56,7 +58,7 @@ pub struct Registry {
 }
 
 /// The sentence that matters, and what it rests on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     pub headline: String,
     pub lines: Vec<String>,

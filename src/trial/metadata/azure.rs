@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use winimg_base::markup::escape_xml;
 
-use super::http::{Request, Response};
 use super::{Identity, Report, guid};
+use crate::http::{Request, Response};
 
 pub(super) use disc::disc;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::http::{Request, Response};
 use super::pages::Pages;
 use super::{Identity, guid};
+use crate::http::{Request, Response};
 
 /// Of the many that EC2 has, those that agents of Windows are known to ask for: cloudbase-init 1.1.9 the first (ec2service.py).
 const VERSIONS: [&str; 3] = ["2009-04-04", "2021-03-23", "latest"];

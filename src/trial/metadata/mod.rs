@@ -7,7 +7,6 @@
 mod azure;
 mod disc;
 mod ec2;
-pub mod http;
 mod openstack;
 mod pages;
 #[cfg(unix)]
@@ -22,7 +21,7 @@ use winimg_base::text::Secret;
 use winimg_formats::iso::Tree;
 
 use self::ec2::Tokens;
-use self::http::{Request, Response};
+use crate::http::{Request, Response};
 use winimg_recipe::recipe::target::Form;
 
 /// What makes one clone another machine than the next.

@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::http::{Request, Response};
 use super::pages::Pages;
 use super::{Identity, Report, ec2};
+use crate::http::{Request, Response};
 
 /// Versions of Nova, each with the files that it added.
 const VERSIONS: [(&str, &[&str]); 10] = [

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::http::Response;
+use crate::http::Response;
 
 /// Pages by their path, without a slash at either end.
 #[derive(Debug, Default)]

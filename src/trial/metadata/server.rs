@@ -2,21 +2,21 @@
 //! connection. QEMU forwards what the clone sends to an address to a program of its own for each connection (`guestfwd` with
 //! `cmd:`); that program is `relay`.
 //!
-//! Refuses requests beyond `http`'s limits, clients that take longer than `PATIENCE`, and more of them than `MOST_CLIENTS`. Whatever
+//! Refuses requests beyond `crate::http`'s limits, clients that take longer than `PATIENCE`, and more of them than `MOST_CLIENTS`. Whatever
 //! it was asked is recorded, with what it answered.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use winimg_base::error::{Error, Result};
 
-use super::http::{Head, Request, Response};
 use super::{Asked, Endpoint, Report, Service};
+use crate::http::serve::{self, Gate, Refused};
+use crate::http::{Request, Response};
 
 /// For one connection, from its first byte to its last. A clone that restarts leaves connections open.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,6 +27,7 @@ const LONGEST_RECORD: usize = 10_000;
 /// The open sockets. Dropped: closed and removed.
 pub struct Server {
     sockets: Vec<(Endpoint, PathBuf)>,
+    gate: Arc<Gate>,
     open: Arc<Open>,
 }
 
@@ -35,8 +36,6 @@ struct Open {
     patience: Duration,
     service: Mutex<Service>,
     asked: Mutex<Vec<Asked>>,
-    clients: AtomicUsize,
-    closed: AtomicBool,
 }
 
 impl Server {
@@ -50,13 +49,12 @@ impl Server {
         let endpoints = service.endpoints();
         let mut server = Self {
             sockets: Vec::new(),
+            gate: Arc::default(),
             open: Arc::new(Open {
                 began: Instant::now(),
                 patience,
                 service: Mutex::new(service),
                 asked: Mutex::default(),
-                clients: AtomicUsize::default(),
-                closed: AtomicBool::default(),
             }),
         };
         for endpoint in endpoints {
@@ -64,10 +62,16 @@ impl Server {
             let failed = |e| Error::io("listen on", &path, e);
             let listener = UnixListener::bind(&path).map_err(failed)?;
             server.sockets.push((*endpoint, path.clone()));
-            let open = Arc::clone(&server.open);
+            let (open, gate) = (Arc::clone(&server.open), Arc::clone(&server.gate));
+            let endpoint = *endpoint;
             std::thread::Builder::new()
                 .name("metadata".into())
-                .spawn(move || listen(&listener, *endpoint, &open))
+                .spawn(move || {
+                    let clients = ("metadata client", MOST_CLIENTS);
+                    serve::listen(listener.incoming(), &gate, clients, move |stream| {
+                        answer(stream, endpoint, &open);
+                    });
+                })
                 .map_err(failed)?;
         }
         Ok(server)
@@ -91,7 +95,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.open.closed.store(true, Ordering::SeqCst);
+        self.gate.close();
         for (_, path) in &self.sockets {
             // Wakes the thread that waits for connections, so that it sees that this is the end.
             let _ = UnixStream::connect(path);
@@ -106,37 +110,10 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn listen(listener: &UnixListener, endpoint: Endpoint, open: &Arc<Open>) {
-    for stream in listener.incoming() {
-        if open.closed.load(Ordering::SeqCst) {
-            return;
-        }
-        let Ok(stream) = stream else {
-            // No file descriptor is left: the trial's own trouble comes first.
-            std::thread::sleep(Duration::from_millis(100));
-            continue;
-        };
-        if open.clients.fetch_add(1, Ordering::SeqCst) >= MOST_CLIENTS {
-            open.clients.fetch_sub(1, Ordering::SeqCst);
-            continue;
-        }
-        let shared = Arc::clone(open);
-        let spawned = std::thread::Builder::new()
-            .name("metadata client".into())
-            .spawn(move || {
-                serve(stream, endpoint, &shared);
-                shared.clients.fetch_sub(1, Ordering::SeqCst);
-            });
-        if spawned.is_err() {
-            open.clients.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-}
-
 /// One request, one answer.
-fn serve(mut stream: UnixStream, endpoint: Endpoint, open: &Open) {
+fn answer(mut stream: UnixStream, endpoint: Endpoint, open: &Open) {
     let end = Instant::now() + open.patience;
-    let (request, response) = match receive(&mut stream, end) {
+    let (request, response) = match serve::receive(&mut stream, end) {
         Ok(request) => {
             let request = request.at(open.began.elapsed());
             let response = lock(&open.service).answer(endpoint, &request);
@@ -158,55 +135,7 @@ fn serve(mut stream: UnixStream, endpoint: Endpoint, open: &Open) {
         });
     }
     drop(asked);
-    let left = end.saturating_duration_since(Instant::now());
-    let patience = left.max(Duration::from_millis(100));
-    if stream.set_write_timeout(Some(patience)).is_ok() {
-        let _ = stream.write_all(&response.bytes());
-        let _ = stream.shutdown(Shutdown::Write);
-    }
-}
-
-enum Refused {
-    Status(u16),
-    /// Nobody is there any more, or nothing was asked: a connection that only looks whether somebody listens.
-    Gone,
-}
-
-fn receive(stream: &mut UnixStream, end: Instant) -> std::result::Result<Request, Refused> {
-    let mut bytes = Vec::new();
-    let mut head: Option<Head> = None;
-    loop {
-        if head.is_none() {
-            head = Head::read(&bytes).map_err(Refused::Status)?;
-            if head.as_ref().is_some_and(|h| h.waits) {
-                let go_on = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
-                go_on.map_err(|_| Refused::Gone)?;
-            }
-        }
-        if let Some(request) = head.as_ref().and_then(|h| h.request(&bytes)) {
-            return Ok(request);
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        let late = match bytes.is_empty() {
-            true => Refused::Gone,
-            false => Refused::Status(408),
-        };
-        if left.is_zero() {
-            return Err(late);
-        }
-        let set = stream.set_read_timeout(Some(left));
-        set.map_err(|_| Refused::Gone)?;
-        let mut chunk = [0; 4096];
-        match stream.read(&mut chunk) {
-            Ok(0) => return Err(Refused::Gone),
-            Ok(n) => bytes.extend_from_slice(&chunk[..n]),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return Err(late);
-            }
-            Err(_) => return Err(Refused::Gone),
-        }
-    }
+    serve::answer(&mut stream, &response, end);
 }
 
 /// One connection of the clone, from `input` to a server's socket and back to `output`, until the server ends it. `input` is

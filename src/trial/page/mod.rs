@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 use super::compare::Outcome;
 use super::metadata::Report;
 use super::result::{CloneRun, Finding, Trial};
-use crate::page::{self, Section, clock, linked, second, sentence, shown, size, within};
+use crate::page::{
+    self, Page, Section, clock, linked, second, sentence, shown, size, table, within,
+};
 use winimg_base::event::Severity;
 use winimg_base::text::{count, duration};
 use winimg_recipe::recipe::target::{Presence, word};
@@ -46,7 +48,7 @@ pub fn page(trial: &Trial, pictures: &Pictures) -> String {
         shown(&trial.outcome()),
         shown(&sentence(&trial.summary()))
     );
-    page::html(&trial.outcome(), &head, &sections)
+    Page::new(trial.outcome(), head, sections).html()
 }
 
 fn when(trial: &Trial) -> String {
@@ -127,19 +129,12 @@ fn one_finding(finding: &Finding, clones: &[usize]) -> String {
         .into_iter()
         .filter_map(|(name, text)| Some((name, text?)));
     let cures = finding.cures.iter().map(|cure| ("cure", cure));
-    let rows: String = parts
-        .chain(cures)
-        .map(|(name, text)| format!("<dt>{name}</dt><dd>{}</dd>\n", shown(text)))
+    let parts = parts.chain(cures);
+    let parts: Vec<(String, String)> = parts
+        .map(|(name, text)| (name.to_owned(), text.clone()))
         .collect();
-    let lines = match finding.lines.is_empty() {
-        true => String::new(),
-        false => page::text_block(&finding.lines.join("\n")),
-    };
-    format!(
-        "<div class=\"cause {class}\">\n<p><strong>{word}{of}: {}</strong></p>\n{}{lines}</div>\n",
-        shown(&finding.message),
-        within("dl", &rows),
-    )
+    let headline = format!("{word}{of}: {}", shown(&finding.message));
+    page::finding(class, &headline, &parts, &finding.lines)
 }
 
 fn compared(trial: &Trial) -> String {
@@ -297,13 +292,5 @@ fn tool(trial: &Trial) -> String {
     match &tool.commit {
         Some(commit) => format!("{} {} ({commit})", tool.name, tool.version),
         None => format!("{} {}", tool.name, tool.version),
-    }
-}
-
-fn table(class: &str, rows: &str) -> String {
-    match (rows, class) {
-        ("", _) => String::new(),
-        (rows, "") => format!("<table>\n{rows}</table>\n"),
-        (rows, class) => format!("<table class=\"{class}\">\n{rows}</table>\n"),
     }
 }

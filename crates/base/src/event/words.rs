@@ -208,6 +208,20 @@ impl From<&Problem> for Details {
     }
 }
 
+/// What proves an input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Proof {
+    /// The recipe or its lock names its digest.
+    Digest,
+    /// A publisher's checksum file names it.
+    ChecksumFile { url: String },
+    /// Its signatures, and nothing else.
+    Signed,
+    /// Nothing; the recipe says why that is accepted.
+    Unverified { reason: String },
+}
+
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {

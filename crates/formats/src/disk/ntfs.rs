@@ -9,6 +9,7 @@ mod form;
 mod free;
 mod reader;
 mod secure;
+mod usage;
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::OnceLock;
@@ -22,6 +23,7 @@ use ntfs::{Ntfs, NtfsAttribute, NtfsError, NtfsFile, NtfsReadSeek};
 
 pub use form::Form;
 use reader::Fs;
+pub use usage::{Folder, Usage};
 
 use super::gpt::Partition;
 use super::{Disk, DiskReader};

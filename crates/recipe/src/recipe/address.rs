@@ -99,7 +99,8 @@ impl fmt::Debug for Address {
     }
 }
 
-fn percent_decoded(text: &str) -> String {
+/// A part of a URL's path, whose bytes are written as `%20` where they are not plain.
+pub fn percent_decoded(text: &str) -> String {
     // A query in form encoding is the one percent decoder that the URL library offers; `+` is no space in a path.
     let guarded = text
         .replace('+', "%2B")

@@ -136,7 +136,7 @@ impl<'c> Fields<'c> {
             Some((Data::Unknown, _)) | None => &[],
             Some((_, value)) => {
                 let what = match self.spec.name.as_str() {
-                    "recipe" => format!("[{key}]"),
+                    "recipe" | "host" => format!("[{key}]"),
                     _ => format!("`{key}`"),
                 };
                 self.is_wrong.set(true);
@@ -388,7 +388,9 @@ impl<'c> Fields<'c> {
             let fact = format!("unknown key `{}` in {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
             let near = nearest(&entry.key, known.iter().copied());
-            let strayed = words::of_the_top(&entry.key).filter(|_| has_own_line(&entry.key_place));
+            let is_recipe = !self.spec.is_of_host();
+            let strayed = words::of_the_top(&entry.key)
+                .filter(|_| is_recipe && has_own_line(&entry.key_place));
             let instead = strayed.or_else(|| keys::instead(&entry.key).map(String::from));
             diagnostic = match (near, instead) {
                 (_, Some(instead)) => diagnostic.help(instead),

@@ -1,4 +1,4 @@
-//! The keys of every table of a recipe (`keys.toml`): what the reader may ask for, and what it says of a key that is
+//! The keys of every table of a recipe, and of a host's configuration file (`keys.toml`): what the reader may ask for, and what it says of a key that is
 //! missing, misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the tests of complaints are
 //! made of the same rows.
 //!
@@ -99,6 +99,11 @@ impl Spec {
         self.title
             .clone()
             .unwrap_or_else(|| format!("`{}`", self.name))
+    }
+
+    /// Whether it is of a host's configuration file, and of no recipe.
+    pub fn is_of_host(&self) -> bool {
+        self.name == "host" || self.name.starts_with("host.")
     }
 
     pub fn find(&self, name: &str) -> Option<&Key> {

@@ -31,6 +31,19 @@ pub fn mask_secrets(name: &str, text: String) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
+/// The text with all that stands before an `@` in an address overwritten, comments and broken lines included.
+pub fn mask_users(text: String) -> String {
+    let mut bytes = text.clone().into_bytes();
+    for (at, scheme) in text.match_indices("://") {
+        let start = at + scheme.len();
+        let word = text[start..].split(['"', '\'', '\r', '\n']).next();
+        if let Some(end) = word.and_then(|word| word.rfind('@')) {
+            mask(&mut bytes, start..start + end, b'*');
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
 /// Where the syntax is broken, the lines that look as if they gave a secret a value.
 pub fn mask_lines(text: &str, bytes: &mut [u8]) {
     let mut start = 0;

@@ -35,7 +35,8 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
     let is_download = is_download(path);
     let in_vars = matches!(path.as_slice(), [only] if only == "vars");
     for entry in over.entries {
-        let is_whole = is_download && WHOLE.contains(&entry.key.as_str());
+        let is_rule = matches!(path.as_slice(), [only] if only == "trust");
+        let is_whole = is_rule || is_download && WHOLE.contains(&entry.key.as_str());
         let at_root = path.is_empty();
         let Some(old) = base.get_mut(&entry.key) else {
             base.entries.push(entry);

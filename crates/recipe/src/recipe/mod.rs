@@ -16,12 +16,14 @@ mod effective;
 mod fields;
 mod guest_name;
 mod guest_path;
+pub mod host;
 mod image_builder;
 mod input;
 pub mod keys;
 mod lower;
 mod mask;
 mod merge;
+mod mirrors;
 pub mod powershell;
 mod put;
 pub mod quantity;
@@ -34,6 +36,7 @@ mod sources;
 mod step;
 pub mod target;
 mod template;
+mod trust;
 mod undecided;
 mod unread;
 mod value;
@@ -54,12 +57,13 @@ use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 use winimg_formats::wim::Release;
 
-pub use address::Address;
+pub use address::{Address, percent_decoded};
 pub use ask::{Ask, AskedProof};
 pub use clone::{Claim, CloneCheck};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
+pub use mirrors::Mirrors;
 pub use put::{Put, put, quoted};
 pub use raw::PIPED;
 pub use read::{Options, read, read_judged};
@@ -89,6 +93,8 @@ pub struct Recipe {
     pub components: Vec<Component>,
     /// `[images]`: container images.
     pub images: Vec<ContainerImage>,
+    /// `[mirrors]`
+    pub mirrors: Mirrors,
     pub steps: Vec<Step>,
     /// `[[clone]]`: of two that contradict each other the later one stands.
     pub clone_checks: Vec<CloneCheck>,

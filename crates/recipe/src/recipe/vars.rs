@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::Var;
 use super::template::{self, Part};
+use super::trust;
 use super::value::Wanting;
 use super::value::{Data, Table, Value};
 use super::words;
@@ -162,10 +163,11 @@ pub fn place_of_name(place: &Place, name: &str) -> Place {
     place.clone()
 }
 
-/// Fills the variables into every string of the tree but `[vars]`. In a component `{{name}}` and `{{version}}` are
+/// Fills the variables into every string of the tree but `[vars]` and `[trust]`, whose rules are laid into the downloads first. In a component `{{name}}` and `{{version}}` are
 /// its own, in every download `{{url}}`; everywhere `{{components.NAME.version}}` is known.
 pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) -> Scope {
     let mut scope = scope.clone();
+    let rules = trust::Rules::of(tree);
     let mut own = BTreeMap::new();
     if let Some(Data::Table(components)) = tree.get_mut("components").map(|v| &mut v.data) {
         for entry in &mut components.entries {
@@ -185,24 +187,30 @@ pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
         }
         for entry in &mut components.entries {
             if let Some(local) = own.get(&entry.key) {
-                fill_download(&mut entry.value, local, problems);
+                fill_download(&mut entry.value, local, &rules, problems);
             }
         }
     }
     for entry in &mut tree.entries {
         match (entry.key.as_str(), &mut entry.value.data) {
-            ("vars" | "components", _) => {}
-            ("media", Data::Table(media)) => fill_media(media, &scope, problems),
+            // A rule is filled in where it is laid.
+            ("vars" | "components" | "trust", _) => {}
+            ("media", Data::Table(media)) => fill_media(media, &scope, &rules, problems),
             _ => fill_value(&mut entry.value, &scope, problems),
         }
     }
     scope
 }
 
-fn fill_media(media: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) {
+fn fill_media(
+    media: &mut Table,
+    scope: &Scope,
+    rules: &trust::Rules,
+    problems: &mut Vec<Diagnostic>,
+) {
     for entry in &mut media.entries {
         match entry.key.as_str() {
-            "iso" | "virtio" => fill_download(&mut entry.value, scope, problems),
+            "iso" | "virtio" => fill_download(&mut entry.value, scope, rules, problems),
             _ => fill_value(&mut entry.value, scope, problems),
         }
     }
@@ -210,16 +218,25 @@ fn fill_media(media: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
 
 /// `{{url}}` is the download's own, so that its checksum file or signature can be named by it. A variable that the
 /// recipe calls `url` keeps its meaning.
-fn fill_download(value: &mut Value, scope: &Scope, problems: &mut Vec<Diagnostic>) {
+fn fill_download(
+    value: &mut Value,
+    scope: &Scope,
+    rules: &trust::Rules,
+    problems: &mut Vec<Diagnostic>,
+) {
     let mut local = scope.clone();
     if let Data::Table(table) = &mut value.data
         && let Some(url) = table.get_mut("url")
-        && !scope.contains("url")
     {
         local.fill(url, problems);
         let text = url.as_str().map(str::to_string);
-        local.set("url", text, &url.place.to_string());
-        local.said_at("url", url.base.as_ref().unwrap_or(&url.place).clone());
+        if !scope.contains("url") {
+            local.set("url", text.clone(), &url.place.to_string());
+            local.said_at("url", url.base.as_ref().unwrap_or(&url.place).clone());
+        }
+        if let Some(text) = text {
+            rules.lay(table, &text);
+        }
     }
     fill_value(value, &local, problems);
 }

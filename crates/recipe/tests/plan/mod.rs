@@ -4,7 +4,7 @@ mod arguments;
 mod every;
 mod images;
 mod inputs;
-mod keys;
+pub mod keys;
 mod powershell;
 mod recipe;
 mod restore;

@@ -60,6 +60,7 @@ impl Maker {
                 own_drivers: None,
             },
             components: vec![],
+            mirrors: Mirrors::default(),
             images: Vec::new(),
             steps: vec![],
             clone_checks: vec![],

@@ -1,4 +1,5 @@
-//! The HTTP client: TLS roots of the system (or `SSL_CERT_FILE`), proxies from the environment, and redirects that
+//! The HTTP client: TLS roots of the system (or `SSL_CERT_FILE`), proxies of the environment or the host's
+//! configuration, and redirects that
 //! never leave https.
 
 use std::sync::OnceLock;
@@ -9,7 +10,7 @@ use url::{Host, Url};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
 
-use super::FetchOptions;
+use super::{FetchOptions, Proxies};
 
 /// Redirects of one request.
 const REDIRECTS: usize = 10;
@@ -23,7 +24,8 @@ impl Lazy {
         if let Some(client) = self.0.get() {
             return Ok(client);
         }
-        let client = builder().connect_timeout(options.connect_timeout).build();
+        let client = builder(&options.proxies).connect_timeout(options.connect_timeout);
+        let client = client.build();
         let client = client.map_err(|e| {
             let cause = super::failure::innermost(&e);
             Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
@@ -35,8 +37,8 @@ impl Lazy {
 }
 
 /// What all clients have in common.
-pub(super) fn builder() -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
+pub(super) fn builder(proxies: &Proxies) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
         .user_agent(concat!("winimg/", env!("CARGO_PKG_VERSION")))
         .redirect(Policy::custom(|attempt: Attempt| {
             tracing::debug!(to = redact(attempt.url().as_str()), "redirect");
@@ -46,7 +48,8 @@ pub(super) fn builder() -> reqwest::ClientBuilder {
             }
         }))
         // Referer would carry a signed URL to the next host.
-        .referer(false)
+        .referer(false);
+    proxies.apply(builder)
 }
 
 /// Whether a host's name or address is this machine's own.

@@ -151,6 +151,17 @@ pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
     .cure("use https, or pin the file with sha256")
 }
 
+/// What a mirror did not give names the address that it stands for.
+pub(super) fn mirrored(error: Error, mirror: Option<&Url>, url: &Url) -> Error {
+    match mirror {
+        Some(_) if error.kind() != Kind::Cancelled => error.lines([format!(
+            "a rule under [mirrors] leads there from {}",
+            redact(url.as_str())
+        )]),
+        _ => error,
+    }
+}
+
 /// Refuses to ask for what is not in the store, in a run that may not.
 pub(super) fn must_be_online(
     options: &FetchOptions,

@@ -30,10 +30,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
+pub use proxy::{Proxies, Used, broken as broken_proxies};
+
 use crate::store::{Blob, Store, Watch};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{Archive, Input, InputId, InputSource, Origin};
+use winimg_recipe::recipe::{Archive, Input, InputId, InputSource, Mirrors, Origin};
 
 /// One file to fetch.
 #[derive(Clone, Debug)]
@@ -118,6 +120,10 @@ pub struct FetchOptions {
     pub offline: bool,
     /// What nothing proves yet is fetched as it comes, so that it can be pinned. Refused otherwise.
     pub first_use: bool,
+    /// What leads to the network on this host.
+    pub proxies: Proxies,
+    /// Where addresses are fetched from instead: this host's and the recipe's.
+    pub mirrors: Mirrors,
     /// The cache that machines share, asked for what a digest names before anyone else.
     pub shared: Option<Arc<sharing::Remote>>,
 }
@@ -133,6 +139,8 @@ impl Default for FetchOptions {
             longest: 64 << 30,
             offline: false,
             first_use: false,
+            proxies: Proxies::default(),
+            mirrors: Mirrors::default(),
             shared: None,
         }
     }

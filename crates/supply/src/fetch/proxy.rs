@@ -1,17 +1,102 @@
-//! Proxies that the environment names and that cannot be used: the clients pass over them without a word.
+//! Proxies: those of the environment, and those that a host is configured with.
 //!
-//! Judged by the same reader as the clients'. The values are never shown: they may hold a password.
+//! The clients pass over a value that cannot be used without a word; it is named here, judged by the same reader as theirs. The
+//! environment's values are never shown: they may hold a password.
 
 use std::sync::Once;
 
 use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::{ClientBuilder, NoProxy, Proxy};
+use url::Url;
+
+use winimg_base::text::Secret;
+
+const HTTPS: &str = "https addresses";
+const HTTP: &str = "http addresses";
 
 /// The variables of one kind of proxy, the one that wins first, and what it is for.
-const VARIABLES: &[([&str; 2], &str)] = &[
-    (["HTTPS_PROXY", "https_proxy"], "https addresses"),
-    (["HTTP_PROXY", "http_proxy"], "http addresses"),
+const VARIABLES: &[([&str; 2], &str); 3] = &[
+    (["HTTPS_PROXY", "https_proxy"], HTTPS),
+    (["HTTP_PROXY", "http_proxy"], HTTP),
     (["ALL_PROXY", "all_proxy"], "all addresses"),
 ];
+
+const EXCEPT: [&str; 2] = ["NO_PROXY", "no_proxy"];
+
+/// What a host is configured with. Of each kind the environment's wins, an empty one too: then there is none.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    pub https: Option<Url>,
+    pub http: Option<Url>,
+    pub all: Option<Url>,
+    /// As `no_proxy` lists them.
+    pub except: Vec<String>,
+    /// For the proxies of this configuration, and no others.
+    pub credentials: Option<(String, Secret)>,
+}
+
+/// One proxy that is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// `https addresses`
+    pub used_for: &'static str,
+    /// May hold a password.
+    pub address: String,
+    /// The variable that names it; `None`: the configuration.
+    pub variable: Option<&'static str>,
+}
+
+impl Proxies {
+    /// The proxies that this process uses, in the order of [`VARIABLES`], and the hosts that are reached without one.
+    pub fn used(&self, variable: &dyn Fn(&str) -> Option<String>) -> (Vec<Used>, String) {
+        let own = [&self.https, &self.http, &self.all];
+        let mut used = Vec::new();
+        for ((names, used_for), own) in VARIABLES.iter().zip(own) {
+            let set = names
+                .iter()
+                .find_map(|name| Some((Some(*name), variable(name)?)));
+            let own = own.as_ref().map(|url| (None, url.to_string()));
+            if let Some((variable, address)) = set.or(own).filter(|(_, text)| !text.is_empty()) {
+                used.push(Used {
+                    used_for,
+                    address,
+                    variable,
+                });
+            }
+        }
+        let except = EXCEPT.iter().find_map(|name| variable(name));
+        (used, except.unwrap_or_else(|| self.except.join(",")))
+    }
+
+    /// The client with these proxies. Without a configuration it reads the environment itself.
+    pub(super) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
+        if [&self.https, &self.http, &self.all]
+            .iter()
+            .all(|own| own.is_none())
+            && self.except.is_empty()
+        {
+            return builder;
+        }
+        let (used, except) = self.used(&|name| std::env::var(name).ok());
+        // The first that is added keeps the clients from looking at the environment.
+        let mut builder = builder.no_proxy();
+        for one in used {
+            let made = match one.used_for {
+                HTTPS => Proxy::https(one.address),
+                HTTP => Proxy::http(one.address),
+                _ => Proxy::all(one.address),
+            };
+            // One that cannot be used was warned about.
+            let Ok(made) = made else { continue };
+            let made = made.no_proxy(NoProxy::from_string(&except));
+            builder = builder.proxy(match (&self.credentials, one.variable) {
+                (Some((user, password)), None) => made.basic_auth(user, password.expose()),
+                _ => made,
+            });
+        }
+        builder
+    }
+}
 
 static REPORTED: Once = Once::new();
 
@@ -23,7 +108,8 @@ pub(super) fn warn_of_broken(warn: impl Fn(String)) {
     });
 }
 
-fn broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+/// Those that cannot be used: the variable and the fault in the first line, then what is expected.
+pub fn broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (names, used_for) in VARIABLES {
         let mut set = names
@@ -99,6 +185,43 @@ mod tests {
             assert!(complaints[0].starts_with(fact), "{complaints:?}");
             assert!(!complaints[0].contains("hunter2"), "{complaints:?}");
         }
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_configuration_kind_by_kind() {
+        let url = |text: &str| text.parse().ok();
+        let configured = Proxies {
+            https: url("http://a.example:1"),
+            http: url("http://b.example:2"),
+            all: url("socks5://c.example:3"),
+            except: vec!["localhost".into(), ".corp".into()],
+            credentials: None,
+        };
+        let used = |set: &[(&str, &str)]| {
+            let (used, except) = configured.used(&|name| {
+                let found = set.iter().find(|(set, _)| *set == name);
+                found.map(|(_, value)| (*value).to_string())
+            });
+            let word = |u: &Used| format!("{} {} {:?}", u.used_for, u.address, u.variable);
+            let words: Vec<String> = used.iter().map(word).collect();
+            format!("{}\n{except}", words.join("\n"))
+        };
+        assert_eq!(
+            used(&[]),
+            "https addresses http://a.example:1/ None\n\
+             http addresses http://b.example:2/ None\n\
+             all addresses socks5://c.example:3 None\n\
+             localhost,.corp"
+        );
+        assert_eq!(
+            used(&[
+                ("https_proxy", "d.example:4"),
+                ("HTTP_PROXY", ""),
+                ("no_proxy", "")
+            ]),
+            "https addresses d.example:4 Some(\"https_proxy\")\n\
+             all addresses socks5://c.example:3 None\n"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 
-use super::failure::must_be_online;
+use super::failure::{mirrored, must_be_online};
 use super::transfer::{Got, Transfer};
 use super::wanted::{Of, Wanted};
 use super::{CameFrom, Fetched, blocking};
@@ -160,9 +160,10 @@ impl Remote<'_> {
 
     async fn transfer(&self, partial: &Partial, cached: Option<&Seen>) -> Result<Fetched> {
         let wanted = self.wanted;
+        let mirror = wanted.context.options.mirrors.url(self.url);
         let transfer = Transfer {
             context: wanted.context,
-            url: self.url,
+            url: mirror.as_ref().unwrap_or(self.url),
             file: &wanted.request.file,
             watch: &wanted.watch,
             cached,
@@ -172,7 +173,9 @@ impl Remote<'_> {
         let mut ready = self.early(cached).await?;
         let mut first = true;
         loop {
-            let (from, resumed) = match (transfer.run(partial).await?, cached) {
+            let got = transfer.run(partial).await;
+            let got = got.map_err(|e| mirrored(e, mirror.as_ref(), self.url))?;
+            let (from, resumed) = match (got, cached) {
                 (Got::File { from, resumed }, _) => (from, resumed),
                 (Got::NotModified, Some(seen)) => return self.settle(&seen.sha256).await,
                 (Got::NotModified, None) => return Err(unexpected()),
@@ -201,7 +204,7 @@ impl Remote<'_> {
                         e.fact()
                     ));
                 }
-                Err(e) => return Err(self.at(e)),
+                Err(e) => return Err(mirrored(self.at(e), mirror.as_ref(), self.url)),
                 Ok(blob) => {
                     self.remember(&blob, from, cached)?;
                     let from = CameFrom::Network;

@@ -7,20 +7,22 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
 
 use super::evidence::{Ask, Asked};
-use super::failure::{Failure, refused, unpublished};
+use super::failure::{Failure, mirrored, refused, unpublished};
 use super::retry::Tries;
 use super::transfer::Transfer;
 
 impl Asked<'_> {
     /// Tries until it is there or there is no point.
     pub(super) async fn small(&self, url: &Url, ask: Ask<'_>) -> Result<Vec<u8>> {
+        let options = &self.context.options;
+        let mirror = options.mirrors.url(url);
         let mut tries = Tries::default();
         loop {
-            match self.attempt(url, ask).await {
+            match self.attempt(mirror.as_ref().unwrap_or(url), ask).await {
                 Ok(bytes) => return Ok(bytes),
                 Err(failure) => {
-                    let options = &self.context.options;
-                    tries.wait(failure, 0, options, &self.watch).await?;
+                    let waited = tries.wait(failure, 0, options, &self.watch).await;
+                    waited.map_err(|e| mirrored(e, mirror.as_ref(), url))?;
                 }
             }
         }

@@ -121,14 +121,15 @@ impl Transfer<'_> {
                 request = request.header(RANGE, format!("bytes={have}-"));
                 request = request.header(IF_RANGE, of.validator().unwrap_or_default());
             }
-            (None, Some(seen)) => {
+            // Another server's tag means nothing here.
+            (None, Some(seen)) if seen.url == redact(self.url.as_str()) => {
                 if let Some(etag) = &seen.etag {
                     request = request.header(IF_NONE_MATCH, etag);
                 } else if let Some(date) = &seen.last_modified {
                     request = request.header(IF_MODIFIED_SINCE, date);
                 }
             }
-            (None, None) => {}
+            (None, _) => {}
         }
         let from = left.map(|(have, _)| have);
         debug!(

@@ -129,10 +129,10 @@ impl Store {
         })
     }
 
-    /// Where the store is unless the command line says otherwise: `WINIMG_CACHE_DIR`, else `winimg` in the user's
+    /// Where the store is: `WINIMG_CACHE_DIR`, else where this host is `configured` to have it, else `winimg` in the user's
     /// cache folder (XDG Base Directory Specification; on macOS and Windows the system's own).
-    pub fn default_folder() -> Result<PathBuf> {
-        default_folder(|name| env::var_os(name))
+    pub fn default_folder(configured: Option<&Path>) -> Result<PathBuf> {
+        default_folder(|name| env::var_os(name), configured)
     }
 
     pub fn folder(&self) -> &Path {
@@ -213,10 +213,16 @@ impl Store {
     }
 }
 
-fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf> {
+fn default_folder(
+    variable: impl Fn(&str) -> Option<OsString>,
+    configured: Option<&Path>,
+) -> Result<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(folder) = set("WINIMG_CACHE_DIR") {
         return Ok(folder);
+    }
+    if let Some(folder) = configured {
+        return Ok(folder.to_path_buf());
     }
     // The specification has relative paths ignored.
     let cache = set("XDG_CACHE_HOME").filter(|p| p.is_absolute());
@@ -279,11 +285,12 @@ mod tests {
     #[test]
     #[cfg(not(target_os = "macos"))]
     fn the_folder_follows_the_environment() {
-        let folder_with = |set: &[(&str, &str)]| {
-            default_folder(|name| {
+        let folder_with = |set: &[(&str, &str)], configured: Option<&Path>| {
+            let variable = |name: &str| {
                 let found = set.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| OsString::from(value))
-            })
+            };
+            default_folder(variable, configured)
         };
         let home = ("HOME", "/home/u");
         let xdg = ("XDG_CACHE_HOME", "/x");
@@ -309,11 +316,20 @@ mod tests {
             ),
         };
         for (set, folder) in cases {
-            assert_eq!(folder_with(set).unwrap(), Path::new(folder));
+            assert_eq!(folder_with(set, None).unwrap(), Path::new(folder));
         }
         assert_eq!(
-            folder_with(&[]).unwrap_err().to_string(),
+            folder_with(&[], None).unwrap_err().to_string(),
             format!("there is no folder for the store: {unset}\n  cure: set WINIMG_CACHE_DIR")
+        );
+        let configured = Some(Path::new("/srv/cache"));
+        assert_eq!(
+            folder_with(&[home, xdg], configured).unwrap(),
+            Path::new("/srv/cache")
+        );
+        assert_eq!(
+            folder_with(&[home, own], configured).unwrap(),
+            Path::new("rel/cache")
         );
     }
 }

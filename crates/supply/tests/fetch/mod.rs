@@ -4,6 +4,7 @@ mod desk;
 mod images;
 mod locked;
 mod messages;
+mod mirrored;
 mod processes;
 mod registries;
 mod secure;

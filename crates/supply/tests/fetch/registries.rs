@@ -48,6 +48,7 @@ const LIMIT: u64 = 1 << 10;
 /// An input of a shared cache, asked for as `ci`.
 fn shared(desk: &Desk, address: &str, digest: &str) -> String {
     let spec = Settings {
+        proxies: Default::default(),
         address: Address::parse(address).unwrap(),
         credentials: Some(Credentials::new("ci", Secret::new("open-sesame"))),
         keys: Vec::new(),

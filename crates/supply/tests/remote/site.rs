@@ -85,6 +85,7 @@ impl Machine {
     ) -> Arc<Remote> {
         let keys = key.map(|key| Rule::new(&key.pk.to_base64()).unwrap());
         let settings = Settings {
+            proxies: Default::default(),
             address: Address::parse(&format!("oci+http://127.0.0.1:{port}/team/cache")).unwrap(),
             credentials,
             keys: keys.into_iter().collect(),

@@ -14,19 +14,28 @@ const LONGEST_BITMAP: u64 = 512 << 20;
 impl Volume<'_> {
     /// Bytes from the volume's start, in whole clusters, ascending and apart.
     pub fn free(&self) -> Result<Vec<Range<u64>>> {
+        let bitmap = self.bitmap()?;
+        let cluster = u64::from(self.ntfs.cluster_size());
+        Ok(unset(&bitmap, self.clusters())
+            .into_iter()
+            .map(|run| run.start * cluster..run.end * cluster)
+            .collect())
+    }
+
+    /// Whole clusters of the volume.
+    pub(super) fn clusters(&self) -> u64 {
+        self.ntfs.size() / u64::from(self.ntfs.cluster_size())
+    }
+
+    /// One bit for each cluster, the lowest of a byte first; it is set where a file has the cluster.
+    pub(super) fn bitmap(&self) -> Result<Vec<u8>> {
         if self.is_dirty()? {
             return Err(Error::failed("the NTFS volume was not shut down in order: which clusters are free is not certain",
             )
             .cure("check the volume in that Windows: chkdsk /f"));
         }
         let bitmap = self.read(r"C:\$Bitmap", LONGEST_BITMAP)?;
-        let bitmap =
-            bitmap.ok_or_else(|| Error::failed("there is no $Bitmap on the NTFS volume"))?;
-        let cluster = u64::from(self.ntfs.cluster_size());
-        Ok(unset(&bitmap, self.ntfs.size() / cluster)
-            .into_iter()
-            .map(|run| run.start * cluster..run.end * cluster)
-            .collect())
+        bitmap.ok_or_else(|| Error::failed("there is no $Bitmap on the NTFS volume"))
     }
 }
 

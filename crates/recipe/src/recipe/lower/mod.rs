@@ -26,7 +26,9 @@ mod update;
 mod windows;
 
 use super::fields::{Context, Fields};
+use super::mirrors::mirrors;
 use super::raw::Raw;
+use super::trust;
 use super::value::{Data, Entry, Value};
 use super::vars::Scope;
 use super::words;
@@ -68,6 +70,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     let name = name(&top);
     let description = top.text("description");
     misplaced_in_vars(&top);
+    trust::judge(&top);
     cx.must_be_signed.set(top.is("policy", "signed"));
     let (media, media_is_whole) = media::media(&top);
     let machine = machine::machine(&top, media_is_whole.then_some(&media));
@@ -120,6 +123,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         setup: setup.unwrap_or_else(draft::setup),
         components,
         images,
+        mirrors: mirrors(&top),
         steps,
         clone_checks,
         outputs: outputs.unwrap_or_default(),

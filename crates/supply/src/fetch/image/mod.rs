@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::registry::Client;
 use super::{CameFrom, FetchOptions};
-use crate::store::{Blob, Store, Watch, changed_since_locked};
+use crate::store::{Blob, Seen, Store, Watch, changed_since_locked};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
 use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId};
@@ -99,7 +99,10 @@ async fn one(
     options: &FetchOptions,
 ) -> Result<Image> {
     let name = watch.what.clone();
-    let reference = spec.reference.value.reference();
+    let own = &spec.reference.value;
+    let mirror = options.mirrors.image(own);
+    let asked = mirror.as_ref().unwrap_or(own);
+    let reference = asked.reference();
     let pinned = match &spec.proof {
         ImageProof::Digest(digest) => Some(&digest.value),
         ImageProof::Unverified { reason } => {
@@ -113,10 +116,17 @@ async fn one(
         super::proxy::warn_of_broken(|text| watch.warn(text));
     }
     // Over plain http only where the recipe writes `http://`, which it may only with a digest.
-    let plain = spec.reference.value.is_plain_http();
+    let plain = asked.is_plain_http();
     let (connect, read) = (options.connect_timeout, options.stall_timeout);
     let registry = pull::Registry {
-        client: Client::new(reference, plain, None, connect, Some(read))?,
+        client: Client::new(
+            reference,
+            plain,
+            None,
+            &options.proxies,
+            connect,
+            Some(read),
+        )?,
         reference,
         store,
         watch,
@@ -142,12 +152,23 @@ async fn one(
     for descriptor in described {
         parts.push(registry.blob(&descriptor).await?);
     }
-    Ok(Image {
+    let image = Image {
         name: spec.name.value.clone(),
-        reference: spec.reference.value.kept_as(),
+        reference: own.kept_as(),
         os_version,
         top,
         manifest,
         parts,
-    })
+    };
+    if image.from() == CameFrom::Network {
+        let seen = Seen {
+            url: asked.kept_as(),
+            etag: None,
+            last_modified: None,
+            sha256: image.manifest.blob.digest().clone(),
+            size: image.size(),
+        };
+        store.record_seen(&image.reference, &seen)?;
+    }
+    Ok(image)
 }

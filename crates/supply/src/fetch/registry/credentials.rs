@@ -37,11 +37,24 @@ impl Credentials {
     }
 }
 
+/// What a host is configured with, for what the environment leaves open.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// A file as `docker login` writes it.
+    pub file: Option<PathBuf>,
+    pub token_host: Option<String>,
+}
+
 /// For this registry, and for the host that `WINIMG_CACHE_TOKEN_HOST` names: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or
-/// `DOCKER_CONFIG` names, else `~/.docker/config.json`.
-pub fn found(registry: &str) -> Result<Option<Credentials>> {
-    let token_host = set(TOKEN_HOST).map(|host| bare_host(&host)).transpose()?;
-    let found = of_user(registry)?;
+/// `DOCKER_CONFIG` names, else the `configured` one, else `~/.docker/config.json`.
+pub fn found(registry: &str, configured: &Places) -> Result<Option<Credentials>> {
+    let token_host = set(TOKEN_HOST).map(|host| bare_host(TOKEN_HOST, &host));
+    let configured_host = || {
+        let host = configured.token_host.as_ref()?;
+        Some(bare_host("cache.token_host", host))
+    };
+    let token_host = token_host.or_else(configured_host).transpose()?;
+    let found = of_user(registry, configured.file.as_deref())?;
     Ok(found.map(|credentials| Credentials {
         token_host,
         ..credentials
@@ -49,9 +62,9 @@ pub fn found(registry: &str) -> Result<Option<Credentials>> {
 }
 
 /// As it stands in an address: compared with that later. Its value is not shown, it may be an address with a password.
-fn bare_host(text: &str) -> Result<String> {
+fn bare_host(name: &str, text: &str) -> Result<String> {
     let host = Host::parse(text).map_err(|_| {
-        Error::new(Kind::Recipe, format!("{TOKEN_HOST} is not a host's name"))
+        Error::new(Kind::Recipe, format!("{name} is not a host's name"))
             .expected("a name alone, such as gitlab.com: no https://, port or path")
     })?;
     Ok(host.to_string())
@@ -61,7 +74,7 @@ fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-fn of_user(registry: &str) -> Result<Option<Credentials>> {
+fn of_user(registry: &str, configured: Option<&Path>) -> Result<Option<Credentials>> {
     match (set("WINIMG_CACHE_USER"), set("WINIMG_CACHE_PASSWORD")) {
         (Some(user), Some(password)) => {
             return Ok(Some(Credentials::new(user, Secret::new(password))));
@@ -76,10 +89,13 @@ fn of_user(registry: &str) -> Result<Option<Credentials>> {
             return Err(Error::new(Kind::Recipe, fact).cure("set both, or none"));
         }
     }
-    let folder = set("DOCKER_CONFIG").map(PathBuf::from);
-    let folder = folder.or_else(|| set("HOME").map(|home| Path::new(&home).join(".docker")));
+    let within = |folder: PathBuf| folder.join("config.json");
     let file = set("REGISTRY_AUTH_FILE").map(PathBuf::from);
-    match file.or_else(|| folder.map(|folder| folder.join("config.json"))) {
+    let file = file
+        .or_else(|| set("DOCKER_CONFIG").map(PathBuf::from).map(within))
+        .or_else(|| configured.map(Path::to_path_buf))
+        .or_else(|| set("HOME").map(|home| within(Path::new(&home).join(".docker"))));
+    match file {
         Some(file) => in_file(&file, registry),
         None => Ok(None),
     }
@@ -118,7 +134,7 @@ mod tests {
             ("10.0.0.7", "10.0.0.7"),
             ("[::1]", "[::1]"),
         ] {
-            assert_eq!(bare_host(text).unwrap(), host);
+            assert_eq!(bare_host(TOKEN_HOST, text).unwrap(), host);
         }
         for text in [
             "https://gitlab.com",
@@ -129,7 +145,7 @@ mod tests {
             " ",
         ] {
             assert_eq!(
-                bare_host(text).unwrap_err().to_string(),
+                bare_host(TOKEN_HOST, text).unwrap_err().to_string(),
                 "WINIMG_CACHE_TOKEN_HOST is not a host's name\n  \
                  expected: a name alone, such as gitlab.com: no https://, port or path"
             );

@@ -18,12 +18,12 @@ use serde::Deserialize;
 use url::Url;
 
 use self::access::{Access, Challenge};
-use super::client;
+use super::{Proxies, client};
 use winimg_base::digest::{Digest, Hasher};
 use winimg_base::error::Kind;
 use winimg_base::text::redact;
 
-pub use credentials::{Credentials, found as credentials};
+pub use credentials::{Credentials, Places, found as credentials};
 pub use error::{Error, Refusal};
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
@@ -53,6 +53,7 @@ impl Client {
         reference: &Reference,
         plain: bool,
         credentials: Option<Credentials>,
+        proxies: &Proxies,
         connect_timeout: Duration,
         read_timeout: Option<Duration>,
     ) -> winimg_base::error::Result<Self> {
@@ -62,7 +63,7 @@ impl Client {
         let scheme = if plain { "http" } else { "https" };
         let base = format!("{scheme}://{}/", reference.resolve_registry());
         let base = parse(&base).map_err(cannot)?;
-        let mut http = client::builder().connect_timeout(connect_timeout);
+        let mut http = client::builder(proxies).connect_timeout(connect_timeout);
         if let Some(limit) = read_timeout {
             http = http.read_timeout(limit);
         }

@@ -34,7 +34,6 @@ impl Address {
                 Kind::Recipe,
                 format!("the address of the shared cache {fact}"),
             )
-            .at("--cache-remote")
             .expected("such as oci://registry.example.com/team/winimg-cache")
             .found(shown)
         };

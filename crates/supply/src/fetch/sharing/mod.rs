@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
+use super::Proxies;
 use crate::store::{Blob, Layer, Store, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
@@ -28,7 +29,7 @@ use winimg_trust::minisign::Rule;
 use fault::Fault;
 use registry::Registry;
 
-pub use super::registry::{Credentials, credentials};
+pub use super::registry::{Credentials, Places, credentials};
 pub use address::Address;
 
 /// Signs bytes with a minisign key: the bytes, and the trusted comment.
@@ -42,6 +43,7 @@ pub struct Settings {
     pub keys: Vec<Rule>,
     /// Write, too; with a key for layers.
     pub push: Option<Sign>,
+    pub proxies: Proxies,
     pub patience: Patience,
 }
 
@@ -89,7 +91,12 @@ impl Remote {
             );
         }
         super::proxy::warn_of_broken(|text| sink.warn(text));
-        let registry = Registry::new(&settings.address, settings.credentials, settings.patience)?;
+        let registry = Registry::new(
+            &settings.address,
+            settings.credentials,
+            &settings.proxies,
+            settings.patience,
+        )?;
         Ok(Arc::new(Self {
             registry,
             keys: settings.keys,

@@ -16,6 +16,7 @@ use oci_client::Reference;
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use tokio::time::{sleep, timeout};
 
+use super::Proxies;
 use super::fault::Fault;
 use super::{Address, Credentials, Patience};
 use crate::fetch::registry::{self, Client};
@@ -44,6 +45,7 @@ impl Registry {
     pub fn new(
         address: &Address,
         credentials: Option<Credentials>,
+        proxies: &Proxies,
         patience: Patience,
     ) -> Result<Self> {
         if credentials.is_some() && address.plain && !address.is_here {
@@ -59,7 +61,14 @@ impl Registry {
             "latest".into(),
         );
         Ok(Self {
-            client: Client::new(&named, address.plain, credentials, patience.answer, None)?,
+            client: Client::new(
+                &named,
+                address.plain,
+                credentials,
+                proxies,
+                patience.answer,
+                None,
+            )?,
             address: address.clone(),
             patience,
         })

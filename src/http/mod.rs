@@ -1,6 +1,9 @@
-//! HTTP/1.1 as far as agents speak it to a metadata service: one request for each connection.
+//! HTTP/1.1 as far as agents speak it to a metadata service, and browsers to `winimg watch`: one request for each connection.
 //!
 //! Refuses heads and bodies beyond the limits below, and bodies whose length is not said beforehand.
+
+#[cfg(unix)]
+pub mod serve;
 
 use std::time::Duration;
 
@@ -134,15 +137,21 @@ impl Response {
 
     /// The whole answer. The connection ends behind it.
     pub fn bytes(&self) -> Vec<u8> {
+        let length = format!("Content-Length: {}\r\n", self.body.len());
+        [self.head(&length).as_bytes(), &self.body].concat()
+    }
+
+    /// What stands before a body that ends with the connection.
+    pub fn head_of_stream(&self) -> Vec<u8> {
+        self.head("").into_bytes()
+    }
+
+    fn head(&self, length: &str) -> String {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }
-        head += &format!(
-            "Content-Length: {}\r\nConnection: close\r\n\r\n",
-            self.body.len()
-        );
-        [head.as_bytes(), &self.body].concat()
+        head + length + "Connection: close\r\n\r\n"
     }
 }
 
@@ -160,6 +169,7 @@ fn reason(status: u16) -> &'static str {
         411 => "Length Required",
         413 => "Content Too Large",
         431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
         _ => "Error",
     }
 }

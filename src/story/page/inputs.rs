@@ -1,0 +1,51 @@
+//! The inputs, each with what proved it.
+
+use super::super::{Component, Story};
+use crate::page::{shown, size, table};
+use winimg_base::event::Proof;
+
+pub fn components(story: &Story) -> String {
+    let rows: String = story.components.iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names = ["component", "proved by", "size and digest"];
+    let head = names.map(|name| format!("<th scope=\"col\">{name}</th>"));
+    let head = format!("<tr class=\"head\">{}</tr>\n", head.concat());
+    table("inputs", &format!("{head}{rows}"))
+}
+
+fn row(input: &Component) -> String {
+    let version = input.version.iter().map(|v| format!(" {}", shown(v)));
+    let license = input.license.iter();
+    let license = license.map(|l| format!("<br><span class=\"source\">{}</span>", shown(l)));
+    format!(
+        "<tr><th scope=\"row\">{}{}{}<br><span class=\"source\">{}</span></th>{}<td>{}<br><code>{}</code></td></tr>\n",
+        shown(&input.name),
+        version.collect::<String>(),
+        license.collect::<String>(),
+        shown(&input.url),
+        proof(input),
+        size(input.bytes),
+        shown(&input.digest)
+    )
+}
+
+fn proof(input: &Component) -> String {
+    let (class, words) = match &input.proof {
+        Proof::Digest => (
+            "fine",
+            "the digest that the recipe or its lock names".to_owned(),
+        ),
+        Proof::ChecksumFile { url } => ("fine", format!("its publisher's checksum file, {url}")),
+        Proof::Signed => ("fine", "its signature".into()),
+        Proof::Unverified { reason } => ("bad", format!("not verified: {reason}")),
+    };
+    let signers = input.signers.iter();
+    let signers: String = signers.map(|s| format!("<li>{}</li>", shown(s))).collect();
+    let signers = match signers.as_str() {
+        "" => String::new(),
+        items => format!("<ul>{items}</ul>"),
+    };
+    format!("<td class=\"{class}\">{}{signers}</td>", shown(&words))
+}

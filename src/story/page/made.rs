@@ -1,0 +1,132 @@
+//! What came out of a build, what to do with it next, and what was found of it.
+
+use super::super::{Found, Road, Story, Tried};
+use crate::page::{finding, shown, size, table, text_block, within};
+use winimg_base::event::{Details, Severity};
+use winimg_base::text::count;
+
+/// `2 artifacts, 12.3 GiB in all. …`
+pub fn in_short(story: &Story) -> String {
+    let Some(manifest) = &story.built else {
+        return "Its folder held already what the recipe makes.".into();
+    };
+    let bytes = manifest.artifacts.iter().map(|a| a.size).sum();
+    let windows = &manifest.windows;
+    format!(
+        "{} {}, {}: {}, {} in all.",
+        windows.display_name,
+        windows.build,
+        windows.language,
+        count(manifest.artifacts.len(), "artifact"),
+        size(bytes)
+    )
+}
+
+pub fn artifacts(story: &Story) -> String {
+    let artifacts = story.built.iter().flat_map(|m| &m.artifacts);
+    let rows: String = artifacts
+        .map(|artifact| {
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n",
+                story.linked(&artifact.file),
+                shown(&artifact.kind),
+                size(artifact.size),
+                shown(&artifact.sha256)
+            )
+        })
+        .collect();
+    match rows.as_str() {
+        "" => String::new(),
+        rows => {
+            let names = ["file", "kind", "size", "SHA-256"];
+            let head = names.map(|name| format!("<th scope=\"col\">{name}</th>"));
+            let head = format!("<tr class=\"head\">{}</tr>\n", head.concat());
+            table("artifacts", &format!("{head}{rows}"))
+        }
+    }
+}
+
+/// A trial where there was none yet, then the platforms' own commands.
+pub fn next(story: &Story) -> String {
+    let Some(manifest) = &story.built else {
+        return String::new();
+    };
+    let mut out = String::new();
+    if story.tries.is_empty() {
+        let targets = manifest.targets.iter().map(|t| format!(" --as {t}"));
+        let line = format!("winimg try .{}", targets.collect::<String>());
+        out += "<p>Start two clones of it as the platform would, before it is uploaded:</p>\n";
+        out += &text_block(&line);
+    }
+    out.extend(story.roads.iter().map(road));
+    if !story.roads.is_empty() {
+        out += "<p class=\"note\">To be typed in the folder of this page. What stands in capitals is yours to fill in.</p>\n";
+    }
+    out
+}
+
+fn road(road: &Road) -> String {
+    let (title, commands) = (shown(road.title), text_block(&road.commands));
+    format!("<h3>{title}</h3>\n{commands}")
+}
+
+/// Of the verification, and of trials.
+pub fn findings(story: &Story) -> String {
+    let course = &story.course;
+    let mut out = String::new();
+    for checked in &course.checked {
+        out += &format!("<p>{}</p>\n", shown(checked));
+    }
+    out.extend(course.findings.iter().map(found));
+    let tries: String = story
+        .tries
+        .iter()
+        .map(|tried| one_try(story, tried))
+        .collect();
+    if !tries.is_empty() {
+        out += &format!("<h3>Trials</h3>\n{}", within("ul", &tries));
+    }
+    out
+}
+
+fn found(found: &Found) -> String {
+    let (class, word) = match found.severity {
+        Severity::Error => ("error", "Error"),
+        Severity::Warning => ("warning", "Warning"),
+        Severity::Unknown => ("unknown", "Unknown"),
+    };
+    let step = found.step.iter().map(|step| ("step".into(), step.clone()));
+    let parts: Vec<_> = step.chain(parts(&found.details)).collect();
+    let headline = format!("{word}: {}", shown(&found.details.message));
+    finding(class, &headline, &parts, &found.details.lines)
+}
+
+/// All of it but the message and the lines, each part with its name.
+pub fn parts(details: &Details) -> Vec<(String, String)> {
+    let recipe = details.recipe.as_ref().map(ToString::to_string);
+    let parts = [
+        ("at", details.at.clone()),
+        ("recipe", recipe),
+        ("expected", details.expected.clone()),
+        ("found", details.found.clone()),
+        ("cure", details.cure.clone()),
+    ];
+    let parts = parts.into_iter();
+    parts
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
+fn one_try(story: &Story, tried: &Tried) -> String {
+    let class = if tried.is_good { "fine" } else { "bad" };
+    let page = tried
+        .page
+        .iter()
+        .map(|page| format!(" {}", story.linked(page)));
+    format!(
+        "<li><strong class=\"{class}\">{}</strong>: {}.{}</li>\n",
+        shown(&tried.outcome),
+        shown(&tried.summary),
+        page.collect::<String>()
+    )
+}

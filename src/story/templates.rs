@@ -1,0 +1,71 @@
+//! What is done next with an artifact on each platform: a table and nothing else. The pages of `docs/platforms/` have the same lines.
+//!
+//! Filled in: `{{name}}`, `{{file}}`, `{{disk}}` (that an `ami` speaks of), `{{generation}}` (V1 or V2), `{{firmware}}`, `{{size}}`.
+
+pub struct Template {
+    /// The artifact's kind.
+    pub kind: &'static str,
+    /// The target's name.
+    pub target: &'static str,
+    pub title: &'static str,
+    pub commands: &'static str,
+}
+
+pub const TEMPLATES: &[Template] = &[
+    Template {
+        kind: "vhd",
+        target: "azure",
+        title: "Azure: a managed disk, then an image",
+        commands: r#"size=$(stat -c %s {{file}})
+az disk create -g GROUP -n {{name}} --os-type Windows --hyper-v-generation {{generation}} \
+  --upload-type Upload --upload-size-bytes "$size"
+sas=$(az disk grant-access -g GROUP -n {{name}} --access-level Write --duration-in-seconds 86400 --query accessSas -o tsv)
+azcopy copy {{file}} "$sas" --blob-type PageBlob
+az disk revoke-access -g GROUP -n {{name}}
+az image create -g GROUP -n {{name}} --os-type Windows --hyper-v-generation {{generation}} --source {{name}}"#,
+    },
+    Template {
+        kind: "ova",
+        target: "vsphere",
+        title: "vSphere: a template",
+        commands: r#"govc import.ova -name {{name}} {{file}}
+govc vm.markastemplate {{name}}"#,
+    },
+    Template {
+        kind: "ami",
+        target: "aws-import",
+        title: "AWS: an AMI",
+        commands: r#"aws s3 cp {{disk}} s3://BUCKET/winimg/{{disk}}
+sed -i 's/REPLACE_WITH_YOUR_BUCKET/BUCKET/' {{file}}
+aws ec2 import-image --cli-input-json file://{{file}}"#,
+    },
+    Template {
+        kind: "vhd",
+        target: "hyperv-gen2",
+        title: "Hyper-V: a machine of generation 2",
+        commands: r#"Convert-VHD {{file}} node-1.vhdx -VHDType Dynamic
+New-VM -Name node-1 -Generation 2 -MemoryStartupBytes 4GB -VHDPath "$PWD\node-1.vhdx" -SwitchName Default
+Set-VM -Name node-1 -ProcessorCount 2 -StaticMemory -AutomaticCheckpointsEnabled $false
+Set-VMNetworkAdapter -VMName node-1 -MacAddressSpoofing On"#,
+    },
+    Template {
+        kind: "qcow2",
+        target: "openstack",
+        title: "OpenStack: an image in Glance",
+        commands: r#"openstack image create {{name}} --disk-format qcow2 --container-format bare --file {{file}} \
+  --property hw_firmware_type={{firmware}} --property hw_machine_type=q35"#,
+    },
+    Template {
+        kind: "qcow2",
+        target: "proxmox",
+        title: "Proxmox: the disk of the machine 9000",
+        commands: r#"qm importdisk 9000 {{file}} local-lvm
+qm template 9000"#,
+    },
+    Template {
+        kind: "qcow2",
+        target: "kubevirt",
+        title: "KubeVirt: a data volume",
+        commands: r#"virtctl image-upload dv {{name}} --size {{size}} --image-path {{file}} --access-mode ReadWriteOnce"#,
+    },
+];

@@ -1,0 +1,202 @@
+//! What is made of a host: made-up facts of several systems, each as the whole text that a user reads.
+
+use winimg::doctor::{
+    Clock, Configuration, Facts, Kvm, Machines, Needs, Place, Report, Room, Started, System,
+    Trouble, judge, schema,
+};
+
+use crate::export_record::schema_is_current;
+
+const GIB: u64 = 1 << 30;
+
+const DEBIAN: &str = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nID=debian\n";
+
+fn trouble(fact: &str) -> Trouble {
+    Trouble {
+        fact: fact.into(),
+        lines: Vec::new(),
+        cure: None,
+    }
+}
+
+fn started(accel: &str) -> Result<Started, Trouble> {
+    Ok(Started {
+        version: "QEMU 7.2.22".into(),
+        accel: accel.into(),
+        remarks: Vec::new(),
+    })
+}
+
+fn room(what: Place, folder: &str, free: u64, volume: u64) -> Room {
+    Room {
+        what,
+        folder: folder.into(),
+        free,
+        volume,
+    }
+}
+
+/// A host that has all.
+fn good(os_release: &str) -> Facts {
+    Facts {
+        system: System::of_os_release(os_release),
+        machines: Machines::Qemu {
+            firmware: vec![("UEFI", started("kvm")), ("BIOS", started("kvm"))],
+            kvm: Kvm::Usable,
+            secure_boot: Ok("/usr/share/OVMF/OVMF_CODE_4M.ms.fd".into()),
+            swtpm: Ok("swtpm 0.7.1".into()),
+        },
+        qemu_img: Some("qemu-img version 7.2.22".into()),
+        tesseract: Some("tesseract 5.3.0".into()),
+        memory: Some(16 * GIB),
+        processors: 8,
+        rooms: vec![
+            room(Place::Cache, "/home/u/.cache/winimg", 200 * GIB, 1),
+            room(Place::Output, "/home/u/out", 200 * GIB, 1),
+            room(Place::Temporary, "/tmp", 8 * GIB, 2),
+        ],
+        needs: None,
+        proxies: Vec::new(),
+        broken_proxies: Vec::new(),
+        clock: Clock {
+            now: 1_800_000_000,
+            newest_file: 1_799_000_000,
+            is_kept: Some(true),
+        },
+    }
+}
+
+/// The same without anything that packages bring.
+fn bare(os_release: &str) -> Facts {
+    Facts {
+        machines: Machines::NoQemu(trouble("qemu-system-x86_64 is not in PATH")),
+        qemu_img: None,
+        tesseract: None,
+        ..good(os_release)
+    }
+}
+
+fn text(facts: &Facts) -> String {
+    let report = Report {
+        schema: 1,
+        winimg: "0.1.0".into(),
+        system: facts.system.name.clone(),
+        configuration: Configuration::default(),
+        checks: judge(facts),
+    };
+    format!("{}missing: {}\n", report.text(), report.missing())
+}
+
+#[test]
+fn a_host_that_has_all_has_nothing_to_mend() {
+    assert_eq!(
+        text(&good(DEBIAN)),
+        "\
+UEFI: QEMU 7.2.22 with kvm
+BIOS: QEMU 7.2.22 with kvm
+KVM: /dev/kvm can be opened
+Secure Boot: /usr/share/OVMF/OVMF_CODE_4M.ms.fd
+TPM: swtpm 0.7.1
+qemu-img version 7.2.22
+tesseract 5.3.0: reads the screen of a VM that stops
+memory: 16.0 GiB
+processors: 8
+room: 200.0 GiB free for cache /home/u/.cache/winimg, output /home/u/out
+room: 8.0 GiB free for temporary files /tmp
+clock: 2027-01-15 08:00 UTC
+missing: 0
+"
+    );
+}
+
+#[test]
+fn each_system_has_its_own_line_to_type() {
+    let systems = [
+        DEBIAN,
+        "PRETTY_NAME=\"Linux Mint 22\"\nID=linuxmint\nID_LIKE=\"ubuntu debian\"\n",
+        "PRETTY_NAME=\"Fedora Linux 43 (Server Edition)\"\nID=fedora\n",
+        "PRETTY_NAME=\"EndeavourOS\"\nID=endeavouros\nID_LIKE=arch\n",
+        "PRETTY_NAME=\"openSUSE Leap 16.0\"\nID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\n",
+        "PRETTY_NAME=\"Alpine Linux v3.23\"\nID=alpine\n",
+    ];
+    let mut all = String::new();
+    for system in systems {
+        let facts = bare(system);
+        let lines = text(&facts);
+        let lacking = lines.lines().filter(|line| line.contains("; "));
+        all += &format!("{}\n", facts.system.name);
+        lacking.for_each(|line| all += &format!("  {line}\n"));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn a_small_host_and_a_recipe_that_asks_for_more() {
+    let mut facts = good(DEBIAN);
+    facts.machines = Machines::Qemu {
+        firmware: vec![
+            ("UEFI", Err(trouble("no UEFI firmware for QEMU was found"))),
+            ("BIOS", started("tcg")),
+        ],
+        kvm: Kvm::Denied,
+        secure_boot: Err(trouble(
+            "no UEFI firmware with Secure Boot and enrolled keys was found",
+        )),
+        swtpm: Err(trouble("swtpm is not in PATH")),
+    };
+    facts.memory = Some(8 * GIB);
+    facts.processors = 2;
+    facts.rooms = vec![
+        room(Place::Cache, "/cache", 40 * GIB, 1),
+        room(Place::Temporary, "/tmp", GIB / 2, 2),
+        room(Place::Output, "/out", 40 * GIB, 1),
+    ];
+    facts.proxies = vec![
+        "https addresses: http://…@proxy.example.com:3128 (https_proxy), but not for localhost"
+            .into(),
+    ];
+    facts.broken_proxies = vec!["HTTP_PROXY is ignored: its value is not a proxy's address, so it is not used for http addresses".into()];
+    facts.clock = Clock {
+        now: 1_800_000_000,
+        newest_file: 1_800_086_400,
+        is_kept: Some(false),
+    };
+    let alone = text(&facts);
+    facts.needs = Some(Needs {
+        memory: 8 * GIB,
+        processors: 4,
+        secure_boot: true,
+        tpm: true,
+        cache: 20 * GIB,
+        output: 30 * GIB,
+    });
+    insta::assert_snapshot!(format!("{alone}\n--- with a recipe\n{}", text(&facts)));
+}
+
+#[test]
+fn windows_and_hyper_v() {
+    let mut facts = bare("");
+    facts.system = System {
+        name: "windows".into(),
+        id: "windows".into(),
+        like: Vec::new(),
+    };
+    facts.memory = None;
+    facts.machines = Machines::HyperV {
+        host: "Microsoft Windows Server 2022 Standard, 10.0.20348".into(),
+        has: vec!["the hypervisor runs".into()],
+        lacks: vec![("rights".into(), "run winimg from an elevated prompt".into())],
+        remarks: vec!["checkpoints are made".into()],
+    };
+    facts.clock.is_kept = None;
+    facts.clock.newest_file = facts.clock.now + 7200;
+    insta::assert_snapshot!(text(&facts));
+}
+
+#[test]
+fn the_schema_is_the_one_in_the_repository() {
+    schema_is_current(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/doctor-1.json"),
+        &schema(),
+    );
+}
