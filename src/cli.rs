@@ -146,7 +146,7 @@ pub enum Command {
     ///
     /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
-    /// Print the JSON Schema of a kind of file that winimg reads or writes
+    /// Print the JSON Schema of a file that winimg reads or writes
     Schema {
         /// Which schema to print
         #[arg(value_enum, default_value_t = Schema::Manifest)]

@@ -41,6 +41,7 @@ pub struct Fetched {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
+    /// Such as `kubelet` or `media.iso`.
     pub name: String,
     /// Bytes.
     pub size: u64,
@@ -63,9 +64,11 @@ pub struct Verified {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifiedFile {
+    /// As it was named, or as the manifest lists it.
     pub file: String,
-    /// How many checks were made, and how many hold.
+    /// How many checks were made.
     pub checks: usize,
+    /// How many of them hold.
     pub hold: usize,
     /// Of the others, the gravest first.
     pub findings: Vec<Finding>,
@@ -73,6 +76,7 @@ pub struct VerifiedFile {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
+    /// `error`, `warning` or `unknown`.
     pub severity: Severity,
     #[serde(flatten)]
     pub details: Details,
@@ -94,6 +98,7 @@ pub struct Built {
     pub unchanged: bool,
     /// Of the whole command.
     pub seconds: f64,
+    /// What was made.
     pub artifacts: Vec<Artifact>,
 }
 

@@ -182,10 +182,10 @@ pub struct Check {
     pub state: State,
     /// One line for people.
     pub found: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// What mends it on this system, where that is known: mostly a line to type.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cure: Option<String>,
 }
 

@@ -44,7 +44,7 @@ aws ec2 import-image --cli-input-json file://{{file}}"#,
         target: "hyperv-gen2",
         title: "Hyper-V: a machine of generation 2",
         commands: r#"Convert-VHD {{file}} node-1.vhdx -VHDType Dynamic
-New-VM -Name node-1 -Generation 2 -MemoryStartupBytes 4GB -VHDPath "$PWD\node-1.vhdx" -SwitchName Default
+New-VM -Name node-1 -Generation 2 -MemoryStartupBytes 4GB -VHDPath "$PWD\node-1.vhdx" -SwitchName 'Default Switch'
 Set-VM -Name node-1 -ProcessorCount 2 -StaticMemory -AutomaticCheckpointsEnabled $false
 Set-VMNetworkAdapter -VMName node-1 -MacAddressSpoofing On"#,
     },

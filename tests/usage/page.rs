@@ -1,6 +1,6 @@
 //! The drawing of a volume, as text: what people see, and what a screen reader reads.
 
-use winimg::page::{Section, html, treemap};
+use winimg::page::{Page, Section, treemap};
 use winimg::usage::DiskUsage;
 
 use super::record::{folder, node};
@@ -51,15 +51,13 @@ fn areas_are_bytes() {
 /// `WINIMG_KEEP_PAGES=DIR` writes it there, to be looked at.
 #[test]
 fn the_page_has_no_script_and_asks_for_nothing() {
-    let page = html(
-        "What the disk holds",
-        "<h1 class=\"good\">What the disk holds</h1>\n",
-        &[Section {
-            id: "usage",
-            title: "Disk usage",
-            body: treemap(&node()),
-        }],
-    );
+    let usage = Section {
+        id: "usage",
+        title: "Disk usage",
+        body: treemap(&node()),
+    };
+    let head = "<h1 class=\"good\">What the disk holds</h1>\n".to_owned();
+    let page = Page::new("What the disk holds".into(), head, [usage]).html();
     if let Some(folder) = std::env::var_os("WINIMG_KEEP_PAGES") {
         std::fs::write(std::path::Path::new(&folder).join("usage.html"), &page).expect("the page");
     }

@@ -1,6 +1,6 @@
 //! What a clone asks for its metadata.
 
-use winimg::trial::metadata::http::Head;
+use winimg::http::Head;
 use winimg::trial::metadata::{Identity, Service};
 use winimg_base::text::Secret;
 use winimg_recipe::recipe::target::Form;

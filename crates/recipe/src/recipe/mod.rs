@@ -25,6 +25,7 @@ mod mask;
 mod merge;
 mod mirrors;
 pub mod powershell;
+mod prefix;
 mod put;
 pub mod quantity;
 mod raw;

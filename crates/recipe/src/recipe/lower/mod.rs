@@ -22,13 +22,13 @@ mod signature;
 mod step;
 mod system;
 mod target;
+mod trust;
 mod update;
 mod windows;
 
 use super::fields::{Context, Fields};
 use super::mirrors::mirrors;
 use super::raw::Raw;
-use super::trust;
 use super::value::{Data, Entry, Value};
 use super::vars::Scope;
 use super::words;

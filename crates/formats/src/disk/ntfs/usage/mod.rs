@@ -29,6 +29,9 @@ const CHUNK: u64 = 1 << 20;
 /// One bit for each record.
 const LONGEST_BITMAP: u64 = MOST_RECORDS / 8;
 
+/// NTFS's own files by their names, with their bytes, the largest first.
+pub type OwnFiles = Vec<(String, u64)>;
+
 /// What a volume's clusters hold. All sizes are bytes in whole clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -38,8 +41,8 @@ pub struct Usage {
     pub total: u64,
     /// What no file has.
     pub free: u64,
-    /// NTFS's own files by their names, those with clusters; `$Extend` with all below it.
-    pub metadata: Vec<(String, u64)>,
+    /// Those with clusters; `$Extend` with all below it.
+    pub metadata: OwnFiles,
     /// Marked as used although no file has it: chkdsk would free it.
     pub unclaimed: u64,
     /// The root first; each folder after the one that it lies in.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::record::{EXTEND, FIRST_OF_USERS, ROOT, Record, Reference};
-use super::{Folder, damaged};
+use super::{Folder, OwnFiles, damaged};
 use winimg_base::error::{Error, Result};
 
 /// A Windows Server has 30,000 to 60,000.
@@ -124,7 +124,7 @@ impl Gathered {
 
 impl Gathered {
     /// All folders, the root first, and NTFS's own files.
-    pub fn folders(mut self) -> Result<(Vec<Folder>, Vec<(String, u64)>)> {
+    pub fn folders(mut self) -> Result<(Vec<Folder>, OwnFiles)> {
         for (_, record) in std::mem::take(&mut self.pieces) {
             match record.base {
                 None => self.settle(record)?,
