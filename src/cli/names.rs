@@ -30,6 +30,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::Try(_) => "try",
             Self::Report(_) => "report",
+            Self::Diff(_) => "diff",
             Self::Sign(_) => "sign",
             Self::Inspect(_) => "inspect",
             Self::Doctor(_) => "doctor",
