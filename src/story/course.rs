@@ -203,7 +203,9 @@ impl Course {
             }
             Event::Command { step, command } => {
                 let known = self.steps.iter_mut().rev().find(|s| s.number == *step);
-                known.map(|s| s.commands.push(command.clone()));
+                if let Some(step) = known {
+                    step.commands.push(command.clone());
+                }
             }
             Event::StepFinished {
                 step,

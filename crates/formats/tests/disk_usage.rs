@@ -131,7 +131,11 @@ fn clusters_are_counted_once_and_by_what_is_occupied() {
     assert_eq!(listed(&usage), TREE);
     let all: u64 = blocks.iter().map(|(_, bytes)| bytes).sum();
     // The indexes of `links` and of the root, and the list of the records that `many.bin` has.
-    assert_eq!(usage.folders[0].bytes - all, 32768 + 12288 + 4096, "{blocks:?}");
+    assert_eq!(
+        usage.folders[0].bytes - all,
+        32768 + 12288 + 4096,
+        "{blocks:?}"
+    );
 
     let says = run("ntfsinfo", &["-m", text(&path)]);
     let free = says.lines().find(|l| l.contains("Free Clusters")).unwrap();

@@ -29,7 +29,7 @@ impl Mirrors {
     }
 
     /// The rule for this address, of those that `begin` it.
-    fn longest<'m>(&'m self, begins: impl Fn(&Prefix) -> bool) -> Option<&'m Mirror> {
+    fn longest(&self, begins: impl Fn(&Prefix) -> bool) -> Option<&Mirror> {
         let all = self.0.iter().filter(|mirror| begins(&mirror.from));
         // Of equal ones the last of the reversed order is the first.
         all.rev().max_by_key(|mirror| mirror.from.text().len())
