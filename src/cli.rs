@@ -19,7 +19,7 @@ pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };
 pub use self::image::{
-    Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
+    Diff, Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
 };
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
 pub use self::names::typed;
@@ -140,6 +140,12 @@ pub enum Command {
     Report(Report),
     /// Sign the manifest and the provenance of a finished build
     Sign(Sign),
+    /// Show what differs between two builds or images
+    ///
+    /// A build's output folder or manifest.json is compared by its records: components, files, registry values, services and settings of
+    /// steps, targets, artifact sizes, size by folder. A disk image is read: its services, Windows packages and folders, and the
+    /// manifest beside it that lists it. Ends with 0 where nothing differs, with 12 where something does.
+    Diff(Diff),
     /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
     /// Check this host: hypervisor, programs, room, memory, proxies, clock
@@ -180,6 +186,7 @@ pub enum Schema {
     Doctor,
     Events,
     DiskUsage,
+    Diff,
 }
 
 #[cfg(test)]

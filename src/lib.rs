@@ -5,6 +5,7 @@
 pub mod answer;
 pub mod cli;
 pub mod cmd;
+pub mod diff;
 pub mod doctor;
 pub mod engine;
 pub mod export;

@@ -23,7 +23,7 @@ fn service(name: &str, start: Start) -> Check {
     })
 }
 
-fn manifest() -> Manifest {
+pub fn manifest() -> Manifest {
     let iso = Digest::sha256_of(b"iso").to_string();
     let input = |name: &str, url: &str, proof| Input {
         id: name.parse().expect("an input"),

@@ -5,6 +5,7 @@ mod book;
 mod cli;
 mod crash;
 mod dependencies;
+mod diff;
 mod doctor;
 mod end_to_end;
 mod evidence;

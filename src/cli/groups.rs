@@ -12,7 +12,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Builds", &["build", "watch", "attach", "screen", "cache"]),
     (
         "Images",
-        &["export", "verify", "try", "report", "sign", "inspect"],
+        &[
+            "export", "verify", "try", "report", "sign", "inspect", "diff",
+        ],
     ),
     ("This host", &["doctor", "completions", "man", "help"]),
 ];

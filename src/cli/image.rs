@@ -131,6 +131,19 @@ pub struct Report {
 }
 
 #[derive(Debug, Args)]
+pub struct Diff {
+    /// The older one: an output folder, a manifest.json or a disk image
+    pub a: PathBuf,
+    /// The newer one
+    pub b: PathBuf,
+    /// Print JSON
+    ///
+    /// `winimg schema diff` prints its schema.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
     pub file: PathBuf,

@@ -5,6 +5,7 @@ mod attach;
 mod build;
 mod bundle;
 mod cache;
+mod diff;
 mod doctor;
 pub mod documents;
 mod export;
@@ -115,6 +116,8 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         // Its Ctrl-C is for the line that runs, its status that of the last line.
         #[cfg(unix)]
         Command::Attach(args) => attach::run(args),
+        // That two images differ is no failure, and no success.
+        Command::Diff(args) => watch_signals(&context).and_then(|()| diff::run(args, &context)),
         // Its Ctrl-C is its regular end.
         #[cfg(unix)]
         Command::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
@@ -177,6 +180,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
         Command::Report(args) => report::run(&args, context),
+        Command::Diff(args) => diff::run(&args, context).map(|_| ()),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args, context),
@@ -188,6 +192,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema { of: Schema::Config } => print(winimg_recipe::recipe::host::JSON_SCHEMA),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
+        Command::Schema { of: Schema::Diff } => print(&crate::diff::schema()),
         Command::Schema {
             of: Schema::DiskUsage,
         } => print(&crate::usage::schema()),

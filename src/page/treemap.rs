@@ -115,28 +115,13 @@ fn draw(
             "" => tile.name.to_owned(),
             above => format!("{above}\\{}", tile.name),
         };
+        frame(svg, &path, tile, area, &format!("t{colour} d{depth}"));
         let Area {
             x,
             y,
             width,
             height,
         } = area;
-        let _ = write!(
-            svg,
-            "<svg class=\"t{colour} d{depth}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\">\
-             <title>{}: {}</title><rect width=\"100%\" height=\"100%\"/>",
-            shown(&path),
-            size(tile.bytes)
-        );
-        if width >= SMALLEST && height >= LABEL {
-            let name = shown(tile.name);
-            let _ = write!(
-                svg,
-                "<text x=\"5\" y=\"15\">{name} <tspan>{}</tspan></text>",
-                size(tile.bytes)
-            );
-        }
-        svg.push_str("</svg>\n");
         let inside = Area {
             x: x + GAP,
             y: y + LABEL,
@@ -167,6 +152,31 @@ fn draw(
             );
         }
     }
+}
+
+/// One tile with its name, as far as that has room: what is longer is cut off at the tile's edge.
+fn frame(svg: &mut String, path: &str, tile: &Tile<'_>, area: Area, class: &str) {
+    let Area {
+        x,
+        y,
+        width,
+        height,
+    } = area;
+    let bytes = size(tile.bytes);
+    let _ = write!(
+        svg,
+        "<svg class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\">\
+         <title>{}: {bytes}</title><rect width=\"100%\" height=\"100%\"/>",
+        shown(path)
+    );
+    if width >= SMALLEST && height >= LABEL {
+        let name = shown(tile.name);
+        let _ = write!(
+            svg,
+            "<text x=\"5\" y=\"1.15em\">{name} <tspan>{bytes}</tspan></text>"
+        );
+    }
+    svg.push_str("</svg>\n");
 }
 
 /// An area for each size; the sizes are descending and above zero.
@@ -246,9 +256,9 @@ fn table(usage: &DiskUsage) -> String {
     }
     let head = "<tr><th scope=\"col\">Folder</th><th scope=\"col\">Size</th><th scope=\"col\">Of what is used</th><th scope=\"col\">Files</th></tr>\n";
     format!(
-        "<details>\n<summary>The folders as a table</summary>\n<p class=\"note\">Folders with less than {} count in those that they lie in.</p>\n{}</details>\n",
-        size(usage.smallest),
-        within("table", &format!("{head}{rows}"))
+        "<details>\n<summary>The folders as a table</summary>\n<p class=\"note\">Folders with less than {} count in those that they lie in.</p>\n\
+         <table class=\"usage\">\n{head}{rows}</table>\n</details>\n",
+        size(usage.smallest)
     )
 }
 
@@ -297,8 +307,7 @@ fn layers(usage: &DiskUsage) -> String {
     match rows.is_empty() {
         true => String::new(),
         false => format!(
-            "<h3>What was added, layer by layer</h3>\n{}",
-            within("table", &format!("{head}{rows}"))
+            "<h3>What was added, layer by layer</h3>\n<table class=\"usage\">\n{head}{rows}</table>\n"
         ),
     }
 }

@@ -89,6 +89,13 @@ impl DiskUsage {
         self.total - self.free
     }
 
+    /// Whether no part is larger than the whole, so that parts can be added.
+    fn adds_up(&self) -> bool {
+        let own = self.metadata.iter().map(|own| own.bytes);
+        let parts = own.chain([self.free, self.unclaimed, self.root.bytes]);
+        fit(parts, self.total) && self.root.adds_up()
+    }
+
     /// Pretty JSON with a final newline.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
@@ -104,9 +111,9 @@ impl DiskUsage {
                 .because(e)
         };
         let usage: Self = serde_json::from_str(&text).map_err(not_one)?;
-        match usage.free.checked_add(usage.unclaimed) {
-            Some(sum) if sum <= usage.total => Ok(usage),
-            _ => Err(
+        match usage.adds_up() {
+            true => Ok(usage),
+            false => Err(
                 Error::new(Kind::Failed, "this record of disk usage contradicts itself")
                     .at(path.display()),
             ),
@@ -124,6 +131,18 @@ pub fn write(folder: &Path, usage: Option<&DiskUsage>) -> Result<Option<PathBuf>
         }
         None => io::remove_if_there(&path).map(|()| None),
     }
+}
+
+impl Folder {
+    fn adds_up(&self) -> bool {
+        let parts = self.folders.iter().map(|folder| folder.bytes);
+        fit(parts, self.bytes) && self.folders.iter().all(Self::adds_up)
+    }
+}
+
+fn fit(mut parts: impl Iterator<Item = u64>, whole: u64) -> bool {
+    let left = parts.try_fold(whole, u64::checked_sub);
+    left.is_some()
 }
 
 /// The JSON Schema, as `schemas/disk-usage-1.json` holds it.

@@ -27,6 +27,8 @@ use winimg_recipe::recipe::target::Target;
 pub use account::{User, machine_sid, users};
 pub use finding::{Finding, Report, Verdict};
 pub use image::{Answer, Image};
+pub use service::services;
+pub use stores::packages;
 
 /// Checks what holds for every image, what a sealed one needs (also on the machines of its targets, where they are known),
 /// then what each step expects. Without expectations no step has said that the build's own folder is gone and the image

@@ -95,6 +95,35 @@ fn start_word(start: Start) -> &'static str {
     }
 }
 
+/// A service or driver as the registry has it.
+pub struct Registered {
+    pub name: String,
+    /// `auto`, `demand` …; empty: it does not say.
+    pub start: String,
+    pub path: String,
+    pub account: String,
+}
+
+/// Every service and driver of the control set in use.
+pub fn services(image: &Image<'_>) -> Answer<Vec<Registered>> {
+    let keys = match image.key(&SERVICES)? {
+        Some(key) => key.keys()?,
+        None => Vec::new(),
+    };
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        let name = key.name();
+        let key = SERVICES.join(&name);
+        found.push(Registered {
+            start: started(image, &key)?,
+            path: image.text(&key, "ImagePath")?.unwrap_or_default(),
+            account: image.text(&key, "ObjectName")?.unwrap_or_default(),
+            name,
+        });
+    }
+    Ok(found)
+}
+
 fn started(image: &Image<'_>, key: &RegistryKey) -> Answer<String> {
     let delayed = image.number(key, "DelayedAutostart")? == Some(1);
     Ok(match image.number(key, "Start")? {

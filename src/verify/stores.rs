@@ -3,14 +3,14 @@
 //! Sources: Microsoft, "Driver Store", "Task Scheduler files", "DISM operating system package servicing"; containerd:
 //! docs/content-flow.md.
 
-use winimg_formats::hive::Data;
+use winimg_formats::hive::{Data, Key};
 
 use super::files::digest;
 use winimg_recipe::plan::check::{Inf, Manifest};
 use winimg_recipe::recipe::{GuestPath, RegistryKey};
 
 use super::finding::{Finding, Verdict};
-use super::image::Image;
+use super::image::{Answer, Image};
 
 const TASKS: &str = r"C:\Windows\System32\Tasks";
 const TASK_CACHE: RegistryKey = RegistryKey::known(
@@ -72,6 +72,27 @@ pub fn driver(image: &Image<'_>, driver: &Inf) -> Verdict {
     })
 }
 
+/// The packages of Windows' servicing by their names, each with its `CurrentState`.
+pub fn packages(image: &Image<'_>) -> Answer<Vec<(String, u32)>> {
+    let packages = package_keys(image)?;
+    let known = packages.iter().map(|p| Ok((p.name(), state(p)?)));
+    known.collect()
+}
+
+fn package_keys<'i>(image: &'i Image<'_>) -> Answer<Vec<Key<'i>>> {
+    Ok(match image.key(&PACKAGES)? {
+        Some(key) => key.keys()?,
+        None => Vec::new(),
+    })
+}
+
+fn state(package: &Key<'_>) -> Answer<u32> {
+    Ok(match package.value("CurrentState")? {
+        Some(Data::Dword(n)) => n,
+        _ => 0,
+    })
+}
+
 /// A cumulative update's package is `Package_for_RollupFix`: its name says no KB, its source may.
 pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
     let number = kb.trim_start_matches(['K', 'B', 'k', 'b']);
@@ -80,23 +101,15 @@ pub fn update(image: &Image<'_>, kb: &str) -> Verdict {
         text.match_indices(&format!("KB{number}"))
             .any(|(at, m)| !text[at + m.len()..].starts_with(|c: char| c.is_ascii_digit()))
     };
-    let packages = match image.key(&PACKAGES)? {
-        Some(key) => key.keys()?,
-        None => Vec::new(),
-    };
     let mut states = Vec::new();
-    for package in packages {
-        let state = match package.value("CurrentState")? {
-            Some(Data::Dword(n)) => n,
-            _ => 0,
-        };
+    for package in package_keys(image)? {
         let name = package.name();
         let source = match package.value("InstallLocation")? {
             Some(Data::Sz(text) | Data::ExpandSz(text)) => text,
             _ => String::new(),
         };
         if named(&name) || named(&source) {
-            states.push((name, state));
+            states.push((name, state(&package)?));
         }
     }
     if states.iter().any(|(_, state)| GOOD.contains(state)) {

@@ -2,4 +2,4 @@
 
 mod command;
 mod page;
-mod record;
+pub mod record;

@@ -7,6 +7,7 @@ use support::tree::root;
 
 /// What only the target decides.
 struct Needs {
+    /// Files of `recipes/packs`, and `account.toml` of the row's own folder.
     packs: &'static [&'static str],
     vars: String,
     steps: &'static str,
@@ -28,8 +29,17 @@ enum Seal {
 pub fn written(row: &Row, folder: &Path) -> PathBuf {
     let file = folder.join("recipe.toml");
     std::fs::write(&file, text(row)).expect("the recipe");
+    std::fs::write(folder.join("account.toml"), ACCOUNT).expect("what it includes");
     file
 }
+
+/// cloudbase-init's own MSI makes this account, and the stand-in's does not.
+const ACCOUNT: &str = r#"schema = 1
+
+[[steps]]
+name = "the account of cloudbase-init's service"
+user = { name = "cloudbase-init", password = "published:Box-2026!", groups = ["Administrators"] }
+"#;
 
 /// One recipe for all; `@word@` is the row's.
 const TEMPLATE: &str = r#"schema  = 1
@@ -70,10 +80,8 @@ generalize = { @seal@ }
 
 fn text(row: &Row) -> String {
     let needs = needs(row.target);
-    let windows = format!("windows-server-{}", row.release);
-    let packs = [&["virtio"], needs.packs, &[windows.as_str()]].concat();
-    let packs = packs.iter().map(|pack| format!("packs/{pack}.toml"));
-    let packs: Vec<String> = packs.collect();
+    let windows = format!("packs/windows-server-{}.toml", row.release);
+    let packs = [&["packs/virtio.toml"], needs.packs, &[windows.as_str()]].concat();
     // A recipe's own files are looked for beside it alone.
     let seals = root().join("recipes/packs");
     let seal = match needs.seal {
@@ -192,15 +200,25 @@ fn needs(target: &str) -> Needs {
     };
     let (packs, vars, steps, seal): (&[&str], _, _, _) = match target {
         "vagrant" => (&[], String::new(), VAGRANT, Seal::Own),
-        "wmco-byoh" => (&["openssh"], String::new(), WMCO, Seal::Pack("wmco")),
+        "wmco-byoh" => (
+            &["packs/openssh.toml"],
+            String::new(),
+            WMCO,
+            Seal::Pack("wmco"),
+        ),
         "azure" => (
-            &["cloudbase-init", "azure", "azure-custom-data"],
+            &[
+                "packs/cloudbase-init.toml",
+                "account.toml",
+                "packs/azure.toml",
+                "packs/azure-custom-data.toml",
+            ],
             cloudbase_init("azure_custom_data.CustomDataService") + AZURE_PLUGINS,
             AZURE,
             Seal::None,
         ),
         _ => (
-            &["cloudbase-init"],
+            &["packs/cloudbase-init.toml"],
             cloudbase_init(&format!("cloudbaseinit.metadata.services.{service}")),
             COMPONENT,
             Seal::Pack("cloudbase-init"),

@@ -209,3 +209,34 @@ fn first_logon(system: &System, shell: &Element, log: &Log) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::schema;
+
+    /// The disc of a trial as Azure, as winimg's own test has it.
+    const DISC: &str = include_str!(
+        "../../../../../tests/trial/snapshots/winimg__trial__discs__a_provisioning_disc_of_azure.snap"
+    );
+
+    #[test]
+    fn a_clone_gets_through_with_the_answer_file_of_a_trial_as_azure_and_not_without() {
+        let (_, file) = DISC.split_once("== Unattend.xml\n").unwrap();
+        let (file, _) = file.split_once("\n\n== ").unwrap();
+        let answer = Answer::parse(r"D:\Unattend.xml", file.as_bytes()).unwrap();
+        for pass in [Pass::Specialize, PASS] {
+            assert!(answer.has(pass));
+            assert_eq!(schema::check(&answer, pass), Ok(()));
+            assert_eq!(schema::not_modelled(&answer, pass), Ok(()));
+        }
+        let shell = answer.component(PASS, "Shell-Setup").unwrap();
+        assert!(pages(Some(&answer), shell).is_ok());
+        let element = shell.get("UserAccounts/AdministratorPassword").unwrap();
+        let password = password::decode(element, "AdministratorPassword").unwrap();
+        assert!(password::meets_policy(&password, "capi"), "{password}");
+
+        let page = pages(None, &Element::default()).unwrap_err();
+        assert!(page.text.starts_with("Hi there"), "{}", page.text);
+    }
+}
