@@ -148,7 +148,7 @@ pub enum Command {
     Diff(Diff),
     /// Describe a Windows ISO, a disk image or a manifest
     Inspect(Inspect),
-    /// Check this host: hypervisor, programs, room, memory, proxies, clock
+    /// Check this host: hypervisor, programs, room, memory, clock
     ///
     /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),

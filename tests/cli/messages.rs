@@ -157,7 +157,6 @@ fn words_of_other_programs_lead_somewhere() {
     let site = Site::empty();
     for (arguments, tip) in [
         (&["cache", "clean"][..], "winimg cache prune"),
-        (&["man"], "winimg COMMAND --help"),
         (&["list"], "winimg cache ls"),
     ] {
         let outcome = site.run(arguments);

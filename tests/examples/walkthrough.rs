@@ -217,6 +217,8 @@ impl Reader {
             "provenance.intoto.json",
             "packer-manifest.json",
             "events.jsonl",
+            "disk-usage.json",
+            "report.html",
             "logs",
         ] {
             assert!(self.path("out/my-node").join(file).exists(), "no {file}");
