@@ -119,7 +119,7 @@ mod tests {
         let refused = |text: &str| Address::parse(text).unwrap_err().to_string();
         assert_eq!(
             refused("oci://user:hunter2@registry.example.com/cache"),
-            "the address of the shared cache holds a user\n  at: --cache-remote\n  \
+            "the address of the shared cache holds a user\n  \
              expected: such as oci://registry.example.com/team/winimg-cache\n  found: …@registry.example.com/cache\n  \
              cure: WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login`, name them in secret"
         );
