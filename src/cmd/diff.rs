@@ -11,7 +11,7 @@ use crate::verify::Image;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 
-use super::{Context, print, print_json, verify};
+use super::{Context, is_record, must_exist, print, print_json, verify};
 
 /// The two differ (docs/exit-status.md).
 const DIFFERENT: u8 = 12;
@@ -31,14 +31,9 @@ pub fn run(args: &cli::Diff, context: &Context) -> Result<ExitCode> {
 
 /// A build's folder or manifest by its records; an image by its disk, and by the manifest beside it that lists it.
 fn side(path: &Path, context: &Context) -> Result<Side> {
-    if !path.exists() {
-        return Err(Error::new(Kind::Recipe, "there is no such file").at(path.display()));
-    }
+    must_exist(path)?;
     let name = path.display().to_string();
-    let is_manifest = path
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("json"));
-    if path.is_dir() || is_manifest {
+    if path.is_dir() || is_record(path) {
         let manifest = match path.is_dir() {
             true => path.join(built::MANIFEST),
             false => path.to_owned(),

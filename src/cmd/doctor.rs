@@ -9,15 +9,13 @@ use crate::doctor::{
     judge,
 };
 use crate::export::estimate;
-use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::without_secrets;
 use winimg_machine::vm::hyperv::{HyperV, Need};
 use winimg_machine::vm::{Accel, Platform, screen::ocr};
 use winimg_supply::fetch::broken_proxies;
-use winimg_supply::store::Store;
 
-use super::{Context, host, hypervisor, print, print_json, recipe};
+use super::{Context, host, hypervisor, inputs, print, print_json, recipe};
 
 pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
     let platform = hypervisor::platform(&args.hypervisor, context)?;
@@ -36,11 +34,7 @@ pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
         checks: judge(&facts(system, platform, accel, needs, args, context)),
     };
     match args.json {
-        true => {
-            print_json(&serde_json::to_value(&report).map_err(|e| {
-                Error::new(Kind::Failed, "the report cannot be written").because(e)
-            })?)?
-        }
+        true => print_json(&serde_json::json!(report))?,
         false => print(&report.text())?,
     }
     match report.missing() {
@@ -301,9 +295,7 @@ fn needs(path: &Path, context: &Context) -> Result<Needs> {
     let opened = recipe::open(&asked, &LockArgs::default(), recipe::Look::Explain, context)?;
     let recipe = &opened.recipe;
     let machine = &recipe.machine;
-    let store = context.cache_folder().ok().filter(|folder| folder.is_dir());
-    let store = store.and_then(|folder| Store::open(&folder).ok());
-    let holds = |digest: &Digest| store.as_ref().is_some_and(|store| store.holds(digest));
+    let holds = inputs::held(context);
     let locked = recipe
         .inputs()
         .filter_map(|input| input.origin()?.locked.as_ref());

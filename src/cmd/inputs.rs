@@ -210,7 +210,7 @@ fn mirrored(input: &Input<'_>, mirrors: &Mirrors) -> Option<Mirrored> {
 }
 
 /// Whether the cache holds what has a digest, as far as there is a cache already.
-fn held(context: &Context) -> impl Fn(&Digest) -> bool + use<> {
+pub fn held(context: &Context) -> impl Fn(&Digest) -> bool + use<> {
     let folder = context.cache_folder().ok().filter(|f| f.is_dir());
     let store = folder.and_then(|folder| Store::open(&folder).ok());
     move |digest| store.as_ref().is_some_and(|store| store.holds(digest))

@@ -12,7 +12,7 @@ use winimg_formats::disk::{self, gpt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
-use super::{Context, partitions, print, print_json, usage};
+use super::{Context, is_record, must_exist, partitions, print, print_json, usage};
 
 pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
     if args.usage {
@@ -33,13 +33,8 @@ pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
 
 /// An ISO has a volume descriptor, a manifest is JSON, everything else is a disk or nothing we know.
 fn look(file: &Path) -> Result<Value> {
-    if !file.exists() {
-        return Err(Error::new(Kind::Recipe, "there is no such file").at(file.display()));
-    }
-    if file
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("json"))
-    {
+    must_exist(file)?;
+    if is_record(file) {
         let manifest = Manifest::read(file)?;
         return serde_json::to_value(&manifest)
             .map_err(|e| Error::new(Kind::Failed, "cannot show the manifest").because(e));

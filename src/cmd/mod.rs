@@ -42,7 +42,7 @@ mod verify;
 mod watch;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 
@@ -256,6 +256,20 @@ pub(crate) fn store(context: &Context) -> Result<Store> {
     tracing::debug!(folder = %store.folder().display(), "the cache");
     store.report_swept(context.sink.as_ref());
     Ok(store)
+}
+
+/// Refuses a path at which nothing is.
+fn must_exist(path: &Path) -> Result<()> {
+    match path.exists() {
+        true => Ok(()),
+        false => Err(Error::new(Kind::Recipe, "there is no such file").at(path.display())),
+    }
+}
+
+/// A record of a build, such as its manifest, and no image.
+fn is_record(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|e| e.eq_ignore_ascii_case("json"))
 }
 
 fn print_json(value: &serde_json::Value) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::verify::opened;
-use super::{Context, hypervisor, print, targets};
+use super::{Context, hypervisor, is_record, must_exist, print, targets};
 use crate::cli;
 use crate::engine::{self, Scratch};
 use crate::record::manifest::Tried;
@@ -253,12 +253,8 @@ impl Subject {
             true => args.file.join(record::built::MANIFEST),
             false => args.file.clone(),
         };
-        if !file.exists() {
-            return Err(Error::new(Kind::Recipe, "there is no such file").at(file.display()));
-        }
-        let is_manifest = file
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+        must_exist(&file)?;
+        let is_manifest = is_record(&file);
         if is_manifest && args.manifest.is_some() {
             let fact = "--manifest goes with an image, not with another manifest";
             return Err(Error::new(Kind::Recipe, fact).cure("winimg try IMAGE --manifest FILE"));

@@ -2,24 +2,19 @@
 
 use std::path::Path;
 
-use crate::page::{difference, plain, size};
+use crate::page::{difference, in_one_line, size};
 use crate::usage::{self, DiskUsage, Folder};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 
-use super::{Context, verify};
+use super::{Context, is_record, must_exist, verify};
 
 /// From the record that a build left, or else from the disk.
 pub fn of(file: &Path, context: &Context) -> Result<DiskUsage> {
-    if !file.exists() {
-        return Err(Error::new(Kind::Recipe, "there is no such file").at(file.display()));
-    }
-    let is_record = file
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    must_exist(file)?;
     let folder = match file.is_dir() {
         true => Some(file),
-        false => is_record.then(|| io::folder_of(file)),
+        false => is_record(file).then(|| io::folder_of(file)),
     };
     let Some(folder) = folder else {
         let (disk, _work) = verify::opened(file, context)?;
@@ -66,14 +61,14 @@ pub fn text(usage: &DiskUsage) -> String {
         if number == 0 {
             text += "\nWhat was added, layer by layer:\n";
         }
-        let name = named(&layer.after);
+        let name = in_one_line(&layer.after);
         text += &format!("{:>12}  {name}\n", difference(before, layer.used));
         for change in &layer.changes {
             let (before, after) = (change.before.unwrap_or(0), change.after.unwrap_or(0));
             text += &format!(
                 "{:>14}  {}\n",
                 difference(before, after),
-                named(&change.path)
+                in_one_line(&change.path)
             );
         }
         before = layer.used;
@@ -99,10 +94,9 @@ fn tree(text: &mut String, usage: &DiskUsage, folder: &Folder, depth: usize) {
 
 fn line(text: &mut String, usage: &DiskUsage, bytes: u64, name: &str) {
     let share = bytes as f64 * 100.0 / usage.used().max(1) as f64;
-    *text += &format!("{:>10}  {share:>5.1} %  {}\n", size(bytes), named(name));
-}
-
-/// A foreign name in one line of a terminal.
-fn named(name: &str) -> String {
-    plain(name).replace(['\n', '\t'], " ")
+    *text += &format!(
+        "{:>10}  {share:>5.1} %  {}\n",
+        size(bytes),
+        in_one_line(name)
+    );
 }

@@ -20,19 +20,14 @@ use winimg_recipe::recipe::Options;
 use winimg_recipe::recipe::target::{self, Target};
 
 use super::documents::{Verified, VerifiedFile};
-use super::{Context, print, print_json, source};
+use super::{Context, is_record, must_exist, print, print_json, source};
 
 /// Files of an output that are no disks.
 const NO_DISK: [&str; 1] = ["ami"];
 
 pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
-    if !args.file.exists() {
-        return Err(Error::new(Kind::Recipe, "there is no such file").at(args.file.display()));
-    }
-    let is_manifest = args
-        .file
-        .extension()
-        .is_some_and(|e| e.eq_ignore_ascii_case("json"));
+    must_exist(&args.file)?;
+    let is_manifest = is_record(&args.file);
     let key = args.key.as_deref().map(PublicKey::given).transpose()?;
     let key = key.as_ref();
     match (is_manifest, &args.manifest) {

@@ -63,10 +63,8 @@ pub fn run(args: &cli::Watch, context: &Context) -> Result<()> {
 
 /// The build that runs into this folder.
 fn running_in(folder: &Path) -> Result<Option<Running>> {
-    let all = Running::all()?.into_iter();
-    Ok(all
-        .into_iter()
-        .find(|running| running.state.output == folder))
+    let mut all = Running::all()?.into_iter();
+    Ok(all.find(|running| running.state.output == folder))
 }
 
 /// All that is watched, and a thread for each build.

@@ -3,11 +3,11 @@
 //! Pure. Names come from images: what steers a terminal is made harmless.
 
 use super::{Diff, Difference, How, Kind};
-use crate::page::{difference, plain, size};
+use crate::page::{difference, in_one_line, size};
 
 /// `+` only in the second, `-` only in the first, `~` in both, but not the same.
 pub fn text(diff: &Diff) -> String {
-    let mut text = format!("- {}\n+ {}\n", named(&diff.a), named(&diff.b));
+    let mut text = format!("- {}\n+ {}\n", in_one_line(&diff.a), in_one_line(&diff.b));
     let mut kind = None;
     for found in &diff.differences {
         if kind != Some(found.kind) {
@@ -23,7 +23,10 @@ pub fn text(diff: &Diff) -> String {
         let known = |bytes: Option<u64>| bytes.map_or_else(|| "not listed".into(), size);
         let (before, after) = (known(change.before), known(change.after));
         let by = difference(change.before.unwrap_or(0), change.after.unwrap_or(0));
-        text += &format!("~ {}: {before} -> {after} ({by})\n", named(&change.path));
+        text += &format!(
+            "~ {}: {before} -> {after} ({by})\n",
+            in_one_line(&change.path)
+        );
     }
     if diff.is_empty() {
         text += "\nNothing differs in what was compared.\n";
@@ -32,14 +35,18 @@ pub fn text(diff: &Diff) -> String {
         if number == 0 {
             text += "\nNot compared\n";
         }
-        text += &format!("  {}\n", named(lack));
+        text += &format!("  {}\n", in_one_line(lack));
     }
     text
 }
 
 fn lines(found: &Difference) -> String {
-    let name = named(&found.name);
-    let said = |value: &Option<String>| value.as_deref().map_or_else(|| "nothing".into(), named);
+    let name = in_one_line(&found.name);
+    let said = |value: &Option<String>| {
+        value
+            .as_deref()
+            .map_or_else(|| "nothing".into(), in_one_line)
+    };
     let sign = match found.change {
         How::Added => '+',
         How::Removed => '-',
@@ -89,9 +96,4 @@ fn title(kind: Kind) -> &'static str {
         Kind::Setting => "Settings",
         Kind::Artifact => "Artifacts",
     }
-}
-
-/// A foreign name in one line of a terminal.
-fn named(name: &str) -> String {
-    plain(name).replace(['\n', '\t'], " ")
 }

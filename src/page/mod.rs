@@ -11,7 +11,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-pub use shown::{clock, link, plain, second, sentence, shown, size};
+pub use shown::{clock, in_one_line, link, plain, second, sentence, shown, size};
 pub use treemap::{difference, treemap};
 
 /// The page of a build, in its output folder.
@@ -112,6 +112,18 @@ pub fn table(class: &str, rows: &str) -> String {
     }
 }
 
+/// A table under the names of its columns; nothing where it has no rows.
+pub fn headed_table(class: &str, columns: &[&str], rows: &str) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let names = columns.iter();
+    let names: String = names
+        .map(|name| format!("<th scope=\"col\">{name}</th>"))
+        .collect();
+    table(class, &format!("<tr class=\"head\">{names}</tr>\n{rows}"))
+}
+
 /// Something that does not hold: `class` is `error`, `warning` or `unknown`, `headline` HTML, each part a name and a value.
 pub fn finding(
     class: &str,
@@ -119,18 +131,26 @@ pub fn finding(
     parts: &[(String, String)],
     lines: &[String],
 ) -> String {
-    let row = |(name, value): &(String, String)| {
-        format!("<dt>{}</dt><dd>{}</dd>\n", shown(name), shown(value))
-    };
-    let rows: String = parts.iter().map(row).collect();
     let lines = match lines.is_empty() {
         true => String::new(),
         false => text_block(&lines.join("\n")),
     };
     format!(
         "<div class=\"cause {class}\">\n<p><strong>{headline}</strong></p>\n{}{lines}</div>\n",
-        within("dl", &rows),
+        definitions(parts),
     )
+}
+
+/// Names, each with its value: text.
+pub fn definitions<N: AsRef<str>>(parts: &[(N, String)]) -> String {
+    let row = |(name, value): &(N, String)| {
+        format!(
+            "<dt>{}</dt><dd>{}</dd>\n",
+            shown(name.as_ref()),
+            shown(value)
+        )
+    };
+    within("dl", &parts.iter().map(row).collect::<String>())
 }
 
 /// Nothing where there is nothing in it.

@@ -36,6 +36,11 @@ pub fn plain(text: &str) -> String {
     out
 }
 
+/// A foreign name for one line of a terminal.
+pub fn in_one_line(text: &str) -> String {
+    plain(text).replace(['\n', '\t'], " ")
+}
+
 /// The rest of an escape sequence (ECMA-48): CSI up to its final byte, OSC up to BEL or ST, others one character.
 fn skip_sequence(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     let ends: fn(char) -> bool = match chars.next() {

@@ -199,15 +199,13 @@ fn of_complaint(complaint: &Complaint) -> Annotation {
 }
 
 fn of_problem(level: &'static str, problem: &Details) -> Annotation {
-    let parts = [
-        ("at", &problem.at),
-        ("expected", &problem.expected),
-        ("found", &problem.found),
-        ("cure", &problem.cure),
-    ];
+    // The recipe's place is a property of the command.
+    let parts = problem
+        .parts()
+        .into_iter()
+        .filter(|(name, _)| name != "recipe");
     let lines: Vec<String> = parts
-        .iter()
-        .filter_map(|(name, value)| Some(format!("{name}: {}", value.as_ref()?)))
+        .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     let place = problem.recipe.as_ref().map(|spot| {
         let numbers = vec![("line", spot.line), ("col", spot.column)];

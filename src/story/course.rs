@@ -202,8 +202,7 @@ impl Course {
                 });
             }
             Event::Command { step, command } => {
-                let known = self.steps.iter_mut().rev().find(|s| s.number == *step);
-                if let Some(step) = known {
+                if let Some(step) = self.known(*step) {
                     step.commands.push(command.clone());
                 }
             }
@@ -213,8 +212,7 @@ impl Course {
                 seconds,
             } => {
                 self.end(RowKind::Step(*step), *seconds);
-                let known = self.steps.iter_mut().rev().find(|s| s.number == *step);
-                if let Some(known) = known {
+                if let Some(known) = self.known(*step) {
                     known.seconds = Some(*seconds);
                     known.exit_codes = vec![*exit_code];
                     known.end = StepEnd::Done;
@@ -222,6 +220,10 @@ impl Course {
             }
             _ => {}
         }
+    }
+
+    fn known(&mut self, number: usize) -> Option<&mut Step> {
+        self.steps.iter_mut().find(|step| step.number == number)
     }
 
     fn layer(&mut self, time: Timestamp, event: &Event) {

@@ -101,8 +101,7 @@ fn folded(usage: &ntfs::Usage, smallest: u64) -> Folder {
         if let Some(mut node) = nodes[index].take()
             && let Some(above) = &mut nodes[usage.folders[index].parent]
         {
-            node.folders
-                .sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
+            sort(&mut node.folders);
             above.folders.push(node);
         }
     }
@@ -113,7 +112,11 @@ fn folded(usage: &ntfs::Usage, smallest: u64) -> Folder {
         files: 0,
         folders: Vec::new(),
     });
-    root.folders
-        .sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
+    sort(&mut root.folders);
     root
+}
+
+/// The largest first.
+fn sort(folders: &mut [Folder]) {
+    folders.sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
 }

@@ -3,9 +3,9 @@
 use std::fs::{Permissions, create_dir_all, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
+use crate::cli::sign::ec_key;
 use crate::cli::site::{BUILD, SEAL, Site};
 use serde_json::{Value, json};
-use support::media;
 use support::planted::Proxy;
 use support::server::Server;
 
@@ -132,19 +132,7 @@ fn downloads_go_through_the_proxy_of_the_file_into_its_cache() {
 #[test]
 fn a_build_is_signed_with_the_key_of_the_file() {
     let site = Site::new(SEAL);
-    let key = site.path("ec.key");
-    media::run(
-        "openssl",
-        &[
-            "genpkey",
-            "-algorithm",
-            "EC",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-out",
-            media::text(&key),
-        ],
-    );
+    ec_key(&site);
     configure(
         &site,
         "builder_id = \"https://ci.example.com/images\"\n[sign]\nkeys = [\"../../ec.key\"]\n",

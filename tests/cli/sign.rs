@@ -7,7 +7,7 @@ use crate::cli::verify::{build as build_verified, can_make, furnished, site as w
 use support::media;
 
 /// A key pair in the site's folder; the private key's text.
-fn ec_key(site: &Site) -> String {
+pub fn ec_key(site: &Site) -> String {
     let (key, public) = (site.path("ec.key"), site.path("ec.pub"));
     let curve = "ec_paramgen_curve:P-256";
     let out = media::text(&key);

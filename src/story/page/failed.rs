@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::{State, Story};
 use crate::engine::evidence::{FOLDER, Fault, Part};
-use crate::page::{sentence, shown, text_block, within};
+use crate::page::{definitions, sentence, shown, text_block, within};
 
 pub fn causes(story: &Story) -> String {
     let mut out = String::new();
@@ -29,7 +29,7 @@ pub fn what(story: &Story) -> String {
         Some(failure) => described(&failure.error),
         None => described(&Fault {
             fact: problem.message.clone(),
-            parts: super::made::parts(problem),
+            parts: problem.parts(),
             lines: problem.lines.clone(),
             around: Vec::new(),
         }),
@@ -37,11 +37,7 @@ pub fn what(story: &Story) -> String {
 }
 
 fn described(error: &Fault) -> String {
-    let row = |(name, value): &(String, String)| {
-        format!("<dt>{}</dt><dd>{}</dd>\n", shown(name), shown(value))
-    };
-    let parts = error.parts.iter().map(row);
-    let mut out = within("dl", &parts.collect::<String>());
+    let mut out = definitions(&error.parts);
     if !error.lines.is_empty() {
         out += &text_block(&error.lines.join("\n"));
     }

@@ -1,18 +1,16 @@
 //! The inputs, each with what proved it.
 
 use super::super::{Component, Story};
-use crate::page::{shown, size, table};
+use crate::page::{headed_table, shown, size};
 use winimg_base::event::Proof;
 
 pub fn components(story: &Story) -> String {
     let rows: String = story.components.iter().map(row).collect();
-    if rows.is_empty() {
-        return String::new();
-    }
-    let names = ["component", "proved by", "size and digest"];
-    let head = names.map(|name| format!("<th scope=\"col\">{name}</th>"));
-    let head = format!("<tr class=\"head\">{}</tr>\n", head.concat());
-    table("inputs", &format!("{head}{rows}"))
+    headed_table(
+        "inputs",
+        &["component", "proved by", "size and digest"],
+        &rows,
+    )
 }
 
 fn row(input: &Component) -> String {

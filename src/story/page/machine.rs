@@ -3,12 +3,10 @@
 use super::super::Story;
 use super::failed::part;
 use crate::engine::evidence::{DEBUG, FOLDER};
-use crate::page::{shown, size, table, treemap, within};
+use crate::page::{definitions, size, table, treemap};
 
 pub fn machine(story: &Story) -> String {
-    let rows = facts(story).into_iter();
-    let rows = rows.map(|(name, value)| format!("<dt>{name}</dt><dd>{}</dd>\n", shown(&value)));
-    let mut out = within("dl", &rows.collect::<String>());
+    let mut out = definitions(&facts(story));
     let parts = story.failure.iter();
     let parts = parts.flat_map(|failure| failure.agent.iter().chain(&failure.machine));
     out.extend(parts.map(|said| part(story, said)));

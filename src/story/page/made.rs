@@ -1,8 +1,8 @@
 //! What came out of a build, what to do with it next, and what was found of it.
 
 use super::super::{Found, Road, Story, Tried};
-use crate::page::{finding, shown, size, table, text_block, within};
-use winimg_base::event::{Details, Severity};
+use crate::page::{finding, headed_table, shown, size, text_block, within};
+use winimg_base::event::Severity;
 use winimg_base::text::count;
 
 /// `2 artifacts, 12.3 GiB in all. …`
@@ -35,15 +35,7 @@ pub fn artifacts(story: &Story) -> String {
             )
         })
         .collect();
-    match rows.as_str() {
-        "" => String::new(),
-        rows => {
-            let names = ["file", "kind", "size", "SHA-256"];
-            let head = names.map(|name| format!("<th scope=\"col\">{name}</th>"));
-            let head = format!("<tr class=\"head\">{}</tr>\n", head.concat());
-            table("artifacts", &format!("{head}{rows}"))
-        }
-    }
+    headed_table("artifacts", &["file", "kind", "size", "SHA-256"], &rows)
 }
 
 /// A trial where there was none yet, then the platforms' own commands.
@@ -96,25 +88,9 @@ fn found(found: &Found) -> String {
         Severity::Unknown => ("unknown", "Unknown"),
     };
     let step = found.step.iter().map(|step| ("step".into(), step.clone()));
-    let parts: Vec<_> = step.chain(parts(&found.details)).collect();
+    let parts: Vec<_> = step.chain(found.details.parts()).collect();
     let headline = format!("{word}: {}", shown(&found.details.message));
     finding(class, &headline, &parts, &found.details.lines)
-}
-
-/// All of it but the message and the lines, each part with its name.
-pub fn parts(details: &Details) -> Vec<(String, String)> {
-    let recipe = details.recipe.as_ref().map(ToString::to_string);
-    let parts = [
-        ("at", details.at.clone()),
-        ("recipe", recipe),
-        ("expected", details.expected.clone()),
-        ("found", details.found.clone()),
-        ("cure", details.cure.clone()),
-    ];
-    let parts = parts.into_iter();
-    parts
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-        .collect()
 }
 
 fn one_try(story: &Story, tried: &Tried) -> String {

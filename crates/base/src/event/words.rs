@@ -208,6 +208,24 @@ impl From<&Problem> for Details {
     }
 }
 
+impl Details {
+    /// All but the message and the lines, as far as they are known, with their names.
+    pub fn parts(&self) -> Vec<(String, String)> {
+        let recipe = self.recipe.as_ref().map(Spot::to_string);
+        let parts = [
+            ("at", self.at.clone()),
+            ("recipe", recipe),
+            ("expected", self.expected.clone()),
+            ("found", self.found.clone()),
+            ("cure", self.cure.clone()),
+        ];
+        let parts = parts.into_iter();
+        parts
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect()
+    }
+}
+
 /// What proves an input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
