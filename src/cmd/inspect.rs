@@ -18,7 +18,7 @@ pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
     if args.usage {
         let found = usage::of(&args.file, context)?;
         return match args.json {
-            true => print(&found.to_json()),
+            true => print_json(&json!(found)),
             false => print(&usage::text(&found)),
         };
     }
