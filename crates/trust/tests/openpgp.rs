@@ -386,7 +386,7 @@ fn clearsigned_text_is_returned_alone() {
         );
     }
     let (text, _) = signed_text(&pinned("release"), &made().bytes("clear.asc"), now()).unwrap();
-    let found = checksum::find(text.as_bytes(), "app.exe").unwrap();
+    let found = checksum::find(text.as_bytes(), checksum::Wanted::Entry("app.exe")).unwrap();
     assert_eq!(found.digest.hex(), hex);
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use winimg_base::digest::Digest;
 use winimg_trust::authenticode::{self, Pins};
 use winimg_trust::sigstore as sigstore_scheme;
-use winimg_trust::{Evidence, Judged, Rule, Subject};
+use winimg_trust::{Evidence, Judged, Rule, Subject, checksum};
 use winimg_trust::{cms as cms_scheme, cosign as cosign_scheme, minisign as minisign_scheme};
 use winimg_trust::{openpgp as openpgp_scheme, signify as signify_scheme};
 
@@ -167,7 +167,10 @@ pub fn signed_text(bytes: &[u8]) -> bool {
     };
     match openpgp_scheme::signed_text(rule, bytes, now()) {
         Ok((text, _)) => {
-            let _ = winimg_trust::checksum::find(text.as_bytes(), "kubelet.exe");
+            let _ = checksum::find(
+                text.as_bytes(),
+                checksum::Wanted::Path("/bin/kubelet.exe"),
+            );
             true
         }
         Err(_) => false,
