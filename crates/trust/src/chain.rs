@@ -44,6 +44,16 @@ pub(super) struct Chain {
     pub(super) issuers: Vec<Digest>,
 }
 
+impl Chain {
+    /// SHA-256 of every certificate that has its part in it: the leaf, what is between, and the recipe's roots.
+    pub(super) fn used(&self, leaf: &Certificate<'_>, roots: &[Vec<u8>]) -> Vec<Digest> {
+        let mut used = self.issuers.clone();
+        used.push(Digest::sha256_of(leaf.der));
+        used.extend(roots.iter().map(|root| Digest::sha256_of(root)));
+        used
+    }
+}
+
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = match self.by {

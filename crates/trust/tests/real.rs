@@ -54,6 +54,7 @@ fn rule(named: &[&str], stamped: &[&str], subject: &str) -> Rule {
         },
         needs_timestamp: true,
         needs_extended: true,
+        about: authenticode::About::default(),
     })
 }
 

@@ -93,6 +93,7 @@ async fn vouched(
         let subject = Subject {
             path: blob.path(),
             name: &file,
+            published: &file,
             digest: blob.digest(),
         };
         judge(&what, subject, bytes, &groups).map_err(|e| e.or_at(at))

@@ -123,6 +123,7 @@ impl<'a> Wanted<'a> {
         terms.signatures = Arc::new(Signatures {
             groups,
             file: self.request.file.clone(),
+            published: self.request.origin.url.value.file_name(),
             archive: self.request.archive.map(Into::into),
         });
         let may_be_old = gathered.is_kept && !self.context.options.offline;
