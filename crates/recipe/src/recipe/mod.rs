@@ -20,6 +20,7 @@ pub mod host;
 mod image_builder;
 mod input;
 pub mod keys;
+mod lock_rule;
 mod lower;
 mod mask;
 mod merge;
@@ -64,6 +65,7 @@ pub use clone::{Claim, CloneCheck};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
+pub use lock_rule::LockRule;
 pub use mirrors::Mirrors;
 pub use put::{Put, put, quoted};
 pub use raw::PIPED;
@@ -94,6 +96,8 @@ pub struct Recipe {
     pub components: Vec<Component>,
     /// `[images]`: container images.
     pub images: Vec<ContainerImage>,
+    /// `[lock]`
+    pub lock: LockRule,
     /// `[mirrors]`
     pub mirrors: Mirrors,
     pub steps: Vec<Step>,
