@@ -203,6 +203,8 @@ pub struct Signature {
     pub log: Option<Located<Url>>,
     /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
     pub members: Vec<String>,
+    /// Where the lists of revoked certificates are that it is judged by.
+    pub crls: Vec<Located<Address>>,
 }
 
 /// What an earlier run found, and what has to be found again.
