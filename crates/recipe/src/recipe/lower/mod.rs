@@ -16,6 +16,7 @@ mod lock;
 mod machine;
 mod media;
 mod outputs;
+mod policy;
 mod registry;
 mod schedule;
 mod security;
@@ -76,7 +77,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     trust::judge(&top);
     let lock = lock::rule(&top);
     let lock_is_whole = lock.is_some();
-    cx.must_be_signed.set(top.is("policy", "signed"));
+    cx.unsigned.replace(policy::unsigned(&top));
     let (media, media_is_whole) = media::media(&top);
     let machine = machine::machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);
