@@ -1,8 +1,7 @@
 //! From a signer's certificate to a root that the recipe names, at one moment, for one use.
 //!
 //! rustls-webpki builds and proves the chain; what stands here is the policy: the use has to be said on the leaf, and a
-//! refusal says which root was expected and where the chain ends instead. Refuses nothing for being revoked: no list of
-//! revoked certificates is asked. (RFC 5280)
+//! refusal says which root was expected and where the chain ends instead. Whether it is revoked is `revocation`'s. (RFC 5280)
 
 mod refusal;
 
@@ -42,6 +41,8 @@ pub(super) struct Chain {
     pub(super) root: String,
     /// SHA-256 of each certificate between leaf and root.
     pub(super) issuers: Vec<Digest>,
+    /// DER from the leaf to the root.
+    pub(super) path: Vec<Vec<u8>>,
 }
 
 impl fmt::Display for At {
@@ -128,12 +129,19 @@ fn prove(
     )?;
     let mut roots = anchors.iter().zip(case.roots);
     let root = roots.find(|(anchor, _)| *anchor == path.anchor());
-    let root = root
-        .map(|(_, der)| root_text(der))
-        .ok_or(Error::UnknownIssuer)?;
+    let (_, root) = root.ok_or(Error::UnknownIssuer)?;
+    let issuers = issuers(&path);
+    let between = path.intermediate_certificates().map(|c| c.der().to_vec());
+    let leaf = std::iter::once(case.leaf.der.to_vec());
+    let mut path: Vec<Vec<u8>> = leaf.chain(between).collect();
+    // Of a leaf that is the root itself there is nothing above.
+    if path.last() != Some(root) {
+        path.push(root.clone());
+    }
     Ok(Chain {
-        root,
-        issuers: issuers(&path),
+        root: root_text(root),
+        issuers,
+        path,
     })
 }
 

@@ -10,6 +10,7 @@ mod minisign;
 mod openpgp;
 mod real;
 mod render;
+mod revocation;
 mod signed;
 mod signify;
 mod sigstore;
