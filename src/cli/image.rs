@@ -146,6 +146,8 @@ pub struct Diff {
 #[derive(Debug, Args)]
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
+    ///
+    /// A manifest is shown in short: --json prints all of it.
     pub file: PathBuf,
     /// Show how much room each folder of the Windows volume takes
     ///

@@ -16,7 +16,6 @@ use crate::page::REPORT;
 use crate::record::sign::Signers;
 use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
-use crate::story;
 use crate::usage;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -29,7 +28,8 @@ use winimg_supply::store::Store;
 
 use super::recipe::Look;
 use super::{
-    Context, documents, hypervisor, print, print_json, recipe, shared_cache, sign, source, trial,
+    Context, documents, hypervisor, print, print_json, recipe, report, shared_cache, sign, source,
+    trial,
 };
 
 const GUEST_PASSWORD: &str = "hyperv-password";
@@ -95,20 +95,11 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
             ..
         })
     );
-    page(output, unchanged, context);
+    // That of the build which made what lies here says more than that of one which found nothing to do.
+    if !unchanged || !output.join(REPORT).exists() {
+        report::keep_current(output, context);
+    }
     concluded.map(|_| ())
-}
-
-/// Writes the build's page. That of the build which made what lies here says more than that of one which found nothing to do.
-fn page(output: &Path, unchanged: bool, context: &Context) {
-    let page = output.join(REPORT);
-    if unchanged && page.exists() {
-        return;
-    }
-    if let Err(e) = story::write(output, &page, &context.recording) {
-        let text = format!("the build's page could not be written: {e}");
-        context.sink.warn(text);
-    }
 }
 
 /// Writes the records and prints the result; the event that ends the build.

@@ -12,6 +12,7 @@ mod export;
 mod fetch;
 mod host;
 mod hypervisor;
+mod in_short;
 mod init;
 mod inputs;
 mod inspect;

@@ -184,6 +184,17 @@ pub enum Proof {
     Unverified { reason: String },
 }
 
+impl From<&Proof> for event::Proof {
+    fn from(proof: &Proof) -> Self {
+        match proof.clone() {
+            Proof::Digest { .. } => Self::Digest,
+            Proof::ChecksumFile { url, .. } => Self::ChecksumFile { url },
+            Proof::Signed => Self::Signed,
+            Proof::Unverified { reason } => Self::Unverified { reason },
+        }
+    }
+}
+
 /// What was installed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Windows {

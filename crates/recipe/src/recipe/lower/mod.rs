@@ -15,6 +15,7 @@ mod known;
 mod machine;
 mod media;
 mod outputs;
+mod policy;
 mod registry;
 mod schedule;
 mod security;
@@ -71,7 +72,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     let description = top.text("description");
     misplaced_in_vars(&top);
     trust::judge(&top);
-    cx.must_be_signed.set(top.is("policy", "signed"));
+    cx.unsigned.replace(policy::unsigned(&top));
     let (media, media_is_whole) = media::media(&top);
     let machine = machine::machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);

@@ -36,7 +36,7 @@ pub fn step(
         let before_seal = fields.flag("before_seal");
         return (name, step.map(|step| Placed { step, before_seal }));
     }
-    let skipped = when(&fields);
+    let skipped = when(&fields, "when");
     let timeout = fields.duration("timeout");
     let before_seal = fields.flag("before_seal");
     cx.is_skipped
@@ -188,28 +188,28 @@ pub fn when_known(fields: &Fields<'_>) -> Option<Option<String>> {
     let waits = |when: &Value| !undecided::within(when).is_empty();
     match fields.get("when").is_some_and(waits) {
         true => Some(None),
-        false => when(fields),
+        false => when(fields, "when"),
     }
 }
 
-/// What `when` decides: `Some(None)` to run, `Some(Some(text))` to skip, with the text as written; `None` when it
-/// is wrong.
-fn when(fields: &Fields<'_>) -> Option<Option<String>> {
-    if !fields.has("when") {
+/// What the condition under this key decides: `Some(None)` to run, `Some(Some(text))` to skip, with the text as written;
+/// `None` when it is wrong.
+pub fn when(fields: &Fields<'_>, key: &str) -> Option<Option<String>> {
+    if !fields.has(key) {
         return Some(None);
     }
     let cx = fields.cx;
     if let Some(Value {
         data: crate::recipe::value::Data::Bool(on),
         ..
-    }) = fields.get("when")
+    }) = fields.get(key)
     {
         return Some((!on).then(|| "false".to_string()));
     }
-    let text = fields.string("when")?;
+    let text = fields.string(key)?;
     let written = fields
         .table
-        .get("when")?
+        .get(key)?
         .template
         .clone()
         .unwrap_or(text.value);
