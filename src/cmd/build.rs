@@ -69,6 +69,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         store,
         fetch: ready.fetch.clone(),
         lock: opened.lock.as_ref(),
+        lock_signers: &opened.lock_signers,
         remarks: ready.remarks.clone(),
         recording: context.recording.clone(),
         sink: &sink,
@@ -121,8 +122,10 @@ fn conclude(
                 manifest.tries = trial::of_build(args, request, hypervisor, &manifest, context)?;
                 manifest.finished = manifest::rfc3339(SystemTime::now());
             }
-            let records = recorded(request, recording, &built, &manifest)?;
+            let mut records = recorded(request, recording, &built, &manifest)?;
             let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
+            // Written last of all: it shows how the build ended.
+            records.push(output.join(REPORT));
             let text = summary(output, &artifacts, &records);
             (artifacts, text)
         }
@@ -202,11 +205,12 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     let secrets = engine::secrets(&opened.recipe, &password);
     context.recording.hide(secrets);
     opened.remember_lock(&store)?;
-    let mut remarks = opened.remarks.clone();
-    remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| Path::new("out").join(&opened.recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
+    let mut remarks = opened.remarks.clone();
+    let age = opened.check_age(&store, Some(&output), args.allow_rollback, context)?;
+    remarks.extend(age);
     Ok(Ready {
         opened,
         builder,

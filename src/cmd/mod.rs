@@ -18,6 +18,7 @@ mod inputs;
 mod inspect;
 mod interrupt;
 mod lock;
+mod lock_rule;
 mod man;
 mod partitions;
 mod pin;

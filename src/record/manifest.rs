@@ -109,6 +109,9 @@ pub struct Lock {
     /// Over the whole file.
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: String,
+    /// Who signed it, where recipe or host asked for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signers: Vec<Signer>,
 }
 
 /// The machine that the image was built on.

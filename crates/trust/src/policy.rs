@@ -15,7 +15,7 @@ use super::place::Open;
 use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::timestamp::{self, Stamp};
-use super::{Reason, Refusal, Scheme, Signer};
+use super::{Lists, Reason, Refusal, Scheme, Signer, misused, revocation};
 use winimg_base::digest::Digest;
 
 /// "A timestamp does not lengthen what this certificate signs." (Microsoft: szOID_KP_LIFETIME_SIGNING)
@@ -27,6 +27,8 @@ pub(super) struct Policy<'r> {
     pub(super) needs_timestamp: bool,
     pub(super) wanted: Use,
     pub(super) now: Moment,
+    /// The lists of revoked certificates that were brought.
+    pub(super) lists: Option<&'r Lists>,
 }
 
 /// A signature that met its rule.
@@ -51,8 +53,8 @@ impl Policy<'_> {
         signed.signer.check_value(&leaf)?;
         self.wanted.check(&leaf)?;
         let mut remarks = Vec::new();
-        let stamped = self.stamp(signed, &mut remarks)?;
-        let moment = stamped.as_ref().map(|stamp| stamp.moment);
+        let stamp = self.stamp(signed, &mut remarks)?;
+        let moment = stamp.as_ref().map(|stamp| stamp.moment);
         let at = self.time(&leaf, moment, &mut remarks);
         let chain = chain::verify(
             &leaf,
@@ -62,12 +64,16 @@ impl Policy<'_> {
             self.wanted,
             pins.issuer.as_ref(),
         )?;
-        let mut used = chain.used(&leaf, &pins.roots);
+        misused::check(&chain.path, &pins.accepted)?;
+        if pins.needs_lists {
+            remarks.extend(self.revoked(&chain, at, stamp.as_ref())?);
+        }
+        let mut used = chain.used(&pins.roots);
         let pinned_by = pinned(pins, &leaf, chain)?;
         remarks.extend(uncovered(signed));
-        let timestamps = match stamped {
+        let timestamps = match stamp {
             Some(stamp) => {
-                used.extend(stamp.used);
+                used.extend(stamp.chain.used(&[]));
                 stamp.open
             }
             None => timestamp::untaken(signed, None)?,
@@ -82,6 +88,36 @@ impl Policy<'_> {
             remarks,
         };
         Ok(Met { signer, open })
+    }
+
+    /// That no certificate of the signer or of the timestamp's authority is revoked.
+    fn revoked(
+        &self,
+        chain: &Chain,
+        at: At,
+        stamp: Option<&Stamp>,
+    ) -> Result<Vec<String>, Refusal> {
+        let none = Lists::default();
+        let lists = self.lists.unwrap_or(&none);
+        let mut remarks = revocation::check(&chain.path, lists, at, self.now)?;
+        if let Some(Stamp { moment, chain, .. }) = stamp {
+            let at = At {
+                moment: *moment,
+                by: Clock::Timestamp,
+            };
+            let judged = revocation::check(&chain.path, lists, at, self.now);
+            let judged = judged.map_err(|mut refusal| {
+                refusal.problem = refusal.problem.prefixed("its timestamp: ");
+                refusal
+            })?;
+            remarks.extend(
+                judged
+                    .into_iter()
+                    .filter(|r| !remarks.contains(r))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        Ok(remarks)
     }
 
     fn stamp(
@@ -311,4 +347,8 @@ pub struct Pins {
     pub issuer: Option<[u8; 32]>,
     /// SHA-256 of the leaf's DER.
     pub leaf: Option<[u8; 32]>,
+    /// No certificate may stand in the lists of revoked ones, and each needs one.
+    pub needs_lists: bool,
+    /// Serial numbers, in hexadecimal, of certificates that are taken although winimg lists them as misused.
+    pub accepted: Vec<String>,
 }

@@ -6,7 +6,7 @@
 use der::asn1::ObjectIdentifier;
 
 use super::certificate::Certificate;
-use super::chain::{self, At, Clock};
+use super::chain::{self, At, Chain, Clock};
 use super::hash::HashKind;
 use super::moment::Moment;
 use super::oid::Oid;
@@ -15,7 +15,6 @@ use super::purpose::Use;
 use super::signed_data::{DATA, SignedData, SignerInfo};
 use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
 use super::{Reason, Refusal};
-use winimg_base::digest::Digest;
 
 const MAX_TIMESTAMPS: usize = 8;
 const WHAT: &str = "its timestamp";
@@ -32,17 +31,16 @@ pub(super) const TST_INFO: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
 const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
 
-/// A timestamp that holds.
-#[derive(Clone, Debug)]
+/// When a third party saw a signature, and the chain of that party.
+#[derive(Debug)]
 pub(super) struct Stamp {
     pub(super) moment: Moment,
-    /// SHA-256 of the certificates of its chain.
-    pub(super) used: Vec<Digest>,
+    pub(super) chain: Chain,
     /// What no signature covers, in it and of the other timestamps of the signature.
     pub(super) open: Vec<Open>,
 }
 
-/// A timestamp of this signature; `None` when it has none. With several, the first that holds.
+/// What a timestamp of this signature proves; `None` when it has none. With several, the first that holds.
 pub(super) fn stamp(signed: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Option<Stamp>, Refusal> {
     let signer = &signed.signer;
     let mut refused = None;
@@ -113,11 +111,8 @@ fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Stam
     stamp.signer.check_value(&certificate)?;
     let mut set = stamp.certificates.clone();
     set.extend(&of.certificates);
-    let used = vouched(&certificate, &set, roots, moment)?;
-    Ok(Stamp {
-        open: stamp.open(&used, &of.certificates)?,
-        moment,
-        used,
+    vouched(&certificate, &set, roots, moment, |chain| {
+        stamp.open(&chain.used(roots), &of.certificates)
     })
 }
 
@@ -155,22 +150,25 @@ fn countersignature(
         .signed(SIGNING_TIME, UTC_TIME)
         .or_else(|_| counter.signed(SIGNING_TIME, GENERALIZED_TIME))?;
     let moment = Moment::read(&time, WHAT)?;
-    Ok(Stamp {
-        moment,
-        used: vouched(&certificate, &of.certificates, roots, moment)?,
-        open: Vec::new(),
+    vouched(&certificate, &of.certificates, roots, moment, |_| {
+        Ok(Vec::new())
     })
 }
 
-/// The certificates that vouch for the authority.
+/// Whether somebody vouches for the authority; `open` says what of its timestamp no signature covers.
 fn vouched(
     authority: &Certificate<'_>,
     set: &[&[u8]],
     roots: &[Vec<u8>],
     moment: Moment,
-) -> Result<Vec<Digest>, Refusal> {
+    open: impl FnOnce(&Chain) -> Result<Vec<Open>, Refusal>,
+) -> Result<Stamp, Refusal> {
     let by = Clock::Timestamp;
     let at = At { moment, by };
     let chain = chain::verify(authority, set, roots, at, Use::TimeStamping, None)?;
-    Ok(chain.used(authority, roots))
+    Ok(Stamp {
+        moment,
+        open: open(&chain)?,
+        chain,
+    })
 }

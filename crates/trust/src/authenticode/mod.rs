@@ -96,7 +96,7 @@ pub fn is_common_use(eku: &str) -> bool {
 }
 
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: SystemTime) -> Judged {
-    let policy = policy(rule, now);
+    let policy = policy(rule, evidence, now);
     let mut file = Source::open(subject.path)?;
     let (judged, _) = judge_file(rule, &policy, &mut file, subject, evidence)?;
     // The digest was taken by path, as this was: what is recorded has to be what was judged.
@@ -111,9 +111,10 @@ pub fn open_places(
     subject: Subject<'_>,
     now: SystemTime,
 ) -> Result<Vec<Open>, Refusal> {
-    let policy = policy(rule, now);
+    let evidence = Evidence::default();
+    let policy = policy(rule, &evidence, now);
     let mut file = Source::open(subject.path)?;
-    let (_, in_signature) = judge_file(rule, &policy, &mut file, subject, &Evidence::default())?;
+    let (_, in_signature) = judge_file(rule, &policy, &mut file, subject, &evidence)?;
     let mut open = Kind::of(&mut file, subject.name)?.open(&mut file)?;
     open.extend(in_signature);
     Ok(open)
@@ -125,13 +126,14 @@ pub fn signature(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Refusal> {
     Kind::of(&mut file, name)?.signature(&mut file)
 }
 
-fn policy(rule: &Rule, now: SystemTime) -> Policy<'_> {
+fn policy<'r>(rule: &'r Rule, evidence: &'r Evidence, now: SystemTime) -> Policy<'r> {
     Policy {
         scheme: Scheme::Authenticode,
         pins: &rule.pins,
         needs_timestamp: rule.needs_timestamp,
         wanted: Use::CodeSigning,
         now: now.into(),
+        lists: evidence.lists.as_ref(),
     }
 }
 

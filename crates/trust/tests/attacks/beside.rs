@@ -153,6 +153,7 @@ fn loose() -> Good {
             signature: Some(own("tool.exe.sig")),
             certificate: Some(own("tool.exe.cert")),
             log_entry: Some(own("entries.json")),
+            ..Evidence::default()
         },
     };
     good("Sigstore, loose parts", rule, SystemTime::now(), served)
