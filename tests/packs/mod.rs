@@ -2,6 +2,7 @@
 //! its snapshot, so every command that it would run is on paper.
 
 mod accounts;
+mod proofs;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use winimg_recipe::plan;
 use winimg_recipe::recipe::{Options, Recipe, read};
 
 /// What a user has to give. The environment is the one place whose other names are passed over.
-const SAID: [(&str, &str); 21] = [
+const SAID: [(&str, &str); 20] = [
     ("acr_provider_sha256", DIGEST),
     ("acr_provider_version", "1.33.0"),
     ("csi_proxy_sha256", DIGEST),
@@ -38,7 +39,6 @@ const SAID: [(&str, &str); 21] = [
         "ssh_administrators_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample operator",
     ),
-    ("updates_folder", "tests/packs/updates"),
     ("vmware_drivers_sha256", DIGEST),
     (
         "vmware_drivers_url",
@@ -248,6 +248,14 @@ fn what_variables_change() {
             ],
         ),
         ("volume media", vec![("product_key", "kms")]),
+        (
+            "updates",
+            vec![
+                ("updates_folder", "tests/packs/updates"),
+                ("updates_date", "2024-01-09"),
+                ("windows_at_least", "20348.2227"),
+            ],
+        ),
     ] {
         let mut options = options_for("capi-ova");
         let set = set.into_iter().map(|(n, v)| (n.to_string(), v.to_string()));
