@@ -130,7 +130,11 @@ pub fn recipe_on(shipped: &Path, folder: &Path, log: &Log) -> PathBuf {
     }
     let path = folder.join(format!("{name}.toml"));
     std::fs::write(&path, own).expect("a recipe");
-    let (made, said) = read(&path, &Options::default());
+    let options = Options {
+        search: vec![root().join("recipes")],
+        ..Options::default()
+    };
+    let (made, said) = read(&path, &options);
     let made = made.unwrap_or_else(|| panic!("{}", said.render(false)));
     publishers::same_but_for_roots(&recipe, &made);
     path
