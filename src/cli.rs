@@ -138,7 +138,7 @@ pub enum Command {
     ///
     /// A build writes it itself, good or failed. The folder may have been moved to another host; nothing in it is changed but the page.
     Report(Report),
-    /// Sign the manifest and the provenance of a finished build
+    /// Sign the records of a finished build, or a recipe's lock
     Sign(Sign),
     /// Show what differs between two builds or images
     ///

@@ -12,11 +12,13 @@ mod export;
 mod fetch;
 mod host;
 mod hypervisor;
+mod in_short;
 mod init;
 mod inputs;
 mod inspect;
 mod interrupt;
 mod lock;
+mod lock_rule;
 mod man;
 mod partitions;
 mod pin;
@@ -55,6 +57,7 @@ use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
+use winimg_base::unseen;
 use winimg_recipe::recipe::{Mirrors, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
@@ -273,11 +276,16 @@ fn is_record(path: &Path) -> bool {
 }
 
 fn print_json(value: &serde_json::Value) -> Result<()> {
-    print(&format!("{value:#}\n"))
+    print_as_is(&unseen::json(&format!("{value:#}\n")))
+}
+
+/// Text for people. Names and words of others in it steer no terminal.
+fn print(text: &str) -> Result<()> {
+    print_as_is(&unseen::lines(text))
 }
 
 /// Standard output; a reader that went away (`| head`) is not an error.
-pub(crate) fn print(text: &str) -> Result<()> {
+fn print_as_is(text: &str) -> Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::new(Kind::Failed, "cannot write to standard output").because(e))

@@ -13,6 +13,8 @@ mod interrupts;
 mod json;
 mod lock;
 mod lock_bundle;
+mod lock_revoked;
+mod lock_rules;
 mod messages;
 pub mod paused;
 mod pin;

@@ -40,6 +40,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         needs_timestamp: false,
         wanted: Use::Message,
         now: now.into(),
+        lists: evidence.lists.as_ref(),
     };
     verdict(vec![policy.judge(&signed, |signed| {
         if signed.content_type() != DATA {

@@ -10,6 +10,7 @@ pub mod checksum;
 pub mod cms;
 pub mod cosign;
 pub mod minisign;
+pub mod misused;
 pub mod openpgp;
 mod reading;
 pub mod roots;
@@ -28,6 +29,7 @@ mod oid;
 mod pem;
 mod policy;
 mod purpose;
+mod revocation;
 mod signed_data;
 mod timestamp;
 mod tlv;
@@ -78,6 +80,16 @@ pub struct Evidence {
     pub certificate: Option<Vec<u8>>,
     /// The transparency log's answer about that signature, as JSON.
     pub log_entry: Option<Vec<u8>>,
+    /// What the issuers of certificates have revoked.
+    pub lists: Option<Lists>,
+}
+
+/// Lists of revoked certificates (CRLs), DER or PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    pub lists: Vec<Vec<u8>>,
+    /// They are the ones that a lock names: how old they may be was judged when it was made.
+    pub are_locked: bool,
 }
 
 /// The schemes, by the names that a recipe calls them.

@@ -7,8 +7,8 @@ use std::fmt;
 use der::asn1::ObjectIdentifier;
 
 use super::Refusal;
-use super::reading::unseen;
 use super::tlv::{self, SEQUENCE, SET, Tlv, Walk};
+use winimg_base::unseen::is_unseen;
 
 /// The keywords of RFC 4514 section 3 first, then those that publishers' certificates carry besides.
 const KEYWORDS: [(&str, &str); 17] = [
@@ -231,7 +231,7 @@ impl fmt::Display for Attribute {
                 '"' | '+' | ',' | ';' | '<' | '>' | '\\' => write!(f, "\\{c}")?,
                 '#' if i == 0 => write!(f, "\\#")?,
                 ' ' if i == 0 || i == last => write!(f, "\\ ")?,
-                c if unseen(c) => {
+                c if is_unseen(c) => {
                     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                         write!(f, "\\{byte:02X}")?;
                     }

@@ -13,7 +13,8 @@ use super::oid::NESTED;
 use super::oid::Oid;
 use super::purpose::{self, Use};
 use super::signed_data::SignedData;
-use super::{Judged, Reason, Refusal, Scheme, Signer, timestamp};
+use super::timestamp::{self, Stamp};
+use super::{Judged, Lists, Reason, Refusal, Scheme, Signer, misused, revocation};
 use winimg_base::digest::Digest;
 
 /// "A timestamp does not lengthen what this certificate signs." (Microsoft: szOID_KP_LIFETIME_SIGNING)
@@ -25,6 +26,8 @@ pub(super) struct Policy<'r> {
     pub(super) needs_timestamp: bool,
     pub(super) wanted: Use,
     pub(super) now: Moment,
+    /// The lists of revoked certificates that were brought.
+    pub(super) lists: Option<&'r Lists>,
 }
 
 impl Policy<'_> {
@@ -42,7 +45,8 @@ impl Policy<'_> {
         signed.signer.check_value(&leaf)?;
         self.wanted.check(&leaf)?;
         let mut remarks = Vec::new();
-        let stamped = self.stamp(signed, &mut remarks)?;
+        let stamp = self.stamp(signed, &mut remarks)?;
+        let stamped = stamp.as_ref().map(|stamp| stamp.moment);
         let at = self.time(&leaf, stamped, &mut remarks);
         let chain = chain::verify(
             &leaf,
@@ -52,6 +56,10 @@ impl Policy<'_> {
             self.wanted,
             pins.issuer.as_ref(),
         )?;
+        misused::check(&chain.path, &pins.accepted)?;
+        if pins.needs_lists {
+            remarks.extend(self.revoked(&chain, at, stamp.as_ref())?);
+        }
         let pinned_by = pinned(pins, &leaf, chain)?;
         remarks.extend(uncovered(signed));
         Ok(Signer {
@@ -63,19 +71,49 @@ impl Policy<'_> {
         })
     }
 
+    /// That no certificate of the signer or of the timestamp's authority is revoked.
+    fn revoked(
+        &self,
+        chain: &Chain,
+        at: At,
+        stamp: Option<&Stamp>,
+    ) -> Result<Vec<String>, Refusal> {
+        let none = Lists::default();
+        let lists = self.lists.unwrap_or(&none);
+        let mut remarks = revocation::check(&chain.path, lists, at, self.now)?;
+        if let Some(Stamp { moment, chain }) = stamp {
+            let at = At {
+                moment: *moment,
+                by: Clock::Timestamp,
+            };
+            let judged = revocation::check(&chain.path, lists, at, self.now);
+            let judged = judged.map_err(|mut refusal| {
+                refusal.problem = refusal.problem.prefixed("its timestamp: ");
+                refusal
+            })?;
+            remarks.extend(
+                judged
+                    .into_iter()
+                    .filter(|r| !remarks.contains(r))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        Ok(remarks)
+    }
+
     fn stamp(
         &self,
         signed: &SignedData<'_>,
         remarks: &mut Vec<String>,
-    ) -> Result<Option<Moment>, Refusal> {
+    ) -> Result<Option<Stamp>, Refusal> {
         let pins = self.pins;
         let roots = if pins.timestamp_roots.is_empty() {
             &pins.roots
         } else {
             &pins.timestamp_roots
         };
-        match timestamp::moment(signed, roots) {
-            Ok(Some(moment)) => Ok(Some(moment)),
+        match timestamp::stamp(signed, roots) {
+            Ok(Some(stamp)) => Ok(Some(stamp)),
             Ok(None) if self.needs_timestamp => {
                 Err(Reason::NoTimestamp.refusal("it has no timestamp, so nobody but its signer says when it was made")
                     .expected("an RFC 3161 timestamp")
@@ -287,4 +325,8 @@ pub struct Pins {
     pub issuer: Option<[u8; 32]>,
     /// SHA-256 of the leaf's DER.
     pub leaf: Option<[u8; 32]>,
+    /// No certificate may stand in the lists of revoked ones, and each needs one.
+    pub needs_lists: bool,
+    /// Serial numbers, in hexadecimal, of certificates that are taken although winimg lists them as misused.
+    pub accepted: Vec<String>,
 }

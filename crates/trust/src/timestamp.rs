@@ -6,7 +6,7 @@
 use der::asn1::ObjectIdentifier;
 
 use super::certificate::Certificate;
-use super::chain::{self, At, Clock};
+use super::chain::{self, At, Chain, Clock};
 use super::hash::HashKind;
 use super::moment::Moment;
 use super::oid::Oid;
@@ -30,24 +30,27 @@ pub(super) const TST_INFO: ObjectIdentifier =
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
 const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
 
-/// The moment that a timestamp of this signature proves; `None` when it has none. With several, the first that holds.
-pub(super) fn moment(
-    signed: &SignedData<'_>,
-    roots: &[Vec<u8>],
-) -> Result<Option<Moment>, Refusal> {
+/// When a third party saw a signature, and the chain of that party.
+pub(super) struct Stamp {
+    pub(super) moment: Moment,
+    pub(super) chain: Chain,
+}
+
+/// What a timestamp of this signature proves; `None` when it has none. With several, the first that holds.
+pub(super) fn stamp(signed: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Option<Stamp>, Refusal> {
     let signer = &signed.signer;
     let mut refused = None;
     for oid in TOKENS {
         for value in signer.unsigned(oid, MAX_TIMESTAMPS)? {
             match token(&value, signed, roots) {
-                Ok(moment) => return Ok(Some(moment)),
+                Ok(stamp) => return Ok(Some(stamp)),
                 Err(refusal) => refused = refused.or(Some(refusal)),
             }
         }
     }
     for value in signer.unsigned(COUNTERSIGNATURE, MAX_TIMESTAMPS)? {
         match countersignature(&value, signed, roots) {
-            Ok(moment) => return Ok(Some(moment)),
+            Ok(stamp) => return Ok(Some(stamp)),
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
     }
@@ -60,7 +63,7 @@ pub(super) fn moment(
     }
 }
 
-fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Moment, Refusal> {
+fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Stamp, Refusal> {
     let stamp = SignedData::read(value.raw)?;
     if stamp.content_type() != TST_INFO {
         return Err(Reason::Unsupported
@@ -102,7 +105,7 @@ fn countersignature(
     value: &Tlv<'_>,
     of: &SignedData<'_>,
     roots: &[Vec<u8>],
-) -> Result<Moment, Refusal> {
+) -> Result<Stamp, Refusal> {
     let counter = SignerInfo::read(value)?;
     counter.check_attributes(Oid::of(&DATA), &counter.hash()?.of(of.signer.value))?;
     let certificate = counter.certificate(&of.certificates)?;
@@ -123,9 +126,9 @@ fn vouched(
     set: &[&[u8]],
     roots: &[Vec<u8>],
     moment: Moment,
-) -> Result<Moment, Refusal> {
+) -> Result<Stamp, Refusal> {
     let by = Clock::Timestamp;
     let at = At { moment, by };
-    chain::verify(authority, set, roots, at, Use::TimeStamping, None)?;
-    Ok(moment)
+    let chain = chain::verify(authority, set, roots, at, Use::TimeStamping, None)?;
+    Ok(Stamp { moment, chain })
 }

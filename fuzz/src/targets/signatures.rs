@@ -191,6 +191,7 @@ pub fn sigstore(bytes: &[u8]) -> bool {
                 signature: parts.next(),
                 certificate: parts.next(),
                 log_entry: parts.next(),
+                lists: None,
             }
         }
         _ => signature(rest),

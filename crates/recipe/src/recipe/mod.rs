@@ -20,6 +20,7 @@ pub mod host;
 mod image_builder;
 mod input;
 pub mod keys;
+mod lock_rule;
 mod lower;
 mod mask;
 mod merge;
@@ -64,6 +65,7 @@ pub use clone::{Claim, CloneCheck};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
+pub use lock_rule::LockRule;
 pub use mirrors::Mirrors;
 pub use put::{Put, put, quoted};
 pub use raw::PIPED;
@@ -94,6 +96,8 @@ pub struct Recipe {
     pub components: Vec<Component>,
     /// `[images]`: container images.
     pub images: Vec<ContainerImage>,
+    /// `[lock]`
+    pub lock: LockRule,
     /// `[mirrors]`
     pub mirrors: Mirrors,
     pub steps: Vec<Step>,
@@ -199,6 +203,8 @@ pub struct Signature {
     pub log: Option<Located<Url>>,
     /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
     pub members: Vec<String>,
+    /// Where the lists of revoked certificates are that it is judged by.
+    pub crls: Vec<Located<Address>>,
 }
 
 /// What an earlier run found, and what has to be found again.

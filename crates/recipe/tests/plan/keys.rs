@@ -78,7 +78,9 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
     let verbs = keys::verbs();
     match table {
         "recipe" => own(String::new(), within.to_owned()),
-        "media" | "machine" | "setup" | "outputs" => own(table.to_owned(), within.to_owned()),
+        "media" | "machine" | "setup" | "outputs" | "lock" => {
+            own(table.to_owned(), within.to_owned())
+        }
         "raw" | "vhd" | "qcow2" | "ova" | "ami" => {
             own("outputs".to_owned(), format!("{table} = {{ {within} }}"))
         }

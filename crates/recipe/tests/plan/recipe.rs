@@ -60,6 +60,7 @@ impl Maker {
                 own_drivers: None,
             },
             components: vec![],
+            lock: LockRule::default(),
             mirrors: Mirrors::default(),
             images: Vec::new(),
             steps: vec![],

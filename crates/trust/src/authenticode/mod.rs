@@ -183,6 +183,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         needs_timestamp: rule.needs_timestamp,
         wanted: Use::CodeSigning,
         now: now.into(),
+        lists: evidence.lists.as_ref(),
     };
     let mut file = Source::open(subject.path)?;
     let judged = judge_file(rule, &policy, &mut file, subject.name, evidence)?;

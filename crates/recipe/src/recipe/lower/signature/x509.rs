@@ -6,8 +6,10 @@
 use super::pins;
 use super::plain;
 use super::{Signed, beside};
-use crate::recipe::Signature;
 use crate::recipe::fields::Fields;
+use crate::recipe::lower::address::address;
+use crate::recipe::{Address, Signature};
+use winimg_base::text::Located;
 use winimg_trust::{self, authenticode, cms};
 
 pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
@@ -21,8 +23,10 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     };
     let stamps = pins::timestamp_roots(fields);
     let members = members(fields, signed);
+    let crls = crls(fields);
     let (mut pins, mut words) = chain?;
     let (stamps, members) = stamps.zip(members)?;
+    let crls = crls?;
     if !fields.is_whole() || by_catalog && catalog.is_none() {
         return None;
     }
@@ -64,8 +68,19 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     Some(Signature {
         url: catalog,
         members,
+        crls,
         ..plain(fields, winimg_trust::Rule::Authenticode(rule), whole)
     })
+}
+
+/// Where lists of revoked certificates are; none where the recipe names none.
+fn crls(fields: &Fields<'_>) -> Option<Vec<Located<Address>>> {
+    let texts = fields.strings("crls");
+    let addresses = texts.into_iter().map(|text| address(fields, "crls", text));
+    // Each is read, so that all complaints come at once.
+    let addresses: Vec<Option<Located<Address>>> = addresses.collect();
+    let addresses: Option<Vec<Located<Address>>> = addresses.into_iter().collect();
+    addresses.filter(|all| !all.is_empty() || !fields.has("crls"))
 }
 
 /// Patterns over the paths in an archive.
@@ -98,10 +113,12 @@ fn members(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Vec<String>> {
 pub fn cms(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     let chain = pins::chain(fields);
     let url = beside(fields, "url", signed, ".p7s");
+    let crls = crls(fields);
     let (pins, words) = chain?;
     let rule = cms::Rule { pins };
     Some(Signature {
         url: Some(url?),
+        crls: crls?,
         ..plain(
             fields,
             winimg_trust::Rule::Cms(rule),
