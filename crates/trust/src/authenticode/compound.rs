@@ -16,6 +16,9 @@ use super::super::{Reason, Refusal};
 use super::source::Source;
 use directory::{blank, is_signature, name_alone, not_zero, reachable, signed_alone};
 
+/// The stream of the root that holds the signature. (Windows Installer: MsiDigitalSignature table)
+pub(super) const SIGNATURE: &str = "\u{5}DigitalSignature";
+
 const MAGIC: [u8; 8] = [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1];
 const HEADER: usize = 512;
 /// A directory entry, and where in it stand its kind, its first sector and its length.

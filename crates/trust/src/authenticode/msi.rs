@@ -16,10 +16,9 @@ use cfb::{CompoundFile, Entry};
 use super::super::hash::HashKind;
 use super::super::place::Open;
 use super::super::{Reason, Refusal, tlv};
-use super::compound::{self, malformed, uncovered};
+use super::compound::{self, SIGNATURE, malformed, uncovered};
 use super::source::{Source, unreadable};
 
-pub(super) const SIGNATURE: &str = "\u{5}DigitalSignature";
 const METADATA: &str = "\u{5}MsiDigitalSignatureEx";
 
 const NOT_EXTENDED: &str =

@@ -4,8 +4,9 @@
 //! signs. (Microsoft: MS-CFB 2.6)
 
 use super::super::super::Refusal;
-use super::super::msi::SIGNATURE;
-use super::{ENTRY, FREE, KIND, LAST_REGULAR, STREAM, malformed, u16_at, u32_at, uncovered};
+use super::{
+    ENTRY, FREE, KIND, LAST_REGULAR, SIGNATURE, STREAM, malformed, u16_at, u32_at, uncovered,
+};
 
 /// Bytes of the name's field, behind which its length stands.
 const NAME: usize = 64;
