@@ -10,6 +10,7 @@ mod image;
 mod inputs;
 mod names;
 mod recipe;
+mod trust;
 mod unknown;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
@@ -24,6 +25,7 @@ pub use self::image::{
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
 pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
+pub use self::trust::{Trust, TrustUpdate};
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
 #[derive(Debug, Parser)]
@@ -152,6 +154,11 @@ pub enum Command {
     ///
     /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
+    /// Refresh what keyless signatures are judged by
+    Trust {
+        #[command(subcommand)]
+        command: Trust,
+    },
     /// Print the JSON Schema of a file that winimg reads or writes
     Schema {
         /// Which schema to print

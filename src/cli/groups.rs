@@ -16,7 +16,10 @@ const GROUPS: &[(&str, &[&str])] = &[
             "export", "verify", "try", "report", "sign", "inspect", "diff",
         ],
     ),
-    ("This host", &["doctor", "completions", "man", "help"]),
+    (
+        "This host",
+        &["doctor", "trust", "completions", "man", "help"],
+    ),
 ];
 
 /// The same command; its help lists the commands by group.

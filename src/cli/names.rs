@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Cache, Command};
+use super::{Cache, Command, Trust};
 use winimg_base::argv;
 
 impl Command {
@@ -34,6 +34,9 @@ impl Command {
             Self::Sign(_) => "sign",
             Self::Inspect(_) => "inspect",
             Self::Doctor(_) => "doctor",
+            Self::Trust {
+                command: Trust::Update(_),
+            } => "trust update",
             Self::Schema { .. } => "schema",
             Self::Relay { .. } => "relay",
             Self::Man { .. } => "man",

@@ -36,6 +36,7 @@ mod source;
 mod targets;
 #[cfg(unix)]
 mod trial;
+mod trust;
 #[cfg(not(unix))]
 mod untried;
 mod usage;
@@ -50,7 +51,7 @@ use std::sync::{Arc, Weak};
 
 use clap::CommandFactory as _;
 
-use crate::cli::{Cli, Command, LogFormat, Schema};
+use crate::cli::{Cli, Command, LogFormat, Schema, Trust};
 use crate::engine::evidence::Recording;
 use crate::record;
 use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
@@ -179,6 +180,9 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Cache { command } => cache::run(&command, context),
+        Command::Trust {
+            command: Trust::Update(args),
+        } => trust::update(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),

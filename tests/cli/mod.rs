@@ -34,5 +34,6 @@ mod steps;
 mod terminal;
 mod trace;
 mod tried;
+mod trust;
 mod verify;
 mod words;

@@ -6,6 +6,7 @@
 
 mod checksum_file;
 mod client;
+pub mod documents;
 mod evidence;
 mod failure;
 pub mod image;
@@ -19,6 +20,7 @@ pub mod sharing;
 mod signatures;
 mod small;
 mod transfer;
+pub mod tuf;
 mod wanted;
 
 use std::fmt;
