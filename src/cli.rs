@@ -22,7 +22,7 @@ pub use self::cache::{
 pub use self::image::{
     Diff, Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
 };
-pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
+pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Outdated, Pin};
 pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
 pub use self::trust::{Trust, TrustUpdate};
@@ -119,6 +119,11 @@ pub enum Command {
     Lock(Lock),
     /// Download every input of a build into the cache; starts no VM
     Fetch(Fetch),
+    /// Show which pinned versions have successors
+    ///
+    /// Reads the publishers' own lists, which the recipe or its packs name under `versions`. Exits with status 13 if there is a later
+    /// version.
+    Outdated(Outdated),
     /// Pack recipe, lock and inputs into one file for an offline build
     Bundle(Bundle),
     /// List, explain or prune cached layers and downloads

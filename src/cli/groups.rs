@@ -8,7 +8,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Recipes",
         &["init", "validate", "plan", "targets", "schema"],
     ),
-    ("Inputs", &["pin", "lock", "fetch", "bundle"]),
+    ("Inputs", &["pin", "lock", "fetch", "outdated", "bundle"]),
     ("Builds", &["build", "watch", "attach", "screen", "cache"]),
     (
         "Images",

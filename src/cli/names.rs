@@ -20,6 +20,7 @@ impl Command {
             Self::Pin(_) => "pin",
             Self::Lock(_) => "lock",
             Self::Fetch(_) => "fetch",
+            Self::Outdated(_) => "outdated",
             Self::Bundle(_) => "bundle",
             Self::Cache { command } => match command {
                 Cache::Ls(_) => "cache ls",
@@ -53,6 +54,7 @@ impl Command {
             Self::Pin(args) => &args.recipe,
             Self::Lock(args) => &args.recipe,
             Self::Fetch(args) => &args.recipe,
+            Self::Outdated(args) => &args.recipe,
             Self::Bundle(args) => &args.recipe,
             Self::Cache {
                 command: Cache::Explain(args),

@@ -20,6 +20,7 @@ mod interrupt;
 mod lock;
 mod lock_rule;
 mod man;
+mod outdated;
 mod partitions;
 mod pin;
 mod plan;
@@ -122,6 +123,9 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         Command::Attach(args) => attach::run(args),
         // That two images differ is no failure, and no success.
         Command::Diff(args) => watch_signals(&context).and_then(|()| diff::run(args, &context)),
+        Command::Outdated(args) => {
+            watch_signals(&context).and_then(|()| outdated::run(args, &context))
+        }
         // Its Ctrl-C is its regular end.
         #[cfg(unix)]
         Command::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
@@ -188,6 +192,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Relay { socket } => trial::relay(&socket),
         Command::Report(args) => report::run(&args, context),
         Command::Diff(args) => diff::run(&args, context).map(|_| ()),
+        Command::Outdated(args) => outdated::run(&args, context).map(|_| ()),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args, context),

@@ -16,6 +16,7 @@ mod lock_bundle;
 mod lock_revoked;
 mod lock_rules;
 mod messages;
+mod outdated;
 pub mod paused;
 mod pin;
 mod planned;

@@ -10,6 +10,7 @@ use std::thread;
 pub struct Asked {
     /// Counted from 0 over the server's life.
     pub number: usize,
+    pub method: String,
     pub path: String,
     headers: Vec<(String, String)>,
 }
@@ -22,7 +23,7 @@ impl Asked {
 
     /// `GET /a bytes=5- if "tag"`
     fn line(&self) -> String {
-        let mut line = format!("GET {}", self.path);
+        let mut line = format!("{} {}", self.method, self.path);
         if let Some(range) = self.header("range") {
             line += &format!(" {range}");
         }
@@ -232,7 +233,8 @@ fn read(stream: &mut impl Read, log: &Mutex<Vec<String>>) -> Option<Asked> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
-    let path = line.split(' ').nth(1)?.to_string();
+    let mut words = line.split(' ').map(str::to_string);
+    let (method, path) = (words.next()?, words.next()?);
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();
@@ -245,6 +247,7 @@ fn read(stream: &mut impl Read, log: &Mutex<Vec<String>>) -> Option<Asked> {
     let mut log = log.lock().unwrap();
     let asked = Asked {
         number: log.len(),
+        method,
         path,
         headers,
     };
