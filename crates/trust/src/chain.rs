@@ -3,6 +3,7 @@
 //! rustls-webpki builds and proves the chain; what stands here is the policy: the use has to be said on the leaf, and a
 //! refusal says which root was expected and where the chain ends instead. Whether it is revoked is `revocation`'s. (RFC 5280)
 
+mod policies;
 mod refusal;
 
 use std::fmt;
@@ -84,12 +85,29 @@ pub(super) fn verify(
         return Err(case.other_root("its certificate is self-signed, so nobody vouches for it"));
     }
     let ders: Vec<CertificateDer<'_>> = roots.iter().map(|r| r.as_slice().into()).collect();
+    let set_ders: Vec<CertificateDer<'_>> = set.iter().map(|der| (*der).into()).collect();
     let mut anchors = Vec::new();
-    for root in &ders {
-        anchors.push(anchor_from_trusted_cert(root).map_err(|e| {
+    for (der, root) in ders.iter().zip(roots) {
+        let trusted = anchor_from_trusted_cert(der).map_err(|e| {
             let fact = "a root of the recipe is not one that winimg can judge by";
             Reason::Unsupported.refusal(format!("{fact}: {e:?}"))
-        })?);
+        })?;
+        anchors.push(Anchor {
+            trusted,
+            root,
+            authority: None,
+        });
+    }
+    for (der, authority) in set_ders.iter().zip(set) {
+        if let Some(root) = policies::root_of(&case, authority)
+            && let Ok(trusted) = anchor_from_trusted_cert(der)
+        {
+            anchors.push(Anchor {
+                trusted,
+                root,
+                authority: Some(authority),
+            });
+        }
     }
     // A chain through the pinned issuer first; where there is none, the caller says which ones there are.
     let proved = match through {
@@ -101,9 +119,29 @@ pub(super) fn verify(
     Ok(chain)
 }
 
+/// Where a chain may end.
+struct Anchor<'a> {
+    trusted: TrustAnchor<'a>,
+    /// DER of the root.
+    root: &'a [u8],
+    /// DER of the authority that stands in for the root that issued it.
+    authority: Option<&'a [u8]>,
+}
+
+impl Anchor<'_> {
+    /// SHA-256 of each certificate between the leaf and the root.
+    fn issuers(&self, path: &VerifiedPath<'_>) -> Vec<Digest> {
+        let between = path.intermediate_certificates();
+        let between = between.map(|c| Digest::sha256_of(&c.der()));
+        between
+            .chain(self.authority.map(Digest::sha256_of))
+            .collect()
+    }
+}
+
 fn prove(
     case: &Case<'_>,
-    anchors: &[TrustAnchor<'_>],
+    anchors: &[Anchor<'_>],
     through: Option<&[u8; 32]>,
 ) -> Result<Chain, Error> {
     let leaf = CertificateDer::from(case.leaf.der);
@@ -113,42 +151,49 @@ fn prove(
         .filter(|der| **der != case.leaf.der)
         .map(|der| CertificateDer::from(*der))
         .collect();
-    let passes = |path: &VerifiedPath<'_>| match through {
-        Some(pin) if !issuers(path).iter().any(|d| d.bytes() == pin) => Err(Error::UnknownIssuer),
-        _ => Ok(()),
+    let end = |path: &VerifiedPath<'_>| {
+        let mut anchors = anchors.iter();
+        let anchor = anchors.find(|anchor| anchor.trusted == *path.anchor());
+        anchor.ok_or(Error::UnknownIssuer)
     };
+    let passes = |path: &VerifiedPath<'_>| {
+        let anchor = end(path)?;
+        if anchor.authority.is_some() && path.intermediate_certificates().next().is_some() {
+            return Err(Error::PathLenConstraintViolated);
+        }
+        match through {
+            Some(pin) if !anchor.issuers(path).iter().any(|d| d.bytes() == pin) => {
+                Err(Error::UnknownIssuer)
+            }
+            _ => Ok(()),
+        }
+    };
+    let trusted: Vec<_> = anchors.iter().map(|a| a.trusted.clone()).collect();
     let entity = EndEntityCert::try_from(&leaf)?;
     let path = entity.verify_for_usage(
         ALL_VERIFICATION_ALGS,
-        anchors,
+        &trusted,
         &between,
         UnixTime::since_unix_epoch(case.at.moment.since_1970()),
         Purposes(case.wanted),
         None,
         Some(&passes),
     )?;
-    let mut roots = anchors.iter().zip(case.roots);
-    let root = roots.find(|(anchor, _)| *anchor == path.anchor());
-    let (_, root) = root.ok_or(Error::UnknownIssuer)?;
-    let issuers = issuers(&path);
+    let anchor = end(&path)?;
+    let issuers = anchor.issuers(&path);
     let between = path.intermediate_certificates().map(|c| c.der().to_vec());
     let leaf = std::iter::once(case.leaf.der.to_vec());
     let mut path: Vec<Vec<u8>> = leaf.chain(between).collect();
+    path.extend(anchor.authority.map(<[u8]>::to_vec));
     // Of a leaf that is the root itself there is nothing above.
-    if path.last() != Some(root) {
-        path.push(root.clone());
+    if path.last().is_none_or(|last| last != anchor.root) {
+        path.push(anchor.root.to_vec());
     }
     Ok(Chain {
-        root: root_text(root),
+        root: root_text(anchor.root),
         issuers,
         path,
     })
-}
-
-fn issuers(path: &VerifiedPath<'_>) -> Vec<Digest> {
-    path.intermediate_certificates()
-        .map(|c| Digest::sha256_of(&c.der()))
-        .collect()
 }
 
 /// webpki leaves keyUsage alone: what is between leaf and root has to be allowed to sign certificates.

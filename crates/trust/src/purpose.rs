@@ -42,6 +42,12 @@ impl Use {
         }
     }
 
+    /// An authority that names uses has to name one of ours; one that names none is for any.
+    pub(super) fn is_allowed_to(self, authority: &Certificate<'_>) -> bool {
+        let mut wanted = self.purposes().iter().chain([&ANY]);
+        authority.purposes.is_none() || wanted.any(|use_| authority.is_for(*use_))
+    }
+
     /// In the middle of "not one for …".
     pub(super) fn words(self) -> &'static str {
         match self {

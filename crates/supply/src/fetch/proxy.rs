@@ -68,13 +68,31 @@ impl Proxies {
         (used, except.unwrap_or_else(|| self.except.join(",")))
     }
 
+    /// Which addresses are asked through a proxy, by the reader that the clients have.
+    pub(super) fn matcher(&self) -> Matcher {
+        if self.is_empty() {
+            return Matcher::from_system();
+        }
+        let (used, except) = self.used(&|name| std::env::var(name).ok());
+        let builder = Matcher::builder().no(except);
+        let builder = used
+            .into_iter()
+            .fold(builder, |builder, one| match one.used_for {
+                HTTPS => builder.https(one.address),
+                HTTP => builder.http(one.address),
+                _ => builder.all(one.address),
+            });
+        builder.build()
+    }
+
+    fn is_empty(&self) -> bool {
+        let own = [&self.https, &self.http, &self.all];
+        own.iter().all(|own| own.is_none()) && self.except.is_empty()
+    }
+
     /// The client with these proxies. Without a configuration it reads the environment itself.
     pub(super) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
-        if [&self.https, &self.http, &self.all]
-            .iter()
-            .all(|own| own.is_none())
-            && self.except.is_empty()
-        {
+        if self.is_empty() {
             return builder;
         }
         let (used, except) = self.used(&|name| std::env::var(name).ok());

@@ -162,7 +162,7 @@ fn a_run_killed_before_the_proof_need_not_transfer_again() {
 #[test]
 fn a_server_that_falls_silent_is_left_and_asked_again() {
     let (mut desk, bytes) = (Desk::new(), content(3));
-    desk.options.stall_timeout = Duration::from_secs(5);
+    desk.options.patience.stall = Duration::from_secs(5);
     let server = breaks_once(bytes.clone(), 70_000, Cut::Hang);
     let blob = desk.fetch(&server.url("/a"), desk.pin(&bytes)).unwrap();
     assert_eq!(fs::read(blob.path()).unwrap(), bytes);
