@@ -86,7 +86,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use winimg_base::text::{Place, Source};
+    use winimg_base::text::{Located, Place, Source};
 
     fn list(form: Form, prefix: &str) -> Versions {
         let source = Source {

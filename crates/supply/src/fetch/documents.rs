@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use url::Url;
 
 use crate::store::{Store, Watch};
@@ -17,6 +16,7 @@ use winimg_base::text::redact;
 
 use super::evidence::{Ask, Asked};
 use super::failure::{Failure, mirrored, must_be_online, refused, unanswered};
+use super::policy::Led;
 use super::retry::Tries;
 use super::transfer::Transfer;
 use super::{Context, FetchOptions, block_on, client};
@@ -47,7 +47,7 @@ impl Documents {
             sink: Arc::clone(sink),
             cancel: cancel.clone(),
             options: options.clone(),
-            client: client::Lazy::default(),
+            client: client::Client::new(&options.proxies, options.patience),
             slots: Semaphore::new(options.parallel.max(1)),
         }))
     }
@@ -139,17 +139,12 @@ impl Documents {
     }
 
     async fn head_once(&self, watch: &Watch, url: &Url) -> Result<Option<String>, Failure> {
-        let (options, what) = (&self.0.options, &watch.what);
-        let client = self.0.client.get(options)?;
-        let sent = timeout(options.stall_timeout, client.head(url.clone()).send()).await;
-        let mut response = match sent {
-            Ok(Ok(response)) => response,
-            Ok(Err(e)) => return Err(unanswered(what, url, &e)),
-            Err(_) => {
-                let error = watch.error(Kind::Fetch, "the server gives no answer");
-                return Err(Failure::again(error.at(redact(url.as_str()))));
-            }
-        };
+        let what = &watch.what;
+        let client = &self.0.client;
+        let failed = |fault| unanswered(what, url, fault);
+        let request = client.request(Method::HEAD, url.clone()).map_err(failed)?;
+        let sent = client.send(request, Led::ByUser).await;
+        let mut response = sent.map_err(failed)?;
         // Some servers answer GET alone. Its body is not read.
         if matches!(
             response.status(),
