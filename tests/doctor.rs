@@ -5,17 +5,19 @@ use winimg::doctor::{
     Trouble, judge, schema,
 };
 
+use winimg_base::problem::Problem;
+
 use crate::export_record::schema_is_current;
 
 const GIB: u64 = 1 << 30;
 
 const DEBIAN: &str = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nID=debian\n";
 
-fn trouble(fact: &str) -> Trouble {
+/// Nothing of the kind is installed.
+fn absent(fact: &str) -> Trouble {
     Trouble {
-        fact: fact.into(),
-        lines: Vec::new(),
-        cure: None,
+        problem: Box::new(Problem::new(fact)),
+        is_absent: true,
     }
 }
 
@@ -69,7 +71,7 @@ fn good(os_release: &str) -> Facts {
 /// The same without anything that packages bring.
 fn bare(os_release: &str) -> Facts {
     Facts {
-        machines: Machines::NoQemu(trouble("qemu-system-x86_64 is not in PATH")),
+        machines: Machines::NoQemu(absent("qemu-system-x86_64 is not in PATH")),
         qemu_img: None,
         tesseract: None,
         ..good(os_release)
@@ -135,14 +137,14 @@ fn a_small_host_and_a_recipe_that_asks_for_more() {
     let mut facts = good(DEBIAN);
     facts.machines = Machines::Qemu {
         firmware: vec![
-            ("UEFI", Err(trouble("no UEFI firmware for QEMU was found"))),
+            ("UEFI", Err(absent("no UEFI firmware for QEMU was found"))),
             ("BIOS", started("tcg")),
         ],
         kvm: Kvm::Denied,
-        secure_boot: Err(trouble(
+        secure_boot: Err(absent(
             "no UEFI firmware with Secure Boot and enrolled keys was found",
         )),
-        swtpm: Err(trouble("swtpm is not in PATH")),
+        swtpm: Err(absent("swtpm is not in PATH")),
     };
     facts.memory = Some(8 * GIB);
     facts.processors = 2;

@@ -95,7 +95,7 @@ pub struct PatienceArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Signing")]
 pub struct SignArgs {
-    /// Secret key that signs manifest and provenance: minisign, or EC P-256 in PEM
+    /// Secret key that signs: minisign, or EC P-256 in PEM
     ///
     /// May be repeated, once for each kind. WINIMG_SIGN_KEY holds the key itself instead of a file's name;
     /// WINIMG_SIGN_PASSWORD holds the password of a minisign key.
@@ -114,8 +114,9 @@ pub struct SignArgs {
 
 #[derive(Debug, Args)]
 pub struct Sign {
-    /// A build's manifest.json, with its provenance beside it
-    pub manifest: PathBuf,
+    /// A build's manifest.json, with its provenance beside it, or a recipe's NAME.lock
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
     #[command(flatten)]
     pub sign: SignArgs,
 }
@@ -146,6 +147,8 @@ pub struct Diff {
 #[derive(Debug, Args)]
 pub struct Inspect {
     /// Windows ISO, disk image or manifest.json to describe
+    ///
+    /// A manifest is shown in short: --json prints all of it.
     pub file: PathBuf,
     /// Show how much room each folder of the Windows volume takes
     ///

@@ -62,7 +62,7 @@ pub struct Lock {
     pub json: bool,
     /// Accept a lower version than the locked one
     ///
-    /// Also accepts a lock that is older than one used by an earlier build.
+    /// Also accepts a lock that is older than one that was used here before.
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
@@ -76,6 +76,9 @@ pub struct Fetch {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Use a lock that is older than one that was used here before
+    #[arg(long)]
+    pub allow_rollback: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
@@ -91,10 +94,27 @@ pub struct Bundle {
     /// File to write
     #[arg(long, value_name = "FILE.tar")]
     pub to: PathBuf,
+    /// Use a lock that is older than one that was used here before
+    #[arg(long)]
+    pub allow_rollback: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
     pub lock: LockArgs,
     #[command(flatten)]
     pub network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct Outdated {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Also look whether every address of the recipe is still there
+    ///
+    /// The files, checksum files, signatures and lists are asked for without their content. Exits with status 14 if one is gone.
+    #[arg(long)]
+    pub urls: bool,
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
 }

@@ -81,8 +81,8 @@ fn converse(
         line,
         &mut |ask, output| running.ask(&ask, output, &mut look),
         &mut |said| match said {
-            Said::Output(text) if is_terminal => printed = super::print(&printable(text)),
-            Said::Output(text) => printed = super::print(text),
+            Said::Output(text) if is_terminal => printed = super::print_as_is(&printable(text)),
+            Said::Output(text) => printed = super::print_as_is(text),
             Said::Word(text) => eprintln!("{text}"),
         },
     )?;

@@ -16,7 +16,6 @@ use crate::page::REPORT;
 use crate::record::sign::Signers;
 use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
-use crate::story;
 use crate::usage;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -29,7 +28,8 @@ use winimg_supply::store::Store;
 
 use super::recipe::Look;
 use super::{
-    Context, documents, hypervisor, print, print_json, recipe, shared_cache, sign, source, trial,
+    Context, documents, hypervisor, print, print_json, recipe, report, shared_cache, sign, source,
+    trial,
 };
 
 const GUEST_PASSWORD: &str = "hyperv-password";
@@ -69,6 +69,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         store,
         fetch: ready.fetch.clone(),
         lock: opened.lock.as_ref(),
+        lock_signers: &opened.lock_signers,
         remarks: ready.remarks.clone(),
         recording: context.recording.clone(),
         sink: &sink,
@@ -95,20 +96,11 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
             ..
         })
     );
-    page(output, unchanged, context);
+    // That of the build which made what lies here says more than that of one which found nothing to do.
+    if !unchanged || !output.join(REPORT).exists() {
+        report::keep_current(output, context);
+    }
     concluded.map(|_| ())
-}
-
-/// Writes the build's page. That of the build which made what lies here says more than that of one which found nothing to do.
-fn page(output: &Path, unchanged: bool, context: &Context) {
-    let page = output.join(REPORT);
-    if unchanged && page.exists() {
-        return;
-    }
-    if let Err(e) = story::write(output, &page, &context.recording) {
-        let text = format!("the build's page could not be written: {e}");
-        context.sink.warn(text);
-    }
 }
 
 /// Writes the records and prints the result; the event that ends the build.
@@ -130,8 +122,10 @@ fn conclude(
                 manifest.tries = trial::of_build(args, request, hypervisor, &manifest, context)?;
                 manifest.finished = manifest::rfc3339(SystemTime::now());
             }
-            let records = recorded(request, recording, &built, &manifest)?;
+            let mut records = recorded(request, recording, &built, &manifest)?;
             let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
+            // Written last of all: it shows how the build ended.
+            records.push(output.join(REPORT));
             let text = summary(output, &artifacts, &records);
             (artifacts, text)
         }
@@ -211,11 +205,12 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     let secrets = engine::secrets(&opened.recipe, &password);
     context.recording.hide(secrets);
     opened.remember_lock(&store)?;
-    let mut remarks = opened.remarks.clone();
-    remarks.extend(opened.check_serial(&store, args.allow_rollback, context)?);
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| Path::new("out").join(&opened.recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
+    let mut remarks = opened.remarks.clone();
+    let age = opened.check_age(&store, Some(&output), args.allow_rollback, context)?;
+    remarks.extend(age);
     Ok(Ready {
         opened,
         builder,

@@ -27,6 +27,7 @@ pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
     };
     let store = super::store(context)?;
     opened.remember_lock(&store)?;
+    opened.check_age(&store, None, args.allow_rollback, context)?;
     let options = opened.fetch_options(&args.network, context);
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
     let name = args.to.display().to_string();
@@ -46,6 +47,7 @@ pub fn run(args: &cli::Bundle, context: &Context) -> Result<()> {
         inputs,
     };
     let written = bundle::write(contents, &args.to, &watch)?;
+    opened.record_use(&store)?;
     for remark in &written.remarks {
         context.sink.warn(remark.clone());
     }

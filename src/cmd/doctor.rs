@@ -155,10 +155,10 @@ fn hyperv(accel: Accel, context: &Context) -> Machines {
 
 #[cfg(not(unix))]
 fn qemu(_: Accel, _: &Context) -> Machines {
+    let problem = winimg_base::problem::Problem::new("winimg does not start it on a Windows host");
     Machines::NoQemu(Trouble {
-        fact: "winimg does not start it on a Windows host".into(),
-        lines: Vec::new(),
-        cure: Some("leave --hypervisor away for Hyper-V".into()),
+        problem: Box::new(problem.cure("leave --hypervisor away for Hyper-V")),
+        is_absent: false,
     })
 }
 

@@ -15,9 +15,11 @@ pub fn run(args: &cli::Fetch, context: &Context) -> Result<()> {
     let opened = recipe::open(&args.recipe, &args.lock, recipe::Look::Fetch, context)?;
     let store = super::store(context)?;
     opened.remember_lock(&store)?;
+    opened.check_age(&store, None, args.allow_rollback, context)?;
     let mut options = opened.fetch_options(&args.network, context);
     options.shared = shared_cache::inputs(&args.shared, options.offline, context)?;
     let fetched = inputs::fetch(&opened.recipe, &|_| true, &store, context, &options)?;
+    opened.record_use(&store)?;
     if args.json {
         return print_json(&json!(document(&fetched)));
     }

@@ -12,15 +12,19 @@ use winimg_formats::disk::{self, gpt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
-use super::{Context, is_record, must_exist, partitions, print, print_json, usage};
+use super::{Context, in_short, is_record, must_exist, partitions, print, print_json, usage};
 
 pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
     if args.usage {
         let found = usage::of(&args.file, context)?;
         return match args.json {
-            true => print(&found.to_json()),
+            true => print_json(&json!(found)),
             false => print(&usage::text(&found)),
         };
+    }
+    must_exist(&args.file)?;
+    if is_record(&args.file) && !args.json {
+        return print(&in_short::text(&Manifest::read(&args.file)?));
     }
     let found = look(&args.file)?;
     if args.json {
@@ -33,7 +37,6 @@ pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
 
 /// An ISO has a volume descriptor, a manifest is JSON, everything else is a disk or nothing we know.
 fn look(file: &Path) -> Result<Value> {
-    must_exist(file)?;
     if is_record(file) {
         let manifest = Manifest::read(file)?;
         return serde_json::to_value(&manifest)

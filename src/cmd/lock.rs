@@ -13,7 +13,7 @@ use winimg_recipe::recipe::{InputId, Recipe};
 use winimg_supply::store::Store;
 
 use super::documents::{Change, Locked};
-use super::{Context, inputs, print, print_json, recipe, source};
+use super::{Context, inputs, lock_rule, print, print_json, recipe, sign, source};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     source::needs_file(&args.recipe, "lock")?;
@@ -39,7 +39,12 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         recipe::remember_lock(&store, &path, &file.lock)?;
         file.lock.complete(&recipe.asks);
     }
-    refuse_older(args, file.as_ref(), &store)?;
+    let rule = lock_rule::rule(&recipe, context);
+    if let Some(file) = &file {
+        // What is kept of a lock that nobody signed would be signed with the rest.
+        lock_rule::judge(&rule, file)?;
+        lock_rule::check_age(file, &store, None, args.allow_rollback)?;
+    }
 
     let old = file.as_ref().map(|file| &file.lock);
     let kept = kept(&mut recipe, old, &upgrades);
@@ -52,7 +57,14 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
     match file.as_ref().filter(same) {
         Some(file) => unchanged(args, &path, file, context),
-        None => finish(args, &path, old, &new, &store),
+        None => {
+            finish(args, &path, old, &new, &store)?;
+            if !rule.signatures.is_empty() {
+                let text = format!("sign it before it is used: winimg sign {}", path.display());
+                context.sink.note(text);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -103,16 +115,6 @@ fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<Loc
     }
     let found = lock::drift(recipe, &file, Comparison::Whole);
     recipe::report(None, Diagnostics(found.0), context)
-}
-
-/// What is kept of an older lock would come back under a new serial.
-fn refuse_older(args: &cli::Lock, old: Option<&LockFile>, store: &Store) -> Result<()> {
-    let Some(file) = old.filter(|_| !args.allow_rollback) else {
-        return Ok(());
-    };
-    let before = store.built_with(&file.lock.recipe);
-    let older = before.and_then(|before| lock::rolled_back(&file.lock, &file.name, &before));
-    older.map_or(Ok(()), Err)
 }
 
 /// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew. The recipe takes them, so that a
@@ -183,6 +185,7 @@ fn unchanged(args: &cli::Lock, path: &Path, file: &LockFile, context: &Context) 
     match file.notice(&args.recipe.recipe.display().to_string()) {
         Some(notice) if args.check => context.sink.note(notice),
         Some(_) => {
+            sign::remove_beside(path)?;
             io::write_atomically(path, file.lock.text()?.as_bytes())?;
             let schema = lock::SCHEMA;
             text = format!(
@@ -218,6 +221,7 @@ fn finish(
     }
     // Before anything else may look for what it names.
     recipe::remember_lock(store, path, new)?;
+    sign::remove_beside(path)?;
     io::write_atomically(path, new.text()?.as_bytes())?;
     if args.json {
         return print_json(&json!(document(path, Some(new), true, &changes)));

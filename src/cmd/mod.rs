@@ -12,12 +12,15 @@ mod export;
 mod fetch;
 mod host;
 mod hypervisor;
+mod in_short;
 mod init;
 mod inputs;
 mod inspect;
 mod interrupt;
 mod lock;
+mod lock_rule;
 mod man;
+mod outdated;
 mod partitions;
 mod pin;
 mod plan;
@@ -34,6 +37,7 @@ mod source;
 mod targets;
 #[cfg(unix)]
 mod trial;
+mod trust;
 #[cfg(not(unix))]
 mod untried;
 mod usage;
@@ -48,13 +52,14 @@ use std::sync::{Arc, Weak};
 
 use clap::CommandFactory as _;
 
-use crate::cli::{Cli, Command, LogFormat, Schema};
+use crate::cli::{Cli, Command, LogFormat, Schema, Trust};
 use crate::engine::evidence::Recording;
 use crate::record;
 use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::io::environment_secrets;
+use winimg_base::unseen;
 use winimg_recipe::recipe::{Mirrors, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
@@ -118,6 +123,9 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         Command::Attach(args) => attach::run(args),
         // That two images differ is no failure, and no success.
         Command::Diff(args) => watch_signals(&context).and_then(|()| diff::run(args, &context)),
+        Command::Outdated(args) => {
+            watch_signals(&context).and_then(|()| outdated::run(args, &context))
+        }
         // Its Ctrl-C is its regular end.
         #[cfg(unix)]
         Command::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
@@ -176,11 +184,15 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Cache { command } => cache::run(&command, context),
+        Command::Trust {
+            command: Trust::Update(args),
+        } => trust::update(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
         Command::Report(args) => report::run(&args, context),
         Command::Diff(args) => diff::run(&args, context).map(|_| ()),
+        Command::Outdated(args) => outdated::run(&args, context).map(|_| ()),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args, context),
@@ -273,11 +285,16 @@ fn is_record(path: &Path) -> bool {
 }
 
 fn print_json(value: &serde_json::Value) -> Result<()> {
-    print(&format!("{value:#}\n"))
+    print_as_is(&unseen::json(&format!("{value:#}\n")))
+}
+
+/// Text for people. Names and words of others in it steer no terminal.
+fn print(text: &str) -> Result<()> {
+    print_as_is(&unseen::lines(text))
 }
 
 /// Standard output; a reader that went away (`| head`) is not an error.
-pub(crate) fn print(text: &str) -> Result<()> {
+fn print_as_is(text: &str) -> Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Error::new(Kind::Failed, "cannot write to standard output").because(e))

@@ -11,6 +11,7 @@ use crate::engine::inputs::together;
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
+use winimg_base::unseen;
 use winimg_recipe::recipe::{
     Address, InputId, MissingProof, Origin, ProofSpec, Put, Recipe, Undecided, put,
 };
@@ -281,7 +282,7 @@ impl Pinned {
             key,
             value: self.digest.hex(),
             instead_of: self.wanted.was_unverified.then_some("unverified"),
-            remark: remark.replace(char::is_control, " "),
+            remark: unseen::line(&remark),
         }
     }
 

@@ -15,9 +15,10 @@ use winimg_recipe::plan::{self, Plan};
 use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
+use winimg_trust::Signer;
 
 use super::source::{Source, source};
-use super::{Context, inputs};
+use super::{Context, inputs, lock_rule};
 
 /// A valid recipe, with what was decided about it.
 pub struct Opened {
@@ -25,6 +26,8 @@ pub struct Opened {
     pub plan: Plan,
     /// The lock that was laid into the recipe.
     pub lock: Option<LockFile>,
+    /// Who signed it, where recipe or host ask for that.
+    pub lock_signers: Vec<Signer>,
     /// Where that lock is, or one that was passed over.
     lock_path: Option<PathBuf>,
     /// What was odd: for the manifest.
@@ -99,10 +102,21 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
         Some((recipe, plan))
     });
     let (recipe, plan) = report(planned, diagnostics, context)?;
+    let lock_rule = lock_rule::rule(&recipe, context);
+    let lock_signers = match &laid {
+        Some(file) => lock_rule::judge(&lock_rule, file)?,
+        // What only explains a recipe goes before its first lock.
+        None if look.refuses_undecided() => {
+            lock_rule::needed(&lock_rule, lock.no_lock, &args.recipe)?;
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     Ok(Opened {
         recipe,
         plan,
         lock: laid,
+        lock_signers,
         lock_path,
         remarks,
         bundled,
@@ -211,6 +225,8 @@ fn judge_host(
     diagnostics.0.extend(agent);
     if matches!(look, Look::Files(_)) {
         diagnostics.0.extend(plan::unused(recipe));
+        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        diagnostics.0.extend(plan::aged(recipe, today.date()));
     }
     let absent = inputs::absent(recipe, plan, platform, context).into_iter();
     diagnostics.0.extend(absent.map(|d| Diagnostic {
@@ -246,28 +262,29 @@ impl Opened {
         }
     }
 
-    /// Refuses a lock that is older than one that was built with, or says so.
-    pub fn check_serial(
+    /// Refuses a lock that is older than one that was used here, or says so. `output` is the folder of earlier builds.
+    pub fn check_age(
         &self,
         store: &Store,
+        output: Option<&Path>,
         allowed: bool,
         context: &Context,
     ) -> Result<Option<String>> {
         let Some(file) = &self.lock else {
             return Ok(None);
         };
-        let Some(before) = store.built_with(&file.lock.recipe) else {
-            return Ok(None);
-        };
-        match lock::rolled_back(&file.lock, &file.name, &before) {
-            Some(error) if !allowed => Err(error),
-            _ => {
-                let warning = lock::warning(&file.lock, &file.name, &before);
-                if let Some(warning) = &warning {
-                    context.sink.warn(warning.clone());
-                }
-                Ok(warning)
-            }
+        let warning = lock_rule::check_age(file, store, output, allowed)?;
+        if let Some(warning) = &warning {
+            context.sink.warn(warning.clone());
+        }
+        Ok(warning)
+    }
+
+    /// From now on an older lock is refused.
+    pub fn record_use(&self, store: &Store) -> Result<()> {
+        match &self.lock {
+            Some(file) => store.record_built_with(&file.lock.record()),
+            None => Ok(()),
         }
     }
 

@@ -31,7 +31,7 @@ pub fn run(args: &cli::Screen) -> Result<()> {
         Some((columns, rows)) => (columns.0.into(), usize::from(rows.0).saturating_sub(1)),
         None => (80, 24),
     };
-    super::print(&drawn(pixels, (width, height), (columns, rows)))
+    super::print_as_is(&drawn(pixels, (width, height), (columns, rows)))
 }
 
 /// Two pixels a character: the upper one is the colour of `▀`, the lower one its background.

@@ -10,7 +10,7 @@ use crate::cli;
 use crate::record::key;
 use crate::record::sign;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_supply::fetch::sharing::{self, Address, Patience, Places, Remote, Settings, Sign};
+use winimg_supply::fetch::sharing::{self, Address, PATIENCE, Places, Remote, Settings, Sign};
 use winimg_trust::{minisign, short};
 
 use super::Context;
@@ -96,7 +96,7 @@ fn opened(
         address,
         keys,
         push,
-        patience: Patience::default(),
+        patience: PATIENCE,
     };
     Remote::open(settings, &context.sink, &context.cancel).map(Some)
 }

@@ -1,34 +1,81 @@
 //! `winimg sign`, and the keys of `winimg build`.
 
 use std::env;
+use std::path::{Path, PathBuf};
 
 use crate::cli;
-use crate::record::sign::{Options, Signers};
+use crate::record::sign::{BESIDE, Options, Signers};
 use crate::record::{built, check};
 use crate::verify;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::Secret;
+use winimg_recipe::lock::LockFile;
 
-use super::{Context, print};
+use super::{Context, print, recipe};
 
-/// Signs the records of a finished build, if they agree. The artifacts are not read.
+/// Signs a recipe's lock, or the records of a finished build.
 pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
-    let folder = io::folder_of(&args.manifest);
-    let name = args.manifest.file_name();
-    if name.is_none_or(|n| n != built::MANIFEST) {
-        return Err(Error::new(Kind::Recipe, "this is not a build's manifest")
-            .at(args.manifest.display())
-            .expected(built::MANIFEST));
-    }
     let signers = signers(&args.sign, context)?;
     if signers.is_empty() {
         return Err(Error::new(Kind::Recipe, "there is no key to sign with")
             .cure("--sign-key FILE, WINIMG_SIGN_KEY, or --sign-command with --sign-public-key; or [sign] in the configuration file"));
     }
-    let report = check::agreement(&args.manifest)?;
+    let paths = match args.file.extension().is_some_and(|e| e == "lock") {
+        true => lock(&args.file, &signers, context)?,
+        false => records(&args.file, &signers, context)?,
+    };
+    let lines = paths.iter().map(|path| format!("{}\n", path.display()));
+    print(&lines.collect::<String>())
+}
+
+/// A lock as it was read: with the line ends of Unix.
+fn lock(path: &Path, signers: &Signers, context: &Context) -> Result<Vec<PathBuf>> {
+    let file = match LockFile::read(path) {
+        Ok(file) => file,
+        Err(found) => return recipe::report(None, found, context),
+    };
+    let (serial, name) = (file.lock.serial, &file.lock.recipe);
+    let comment = format!(
+        "timestamp:{}\tfile:{}\thashed\trecipe:{name}\tserial:{serial}",
+        epoch()?,
+        file.name
+    );
+    let signed = signers.sign_one(file.text.as_bytes(), &comment, &context.cancel)?;
+    remove_beside(path)?;
+    let mut paths = Vec::new();
+    for (suffix, content) in signed {
+        let beside = file.beside(suffix);
+        io::write_atomically(&beside, &content)?;
+        paths.push(beside);
+    }
+    Ok(paths)
+}
+
+/// Takes away what an earlier run signed of a file that is another now.
+pub fn remove_beside(path: &Path) -> Result<()> {
+    let mut suffixes = BESIDE.into_iter();
+    suffixes.try_for_each(|suffix| {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(suffix);
+        io::remove_if_there(Path::new(&beside))
+    })
+}
+
+/// The records of a build, if they agree. The artifacts are not read.
+fn records(path: &Path, signers: &Signers, context: &Context) -> Result<Vec<PathBuf>> {
+    let name = path.file_name();
+    if name.is_none_or(|n| n != built::MANIFEST) {
+        return Err(Error::new(
+            Kind::Recipe,
+            "this is neither a build's manifest nor a lock",
+        )
+        .at(path.display())
+        .expected(format!("{}, or a recipe's NAME.lock", built::MANIFEST)));
+    }
+    let report = check::agreement(path)?;
     if !report.is_good() {
-        let name = args.manifest.display().to_string();
+        let name = path.display().to_string();
         verify::report(&report, &name, context.sink.as_ref());
         return Err(
             Error::new(Kind::Verify, "the records do not agree, and are not signed")
@@ -36,9 +83,7 @@ pub fn run(args: &cli::Sign, context: &Context) -> Result<()> {
                 .found(report.summary()),
         );
     }
-    let paths = built::sign_all(folder, &signers, epoch()?, &context.cancel)?;
-    let lines = paths.iter().map(|path| format!("{}\n", path.display()));
-    print(&lines.collect::<String>())
+    built::sign_all(io::folder_of(path), signers, epoch()?, &context.cancel)
 }
 
 /// The keys that arguments and environment name, each tried.

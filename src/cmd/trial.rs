@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::verify::opened;
-use super::{Context, hypervisor, is_record, must_exist, print, targets};
+use super::{Context, hypervisor, is_record, must_exist, print, report, targets};
 use crate::cli;
 use crate::engine::{self, Scratch};
+use crate::page::REPORT;
 use crate::record::manifest::Tried;
 use crate::record::{self, Manifest};
 use crate::trial::{self, Request, result};
@@ -57,6 +58,10 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
         if !result.is_good() {
             failed.push(target);
         }
+    }
+    // A build's page shows the trials beside it.
+    if args.output.is_none() && subject.folder.join(REPORT).exists() {
+        report::keep_current(&subject.folder, context);
     }
     print(&text)?;
     match failed.is_empty() {

@@ -20,7 +20,7 @@ use winimg_recipe::recipe::Options;
 use winimg_recipe::recipe::target::{self, Target};
 
 use super::documents::{Verified, VerifiedFile};
-use super::{Context, is_record, must_exist, print, print_json, source};
+use super::{Context, is_record, lock_rule, must_exist, print, print_json, source};
 
 /// Files of an output that are no disks.
 const NO_DISK: [&str; 1] = ["ami"];
@@ -62,7 +62,7 @@ fn one(
     context: &Context,
 ) -> Result<()> {
     let file = &args.file;
-    let (mut reports, manifest) = read(manifest, key, context)?;
+    let (mut reports, manifest) = read_for(manifest, key, context)?;
     let Some(manifest) = manifest else {
         return conclude(&reports, args.json, context);
     };
@@ -98,6 +98,21 @@ fn read(
     Ok((vec![(path.display().to_string(), report)], manifest))
 }
 
+/// The same, and what this host asks of the lock that the image was built with.
+fn read_for(
+    path: &Path,
+    key: Option<&PublicKey>,
+    context: &Context,
+) -> Result<(Vec<Named>, Option<Manifest>)> {
+    let (mut reports, manifest) = read(path, key, context)?;
+    let rule = &context.host.said.lock;
+    let report = manifest
+        .as_ref()
+        .and_then(|m| lock_rule::of_manifest(rule, m));
+    reports.extend(report.map(|report| (format!("the lock of {}", path.display()), report)));
+    Ok((reports, manifest))
+}
+
 /// An image that was signed for, whatever it is called now.
 fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
     let (digest, _) = io::sha256(file)?;
@@ -114,7 +129,7 @@ fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
 /// Every artifact of a manifest: its bytes, and what a disk holds.
 fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Result<()> {
     let file = &args.file;
-    let (mut reports, manifest) = read(file, key, context)?;
+    let (mut reports, manifest) = read_for(file, key, context)?;
     let Some(manifest) = manifest else {
         return conclude(&reports, args.json, context);
     };

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::{Facts, Fields, Kind};
 use crate::record::Manifest;
-use crate::record::manifest::{Input, Proof};
+use crate::record::manifest::Input;
+use winimg_base::event::Proof;
 use winimg_recipe::plan::{Check, keep_what_lasts};
 
 /// What differs between two builds of the same on two days is left out: times, hosts, logs, digests of artifacts.
@@ -55,13 +56,8 @@ fn component(input: &Input) -> Fields {
     let mut fields = flat(input);
     fields
         .retain(|name, _| ["version", "license", "url", "size", "digest"].contains(&name.as_str()));
-    let proof = match &input.proof {
-        Proof::Digest { .. } => "digest".into(),
-        Proof::ChecksumFile { url, .. } => format!("checksum file {url}"),
-        Proof::Signed => "signed".into(),
-        Proof::Unverified { reason } => format!("NOT VERIFIED: {reason}"),
-    };
-    fields.insert("proof".into(), proof);
+    let proof = Proof::from(&input.proof);
+    fields.insert("proof".into(), proof.to_string());
     let signers = input
         .signers
         .iter()
@@ -87,6 +83,7 @@ fn named(check: &Check) -> (Kind, String) {
         Check::Feature { name, .. } => (Kind::Feature, format!("feature {name}")),
         Check::Capability { name, .. } => (Kind::Feature, format!("capability {name}")),
         Check::Update { kb } => (Kind::Feature, format!("update {kb}")),
+        Check::Windows { .. } => (Kind::Setting, "Windows' update revision".into()),
         Check::PathFolder { folder } => (Kind::Setting, format!("Path: {folder}")),
         Check::Firewall(rule) => (Kind::Setting, format!("firewall rule {}", rule.name)),
         Check::Driver { driver } => (Kind::Setting, format!("driver {}", driver.inf)),

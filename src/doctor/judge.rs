@@ -157,6 +157,17 @@ fn hyperv(
     checks
 }
 
+/// What cannot be used, with its place and further lines as remarks.
+fn refused(about: About, state: State, name: &str, trouble: &Trouble) -> Check {
+    let problem = &trouble.problem;
+    let details = problem.details().into_iter();
+    let details = details.map(|(name, value)| format!("{name}: {value}"));
+    Check {
+        remarks: details.chain(problem.lines.iter().cloned()).collect(),
+        ..check(about, state, format!("{name}: {}", problem.fact))
+    }
+}
+
 /// An error; a program that is not there is installed by its package, everything else by the error's own cure.
 fn lacking(
     about: About,
@@ -165,14 +176,12 @@ fn lacking(
     system: &System,
     program: Option<Program>,
 ) -> Check {
-    let is_absent = trouble.fact.ends_with("is not in PATH") || trouble.fact.ends_with("was found");
     let package = program
-        .filter(|_| is_absent)
+        .filter(|_| trouble.is_absent)
         .map(|program| system.install(program));
     Check {
-        remarks: trouble.lines.clone(),
-        cure: package.or_else(|| trouble.cure.clone()),
-        ..check(about, State::Missing, format!("{name}: {}", trouble.fact))
+        cure: package.or_else(|| trouble.problem.cures.first().cloned()),
+        ..refused(about, State::Missing, name, trouble)
     }
 }
 
@@ -222,9 +231,8 @@ fn extra(
     match found {
         Ok(found) => good(about, format!("{name}: {found}")),
         Err(trouble) => Check {
-            remarks: trouble.lines.clone(),
             cure: Some(cure),
-            ..check(about, unless, format!("{name}: {}", trouble.fact))
+            ..refused(about, unless, name, trouble)
         },
     }
 }

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use winimg_base::error::Error;
+use winimg_base::problem::Problem;
 
 pub use judge::judge;
 pub use system::{Program, System};
@@ -66,25 +67,19 @@ pub struct Started {
     pub remarks: Vec<String>,
 }
 
-/// An error, taken apart.
+/// Why something of the host cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    pub fact: String,
-    pub lines: Vec<String>,
-    pub cure: Option<String>,
+    pub problem: Box<Problem>,
+    /// It is not installed: its package mends it.
+    pub is_absent: bool,
 }
 
 impl From<&Error> for Trouble {
     fn from(error: &Error) -> Self {
-        let text = error.to_string();
-        let rest = text.lines().skip(1).map(str::trim);
         Self {
-            fact: error.fact().to_owned(),
-            lines: rest
-                .filter(|line| !line.starts_with("cure: "))
-                .map(str::to_owned)
-                .collect(),
-            cure: error.cure_text().map(str::to_owned),
+            problem: Box::new(error.problem().clone()),
+            is_absent: error.is_absent(),
         }
     }
 }

@@ -20,6 +20,7 @@ use winimg_recipe::plan::{Chain, Expected, Plan};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerRecord, Store};
+use winimg_trust::Signer;
 
 /// Everything that a build needs to know.
 pub struct Request<'a> {
@@ -45,6 +46,8 @@ pub struct Request<'a> {
     pub fetch: FetchOptions,
     /// The lock that the recipe's inputs were taken from.
     pub lock: Option<&'a LockFile>,
+    /// Who signed that lock, where somebody asks for it.
+    pub lock_signers: &'a [Signer],
     /// What was odd before the build began: for the manifest.
     pub remarks: Vec<String>,
     /// What was traced so far; a build that fails leaves it beside its page.

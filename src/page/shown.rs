@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use winimg_base::markup::escape_xml;
+use winimg_base::unseen::is_invisible;
 
 /// Text for a page: without escape sequences, control characters and what turns the direction of writing.
 pub fn shown(text: &str) -> String {
@@ -22,13 +23,7 @@ pub fn plain(text: &str) -> String {
             '\x1b' => skip_sequence(&mut chars),
             '\n' | '\t' => out.push(c),
             '\r' => {}
-            '\u{202a}'..='\u{202e}'
-            | '\u{2066}'..='\u{2069}'
-            | '\u{200e}'
-            | '\u{200f}'
-            | '\u{61c}' => {
-                out.push('\u{fffd}');
-            }
+            c if is_invisible(c) => out.push('\u{fffd}'),
             c if c.is_control() => {}
             c => out.push(c),
         }

@@ -183,6 +183,7 @@ pub fn manifest(request: &Request, recording: &Recording, built: &Built) -> Mani
             lock: request.lock.map(|file| manifest::Lock {
                 serial: file.lock.serial,
                 digest: file.digest().to_string(),
+                signers: request.lock_signers.to_vec(),
             }),
         },
         started: manifest::rfc3339(recording.started),

@@ -109,6 +109,9 @@ pub struct Lock {
     /// Over the whole file.
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: String,
+    /// Who signed it, where recipe or host asked for that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signers: Vec<Signer>,
 }
 
 /// The machine that the image was built on.
@@ -182,6 +185,17 @@ pub enum Proof {
     Signed,
     /// Nothing proves it; the recipe says why that is accepted.
     Unverified { reason: String },
+}
+
+impl From<&Proof> for event::Proof {
+    fn from(proof: &Proof) -> Self {
+        match proof.clone() {
+            Proof::Digest { .. } => Self::Digest,
+            Proof::ChecksumFile { url, .. } => Self::ChecksumFile { url },
+            Proof::Signed => Self::Signed,
+            Proof::Unverified { reason } => Self::Unverified { reason },
+        }
+    }
 }
 
 /// What was installed.

@@ -11,6 +11,7 @@ use winimg_base::diag::{self, Complaint};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Details, Event, Phase, Severity};
 use winimg_base::io;
+use winimg_base::unseen;
 
 /// The variable that decides where the surroundings would.
 pub const VARIABLE: &str = "WINIMG_CI";
@@ -231,9 +232,7 @@ fn said<T: AsRef<str>>(lines: &[T], otherwise: &str) -> String {
 }
 
 fn data(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    unseen::lines(text).replace('%', "%25").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {
@@ -315,7 +314,7 @@ mod tests {
                 at: None,
                 recipe: Some(place.parse().expect("a place")),
                 expected: Some("exit 0".into()),
-                found: Some("100 %\r\n::error::no".into()),
+                found: Some("100 %\r\n::error\u{202e}::no".into()),
                 lines: vec!["not shown".into()],
                 cure: None,
             }),
@@ -328,11 +327,11 @@ mod tests {
                 &workspace
             ),
             "::error file=images/a%2Cb.toml,line=31,col=1,title=a step%3A failed%2C twice::\
-             expected: exit 0%0Afound: 100 %25%0D%0A::error::no\n"
+             expected: exit 0%0Afound: 100 %25%0A::error\u{fffd}::no\n"
         );
         assert_eq!(
             Ci::GitHub.annotations(&failed("no", "packs/own.toml:3:1"), &workspace),
-            "::error title=no::expected: exit 0%0Afound: 100 %25%0D%0A::error::no%0Arecipe: packs/own.toml\n"
+            "::error title=no::expected: exit 0%0Afound: 100 %25%0A::error\u{fffd}::no%0Arecipe: packs/own.toml\n"
         );
         assert_eq!(
             Ci::GitLab.annotations(&failed("no", "r:1:1"), &workspace),

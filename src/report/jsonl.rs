@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use super::stream::Line;
 use winimg_base::event::{Event, Sink};
+use winimg_base::unseen;
 
 /// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines, the first one before the first event. A line that
 /// cannot be written is dropped: a full disk is reported by the work that needs the disk, not by its log.
@@ -38,7 +39,33 @@ impl<W: Write + Send> Sink for JsonLines<W> {
             text = text.replace("##[", "#\\u0023[");
             text.push('\n');
             let to = &mut stream.to;
-            let _ = to.write_all(text.as_bytes()).and_then(|()| to.flush());
+            let _ = to
+                .write_all(unseen::json(&text).as_bytes())
+                .and_then(|()| to.flush());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_hides_nothing_and_reads_as_it_was_said() {
+        let text = "kubelet\u{202e}exe.\u{1b}[2J\u{9b}\nof ##[error]".to_owned();
+        let said = Event::Note { text };
+        let mut written = Vec::new();
+        JsonLines::new(&mut written, said.clone()).emit(&said);
+        let text = String::from_utf8(written).expect("text");
+        assert!(
+            !text.contains(|c| unseen::is_unseen(c) && c != '\n'),
+            "{text}"
+        );
+        assert!(!text.contains("##["), "{text}");
+        for line in text.lines() {
+            let read: Line = serde_json::from_str(line).expect("a line");
+            assert_eq!(read.event, said);
+        }
+        assert_eq!(text.lines().count(), 2);
     }
 }

@@ -15,6 +15,7 @@ use super::ci::{Ci, Workspace};
 use super::live::Progress;
 use winimg_base::event::{Choice, Event, Phase, Sink};
 use winimg_base::text::duration;
+use winimg_base::unseen;
 
 const QUIET: Duration = Duration::from_secs(15);
 
@@ -61,12 +62,12 @@ impl Terminal {
     /// Lines under the time since the start, above the live line.
     pub(super) fn line(&self, text: &str) {
         let seconds = self.started.elapsed().as_secs();
-        self.write(&format!("{}\n", stamped(seconds, &uncontrolled(text))));
+        self.write(&format!("{}\n", stamped(seconds, &unseen::lines(text))));
     }
 
     /// Text above the live line, whole lines.
     fn write(&self, text: &str) {
-        let text = text.replace(turns, "\u{fffd}");
+        let text = unseen::styled(text);
         let text = self.ci.harmless(&text);
         let write = || {
             let _ = anstream::stderr().write_all(text.as_bytes());
@@ -95,8 +96,7 @@ impl Terminal {
             {
                 before.finish_and_clear();
             }
-            let text = message.replace(char::is_control, " ");
-            let text = text.replace(turns, "\u{fffd}");
+            let text = unseen::line(&message);
             let State { bar, progress, .. } = &mut *state;
             bar.get_or_insert_with(|| progress.bar()).set_message(text);
             return;
@@ -253,23 +253,10 @@ impl Terminal {
             Event::Failed { text, .. } => {
                 self.clear();
                 self.end_group();
-                self.write(&format!("error: {}\n", uncontrolled(text)));
+                self.write(&format!("error: {}\n", unseen::lines(text)));
             }
         }
     }
-}
-
-/// Characters that turn or break what stands after them: a name of a server's could read as another one (Unicode TR 36).
-fn turns(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Without what a terminal obeys, but for lines and tabs. A lone carriage return would let what follows overwrite the line.
-fn uncontrolled(text: &str) -> String {
-    text.replace("\r\n", "\n").replace(
-        |c: char| c.is_control() && !matches!(c, '\n' | '\t'),
-        "\u{fffd}",
-    )
 }
 
 /// Every line of a text under one time: `  0:07 first`, further lines below the first one's text.
@@ -300,24 +287,6 @@ mod tests {
         assert_eq!(
             stamped(754, "warning: the answer file:\n  line\n"),
             " 12:34 warning: the answer file:\n         line"
-        );
-    }
-
-    #[test]
-    fn foreign_words_do_not_steer_the_terminal() {
-        let text = "kubelet\u{202e}exe.\u{2066}a\u{1b}[2J\n\tb\u{2029}";
-        let shown = uncontrolled(text).replace(turns, "\u{fffd}");
-        assert_eq!(
-            shown,
-            "kubelet\u{fffd}exe.\u{fffd}a\u{fffd}[2J\n\tb\u{fffd}"
-        );
-        assert_eq!(
-            uncontrolled("one\r\ntwo\r error: none\r\n"),
-            "one\ntwo\u{fffd} error: none\n"
-        );
-        assert_eq!(
-            uncontrolled("déjà vu – “x”").replace(turns, "?"),
-            "déjà vu – “x”"
         );
     }
 

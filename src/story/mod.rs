@@ -105,7 +105,6 @@ pub struct Component {
 
 impl From<&manifest::Input> for Component {
     fn from(input: &manifest::Input) -> Self {
-        use manifest::Proof as Recorded;
         Self {
             name: input.id.to_string(),
             version: input.version.clone(),
@@ -113,14 +112,7 @@ impl From<&manifest::Input> for Component {
             url: input.url.clone(),
             bytes: input.size,
             digest: input.digest.clone(),
-            proof: match &input.proof {
-                Recorded::Digest { .. } => Proof::Digest,
-                Recorded::ChecksumFile { url, .. } => Proof::ChecksumFile { url: url.clone() },
-                Recorded::Signed => Proof::Signed,
-                Recorded::Unverified { reason } => Proof::Unverified {
-                    reason: reason.clone(),
-                },
-            },
+            proof: Proof::from(&input.proof),
             signers: input.signers.iter().map(ToString::to_string).collect(),
         }
     }

@@ -273,8 +273,7 @@ fn an_older_lock_is_refused_and_may_be_allowed() {
 
     publisher.build(&["--allow-rollback"]).ended_well();
     let warnings = publisher.manifest()["warnings"].to_string();
-    let fact =
-        "recipe.lock has the serial 1, and serial 2 was built with here before: --allow-rollback";
+    let fact = "recipe.lock has the serial 1, and serial 2 was used here before: --allow-rollback";
     assert!(warnings.contains(fact), "{warnings}");
 }
 

@@ -66,6 +66,24 @@ fn a_clone_whose_setup_has_not_ended_is_named_and_the_image_stays() {
     assert!(!left.iter().any(|f| f.contains("qcow2")), "{left:?}");
 }
 
+#[test]
+fn the_page_of_the_build_shows_a_later_trial() {
+    if !can_make() {
+        return;
+    }
+    let site = furnished::site(&furnished::furnished(), "raw = {}\n");
+    site.build(&[]).ended_well();
+    assert!(!site.read("out/report.html").contains("<h3>Trials</h3>"));
+    let call = [
+        "try", "out", "--as", "vsphere", "--settle", "1s", FAKE[0], FAKE[1],
+    ];
+    let outcome = site.run(&call);
+    assert_eq!(outcome.status(), Some(11), "{}", outcome.whole());
+    let page = site.read("out/report.html");
+    assert!(page.contains("does not come up as vsphere"), "{page}");
+    assert!(page.contains("href=\"try/vsphere.html\""), "{page}");
+}
+
 /// What fails on this host says nothing of the image, nor does what an earlier trial said of it.
 #[test]
 fn a_qemu_that_dies_is_this_hosts_failure() {

@@ -174,6 +174,30 @@ fn no_file_is_too_long() {
     assert!(long.is_empty(), "{}", long.join("\n"));
 }
 
+/// Every request goes the way of `fetch/client.rs`, which has the policy.
+#[test]
+fn one_client_makes_all_requests() {
+    let clients = [
+        "reqwest::Client",
+        "ClientBuilder",
+        "reqwest::get",
+        "hyper::client",
+    ];
+    let mut makers = BTreeSet::new();
+    for (name, src) in crates() {
+        for file in rust_files(&src) {
+            let text = fs::read_to_string(&file).unwrap();
+            if clients.iter().any(|client| text.contains(client)) {
+                let file = file.strip_prefix(&src).unwrap().display().to_string();
+                makers.insert(format!("{name} {file}"));
+            }
+        }
+    }
+    // The one beside it adds the proxies.
+    let known = ["supply fetch/client.rs", "supply fetch/proxy.rs"];
+    assert_eq!(makers, known.map(str::to_owned).into());
+}
+
 #[test]
 fn no_module_is_included_from_elsewhere() {
     let attribute = ["#[", "path"].concat();

@@ -55,6 +55,7 @@ struct Inner {
     kind: Kind,
     problem: Problem,
     reported: bool,
+    absent: bool,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -74,6 +75,7 @@ impl Error {
             kind,
             problem,
             reported: false,
+            absent: false,
             source: None,
         }))
     }
@@ -161,6 +163,13 @@ impl Error {
         self
     }
 
+    /// The fact is that a program or file of the host is not installed: its package mends it.
+    #[must_use]
+    pub fn absent(mut self) -> Self {
+        self.0.absent = true;
+        self
+    }
+
     /// The same error as another kind: what a missing file is depends on what it was wanted for.
     #[must_use]
     pub fn of_kind(mut self, kind: Kind) -> Self {
@@ -198,6 +207,11 @@ impl Error {
     /// Whether it was shown already.
     pub fn is_reported(&self) -> bool {
         self.0.reported
+    }
+
+    /// Whether something is not installed, and not merely wrong.
+    pub fn is_absent(&self) -> bool {
+        self.0.absent
     }
 
     /// The fact with its causes: the first line of the whole message.

@@ -12,3 +12,4 @@ pub mod io;
 pub mod markup;
 pub mod problem;
 pub mod text;
+pub mod unseen;

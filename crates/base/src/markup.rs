@@ -2,6 +2,8 @@
 //!
 //! Refuses to parse: what a document means is its reader's business.
 
+use crate::unseen::is_unseen;
+
 /// Bytes of a body that decide whether it is a page.
 pub const SNIFFED: usize = 512;
 /// Bytes of a page in which its title is looked for.
@@ -64,7 +66,7 @@ pub fn page_title(body: &[u8]) -> Option<String> {
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
-        .filter(|c| !c.is_control())
+        .filter(|c| !is_unseen(*c))
         .take(120)
         .collect();
     (!title.is_empty()).then_some(title)

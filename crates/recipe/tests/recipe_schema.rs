@@ -21,9 +21,16 @@ fn the_schema_of_a_host_is_made_of_the_rows() {
         "title": "winimg configuration of a host",
     });
     lay(&mut top, table("host"));
+    top["$defs"] = json!({ "signature": { "anyOf": of_every_kind() } });
     let mut top = top;
     without_templates(&mut top);
     let text = serde_json::to_string_pretty(&top).expect("JSON");
+    let named = text.split("\"#/$defs/").skip(1);
+    assert!(
+        named
+            .into_iter()
+            .all(|name| name.starts_with("signature\""))
+    );
     golden::whole("schemas/config-1.json", &(text + "\n"));
 }
 
@@ -53,11 +60,7 @@ fn schema() -> Value {
     });
     lay(&mut top, table("recipe"));
     top["required"] = json!(["schema"]);
-    let kinds = keys::of("signature").find("kind").expect("a row");
-    let kinds = kinds.takes.words().iter().filter(|kind| *kind != "none");
-    let of_file: Vec<Value> = kinds
-        .map(|kind| table(&format!("signature.{kind}")))
-        .collect();
+    let of_file = of_every_kind();
     let mut of_sums = of_file.clone();
     of_sums[0] = table("checksum_signature.openpgp");
     top["$defs"] = json!({
@@ -73,6 +76,15 @@ fn schema() -> Value {
         "checksum_signature": { "anyOf": of_sums },
     });
     top
+}
+
+/// One of every kind.
+fn of_every_kind() -> Vec<Value> {
+    let kinds = keys::of("signature").find("kind").expect("a row");
+    let kinds = kinds.takes.words().iter().filter(|kind| *kind != "none");
+    kinds
+        .map(|kind| table(&format!("signature.{kind}")))
+        .collect()
 }
 
 fn lay(over: &mut Value, more: Value) {

@@ -133,6 +133,64 @@ signature = {{ kind = "minisign", key = "{KEY}" }}
     insta::assert_snapshot!(complaints(more));
 }
 
+const PINNED: &str =
+    "sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"";
+
+/// What `[unsigned]` names passes by its digest, with a warning; nothing else does.
+#[test]
+fn a_policy_of_signatures_lets_pass_what_the_recipe_names() {
+    let more = |component: &str, line: &str| {
+        format!(
+            "policy = \"signed\"\n[components.tool]\nurl = \"https://example.com/t.exe\"\n{component}\n[unsigned]\n{line}\n"
+        )
+    };
+    let (_dir, path) = folder(&more(PINNED, "tool = \"its publisher signs nothing\""), &[]);
+    let (recipe, said) = read_in(&path, &Options::default());
+    assert!(recipe.is_some(), "{said}");
+    let mut found = said;
+    let signed = format!("signature = {{ kind = \"minisign\", key = \"{KEY}\" }}");
+    let none = format!("{PINNED}\nsignature = {{ kind = \"none\", reason = \"a mirror\" }}");
+    let (_dir, path) = folder(&more(&none, "tool = \"our mirror has no signatures\""), &[]);
+    assert!(read_in(&path, &Options::default()).0.is_some());
+    for (component, line) in [
+        (PINNED, "tol = \"its publisher signs nothing\""),
+        (PINNED, "tool = true"),
+        (PINNED, "tool = \" \""),
+        (
+            "unverified = \"test\"",
+            "tool = \"its publisher signs nothing\"",
+        ),
+        (signed.as_str(), "tool = \"its publisher signs nothing\""),
+    ] {
+        found += &format!("\n{}", complaints(&more(component, line)));
+    }
+    let without = more(PINNED, "tool = \"so\"").replace("policy = \"signed\"\n", "");
+    found += &format!("\n{}", complaints(&without));
+    insta::assert_snapshot!(found);
+}
+
+/// A variable of a pack turns a signature off, never silently.
+#[test]
+fn a_signature_that_is_not_asked_for_is_warned_about() {
+    let more = |policy: &str, required: &str| {
+        format!(
+            "{policy}[vars]\nsignatures = \"{required}\"\n[components.tool]\nurl = \"https://example.com/t.exe\"\n{PINNED}\n\
+             signature_when = \"{{{{signatures}}}} == required\"\nsignature = {{ kind = \"minisign\", key = \"{KEY}\" }}\n"
+        )
+    };
+    let asked = good(&more("", "required"), &[]);
+    assert_eq!(only(&asked).words, format!("minisign, key {KEY}"));
+    let (_dir, path) = folder(&more("", "off"), &[]);
+    let (recipe, said) = read_in(&path, &Options::default());
+    let recipe = recipe.expect("a recipe");
+    assert!(recipe.components[0].origin.signatures.is_empty());
+    let policy = "policy = \"signed\"\n";
+    good(&more(policy, "required"), &[]);
+    let refused = complaints(&more(policy, "off"));
+    let wrong = complaints(&more("", "off").replace("== required", "&& on"));
+    insta::assert_snapshot!(format!("{said}\n{refused}\n{wrong}"));
+}
+
 #[test]
 fn signatures_are_looked_for_beside_their_file() {
     let key = format!("key = \"{KEY}\"");

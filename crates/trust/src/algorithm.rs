@@ -131,6 +131,39 @@ pub(super) fn verify(
     message: &[u8],
     value: &[u8],
 ) -> Result<(), Refusal> {
+    by_one_of(
+        candidates(identifier, digest)?,
+        certificate,
+        identifier,
+        message,
+        value,
+    )
+}
+
+/// The same, where the identifier names the hash too, as it does in certificates and lists of revoked ones.
+pub(super) fn verify_named(
+    certificate: &Certificate<'_>,
+    identifier: &Tlv<'_>,
+    message: &[u8],
+    value: &[u8],
+) -> Result<(), Refusal> {
+    let known = webpki::ALL_VERIFICATION_ALGS.iter().copied();
+    let named = known.filter(|k| k.signature_alg_id().as_ref() == identifier.value);
+    let named: Vec<Known> = named.collect();
+    if named.is_empty() {
+        let oid = identifier.walk("its algorithm")?.oid()?;
+        return Err(refused(&oid.to_string()));
+    }
+    by_one_of(named, certificate, identifier, message, value)
+}
+
+fn by_one_of(
+    candidates: Vec<Known>,
+    certificate: &Certificate<'_>,
+    identifier: &Tlv<'_>,
+    message: &[u8],
+    value: &[u8],
+) -> Result<(), Refusal> {
     if let Some(bits) = certificate.rsa_bits.filter(|bits| *bits < SHORTEST_RSA) {
         return Err(short_key(bits));
     }
@@ -143,7 +176,7 @@ pub(super) fn verify(
             .found(certificate.subject_text())
     })?;
     let mut fits = false;
-    for algorithm in candidates(identifier, digest)? {
+    for algorithm in candidates {
         match key.verify_signature(algorithm, message, value) {
             Ok(()) => return Ok(()),
             Err(webpki::Error::InvalidSignatureForPublicKey) => fits = true,

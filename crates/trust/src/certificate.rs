@@ -109,6 +109,11 @@ impl<'a> Certificate<'a> {
         self.key_usage.is_none_or(|bits| bits & 0x04 != 0)
     }
 
+    /// Its key may sign lists of revoked certificates (cRLSign, or nothing said).
+    pub(super) fn may_sign_lists(&self) -> bool {
+        self.key_usage.is_none_or(|bits| bits & 0x02 != 0)
+    }
+
     pub(super) fn is_self_issued(&self) -> bool {
         self.issuer == self.subject
     }

@@ -1,8 +1,7 @@
 //! From a signer's certificate to a root that the recipe names, at one moment, for one use.
 //!
 //! rustls-webpki builds and proves the chain; what stands here is the policy: the use has to be said on the leaf, and a
-//! refusal says which root was expected and where the chain ends instead. Refuses nothing for being revoked: no list of
-//! revoked certificates is asked. (RFC 5280)
+//! refusal says which root was expected and where the chain ends instead. Whether it is revoked is `revocation`'s. (RFC 5280)
 
 mod policies;
 mod refusal;
@@ -43,6 +42,16 @@ pub(super) struct Chain {
     pub(super) root: String,
     /// SHA-256 of each certificate between leaf and root.
     pub(super) issuers: Vec<Digest>,
+    /// DER from the leaf to the root.
+    pub(super) path: Vec<Vec<u8>>,
+}
+
+impl Chain {
+    /// SHA-256 of every certificate that has its part in it, and of the recipe's roots.
+    pub(super) fn used(&self, roots: &[Vec<u8>]) -> Vec<Digest> {
+        let all = self.path.iter().chain(roots);
+        all.map(|der| Digest::sha256_of(der)).collect()
+    }
 }
 
 impl fmt::Display for At {
@@ -179,9 +188,19 @@ fn prove(
         Some(&passes),
     )?;
     let anchor = end(&path)?;
+    let issuers = anchor.issuers(&path);
+    let between = path.intermediate_certificates().map(|c| c.der().to_vec());
+    let leaf = std::iter::once(case.leaf.der.to_vec());
+    let mut path: Vec<Vec<u8>> = leaf.chain(between).collect();
+    path.extend(anchor.authority.map(<[u8]>::to_vec));
+    // Of a leaf that is the root itself there is nothing above.
+    if path.last().is_none_or(|last| last != anchor.root) {
+        path.push(anchor.root.to_vec());
+    }
     Ok(Chain {
         root: root_text(anchor.root),
-        issuers: anchor.issuers(&path),
+        issuers,
+        path,
     })
 }
 

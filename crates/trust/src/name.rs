@@ -7,8 +7,8 @@ use std::fmt;
 use der::asn1::ObjectIdentifier;
 
 use super::Refusal;
-use super::reading::unseen;
 use super::tlv::{self, SEQUENCE, SET, Tlv, Walk};
+use winimg_base::unseen::is_unseen;
 
 /// The keywords of RFC 4514 section 3 first, then those that publishers' certificates carry besides.
 const KEYWORDS: [(&str, &str); 17] = [
@@ -29,6 +29,17 @@ const KEYWORDS: [(&str, &str); 17] = [
     ("jurisdictionL", "1.3.6.1.4.1.311.60.2.1.1"),
     ("jurisdictionST", "1.3.6.1.4.1.311.60.2.1.2"),
     ("jurisdictionC", "1.3.6.1.4.1.311.60.2.1.3"),
+];
+
+/// Those that say who it is; a place, a kind of business or a unit is what thousands have.
+const IDENTIFYING: [&str; 7] = [
+    "CN",
+    "O",
+    "DC",
+    "UID",
+    "serialNumber",
+    "organizationIdentifier",
+    "emailAddress",
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +96,16 @@ impl Name {
             rdns.push(attributes.collect::<Result<Vec<_>, String>>()?);
         }
         Ok(Self(rdns))
+    }
+
+    /// Whether it says more than where somebody is.
+    pub(super) fn identifies(&self) -> bool {
+        let says = |attribute: &Attribute| {
+            let keyword = KEYWORDS.iter().find(|(_, oid)| *oid == attribute.oid);
+            let is_empty = matches!(&attribute.value, Value::Text(text) if text.is_empty());
+            keyword.is_some_and(|(word, _)| IDENTIFYING.contains(word)) && !is_empty
+        };
+        self.0.iter().flatten().any(says)
     }
 
     /// Every attribute of `pin` stands here, as often as there.
@@ -231,7 +252,7 @@ impl fmt::Display for Attribute {
                 '"' | '+' | ',' | ';' | '<' | '>' | '\\' => write!(f, "\\{c}")?,
                 '#' if i == 0 => write!(f, "\\#")?,
                 ' ' if i == 0 || i == last => write!(f, "\\ ")?,
-                c if unseen(c) => {
+                c if is_unseen(c) => {
                     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                         write!(f, "\\{byte:02X}")?;
                     }
@@ -294,6 +315,22 @@ mod tests {
             let other = Name::parse(other).unwrap();
             assert!(!other.holds(&pin), "{other}");
             assert_eq!(other.to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_name_says_who_and_not_only_where() {
+        for nobody in [
+            "C=US",
+            "L=Redmond,ST=Washington,C=US",
+            "OU=Code",
+            "CN=",
+            "1.2.3=A",
+        ] {
+            assert!(!Name::parse(nobody).unwrap().identifies(), "{nobody}");
+        }
+        for somebody in ["CN=A", "C=US,O=A", "serialNumber=7", "2.5.4.3=A"] {
+            assert!(Name::parse(somebody).unwrap().identifies(), "{somebody}");
         }
     }
 

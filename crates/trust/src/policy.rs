@@ -11,9 +11,11 @@ use super::moment::Moment;
 use super::name::Name;
 use super::oid::NESTED;
 use super::oid::Oid;
+use super::place::Open;
 use super::purpose::{self, Use};
 use super::signed_data::SignedData;
-use super::{Judged, Reason, Refusal, Scheme, Signer, timestamp};
+use super::timestamp::{self, Stamp};
+use super::{Lists, Reason, Refusal, Scheme, Signer, misused, revocation};
 use winimg_base::digest::Digest;
 
 /// "A timestamp does not lengthen what this certificate signs." (Microsoft: szOID_KP_LIFETIME_SIGNING)
@@ -25,6 +27,15 @@ pub(super) struct Policy<'r> {
     pub(super) needs_timestamp: bool,
     pub(super) wanted: Use,
     pub(super) now: Moment,
+    /// The lists of revoked certificates that were brought.
+    pub(super) lists: Option<&'r Lists>,
+}
+
+/// A signature that met its rule.
+pub(super) struct Met {
+    pub(super) signer: Signer,
+    /// What of the signature nothing covers.
+    pub(super) open: Vec<Open>,
 }
 
 impl Policy<'_> {
@@ -33,7 +44,7 @@ impl Policy<'_> {
         &self,
         signed: &SignedData<'_>,
         covers: impl FnOnce(&SignedData<'_>) -> Result<(), Refusal>,
-    ) -> Judged {
+    ) -> Result<Met, Refusal> {
         let pins = self.pins;
         vouches_for_one(pins)?;
         signed.signer.hash()?;
@@ -42,8 +53,9 @@ impl Policy<'_> {
         signed.signer.check_value(&leaf)?;
         self.wanted.check(&leaf)?;
         let mut remarks = Vec::new();
-        let stamped = self.stamp(signed, &mut remarks)?;
-        let at = self.time(&leaf, stamped, &mut remarks);
+        let stamp = self.stamp(signed, &mut remarks)?;
+        let moment = stamp.as_ref().map(|stamp| stamp.moment);
+        let at = self.time(&leaf, moment, &mut remarks);
         let chain = chain::verify(
             &leaf,
             &signed.certificates,
@@ -52,30 +64,75 @@ impl Policy<'_> {
             self.wanted,
             pins.issuer.as_ref(),
         )?;
+        misused::check(&chain.path, &pins.accepted)?;
+        if pins.needs_lists {
+            remarks.extend(self.revoked(&chain, at, stamp.as_ref())?);
+        }
+        let mut used = chain.used(&pins.roots);
         let pinned_by = pinned(pins, &leaf, chain)?;
         remarks.extend(uncovered(signed));
-        Ok(Signer {
+        let timestamps = match stamp {
+            Some(stamp) => {
+                used.extend(stamp.chain.used(&[]));
+                stamp.open
+            }
+            None => timestamp::untaken(signed, None)?,
+        };
+        let mut open = signed.open(&used, &[])?;
+        open.extend(timestamps);
+        let signer = Signer {
             scheme: self.scheme,
             signer: leaf.subject_text(),
             pinned_by,
-            signed_at: stamped.map(|moment| moment.to_string()),
+            signed_at: moment.map(|moment| moment.to_string()),
             remarks,
-        })
+        };
+        Ok(Met { signer, open })
+    }
+
+    /// That no certificate of the signer or of the timestamp's authority is revoked.
+    fn revoked(
+        &self,
+        chain: &Chain,
+        at: At,
+        stamp: Option<&Stamp>,
+    ) -> Result<Vec<String>, Refusal> {
+        let none = Lists::default();
+        let lists = self.lists.unwrap_or(&none);
+        let mut remarks = revocation::check(&chain.path, lists, at, self.now)?;
+        if let Some(Stamp { moment, chain, .. }) = stamp {
+            let at = At {
+                moment: *moment,
+                by: Clock::Timestamp,
+            };
+            let judged = revocation::check(&chain.path, lists, at, self.now);
+            let judged = judged.map_err(|mut refusal| {
+                refusal.problem = refusal.problem.prefixed("its timestamp: ");
+                refusal
+            })?;
+            remarks.extend(
+                judged
+                    .into_iter()
+                    .filter(|r| !remarks.contains(r))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        Ok(remarks)
     }
 
     fn stamp(
         &self,
         signed: &SignedData<'_>,
         remarks: &mut Vec<String>,
-    ) -> Result<Option<Moment>, Refusal> {
+    ) -> Result<Option<Stamp>, Refusal> {
         let pins = self.pins;
         let roots = if pins.timestamp_roots.is_empty() {
             &pins.roots
         } else {
             &pins.timestamp_roots
         };
-        match timestamp::moment(signed, roots) {
-            Ok(Some(moment)) => Ok(Some(moment)),
+        match timestamp::stamp(signed, roots) {
+            Ok(Some(stamp)) => Ok(Some(stamp)),
             Ok(None) if self.needs_timestamp => {
                 Err(Reason::NoTimestamp.refusal("it has no timestamp, so nobody but its signer says when it was made")
                     .expected("an RFC 3161 timestamp")
@@ -122,10 +179,13 @@ impl Policy<'_> {
 
 /// A root vouches for many: something has to distinguish its signers.
 fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
-    if pins.subject.is_some() || pins.issuer.is_some() || pins.leaf.is_some() {
+    let names_nobody = |pin: &String| Name::parse(pin).is_ok_and(|name| !name.identifies());
+    let nobody = pins.subject.as_ref().is_some_and(names_nobody);
+    if pins.subject.is_some() && !nobody || pins.issuer.is_some() || pins.leaf.is_some() {
         return Ok(());
     }
     let fact = match pins.eku.as_deref() {
+        None if nobody => "the recipe names a root and a subject that thousands below it have",
         None => "the recipe names a root alone, which vouches for many",
         Some(eku) if purpose::is_common(eku) => {
             "the recipe names a root and a use, and that root vouches for many of that use"
@@ -142,7 +202,7 @@ fn uncovered(signed: &SignedData<'_>) -> Option<String> {
     let [token, cms_token] = timestamp::TOKENS;
     let known = [token, cms_token, timestamp::COUNTERSIGNATURE, NESTED];
     let others = signed.signer.other_unsigned(&known);
-    let bytes: usize = others.iter().map(|(_, bytes)| bytes).sum();
+    let bytes: usize = others.iter().map(|(_, bytes)| bytes.len()).sum();
     let types: Vec<String> = others.iter().map(|(oid, _)| oid.to_string()).collect();
     (!types.is_empty()).then(|| {
         format!(
@@ -230,27 +290,27 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
         .found(column(|m| m.2.clone(), "; ")))
 }
 
-/// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked.
-/// Where none holds, each one's reason is given.
-pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
+/// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked. Gives its
+/// number, from 0. Where none holds, each one's reason is given.
+pub(super) fn verdict(judged: Vec<Result<Met, Refusal>>) -> Result<(usize, Met), Refusal> {
     let count = judged.len();
-    let mut taken: Option<Signer> = None;
+    let mut taken: Option<(usize, Met)> = None;
     let mut refusals = Vec::new();
-    for (number, one) in (1..).zip(judged) {
+    for (number, one) in judged.into_iter().enumerate() {
         match one {
-            Ok(signer) if taken.is_none() => taken = Some(signer),
+            Ok(met) if taken.is_none() => taken = Some((number, met)),
             Ok(_) => {}
-            Err(refusal) => refusals.push((number, refusal)),
+            Err(refusal) => refusals.push((number + 1, refusal)),
         }
     }
-    if let Some(mut signer) = taken {
+    if let Some((number, mut met)) = taken {
         for (number, refusal) in refusals {
-            signer.remarks.push(format!(
+            met.signer.remarks.push(format!(
                 "signature {number} of {count} was not taken: {}",
                 refusal.problem.fact
             ));
         }
-        return Ok(signer);
+        return Ok((number, met));
     }
     if refusals.len() == 1 {
         return Err(refusals.remove(0).1);
@@ -287,4 +347,8 @@ pub struct Pins {
     pub issuer: Option<[u8; 32]>,
     /// SHA-256 of the leaf's DER.
     pub leaf: Option<[u8; 32]>,
+    /// No certificate may stand in the lists of revoked ones, and each needs one.
+    pub needs_lists: bool,
+    /// Serial numbers, in hexadecimal, of certificates that are taken although winimg lists them as misused.
+    pub accepted: Vec<String>,
 }

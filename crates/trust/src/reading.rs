@@ -11,6 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::markup;
+use winimg_base::unseen::is_unseen;
 
 use super::{Evidence, Reason, Refusal, Subject};
 
@@ -59,12 +60,6 @@ pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(text).ok()
 }
 
-/// Control characters, and those that hide or turn what stands beside them (Unicode TR 36).
-pub fn unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
 /// Foreign words as a message may hold them: on one line, without what is unseen, not without end.
 pub fn shown(text: impl fmt::Display) -> String {
     const LONGEST: usize = 300;
@@ -72,7 +67,7 @@ pub fn shown(text: impl fmt::Display) -> String {
     let mut line: String = text
         .chars()
         .take(LONGEST)
-        .map(|c| if unseen(c) { ' ' } else { c })
+        .map(|c| if is_unseen(c) { ' ' } else { c })
         .collect();
     if text.chars().nth(LONGEST).is_some() {
         line.push('…');

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::engine::console::Console;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Choice;
+use winimg_base::unseen;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Menu {
@@ -84,14 +85,8 @@ pub fn read_terminal(console: Arc<Console>) -> Result<()> {
 
 /// The guest's output for a terminal: nothing in it may command the terminal.
 pub fn printable(text: &str) -> String {
-    text.chars()
-        .filter(|c| *c != '\r')
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            c if c.is_control() => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    // A line end may be cut in two.
+    unseen::lines(&text.replace('\r', "")).into_owned()
 }
 
 #[cfg(test)]

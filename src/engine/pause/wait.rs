@@ -14,6 +14,7 @@ use crate::engine::shell::{After, Said, Shell};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Choice, Reason};
 use winimg_base::io;
+use winimg_base::unseen;
 use winimg_machine::guest::Guest;
 
 /// How often a wait looks at the machine and for an interrupt.
@@ -239,7 +240,7 @@ impl<'a, 'g> Wait<'a, 'g> {
             .and_then(|bytes| io::write_atomically(&file, &bytes));
         match saved {
             Ok(()) => eprintln!("{}", file.display()),
-            Err(error) => eprintln!("error: {error}"),
+            Err(error) => eprintln!("error: {}", unseen::lines(&error.to_string())),
         }
     }
 }

@@ -31,6 +31,9 @@ pub const FILES: [&str; 5] = [
     "provenance.sigstore.json",
 ];
 
+/// What follows the name of a file that is signed by itself.
+pub const BESIDE: [&str; 2] = [".sig", ".minisig"];
+
 /// Takes away what an earlier run signed in `folder`.
 pub fn remove(folder: &Path) -> Result<()> {
     let mut files = FILES.into_iter();
@@ -192,6 +195,26 @@ impl Signers {
                 );
                 files.push((name, key.sign(bytes, &comment)?.into_bytes()));
             }
+        }
+        Ok(files)
+    }
+}
+
+impl Signers {
+    /// Signs one file: what follows its name, and the whole content. `comment` is minisign's, and is signed with the file.
+    pub fn sign_one(
+        &self,
+        bytes: &[u8],
+        comment: &str,
+        cancel: &Cancel,
+    ) -> Result<Vec<(&'static str, Vec<u8>)>> {
+        let mut files = Vec::new();
+        if let Some((signer, public)) = &self.ecdsa {
+            let signature = ecdsa(signer, public, bytes, cancel)?;
+            files.push((BESIDE[0], STANDARD.encode(signature).into_bytes()));
+        }
+        if let Some(key) = &self.minisign {
+            files.push((BESIDE[1], key.sign(bytes, comment)?.into_bytes()));
         }
         Ok(files)
     }

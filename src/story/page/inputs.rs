@@ -30,14 +30,9 @@ fn row(input: &Component) -> String {
 }
 
 fn proof(input: &Component) -> String {
-    let (class, words) = match &input.proof {
-        Proof::Digest => (
-            "fine",
-            "the digest that the recipe or its lock names".to_owned(),
-        ),
-        Proof::ChecksumFile { url } => ("fine", format!("its publisher's checksum file, {url}")),
-        Proof::Signed => ("fine", "its signature".into()),
-        Proof::Unverified { reason } => ("bad", format!("not verified: {reason}")),
+    let class = match &input.proof {
+        Proof::Unverified { .. } => "bad",
+        _ => "fine",
     };
     let signers = input.signers.iter();
     let signers: String = signers.map(|s| format!("<li>{}</li>", shown(s))).collect();
@@ -45,5 +40,8 @@ fn proof(input: &Component) -> String {
         "" => String::new(),
         items => format!("<ul>{items}</ul>"),
     };
-    format!("<td class=\"{class}\">{}{signers}</td>", shown(&words))
+    format!(
+        "<td class=\"{class}\">{}{signers}</td>",
+        shown(&input.proof.to_string())
+    )
 }

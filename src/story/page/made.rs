@@ -46,12 +46,16 @@ pub fn next(story: &Story) -> String {
     let mut out = String::new();
     if story.tries.is_empty() {
         let targets = manifest.targets.iter().map(|t| format!(" --as {t}"));
-        let line = format!("winimg try .{}", targets.collect::<String>());
-        out += "<p>Start two clones of it as the platform would, before it is uploaded:</p>\n";
+        let targets = match manifest.targets.is_empty() {
+            true => " --as TARGET".into(),
+            false => targets.collect::<String>(),
+        };
+        let line = format!("winimg try .{targets}");
+        out += "<p>Start two clones of it as the platform would, before it is uploaded. <code>winimg targets</code> lists the platforms.</p>\n";
         out += &text_block(&line);
     }
     out.extend(story.roads.iter().map(road));
-    if !story.roads.is_empty() {
+    if !out.is_empty() {
         out += "<p class=\"note\">To be typed in the folder of this page. What stands in capitals is yours to fill in.</p>\n";
     }
     out

@@ -5,11 +5,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// One request, with lower-case header names.
 pub struct Asked {
     /// Counted from 0 over the server's life.
     pub number: usize,
+    pub method: String,
     pub path: String,
     headers: Vec<(String, String)>,
 }
@@ -22,7 +24,7 @@ impl Asked {
 
     /// `GET /a bytes=5- if "tag"`
     fn line(&self) -> String {
-        let mut line = format!("GET {}", self.path);
+        let mut line = format!("{} {}", self.method, self.path);
         if let Some(range) = self.header("range") {
             line += &format!(" {range}");
         }
@@ -48,6 +50,10 @@ pub enum Cut {
     Close,
     /// The connection stays open and silent.
     Hang,
+    /// The same bytes for ever, in pieces of many of them.
+    Endless(&'static [u8]),
+    /// The same bytes for ever, with this wait between.
+    Drip(&'static [u8], Duration),
 }
 
 impl Answer {
@@ -101,6 +107,21 @@ impl Answer {
             body,
             cut: None,
         }
+    }
+
+    /// As it is on the wire, from the first line on.
+    pub fn raw(head: impl Into<String>) -> Self {
+        Self {
+            head: head.into(),
+            body: Vec::new(),
+            cut: None,
+        }
+    }
+
+    /// What comes behind a body that is whole.
+    pub fn then(self, cut: Cut) -> Self {
+        let after = self.body.len();
+        self.cut(after, cut)
     }
 
     /// The same under another status.
@@ -222,9 +243,23 @@ fn serve(mut stream: Box<dyn Stream>, log: &Mutex<Vec<String>>, answer: &dyn Fn(
     let _ = stream.write_all(answer.head.as_bytes());
     let _ = stream.write_all(&answer.body[..upto]);
     let _ = stream.flush();
-    if let Cut::Hang = cut {
-        // Until the client goes.
-        let _ = stream.read(&mut [0]);
+    // Until the client goes.
+    match cut {
+        Cut::Close => {}
+        Cut::Hang => drop(stream.read(&mut [0])),
+        Cut::Endless(bytes) => {
+            let many = bytes.repeat((64 << 10) / bytes.len());
+            while stream.write_all(&many).is_ok() {}
+        }
+        Cut::Drip(bytes, wait) => {
+            while stream
+                .write_all(bytes)
+                .and_then(|()| stream.flush())
+                .is_ok()
+            {
+                thread::sleep(wait);
+            }
+        }
     }
 }
 
@@ -232,7 +267,8 @@ fn read(stream: &mut impl Read, log: &Mutex<Vec<String>>) -> Option<Asked> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
-    let path = line.split(' ').nth(1)?.to_string();
+    let mut words = line.split(' ').map(str::to_string);
+    let (method, path) = (words.next()?, words.next()?);
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();
@@ -242,9 +278,14 @@ fn read(stream: &mut impl Read, log: &Mutex<Vec<String>>) -> Option<Asked> {
         };
         headers.push((name.to_ascii_lowercase(), value.trim().to_string()));
     }
+    // An answer before its end would break the connection.
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.and_then(|(_, value)| value.parse().ok());
+    std::io::copy(&mut reader.take(length.unwrap_or(0)), &mut std::io::sink()).ok()?;
     let mut log = log.lock().unwrap();
     let asked = Asked {
         number: log.len(),
+        method,
         path,
         headers,
     };

@@ -240,6 +240,18 @@ pub enum Proof {
     Unverified { reason: String },
 }
 
+/// `its signature`, `not verified: …`
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Digest => f.write_str("the digest that the recipe or its lock names"),
+            Self::ChecksumFile { url } => write!(f, "its publisher's checksum file, {url}"),
+            Self::Signed => f.write_str("its signature"),
+            Self::Unverified { reason } => write!(f, "not verified: {reason}"),
+        }
+    }
+}
+
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {

@@ -6,6 +6,7 @@
 use unicode_normalization::UnicodeNormalization as _;
 
 use winimg_base::filename::{self, Fault, LONGEST};
+use winimg_base::unseen::{is_invisible, is_unseen};
 
 /// The path with `/` and without `.` segments, or what is wrong with it in words that fit after the name. An empty
 /// path is the archive's root.
@@ -71,17 +72,12 @@ pub(super) fn composed(folded: &str) -> String {
     folded.nfc().collect()
 }
 
-/// Characters that take no room or turn the direction of text round.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
 /// A raw name for messages: what a terminal could act on is escaped, and it is cut to a sensible length.
 pub(super) fn shown(raw: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(raw)
         .chars()
         .flat_map(|c| {
-            let hidden = c.is_control() || is_invisible(c);
+            let hidden = is_unseen(c);
             let escaped = hidden.then(|| c.escape_unicode());
             let plain = (!hidden).then_some(c);
             escaped.into_iter().flatten().chain(plain)

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -87,6 +87,7 @@ impl LockFile {
         let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
         let file = path.file_name().unwrap_or_default();
         let reading = Reading {
+            path: path.to_path_buf(),
             name: file.to_string_lossy().into_owned(),
             source: Arc::new(Source {
                 name,
@@ -99,6 +100,7 @@ impl LockFile {
 }
 
 struct Reading {
+    path: PathBuf,
     /// The file's own name.
     name: String,
     source: Arc<Source>,
@@ -153,6 +155,7 @@ impl Reading {
                 serial: read.serial.into_inner(),
                 inputs,
             },
+            path: self.path.clone(),
             name: self.name.clone(),
             schema,
             text: text.to_string(),

@@ -9,6 +9,7 @@ mod file;
 mod lay;
 mod rollback;
 mod schema1;
+mod successor;
 mod version;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,11 @@ use winimg_trust::Signer;
 
 pub use change::{Changes, between, lowered};
 pub use lay::{Comparison, drift, lay};
-pub use rollback::{BuiltInput, BuiltWith, rolled_back, warning};
+pub use rollback::{BuiltInput, BuiltWith, rolled_back, too_low, warning};
+pub use successor::{Successors, published, successors};
+
+/// What a signature of a lock is called behind the lock's own name, by its kind.
+pub const SIGNATURES: [&str; 5] = [".minisig", ".sig", ".asc", ".sigstore.json", ".p7s"];
 
 /// The schema that is written. Locks of schema 1 are read, too.
 pub const SCHEMA: i64 = 2;
@@ -89,6 +94,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct LockFile {
     pub lock: Lock,
+    pub path: PathBuf,
     /// The name to show: `recipe.lock`.
     pub name: String,
     /// The file's own.
@@ -103,6 +109,13 @@ impl LockFile {
     /// Over the file's text, for records.
     pub fn digest(&self) -> Digest {
         Digest::sha256_of(self.text.as_bytes())
+    }
+
+    /// Where a signature of it stands: the suffix follows its whole name.
+    pub fn beside(&self, suffix: &str) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push(suffix);
+        path.into()
     }
 
     /// For users of an earlier schema: what `winimg lock` would do.

@@ -1,14 +1,14 @@
-//! Whether a lock is older than one that this store has built with: someone who can replace a lock file must not bring
+//! Whether a lock is older than one that was used before: someone who can replace a lock file must not bring
 //! back what was replaced for a reason (The Update Framework: rollback attacks).
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lock, called, shown};
+use super::{Lock, LockFile, called, shown};
 use crate::recipe::InputId;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
 
-/// The highest lock that a recipe was built with.
+/// The highest lock that a recipe was built, fetched or bundled with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltWith {
     /// The recipe's name.
@@ -32,7 +32,7 @@ pub fn rolled_back(lock: &Lock, file: &str, before: &BuiltWith) -> Option<Error>
         return None;
     }
     let fact = format!(
-        "{file} is older than the one that `{}` was built with here",
+        "{file} is older than one that was used for `{}` here",
         lock.recipe
     );
     Some(
@@ -44,11 +44,25 @@ pub fn rolled_back(lock: &Lock, file: &str, before: &BuiltWith) -> Option<Error>
     )
 }
 
+/// The refusal of a serial below the one that `[lock]` asks for.
+pub fn too_low(file: &LockFile, lowest: u64) -> Option<Error> {
+    let serial = file.lock.serial;
+    (serial < lowest).then(|| {
+        Error::new(
+            Kind::Recipe,
+            format!("{} is older than `[lock]` allows", file.name),
+        )
+        .expected(format!("serial {lowest} or higher"))
+        .found(format!("serial {serial}"))
+        .cure("take the newer lock; no flag allows an older one")
+    })
+}
+
 /// The sentence for the manifest when it was allowed.
 pub fn warning(lock: &Lock, file: &str, before: &BuiltWith) -> Option<String> {
     (lock.serial < before.serial).then(|| {
         format!(
-            "{file} has the serial {}, and serial {} was built with here before: --allow-rollback",
+            "{file} has the serial {}, and serial {} was used here before: --allow-rollback",
             lock.serial, before.serial
         )
     })

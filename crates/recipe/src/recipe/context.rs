@@ -1,7 +1,7 @@
 //! What the lowering of all tables shares: where things stand, and what was found until now.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Effective;
 use super::sources::Sources;
@@ -10,7 +10,7 @@ use super::value::Wanting;
 use super::vars::Scope;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
-use winimg_base::text::Place;
+use winimg_base::text::{Located, Place};
 
 /// What the whole lowering shares.
 pub struct Context<'a> {
@@ -18,8 +18,8 @@ pub struct Context<'a> {
     pub scope: &'a Scope,
     /// Not all files could be read: what is missing may be there, so nothing is called missing.
     pub incomplete: bool,
-    /// `policy = "signed"`: a component without a signature is complained about.
-    pub must_be_signed: Cell<bool>,
+    /// `policy = "signed"`: a component without a signature is complained about, but for these, with the reasons.
+    pub unsigned: RefCell<Option<BTreeMap<String, Located<String>>>>,
     /// What is read is a step that is skipped: its local files may be missing.
     pub is_skipped: Cell<bool>,
     /// The components that steps name, skipped ones too.
@@ -36,7 +36,7 @@ impl<'a> Context<'a> {
             sources,
             scope,
             incomplete,
-            must_be_signed: Cell::new(false),
+            unsigned: RefCell::default(),
             is_skipped: Cell::new(false),
             used: RefCell::default(),
             problems: RefCell::default(),

@@ -13,7 +13,7 @@ use super::mask::mask_users;
 use super::sources::Sources;
 use super::value::{self, Table};
 use super::vars::Scope;
-use super::{Effective, Mirrors, Root, effective, merge, mirrors};
+use super::{Effective, LockRule, Mirrors, Root, effective, lower, merge, mirrors};
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::{Located, Place, Source};
 use winimg_trust::short;
@@ -41,6 +41,7 @@ pub struct Host {
     pub cache: Cache,
     pub proxy: Proxy,
     pub sign: Sign,
+    pub lock: LockRule,
     pub mirrors: Mirrors,
     /// Every value with the file and line that it came from.
     pub settings: Vec<Effective>,
@@ -65,6 +66,7 @@ pub struct Proxy {
     pub http: Option<Url>,
     pub all: Option<Url>,
     pub except: Vec<String>,
+    pub near: Vec<String>,
     pub credentials: Option<PathBuf>,
 }
 
@@ -119,6 +121,7 @@ fn host(cx: &Context<'_>, tree: &Table) -> Host {
         cache: top.table("cache").map(cache).unwrap_or_default(),
         proxy: top.table("proxy").map(proxy).unwrap_or_default(),
         sign: top.table("sign").map(sign).unwrap_or_default(),
+        lock: lower::lock_rule(&top).unwrap_or_default(),
         mirrors: mirrors::mirrors(&top),
         settings: Vec::new(),
     }
@@ -146,6 +149,7 @@ fn proxy(fields: Fields<'_>) -> Proxy {
         http: proxy_address(&fields, "http"),
         all: proxy_address(&fields, "all"),
         except: fields.texts("except"),
+        near: fields.texts("near"),
         credentials: path(&fields, "credentials"),
     }
 }

@@ -20,6 +20,7 @@ pub mod host;
 mod image_builder;
 mod input;
 pub mod keys;
+mod lock_rule;
 mod lower;
 mod mask;
 mod merge;
@@ -44,6 +45,7 @@ mod value;
 mod var_file;
 mod vars;
 pub mod verb;
+mod versions;
 mod words;
 
 use std::collections::BTreeMap;
@@ -64,6 +66,7 @@ pub use clone::{Claim, CloneCheck};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
+pub use lock_rule::LockRule;
 pub use mirrors::Mirrors;
 pub use put::{Put, put, quoted};
 pub use raw::PIPED;
@@ -76,6 +79,7 @@ pub use step::{
 };
 pub use undecided::{MissingProof, Undecided, complaints};
 pub use value::Wanting;
+pub use versions::{Form, Versions};
 
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");
@@ -94,6 +98,8 @@ pub struct Recipe {
     pub components: Vec<Component>,
     /// `[images]`: container images.
     pub images: Vec<ContainerImage>,
+    /// `[lock]`
+    pub lock: LockRule,
     /// `[mirrors]`
     pub mirrors: Mirrors,
     pub steps: Vec<Step>,
@@ -199,6 +205,8 @@ pub struct Signature {
     pub log: Option<Located<Url>>,
     /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
     pub members: Vec<String>,
+    /// Where the lists of revoked certificates are that it is judged by.
+    pub crls: Vec<Located<Address>>,
 }
 
 /// What an earlier run found, and what has to be found again.
@@ -327,6 +335,7 @@ pub struct Component {
     pub file: String,
     pub unpack: Option<Archive>,
     pub license: Option<String>,
+    pub versions: Option<Versions>,
     /// A step names it, be it one that is skipped.
     pub is_used: bool,
 }

@@ -78,7 +78,9 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
     let verbs = keys::verbs();
     match table {
         "recipe" => own(String::new(), within.to_owned()),
-        "media" | "machine" | "setup" | "outputs" => own(table.to_owned(), within.to_owned()),
+        "media" | "machine" | "setup" | "outputs" | "lock" => {
+            own(table.to_owned(), within.to_owned())
+        }
         "raw" | "vhd" | "qcow2" | "ova" | "ami" => {
             own("outputs".to_owned(), format!("{table} = {{ {within} }}"))
         }
@@ -128,6 +130,12 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
             "cmd = {{ script = \"ver\", exit_codes = {{ {within} }} }}"
         )),
         "assert.registry" => step(format!("assert = {{ registry = {{ {within} }} }}")),
+        "versions" if within.starts_with("prefix =") => component(
+            "",
+            "versions",
+            joined("atom = \"https://example.com/releases.atom\""),
+        ),
+        "versions" => component("", "versions", within.to_owned()),
         "signature" | "signature.any" => component("", "signature", within.to_owned()),
         "signature.sigstore" if within.starts_with("log =") => {
             let first = "kind = \"sigstore\", certificate = \"x\"";

@@ -60,6 +60,7 @@ impl Maker {
                 own_drivers: None,
             },
             components: vec![],
+            lock: LockRule::default(),
             mirrors: Mirrors::default(),
             images: Vec::new(),
             steps: vec![],
@@ -105,6 +106,7 @@ impl Maker {
             file: file.to_owned(),
             unpack,
             license: None,
+            versions: None,
             is_used: true,
         });
         self

@@ -12,7 +12,7 @@ use crate::store::{self, Watch};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, AtomicFile};
-use winimg_recipe::lock::LockFile;
+use winimg_recipe::lock::{LockFile, SIGNATURES};
 use winimg_recipe::recipe::{Options, Recipe};
 
 /// From this size on (bytes) a ustar header has no room for it (POSIX.1-2017, pax, ustar Interchange Format).
@@ -33,7 +33,14 @@ pub fn write(contents: Contents<'_>, to: &Path, watch: &Watch) -> Result<Written
         schema: SCHEMA,
         ..Index::default()
     };
-    let members = layout::of(&contents.recipe.files, contents.options, &mut index)?;
+    let mut members = layout::of(&contents.recipe.files, contents.options, &mut index)?;
+    // Where it is built somebody may ask for a signature of the lock, although nobody does here.
+    for suffix in SIGNATURES {
+        let path = contents.lock.beside(suffix);
+        if path.is_file() {
+            members.insert(format!("{LOCK}{suffix}"), path);
+        }
+    }
     let remarks = carry::of(contents.recipe, contents.options, &mut index);
     let lock = &contents.lock.text;
     let mut inputs = contents.inputs;

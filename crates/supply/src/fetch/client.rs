@@ -1,55 +1,342 @@
-//! The HTTP client: TLS roots of the system (or `SSL_CERT_FILE`), proxies of the environment or the host's
-//! configuration, and redirects that
-//! never leave https.
+//! The HTTP client under every road: files, what proves them, container images, the shared cache down and up.
+//!
+//! TLS roots of the system (or `SSL_CERT_FILE`), proxies of the environment or the host's configuration. What is asked, where a
+//! server may lead and how long it may take, `policy` decides. Refuses to hold an answer of more bytes than its reader allows, and
+//! unpacks nothing: what a server calls compressed comes as it is.
 
-use std::sync::OnceLock;
+use std::error::Error as _;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use reqwest::redirect::{Attempt, Policy};
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION,
+    PROXY_AUTHORIZATION, TRANSFER_ENCODING,
+};
+use reqwest::redirect::Policy;
+use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
+use tokio::time::timeout;
 use url::{Host, Url};
 
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Kind};
 use winimg_base::text::redact;
 
-use super::{FetchOptions, Proxies};
+use super::Proxies;
+use super::policy::{Led, Pace, Patience, Refusal, is_near, may_reach, may_redirect};
+use super::resolver::Within;
+use super::space::Space;
 
-/// Redirects of one request.
-const REDIRECTS: usize = 10;
+/// The spaces whose servers may lead somewhere, the farthest first.
+const FLOORS: [Space; 3] = [Space::Public, Space::Private, Space::Here];
 
-/// Built at the first use: a run over local files needs no TLS roots.
-#[derive(Default)]
-pub(super) struct Lazy(OnceLock<reqwest::Client>);
+pub(super) struct Client {
+    proxies: Proxies,
+    /// Which addresses a proxy is asked for; `None`: no proxy is asked.
+    through: Option<Matcher>,
+    patience: Patience,
+    /// For addresses that the user named.
+    open: OnceLock<reqwest::Client>,
+    /// For those that servers of the [`FLOORS`] name.
+    within: [OnceLock<reqwest::Client>; FLOORS.len()],
+}
 
-impl Lazy {
-    pub fn get(&self, options: &FetchOptions) -> Result<&reqwest::Client> {
-        if let Some(client) = self.0.get() {
-            return Ok(client);
-        }
-        let client = builder(&options.proxies).connect_timeout(options.connect_timeout);
-        let client = client.build();
-        let client = client.map_err(|e| {
-            let cause = super::failure::innermost(&e);
-            Error::new(Kind::Host, format!("https cannot be set up: {cause}")).cure(
-                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
-            )
-        })?;
-        Ok(self.0.get_or_init(|| client))
+/// Why a request has no answer, or not the whole of it.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Refused(Refusal),
+    Unanswered(reqwest::Error),
+    /// The body broke off.
+    Broken(reqwest::Error),
+    /// Not a byte in this time.
+    Silent(Duration),
+    /// So few bytes in so much time that the rest is not worth it.
+    Slow {
+        bytes: u64,
+        within: Duration,
+    },
+    /// More than these bytes.
+    TooLong {
+        limit: u64,
+    },
+    /// The host lacks what a request needs.
+    Host(Error),
+}
+
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 
-/// What all clients have in common.
-pub(super) fn builder(proxies: &Proxies) -> reqwest::ClientBuilder {
-    let builder = reqwest::Client::builder()
-        .user_agent(concat!("winimg/", env!("CARGO_PKG_VERSION")))
-        .redirect(Policy::custom(|attempt: Attempt| {
-            tracing::debug!(to = redact(attempt.url().as_str()), "redirect");
-            match judge(attempt.previous(), attempt.url()) {
-                Ok(()) => attempt.follow(),
-                Err(problem) => attempt.error(problem),
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Unanswered(e) | Self::Broken(e) => f.write_str(&innermost(e)),
+            Self::Silent(time) => write!(f, "nothing came for {} s", time.as_secs_f64()),
+            Self::Slow { bytes, within } => {
+                write!(
+                    f,
+                    "only {bytes} bytes came within {} s",
+                    within.as_secs_f64()
+                )
             }
-        }))
-        // Referer would carry a signed URL to the next host.
-        .referer(false);
-    proxies.apply(builder)
+            Self::TooLong { limit } => write!(f, "an answer of more than {limit} bytes"),
+            Self::Host(error) => f.write_str(error.fact()),
+        }
+    }
+}
+
+impl Client {
+    /// Nothing is set up before the first request: a run over local files needs no TLS roots.
+    pub fn new(proxies: &Proxies, patience: Patience) -> Self {
+        Self {
+            proxies: proxies.clone(),
+            through: Some(proxies.matcher()),
+            patience,
+            open: OnceLock::new(),
+            within: Default::default(),
+        }
+    }
+
+    /// The same past every proxy.
+    pub fn direct(self) -> Self {
+        Self {
+            through: None,
+            ..self
+        }
+    }
+
+    /// A request to be sent by [`Client::send`].
+    pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Fault> {
+        let request = self.client(&self.open, None)?.request(method, url);
+        Ok(request.header(ACCEPT_ENCODING, "identity"))
+    }
+
+    /// The answer, wherever redirects lead within the policy.
+    pub async fn send(&self, request: RequestBuilder, led: Led) -> Result<Answer, Fault> {
+        let mut request = request.build().map_err(Fault::Unanswered)?;
+        let named = match led {
+            Led::ByUser => request.url().host_str().map(str::to_owned),
+            Led::From(_) => None,
+        };
+        let (mut led, mut previous) = (led, Vec::new());
+        loop {
+            let (url, again) = (request.url().clone(), request.try_clone());
+            let client = self.reaching(&url, led)?;
+            let sent = client.execute(request);
+            let response = match &again {
+                // What a stream brings takes as long as it takes.
+                None => sent.await,
+                Some(_) => match timeout(self.patience.answer, sent).await {
+                    Ok(answered) => answered,
+                    Err(_) => return Err(Fault::Silent(self.patience.answer)),
+                },
+            };
+            let response = response.map_err(unanswered)?;
+            let from = self.space(&url, &response);
+            let Some(next) = redirected(&response) else {
+                return Ok(Answer {
+                    response,
+                    from,
+                    patience: self.patience,
+                    pace: Pace::default(),
+                });
+            };
+            tracing::debug!(to = redact(next.as_str()), "redirect");
+            previous.push(url);
+            may_redirect(&previous, &next)?;
+            led = match next.host_str() {
+                host if host.is_some() && host == named.as_deref() => Led::ByUser,
+                _ => Led::From(from),
+            };
+            request = moved(again, response.status(), next)?;
+        }
+    }
+
+    /// The client whose names lead no nearer than they may.
+    fn reaching(&self, url: &Url, led: Led) -> Result<&reqwest::Client, Fault> {
+        let from = match led {
+            Led::From(from) if !is_near(&self.proxies.near, url) => from,
+            Led::ByUser | Led::From(_) => return self.client(&self.open, None),
+        };
+        may_reach(from, url)?;
+        // A proxy looks the name up, in its own network.
+        if self.is_proxied(url) {
+            return self.client(&self.open, None);
+        }
+        let floor = FLOORS.iter().rposition(|floor| *floor <= from).unwrap_or(0);
+        self.client(&self.within[floor], Some(FLOORS[floor]))
+    }
+
+    fn client<'c>(
+        &self,
+        made: &'c OnceLock<reqwest::Client>,
+        floor: Option<Space>,
+    ) -> Result<&'c reqwest::Client, Fault> {
+        if let Some(client) = made.get() {
+            return Ok(client);
+        }
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("winimg/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none())
+            // Referer would carry a signed URL to the next host.
+            .referer(false)
+            .connect_timeout(self.patience.connect);
+        let builder = match floor {
+            Some(floor) => builder.dns_resolver(Arc::new(Within(floor))),
+            None => builder,
+        };
+        let builder = match self.through {
+            Some(_) => self.proxies.apply(builder),
+            None => builder.no_proxy(),
+        };
+        let client = builder.build().map_err(|e| {
+            let fact = format!("https cannot be set up: {}", innermost(&e));
+            Fault::Host(Error::new(Kind::Host, fact).cure(
+                "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
+            ))
+        })?;
+        Ok(made.get_or_init(|| client))
+    }
+
+    fn is_proxied(&self, url: &Url) -> bool {
+        let (Some(through), Ok(uri)) = (&self.through, url.as_str().parse()) else {
+            return false;
+        };
+        through.intercept(&uri).is_some()
+    }
+
+    /// Of a server behind a proxy nobody knows where it lies.
+    fn space(&self, url: &Url, response: &Response) -> Space {
+        match response.remote_addr().filter(|_| !self.is_proxied(url)) {
+            Some(address) => Space::of(address.ip()),
+            None => Space::Public,
+        }
+    }
+}
+
+/// The causes of an error, the outermost first. What an I/O error wraps is not among its sources.
+pub(super) fn causes(
+    e: &reqwest::Error,
+) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(e.source(), |&cause| {
+        match cause.downcast_ref::<std::io::Error>() {
+            Some(e) => e.get_ref().map(|inner| inner as &dyn std::error::Error),
+            None => cause.source(),
+        }
+    })
+}
+
+/// The last cause of an error, which is the one that people can act on. Never holds a URL.
+pub(super) fn innermost(e: &reqwest::Error) -> String {
+    let last = causes(e).last().map(ToString::to_string);
+    // Only reqwest's own words show the URL.
+    last.unwrap_or_else(|| "the request failed".into())
+}
+
+/// What the policy refused inside of a connection is a refusal, no failure.
+fn unanswered(e: reqwest::Error) -> Fault {
+    let refused = causes(&e).find_map(|cause| cause.downcast_ref::<Refusal>().cloned());
+    refused.map_or(Fault::Unanswered(e), Fault::Refused)
+}
+
+/// Where an answer leads, if it does.
+fn redirected(response: &Response) -> Option<Url> {
+    match response.status().as_u16() {
+        301 | 302 | 303 | 307 | 308 => {}
+        _ => return None,
+    }
+    let place = response.headers().get(LOCATION)?.to_str().ok()?;
+    let mut next = response.url().join(place).ok()?;
+    // Credentials of the server's would be sent in the user's name.
+    let _ = next.set_username("").and_then(|()| next.set_password(None));
+    Some(next)
+}
+
+/// The request at its next address (RFC 9110, 15.4): a body goes along where the status keeps the method, credentials stay.
+fn moved(again: Option<Request>, status: StatusCode, next: Url) -> Result<Request, Refusal> {
+    let upload = || {
+        let words = format!(
+            "the server redirects an upload, which is not followed ({})",
+            redact(next.as_str())
+        );
+        Refusal::Redirect(winimg_base::unseen::line(&words))
+    };
+    let mut request = again.ok_or_else(upload)?;
+    match *request.method() {
+        Method::GET | Method::HEAD => {}
+        Method::POST if matches!(status.as_u16(), 307 | 308) => {}
+        Method::POST => {
+            *request.method_mut() = Method::GET;
+            *request.body_mut() = None;
+            for name in [CONTENT_TYPE, CONTENT_LENGTH, TRANSFER_ENCODING] {
+                request.headers_mut().remove(name);
+            }
+        }
+        _ => return Err(upload()),
+    }
+    if request.url().origin() != next.origin() {
+        for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
+            request.headers_mut().remove(name);
+        }
+    }
+    *request.url_mut() = next;
+    Ok(request)
+}
+
+/// An answer, whose body is read piece by piece.
+pub(super) struct Answer {
+    response: Response,
+    /// Where the server lies.
+    pub from: Space,
+    patience: Patience,
+    pace: Pace,
+}
+
+impl Deref for Answer {
+    type Target = Response;
+
+    fn deref(&self) -> &Response {
+        &self.response
+    }
+}
+
+impl Answer {
+    /// The next piece; `None` at the end.
+    pub async fn chunk(
+        &mut self,
+    ) -> Result<Option<impl Deref<Target = [u8]> + Send + use<>>, Fault> {
+        let begun = Instant::now();
+        let bytes = match timeout(self.patience.stall, self.response.chunk()).await {
+            Ok(Ok(Some(bytes))) => bytes,
+            Ok(Ok(None)) => return Ok(None),
+            Ok(Err(e)) => return Err(Fault::Broken(e)),
+            Err(_) => return Err(Fault::Silent(self.patience.stall)),
+        };
+        let within = self.patience.slow;
+        let took = self.pace.took(begun.elapsed(), bytes.len() as u64, within);
+        took.map_err(|bytes| Fault::Slow { bytes, within })?;
+        Ok(Some(bytes))
+    }
+
+    /// The body, of no more bytes than these.
+    pub async fn whole(mut self, limit: u64) -> Result<Vec<u8>, Fault> {
+        let too_long = Err(Fault::TooLong { limit });
+        if self.content_length().is_some_and(|said| said > limit) {
+            return too_long;
+        }
+        let mut all = Vec::new();
+        while let Some(bytes) = self.chunk().await? {
+            if (all.len() + bytes.len()) as u64 > limit {
+                return too_long;
+            }
+            all.extend_from_slice(&bytes);
+        }
+        Ok(all)
+    }
 }
 
 /// Whether a host's name or address is this machine's own.
@@ -58,96 +345,5 @@ pub(super) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
         Host::Domain(name) => name.as_ref() == "localhost",
         Host::Ipv4(ip) => ip.is_loopback(),
         Host::Ipv6(ip) => ip.is_loopback(),
-    }
-}
-
-/// Whether a redirect from `previous` (oldest first) to `next` may be followed, else why not.
-fn judge(previous: &[Url], next: &Url) -> std::result::Result<(), String> {
-    let Some(last) = previous.last() else {
-        return Ok(());
-    };
-    if previous.contains(next) {
-        return Err(format!(
-            "redirects go round in a circle at {}",
-            redact(next.as_str())
-        ));
-    }
-    if previous.len() > REDIRECTS {
-        return Err(format!("there are more than {REDIRECTS} redirects"));
-    }
-    let secure = previous.iter().any(|u| u.scheme() == "https");
-    match next.scheme() {
-        "https" => Ok(()),
-        "http" if !secure => Ok(()),
-        scheme => Err(format!(
-            "{} redirects to {scheme}, which is not followed ({})",
-            redact(last.as_str()),
-            redact(next.as_str())
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn judged(previous: &[&str], next: &str) -> std::result::Result<(), String> {
-        let previous: Vec<Url> = previous.iter().map(|u| Url::parse(u).unwrap()).collect();
-        judge(&previous, &Url::parse(next).unwrap())
-    }
-
-    #[test]
-    fn redirects_never_leave_https() {
-        let (secure, plain) = ("https://a.example/", "http://a.example/");
-        let by_a_detour = [plain, "https://b.example/"];
-        for (previous, next, refused) in [
-            (&[secure][..], "https://b.example/", None),
-            (&[plain], "http://b.example/", None),
-            (&[plain], "https://b.example/", None),
-            (
-                &["https://u:p@a.example/x?sig=1"],
-                "http://b.example/y?sig=2",
-                Some(
-                    "https://a.example/x?… redirects to http, which is not followed (http://b.example/y?…)",
-                ),
-            ),
-            (
-                &by_a_detour,
-                "http://c.example/",
-                Some(
-                    "https://b.example/ redirects to http, which is not followed (http://c.example/)",
-                ),
-            ),
-            (
-                &[plain],
-                "ftp://a.example/x",
-                Some(
-                    "http://a.example/ redirects to ftp, which is not followed (ftp://a.example/x)",
-                ),
-            ),
-        ] {
-            assert_eq!(judged(previous, next).err().as_deref(), refused);
-        }
-    }
-
-    #[test]
-    fn redirects_end() {
-        assert_eq!(
-            judged(
-                &["http://a.example/1", "http://a.example/2"],
-                "http://a.example/1"
-            )
-            .unwrap_err(),
-            "redirects go round in a circle at http://a.example/1"
-        );
-        let many: Vec<String> = (0..=REDIRECTS)
-            .map(|n| format!("http://a.example/{n}"))
-            .collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(judged(&many[..REDIRECTS], "http://a.example/x"), Ok(()));
-        assert_eq!(
-            judged(&many, "http://a.example/x").unwrap_err(),
-            "there are more than 10 redirects"
-        );
     }
 }

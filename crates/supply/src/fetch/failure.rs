@@ -1,6 +1,5 @@
 //! What went wrong with a try, and whether another one makes sense.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,6 +13,8 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Place, redact};
 
 use super::FetchOptions;
+use super::client::{Fault, causes, innermost};
+use super::policy::Refusal;
 
 /// Why a try ended.
 pub(super) enum Failure {
@@ -23,6 +24,8 @@ pub(super) enum Failure {
         error: Error,
         after: Option<Duration>,
     },
+    /// Worth another try, and what this one brought is no sign that it will be a better one.
+    Slow(Error),
 }
 
 impl Failure {
@@ -37,36 +40,31 @@ impl From<Error> for Failure {
     }
 }
 
-/// The causes of an error, the outermost first. What an I/O error wraps is not among its sources.
-fn causes(e: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
-    std::iter::successors(e.source(), |&cause| {
-        match cause.downcast_ref::<std::io::Error>() {
-            Some(e) => e.get_ref().map(|inner| inner as &dyn std::error::Error),
-            None => cause.source(),
-        }
-    })
-}
-
-/// The last cause of an error, which is the one that people can act on. Never holds a URL.
-pub(super) fn innermost(e: &reqwest::Error) -> String {
-    let last = causes(e).last().map(ToString::to_string);
-    // Only reqwest's own words show the URL.
-    last.unwrap_or_else(|| "the request failed".into())
-}
-
 /// A request that got no answer.
-pub(super) fn unanswered(what: &str, url: &Url, e: &reqwest::Error) -> Failure {
-    let cause = innermost(e);
-    let host = url.host_str().unwrap_or_default();
+pub(super) fn unanswered(what: &str, url: &Url, fault: Fault) -> Failure {
     let error_at = |fact: String| Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
-    if e.is_redirect() || e.is_builder() {
+    let e = match fault {
+        Fault::Unanswered(e) => e,
+        Fault::Host(error) => return error.into(),
+        Fault::Refused(refusal) => {
+            let error = error_at(format!("{what}: {refusal}"));
+            return match refusal {
+                Refusal::Reach { .. } => error.cure(Refusal::REACH_CURE).into(),
+                _ => error.into(),
+            };
+        }
+        other => return Failure::again(error_at(format!("{what}: {other}"))),
+    };
+    let cause = innermost(&e);
+    let host = url.host_str().unwrap_or_default();
+    if e.is_builder() {
         return error_at(format!("{what}: {cause}")).into();
     }
     let is_untrusted = |cause: &(dyn std::error::Error + 'static)| {
         let tls = cause.downcast_ref::<rustls::Error>();
         matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
     };
-    if causes(e).any(is_untrusted) {
+    if causes(&e).any(is_untrusted) {
         let fact = format!("{what}: the certificate of {host} is not trusted: {cause}");
         let cure = "if your network has its own certificate authority, set SSL_CERT_FILE to a file with its root";
         return error_at(fact).cure(cure).into();

@@ -6,19 +6,24 @@
 
 mod checksum_file;
 mod client;
+pub mod documents;
 mod evidence;
 mod failure;
 pub mod image;
 mod obtain;
 mod page;
+mod policy;
 mod proxy;
 mod registry;
 mod remote;
+mod resolver;
 mod retry;
 pub mod sharing;
 mod signatures;
 mod small;
+mod space;
 mod transfer;
+pub mod tuf;
 mod wanted;
 
 use std::fmt;
@@ -30,6 +35,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
+pub use policy::Patience;
 pub use proxy::{Proxies, Used, broken as broken_proxies};
 
 use crate::store::{Blob, Store, Watch};
@@ -101,7 +107,7 @@ impl fmt::Display for CameFrom {
     }
 }
 
-/// How patiently to fetch. There is no limit on the whole time: ISOs are large and lines are slow.
+/// How to fetch. There is no limit on the whole time: ISOs are large and lines are slow.
 #[derive(Clone, Debug)]
 pub struct FetchOptions {
     /// Transfers at once.
@@ -110,10 +116,7 @@ pub struct FetchOptions {
     pub tries: u32,
     /// Before the second try; doubled for each further one, up to 30 s.
     pub first_wait: Duration,
-    /// To connect.
-    pub connect_timeout: Duration,
-    /// Without a byte.
-    pub stall_timeout: Duration,
+    pub patience: Patience,
     /// Bytes of a file that no lock names, and of a container image's parts together: ten times the largest media of Windows.
     pub longest: u64,
     /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
@@ -134,8 +137,12 @@ impl Default for FetchOptions {
             parallel: 4,
             tries: 5,
             first_wait: Duration::from_secs(1),
-            connect_timeout: Duration::from_secs(30),
-            stall_timeout: Duration::from_secs(60),
+            patience: Patience {
+                connect: Duration::from_secs(30),
+                answer: Duration::from_secs(60),
+                stall: Duration::from_secs(60),
+                slow: Duration::from_secs(600),
+            },
             longest: 64 << 30,
             offline: false,
             first_use: false,
@@ -161,7 +168,7 @@ pub fn fetch(
         sink,
         cancel: cancel.clone(),
         options: options.clone(),
-        client: client::Lazy::default(),
+        client: client::Client::new(&options.proxies, options.patience),
         slots: Semaphore::new(options.parallel.max(1)),
     });
     block_on("fetch", cancel, all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
@@ -197,7 +204,7 @@ struct Context {
     sink: Arc<dyn Sink>,
     cancel: Cancel,
     options: FetchOptions,
-    client: client::Lazy,
+    client: client::Client,
     slots: Semaphore,
 }
 

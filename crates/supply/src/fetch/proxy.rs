@@ -31,6 +31,8 @@ pub struct Proxies {
     pub all: Option<Url>,
     /// As `no_proxy` lists them.
     pub except: Vec<String>,
+    /// Hosts that servers may lead to wherever they lie; with a dot in front, all below.
+    pub near: Vec<String>,
     /// For the proxies of this configuration, and no others.
     pub credentials: Option<(String, Secret)>,
 }
@@ -68,13 +70,31 @@ impl Proxies {
         (used, except.unwrap_or_else(|| self.except.join(",")))
     }
 
+    /// Which addresses are asked through a proxy, by the reader that the clients have.
+    pub(super) fn matcher(&self) -> Matcher {
+        if self.is_empty() {
+            return Matcher::from_system();
+        }
+        let (used, except) = self.used(&|name| std::env::var(name).ok());
+        let builder = Matcher::builder().no(except);
+        let builder = used
+            .into_iter()
+            .fold(builder, |builder, one| match one.used_for {
+                HTTPS => builder.https(one.address),
+                HTTP => builder.http(one.address),
+                _ => builder.all(one.address),
+            });
+        builder.build()
+    }
+
+    fn is_empty(&self) -> bool {
+        let own = [&self.https, &self.http, &self.all];
+        own.iter().all(|own| own.is_none()) && self.except.is_empty()
+    }
+
     /// The client with these proxies. Without a configuration it reads the environment itself.
     pub(super) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
-        if [&self.https, &self.http, &self.all]
-            .iter()
-            .all(|own| own.is_none())
-            && self.except.is_empty()
-        {
+        if self.is_empty() {
             return builder;
         }
         let (used, except) = self.used(&|name| std::env::var(name).ok());
@@ -195,6 +215,7 @@ mod tests {
             http: url("http://b.example:2"),
             all: url("socks5://c.example:3"),
             except: vec!["localhost".into(), ".corp".into()],
+            near: Vec::new(),
             credentials: None,
         };
         let used = |set: &[(&str, &str)]| {

@@ -57,9 +57,10 @@ impl Tries {
         progressed: bool,
         options: &FetchOptions,
     ) -> Result<(Duration, Error), Error> {
-        let (error, asked) = match failure {
+        let (error, asked, progressed) = match failure {
             Failure::Final(error) => return Err(error),
-            Failure::Again { error, after } => (error, after),
+            Failure::Again { error, after } => (error, after, progressed),
+            Failure::Slow(error) => (error, None, false),
         };
         self.all += 1;
         self.barren = if progressed { 1 } else { self.barren + 1 };

@@ -5,10 +5,13 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
 use winimg_recipe::recipe::{Address, Locked, Signature};
-use winimg_trust::Evidence;
+use winimg_trust::{Evidence, Lists};
 
 use super::Context;
 use super::evidence::{Asked, Gathered, LIMIT};
+
+/// Bytes of a list of revoked certificates. Those of the large issuers have a few.
+const LONGEST_LIST: u64 = 32 << 20;
 
 /// The signatures of one file, and how to bring them.
 pub(super) struct Bring<'a> {
@@ -125,7 +128,31 @@ impl Bring<'_> {
                 .await?;
             evidence.log_entry = Some(entry);
         }
+        if !signature.crls.is_empty() {
+            evidence.lists = Some(self.lists(signature, gathered).await?);
+        }
         Ok(evidence)
+    }
+
+    /// The lists of revoked certificates. Those of a lock hold as old as they are.
+    async fn lists(&self, signature: &Signature, gathered: &mut Gathered) -> Result<Lists> {
+        let mut lists = Lists {
+            lists: Vec::new(),
+            are_locked: true,
+        };
+        for url in &signature.crls {
+            let mut asked = self.asked("list of revoked certificates");
+            asked.limit = LONGEST_LIST;
+            // The one of an earlier run may hold still, and say nothing of what was revoked since.
+            asked.anew = true;
+            let bytes = asked.bring(&url.value, gathered).await?;
+            let locked = self
+                .locked
+                .and_then(|l| l.evidence.get(&url.value.recorded()));
+            lists.are_locked &= locked == Some(&Digest::sha256_of(&bytes));
+            lists.lists.push(bytes);
+        }
+        Ok(lists)
     }
 
     async fn piece(

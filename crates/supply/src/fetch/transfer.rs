@@ -7,11 +7,10 @@ use std::fs::File;
 use std::io::Write;
 
 use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, LAST_MODIFIED, RANGE,
 };
-use reqwest::{Response, StatusCode};
-use tokio::time::timeout;
+use reqwest::{Method, StatusCode};
 use tracing::debug;
 use url::Url;
 
@@ -21,7 +20,9 @@ use winimg_base::markup;
 use winimg_base::text::redact;
 use winimg_recipe::recipe::Locked;
 
+use super::client::{Answer, Fault, innermost};
 use super::failure::{Failure, refused, unanswered};
+use super::policy::Led;
 use super::retry::Tries;
 use super::{Context, page};
 
@@ -105,17 +106,18 @@ impl Transfer<'_> {
         }
     }
 
-    pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Response, Failure> {
+    pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Answer, Failure> {
         super::proxy::warn_of_broken(|text| self.watch.warn(text));
-        let client = self.context.client.get(&self.context.options)?;
-        let mut request = match self.query {
-            Some(query) => client
-                .post(self.url.clone())
-                .header(CONTENT_TYPE, "application/json")
-                .body(query.to_string()),
-            None => client.get(self.url.clone()),
+        let client = &self.context.client;
+        let ask = |method| client.request(method, self.url.clone());
+        let asked = match self.query {
+            Some(query) => ask(Method::POST).map(|request| {
+                let request = request.header(CONTENT_TYPE, "application/json");
+                request.body(query.to_string())
+            }),
+            None => ask(Method::GET),
         };
-        request = request.header(ACCEPT_ENCODING, "identity");
+        let mut request = asked.map_err(|fault| self.failed(0, fault))?;
         match (left, self.cached) {
             (Some((have, of)), _) => {
                 request = request.header(RANGE, format!("bytes={have}-"));
@@ -138,20 +140,16 @@ impl Transfer<'_> {
             cached = self.cached.is_some(),
             "request"
         );
-        match timeout(self.context.options.stall_timeout, request.send()).await {
-            Ok(Ok(response)) => {
-                let (url, status) = (redact(response.url().as_str()), response.status().as_u16());
-                debug!(status, url, bytes = response.content_length(), "response");
-                Ok(response)
-            }
-            Ok(Err(e)) => Err(unanswered(&self.watch.what, self.url, &e)),
-            Err(_) => Err(self.stalled(0)),
-        }
+        let sent = client.send(request, Led::ByUser).await;
+        let response = sent.map_err(|fault| self.failed(0, fault))?;
+        let (url, status) = (redact(response.url().as_str()), response.status().as_u16());
+        debug!(status, url, bytes = response.content_length(), "response");
+        Ok(response)
     }
 
     async fn whole(
         &self,
-        response: Response,
+        response: Answer,
         partial: &Partial,
         shown: String,
     ) -> Result<Got, Failure> {
@@ -165,6 +163,9 @@ impl Transfer<'_> {
             last_modified: header(headers, LAST_MODIFIED),
             total: response.content_length(),
         };
+        if !says_page {
+            self.check_length(from.total.unwrap_or(0))?;
+        }
         let mut response = response;
         let mut head = Vec::new();
         let enough = if says_page {
@@ -201,7 +202,7 @@ impl Transfer<'_> {
     /// Writes what comes after the first `done` bytes.
     async fn body(
         &self,
-        mut response: Response,
+        mut response: Answer,
         partial: &Partial,
         mut file: File,
         mut done: u64,
@@ -226,14 +227,11 @@ impl Transfer<'_> {
 
     pub(super) async fn chunk(
         &self,
-        response: &mut Response,
+        response: &mut Answer,
         done: u64,
     ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>, Failure> {
-        match timeout(self.context.options.stall_timeout, response.chunk()).await {
-            Ok(Ok(bytes)) => Ok(bytes),
-            Ok(Err(e)) => Err(self.broken(done, &super::failure::innermost(&e))),
-            Err(_) => Err(self.stalled(done)),
-        }
+        let read = response.chunk().await;
+        read.map_err(|fault| self.failed(done, fault))
     }
 
     pub(super) fn broken(&self, done: u64, cause: &str) -> Failure {
@@ -241,10 +239,15 @@ impl Transfer<'_> {
         Failure::again(self.error(fact))
     }
 
-    fn stalled(&self, done: u64) -> Failure {
-        let seconds = self.context.options.stall_timeout.as_secs();
-        let fact = format!("nothing came for {seconds} s after {done} bytes");
-        Failure::again(self.error(fact))
+    /// Why no more than `done` bytes came.
+    fn failed(&self, done: u64, fault: Fault) -> Failure {
+        let after = || self.error(format!("{fault} after {done} bytes"));
+        match &fault {
+            Fault::Broken(e) => self.broken(done, &innermost(e)),
+            Fault::Silent(_) => Failure::again(after()),
+            Fault::Slow { .. } => Failure::Slow(after()),
+            _ => unanswered(&self.watch.what, self.url, fault),
+        }
     }
 
     fn error(&self, fact: impl std::fmt::Display) -> Error {

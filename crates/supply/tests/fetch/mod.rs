@@ -1,6 +1,7 @@
 //! Fetching over real sockets from a server that misbehaves, and into a store that several share.
 
 mod desk;
+mod hostile;
 mod images;
 mod locked;
 mod messages;

@@ -13,7 +13,8 @@ use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::plan::ExitRule;
 use winimg_recipe::plan::chain::{Action, Chain, Part};
-use winimg_supply::fetch::sharing::{Address, Credentials, Patience, Remote, Settings, Sign};
+use winimg_supply::fetch::Patience;
+use winimg_supply::fetch::sharing::{Address, Credentials, Remote, Settings, Sign};
 use winimg_supply::store::{About, Layer, Store};
 use winimg_trust::minisign::Rule;
 
@@ -66,6 +67,8 @@ impl Machine {
             store,
             heard: Arc::default(),
             patience: Patience {
+                connect: Duration::from_secs(answer),
+                slow: Duration::from_secs(600),
                 answer: Duration::from_secs(answer),
                 stall: Duration::from_secs(stall),
             },

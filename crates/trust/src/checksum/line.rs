@@ -3,6 +3,7 @@
 //! Refuses a file with any line that is none of them: what else it says is then not known either.
 
 use winimg_base::problem::Problem;
+use winimg_base::unseen::{self, is_unseen};
 
 /// A line that was understood.
 pub struct Line<'a> {
@@ -63,7 +64,7 @@ pub fn read(text: &str) -> Result<Vec<Line<'_>>, Problem> {
 }
 
 fn no_checksum(number: usize, line: &str) -> Problem {
-    let shown: String = line.chars().filter(|c| !c.is_control()).take(80).collect();
+    let shown: String = line.chars().filter(|c| !is_unseen(*c)).take(80).collect();
     Problem::new(format!("has a line {number} that is no checksum")).lines([shown])
 }
 
@@ -72,7 +73,7 @@ fn cut_off(number: usize, line: &str) -> Problem {
     Problem::new(format!(
         "has a line {number} whose path PowerShell has cut off"
     ))
-    .lines([line.chars().take(160).collect::<String>()])
+    .lines([unseen::line(line).chars().take(160).collect::<String>()])
     .cure("write the digest alone: (Get-FileHash FILE).Hash > FILE.sha256")
 }
 

@@ -226,6 +226,7 @@ fn damaged_loose_parts_are_judged() {
         signature: Some(read("own/tool.exe.sig")),
         certificate: Some(read("own/tool.exe.cert")),
         log_entry: Some(read("own/entries.json")),
+        lists: None,
     };
     let part = |name: &str, seed, with: &dyn Fn(Vec<u8>) -> Evidence| {
         survives(&rule, "own/tool.exe", &read(name), seed, with);

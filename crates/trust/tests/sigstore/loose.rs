@@ -10,6 +10,7 @@ fn loose(signature: &[u8], certificate: Option<&[u8]>, log: Option<&[u8]>) -> Ev
         signature: Some(signature.to_vec()),
         certificate: certificate.map(<[u8]>::to_vec),
         log_entry: log.map(<[u8]>::to_vec),
+        lists: None,
     }
 }
 

@@ -134,7 +134,10 @@ pub fn find(places: &Places, secure_boot: bool) -> Result<Pair> {
     };
     let cure =
         format!("install it (Debian, Ubuntu: ovmf; Fedora, Arch: edk2-ovmf), or {otherwise}");
-    Err(Error::new(Kind::Host, what).lines(refused).cure(cure))
+    Err(Error::new(Kind::Host, what)
+        .absent()
+        .lines(refused)
+        .cure(cure))
 }
 
 #[derive(Deserialize)]

@@ -27,6 +27,7 @@ pub struct Program {
 pub fn find() -> Result<Program> {
     let path = named("WINIMG_QEMU", NAME).ok_or_else(|| {
         Error::new(Kind::Host, format!("{NAME} is not in PATH"))
+            .absent()
             .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core), or set WINIMG_QEMU")
     })?;
     let version = parse_version(&ask(&path, &["--version"])?);

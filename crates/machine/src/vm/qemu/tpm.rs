@@ -30,7 +30,7 @@ pub struct Program {
 /// `WINIMG_SWTPM`, else the first in `PATH`.
 pub fn find() -> Result<Program> {
     let path = program::named("WINIMG_SWTPM", NAME).ok_or_else(|| {
-        Error::new(Kind::Host, format!("{NAME} is not in PATH")).cure(
+        Error::new(Kind::Host, format!("{NAME} is not in PATH")).absent().cure(
             "install it (Debian, Ubuntu, Fedora: swtpm) or set WINIMG_SWTPM, or set tpm = false",
         )
     })?;

@@ -1,6 +1,7 @@
 //! `[components.NAME]`, and what every download has: a URL and what proves it.
 
 use super::address::address;
+use super::step;
 
 use super::signature::{Asked, Signed, signatures};
 use crate::recipe::fields::{Context, Fields};
@@ -10,8 +11,10 @@ use crate::recipe::value::Entry;
 use crate::recipe::value::Wanting;
 use crate::recipe::vars::place_of_name;
 use crate::recipe::{
-    Address, Archive, Component, InputId, NoInput, Origin, ProofSpec, Signature, guest_name,
+    Address, Archive, Component, Form, InputId, NoInput, Origin, ProofSpec, Signature, Versions,
+    guest_name,
 };
+use winimg_base::diag::Diagnostic;
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::{Located, Place};
 
@@ -23,6 +26,7 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
     let given = fields.string("file");
     let unpack: Option<Located<Archive>> = fields.choice("unpack");
     let license = fields.text("license");
+    let versions = versions(&fields);
     let input = InputId::Component(entry.key.clone());
     let origin = origin(&fields, &input, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
@@ -34,7 +38,39 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         file: file?,
         unpack: unpack.map(|u| u.value),
         license,
+        versions: versions?,
         is_used: false,
+    })
+}
+
+/// `versions`, where it is given. The outer `None`: it was complained about.
+fn versions(fields: &Fields<'_>) -> Option<Option<Versions>> {
+    if !fields.has("versions") {
+        return Some(None);
+    }
+    let own = fields.table("versions")?;
+    let prefix = own.text("prefix");
+    let forms = [("atom", Form::Atom), ("text", Form::Text)];
+    let given: Vec<_> = forms.into_iter().filter(|(key, _)| own.has(key)).collect();
+    let [(key, form)] = given.as_slice() else {
+        let fact = format!("{} names {} lists", own.what, given.len());
+        let help = "write one of `atom = \"https://…\"` and `text = \"https://…\"`";
+        own.cx.missing(fact, &own.place, help);
+        return None;
+    };
+    let url = address(&own, key, own.string(key)?)?;
+    let Address::Remote(remote) = url.value else {
+        let fact = format!("`{key}` is not the address of a publisher's list");
+        own.cx
+            .error(fact, &url.place, "", "it begins with https://");
+        return None;
+    };
+    own.is_whole().then(|| {
+        Some(Versions {
+            url: Located::new(remote, url.place),
+            form: *form,
+            prefix: prefix.unwrap_or_default(),
+        })
     })
 }
 
@@ -98,10 +134,10 @@ pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) ->
         archive,
         is_checksum_file: false,
     };
-    let asked = signatures(fields, "signature", &signed);
+    let asked = asked(fields, &signed);
     let proof = proof(fields, input, &given, &asked);
-    if fields.cx.must_be_signed.get() && matches!(input, InputId::Component(_)) {
-        must_be_signed(fields, &asked, proof.as_ref());
+    if let InputId::Component(name) = input {
+        must_be_signed(fields, name, &asked, proof.as_ref());
     }
     if asked.broken {
         return None;
@@ -112,14 +148,46 @@ pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) ->
     })
 }
 
-/// `policy = "signed"`: a digest says what a file is, not who made it. A checksum file that is signed says both.
-fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofSpec>) {
+/// `signature`, unless `signature_when` says that nobody asks for it.
+fn asked(fields: &Fields<'_>, signed: &Signed<'_>) -> Asked {
+    let left_out = match step::when(fields, "signature_when") {
+        Some(None) => return signatures(fields, "signature", signed),
+        Some(Some(condition)) => condition,
+        None => {
+            return Asked {
+                broken: true,
+                ..Asked::default()
+            };
+        }
+    };
+    let place = fields.table.entry("signature_when").map(|e| &e.value.place);
+    if let (Some(place), true) = (place, fields.has("signature")) {
+        let fact = format!("the signature of {} is not asked for", fields.what);
+        let label = format!("{left_out} does not hold");
+        let warning = Diagnostic::warning(fact).at(place, &label);
+        let help = "what is left of its proof says which bytes are taken, not who made them";
+        fields.cx.problem(warning.help(help));
+    }
+    Asked::default()
+}
+
+/// `policy = "signed"`: a digest says what a file is, not who made it. A checksum file that is signed says both. What
+/// `[unsigned]` names passes by a digest, and the plan says so.
+fn must_be_signed(fields: &Fields<'_>, name: &str, asked: &Asked, proof: Option<&ProofSpec>) {
     let sums =
         matches!(proof, Some(ProofSpec::ChecksumFile { signatures, .. }) if !signatures.is_empty());
-    if asked.broken || !asked.signatures.is_empty() || sums {
+    let is_signed = asked.broken || !asked.signatures.is_empty() || sums;
+    let policy = fields.cx.unsigned.borrow();
+    let Some(policy) = policy.as_ref() else {
+        return;
+    };
+    if let Some(reason) = policy.get(name) {
+        return unsigned(fields, is_signed, proof, reason);
+    }
+    if is_signed {
         return;
     }
-    let help = "write what it is signed with under `signature`, or take `policy = \"signed\"` out of the recipe";
+    let help = "write what it is signed with under `signature`, or why it may pass by its digest: `[unsigned]` with a line for it";
     match fields.table.entry("signature") {
         Some(entry) => {
             let fact = format!(
@@ -136,6 +204,29 @@ fn must_be_signed(fields: &Fields<'_>, asked: &Asked, proof: Option<&ProofSpec>)
             fields.cx.missing(fact, &fields.place, help);
         }
     }
+}
+
+/// A component that `[unsigned]` names.
+fn unsigned(
+    fields: &Fields<'_>,
+    is_signed: bool,
+    proof: Option<&ProofSpec>,
+    reason: &Located<String>,
+) {
+    if is_signed {
+        let fact = format!("{} is signed, and `[unsigned]` names it", fields.what);
+        let help = "take the line out: the signature is judged all the same";
+        return fields.cx.error(fact, &reason.place, "", help);
+    }
+    if let Some(ProofSpec::Unverified { .. }) = proof {
+        let fact = format!("nothing proves {}", fields.what);
+        let help = "`[unsigned]` is for what a digest proves: `winimg pin` finds it";
+        return fields.cx.error(fact, &reason.place, "", help);
+    }
+    let fact = format!("{} is taken without a signature", fields.what);
+    let warning = Diagnostic::warning(fact).at(&reason.place, "the policy is that all are signed");
+    let help = "its digest says which bytes are taken, not who made them";
+    fields.cx.problem(warning.help(help));
 }
 
 fn url(fields: &Fields<'_>) -> Option<Located<Address>> {

@@ -12,9 +12,11 @@ mod files;
 mod firewall;
 mod image;
 mod known;
+mod lock;
 mod machine;
 mod media;
 mod outputs;
+mod policy;
 mod registry;
 mod schedule;
 mod security;
@@ -25,6 +27,8 @@ mod target;
 mod trust;
 mod update;
 mod windows;
+
+pub use lock::rule as lock_rule;
 
 use super::fields::{Context, Fields};
 use super::mirrors::mirrors;
@@ -71,7 +75,9 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     let description = top.text("description");
     misplaced_in_vars(&top);
     trust::judge(&top);
-    cx.must_be_signed.set(top.is("policy", "signed"));
+    let lock = lock::rule(&top);
+    let lock_is_whole = lock.is_some();
+    cx.unsigned.replace(policy::unsigned(&top));
     let (media, media_is_whole) = media::media(&top);
     let machine = machine::machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);
@@ -108,6 +114,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         images.len() == image_names.len(),
         steps.iter().filter(|step| is_written(step)).count() == wanted,
         clone_checks_are_whole,
+        lock_is_whole,
     ];
     let is_whole = tables.iter().all(|whole| *whole);
     let used = cx.used.borrow();
@@ -123,6 +130,7 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         setup: setup.unwrap_or_else(draft::setup),
         components,
         images,
+        lock: lock.unwrap_or_default(),
         mirrors: mirrors(&top),
         steps,
         clone_checks,

@@ -6,7 +6,7 @@ use super::{
     windows,
 };
 use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::{Entry, Value};
+use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::{Step, Verb, keys, undecided};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::{Located, Place};
@@ -36,14 +36,24 @@ pub fn step(
         let before_seal = fields.flag("before_seal");
         return (name, step.map(|step| Placed { step, before_seal }));
     }
-    let skipped = when(&fields);
+    let skipped = when(&fields, "when");
     let timeout = fields.duration("timeout");
     let before_seal = fields.flag("before_seal");
     cx.is_skipped
         .set(skipped.as_ref().is_some_and(Option::is_some));
-    let verb = verb(&fields, known);
-    cx.is_skipped.set(false);
     let verbs = keys::verbs();
+    let empty = fields
+        .first(&verbs)
+        .filter(|entry| cx.is_skipped.get() && is_emptied(&entry.value));
+    let verb = match empty.and_then(|entry| verbs.iter().find(|verb| **verb == entry.key)) {
+        // A slot of a pack that nobody filled: the step is for its variable.
+        Some(verb) => Some(Verb::Undecided {
+            verb,
+            variables: Vec::new(),
+        }),
+        None => verb(&fields, known),
+    };
+    cx.is_skipped.set(false);
     match fields.first(&verbs) {
         Some(_) => fields.refuse_unknown(),
         None => no_verb(&fields, &verbs),
@@ -63,6 +73,16 @@ pub fn step(
         .filter(|_| fields.is_whole())
         .map(|step| Placed { step, before_seal });
     (name, placed)
+}
+
+/// Whether a text in it is nothing but variables, and these are empty.
+fn is_emptied(value: &Value) -> bool {
+    match &value.data {
+        Data::String(text) => text.is_empty() && value.template.is_some(),
+        Data::Array(items) => items.iter().any(is_emptied),
+        Data::Table(table) => table.entries.iter().any(|entry| is_emptied(&entry.value)),
+        _ => false,
+    }
 }
 
 /// A step that names variables without a value, unless it is skipped whatever they are. The rest of it is judged once
@@ -188,28 +208,28 @@ pub fn when_known(fields: &Fields<'_>) -> Option<Option<String>> {
     let waits = |when: &Value| !undecided::within(when).is_empty();
     match fields.get("when").is_some_and(waits) {
         true => Some(None),
-        false => when(fields),
+        false => when(fields, "when"),
     }
 }
 
-/// What `when` decides: `Some(None)` to run, `Some(Some(text))` to skip, with the text as written; `None` when it
-/// is wrong.
-fn when(fields: &Fields<'_>) -> Option<Option<String>> {
-    if !fields.has("when") {
+/// What the condition under this key decides: `Some(None)` to run, `Some(Some(text))` to skip, with the text as written;
+/// `None` when it is wrong.
+pub fn when(fields: &Fields<'_>, key: &str) -> Option<Option<String>> {
+    if !fields.has(key) {
         return Some(None);
     }
     let cx = fields.cx;
     if let Some(Value {
-        data: crate::recipe::value::Data::Bool(on),
+        data: Data::Bool(on),
         ..
-    }) = fields.get("when")
+    }) = fields.get(key)
     {
         return Some((!on).then(|| "false".to_string()));
     }
-    let text = fields.string("when")?;
+    let text = fields.string(key)?;
     let written = fields
         .table
-        .get("when")?
+        .get(key)?
         .template
         .clone()
         .unwrap_or(text.value);

@@ -117,16 +117,8 @@ async fn one(
     }
     // Over plain http only where the recipe writes `http://`, which it may only with a digest.
     let plain = asked.is_plain_http();
-    let (connect, read) = (options.connect_timeout, options.stall_timeout);
     let registry = pull::Registry {
-        client: Client::new(
-            reference,
-            plain,
-            None,
-            &options.proxies,
-            connect,
-            Some(read),
-        )?,
+        client: Client::new(reference, plain, None, &options.proxies, options.patience)?,
         reference,
         store,
         watch,

@@ -7,8 +7,10 @@ use oci_client::Reference;
 use oci_client::manifest::OciDescriptor;
 
 use super::Part;
+use crate::fetch::client::Fault;
 use crate::fetch::failure::must_be_online;
-use crate::fetch::registry::{self, Client, MANIFEST_LIMIT, Refusal};
+use crate::fetch::policy::Refusal;
+use crate::fetch::registry::{self, Client, MANIFEST_LIMIT};
 use crate::fetch::{CameFrom, FetchOptions};
 use crate::store::{Blob, Expected, Partial, Resumable, Store, Watch};
 use winimg_base::digest::{Algorithm, Digest};
@@ -191,9 +193,13 @@ impl Registry<'_> {
                     .found(found)
                     .cure("the registry gives other bytes than its manifest names: ask its owner")
             }
-            registry::Error::Refused(Refusal::Insecure { .. }) => refused.cure(
+            registry::Error::Http(Fault::Host(error)) => error,
+            registry::Error::Http(Fault::Refused(Refusal::Insecure { .. })) => refused.cure(
                 "what comes over http may be anybody's, so it is not followed: ask the registry's owner",
             ),
+            registry::Error::Http(Fault::Refused(Refusal::Reach { .. })) => {
+                refused.cure(Refusal::REACH_CURE)
+            }
             registry::Error::Unauthorized | registry::Error::NoToken(_) => {
                 refused.cure("registries are asked without credentials: use one that allows that")
             }
@@ -208,7 +214,7 @@ impl Registry<'_> {
 /// What a manifest says it is; where it does not say, its fields show the kind.
 fn media_type(blob: &Blob) -> Result<String> {
     // An index of strangers may name any blob of the store as a manifest.
-    if blob.size() > MANIFEST_LIMIT as u64 {
+    if blob.size() > MANIFEST_LIMIT {
         return Err(Error::new(Kind::Fetch, "a manifest is too long")
             .expected(format!("{MANIFEST_LIMIT} bytes at most"))
             .found(format!("{} bytes", blob.size())));

@@ -1,22 +1,18 @@
-//! Who may learn a password or a token: the registry itself, over https, and the host that gives its tokens.
+//! What a registry wants before it answers, and the tokens that are given for it.
 //!
 //! A registry says by its answer where tokens are given (`WWW-Authenticate: Bearer realm="…"`), and another server in its place
-//! could name any address. Anonymous tokens are asked for wherever it says, over https. Credentials go to the registry's own
-//! host, or to one that the user named; Docker Hub's is known. (OCI Distribution Specification; Docker: Token Authentication)
+//! could name any address: the policy of all requests decides who is asked. (OCI Distribution Specification; Docker: Token
+//! Authentication)
 
 use std::time::{Duration, Instant};
 
 use http_auth::parser::ChallengeParser;
 use serde::Deserialize;
 use serde_json::Value;
-use url::Url;
 
-use super::{Credentials, Error, Refusal};
+use super::Error;
 use winimg_base::text::Secret;
 
-/// The registries whose tokens another host gives by its publisher's own words. (Docker: Registry API, authentication)
-const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
-const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 /// What a token without a time holds. (Docker: Token Authentication, `expires_in`)
 const HOLDS: Duration = Duration::from_secs(60);
 
@@ -63,38 +59,6 @@ pub(super) fn challenge<'a>(headers: impl Iterator<Item = &'a str>) -> Challenge
     found
 }
 
-/// Whether a token may be asked for at `realm`, with credentials where there are some.
-pub(super) fn may_ask(
-    registry: &Url,
-    realm: &Url,
-    credentials: Option<&Credentials>,
-) -> Result<(), Refusal> {
-    let is_plain = registry.scheme() == "http" && realm.scheme() == "http";
-    if realm.scheme() != "https" && !is_plain {
-        let scheme = realm.scheme().to_owned();
-        return Err(Refusal::Insecure { scheme });
-    }
-    let Some(credentials) = credentials else {
-        return Ok(());
-    };
-    let (host, own) = (realm.host_str(), registry.host_str());
-    let is_own = match is_plain {
-        // This machine's, or there were no credentials: not every port of it is the registry's.
-        true => realm.origin() == registry.origin(),
-        false => host == own,
-    };
-    let is_named = !is_plain && host.is_some() && host == credentials.token_host.as_deref();
-    let is_hub = !is_plain
-        && host == Some(DOCKER_HUB_TOKENS)
-        && own.is_some_and(|own| DOCKER_HUB.contains(&own));
-    match is_own || is_named || is_hub {
-        true => Ok(()),
-        false => Err(Refusal::Credentials {
-            host: host.unwrap_or_default().to_owned(),
-        }),
-    }
-}
-
 /// What gives tokens answers. (Docker: Token Authentication; OAuth2 calls it `access_token`)
 #[derive(Deserialize)]
 struct Given {
@@ -135,83 +99,6 @@ fn holds(seconds: &Value) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rendered(registry: &str, realm: &str, token_host: Option<&str>) -> String {
-        let url = |text: &str| Url::parse(text).unwrap();
-        let mut credentials = Credentials::new("ci", Secret::new("open-sesame"));
-        credentials.token_host = token_host.map(str::to_owned);
-        match may_ask(&url(registry), &url(realm), Some(&credentials)) {
-            Ok(()) => "goes".into(),
-            Err(refusal) => refusal.to_string(),
-        }
-    }
-
-    #[test]
-    fn credentials_go_to_the_registry_and_to_hosts_that_were_named() {
-        let to = |host: &str| format!("the registry wants the password to be sent to {host}");
-        let (goes, plain) = (
-            "goes".to_string(),
-            "the registry leads from https to http".into(),
-        );
-        let (r, here, hub) = (
-            "https://r.example",
-            "http://127.0.0.1:5000",
-            "https://index.docker.io",
-        );
-        for (registry, realm, token_host, expected) in [
-            (r, "https://r.example/token", None, &goes),
-            (
-                "https://r.example:5000",
-                "https://r.example/token",
-                None,
-                &goes,
-            ),
-            (r, "https://other.example/token", None, &to("other.example")),
-            (r, "https://r.example.org/token", None, &to("r.example.org")),
-            (r, "http://r.example/token", None, &plain),
-            (
-                r,
-                "http://other.example/token",
-                Some("other.example"),
-                &plain,
-            ),
-            (
-                r,
-                "https://login.example/token",
-                Some("login.example"),
-                &goes,
-            ),
-            (hub, "https://auth.docker.io/token", None, &goes),
-            (
-                r,
-                "https://auth.docker.io/token",
-                None,
-                &to("auth.docker.io"),
-            ),
-            (here, "http://127.0.0.1:5000/token", None, &goes),
-            (here, "http://127.0.0.1:80/token", None, &to("127.0.0.1")),
-            (
-                here,
-                "http://r.example/token",
-                Some("r.example"),
-                &to("r.example"),
-            ),
-            (
-                r,
-                "ftp://r.example/token",
-                None,
-                &"the registry leads from https to ftp".into(),
-            ),
-        ] {
-            let rendered = rendered(registry, realm, token_host);
-            assert_eq!(rendered, *expected, "{registry} {realm}");
-        }
-        // Without credentials any host may give a token, over https.
-        let url = |text: &str| Url::parse(text).unwrap();
-        let (registry, other) = (url("https://r.example"), url("https://other.example/token"));
-        assert_eq!(may_ask(&registry, &other, None), Ok(()));
-        assert!(may_ask(&registry, &url("http://other.example/token"), None).is_err());
-    }
 
     #[test]
     fn a_token_counts_whatever_is_said_of_its_time() {

@@ -5,51 +5,24 @@ use std::fmt;
 use oci_client::errors::{OciEnvelope, OciErrorCode};
 use reqwest::StatusCode;
 
-use crate::fetch::failure::innermost;
+use crate::fetch::client::Fault;
+use crate::fetch::policy::Refusal;
 use winimg_base::digest::Digest;
-
-/// What winimg refuses of a registry, whatever the registry says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The host that wants the credentials, and is none that may learn them.
-    Credentials { host: String },
-    /// From https to this scheme.
-    Insecure { scheme: String },
-    /// An answer of more bytes than these.
-    TooLong { limit: usize },
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Credentials { host } => {
-                write!(f, "the registry wants the password to be sent to {host}")
-            }
-            Self::Insecure { scheme } => write!(f, "the registry leads from https to {scheme}"),
-            Self::TooLong { limit } => write!(f, "an answer of more than {limit} bytes"),
-        }
-    }
-}
+use winimg_base::unseen;
 
 /// Why a request to a registry failed.
 #[derive(Debug)]
 pub enum Error {
-    Refused(Refusal),
+    /// No answer, or not the whole of it.
+    Http(Fault),
     /// The bytes that came are not those of the digest.
-    OtherBytes {
-        expected: Digest,
-        found: Digest,
-    },
+    OtherBytes { expected: Digest, found: Digest },
     /// The registry wants to know who asks.
     Unauthorized,
     /// The host that gives its tokens gives none, with its words.
     NoToken(String),
     /// Another status than a good one, with what it says where that is JSON.
     Status(StatusCode, Option<OciEnvelope>),
-    /// No answer.
-    Request(reqwest::Error),
-    /// The body of an answer broke off.
-    Broken(reqwest::Error),
     /// An answer that the specification does not have.
     Unexpected(String),
     /// It went wrong here: no room, an interrupt.
@@ -58,13 +31,13 @@ pub enum Error {
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+        Self::Http(refusal.into())
     }
 }
 
-impl From<reqwest::Error> for Error {
-    fn from(error: reqwest::Error) -> Self {
-        Self::Request(error)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Http(fault)
     }
 }
 
@@ -110,8 +83,8 @@ impl Error {
     /// The server has a problem or asks for a pause: another try makes sense.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Broken(_) => true,
-            Self::Request(e) => !e.is_redirect(),
+            Self::Http(Fault::Refused(_) | Fault::TooLong { .. } | Fault::Host(_)) => false,
+            Self::Http(_) => true,
             _ => self.status().is_some_and(|code| code >= 500 || code == 429),
         }
     }
@@ -120,7 +93,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
-            Self::Refused(refusal) => return refusal.fmt(f),
+            Self::Http(fault) => return fault.fmt(f),
             Self::OtherBytes { expected, found } => {
                 return write!(f, "the bytes have {found} and not {expected}");
             }
@@ -132,7 +105,6 @@ impl fmt::Display for Error {
                 let errors = errors.map(|e| format!("{:?} {}", e.code, e.message));
                 errors.collect::<Vec<_>>().join("; ")
             }
-            Self::Request(e) | Self::Broken(e) => innermost(e),
             Self::Unexpected(words) => words.clone(),
             Self::Own(error) => error.fact().into(),
         };
@@ -140,11 +112,12 @@ impl fmt::Display for Error {
     }
 }
 
-/// A registry may say more than a message has room for.
+/// A registry may say more than a message has room for, in lines of its own.
 fn short(words: &str) -> String {
     const LONGEST: usize = 300;
+    let words = unseen::line(words);
     match words.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &words[..at]),
-        None => words.to_owned(),
+        None => words,
     }
 }

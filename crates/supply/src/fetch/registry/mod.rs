@@ -2,39 +2,42 @@
 //!
 //! Speaks itself, because the library holds answers whole before it can be asked how long they are, follows redirects from https to
 //! http, and sends credentials wherever the registry says. Its types of manifests are taken. Refuses such redirects, credentials to
-//! other hosts ([`access`]), and answers that are too long, before they are held. Follows no address that a manifest names.
+//! other hosts, and answers that are too long, before they are held. Follows no address that a manifest names.
 
 mod access;
 mod credentials;
 mod error;
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use oci_client::Reference;
 use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use url::Url;
 
 use self::access::{Access, Challenge};
-use super::{Proxies, client};
+use super::Proxies;
+use super::client::{self, Answer};
+use super::policy::{Led, Patience, Refusal, may_ask_token};
+use super::space::Space;
 use winimg_base::digest::{Digest, Hasher};
 use winimg_base::error::Kind;
 use winimg_base::text::redact;
 
 pub use credentials::{Credentials, Places, found as credentials};
-pub use error::{Error, Refusal};
+pub use error::Error;
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
-pub const MANIFEST_LIMIT: usize = 4 << 20;
+pub const MANIFEST_LIMIT: u64 = 4 << 20;
 /// Bytes of an answer with a token, or with the words of a refusal.
-const WORDS_LIMIT: usize = 1 << 20;
+const WORDS_LIMIT: u64 = 1 << 20;
 
 type Result<T> = std::result::Result<T, Error>;
 
 pub struct Client {
-    http: reqwest::Client,
+    http: client::Client,
     base: Url,
     repository: String,
     credentials: Option<Credentials>,
@@ -48,31 +51,29 @@ struct Tags {
 }
 
 impl Client {
-    /// Asks the repository of `reference`, over http where it is `plain`. Without `read_timeout` the caller has to end a stalled transfer.
+    /// Asks the repository of `reference`, over http where it is `plain`.
     pub fn new(
         reference: &Reference,
         plain: bool,
         credentials: Option<Credentials>,
         proxies: &Proxies,
-        connect_timeout: Duration,
-        read_timeout: Option<Duration>,
+        patience: Patience,
     ) -> winimg_base::error::Result<Self> {
-        let cannot = |e: Error| {
-            winimg_base::error::Error::new(Kind::Host, "https cannot be set up").found(e)
-        };
         let scheme = if plain { "http" } else { "https" };
         let base = format!("{scheme}://{}/", reference.resolve_registry());
-        let base = parse(&base).map_err(cannot)?;
-        let mut http = client::builder(proxies).connect_timeout(connect_timeout);
-        if let Some(limit) = read_timeout {
-            http = http.read_timeout(limit);
-        }
+        let base = parse(&base).map_err(|e| {
+            let fact = "the registry's address is malformed";
+            winimg_base::error::Error::new(Kind::Recipe, fact)
+                .at(&base)
+                .found(e)
+        })?;
+        let mut http = client::Client::new(proxies, patience);
         // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
         if plain && base.host().is_some_and(|host| client::is_here(&host)) {
-            http = http.no_proxy();
+            http = http.direct();
         }
         Ok(Self {
-            http: http.build().map_err(|e| cannot(e.into()))?,
+            http,
             base,
             repository: reference.repository().to_owned(),
             credentials,
@@ -84,8 +85,9 @@ impl Client {
     pub async fn manifest(&self, name: &str, accept: &[&str]) -> Result<Vec<u8>> {
         let url = self.url(&format!("manifests/{name}"))?;
         let request = self.request(Method::GET, url, false).await?;
-        let response = request.header(ACCEPT, accept.join(", ")).send().await?;
-        let bytes = whole(good(response).await?, MANIFEST_LIMIT).await?;
+        let request = request.header(ACCEPT, accept.join(", "));
+        let response = self.http.send(request, Led::ByUser).await?;
+        let bytes = good(response).await?.whole(MANIFEST_LIMIT).await?;
         if let Ok(wanted) = name.parse::<Digest>() {
             let mut hasher = Hasher::new(wanted.algorithm);
             hasher.update(&bytes);
@@ -101,8 +103,8 @@ impl Client {
         if let Some(last) = last {
             url.query_pairs_mut().append_pair("last", last);
         }
-        let response = self.request(Method::GET, url, false).await?.send().await?;
-        let bytes = whole(good(response).await?, MANIFEST_LIMIT).await?;
+        let response = self.send(Method::GET, url).await?;
+        let bytes = good(response).await?.whole(MANIFEST_LIMIT).await?;
         let tags: Tags =
             serde_json::from_slice(&bytes).map_err(|e| Error::Unexpected(e.to_string()))?;
         Ok(tags.tags)
@@ -111,8 +113,7 @@ impl Client {
     /// A blob that the registry serves itself, or redirects to.
     pub async fn blob(&self, digest: &Digest) -> Result<Blob> {
         let url = self.url(&format!("blobs/{digest}"))?;
-        let response = self.request(Method::GET, url, false).await?.send().await?;
-        let response = good(response).await?;
+        let response = good(self.send(Method::GET, url).await?).await?;
         Ok(Blob {
             total: response.content_length(),
             hasher: Some(Hasher::new(digest.algorithm)),
@@ -123,7 +124,7 @@ impl Client {
 
     pub async fn has_blob(&self, digest: &Digest) -> Result<bool> {
         let url = self.url(&format!("blobs/{digest}"))?;
-        let response = self.request(Method::HEAD, url, false).await?.send().await?;
+        let response = self.send(Method::HEAD, url).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(false),
             _ => good(response).await.map(|_| true),
@@ -139,7 +140,8 @@ impl Client {
     ) -> Result<()> {
         let begin = self.url("blobs/uploads/")?;
         let request = self.request(Method::POST, begin, true).await?;
-        let response = request.header(CONTENT_LENGTH, 0).send().await?;
+        let request = request.header(CONTENT_LENGTH, 0);
+        let response = self.http.send(request, Led::ByUser).await?;
         let response = expect(response, StatusCode::ACCEPTED).await?;
         let place = response.headers().get(LOCATION);
         let place = place.and_then(|place| place.to_str().ok());
@@ -148,11 +150,12 @@ impl Client {
         let mut url = response.url().join(place).map_err(malformed)?;
         url.query_pairs_mut()
             .append_pair("digest", &digest.to_string());
+        let led = self.led_to(&url, response.from);
         let request = self.request(Method::PUT, url, true).await?;
         let request = request
             .header(CONTENT_LENGTH, size)
             .header(CONTENT_TYPE, "application/octet-stream");
-        let response = request.body(body).send().await?;
+        let response = self.http.send(request.body(body), led).await?;
         expect(response, StatusCode::CREATED).await.map(drop)
     }
 
@@ -161,13 +164,27 @@ impl Client {
         let url = self.url(&format!("manifests/{tag}"))?;
         let request = self.request(Method::PUT, url, true).await?;
         let request = request.header(CONTENT_TYPE, media_type).body(bytes);
-        let response = request.send().await?;
+        let response = self.http.send(request, Led::ByUser).await?;
         expect(response, StatusCode::CREATED).await.map(drop)
     }
 
     fn url(&self, rest: &str) -> Result<Url> {
         let path = format!("/v2/{}/{rest}", self.repository);
         self.base.join(&path).map_err(malformed)
+    }
+
+    /// Reads something of the registry.
+    async fn send(&self, method: Method, url: Url) -> Result<Answer> {
+        let request = self.request(method, url, false).await?;
+        Ok(self.http.send(request, Led::ByUser).await?)
+    }
+
+    /// Who named an address that an answer of the registry holds: its own host the user named already.
+    fn led_to(&self, url: &Url, from: Space) -> Led {
+        match url.host_str() == self.base.host_str() {
+            true => Led::ByUser,
+            false => Led::From(from),
+        }
     }
 
     /// What the registry names has to be as safe as the registry.
@@ -186,7 +203,7 @@ impl Client {
         self.check_scheme(&url)?;
         let is_own = url.origin() == self.base.origin();
         tracing::debug!(%method, url = redact(url.as_str()), is_own, "request to a registry");
-        let request = self.http.request(method, url);
+        let request = self.http.request(method, url)?;
         if !is_own {
             return Ok(request);
         }
@@ -216,35 +233,50 @@ impl Client {
     /// The registry's first answer says how it is asked. (OCI Distribution Specification: determining support)
     async fn ask_access(&self, writes: bool) -> Result<Access> {
         let url = self.base.join("/v2/").map_err(malformed)?;
-        let response = self.http.get(url).send().await?;
+        let request = self.http.request(Method::GET, url)?;
+        let response = self.http.send(request, Led::ByUser).await?;
+        let from = response.from;
         let asked = response.headers().get_all(WWW_AUTHENTICATE);
         match access::challenge(asked.iter().filter_map(|value| value.to_str().ok())) {
             Challenge::None if response.status().is_server_error() => Err(error_of(response).await),
             Challenge::None => Ok(Access::Open),
             Challenge::Basic => Ok(Access::Basic),
-            Challenge::Bearer { realm, service } => self.token(&realm, service, writes).await,
+            Challenge::Bearer { realm, service } => self.token(&realm, service, writes, from).await,
         }
     }
 
-    async fn token(&self, realm: &str, service: Option<String>, writes: bool) -> Result<Access> {
+    /// A token of the realm that a server named which lies `from` there.
+    async fn token(
+        &self,
+        realm: &str,
+        service: Option<String>,
+        writes: bool,
+        from: Space,
+    ) -> Result<Access> {
         let mut realm = parse(realm)?;
-        access::may_ask(&self.base, &realm, self.credentials.as_ref())?;
+        let credentials = self.credentials.as_ref();
+        let token_host = credentials.map(|known| known.token_host.as_deref());
+        may_ask_token(&self.base, &realm, token_host)?;
+        let led = match token_host.flatten() {
+            Some(named) if realm.host_str() == Some(named) => Led::ByUser,
+            _ => self.led_to(&realm, from),
+        };
         let rights = if writes { "pull,push" } else { "pull" };
         let scope = format!("repository:{}:{rights}", self.repository);
         realm.query_pairs_mut().append_pair("scope", &scope);
         if let Some(service) = service {
             realm.query_pairs_mut().append_pair("service", &service);
         }
-        let request = self.http.get(realm);
+        let request = self.http.request(Method::GET, realm)?;
         let request = match &self.credentials {
             Some(Credentials { user, password, .. }) => {
                 request.basic_auth(user, Some(password.expose()))
             }
             None => request,
         };
-        let response = request.send().await?;
+        let response = self.http.send(request, led).await?;
         let status = response.status();
-        let answer = whole(response, WORDS_LIMIT).await?;
+        let answer = response.whole(WORDS_LIMIT).await?;
         match status {
             StatusCode::OK => access::token(&answer),
             _ => Err(Error::NoToken(
@@ -258,7 +290,7 @@ impl Client {
 pub struct Blob {
     /// Bytes, as far as the registry says.
     pub total: Option<u64>,
-    response: Response,
+    response: Answer,
     digest: Digest,
     /// `None` once it ended.
     hasher: Option<Hasher>,
@@ -266,8 +298,10 @@ pub struct Blob {
 
 impl Blob {
     /// The next piece; `None` at the end, when the digest was compared.
-    pub async fn next(&mut self) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>> {
-        match self.response.chunk().await.map_err(Error::Broken)? {
+    pub async fn next(
+        &mut self,
+    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + Send + use<>>> {
+        match self.response.chunk().await? {
             Some(bytes) => {
                 if let Some(hasher) = &mut self.hasher {
                     hasher.update(&bytes);
@@ -303,36 +337,18 @@ fn malformed(e: url::ParseError) -> Error {
     Error::Unexpected(format!("an address is malformed: {e}"))
 }
 
-/// The body, of no more bytes than these.
-async fn whole(mut response: Response, limit: usize) -> Result<Vec<u8>> {
-    let said = response.content_length().unwrap_or(0);
-    let mut all = Vec::new();
-    if said <= limit as u64 {
-        while let Some(bytes) = response.chunk().await? {
-            all.extend_from_slice(&bytes);
-            if all.len() > limit {
-                break;
-            }
-        }
-    }
-    if said > limit as u64 || all.len() > limit {
-        return Err(Refusal::TooLong { limit }.into());
-    }
-    Ok(all)
-}
-
-async fn good(response: Response) -> Result<Response> {
+async fn good(response: Answer) -> Result<Answer> {
     expect(response, StatusCode::OK).await
 }
 
-async fn expect(response: Response, status: StatusCode) -> Result<Response> {
+async fn expect(response: Answer, status: StatusCode) -> Result<Answer> {
     if response.status() == status {
         return Ok(response);
     }
     Err(error_of(response).await)
 }
 
-async fn error_of(response: Response) -> Error {
+async fn error_of(response: Answer) -> Error {
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
         return Error::Unauthorized;
@@ -340,9 +356,9 @@ async fn error_of(response: Response) -> Error {
     if status.is_success() {
         return Error::Unexpected(format!("an answer of the unexpected status {status}"));
     }
-    let words = match whole(response, WORDS_LIMIT).await {
+    let words = match response.whole(WORDS_LIMIT).await {
         Ok(words) => words,
-        Err(error) => return error,
+        Err(fault) => return fault.into(),
     };
     let envelope = serde_json::from_slice(&words).ok();
     Error::Status(status, envelope.filter(|_| status.is_client_error()))

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use super::Proxies;
+use super::{Patience, Proxies};
 use crate::store::{Blob, Layer, Store, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
@@ -47,23 +47,13 @@ pub struct Settings {
     pub patience: Patience,
 }
 
-/// How long a registry may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For the first word of an answer.
-    pub answer: Duration,
-    /// Without a byte.
-    pub stall: Duration,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            answer: Duration::from_secs(10),
-            stall: Duration::from_secs(60),
-        }
-    }
-}
+/// A build goes on without it, and does not wait for long.
+pub const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(10),
+    answer: Duration::from_secs(10),
+    stall: Duration::from_secs(60),
+    slow: Duration::from_secs(600),
+};
 
 /// A shared cache, for one run.
 pub struct Remote {

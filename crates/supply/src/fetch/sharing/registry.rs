@@ -61,14 +61,7 @@ impl Registry {
             "latest".into(),
         );
         Ok(Self {
-            client: Client::new(
-                &named,
-                address.plain,
-                credentials,
-                proxies,
-                patience.answer,
-                None,
-            )?,
+            client: Client::new(&named, address.plain, credentials, proxies, patience)?,
             address: address.clone(),
             patience,
         })
@@ -91,13 +84,8 @@ impl Registry {
             Ok(Ok(answer)) => Ok(Some(answer)),
             Ok(Err(e)) if e.is_absent() => Ok(None),
             Ok(Err(e)) => Err(Fault::of(&self.address, e)),
-            Err(_) => Err(self.silent(self.patience.answer)),
+            Err(_) => Err(Fault::silent(&self.address, self.patience.answer)),
         }
-    }
-
-    fn silent(&self, limit: Duration) -> Fault {
-        let error = self.error("the shared cache does not answer");
-        Fault::Unreachable(error.expected(format!("a byte within {} s", limit.as_secs_f64())))
     }
 
     /// Every tag.
@@ -112,7 +100,8 @@ impl Registry {
             let before = all.len();
             last = tags.last().cloned();
             all.extend(tags);
-            if all.len() == before {
+            // A registry may send more than a page, or the same one for ever.
+            if all.len() == before || all.len() >= PAGES * PAGE {
                 break;
             }
         }
@@ -150,12 +139,10 @@ impl Registry {
         let total = blob.total;
         let mut done = 0;
         loop {
-            let next = timeout(self.patience.stall, blob.next());
-            let bytes = match next.await {
-                Err(_) => return Err(self.silent(self.patience.stall)),
-                Ok(Ok(None)) => return Ok(true),
-                Ok(Err(e)) => return Err(Fault::of(&self.address, e)),
-                Ok(Ok(Some(bytes))) => bytes,
+            let bytes = match blob.next().await {
+                Ok(None) => return Ok(true),
+                Ok(Some(bytes)) => bytes,
+                Err(e) => return Err(Fault::of(&self.address, e)),
             };
             done += bytes.len() as u64;
             if done > limit {
@@ -241,7 +228,7 @@ impl Registry {
         let given = self.client.give_blob(body, digest, size);
         tokio::select! {
             given = given => given.map_err(|e| Fault::of(&self.address, e)),
-            () = stands_still(&moved, self.patience.stall) => Err(self.silent(self.patience.stall)),
+            () = stands_still(&moved, self.patience.stall) => Err(Fault::silent(&self.address, self.patience.stall)),
         }
     }
 

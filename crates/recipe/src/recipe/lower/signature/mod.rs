@@ -133,5 +133,6 @@ fn plain(fields: &Fields<'_>, rule: winimg_trust::Rule, words: String) -> Signat
         certificate: None,
         log: None,
         members: Vec::new(),
+        crls: Vec::new(),
     }
 }

@@ -10,7 +10,7 @@ use crate::recipe::value::{Data, Value};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;
 use winimg_trust::authenticode::{self, Pins};
-use winimg_trust::{roots as shipped, short};
+use winimg_trust::{misused, roots as shipped, short};
 
 /// Longest key file, bytes.
 const LIMIT: u64 = 1 << 20;
@@ -178,6 +178,26 @@ fn shipped_help() -> String {
     format!("winimg has {}", shipped::NAMES.join(", "))
 }
 
+/// Serial numbers of certificates that are taken although winimg lists them.
+fn accepted(fields: &Fields<'_>) -> Option<Vec<String>> {
+    let mut accepted = Vec::new();
+    for text in fields.strings("accept_misused") {
+        let mut serial = text.value.to_ascii_lowercase();
+        serial.retain(|c| !matches!(c, ':' | ' '));
+        if !misused::LIST.iter().any(|row| row.serial == serial) {
+            let fact = format!(
+                "`accept_misused` names a serial number that winimg does not list: \"{}\"",
+                text.value
+            );
+            let help = "docs/revocation.md has the list; what is not in it needs no such line";
+            fields.cx.error(fact, &text.place, "", help);
+            return None;
+        }
+        accepted.push(serial);
+    }
+    Some(accepted)
+}
+
 /// The pins of a certificate chain, and their words.
 pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
     let own = roots(fields, "roots");
@@ -186,6 +206,7 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
     let eku = fields.string("eku").and_then(|eku| oid(fields, eku));
     let issuer = fingerprint(fields, "issuer");
     let leaf = fingerprint(fields, "leaf");
+    let accepted = accepted(fields);
     if fields
         .first(&["subject", "eku", "issuer", "leaf"])
         .is_none()
@@ -217,6 +238,7 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
         }
     }
     let own = own?;
+    let accepted = accepted?;
     let mut words = Vec::new();
     if let Some(subject) = &subject {
         words.push(format!("subject {}", subject.value));
@@ -231,6 +253,11 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
         words.push(format!("leaf sha256:{}", hex::encode(leaf)));
     }
     words.extend(own.words.iter().map(|w| format!("root {w}")));
+    let crls = fields.texts("crls");
+    if !crls.is_empty() {
+        words.push("crls".into());
+    }
+    words.extend(accepted.iter().map(|s| format!("accept misused {s}")));
     let pins = Pins {
         roots: own.certificates,
         timestamp_roots: Vec::new(),
@@ -238,6 +265,8 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
         eku,
         issuer,
         leaf,
+        needs_lists: !crls.is_empty(),
+        accepted,
     };
     Some((pins, words.join(", ")))
 }

@@ -1,0 +1,429 @@
+//! What requests may do, whoever makes them: files, signatures, registries down and up.
+//!
+//! Pure. A user names addresses; servers name others, by redirects, by the realm of their tokens and by the place of an upload. Refuses
+//! of those: other schemes than https behind https, circles, addresses that lie nearer to this machine than the server that names
+//! them, and hosts that no password is meant for.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use url::{Host, Url};
+
+use super::space::Space;
+use winimg_base::text::redact;
+use winimg_base::unseen;
+
+/// Redirects of one request.
+const REDIRECTS: usize = 10;
+/// What a transfer has to bring on average, bytes a second: a file of Windows would take a month at this rate.
+const LEAST_RATE: u64 = 1 << 10;
+/// The registries whose tokens another host gives by its publisher's own words. (Docker: Registry API, authentication)
+const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
+
+/// How long a server may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// To connect.
+    pub connect: Duration,
+    /// For the head of an answer.
+    pub answer: Duration,
+    /// Without a byte.
+    pub stall: Duration,
+    /// Over which the average of a transfer is taken. Proxies let single bytes through while they look for viruses in the rest.
+    pub slow: Duration,
+}
+
+/// Who named the address that is asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Led {
+    ByUser,
+    /// A server that lies there.
+    From(Space),
+}
+
+/// What is refused of a server, whatever it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Redirects that end nowhere, or at another scheme; as it is said.
+    Redirect(String),
+    /// An address nearer than the server that names it: its host, and what that is.
+    Reach { host: String, address: IpAddr },
+    /// The host that wants the credentials, and is none that may learn them.
+    Credentials { host: String },
+    /// From https to http, or to what no registry speaks.
+    Insecure { scheme: String },
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redirect(words) => f.write_str(words),
+            Self::Reach { host, address } => {
+                let space = Space::of(*address);
+                write!(f, "the server leads to {host}, {space}")?;
+                match host.trim_matches(['[', ']']).parse() == Ok(*address) {
+                    true => Ok(()),
+                    false => write!(f, " ({address})"),
+                }
+            }
+            Self::Credentials { host } => {
+                write!(f, "the registry wants the password to be sent to {host}")
+            }
+            Self::Insecure { scheme } if scheme == "http" => {
+                f.write_str("the registry leads from https to http")
+            }
+            Self::Insecure { scheme } => write!(f, "the registry leads to {scheme}"),
+        }
+    }
+}
+
+impl Refusal {
+    /// What a user can do about an address that is refused.
+    pub const REACH_CURE: &str = "if that host is meant, name it: in the recipe, by a rule under [mirrors], or as `near` under [proxy] of this host's configuration";
+}
+
+/// Whether a redirect from `previous` (oldest first) to `next` may be followed.
+pub fn may_redirect(previous: &[Url], next: &Url) -> Result<(), Refusal> {
+    let Some(last) = previous.last() else {
+        return Ok(());
+    };
+    let refused = |words: String| Err(Refusal::Redirect(unseen::line(&words)));
+    if previous.contains(next) {
+        let next = redact(next.as_str());
+        return refused(format!("redirects go round in a circle at {next}"));
+    }
+    if previous.len() > REDIRECTS {
+        return refused(format!("there are more than {REDIRECTS} redirects"));
+    }
+    let secure = previous.iter().any(|u| u.scheme() == "https");
+    match next.scheme() {
+        "https" => Ok(()),
+        "http" if !secure => Ok(()),
+        scheme => refused(format!(
+            "{} redirects to {scheme}, which is not followed ({})",
+            redact(last.as_str()),
+            redact(next.as_str())
+        )),
+    }
+}
+
+/// Whether the user named the address's host among those `near`: itself, or with a dot in front what it stands below.
+pub fn is_near(near: &[String], url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    near.iter().any(|name| {
+        let name = name.to_ascii_lowercase();
+        match name.starts_with('.') {
+            true => host.ends_with(&name),
+            false => host == name,
+        }
+    })
+}
+
+/// Whether an address that a server there names may be asked; of a name its resolver decides.
+pub fn may_reach(from: Space, url: &Url) -> Result<(), Refusal> {
+    let address: IpAddr = match url.host() {
+        Some(Host::Ipv4(ip)) => ip.into(),
+        Some(Host::Ipv6(ip)) => ip.into(),
+        Some(Host::Domain(_)) | None => return Ok(()),
+    };
+    match from.may_lead_to(Space::of(address)) {
+        true => Ok(()),
+        false => Err(Refusal::Reach {
+            host: url.host_str().unwrap_or_default().to_owned(),
+            address,
+        }),
+    }
+}
+
+/// Whether a token may be asked for at `realm`. `credentials`: there are some, and the host beside the registry's own that gives
+/// tokens for them where the user named one.
+pub fn may_ask_token(
+    registry: &Url,
+    realm: &Url,
+    credentials: Option<Option<&str>>,
+) -> Result<(), Refusal> {
+    let is_plain = registry.scheme() == "http" && realm.scheme() == "http";
+    if realm.scheme() != "https" && !is_plain {
+        let scheme = realm.scheme().to_owned();
+        return Err(Refusal::Insecure { scheme });
+    }
+    let Some(token_host) = credentials else {
+        return Ok(());
+    };
+    let (host, own) = (realm.host_str(), registry.host_str());
+    let is_own = match is_plain {
+        // This machine's, or there were no credentials: not every port of it is the registry's.
+        true => realm.origin() == registry.origin(),
+        false => host == own,
+    };
+    let is_named = !is_plain && host.is_some() && host == token_host;
+    let is_hub = !is_plain
+        && host == Some(DOCKER_HUB_TOKENS)
+        && own.is_some_and(|own| DOCKER_HUB.contains(&own));
+    match is_own || is_named || is_hub {
+        true => Ok(()),
+        false => Err(Refusal::Credentials {
+            host: host.unwrap_or_default().to_owned(),
+        }),
+    }
+}
+
+/// How fast an answer comes while it is waited for.
+#[derive(Default)]
+pub struct Pace {
+    waited: Duration,
+    came: u64,
+}
+
+impl Pace {
+    /// After so many bytes, for which that long was waited; the bytes of the `span` that is looked at, if they are too few.
+    pub fn took(&mut self, waited: Duration, bytes: u64, span: Duration) -> Result<(), u64> {
+        self.waited += waited;
+        self.came += bytes;
+        if self.waited < span {
+            return Ok(());
+        }
+        let Self { came, .. } = std::mem::take(self);
+        match came < (span.as_secs_f64() * LEAST_RATE as f64) as u64 {
+            true => Err(came),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    fn judged(previous: &[&str], next: &str) -> Result<(), String> {
+        let previous: Vec<Url> = previous.iter().map(|u| url(u)).collect();
+        may_redirect(&previous, &url(next)).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn redirects_never_leave_https() {
+        let (secure, plain) = ("https://a.example/", "http://a.example/");
+        let by_a_detour = [plain, "https://b.example/"];
+        for (previous, next, refused) in [
+            (&[secure][..], "https://b.example/", None),
+            (&[plain], "http://b.example/", None),
+            (&[plain], "https://b.example/", None),
+            (
+                &["https://u:p@a.example/x?sig=1"],
+                "http://b.example/y?sig=2",
+                Some(
+                    "https://a.example/x?… redirects to http, which is not followed (http://b.example/y?…)",
+                ),
+            ),
+            (
+                &by_a_detour,
+                "http://c.example/",
+                Some(
+                    "https://b.example/ redirects to http, which is not followed (http://c.example/)",
+                ),
+            ),
+            (
+                &[plain],
+                "ftp://a.example/x",
+                Some(
+                    "http://a.example/ redirects to ftp, which is not followed (ftp://a.example/x)",
+                ),
+            ),
+            (
+                &[plain],
+                "file:///etc/passwd",
+                Some(
+                    "http://a.example/ redirects to file, which is not followed (file:///etc/passwd)",
+                ),
+            ),
+        ] {
+            assert_eq!(judged(previous, next).err().as_deref(), refused);
+        }
+    }
+
+    #[test]
+    fn redirects_end() {
+        assert_eq!(
+            judged(
+                &["http://a.example/1", "http://a.example/2"],
+                "http://a.example/1"
+            )
+            .unwrap_err(),
+            "redirects go round in a circle at http://a.example/1"
+        );
+        let many: Vec<String> = (0..=REDIRECTS)
+            .map(|n| format!("http://a.example/{n}"))
+            .collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(judged(&many[..REDIRECTS], "http://a.example/x"), Ok(()));
+        assert_eq!(
+            judged(&many, "http://a.example/x").unwrap_err(),
+            "there are more than 10 redirects"
+        );
+    }
+
+    #[test]
+    fn no_server_leads_nearer_than_it_lies() {
+        use Space::{Here, Private, Public, Special};
+        let to = |from: Space, text: &str| {
+            let refusal = may_reach(from, &url(text)).err();
+            refusal.map_or_else(|| "asked".into(), |refusal| refusal.to_string())
+        };
+        let (asked, private) = (
+            "asked",
+            "the server leads to 10.0.0.5, an address of a private network",
+        );
+        let special = "the server leads to 169.254.169.254, a link-local or reserved address";
+        for (from, address, expected) in [
+            (Public, "https://93.184.216.34/", asked),
+            (Public, "https://files.example/", asked),
+            (Public, "https://10.0.0.5/", private),
+            (Public, "https://0x0a000005/", private),
+            (
+                Public,
+                "https://[::ffff:10.0.0.5]/",
+                "the server leads to [::ffff:a00:5], an address of a private network",
+            ),
+            (
+                Public,
+                "https://[::1]/",
+                "the server leads to [::1], an address of this machine",
+            ),
+            (Public, "http://169.254.169.254/latest", special),
+            (Private, "https://10.0.0.5/", asked),
+            (
+                Private,
+                "https://127.0.0.1/",
+                "the server leads to 127.0.0.1, an address of this machine",
+            ),
+            (Private, "http://169.254.169.254/", special),
+            (Here, "https://127.0.0.1/", asked),
+            (Here, "https://10.0.0.5/", asked),
+            (Here, "http://169.254.169.254/", special),
+            (Special, "http://169.254.169.254/", special),
+        ] {
+            assert_eq!(to(from, address), expected, "{from:?} {address}");
+        }
+        let named = Refusal::Reach {
+            host: "files.example".into(),
+            address: "10.0.0.5".parse().unwrap(),
+        };
+        assert_eq!(
+            named.to_string(),
+            "the server leads to files.example, an address of a private network (10.0.0.5)"
+        );
+    }
+
+    #[test]
+    fn hosts_are_near_by_their_whole_names() {
+        let near = ["S3.corp.example", ".internal.example", "10.0.0.5"].map(str::to_owned);
+        for (address, is) in [
+            ("https://s3.corp.example/x", true),
+            ("https://xs3.corp.example/", false),
+            ("https://a.s3.corp.example/", false),
+            ("https://a.b.internal.example/", true),
+            ("https://internal.example/", false),
+            ("https://10.0.0.5/", true),
+            ("https://10.0.0.50/", false),
+        ] {
+            assert_eq!(is_near(&near, &url(address)), is, "{address}");
+        }
+    }
+
+    #[test]
+    fn credentials_go_to_the_registry_and_to_hosts_that_were_named() {
+        let to = |host: &str| format!("the registry wants the password to be sent to {host}");
+        let (goes, plain) = (
+            "goes".to_string(),
+            "the registry leads from https to http".into(),
+        );
+        let (r, here, hub) = (
+            "https://r.example",
+            "http://127.0.0.1:5000",
+            "https://index.docker.io",
+        );
+        for (registry, realm, token_host, expected) in [
+            (r, "https://r.example/token", None, &goes),
+            (
+                "https://r.example:5000",
+                "https://r.example/token",
+                None,
+                &goes,
+            ),
+            (r, "https://other.example/token", None, &to("other.example")),
+            (r, "https://r.example.org/token", None, &to("r.example.org")),
+            (r, "http://r.example/token", None, &plain),
+            (
+                r,
+                "http://other.example/token",
+                Some("other.example"),
+                &plain,
+            ),
+            (
+                r,
+                "https://login.example/token",
+                Some("login.example"),
+                &goes,
+            ),
+            (hub, "https://auth.docker.io/token", None, &goes),
+            (
+                r,
+                "https://auth.docker.io/token",
+                None,
+                &to("auth.docker.io"),
+            ),
+            (here, "http://127.0.0.1:5000/token", None, &goes),
+            (here, "http://127.0.0.1:80/token", None, &to("127.0.0.1")),
+            (
+                here,
+                "http://r.example/token",
+                Some("r.example"),
+                &to("r.example"),
+            ),
+            (
+                r,
+                "ftp://r.example/token",
+                None,
+                &"the registry leads to ftp".into(),
+            ),
+        ] {
+            let asked = may_ask_token(&url(registry), &url(realm), Some(token_host));
+            let rendered = asked.map_or_else(|refusal| refusal.to_string(), |()| "goes".into());
+            assert_eq!(rendered, *expected, "{registry} {realm}");
+        }
+        // Without credentials any host may give a token, over https.
+        let (registry, other) = (url("https://r.example"), url("https://other.example/token"));
+        assert_eq!(may_ask_token(&registry, &other, None), Ok(()));
+        assert!(may_ask_token(&registry, &url("http://other.example/token"), None).is_err());
+    }
+
+    #[test]
+    fn what_drips_is_given_up_and_what_flows_is_not() {
+        let (second, span) = (Duration::from_secs(1), Duration::from_secs(600));
+        let mut pace = Pace::default();
+        let mut after = 0;
+        let given_up = loop {
+            after += 1;
+            if let Err(slow) = pace.took(second, 1, span) {
+                break slow;
+            }
+        };
+        assert_eq!((after, given_up), (600, 600));
+        // A scanner that lets nothing through for five minutes, and then all of it.
+        let mut pace = Pace::default();
+        for _ in 0..5 * 60 {
+            assert_eq!(pace.took(second, 1, span), Ok(()));
+        }
+        for _ in 0..20 * 60 {
+            assert_eq!(pace.took(second, 4 << 10, span), Ok(()));
+        }
+    }
+}
