@@ -90,6 +90,7 @@ impl Shop {
         let subject = Subject {
             path: &path,
             name: file,
+            published: file,
             digest: &Digest::sha256_of(&fs::read(&path).unwrap()),
         };
         let evidence = Evidence {
