@@ -8,12 +8,12 @@ use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{Shop, rendered, shop, survives};
 
-fn made() -> &'static Shop {
+pub fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
     shop(&MADE, "cosign.sh")
 }
 
-fn rule(who: &str) -> Any {
+pub fn rule(who: &str) -> Any {
     Any::Cosign(Rule::new(&made().text(&format!("{who}.pub"))).unwrap())
 }
 
