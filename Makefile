@@ -68,7 +68,7 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
 nightly: ## what is too slow for every push: really signed files, tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed book pages pages-demo test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed book pages pages-demo cluster-policy test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -129,6 +129,10 @@ end-to-end-nightly: standin ## more of the same: every other signal and moment, 
 .PHONY: shipped-recipes
 shipped-recipes: standin ## builds each recipe of recipes/ with stand-ins of what it fetches; RECIPES=word,word for some
 	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture end_to_end::recipes::
+
+.PHONY: cluster-policy
+cluster-policy: ## what goes into a cluster, judged by the API server's own code: needs go and its module proxy
+	cd tests/kubernetes && go test ./...
 
 .PHONY: end-to-end-hyperv
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls

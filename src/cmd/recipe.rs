@@ -225,6 +225,8 @@ fn judge_host(
     diagnostics.0.extend(agent);
     if matches!(look, Look::Files(_)) {
         diagnostics.0.extend(plan::unused(recipe));
+        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+        diagnostics.0.extend(plan::aged(recipe, today.date()));
     }
     let absent = inputs::absent(recipe, plan, platform, context).into_iter();
     diagnostics.0.extend(absent.map(|d| Diagnostic {

@@ -83,6 +83,7 @@ fn named(check: &Check) -> (Kind, String) {
         Check::Feature { name, .. } => (Kind::Feature, format!("feature {name}")),
         Check::Capability { name, .. } => (Kind::Feature, format!("capability {name}")),
         Check::Update { kb } => (Kind::Feature, format!("update {kb}")),
+        Check::Windows { .. } => (Kind::Setting, "Windows' update revision".into()),
         Check::PathFolder { folder } => (Kind::Setting, format!("Path: {folder}")),
         Check::Firewall(rule) => (Kind::Setting, format!("firewall rule {}", rule.name)),
         Check::Driver { driver } => (Kind::Setting, format!("driver {}", driver.inf)),

@@ -119,6 +119,7 @@ fn one(image: &Image<'_>, check: &Check) -> Verdict {
         Check::Acl(acl) => access::acl(image, acl),
         Check::Task { name, present } => stores::task(image, name, *present),
         Check::Update { kb } => stores::update(image, kb),
+        Check::Windows { build, revision } => system::windows(image, *build, *revision),
         Check::ContainerImage {
             image: manifest,
             root,

@@ -13,6 +13,8 @@ use super::image::{HIVES, Image};
 
 pub(super) const STATE: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
+pub(super) const VERSION: RegistryKey =
+    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion");
 const SERVICING: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing");
 const UPDATE: RegistryKey = RegistryKey::known(
@@ -210,4 +212,24 @@ pub fn generalized(image: &Image<'_>) -> Verdict {
         .found(state.unwrap_or_else(|| "no ImageState".to_owned()))
         .cure("end the recipe with a step generalize = {}")),
     }
+}
+
+/// Build and update revision of the installed Windows.
+pub fn windows(image: &Image<'_>, build: u32, revision: u32) -> Verdict {
+    let found_build = image.text(&VERSION, "CurrentBuildNumber")?;
+    let found_revision = image.number(&VERSION, "UBR")?;
+    let is_build = found_build.as_deref() == Some(build.to_string().as_str());
+    if is_build && found_revision.is_some_and(|found| found >= revision) {
+        return Ok(());
+    }
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "?".into());
+    let found_revision = shown(found_revision.map(|number| number.to_string()));
+    let found = format!("{}.{found_revision}", shown(found_build));
+    let cure = "carry the updates in: `updates_folder` of packs/updates.toml, or a newer medium";
+    Err(
+        Finding::error("Windows lacks updates that it should have")
+            .expected(format!("{build}.{revision} or later"))
+            .found(found)
+            .cure(cure),
+    )
 }

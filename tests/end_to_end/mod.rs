@@ -10,6 +10,7 @@ mod hyperv;
 mod interrupts;
 mod matrix;
 pub mod program;
+mod publishers;
 mod recipes;
 mod refusals;
 mod sabotage;

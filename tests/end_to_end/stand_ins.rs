@@ -1,6 +1,6 @@
-//! Small signed stand-ins for what a shipped recipe fetches, and a recipe on top of it that takes them: a file for each input of the
-//! recipe, with its digest and the signature of the demo's authority. A new input of a pack needs no line here where its kind is
-//! known and its steps ask for nothing of it.
+//! Small stand-ins for what a shipped recipe fetches, and a recipe on top of it that takes them: a file for each input of the
+//! recipe, with its digest, signed as its publisher signs (`publishers.rs`); what nobody signs is named. A new input of a pack
+//! needs no line here where its kind is known and its steps ask for nothing of it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use support::tree::root;
 use winimg_recipe::recipe::{Archive, Component, InputSource, Options, Recipe, Undecided, read};
 
 use super::program::output_of;
+use super::publishers::{self, Log, Publishers};
 
 /// What archives hold that steps take out of them or count on.
 const MEMBERS: [(&str, &[&str]); 10] = [
@@ -48,7 +49,11 @@ const MEMBERS: [(&str, &[&str]); 10] = [
     ),
     (
         "openssh",
-        &["OpenSSH-Win64/sshd.exe", "OpenSSH-Win64/ssh-agent.exe"],
+        &[
+            "OpenSSH-Win64/sshd.exe",
+            "OpenSSH-Win64/ssh-agent.exe",
+            "OpenSSH-Win64/libcrypto.dll",
+        ],
     ),
     (
         "windows-cni",
@@ -88,11 +93,8 @@ const CUMULATIVE_UPDATE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<as
     manifestVersion=\"1.0\">\n  <assemblyIdentity name=\"Package_for_RollupFix\" version=\"20348.681.1.8\" language=\"neutral\" \
     processorArchitecture=\"amd64\" publicKeyToken=\"31bf3856ad364e35\"/>\n</assembly>\n";
 
-/// When everything was signed, in seconds since 1970: without timestamps of an authority, signatures stay the same.
-const SIGNED_AT: &str = "1767225600";
-
 /// A team's own recipe on top of a shipped one: makes `folder/NAME.toml` and the files that it names.
-pub fn recipe_on(shipped: &Path, folder: &Path) -> PathBuf {
+pub fn recipe_on(shipped: &Path, folder: &Path, log: &Log) -> PathBuf {
     let standin = root().join("target/standin");
     let recipe = planned(shipped, &standin);
     let name = recipe.name.value.clone();
@@ -106,9 +108,19 @@ pub fn recipe_on(shipped: &Path, folder: &Path) -> PathBuf {
             writeln!(own, "{} = {value:?}", variable.name).expect("a String");
         }
     }
+    own += "\n[unsigned]\n";
+    let signatures = |component: &Component| !component.origin.signatures.is_empty();
+    for component in recipe.components.iter().filter(|one| !signatures(one)) {
+        let name = &component.name.value;
+        writeln!(own, "{name} = \"its publisher signs nothing\"").expect("a String");
+    }
     // As small as the demo's; Windows wants more.
     own += "\n[machine]\ndisk_size = \"11 GiB\"\ncpus = 2\nmemory = \"2 GiB\"\n";
-    let maker = Maker { standin, folder };
+    let maker = Maker {
+        publishers: Publishers::new(folder, log),
+        standin,
+        folder,
+    };
     for input in recipe.inputs() {
         own += &match input.source {
             InputSource::Medium(_) => maker.medium(&input.id.to_string()),
@@ -118,6 +130,13 @@ pub fn recipe_on(shipped: &Path, folder: &Path) -> PathBuf {
     }
     let path = folder.join(format!("{name}.toml"));
     std::fs::write(&path, own).expect("a recipe");
+    let options = Options {
+        search: vec![root().join("recipes")],
+        ..Options::default()
+    };
+    let (made, said) = read(&path, &options);
+    let made = made.unwrap_or_else(|| panic!("{}", said.render(false)));
+    publishers::same_but_for_roots(&recipe, &made);
     path
 }
 
@@ -138,6 +157,7 @@ fn planned(shipped: &Path, standin: &Path) -> Recipe {
 }
 
 struct Maker<'a> {
+    publishers: Publishers,
     standin: PathBuf,
     folder: &'a Path,
 }
@@ -160,23 +180,16 @@ impl Maker<'_> {
         let name = component.name.value.as_str();
         let version = component.version.as_deref().unwrap_or("1.0");
         let file = self.folder.join(&component.file);
-        let mut signed = Vec::new();
         match (component.unpack, ending(&component.file)) {
-            (Some(archive), _) => signed = self.archive(name, version, archive, &file),
+            (Some(archive), _) => self.archive(component, version, archive, &file),
             (None, "exe") => self.program(&file, version, None),
             (None, "msi") => self.package(name, &file),
             (None, "msu") => self.update(&file),
             (None, other) => panic!("{name}: no stand-in for a file of the kind {other}"),
         }
-        let members = match signed.is_empty() {
-            true => String::new(),
-            false => format!(", members = {signed:?}"),
-        };
-        format!(
-            "{}signature = {{ kind = \"authenticode\", roots = {:?}, subject = \"CN=winimg demo code signing\", timestamp = \"optional\"{members} }}\n",
-            self.input(&format!("components.{name}"), &file),
-            self.standin.join("components/ca/root.pem"),
-        )
+        self.publishers.sign(component, &file, None);
+        let table = self.input(&format!("components.{name}"), &file);
+        table + &self.publishers.table(component, &file)
     }
 
     /// A PE image that says its version, and may play a program of the stand-in.
@@ -195,29 +208,14 @@ impl Maker<'_> {
         words.extend(plays.into_iter().flat_map(|name| ["--plays", name]));
         words.extend(answers.iter().map(String::as_str));
         output_of("python3", &words);
-        self.sign(file);
     }
 
-    fn sign(&self, file: &Path) {
-        let ca = self.standin.join("components/ca");
-        let (signer, key) = (ca.join("signer.pem"), ca.join("signer.key"));
-        let signed = file.with_extension("signed");
-        let mut words = vec!["sign", "-h", "sha256", "-st", SIGNED_AT];
-        if ending(file_name(file)) == "msi" {
-            words.push("-add-msi-dse");
-        }
-        words.extend(["-certs", text(&signer), "-key", text(&key)]);
-        words.extend(["-in", text(file), "-out", text(&signed)]);
-        output_of("osslsigncode", &words);
-        std::fs::rename(signed, file).expect("the signed file");
-    }
-
-    /// An archive with its members; those that are signed.
-    fn archive(&self, name: &str, version: &str, archive: Archive, file: &Path) -> Vec<String> {
+    /// An archive with its members.
+    fn archive(&self, component: &Component, version: &str, archive: Archive, file: &Path) {
+        let name = component.name.value.as_str();
         let members = MEMBERS.iter().find(|(known, _)| *known == name);
         let (_, members) = members.unwrap_or_else(|| panic!("{name}: what does it hold?"));
         let tree = self.folder.join(format!("{name}.d"));
-        let mut signed = Vec::new();
         for member in *members {
             let path = tree.join(member);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -225,7 +223,7 @@ impl Maker<'_> {
             let content = match ending(member) {
                 "exe" | "dll" | "sys" => {
                     self.program(&path, version, None);
-                    signed.push((*member).to_owned());
+                    self.publishers.sign(component, &path, Some(member));
                     continue;
                 }
                 "inf" => driver(stem),
@@ -242,7 +240,6 @@ impl Maker<'_> {
             Archive::TarGz => output_of("tar", &["-C", tree, "-czf", file, "."]),
             Archive::TarZst => output_of("tar", &["-C", tree, "--zstd", "-cf", file, "."]),
         };
-        signed
     }
 
     fn package(&self, name: &str, file: &Path) {
@@ -259,7 +256,6 @@ impl Maker<'_> {
             }
             _ => panic!("{name}: no stand-in for its package"),
         }
-        self.sign(file);
     }
 
     /// The demo's, which also makes the account that the real one makes. Its service still runs as SYSTEM.
@@ -286,7 +282,6 @@ impl Maker<'_> {
             "cd {tree:?} && gcab -c Windows10.0-KB5012637-x64.cab update.mum && gcab -c {file:?} Windows10.0-KB5012637-x64.cab"
         );
         output_of("sh", &["-c", &pack]);
-        self.sign(file);
     }
 }
 

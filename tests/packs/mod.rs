@@ -2,6 +2,9 @@
 //! its snapshot, so every command that it would run is on paper.
 
 mod accounts;
+mod baseline;
+mod cluster;
+mod proofs;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +17,7 @@ use winimg_recipe::plan;
 use winimg_recipe::recipe::{Options, Recipe, read};
 
 /// What a user has to give. The environment is the one place whose other names are passed over.
-const SAID: [(&str, &str); 21] = [
+const SAID: [(&str, &str); 23] = [
     ("acr_provider_sha256", DIGEST),
     ("acr_provider_version", "1.33.0"),
     ("csi_proxy_sha256", DIGEST),
@@ -22,6 +25,12 @@ const SAID: [(&str, &str); 21] = [
     ("ec2_ena_sha256", DIGEST),
     ("ec2_nvme_sha256", DIGEST),
     ("ec2launch_sha256", DIGEST),
+    ("ecr_provider_sha256", DIGEST),
+    (
+        "ecr_provider_url",
+        "https://example.com/ecr-credential-provider.exe",
+    ),
+    ("ecr_provider_version", "1.36.0"),
     ("flannel_sha256", DIGEST),
     ("gmsa_keyvault_sha256", DIGEST),
     ("iso_url", "https://example.com/windows.iso"),
@@ -38,7 +47,6 @@ const SAID: [(&str, &str); 21] = [
         "ssh_administrators_keys",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample operator",
     ),
-    ("updates_folder", "tests/packs/updates"),
     ("vmware_drivers_sha256", DIGEST),
     (
         "vmware_drivers_url",
@@ -49,7 +57,8 @@ const SAID: [(&str, &str); 21] = [
 const DIGEST: &str = "5aa03f96c77536579166fba147929626cc3a97960e994057a9d80271a736d10f";
 
 /// Packs that name variables of another, and say so in their first lines.
-const AFTER: [(&str, &[&str]); 7] = [
+const AFTER: [(&str, &[&str]); 8] = [
+    ("ecr.toml", &["kubernetes.toml"]),
     ("kb5012637.toml", &["windows-server-2022.toml"]),
     ("kubernetes-signed.toml", &["kubernetes.toml"]),
     ("node-services.toml", &["kubernetes.toml"]),
@@ -248,6 +257,14 @@ fn what_variables_change() {
             ],
         ),
         ("volume media", vec![("product_key", "kms")]),
+        (
+            "updates",
+            vec![
+                ("updates_folder", "tests/packs/updates"),
+                ("updates_date", "2024-01-09"),
+                ("windows_at_least", "20348.2227"),
+            ],
+        ),
     ] {
         let mut options = options_for("capi-ova");
         let set = set.into_iter().map(|(n, v)| (n.to_string(), v.to_string()));

@@ -22,6 +22,7 @@ const TASK_TREE: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\Schedule\TaskCache\Tree";
 const PACKAGES: &str =
     r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\Packages";
+const NT: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 const CONTENT: &str =
     r"C:\ProgramData\containerd\root\io.containerd.content.v1.content\blobs\sha256";
 const INF: &[u8] = b"[Version]\r\nDriverVer = 1\r\n";
@@ -217,6 +218,10 @@ fn stores() -> Vec<Check> {
         Check::Update {
             kb: "KB5012000".into(),
         },
+        Check::Windows {
+            build: 20348,
+            revision: 681,
+        },
         Check::ContainerImage {
             image: Manifest {
                 reference: "registry.k8s.io/pause:3.10.2".into(),
@@ -377,6 +382,8 @@ fn furnished() -> WindowsDisk {
     let rollup = format!(r"{PACKAGES}\Package_for_RollupFix~31bf3856ad364e35~amd64~~20348.681.1.3");
     let location = sz(r"\\?\C:\winimg\Windows10.0-KB5012000-x64.cab\");
     disk.value(&rollup, "InstallLocation", REG_SZ, &location);
+    disk.value(NT, "CurrentBuildNumber", REG_SZ, &sz("20348"));
+    disk.value(NT, "UBR", REG_DWORD, &dword(2322));
     let blob = Digest::sha256_of(MANIFEST).hex();
     disk.file(&format!(r"{CONTENT}\{blob}"), MANIFEST);
     disk.user("capi", 1000, false);
@@ -476,6 +483,7 @@ fn altered() -> WindowsDisk {
     );
     let rollup = format!(r"{PACKAGES}\Package_for_RollupFix~31bf3856ad364e35~amd64~~20348.681.1.3");
     disk.value(&rollup, "InstallLocation", REG_SZ, &sz("elsewhere"));
+    disk.value(NT, "UBR", REG_DWORD, &dword(587));
     let blob = Digest::sha256_of(MANIFEST).hex();
     disk.file(&format!(r"{CONTENT}\{blob}"), b"{}");
     disk.user("capi", 1000, true);

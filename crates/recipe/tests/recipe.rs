@@ -195,6 +195,27 @@ fn a_step_that_is_skipped_needs_none_of_its_files() {
     }
 }
 
+/// A slot of a pack that nobody filled; where it is filled, or where the text is the recipe's own, it is judged.
+#[test]
+fn a_step_that_is_skipped_may_have_an_empty_variable() {
+    let slot = |folder: &str, when: &str, path: &str| {
+        let more = format!(
+            "[vars]\nfolder = \"{folder}\"\n[[steps]]\nname = \"slot\"\nwhen = \"{when}\"\nupdate = {{ path = \"{path}\" }}\n"
+        );
+        small_complaints(&more, &Options::default())
+    };
+    let own = "{{folder}}";
+    assert_eq!(slot("", own, own), "");
+    let needed = slot("none", own, own);
+    assert!(
+        needed.contains("there is no file or folder none"),
+        "{needed}"
+    );
+    for empty in [slot("", "yes", own), slot("", own, "")] {
+        assert!(empty.contains("error: `path` is empty"), "{empty}");
+    }
+}
+
 #[test]
 fn a_recipe_overrides_only_what_differs_and_names_another_proof() {
     let pack = r#"schema = 1

@@ -10,6 +10,7 @@ use winimg_recipe::recipe::RegistryKey;
 use super::super::account;
 use super::super::finding::{Finding, Verdict};
 use super::super::image::{Answer, Image};
+use super::super::system::VERSION;
 use super::answer::AnswerFile;
 use super::asked::Asked;
 
@@ -26,8 +27,6 @@ const STARTERS: [&str; 2] = [
 const LIMIT: u64 = 1 << 20;
 /// `SERVICE_AUTO_START`, also of one that starts delayed.
 const AUTO: u32 = 2;
-const VERSION: RegistryKey =
-    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion");
 /// Server 2025.
 const GREY_FROM: u32 = 26100;
 

@@ -2,6 +2,8 @@
 //!
 //! Refuses to guess: a medium that is not in the table may be one for evaluation, too.
 
+use jiff::civil::Date;
+
 use super::Release;
 use winimg_base::digest::Digest;
 
@@ -17,6 +19,16 @@ fn sha256(release: Release) -> &'static str {
         Release::Server2022 => "3e4fa6d8507b554856fc9ca6079cc402df11a8b79344871669f0251535255325",
         // 26100.32230.260111-0550.lt_release_svc_refresh_SERVER_EVAL_x64FRE_en-us.iso
         Release::Server2025 => "7b052573ba7894c9924e3e87ba732ccd354d18cb75a883efa9b900ea125bfd51",
+    }
+}
+
+/// The day of the updates that the medium has: of its build, as its name says, or of the update with its revision (Microsoft:
+/// March 8, 2022, KB5011497, OS Build 20348.587).
+pub fn date(release: Release) -> Date {
+    match release {
+        Release::Server2019 => Date::constant(2019, 9, 6),
+        Release::Server2022 => Date::constant(2022, 3, 8),
+        Release::Server2025 => Date::constant(2026, 1, 11),
     }
 }
 

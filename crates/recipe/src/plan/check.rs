@@ -90,6 +90,11 @@ pub enum Check<F = Bytes, D = Inf, I = Manifest> {
     Update {
         kb: String,
     },
+    /// Windows is of this build, with this update revision (UBR) or a later one.
+    Windows {
+        build: u32,
+        revision: u32,
+    },
     /// containerd's content store below `root` has the image's manifest.
     ContainerImage {
         #[serde(flatten)]
@@ -276,6 +281,7 @@ impl Planned {
             Self::Acl(acl) => Check::Acl(acl),
             Self::Task { name, present } => Check::Task { name, present },
             Self::Update { kb } => Check::Update { kb },
+            Self::Windows { build, revision } => Check::Windows { build, revision },
         })
     }
 }

@@ -32,7 +32,8 @@ pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
 /// A warning for each component that was forgotten in the steps, or left when its step went. It harms no build, so only
 /// `validate` and `plan` report it.
 pub fn unused(recipe: &Recipe) -> Vec<Diagnostic> {
-    let undecided = |step: &Step| matches!(step.verb, Verb::Undecided { .. });
+    let undecided =
+        |step: &Step| step.skipped.is_none() && matches!(step.verb, Verb::Undecided { .. });
     if recipe.steps.iter().any(undecided) {
         // What such a step uses is not known yet.
         return Vec::new();

@@ -4,6 +4,7 @@
 //! that `winimg plan` shows and the build carries out unchanged. Nothing here reads a network, a guest or a clock;
 //! of the host only the files beside the recipe are looked at (file or folder, and the text of an own `answer_file`).
 
+mod age;
 mod batch;
 mod build_settings;
 pub mod chain;
@@ -36,6 +37,7 @@ use crate::recipe::{Encoding, GuestPath};
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::Place;
 
+pub use age::aged;
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
 pub use chain::{Chain, Link, Part};
 pub use check::{Check, Expected, Planned};

@@ -178,6 +178,7 @@ pub(super) fn expected(plan: &Plan, check: &Planned) -> String {
         Planned::Acl(acl) => access(acl),
         Planned::Task { name, present } => format!("{}task {name}", no(present)),
         Planned::Update { kb } => format!("update {kb}"),
+        Planned::Windows { build, revision } => format!("Windows {build}.{revision} or later"),
         Planned::ContainerImage { image, root } => {
             format!("container image {} below {root}", image.0)
         }

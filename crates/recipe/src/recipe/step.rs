@@ -227,6 +227,11 @@ pub enum Assertion {
         value: String,
         data: RegistryData,
     },
+    /// Windows is of this build, with this update revision (UBR) or a later one.
+    Windows {
+        build: u32,
+        revision: u32,
+    },
     /// A batch command that must exit 0.
     Cmd(Located<String>),
 }

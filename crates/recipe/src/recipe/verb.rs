@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::civil::Date;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +64,11 @@ pub struct Driver {
 #[derive(Clone, Debug)]
 pub enum Update {
     /// `.msu` and `.cab` packages, in this order.
-    Offline(Vec<Content>),
+    Offline {
+        packages: Vec<Content>,
+        /// When the newest of them was published.
+        date: Option<Located<Date>>,
+    },
     /// From Windows Update, in rounds with a restart between them. Needs a network.
     Online {
         place: Place,

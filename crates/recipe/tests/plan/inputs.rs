@@ -217,3 +217,47 @@ fn two_steps_that_give_a_service_different_programs() {
     let other = step("other", r"name = 'AGENT', program = 'C:\b\nssm.exe'");
     insta::assert_snapshot!(said(&[first, other]));
 }
+
+/// The newest of what is known: the medium's own updates, or those that steps carry in.
+#[test]
+fn updates_that_are_old_are_warned_about() {
+    let known = "url = \"https://example.com/x.iso\"\nsha256 = \"3e4fa6d8507b554856fc9ca6079cc402df11a8b79344871669f0251535255325\"";
+    let other = format!("url = \"https://example.com/x.iso\"\nsha256 = \"{DIGEST}\"");
+    let step = |more: &str| {
+        let dir = tree::root().join("tests/packs/updates");
+        format!("[[steps]]\nname = \"updates\"\nupdate = {{ path = {dir:?}{more} }}\n")
+    };
+    let dated = step(", date = \"2026-08-11\"");
+    let mut all = String::new();
+    for (what, iso, more, today, is_old) in [
+        ("a medium", known, "", "2022-06-07", true),
+        ("a medium of three months", known, "", "2022-06-06", false),
+        ("an unknown medium", other.as_str(), "", "2036-01-01", false),
+        ("updates", known, dated.as_str(), "2026-11-09", false),
+        (
+            "old updates",
+            other.as_str(),
+            dated.as_str(),
+            "2026-11-10",
+            true,
+        ),
+        ("updates of no date", known, &step(""), "2036-01-01", false),
+        (
+            "an empty date",
+            known,
+            &step(", date = \"\""),
+            "2036-01-01",
+            false,
+        ),
+        ("a clock that is wrong", known, "", "1999-01-01", false),
+    ] {
+        let recipe = with(iso, "raw = {}", more);
+        let said = plan::aged(&recipe, today.parse().expect("a day"));
+        assert_eq!(said.is_some(), is_old, "{what}");
+        if let Some(said) = said {
+            let said = rendered(&recipe, Diagnostics(vec![said]));
+            all += &format!("== {what}\n{said}\n");
+        }
+    }
+    insta::assert_snapshot!("old_updates", &all);
+}

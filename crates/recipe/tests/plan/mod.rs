@@ -338,6 +338,12 @@ fn assertions() {
         })
         .step("number", |m| value(m, "N", RegistryData::Dword(255)))
         .step("none", |m| value(m, "N", RegistryData::Absent))
+        .step("patched", |_| {
+            Verb::Assert(Assertion::Windows {
+                build: 20348,
+                revision: 681,
+            })
+        })
         .step("command", |m| {
             Verb::Assert(Assertion::Cmd(m.at(r"C:\k\kubelet.exe --version")))
         });
@@ -467,7 +473,10 @@ fn what_windows_itself_would_not_take_is_refused() {
             })
         })
         .step("no package", |m| {
-            Verb::Update(Update::Offline(vec![carried(m, "agent")]))
+            Verb::Update(Update::Offline {
+                packages: vec![carried(m, "agent")],
+                date: None,
+            })
         })
         .step("a file as a source", |m| {
             Verb::Feature(Feature {

@@ -18,6 +18,10 @@ pub(super) fn assert(site: &mut Site<'_>, assertion: &Assertion) -> Option<()> {
         Assertion::Missing(at) => missing(site, at),
         Assertion::ServiceRunning(name) => running(site, name),
         Assertion::RegistryValue { key, value, data } => registry_value(site, key, value, data),
+        Assertion::Windows { build, revision } => {
+            windows(site, *build, *revision);
+            Some(())
+        }
         Assertion::Cmd(line) => {
             batch_file(site, &line.value, ExitRule::Zero, QUICK);
             Some(())
@@ -59,6 +63,21 @@ fn running(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
          exit /b 1"
     )));
     Some(())
+}
+
+/// Build and update revision, as Windows itself shows them (Microsoft: Windows Server release information). `set /a` reads what
+/// reg.exe prints of a number, 0x2a9.
+fn windows(site: &mut Site<'_>, build: u32, revision: u32) {
+    let key = r#""HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion""#;
+    site.put(Script::of(format!(
+        "set BUILD=\nset UBR=0\n\
+         for /f \"tokens=3\" %%b in ('{REG} query {key} /v CurrentBuildNumber ^| {FIND} \"REG_SZ\"') do set BUILD=%%b\n\
+         for /f \"tokens=3\" %%u in ('{REG} query {key} /v UBR ^| {FIND} \"REG_DWORD\"') do set /a UBR=%%u\n\
+         if \"%BUILD%\"==\"{build}\" if %UBR% geq {revision} exit /b 0\n\
+         echo Windows is %BUILD%.%UBR%, not {build}.{revision} or later\n\
+         exit /b 1"
+    )));
+    site.expect(Planned::Windows { build, revision });
 }
 
 fn registry_value(

@@ -42,7 +42,7 @@ const DISM_SAYS: [(i64, &str); 3] = [
 const NOT_APPLICABLE: &str = "does not fit this Windows, or needs another update first";
 pub(super) fn update(site: &mut Site<'_>, update: &Update) -> Option<()> {
     match update {
-        Update::Offline(packages) => {
+        Update::Offline { packages, .. } => {
             let done: Vec<Option<()>> = packages.iter().map(|p| package(site, p)).collect();
             // Some updates need a second restart, which servicing would begin by itself in the middle of a later step.
             restart_if_pending(site);

@@ -6,7 +6,7 @@ use crate::recipe::sources::read_text;
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{Assertion, ExitCodes, SealAnswer, Verb, keys, powershell};
 use winimg_base::diag::Diagnostic;
-use winimg_base::text::Place;
+use winimg_base::text::{Located, Place};
 
 pub fn cmd(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let (script, exit_codes) = script(cx, value, "cmd", false)?;
@@ -239,8 +239,28 @@ pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     let registry = fields.table("registry");
     let registry = registry.and_then(|f| registry::registry_assertion(&f));
     let cmd = fields.string("cmd").map(Assertion::Cmd);
-    let assertion = exists.or(missing).or(service).or(registry).or(cmd)?;
+    let windows = fields.string("windows");
+    let windows = windows.and_then(|text| patched(&fields, &text));
+    let assertion = exists.or(missing).or(service).or(registry).or(cmd);
+    let assertion = assertion.or(windows)?;
     one.then_some(Verb::Assert(assertion))
+}
+
+/// `20348.681`, or with `10.0.` before it.
+fn patched(fields: &Fields<'_>, text: &Located<String>) -> Option<Assertion> {
+    let version = text.value.trim();
+    let parts = version.strip_prefix("10.0.").unwrap_or(version);
+    let numbers = parts.split_once('.');
+    let numbers =
+        numbers.and_then(|(build, revision)| Some((build.parse().ok()?, revision.parse().ok()?)));
+    let Some((build, revision)) = numbers else {
+        let fact = format!("`windows` is no build with its update revision: \"{version}\"");
+        fields
+            .cx
+            .error(fact, &text.place, "", fields.help("windows"));
+        return None;
+    };
+    Some(Assertion::Windows { build, revision })
 }
 
 pub fn generalize(cx: &Context<'_>, value: &Value) -> Option<Verb> {

@@ -6,7 +6,7 @@ use super::{
     windows,
 };
 use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::{Entry, Value};
+use crate::recipe::value::{Data, Entry, Value};
 use crate::recipe::{Step, Verb, keys, undecided};
 use winimg_base::diag::{Diagnostic, nearest};
 use winimg_base::text::{Located, Place};
@@ -41,9 +41,19 @@ pub fn step(
     let before_seal = fields.flag("before_seal");
     cx.is_skipped
         .set(skipped.as_ref().is_some_and(Option::is_some));
-    let verb = verb(&fields, known);
-    cx.is_skipped.set(false);
     let verbs = keys::verbs();
+    let empty = fields
+        .first(&verbs)
+        .filter(|entry| cx.is_skipped.get() && is_emptied(&entry.value));
+    let verb = match empty.and_then(|entry| verbs.iter().find(|verb| **verb == entry.key)) {
+        // A slot of a pack that nobody filled: the step is for its variable.
+        Some(verb) => Some(Verb::Undecided {
+            verb,
+            variables: Vec::new(),
+        }),
+        None => verb(&fields, known),
+    };
+    cx.is_skipped.set(false);
     match fields.first(&verbs) {
         Some(_) => fields.refuse_unknown(),
         None => no_verb(&fields, &verbs),
@@ -63,6 +73,16 @@ pub fn step(
         .filter(|_| fields.is_whole())
         .map(|step| Placed { step, before_seal });
     (name, placed)
+}
+
+/// Whether a text in it is nothing but variables, and these are empty.
+fn is_emptied(value: &Value) -> bool {
+    match &value.data {
+        Data::String(text) => text.is_empty() && value.template.is_some(),
+        Data::Array(items) => items.iter().any(is_emptied),
+        Data::Table(table) => table.entries.iter().any(|entry| is_emptied(&entry.value)),
+        _ => false,
+    }
 }
 
 /// A step that names variables without a value, unless it is skipped whatever they are. The rest of it is judged once
@@ -200,7 +220,7 @@ pub fn when(fields: &Fields<'_>, key: &str) -> Option<Option<String>> {
     }
     let cx = fields.cx;
     if let Some(Value {
-        data: crate::recipe::value::Data::Bool(on),
+        data: Data::Bool(on),
         ..
     }) = fields.get(key)
     {

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use jiff::civil::Date;
+
 use super::files::content;
 use super::known::{Known, known_component};
 use crate::recipe::fields::{Context, Fields};
@@ -20,16 +22,19 @@ pub fn update(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
     let given: Vec<&str> = ways.into_iter().filter(|w| fields.has(w)).collect();
     let help = "`component = \"lcu\"`, `components = [\"ssu\", \"lcu\"]` or `path = \"updates/\"` for packages that are \
                 carried along, `online = {}` for Windows Update";
-    let update = match given.as_slice() {
+    if given.as_slice() == ["online"] {
+        return online(&fields).map(Verb::Update);
+    }
+    let date = date(&fields);
+    let packages = match given.as_slice() {
         [] => {
             cx.missing("`update` has no updates", &fields.place, help);
             None
         }
         ["components"] => components(&fields, known),
-        ["online"] => online(&fields),
         [_] => content(&fields, known).and_then(|from| match from {
             Content::Local(path) if path.value.is_dir() => packages(cx, &path),
-            one => Some(Update::Offline(vec![one])),
+            one => Some(vec![one]),
         }),
         _ => {
             let fact = format!("`update` has `{}`", given.join("` and `"));
@@ -37,10 +42,29 @@ pub fn update(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
             None
         }
     };
-    update.map(Verb::Update)
+    let (packages, date) = packages.zip(date)?;
+    Some(Verb::Update(Update::Offline { packages, date }))
 }
 
-fn components(fields: &Fields<'_>, known: Known<'_>) -> Option<Update> {
+/// The outer `None`: it was complained about.
+fn date(fields: &Fields<'_>) -> Option<Option<Located<Date>>> {
+    let Some(text) = fields
+        .string("date")
+        .filter(|text| !text.value.trim().is_empty())
+    else {
+        return Some(None);
+    };
+    let Ok(date) = text.value.trim().parse() else {
+        let fact = format!("`date` is no day: \"{}\"", text.value);
+        fields
+            .cx
+            .error(fact, &text.place, "", "year, month and day: `2026-11-10`");
+        return None;
+    };
+    Some(Some(Located::new(date, text.place)))
+}
+
+fn components(fields: &Fields<'_>, known: Known<'_>) -> Option<Vec<Content>> {
     let names = fields.strings("components");
     let given = names.len();
     let found: Vec<Content> = names
@@ -48,11 +72,11 @@ fn components(fields: &Fields<'_>, known: Known<'_>) -> Option<Update> {
         .filter_map(|name| known_component(fields.cx, name, known))
         .map(Content::Component)
         .collect();
-    (found.len() == given && fields.is_whole()).then_some(Update::Offline(found))
+    (found.len() == given && fields.is_whole()).then_some(found)
 }
 
 /// The `.msu` and `.cab` files of a folder, by name. Dot files are not looked at.
-fn packages(cx: &Context<'_>, folder: &Located<PathBuf>) -> Option<Update> {
+fn packages(cx: &Context<'_>, folder: &Located<PathBuf>) -> Option<Vec<Content>> {
     let shown = folder.value.display();
     let mut files = match names(&folder.value) {
         Ok(files) => files,
@@ -86,7 +110,7 @@ fn packages(cx: &Context<'_>, folder: &Located<PathBuf>) -> Option<Update> {
     let packages = files
         .into_iter()
         .map(|f| Content::Local(Located::new(f, folder.place.clone())));
-    Some(Update::Offline(packages.collect()))
+    Some(packages.collect())
 }
 
 fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
