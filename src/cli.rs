@@ -10,6 +10,7 @@ mod image;
 mod inputs;
 mod names;
 mod recipe;
+mod trust;
 mod unknown;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
@@ -21,9 +22,10 @@ pub use self::cache::{
 pub use self::image::{
     Diff, Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
 };
-pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Pin};
+pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Outdated, Pin};
 pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
+pub use self::trust::{Trust, TrustUpdate};
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
 #[derive(Debug, Parser)]
@@ -117,6 +119,11 @@ pub enum Command {
     Lock(Lock),
     /// Download every input of a build into the cache; starts no VM
     Fetch(Fetch),
+    /// Show which pinned versions have successors
+    ///
+    /// Reads the publishers' own lists, which the recipe or its packs name under `versions`. Exits with status 13 if there is a later
+    /// version.
+    Outdated(Outdated),
     /// Pack recipe, lock and inputs into one file for an offline build
     Bundle(Bundle),
     /// List, explain or prune cached layers and downloads
@@ -152,6 +159,11 @@ pub enum Command {
     ///
     /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
     Doctor(Doctor),
+    /// Refresh what keyless signatures are judged by
+    Trust {
+        #[command(subcommand)]
+        command: Trust,
+    },
     /// Print the JSON Schema of a file that winimg reads or writes
     Schema {
         /// Which schema to print

@@ -8,7 +8,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Recipes",
         &["init", "validate", "plan", "targets", "schema"],
     ),
-    ("Inputs", &["pin", "lock", "fetch", "bundle"]),
+    ("Inputs", &["pin", "lock", "fetch", "outdated", "bundle"]),
     ("Builds", &["build", "watch", "attach", "screen", "cache"]),
     (
         "Images",
@@ -16,7 +16,10 @@ const GROUPS: &[(&str, &[&str])] = &[
             "export", "verify", "try", "report", "sign", "inspect", "diff",
         ],
     ),
-    ("This host", &["doctor", "completions", "man", "help"]),
+    (
+        "This host",
+        &["doctor", "trust", "completions", "man", "help"],
+    ),
 ];
 
 /// The same command; its help lists the commands by group.

@@ -115,7 +115,7 @@ pub struct SignArgs {
 #[derive(Debug, Args)]
 pub struct Sign {
     /// A build's manifest.json, with its provenance beside it, or a recipe's NAME.lock
-    #[arg(value_name = "MANIFEST|LOCK")]
+    #[arg(value_name = "FILE")]
     pub file: PathBuf,
     #[command(flatten)]
     pub sign: SignArgs,

@@ -104,3 +104,17 @@ pub struct Bundle {
     #[command(flatten)]
     pub network: NetworkArgs,
 }
+
+#[derive(Debug, Args)]
+pub struct Outdated {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Also look whether every address of the recipe is still there
+    ///
+    /// The files, checksum files, signatures and lists are asked for without their content. Exits with status 14 if one is gone.
+    #[arg(long)]
+    pub urls: bool,
+    #[command(flatten)]
+    pub recipe: RecipeArgs,
+}

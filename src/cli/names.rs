@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Cache, Command};
+use super::{Cache, Command, Trust};
 use winimg_base::argv;
 
 impl Command {
@@ -20,6 +20,7 @@ impl Command {
             Self::Pin(_) => "pin",
             Self::Lock(_) => "lock",
             Self::Fetch(_) => "fetch",
+            Self::Outdated(_) => "outdated",
             Self::Bundle(_) => "bundle",
             Self::Cache { command } => match command {
                 Cache::Ls(_) => "cache ls",
@@ -34,6 +35,9 @@ impl Command {
             Self::Sign(_) => "sign",
             Self::Inspect(_) => "inspect",
             Self::Doctor(_) => "doctor",
+            Self::Trust {
+                command: Trust::Update(_),
+            } => "trust update",
             Self::Schema { .. } => "schema",
             Self::Relay { .. } => "relay",
             Self::Man { .. } => "man",
@@ -50,6 +54,7 @@ impl Command {
             Self::Pin(args) => &args.recipe,
             Self::Lock(args) => &args.recipe,
             Self::Fetch(args) => &args.recipe,
+            Self::Outdated(args) => &args.recipe,
             Self::Bundle(args) => &args.recipe,
             Self::Cache {
                 command: Cache::Explain(args),

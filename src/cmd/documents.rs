@@ -117,3 +117,38 @@ impl VerifiedFile {
         }
     }
 }
+
+/// `winimg outdated`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outdated {
+    /// Components with a later version, by name.
+    pub newer: Vec<Newer>,
+    /// Components whose publisher's list is not named.
+    pub unlisted: Vec<String>,
+    /// With `--urls`: how many addresses were looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looked_at: Option<usize>,
+    /// Addresses at which there is nothing.
+    pub dead: Vec<Dead>,
+    /// Lists and addresses that gave no answer.
+    pub unanswered: Vec<Dead>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Newer {
+    pub name: String,
+    pub version: String,
+    /// The highest with the same first two numbers, if it is later.
+    pub in_series: Option<String>,
+    pub newest: String,
+    /// The publisher's list.
+    pub list: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Dead {
+    /// The input, such as `kubelet` or `media.iso`.
+    pub name: String,
+    pub url: String,
+    pub why: String,
+}

@@ -26,6 +26,18 @@ pub struct Configured {
     pub files: Vec<PathBuf>,
     pub said: Host,
     pub proxies: Proxies,
+    /// Where the user's file stands, or would.
+    pub own: Option<PathBuf>,
+    /// What `winimg trust update` wrote.
+    pub sigstore_root: Option<Vec<u8>>,
+}
+
+/// Its name in [`trust_folder`].
+pub const TRUSTED_ROOT: &str = "trusted_root.json";
+
+/// What this host trusts beside the keys of recipes.
+pub fn trust_folder(own: Option<&Path>) -> Option<PathBuf> {
+    own.map(|own| own.join("trust"))
 }
 
 /// Reads the files of this host. Complaints are shown as they are; any error among them ends with status 2.
@@ -42,7 +54,19 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
     }
     let mut diagnostics = Diagnostics::default();
     let (mut files, mut texts) = (Vec::new(), Vec::new());
-    for path in places(cli.config.as_deref(), |name| std::env::var_os(name)) {
+    let places = places(cli.config.as_deref(), |name| std::env::var_os(name));
+    let own = places
+        .last()
+        .and_then(|path| path.parent())
+        .map(Path::to_path_buf);
+    let root = trust_folder(own.as_deref()).map(|folder| folder.join(TRUSTED_ROOT));
+    let root = root.filter(|path| path.is_file());
+    diagnostics
+        .0
+        .extend(root.iter().flat_map(|path| unsafe_to_trust(path)));
+    let read_root = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::io("read", path, e));
+    let sigstore_root = root.as_ref().map(read_root).transpose()?;
+    for path in places {
         let Some(file) = read(&path, cli.config.is_some())? else {
             continue;
         };
@@ -58,6 +82,7 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
         http: said.proxy.http.clone(),
         all: said.proxy.all.clone(),
         except: said.proxy.except.clone(),
+        near: said.proxy.near.clone(),
         credentials: said
             .proxy
             .credentials
@@ -71,6 +96,8 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
         files,
         said,
         proxies,
+        own,
+        sigstore_root,
     })
 }
 

@@ -42,8 +42,8 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     let rule = lock_rule::rule(&recipe, context);
     if let Some(file) = &file {
         // What is kept of a lock that nobody signed would be signed with the rest.
-        lock_rule::signers(&rule, file)?;
-        lock_rule::check_age(&rule, file, &store, None, args.allow_rollback)?;
+        lock_rule::judge(&rule, file)?;
+        lock_rule::check_age(file, &store, None, args.allow_rollback)?;
     }
 
     let old = file.as_ref().map(|file| &file.lock);

@@ -27,8 +27,11 @@ pub fn rule(recipe: &Recipe, context: &Context) -> LockRule {
     context.host.said.lock.and(&recipe.lock)
 }
 
-/// Who signed the lock, as the rules ask. Nobody is asked for where there are none.
-pub fn signers(rule: &LockRule, file: &LockFile) -> Result<Vec<Signer>> {
+/// Who signed the lock, as the rules ask. Nobody is asked for where there are none. Refuses a serial below the rules'.
+pub fn judge(rule: &LockRule, file: &LockFile) -> Result<Vec<Signer>> {
+    if let Some(error) = rule.serial.and_then(|lowest| lock::too_low(file, lowest)) {
+        return Err(error);
+    }
     if rule.signatures.is_empty() {
         return Ok(Vec::new());
     }
@@ -113,18 +116,14 @@ pub fn needed(rule: &LockRule, passed_over: bool, recipe: &Path) -> Result<()> {
     })
 }
 
-/// Refuses a lock that is older than one that was used here, or says so where that is allowed; a serial below the rules'
-/// is never allowed. `output` is the folder of an earlier build.
+/// Refuses a lock that is older than one that was used here, or says so where that is allowed. `output` is the folder of an
+/// earlier build.
 pub fn check_age(
-    rule: &LockRule,
     file: &LockFile,
     store: &Store,
     output: Option<&Path>,
     allowed: bool,
 ) -> Result<Option<String>> {
-    if let Some(error) = rule.serial.and_then(|lowest| lock::too_low(file, lowest)) {
-        return Err(error);
-    }
     let recipe = &file.lock.recipe;
     let kept = store.built_with(recipe).into_iter();
     let kept = kept.chain(output.and_then(|folder| built_there(folder, recipe)));

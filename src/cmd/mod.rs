@@ -20,6 +20,7 @@ mod interrupt;
 mod lock;
 mod lock_rule;
 mod man;
+mod outdated;
 mod partitions;
 mod pin;
 mod plan;
@@ -36,6 +37,7 @@ mod source;
 mod targets;
 #[cfg(unix)]
 mod trial;
+mod trust;
 #[cfg(not(unix))]
 mod untried;
 mod usage;
@@ -50,7 +52,7 @@ use std::sync::{Arc, Weak};
 
 use clap::CommandFactory as _;
 
-use crate::cli::{Cli, Command, LogFormat, Schema};
+use crate::cli::{Cli, Command, LogFormat, Schema, Trust};
 use crate::engine::evidence::Recording;
 use crate::record;
 use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
@@ -121,6 +123,9 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         Command::Attach(args) => attach::run(args),
         // That two images differ is no failure, and no success.
         Command::Diff(args) => watch_signals(&context).and_then(|()| diff::run(args, &context)),
+        Command::Outdated(args) => {
+            watch_signals(&context).and_then(|()| outdated::run(args, &context))
+        }
         // Its Ctrl-C is its regular end.
         #[cfg(unix)]
         Command::Watch(args) => watch::run(args, &context).map(|()| ExitCode::SUCCESS),
@@ -179,11 +184,15 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Fetch(args) => fetch::run(&args, context),
         Command::Bundle(args) => bundle::run(&args, context),
         Command::Cache { command } => cache::run(&command, context),
+        Command::Trust {
+            command: Trust::Update(args),
+        } => trust::update(&args, context),
         Command::Export(args) => export::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
         Command::Report(args) => report::run(&args, context),
         Command::Diff(args) => diff::run(&args, context).map(|_| ()),
+        Command::Outdated(args) => outdated::run(&args, context).map(|_| ()),
         Command::Sign(args) => sign::run(&args, context),
         Command::Verify(args) => verify::run(&args, context),
         Command::Inspect(args) => inspect::run(&args, context),

@@ -12,7 +12,7 @@ use winimg_base::event::Event;
 use winimg_machine::vm::{self, Platform};
 use winimg_recipe::lock::{self, Comparison, Lock, LockFile};
 use winimg_recipe::plan::{self, Plan};
-use winimg_recipe::recipe::{self, LockRule, Recipe, SealAnswer, Verb};
+use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 use winimg_trust::Signer;
@@ -28,8 +28,6 @@ pub struct Opened {
     pub lock: Option<LockFile>,
     /// Who signed it, where recipe or host ask for that.
     pub lock_signers: Vec<Signer>,
-    /// What recipe and host ask of the lock.
-    lock_rule: LockRule,
     /// Where that lock is, or one that was passed over.
     lock_path: Option<PathBuf>,
     /// What was odd: for the manifest.
@@ -106,7 +104,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
     let (recipe, plan) = report(planned, diagnostics, context)?;
     let lock_rule = lock_rule::rule(&recipe, context);
     let lock_signers = match &laid {
-        Some(file) => lock_rule::signers(&lock_rule, file)?,
+        Some(file) => lock_rule::judge(&lock_rule, file)?,
         // What only explains a recipe goes before its first lock.
         None if look.refuses_undecided() => {
             lock_rule::needed(&lock_rule, lock.no_lock, &args.recipe)?;
@@ -119,7 +117,6 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
         plan,
         lock: laid,
         lock_signers,
-        lock_rule,
         lock_path,
         remarks,
         bundled,
@@ -276,7 +273,7 @@ impl Opened {
         let Some(file) = &self.lock else {
             return Ok(None);
         };
-        let warning = lock_rule::check_age(&self.lock_rule, file, store, output, allowed)?;
+        let warning = lock_rule::check_age(file, store, output, allowed)?;
         if let Some(warning) = &warning {
             context.sink.warn(warning.clone());
         }

@@ -39,6 +39,7 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
         let mut admitted = bundle::admit(&args.recipe, &store, &watch)?;
         // What is said here is said last; the packs are the bundle's own.
         let options = &mut admitted.options;
+        options.sigstore_root = context.host.sigstore_root.clone();
         options.vars.extend(vars);
         options
             .image_builder_vars
@@ -64,6 +65,7 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
         set: args.set.clone(),
         moved: Vec::new(),
         within: None,
+        sigstore_root: context.host.sigstore_root.clone(),
     };
     Ok(Source {
         path: args.recipe.clone(),

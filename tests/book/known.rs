@@ -90,12 +90,16 @@ fn the_exit_statuses_are_those_of_the_code() {
         .captures_iter(&page)
         .map(|c| c[1].parse().expect("a status"))
         .collect();
-    // Of `winimg diff`, for which a difference is no failure.
-    let different = Regex::new(r"const DIFFERENT: u8 = (\d+);").expect("a pattern");
-    let diff = read("src/cmd/diff.rs");
-    let different = different.captures(&diff).expect("its status");
-    let different: u8 = different[1].parse().expect("a status");
-    let all: BTreeSet<u8> = kinds.keys().copied().chain([0, different]).collect();
+    // Of `winimg diff` and `winimg outdated`, for which what they find is no failure.
+    let found = Regex::new(r"(?m)^const [A-Z]+: u8 = (\d+);").expect("a pattern");
+    let found = ["src/cmd/diff.rs", "src/cmd/outdated.rs"].map(|file| {
+        let code = read(file);
+        let all = found.captures_iter(&code).map(|c| c[1].parse());
+        all.collect::<Result<Vec<u8>, _>>().expect("statuses")
+    });
+    let found = found.concat();
+    assert_eq!(found.len(), 3, "{found:?}");
+    let all: BTreeSet<u8> = kinds.keys().copied().chain([0]).chain(found).collect();
     assert_eq!(written, all, "left: docs/exit-status.md, right: the code");
     let (_, words) = page.split_once("`kind` is ").expect("the words");
     let (words, _) = words.split_once(". ").expect("an end");

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
 use crate::export_record::schema_is_current;
-use winimg::cmd::documents::{Built, Fetched, Locked, Verified};
+use winimg::cmd::documents::{Built, Fetched, Locked, Outdated, Verified};
 use winimg_base::event::Severity;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md");
@@ -127,6 +127,7 @@ fn the_page_lists_every_field() {
     for (command, schema) in [
         ("lock", schemars::schema_for!(Locked)),
         ("fetch", schemars::schema_for!(Fetched)),
+        ("outdated", schemars::schema_for!(Outdated)),
         ("verify", schemars::schema_for!(Verified)),
         ("build", schemars::schema_for!(Built)),
     ] {

@@ -51,6 +51,7 @@ fn good_files_are_taken_bare_and_in_bundles() {
         ("p384", "ECDSA P-384", "p384.json"),
         ("rsa", "RSA", "rsa.sig"),
         ("ed", "Ed25519", "ed.sig"),
+        ("ed", "Ed25519", "ed.json"),
     ];
     for (who, kind, signature) in cases {
         let signer = Signer {

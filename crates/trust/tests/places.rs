@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use support::tree;
 use winimg_base::digest::Digest;
 use winimg_trust::authenticode::{self, open_places, signature};
 use winimg_trust::place::{Open, Place};
@@ -196,4 +197,16 @@ fn every_place_has_its_words() {
     words.sort_unstable();
     words.dedup();
     assert_eq!(words.len(), Place::ALL.len());
+}
+
+/// docs/trust.md is for those who decide whether a signature is enough.
+#[test]
+fn the_page_lists_every_place() {
+    let row = |place: Place| match place.words().split_once(": ") {
+        Some((place, may)) => format!("| {place} | {may} |\n"),
+        None => format!("| {place} | |\n"),
+    };
+    let table = Place::ALL.map(row).concat();
+    let page = fs::read_to_string(tree::root().join("docs/trust.md")).unwrap();
+    assert!(page.contains(&format!("|---|---|\n{table}\n")), "{table}");
 }

@@ -9,6 +9,7 @@ mod file;
 mod lay;
 mod rollback;
 mod schema1;
+mod successor;
 mod version;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use winimg_trust::Signer;
 pub use change::{Changes, between, lowered};
 pub use lay::{Comparison, drift, lay};
 pub use rollback::{BuiltInput, BuiltWith, rolled_back, too_low, warning};
+pub use successor::{Successors, published, successors};
 
 /// What a signature of a lock is called behind the lock's own name, by its kind.
 pub const SIGNATURES: [&str; 5] = [".minisig", ".sig", ".asc", ".sigstore.json", ".p7s"];

@@ -8,6 +8,21 @@ pub fn order(one: &str, other: &str) -> Option<Ordering> {
     Some(Version::read(one)?.cmp(&Version::read(other)?))
 }
 
+/// Whether it is no pre-release.
+pub fn is_release(text: &str) -> bool {
+    Version::read(text).is_some_and(|version| version.is_release)
+}
+
+/// Whether the first two numbers of both are the same.
+pub fn same_series(one: &str, other: &str) -> bool {
+    let series = |text| {
+        let mut release = Version::read(text)?.release;
+        release.truncate(2);
+        Some(release)
+    };
+    series(one).is_some() && series(one) == series(other)
+}
+
 /// Ordered by its fields, one after the other.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Version<'a> {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Component, ContainerImage, ImageProof, Origin, ProofSpec, Recipe};
+use super::{Address, Component, ContainerImage, ImageProof, Origin, ProofSpec, Recipe};
 use winimg_base::digest::Digest;
 use winimg_base::text::Place;
 
@@ -133,6 +133,27 @@ impl<'r> Input<'r> {
             InputSource::Component(component) => Some(&component.origin),
             InputSource::Image(_) => None,
         }
+    }
+
+    /// Where the file and all that proves it are; none of a container image.
+    pub fn addresses(&self) -> Vec<&'r Address> {
+        let Some(origin) = self.origin() else {
+            return Vec::new();
+        };
+        let mut all = vec![&origin.url.value];
+        let mut groups = vec![&origin.signatures];
+        if let ProofSpec::ChecksumFile {
+            url, signatures, ..
+        } = &origin.proof
+        {
+            all.push(&url.value);
+            groups.push(signatures);
+        }
+        for signature in groups.into_iter().flatten().flatten() {
+            let own = signature.url.iter().chain(&signature.certificate);
+            all.extend(own.chain(&signature.crls).map(|url| &url.value));
+        }
+        all
     }
 
     /// Where the recipe says where it comes from.

@@ -45,6 +45,7 @@ mod value;
 mod var_file;
 mod vars;
 pub mod verb;
+mod versions;
 mod words;
 
 use std::collections::BTreeMap;
@@ -78,6 +79,7 @@ pub use step::{
 };
 pub use undecided::{MissingProof, Undecided, complaints};
 pub use value::Wanting;
+pub use versions::{Form, Versions};
 
 /// The JSON Schema of a recipe and of a pack, for editors.
 pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");
@@ -333,6 +335,7 @@ pub struct Component {
     pub file: String,
     pub unpack: Option<Archive>,
     pub license: Option<String>,
+    pub versions: Option<Versions>,
     /// A step names it, be it one that is skipped.
     pub is_used: bool,
 }

@@ -26,6 +26,8 @@ pub struct Options {
     pub set: Vec<String>,
     /// Files that a recipe names and that stand elsewhere: where it looks, and where they are.
     pub moved: Vec<(PathBuf, PathBuf)>,
+    /// The trust root of Sigstore's public good instance that this host has (`winimg trust update`); the library's otherwise.
+    pub sigstore_root: Option<Vec<u8>>,
     /// A bundle's folder, canonical: nothing that the recipe names is read outside of it.
     pub within: Option<PathBuf>,
 }

@@ -26,6 +26,8 @@ pub struct Sources {
     search: Vec<PathBuf>,
     /// Those of `search` that come with winimg.
     shipped: Vec<PathBuf>,
+    /// What keyless signatures are judged by where the recipe does not say.
+    pub sigstore_root: Option<Vec<u8>>,
 }
 
 /// A pack or a target that was found.
@@ -54,6 +56,7 @@ impl Sources {
             within: options.within.clone(),
             search: options.search.clone(),
             shipped: options.shipped.clone(),
+            sigstore_root: options.sigstore_root.clone(),
             ..Self::default()
         }
     }

@@ -130,6 +130,12 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
             "cmd = {{ script = \"ver\", exit_codes = {{ {within} }} }}"
         )),
         "assert.registry" => step(format!("assert = {{ registry = {{ {within} }} }}")),
+        "versions" if within.starts_with("prefix =") => component(
+            "",
+            "versions",
+            joined("atom = \"https://example.com/releases.atom\""),
+        ),
+        "versions" => component("", "versions", within.to_owned()),
         "signature" | "signature.any" => component("", "signature", within.to_owned()),
         "signature.sigstore" if within.starts_with("log =") => {
             let first = "kind = \"sigstore\", certificate = \"x\"";

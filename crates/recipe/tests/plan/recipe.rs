@@ -106,6 +106,7 @@ impl Maker {
             file: file.to_owned(),
             unpack,
             license: None,
+            versions: None,
             is_used: true,
         });
         self

@@ -6,6 +6,7 @@
 
 mod checksum_file;
 mod client;
+pub mod documents;
 mod evidence;
 mod failure;
 pub mod image;
@@ -22,6 +23,7 @@ mod signatures;
 mod small;
 mod space;
 mod transfer;
+pub mod tuf;
 mod wanted;
 
 use std::fmt;

@@ -92,6 +92,11 @@ impl Rule {
     }
 }
 
+/// Whether a `trusted_root.json` could prove a signature at all. The error fits after "the trust root".
+pub fn check_root(bytes: &[u8]) -> Result<(), String> {
+    root::TrustRoot::read(bytes).map(drop)
+}
+
 /// Judges a file by what was published beside it. Asks no network; the log's word comes with the evidence.
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let Some(signature) = &evidence.signature else {

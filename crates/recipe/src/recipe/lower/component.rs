@@ -11,7 +11,8 @@ use crate::recipe::value::Entry;
 use crate::recipe::value::Wanting;
 use crate::recipe::vars::place_of_name;
 use crate::recipe::{
-    Address, Archive, Component, InputId, NoInput, Origin, ProofSpec, Signature, guest_name,
+    Address, Archive, Component, Form, InputId, NoInput, Origin, ProofSpec, Signature, Versions,
+    guest_name,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::{Algorithm, Digest};
@@ -25,6 +26,7 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
     let given = fields.string("file");
     let unpack: Option<Located<Archive>> = fields.choice("unpack");
     let license = fields.text("license");
+    let versions = versions(&fields);
     let input = InputId::Component(entry.key.clone());
     let origin = origin(&fields, &input, unpack.as_ref().map(|u| u.value));
     let url = origin.as_ref().map(|o| &o.url);
@@ -36,7 +38,39 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         file: file?,
         unpack: unpack.map(|u| u.value),
         license,
+        versions: versions?,
         is_used: false,
+    })
+}
+
+/// `versions`, where it is given. The outer `None`: it was complained about.
+fn versions(fields: &Fields<'_>) -> Option<Option<Versions>> {
+    if !fields.has("versions") {
+        return Some(None);
+    }
+    let own = fields.table("versions")?;
+    let prefix = own.text("prefix");
+    let forms = [("atom", Form::Atom), ("text", Form::Text)];
+    let given: Vec<_> = forms.into_iter().filter(|(key, _)| own.has(key)).collect();
+    let [(key, form)] = given.as_slice() else {
+        let fact = format!("{} names {} lists", own.what, given.len());
+        let help = "write one of `atom = \"https://…\"` and `text = \"https://…\"`";
+        own.cx.missing(fact, &own.place, help);
+        return None;
+    };
+    let url = address(&own, key, own.string(key)?)?;
+    let Address::Remote(remote) = url.value else {
+        let fact = format!("`{key}` is not the address of a publisher's list");
+        own.cx
+            .error(fact, &url.place, "", "it begins with https://");
+        return None;
+    };
+    own.is_whole().then(|| {
+        Some(Versions {
+            url: Located::new(remote, url.place),
+            form: *form,
+            prefix: prefix.unwrap_or_default(),
+        })
     })
 }
 

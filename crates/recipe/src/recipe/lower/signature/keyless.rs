@@ -171,6 +171,7 @@ fn rule(
     root: Option<Located<Key>>,
 ) -> Option<(winimg_trust::Rule, String)> {
     let bytes = root.as_ref().map(|r| r.value.bytes.as_slice());
+    let bytes = bytes.or(fields.cx.sources.sigstore_root.as_deref());
     let mut rule = match sigstore::Rule::new(&who.identity, &who.issuer, predicate, bytes) {
         Ok(rule) => rule,
         Err(why) => {
