@@ -226,10 +226,8 @@ pub fn windows(image: &Image<'_>, build: u32, revision: u32) -> Verdict {
     let found_revision = shown(found_revision.map(|number| number.to_string()));
     let found = format!("{}.{found_revision}", shown(found_build));
     let cure = "carry the updates in: `updates_folder` of packs/updates.toml, or a newer medium";
-    Err(
-        Finding::error("Windows lacks updates that it should have")
-            .expected(format!("{build}.{revision} or later"))
-            .found(found)
-            .cure(cure),
-    )
+    Err(Finding::error("Windows lacks updates that it should have")
+        .expected(format!("{build}.{revision} or later"))
+        .found(found)
+        .cure(cure))
 }
