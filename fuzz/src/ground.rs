@@ -58,7 +58,7 @@ impl Base {
         Self::new(bytes)
     }
 
-    fn new(bytes: Vec<u8>) -> Self {
+    pub fn new(bytes: Vec<u8>) -> Self {
         let mut busy = Vec::new();
         for (n, part) in bytes.chunks(16).enumerate() {
             if part.iter().any(|b| ![0, 0xff].contains(b)) {

@@ -9,6 +9,7 @@ pub mod seal;
 mod targets;
 
 pub use targets::signatures::{LISTED, SIGNED};
+pub use targets::signed::INSIDE;
 
 /// A parser, by the name that `fuzz/run.sh` takes.
 pub struct Target {
@@ -33,6 +34,8 @@ pub const TARGETS: &[Target] = &[
     new("signed-text", targets::signatures::signed_text, 16 * KIB),
     new("signify", targets::signatures::signify, 4 * KIB),
     new("sigstore", targets::signatures::sigstore, 32 * KIB),
+    new("signed-inside", targets::signed::inside, 4 * KIB),
+    new("signed-beside", targets::signed::beside_file, 4 * KIB),
     new("keys", targets::signatures::keys, 16 * KIB),
     new("checksum", targets::texts::checksum, 8 * KIB),
     new("recipe", targets::texts::recipe, 16 * KIB),

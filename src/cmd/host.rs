@@ -82,6 +82,7 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
         http: said.proxy.http.clone(),
         all: said.proxy.all.clone(),
         except: said.proxy.except.clone(),
+        near: said.proxy.near.clone(),
         credentials: said
             .proxy
             .credentials

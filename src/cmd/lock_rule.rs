@@ -43,6 +43,7 @@ pub fn judge(rule: &LockRule, file: &LockFile) -> Result<Vec<Signer>> {
     let subject = Subject {
         path: copy.path(),
         name: &file.name,
+        published: &file.name,
         digest: &digest,
     };
     let groups = rule.signatures.iter();

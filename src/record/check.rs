@@ -136,7 +136,7 @@ impl Check<'_> {
                     return Ok(Ok(()));
                 }
                 // A bare signature does not say whose it is; the bundle beside it does.
-                let hint = self.bundle()?.and_then(|b| b.ok()).map(|b| b.key_id);
+                let hint = self.bundle()?.and_then(|b| b.ok()).map(|(_, key)| key);
                 Ok(Err(match hint {
                     Some(hint) if hint != key.id => other_key(&name, &key.id, &hint),
                     _ => changed(&name),
@@ -172,7 +172,7 @@ impl Check<'_> {
         }))
     }
 
-    fn bundle(&self) -> Result<Option<Result<Envelope, String>>> {
+    fn bundle(&self) -> Result<Option<Result<(Envelope, String), String>>> {
         let text = read(&self.place.folder.join(BUNDLE_FILE))?;
         Ok(text.map(|t| Envelope::read_bundle(&String::from_utf8_lossy(&t))))
     }
@@ -193,13 +193,13 @@ impl Check<'_> {
     }
 
     fn enveloped(&self, key: &Ecdsa) -> Result<Result<Vec<u8>, Box<Finding>>> {
-        let envelope = match self.bundle()? {
+        let (envelope, named) = match self.bundle()? {
             None => return Ok(Err(missing(BUNDLE_FILE, "the provenance"))),
             Some(Err(why)) => {
                 let what = format!("{BUNDLE_FILE} is no bundle that winimg reads: it {why}");
                 return Ok(Err(Finding::error(what)));
             }
-            Some(Ok(envelope)) => envelope,
+            Some(Ok(bundle)) => bundle,
         };
         if envelope.payload_type != PAYLOAD_TYPE {
             let what = format!("{BUNDLE_FILE} holds no in-toto statement");
@@ -208,9 +208,9 @@ impl Check<'_> {
         }
         let signed = signed_bytes(&envelope.payload_type, &envelope.payload);
         if !key.verifies(&signed, &envelope.signature) {
-            return Ok(Err(match envelope.key_id == key.id {
+            return Ok(Err(match named == key.id {
                 true => changed("the provenance"),
-                false => other_key("the provenance", &key.id, &envelope.key_id),
+                false => other_key("the provenance", &key.id, &named),
             }));
         }
         Ok(self.copies(&envelope)?.map(|()| envelope.payload))

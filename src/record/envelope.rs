@@ -27,17 +27,16 @@ pub fn signed_bytes(payload_type: &str, payload: &[u8]) -> Vec<u8> {
 pub struct Envelope {
     pub payload_type: String,
     pub payload: Vec<u8>,
-    pub key_id: String,
     /// DER.
     pub signature: Vec<u8>,
 }
 
 impl Envelope {
-    pub fn json(&self) -> Value {
+    fn json(&self, key: &str) -> Value {
         json!({
             "payload": STANDARD.encode(&self.payload),
             "payloadType": self.payload_type,
-            "signatures": [{ "sig": STANDARD.encode(&self.signature), "keyid": self.key_id }],
+            "signatures": [{ "sig": STANDARD.encode(&self.signature), "keyid": key }],
         })
     }
 
@@ -58,32 +57,33 @@ impl Envelope {
             let count = signatures.map_or(0, Vec::len);
             return Err(format!("has {count} signatures where one is expected"));
         };
-        let key_id = signature.get("keyid").and_then(Value::as_str);
         Ok(Self {
             payload_type: text(value, "payloadType")?,
             payload: bytes(value, "payload")?,
-            key_id: key_id.unwrap_or_default().to_owned(),
             signature: bytes(signature, "sig")?,
         })
     }
 
-    /// `provenance.dsse.json`
-    pub fn document(&self) -> String {
-        format!("{:#}\n", self.json())
+    /// `provenance.dsse.json`; `key` is base64 of the SHA-256 of the key's SubjectPublicKeyInfo. Python's reader asks for a
+    /// name of the key (securesystemslib: `dsse.py`).
+    pub fn document(&self, key: &str) -> String {
+        format!("{:#}\n", self.json(key))
     }
 
-    /// `provenance.sigstore.json`
-    pub fn bundle(&self) -> String {
+    /// `provenance.sigstore.json`, which names the key outside of the envelope alone: Go's reader, so cosign, passes over a
+    /// signature by any other name than it gives the key itself (go-securesystemslib: `dsse/verify.go`).
+    pub fn bundle(&self, key: &str) -> String {
         let bundle = json!({
             "mediaType": BUNDLE,
-            "verificationMaterial": { "publicKey": { "hint": self.key_id } },
-            "dsseEnvelope": self.json(),
+            "verificationMaterial": { "publicKey": { "hint": key } },
+            "dsseEnvelope": self.json(""),
         });
         format!("{bundle:#}\n")
     }
 
-    /// Reads a bundle; the hint has to name the key that the envelope names.
-    pub fn read_bundle(text: &str) -> Result<Self, String> {
+    /// Reads a bundle: the envelope and the key that the bundle names. A name in the envelope, as others write it, may not be
+    /// another.
+    pub fn read_bundle(text: &str) -> Result<(Self, String), String> {
         let value: Value = serde_json::from_str(text).map_err(|e| format!("is not JSON: {e}"))?;
         match value.get("mediaType").and_then(Value::as_str) {
             Some(BUNDLE) => {}
@@ -93,18 +93,17 @@ impl Envelope {
             }
         }
         let envelope = value.get("dsseEnvelope").ok_or("has no `dsseEnvelope`")?;
+        let named = envelope.pointer("/signatures/0/keyid");
+        let named = named.and_then(Value::as_str).unwrap_or_default();
         let envelope = Self::read(envelope)?;
         let hint = value
             .pointer("/verificationMaterial/publicKey/hint")
             .and_then(Value::as_str)
             .ok_or("names no public key")?;
-        if hint != envelope.key_id {
-            return Err(format!(
-                "names the key {hint} outside and {} inside",
-                envelope.key_id
-            ));
+        if !named.is_empty() && hint != named {
+            return Err(format!("names the key {hint} outside and {named} inside"));
         }
-        Ok(envelope)
+        Ok((envelope, hint.to_owned()))
     }
 }
 
@@ -128,11 +127,17 @@ mod tests {
         let envelope = Envelope {
             payload_type: PAYLOAD_TYPE.into(),
             payload: b"{}".to_vec(),
-            key_id: "k".into(),
             signature: b"s".to_vec(),
         };
-        let text = envelope.bundle();
-        assert_eq!(Envelope::read_bundle(&text), Ok(envelope));
+        let text = envelope.bundle("k");
+        let read = (envelope, "k".to_owned());
+        assert_eq!(Envelope::read_bundle(&text), Ok(read.clone()));
+        // With the key's name, and as cosign leaves it out.
+        let named = text.replacen("\"keyid\": \"\"", "\"keyid\": \"k\"", 1);
+        assert_eq!(Envelope::read_bundle(&named), Ok(read.clone()));
+        let unnamed = text.replacen(",\n        \"keyid\": \"\"", "", 1);
+        assert_ne!(unnamed, text);
+        assert_eq!(Envelope::read_bundle(&unnamed), Ok(read));
         let why = |from: &str, to: &str| {
             let changed = text.replacen(from, to, 1);
             assert_ne!(changed, text, "{from}");
@@ -146,8 +151,8 @@ mod tests {
             )
         );
         assert_eq!(
-            why("\"hint\": \"k\"", "\"hint\": \"x\""),
-            "names the key x outside and k inside"
+            why("\"keyid\": \"\"", "\"keyid\": \"x\""),
+            "names the key k outside and x inside"
         );
         assert_eq!(
             why("\"payload\": \"e30=\"", "\"payload\": \"e30\""),

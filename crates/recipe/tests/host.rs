@@ -39,7 +39,7 @@ except = ["localhost"]
 [sign]
 keys = ["build.key"]
 "#;
-    let user = "accel = \"tcg\"\n[cache]\ndir = \"/home/u/cache\"\n[proxy]\nexcept = [\".corp\"]\n";
+    let user = "accel = \"tcg\"\n[cache]\ndir = \"/home/u/cache\"\n[proxy]\nexcept = [\".corp\"]\nnear = [\"s3.corp\"]\n";
     let (host, found) = read(vec![
         file("/etc/winimg/config.toml", system),
         file("user.toml", user),
@@ -65,6 +65,7 @@ cache.remote = \"oci://registry.example.com/winimg\" (/etc/winimg/config.toml:7:
 cache.keys = [\"cache.pub\",\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"] (/etc/winimg/config.toml:8:8)
 proxy.https = \"http://proxy.example.com:3128\" (/etc/winimg/config.toml:11:9)
 proxy.except = [\".corp\"] (user.toml:5:10)
+proxy.near = [\"s3.corp\"] (user.toml:6:8)
 sign.keys = [\"build.key\"] (/etc/winimg/config.toml:15:8)
 "
     );

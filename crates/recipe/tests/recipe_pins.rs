@@ -29,12 +29,15 @@ fn a_subject_that_is_no_name_and_a_use_that_many_have() {
         "subject = \"Example Corp\"",
         "subject = \"CN=Example Corp,\"",
         "eku = \"1.3.6.1.5.5.7.3.3\"",
+        "subject = \"C=US\"",
+        "subject = \"CN=A\"\nmin_version = \"latest\"",
     ]
     .map(complaints)
     .join("\n");
     insta::assert_snapshot!(rendered);
     for good in [
         "subject = \"CN=Example Corp\"",
+        "subject = \"O=Example Corp\"\nproduct = \"Example\"\noriginal_filename = \"a.exe\"\nmin_version = \"1.2\"",
         "eku = \"1.3.6.1.4.1.311.97.1.2.3\"",
         "eku = \"1.3.6.1.5.5.7.3.3\"\nsubject = \"CN=Example Corp\"",
     ] {

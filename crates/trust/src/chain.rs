@@ -46,6 +46,14 @@ pub(super) struct Chain {
     pub(super) path: Vec<Vec<u8>>,
 }
 
+impl Chain {
+    /// SHA-256 of every certificate that has its part in it, and of the recipe's roots.
+    pub(super) fn used(&self, roots: &[Vec<u8>]) -> Vec<Digest> {
+        let all = self.path.iter().chain(roots);
+        all.map(|der| Digest::sha256_of(der)).collect()
+    }
+}
+
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = match self.by {

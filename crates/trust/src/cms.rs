@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::authenticode::Pins;
 use super::oid::Oid;
-use super::policy::{Policy, verdict};
+use super::policy::Policy;
 use super::purpose::Use;
 use super::reading::Reading;
 use super::signed_data::{DATA, SignedData};
@@ -42,7 +42,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         now: now.into(),
         lists: evidence.lists.as_ref(),
     };
-    verdict(vec![policy.judge(&signed, |signed| {
+    let judged = policy.judge(&signed, |signed| {
         if signed.content_type() != DATA {
             return Err(Reason::Unsupported
                 .refusal("it is of something else than a file, which may have a meaning of its own")
@@ -58,7 +58,8 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: System
         signed
             .signer
             .check_attributes(Oid::of(&DATA), digest.as_ref())
-    })])
+    });
+    judged.map(|met| met.signer)
 }
 
 fn der(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {

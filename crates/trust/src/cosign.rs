@@ -3,6 +3,8 @@
 //! The pinned key alone decides. Log entries in a bundle are not needed and not judged, and a key's hint is only used to
 //! say whose signature it is instead. Refuses keyless signatures and attestations, which are other schemes.
 
+use std::borrow::Cow;
+
 use aws_lc_rs::digest::{Digest, SHA256, SHA384};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519,
@@ -14,6 +16,7 @@ use der::{Decode as _, Reader as _, SliceReader};
 use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::Deserialize;
+use serde_json::Value;
 use sigstore_types::bundle::{
     Bundle, MessageSignature, SignatureContent, VerificationMaterialContent,
 };
@@ -256,7 +259,7 @@ fn bundle(text: &str) -> Result<Found, Refusal> {
         }
         return decode(&old.signature).map(bare);
     }
-    let bundle = Bundle::from_json(text).map_err(|e| {
+    let bundle = Bundle::from_json(&without_empty_digest(text)).map_err(|e| {
         let fact = "it is no Sigstore bundle, or it is cut off";
         Reason::Malformed.refusal(fact).found(reading::shown(e))
     })?;
@@ -277,6 +280,18 @@ fn bundle(text: &str) -> Result<Found, Refusal> {
         hint: Some(hint).filter(|h| !h.is_empty()),
         remark: logged.then_some("the bundle's log entry was not judged: the key is the pin"),
     })
+}
+
+/// cosign writes an empty digest where an Ed25519 key signed the file itself, and the library asks for its members.
+fn without_empty_digest(text: &str) -> Cow<'_, str> {
+    let bundle = serde_json::from_str::<Value>(text).ok();
+    let emptied = bundle.and_then(|mut bundle| {
+        let message = bundle.get_mut("messageSignature")?.as_object_mut()?;
+        let is_empty = message.get("messageDigest")?.as_object()?.is_empty();
+        is_empty.then(|| message.remove("messageDigest"))?;
+        Some(bundle.to_string())
+    });
+    emptied.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 fn signed_digest(message: &MessageSignature) -> Result<Option<Vec<u8>>, Refusal> {

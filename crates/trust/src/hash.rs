@@ -51,6 +51,11 @@ impl HashKind {
             .found(format_args!("OID {oid}")))
     }
 
+    /// Whether it is a hash at all, also one that proves nothing.
+    pub(super) fn is_known(oid: Oid<'_>) -> bool {
+        !matches!(Self::from_oid(oid), Err(refusal) if refusal.reason == Reason::Unsupported)
+    }
+
     pub(super) fn length(self) -> usize {
         match self {
             Self::Sha256 => 32,

@@ -12,6 +12,7 @@ pub mod cosign;
 pub mod minisign;
 pub mod misused;
 pub mod openpgp;
+pub mod place;
 mod reading;
 pub mod roots;
 pub mod short;
@@ -65,8 +66,10 @@ pub enum Rule {
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     pub path: &'a Path,
-    /// As its publisher calls it: `kubelet.exe`.
+    /// As it is kept, so as it is used: `kubelet.exe`.
     pub name: &'a str,
+    /// As its publisher calls it, where it is kept under another name: `kubelet-1.33.0.exe`.
+    pub published: &'a str,
     /// SHA-256 of the whole file.
     pub digest: &'a Digest,
 }
@@ -106,6 +109,20 @@ pub enum Scheme {
     Attestation,
     Authenticode,
     Cms,
+}
+
+impl Subject<'_> {
+    /// Whether a name that somebody signed is this file's.
+    fn is_called(&self, name: &str) -> bool {
+        [self.name, self.published]
+            .into_iter()
+            .any(|own| last_segment(own).eq_ignore_ascii_case(last_segment(name)))
+    }
+}
+
+/// `a.exe` of `bin/a.exe`.
+fn last_segment(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 impl fmt::Display for Scheme {
@@ -177,6 +194,8 @@ pub enum Reason {
     NotLogged,
     /// It speaks of a file of another name.
     OtherName,
+    /// It is of another program of the same publisher, or of an older one.
+    OtherProduct,
     /// This kind of file or signature is not one that winimg can judge.
     Unsupported,
 }

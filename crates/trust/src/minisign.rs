@@ -1,7 +1,7 @@
 //! minisign: Ed25519 over a file's BLAKE2b digest (minisign: "Signature format").
 //!
 //! The file is streamed. Refuses legacy signatures, which are over the file itself, and reports the trusted comment,
-//! which is signed; the untrusted one is never shown.
+//! which is signed; the untrusted one is never shown. Refuses a trusted comment that names another file.
 
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -85,6 +85,23 @@ fn read(text: &str) -> Result<Parts, Refusal> {
     })
 }
 
+/// `timestamp:1700000000\tfile:kubelet.exe\thashed` speaks of that file. A comment of the signer's own words names none.
+fn called(comment: &str, subject: Subject<'_>) -> Result<(), Refusal> {
+    let named = |part: &str| {
+        let (before, name) = part.split_once("file:")?;
+        let is_word = before.is_empty() || before.ends_with(' ');
+        is_word.then(|| name.trim().to_string())
+    };
+    match comment.split('\t').find_map(named) {
+        Some(name) if !subject.is_called(&name) => Err(Reason::OtherName
+            .refusal("its trusted comment, which is signed, names another file")
+            .expected(reading::shown(&name))
+            .found(reading::shown(subject.name))
+            .cure("keep the file under the name that its publisher gave it (`file = \"…\"`), or see what `url` leads to")),
+        _ => Ok(()),
+    }
+}
+
 pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     let parts = read(reading::signature_text(evidence)?)?;
     if parts.id != rule.parts.number {
@@ -112,6 +129,7 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
         .map_err(|e| Reason::Malformed.refusal(format!("it cannot be read: {e}")))?;
     Reading::each(subject, |piece| verifier.update(piece))?;
     verifier.finalize().map_err(|_| reading::other_bytes())?;
+    called(parts.signature.trusted_comment(), subject)?;
     let comment = reading::shown(parts.signature.trusted_comment().trim());
     Ok(Signer {
         scheme: Scheme::Minisign,

@@ -31,6 +31,17 @@ const KEYWORDS: [(&str, &str); 17] = [
     ("jurisdictionC", "1.3.6.1.4.1.311.60.2.1.3"),
 ];
 
+/// Those that say who it is; a place, a kind of business or a unit is what thousands have.
+const IDENTIFYING: [&str; 7] = [
+    "CN",
+    "O",
+    "DC",
+    "UID",
+    "serialNumber",
+    "organizationIdentifier",
+    "emailAddress",
+];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Attribute {
     oid: String,
@@ -85,6 +96,16 @@ impl Name {
             rdns.push(attributes.collect::<Result<Vec<_>, String>>()?);
         }
         Ok(Self(rdns))
+    }
+
+    /// Whether it says more than where somebody is.
+    pub(super) fn identifies(&self) -> bool {
+        let says = |attribute: &Attribute| {
+            let keyword = KEYWORDS.iter().find(|(_, oid)| *oid == attribute.oid);
+            let is_empty = matches!(&attribute.value, Value::Text(text) if text.is_empty());
+            keyword.is_some_and(|(word, _)| IDENTIFYING.contains(word)) && !is_empty
+        };
+        self.0.iter().flatten().any(says)
     }
 
     /// Every attribute of `pin` stands here, as often as there.
@@ -294,6 +315,22 @@ mod tests {
             let other = Name::parse(other).unwrap();
             assert!(!other.holds(&pin), "{other}");
             assert_eq!(other.to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn a_name_says_who_and_not_only_where() {
+        for nobody in [
+            "C=US",
+            "L=Redmond,ST=Washington,C=US",
+            "OU=Code",
+            "CN=",
+            "1.2.3=A",
+        ] {
+            assert!(!Name::parse(nobody).unwrap().identifies(), "{nobody}");
+        }
+        for somebody in ["CN=A", "C=US,O=A", "serialNumber=7", "2.5.4.3=A"] {
+            assert!(Name::parse(somebody).unwrap().identifies(), "{somebody}");
         }
     }
 

@@ -11,10 +11,11 @@ use super::moment::Moment;
 use super::name::Name;
 use super::oid::NESTED;
 use super::oid::Oid;
+use super::place::Open;
 use super::purpose::{self, Use};
 use super::signed_data::SignedData;
 use super::timestamp::{self, Stamp};
-use super::{Judged, Lists, Reason, Refusal, Scheme, Signer, misused, revocation};
+use super::{Lists, Reason, Refusal, Scheme, Signer, misused, revocation};
 use winimg_base::digest::Digest;
 
 /// "A timestamp does not lengthen what this certificate signs." (Microsoft: szOID_KP_LIFETIME_SIGNING)
@@ -30,13 +31,20 @@ pub(super) struct Policy<'r> {
     pub(super) lists: Option<&'r Lists>,
 }
 
+/// A signature that met its rule.
+pub(super) struct Met {
+    pub(super) signer: Signer,
+    /// What of the signature nothing covers.
+    pub(super) open: Vec<Open>,
+}
+
 impl Policy<'_> {
     /// Judges one signature. `covers` says whether it is of the file's bytes.
     pub(super) fn judge(
         &self,
         signed: &SignedData<'_>,
         covers: impl FnOnce(&SignedData<'_>) -> Result<(), Refusal>,
-    ) -> Judged {
+    ) -> Result<Met, Refusal> {
         let pins = self.pins;
         vouches_for_one(pins)?;
         signed.signer.hash()?;
@@ -46,8 +54,8 @@ impl Policy<'_> {
         self.wanted.check(&leaf)?;
         let mut remarks = Vec::new();
         let stamp = self.stamp(signed, &mut remarks)?;
-        let stamped = stamp.as_ref().map(|stamp| stamp.moment);
-        let at = self.time(&leaf, stamped, &mut remarks);
+        let moment = stamp.as_ref().map(|stamp| stamp.moment);
+        let at = self.time(&leaf, moment, &mut remarks);
         let chain = chain::verify(
             &leaf,
             &signed.certificates,
@@ -60,15 +68,26 @@ impl Policy<'_> {
         if pins.needs_lists {
             remarks.extend(self.revoked(&chain, at, stamp.as_ref())?);
         }
+        let mut used = chain.used(&pins.roots);
         let pinned_by = pinned(pins, &leaf, chain)?;
         remarks.extend(uncovered(signed));
-        Ok(Signer {
+        let timestamps = match stamp {
+            Some(stamp) => {
+                used.extend(stamp.chain.used(&[]));
+                stamp.open
+            }
+            None => timestamp::untaken(signed, None)?,
+        };
+        let mut open = signed.open(&used, &[])?;
+        open.extend(timestamps);
+        let signer = Signer {
             scheme: self.scheme,
             signer: leaf.subject_text(),
             pinned_by,
-            signed_at: stamped.map(|moment| moment.to_string()),
+            signed_at: moment.map(|moment| moment.to_string()),
             remarks,
-        })
+        };
+        Ok(Met { signer, open })
     }
 
     /// That no certificate of the signer or of the timestamp's authority is revoked.
@@ -81,7 +100,7 @@ impl Policy<'_> {
         let none = Lists::default();
         let lists = self.lists.unwrap_or(&none);
         let mut remarks = revocation::check(&chain.path, lists, at, self.now)?;
-        if let Some(Stamp { moment, chain }) = stamp {
+        if let Some(Stamp { moment, chain, .. }) = stamp {
             let at = At {
                 moment: *moment,
                 by: Clock::Timestamp,
@@ -160,10 +179,13 @@ impl Policy<'_> {
 
 /// A root vouches for many: something has to distinguish its signers.
 fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
-    if pins.subject.is_some() || pins.issuer.is_some() || pins.leaf.is_some() {
+    let names_nobody = |pin: &String| Name::parse(pin).is_ok_and(|name| !name.identifies());
+    let nobody = pins.subject.as_ref().is_some_and(names_nobody);
+    if pins.subject.is_some() && !nobody || pins.issuer.is_some() || pins.leaf.is_some() {
         return Ok(());
     }
     let fact = match pins.eku.as_deref() {
+        None if nobody => "the recipe names a root and a subject that thousands below it have",
         None => "the recipe names a root alone, which vouches for many",
         Some(eku) if purpose::is_common(eku) => {
             "the recipe names a root and a use, and that root vouches for many of that use"
@@ -180,7 +202,7 @@ fn uncovered(signed: &SignedData<'_>) -> Option<String> {
     let [token, cms_token] = timestamp::TOKENS;
     let known = [token, cms_token, timestamp::COUNTERSIGNATURE, NESTED];
     let others = signed.signer.other_unsigned(&known);
-    let bytes: usize = others.iter().map(|(_, bytes)| bytes).sum();
+    let bytes: usize = others.iter().map(|(_, bytes)| bytes.len()).sum();
     let types: Vec<String> = others.iter().map(|(oid, _)| oid.to_string()).collect();
     (!types.is_empty()).then(|| {
         format!(
@@ -268,27 +290,27 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
         .found(column(|m| m.2.clone(), "; ")))
 }
 
-/// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked.
-/// Where none holds, each one's reason is given.
-pub(super) fn verdict(judged: Vec<Judged>) -> Judged {
+/// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked. Gives its
+/// number, from 0. Where none holds, each one's reason is given.
+pub(super) fn verdict(judged: Vec<Result<Met, Refusal>>) -> Result<(usize, Met), Refusal> {
     let count = judged.len();
-    let mut taken: Option<Signer> = None;
+    let mut taken: Option<(usize, Met)> = None;
     let mut refusals = Vec::new();
-    for (number, one) in (1..).zip(judged) {
+    for (number, one) in judged.into_iter().enumerate() {
         match one {
-            Ok(signer) if taken.is_none() => taken = Some(signer),
+            Ok(met) if taken.is_none() => taken = Some((number, met)),
             Ok(_) => {}
-            Err(refusal) => refusals.push((number, refusal)),
+            Err(refusal) => refusals.push((number + 1, refusal)),
         }
     }
-    if let Some(mut signer) = taken {
+    if let Some((number, mut met)) = taken {
         for (number, refusal) in refusals {
-            signer.remarks.push(format!(
+            met.signer.remarks.push(format!(
                 "signature {number} of {count} was not taken: {}",
                 refusal.problem.fact
             ));
         }
-        return Ok(signer);
+        return Ok((number, met));
     }
     if refusals.len() == 1 {
         return Err(refusals.remove(0).1);

@@ -1,8 +1,11 @@
 //! SignedData as it stands in files: PKCS#7 (Authenticode) and CMS (detached signatures, timestamp tokens).
 //!
 //! Reads slices of the DER as it was transmitted, for those are what was hashed and signed. Refuses more than one signer, a
-//! signer without signed attributes, and sets without a bound. Whether the certificates are to be believed is `chain`'s.
+//! signer without signed attributes, revocation lists, and sets without a bound: what stands in those nobody signed. Whether
+//! the certificates are to be believed is `chain`'s.
 //! (RFC 2315; RFC 5652; Microsoft: Authenticode PE)
+
+mod set;
 
 use der::asn1::ObjectIdentifier;
 
@@ -10,11 +13,14 @@ use super::algorithm;
 use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::oid::Oid;
+use super::place::{self, Open, Place};
 use super::tlv::{self, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, Tlv, context};
 use super::{Reason, Refusal};
+use winimg_base::digest::Digest;
 
 const WHAT: &str = "the signature";
-const MAX_CERTIFICATES: usize = 64;
+/// Bytes of the certificates that are in no chain that was proved.
+const MOST_SPARE: usize = 16 << 10;
 const MAX_ATTRIBUTES: usize = 64;
 
 /// id-data: a file's bytes, and nothing that another format reads something into. (RFC 5652 4)
@@ -26,10 +32,17 @@ const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 /// A SignedData with exactly one signer.
 #[derive(Clone, Debug)]
 pub(super) struct SignedData<'a> {
+    /// As it was read.
+    pub(super) der: &'a [u8],
+    version: &'a [u8],
+    /// The list of hash algorithms.
+    algorithms: &'a [u8],
     content_type: Oid<'a>,
     content: Option<&'a [u8]>,
-    /// DER of each X.509 certificate, once each; attribute certificates are left out.
+    /// DER of each X.509 certificate, once each.
     pub(super) certificates: Vec<&'a [u8]>,
+    /// Attribute certificates, and certificates that were there before.
+    others: Vec<&'a [u8]>,
     pub(super) signer: SignerInfo<'a>,
 }
 
@@ -73,8 +86,9 @@ impl<'a> SignedData<'a> {
         let inside = outer.expect(context(0))?;
         outer.finish()?;
         let mut walk = tlv::only(inside.value, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let version = walk.clone().expect(INTEGER)?.value;
         tlv::version(&mut walk, &[1, 2, 3, 4, 5])?;
-        walk.expect(SET)?;
+        let algorithms = walk.expect(SET)?;
         let mut encapsulated = walk.expect(SEQUENCE)?.walk(WHAT)?;
         let content_type = encapsulated.oid()?;
         let content = match encapsulated.optional(context(0))? {
@@ -82,11 +96,15 @@ impl<'a> SignedData<'a> {
             None => None,
         };
         encapsulated.finish()?;
-        let certificates = match walk.optional(context(0))? {
-            Some(set) => certificates(&set)?,
-            None => Vec::new(),
+        let (certificates, others) = match walk.optional(context(0))? {
+            Some(all) => set::certificates(&all, der)?,
+            None => Default::default(),
         };
-        walk.optional(context(1))?;
+        if let Some(lists) = walk.optional(context(1))? {
+            return Err(Reason::Uncovered
+                .refusal("revocation lists stand in the signature, and nobody signed that they do")
+                .found(at(der, lists.raw)));
+        }
         let mut signers = walk.expect(SET)?.walk("the list of signers")?;
         walk.finish()?;
         let signer = SignerInfo::read(&signers.expect(SEQUENCE)?)?;
@@ -95,12 +113,47 @@ impl<'a> SignedData<'a> {
                 .refusal("it has more than one signer in one place")
                 .expected("exactly one"));
         }
+        set::hash_algorithms(&algorithms, signer.digest)?;
         Ok(Self {
+            der,
+            version,
+            algorithms: algorithms.raw,
             content_type,
             content,
             certificates,
+            others,
             signer,
         })
+    }
+
+    /// What of it no signature covers, once it was found good by a chain of these certificates. Refuses too much of it.
+    /// `elsewhere`: certificates that stand beside it as well.
+    pub(super) fn open(&self, used: &[Digest], elsewhere: &[&[u8]]) -> Result<Vec<Open>, Refusal> {
+        // Of one that is there twice either would do.
+        let is_spare = |der: &&&[u8]| {
+            let again = self.others.contains(der) || elsewhere.contains(der);
+            again || !used.contains(&Digest::sha256_of(der))
+        };
+        let certificates = self.certificates.iter().filter(is_spare);
+        let spare: Vec<&[u8]> = certificates.chain(&self.others).copied().collect();
+        let bytes: usize = spare.iter().map(|der| der.len()).sum();
+        if let (true, Some(first)) = (bytes > MOST_SPARE, spare.first()) {
+            return Err(Reason::Uncovered
+                .refusal("certificates that vouch for nobody stand in the signature")
+                .expected(format_args!("{MOST_SPARE} bytes of them at most"))
+                .found(format_args!(
+                    "{bytes} bytes, the first {}",
+                    at(self.der, first)
+                )));
+        }
+        let part = |place, part: &[u8]| Open::part(place, self.der, part);
+        let mut open = vec![
+            part(Place::SignatureVersion, self.version),
+            part(Place::SignatureAlgorithm, self.algorithms),
+            part(Place::SignatureAlgorithm, self.signer.algorithm.raw),
+        ];
+        open.extend(spare.iter().map(|der| part(Place::SpareCertificates, der)));
+        Ok(open)
     }
 
     /// What the content is: SPC_INDIRECT_DATA, a CTL, a TSTInfo, plain data.
@@ -178,15 +231,8 @@ impl<'a> SignerInfo<'a> {
 
     /// The one certificate of a set that this signer says is his.
     pub(super) fn certificate(&self, set: &[&'a [u8]]) -> Result<Certificate<'a>, Refusal> {
-        let mut unread = None;
         for der in set {
-            let certificate = match Certificate::read(der) {
-                Ok(certificate) => certificate,
-                Err(refusal) => {
-                    unread = unread.or(Some(refusal));
-                    continue;
-                }
-            };
+            let certificate = Certificate::read(der)?;
             let is_it = match self.id {
                 SignerId::IssuerAndSerial { issuer, serial } => {
                     certificate.issuer == issuer && certificate.serial == serial
@@ -197,8 +243,10 @@ impl<'a> SignerInfo<'a> {
                 return Ok(certificate);
             }
         }
-        Err(unread
-            .unwrap_or_else(|| tlv::malformed(WHAT, "does not carry its signer's certificate")))
+        Err(tlv::malformed(
+            WHAT,
+            "does not carry its signer's certificate",
+        ))
     }
 
     /// contentType and messageDigest are those of what is signed. (RFC 5652 5.4, 11.1, 11.2)
@@ -259,13 +307,13 @@ impl<'a> SignerInfo<'a> {
         }
     }
 
-    /// Unsigned attributes of other types than these, and how many bytes each holds.
-    pub(super) fn other_unsigned(&self, known: &[ObjectIdentifier]) -> Vec<(Oid<'a>, usize)> {
+    /// Unsigned attributes of other types than these, and what each holds.
+    pub(super) fn other_unsigned(&self, known: &[ObjectIdentifier]) -> Vec<(Oid<'a>, &'a [u8])> {
         let others = self
             .unsigned
             .iter()
             .filter(|a| !known.iter().any(|k| a.oid == *k));
-        others.map(|a| (a.oid, a.values.value.len())).collect()
+        others.map(|a| (a.oid, a.values.value)).collect()
     }
 
     /// The values of all unsigned attributes of that type, at most `limit`.
@@ -301,21 +349,13 @@ fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, Refusal> {
     Ok(inside)
 }
 
-fn certificates<'a>(set: &Tlv<'a>) -> Result<Vec<&'a [u8]>, Refusal> {
-    const WHAT: &str = "its set of certificates";
-    let mut walk = set.walk(WHAT)?;
-    let mut found = Vec::new();
-    while let Some(tlv) = walk.next()? {
-        // Others are attribute certificates, as Microsoft's timestamps carry them.
-        if tlv.tag == SEQUENCE && !found.contains(&tlv.raw) {
-            if found.len() == MAX_CERTIFICATES {
-                let fact = format!("has more than {MAX_CERTIFICATES} in it");
-                return Err(tlv::malformed(WHAT, &fact));
-            }
-            found.push(tlv.raw);
-        }
-    }
-    Ok(found)
+/// `700 bytes at offset 0x1a0 of the signature`
+pub(super) fn at(whole: &[u8], part: &[u8]) -> String {
+    let offset = place::offset(whole, part);
+    format!(
+        "{} bytes at offset {offset:#x} of the signature",
+        part.len()
+    )
 }
 
 fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {

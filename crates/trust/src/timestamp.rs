@@ -10,6 +10,7 @@ use super::chain::{self, At, Chain, Clock};
 use super::hash::HashKind;
 use super::moment::Moment;
 use super::oid::Oid;
+use super::place::{self, Open, Place};
 use super::purpose::Use;
 use super::signed_data::{DATA, SignedData, SignerInfo};
 use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
@@ -31,9 +32,12 @@ pub(super) const TST_INFO: ObjectIdentifier =
 const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
 
 /// When a third party saw a signature, and the chain of that party.
+#[derive(Debug)]
 pub(super) struct Stamp {
     pub(super) moment: Moment,
     pub(super) chain: Chain,
+    /// What no signature covers, in it and of the other timestamps of the signature.
+    pub(super) open: Vec<Open>,
 }
 
 /// What a timestamp of this signature proves; `None` when it has none. With several, the first that holds.
@@ -43,14 +47,14 @@ pub(super) fn stamp(signed: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Option
     for oid in TOKENS {
         for value in signer.unsigned(oid, MAX_TIMESTAMPS)? {
             match token(&value, signed, roots) {
-                Ok(stamp) => return Ok(Some(stamp)),
+                Ok(stamp) => return Ok(Some(stamp.beside_others(signed, &value)?)),
                 Err(refusal) => refused = refused.or(Some(refusal)),
             }
         }
     }
     for value in signer.unsigned(COUNTERSIGNATURE, MAX_TIMESTAMPS)? {
         match countersignature(&value, signed, roots) {
-            Ok(stamp) => return Ok(Some(stamp)),
+            Ok(stamp) => return Ok(Some(stamp.beside_others(signed, &value)?)),
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
     }
@@ -61,6 +65,36 @@ pub(super) fn stamp(signed: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Option
             Err(refusal)
         }
     }
+}
+
+/// The timestamps of a signature, whole.
+pub(super) fn all<'a>(signed: &SignedData<'a>) -> Result<Vec<Tlv<'a>>, Refusal> {
+    let [token, cms_token] = TOKENS;
+    let mut all = Vec::new();
+    for oid in [token, cms_token, COUNTERSIGNATURE] {
+        all.extend(signed.signer.unsigned(oid, MAX_TIMESTAMPS)?);
+    }
+    Ok(all)
+}
+
+impl Stamp {
+    fn beside_others(mut self, signed: &SignedData<'_>, own: &Tlv<'_>) -> Result<Self, Refusal> {
+        let by = place::offset(signed.der, own.raw);
+        self.open = self.open.into_iter().map(|open| open.moved(by)).collect();
+        self.open.extend(untaken(signed, Some(own))?);
+        Ok(self)
+    }
+}
+
+/// The timestamps of a signature but for the one that was taken.
+pub(super) fn untaken(
+    signed: &SignedData<'_>,
+    taken: Option<&Tlv<'_>>,
+) -> Result<Vec<Open>, Refusal> {
+    let others = all(signed)?.into_iter();
+    let others = others.filter(|one| taken.is_none_or(|own| !std::ptr::eq(own.raw, one.raw)));
+    let open = |one: Tlv<'_>| Open::part(Place::UntakenTimestamp, signed.der, one.raw);
+    Ok(others.map(open).collect())
 }
 
 fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Stamp, Refusal> {
@@ -77,7 +111,9 @@ fn token(value: &Tlv<'_>, of: &SignedData<'_>, roots: &[Vec<u8>]) -> Result<Stam
     stamp.signer.check_value(&certificate)?;
     let mut set = stamp.certificates.clone();
     set.extend(&of.certificates);
-    vouched(&certificate, &set, roots, moment)
+    vouched(&certificate, &set, roots, moment, |chain| {
+        stamp.open(&chain.used(roots), &of.certificates)
+    })
 }
 
 /// The time in a TSTInfo about this signature value. (RFC 3161 2.4.2)
@@ -113,22 +149,26 @@ fn countersignature(
     let time = counter
         .signed(SIGNING_TIME, UTC_TIME)
         .or_else(|_| counter.signed(SIGNING_TIME, GENERALIZED_TIME))?;
-    vouched(
-        &certificate,
-        &of.certificates,
-        roots,
-        Moment::read(&time, WHAT)?,
-    )
+    let moment = Moment::read(&time, WHAT)?;
+    vouched(&certificate, &of.certificates, roots, moment, |_| {
+        Ok(Vec::new())
+    })
 }
 
+/// Whether somebody vouches for the authority; `open` says what of its timestamp no signature covers.
 fn vouched(
     authority: &Certificate<'_>,
     set: &[&[u8]],
     roots: &[Vec<u8>],
     moment: Moment,
+    open: impl FnOnce(&Chain) -> Result<Vec<Open>, Refusal>,
 ) -> Result<Stamp, Refusal> {
     let by = Clock::Timestamp;
     let at = At { moment, by };
     let chain = chain::verify(authority, set, roots, at, Use::TimeStamping, None)?;
-    Ok(Stamp { moment, chain })
+    Ok(Stamp {
+        moment,
+        open: open(&chain)?,
+        chain,
+    })
 }

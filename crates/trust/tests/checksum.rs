@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use winimg_base::problem::Problem;
-use winimg_trust::checksum::{LIMIT, find};
+use winimg_trust::checksum::{Found, LIMIT, Wanted};
 use winimg_trust::{Reason, Rule, minisign};
 
 use super::workshop::{IS_ANOTHER, PAGE, Shop, rendered, shop};
@@ -13,6 +13,11 @@ const A: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015a
 const B: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
 const SHA1: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
+
+/// By the name that a recipe says.
+fn find(bytes: &[u8], entry: &str) -> Result<Found, Problem> {
+    winimg_trust::checksum::find(bytes, Wanted::Entry(entry))
+}
 
 fn found(text: &str, entry: &str) -> (String, String) {
     match find(text.as_bytes(), entry) {
@@ -331,4 +336,47 @@ fn a_refusal_says_what_to_do_instead() {
         assert_eq!(refusal.lines, *lines, "{text}");
         assert_eq!(refusal.cures, [*cure], "{text}");
     }
+}
+
+/// A list of several folders names a file of the same name in each.
+#[test]
+fn a_line_about_a_file_of_the_same_name_in_another_folder_is_not_taken() {
+    let by_path = |text: &str, path: &str| {
+        winimg_trust::checksum::find(text.as_bytes(), Wanted::Path(path))
+            .map(|found| found.digest.hex())
+            .map_err(|problem| (problem.fact, problem.expected, problem.found))
+    };
+    let tree = format!("{B}  bin/arm64/kubelet.exe\n{A}  bin/amd64/kubelet.exe\n");
+    let taken = by_path(&tree, "/v1.33.0/bin/amd64/kubelet.exe");
+    assert_eq!(taken.as_deref(), Ok(A));
+    let other = format!("{B}  bin/arm64/kubelet.exe\n{A}  bin/amd64/kubectl.exe\n");
+    let refused = by_path(&other, "/v1.33.0/bin/amd64/kubelet.exe").unwrap_err();
+    let fact = "names a file of that name in another folder than it was fetched from";
+    assert_eq!(
+        refused,
+        (
+            fact.to_string(),
+            Some("/v1.33.0/bin/amd64/kubelet.exe".into()),
+            Some("bin/arm64/kubelet.exe".into())
+        )
+    );
+    // The folder in which its publisher made all of them says nothing.
+    for own in [
+        format!("{A}  ./release/w.zip\n{B}  ./release/x.zip\n"),
+        format!("SHA256  {A}  C:\\rel\\w.zip\n"),
+        format!("{A}  /home/builder/out/w.zip\n"),
+        format!("{A}  w.zip\n{B}  docs/w.txt\n"),
+        A.to_string(),
+    ] {
+        let taken = by_path(&own, "/tool/releases/download/v1/w.zip");
+        assert_eq!(taken.as_deref(), Ok(A), "{own}");
+    }
+}
+
+#[test]
+fn a_second_digest_of_the_file_is_given_too() {
+    let both = format!("{A}{B}  wins.exe\n{A}  wins.exe\n");
+    let found = find(both.as_bytes(), "wins.exe").unwrap();
+    assert_eq!(found.digest.hex(), A);
+    assert_eq!(found.also.unwrap().hex(), format!("{A}{B}"));
 }

@@ -142,19 +142,31 @@ class Package:
         self.set(old, FREE)
         self.data[self.at(old):self.at(old) + self.size] = payload.ljust(self.size, b"\0")
 
+    def grow(self):
+        """One more sector of the allocation table."""
+        number = self.count()
+        self.data += b"\xff" * self.size
+        struct.pack_into("<I", self.data, 76 + 4 * len(self.parts), number)
+        self.parts.append(number)
+        struct.pack_into("<I", self.data, 44, len(self.parts))
+        self.fat += [FREE] * (self.size // 4)
+        self.set(number, 0xFFFFFFFD)
+
     def append_sector(self, payload):
-        """A sector that is not free, and that no stream has."""
+        """A sector that is not free, and that no stream has; returns its number."""
+        if self.count() >= len(self.fat):
+            self.grow()
         self.data += payload.ljust(self.size, b"\0")
         self.set(self.count() - 1, END)
+        return self.count() - 1
 
     def append_sectors(self, payload):
         """A chain of sectors at the end of the file; returns its first."""
-        start = self.count()
-        for at in range(0, len(payload), self.size):
-            self.append_sector(payload[at:at + self.size])
-        for sector in range(start, self.count() - 1):
-            self.set(sector, sector + 1)
-        return start
+        parts = [payload[at:at + self.size] for at in range(0, len(payload), self.size)]
+        chain = [self.append_sector(part) for part in parts]
+        for sector, following in zip(chain, chain[1:]):
+            self.set(sector, following)
+        return chain[0]
 
     def small_sectors(self, payload):
         """More small sectors, which no stream has."""
@@ -192,6 +204,26 @@ class Package:
         table = self.chain(struct.unpack_from("<I", self.data, 60)[0])
         more = self.append_sectors(payload.ljust(self.size, b"\xff"))
         self.set(table[-1], more)
+        struct.pack_into("<I", self.data, 64, len(table) + 1)
+
+    def miscounted(self):
+        """A header that knows fewer sectors of the table of small sectors than there are."""
+        struct.pack_into("<I", self.data, 64, struct.unpack_from("<I", self.data, 64)[0] - 1)
+
+    def behind_name(self, payload):
+        """Bytes behind a name in the directory, up to the end of its field."""
+        at = self.entry("\x05SummaryInformation")
+        length = struct.unpack_from("<H", self.data, at + 64)[0]
+        assert len(payload) <= 64 - length
+        self.data[at + length:at + length + len(payload)] = payload
+
+    def behind_stream(self, payload):
+        """Bytes in the last sector of a stream, behind its end."""
+        places, length = self.places("\x05SummaryInformation")
+        at, size = places[-1]
+        used = length - size * (len(places) - 1)
+        assert used + len(payload) <= size, (used, size)
+        self.data[at + used:at + used + len(payload)] = payload
 
     def shared(self):
         """Two streams that begin in one sector."""
@@ -268,12 +300,16 @@ def packages():
         damaged(name, "zeros", lambda p: p.data + bytes(p.size))
         damaged(name, "free-zero", lambda p: p.set_free(b""))
         damaged(name, "free", lambda p: p.set_free(b"payload"))
-        damaged(name, "unowned", lambda p: p.append_sector(b"payload"))
+        damaged(name, "unowned", lambda p: p.append_sector(b"payload") and None)
         damaged(name, "small", lambda p: p.small_sectors(b"payload"))
         damaged(name, "orphan", lambda p: p.orphan(b"payload"))
         damaged(name, "entry", lambda p: p.in_entry(b"payload"))
         damaged(name, "table", lambda p: p.in_table(b"payload!"))
         damaged(name, "shared", lambda p: p.shared())
+        damaged(name, "miscounted", lambda p: p.miscounted())
+        damaged(name, "behind-name", lambda p: p.behind_name(b"PK\x05\x06"))
+        damaged(name, "behind-stream", lambda p: p.behind_stream(b"PK\x05\x06"))
+        damaged(name, "many-small", lambda p: [p.small_sectors(b"payload!" * 64) for _ in range(140)] and None)
         damaged(name, "behind", lambda p: p.behind_signature(b"\0\0\0\1"))
         damaged(name, "header", lambda p: flipped(p.data, 36))
     # one byte of MsiDigitalSignatureEx itself
@@ -426,6 +462,65 @@ def catalog(name, members, usage="1.3.6.1.4.1.311.12.1.1", kind="1.3.6.1.4.1.311
     write(name, der(SEQUENCE, oid("1.2.840.113549.1.7.2"), der(0xA0, signed)))
 
 
+def block(key, value, *children, text=False):
+    """A block of VERSIONINFO."""
+    head = (key + "\0").encode("utf-16le")
+    body = head.ljust((len(head) + 6 + 3) // 4 * 4 - 6, b"\0") + value
+    for child in children:
+        body = body.ljust((len(body) + 6 + 3) // 4 * 4 - 6, b"\0") + child
+    length = len(value) // 2 if text else len(value)
+    return struct.pack("<3H", len(body) + 6, length, text) + body
+
+
+def versioned(product, name, version, again=None):
+    """A program that says which product it is, as which file it was made, and its version; `again` in a second language."""
+    a, b, c, d = version
+    fixed = struct.pack("<13I", 0xFEEF04BD, 0x10000, a << 16 | b, c << 16 | d, a << 16 | b, c << 16 | d, 63, 0, 4, 1, 0, 0, 0)
+
+    def strings(product):
+        both = [block(key, (text + "\0").encode("utf-16le"), text=True)
+                for key, text in [("ProductName", product), ("OriginalFilename", name)]]
+        info = block("StringFileInfo", b"", block("040904b0", b"", *both, text=True), text=True)
+        return block("VS_VERSION_INFO", fixed, info)
+
+    infos = [strings(product)] + ([strings(again)] if again else [])
+    leaves = 16 + 8 + 16 + 8 + 16 + 8 * len(infos)
+    data = leaves + 16 * len(infos)
+    tree = struct.pack("<IIHHHH", 0, 0, 0, 0, 0, 1) + struct.pack("<II", 16, 0x80000000 | 24)
+    tree += struct.pack("<IIHHHH", 0, 0, 0, 0, 0, 1) + struct.pack("<II", 1, 0x80000000 | 48)
+    tree += struct.pack("<IIHHHH", 0, 0, 0, 0, 0, len(infos))
+    tree += b"".join(struct.pack("<II", 0x409 + n, leaves + 16 * n) for n in range(len(infos)))
+    content = b""
+    for info in infos:
+        content = content.ljust((len(content) + 3) // 4 * 4, b"\0")
+        tree += struct.pack("<IIII", 0x2000 + data + len(content), len(info), 0, 0)
+        content += info
+    resources = tree + content
+    size = (len(resources) + 511) // 512 * 512
+    program = bytearray(image())
+    struct.pack_into("<H", program, 0x80 + 6, 2)
+    optional = 0x80 + 24
+    struct.pack_into("<I", program, optional + 56, 0x3000)
+    struct.pack_into("<II", program, optional + 112 + 16, 0x2000, len(resources))
+    section = b".rsrc\0\0\0" + struct.pack("<IIIIIIHHI", len(resources), 0x2000, size, len(program), 0, 0, 0, 0, 0x40000040)
+    program[optional + 240 + 40:optional + 240 + 80] = section
+    return bytes(program) + resources.ljust(size, b"\0")
+
+
+def programs():
+    """Programs of one publisher, and packages: its tool, an older one, another, and one that says nothing."""
+    for name, content in {
+        "tool.exe": versioned("Example Tool", "tool.exe", (2, 3, 4, 0)),
+        "tool.exe~older": versioned("Example Tool", "tool.exe", (2, 2, 9, 9)),
+        "tool.exe~other": versioned("Example Other", "tool.exe", (9, 0, 0, 0)),
+        "tool.exe~called": versioned("Example Tool", "other.exe", (9, 0, 0, 0)),
+        "tool.exe~twice": versioned("Example Tool", "tool.exe", (2, 3, 4, 0), again="Example Other"),
+        "tool.exe~silent": image(),
+    }.items():
+        write("unsigned", content)
+        sign("unsigned", name)
+
+
 def image():
     """A driver's PE file: headers and one section."""
     pe = 0x80
@@ -454,7 +549,8 @@ def catalogs():
     write("stranger.txt", "nobody named me\n")
     # a driver that is signed itself, too; what follows its own signature is in no digest
     sign("driver.sys", "embedded.sys", by="other")
-    write("embedded.sys~appended", read("embedded.sys") + b"PAYLOAD!")
+    write("driver.sys~embedded", read("embedded.sys"))
+    write("driver.sys~appended", read("embedded.sys") + b"PAYLOAD!")
 
     def both(algorithm):
         return [member(image_digest(driver, algorithm), algorithm, True, "driver.sys"),
@@ -504,6 +600,7 @@ def main():
     cabinets()
     scripts()
     catalogs()
+    programs()
 
 
 main()

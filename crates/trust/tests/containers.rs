@@ -1,7 +1,7 @@
 //! Packages, cabinets, scripts and catalogs that the field's own tools made and signed, and what is refused of them.
 
 use support::tree;
-mod damaged;
+pub mod damaged;
 
 use std::fs;
 use std::io::Write;
@@ -12,13 +12,13 @@ use std::time::SystemTime;
 
 use regex::Regex;
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{Pins, Rule, certificates};
+use winimg_trust::authenticode::{About, Pins, Rule, Version, certificates};
 use winimg_trust::{self, Evidence, Judged, Subject};
 
 use crate::kept::{self, Kept};
 
 /// The files of `containers.py`.
-fn fixtures() -> &'static Path {
+pub fn fixtures() -> &'static Path {
     static MADE: OnceLock<Kept> = OnceLock::new();
     MADE.get_or_init(|| kept::folder("containers.py")).path()
 }
@@ -28,7 +28,8 @@ fn script() -> PathBuf {
     tree::root().join(script)
 }
 
-fn rule(root: &str) -> winimg_trust::Rule {
+/// By that root, for the example's subject, with or without MsiDigitalSignatureEx.
+pub fn rule(root: &str) -> winimg_trust::Rule {
     let roots = certificates(&fs::read(fixtures().join(root)).unwrap()).unwrap();
     winimg_trust::Rule::Authenticode(Rule {
         pins: Pins {
@@ -38,6 +39,7 @@ fn rule(root: &str) -> winimg_trust::Rule {
         },
         needs_timestamp: true,
         needs_extended: false,
+        about: About::default(),
     })
 }
 
@@ -46,6 +48,7 @@ fn judge(path: &Path, name: &str, catalog: Option<&[u8]>) -> Judged {
     let subject = Subject {
         path,
         name,
+        published: name,
         digest: &digest,
     };
     let evidence = Evidence {
@@ -70,6 +73,7 @@ fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
         let subject = Subject {
             path: &path,
             name,
+            published: name,
             digest: &digest,
         };
         strict.judge(subject, &Evidence::default(), SystemTime::now())
@@ -168,6 +172,11 @@ fn packages() {
         "plain.msi~entry",
         "plain.msi~table",
         "plain.msi~shared",
+        "plain.msi~miscounted",
+        "plain.msi~behind-name",
+        "extended.msi~behind-name",
+        "extended.msi~behind-stream",
+        "extended.msi~many-small",
         "plain.msi~behind",
         "extended.msi~behind",
         "plain.msi~header",
@@ -234,8 +243,10 @@ fn catalogs() {
     let cases = [
         ("driver.sys", "signed.cat"),
         ("driver.inf", "signed.cat"),
+        // Under another name than the catalog has.
         ("embedded.sys", "signed.cat"),
-        ("embedded.sys~appended", "signed.cat"),
+        ("driver.sys~embedded", "signed.cat"),
+        ("driver.sys~appended", "signed.cat"),
         ("driver.sys", "signed-sha384.cat"),
         ("driver.inf", "signed-sha384.cat"),
         ("driver.sys", "signed-tags.cat"),
@@ -262,6 +273,67 @@ fn catalogs() {
         .iter()
         .map(|(name, catalog)| line(name, Some(catalog)))
         .collect();
+    insta::assert_snapshot!(rendered);
+}
+
+/// Well signed by the right publisher all of them, and only one is the tool.
+#[test]
+fn what_a_file_says_of_itself() {
+    let ask = |about: About| {
+        let winimg_trust::Rule::Authenticode(plain) = rule("root.pem") else {
+            unreachable!("it is one of Authenticode");
+        };
+        winimg_trust::Rule::Authenticode(Rule { about, ..plain })
+    };
+    let text = |text: &str| Some(text.to_string());
+    let tool = About {
+        product: text("Example Tool"),
+        original_filename: text("TOOL.EXE"),
+        min_version: Version::parse("2.3"),
+    };
+    let package = About {
+        product: text("Example"),
+        original_filename: None,
+        min_version: Version::parse("1.0.0"),
+    };
+    let newer = About {
+        min_version: Version::parse("1.0.1"),
+        ..package.clone()
+    };
+    let named = About {
+        original_filename: text("a.msi"),
+        ..package.clone()
+    };
+    let mut rendered = String::new();
+    for (name, about) in [
+        ("tool.exe", &tool),
+        ("tool.exe~older", &tool),
+        ("tool.exe~other", &tool),
+        ("tool.exe~called", &tool),
+        ("tool.exe~twice", &tool),
+        ("tool.exe~silent", &tool),
+        ("extended.msi", &package),
+        ("extended.msi", &newer),
+        ("extended.msi", &named),
+        ("extended.msi", &tool),
+        ("signed.cab", &tool),
+        ("signed.ps1", &tool),
+    ] {
+        let path = fixtures().join(name);
+        let digest = Digest::sha256_of(&fs::read(&path).unwrap());
+        let called = name.split('~').next().unwrap();
+        let subject = Subject {
+            path: &path,
+            name: called,
+            published: called,
+            digest: &digest,
+        };
+        let now = SystemTime::now();
+        let judged = ask(about.clone()).judge(subject, &Evidence::default(), now);
+        rendered += &format!("{name}: {}\n", settled(&crate::render::rendered(&judged)));
+    }
+    let times = Regex::new("20[0-9T:-]+Z").unwrap();
+    let rendered = times.replace_all(&rendered, "<time>");
     insta::assert_snapshot!(rendered);
 }
 

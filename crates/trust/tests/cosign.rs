@@ -8,12 +8,12 @@ use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{Shop, rendered, shop, survives};
 
-fn made() -> &'static Shop {
+pub fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
     shop(&MADE, "cosign.sh")
 }
 
-fn rule(who: &str) -> Any {
+pub fn rule(who: &str) -> Any {
     Any::Cosign(Rule::new(&made().text(&format!("{who}.pub"))).unwrap())
 }
 
@@ -51,6 +51,7 @@ fn good_files_are_taken_bare_and_in_bundles() {
         ("p384", "ECDSA P-384", "p384.json"),
         ("rsa", "RSA", "rsa.sig"),
         ("ed", "Ed25519", "ed.sig"),
+        ("ed", "Ed25519", "ed.json"),
     ];
     for (who, kind, signature) in cases {
         let signer = Signer {

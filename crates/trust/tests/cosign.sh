@@ -45,6 +45,8 @@ bundle "$(hint release)" "$(digest app.exe)" "$(cat other.sig)" >liar.json
 bundle "$(hint release)" "$(digest app.exe)" "$(cat second.sig)" >second.json
 bundle "$(hint release)" "$(digest app.exe)" "$(cat good.sig)" SHA3_256 >sha3.json
 bundle "$(hint p384)" "$(openssl dgst -sha384 -binary app.exe | base64 -w0)" "$(cat p384.384.sig)" SHA2_384 >p384.json
+# cosign 3 writes an empty digest for an Ed25519 key.
+bundle "$(hint ed)" "" "$(cat ed.sig)" | sed 's/"messageDigest":{[^}]*}/"messageDigest":{}/' >ed.json
 head -c 200 good.json >cut.json
 cat >keyless.json <<END
 {"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"certificate":{"rawBytes":"$(openssl x509 -in cert.pem -outform der | base64 -w0)"}},

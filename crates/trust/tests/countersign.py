@@ -212,8 +212,9 @@ def holding(kind, content, *options):
 
 
 TST_INFO, MINE = "1.2.840.113549.1.9.16.1.4", "1.3.6.1.4.1.311.99.2"
-archive = bytes(64 << 10)
+archive = bytes(16 << 10)
 program("tagged-kind.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(MINE, b"a payload"))))
+program("tagged-large.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(TST_INFO, 4 * archive))))
 program("tagged-long.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp, holding(TST_INFO, archive))))
 program("tagged-data.exe", "good.exe", with_unsigned(good, attribute(TOKEN, stamp) + attribute(NESTED, holding(MINE, archive))))
 counter = countersignature(signature_value(signer_of(short)[0]), "sha256", SHA256)

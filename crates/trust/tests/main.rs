@@ -1,5 +1,6 @@
 //! Signatures by the field's own tools, judged.
 
+mod attacks;
 mod authenticode;
 mod checksum;
 mod cms;
@@ -8,6 +9,7 @@ mod cosign;
 mod kept;
 mod minisign;
 mod openpgp;
+mod places;
 mod policies;
 mod real;
 mod render;

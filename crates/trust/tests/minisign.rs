@@ -8,7 +8,7 @@ use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{IS_ANOTHER, Shop, notices_a_change, rendered, shop, survives};
 
-fn made() -> &'static Shop {
+pub fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
     shop(&MADE, "minisign.sh")
 }
@@ -26,7 +26,7 @@ fn id(who: &str) -> String {
     format!("{:0>16}", line.rsplit(' ').next().unwrap())
 }
 
-fn rule(who: &str) -> Any {
+pub fn rule(who: &str) -> Any {
     Any::Minisign(Rule::new(&key(who)).unwrap())
 }
 
@@ -47,11 +47,17 @@ fn a_good_file_is_taken_and_its_trusted_comment_reported() {
         let judged = made().judge(&rule("release"), "app.exe", signature, now());
         assert_eq!(judged, Ok(signer.clone()), "{signature}");
     }
+    // The signer's own words name no file.
+    let judged = made().judge(&rule("release"), "app.exe", "plain.minisig", now());
+    assert_eq!(
+        judged.unwrap().remarks,
+        ["trusted comment: a profile: none"]
+    );
 }
 
 #[test]
 fn each_refusal_has_its_sentence() {
-    use Reason::{Changed, Malformed, OtherKey, Unsupported};
+    use Reason::{Changed, Malformed, OtherKey, OtherName, Unsupported};
     let other = format!(
         "it was made with another minisign key | expected: key {} | found: key {}",
         id("release"),
@@ -60,7 +66,10 @@ fn each_refusal_has_its_sentence() {
     let legacy = "it is of minisign's legacy kind, over the file itself and not over its BLAKE2b digest \
                   | cure: sign the file again with minisign 0.10 or newer, or with -H";
     let comment = "the pinned key did not sign its trusted comment: it was changed";
+    let named = "its trusted comment, which is signed, names another file | expected: other.exe | found: app.exe \
+                 | cure: keep the file under the name that its publisher gave it (`file = \"…\"`), or see what `url` leads to";
     let cases: &[(&str, &str, Reason, &str)] = &[
+        ("app.exe", "named.minisig", OtherName, named),
         ("app.exe", "other.minisig", OtherKey, &other),
         ("changed.exe", "good.minisig", Changed, IS_ANOTHER),
         ("short.exe", "good.minisig", Changed, IS_ANOTHER),

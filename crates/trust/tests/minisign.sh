@@ -23,5 +23,7 @@ sed 's/$/\r/' good.minisig >crlf.minisig
 printf 'untrusted comment: signature from signify\n' >signify.minisig
 sed -n 2p legacy.minisig >>signify.minisig
 printf small >small
-sign release small small.minisig 'build 42 file:app.exe'
+sign release small small.minisig
+sign release app.exe named.minisig "$(printf 'timestamp:1\tfile:other.exe\thashed')"
+sign release app.exe plain.minisig 'a profile: none'
 true

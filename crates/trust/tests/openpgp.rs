@@ -10,7 +10,7 @@ use super::workshop::{
     IS_ANOTHER, IS_PAGE, PAGE, Shop, at, notices_a_change, rendered, shop, survives, words,
 };
 
-fn made() -> &'static Shop {
+pub fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
     shop(&MADE, "openpgp.sh")
 }
@@ -19,16 +19,16 @@ fn fingerprint(who: &str) -> String {
     made().text(&format!("{who}.fpr"))
 }
 
-fn pinned(who: &str) -> Rule {
+pub fn pinned(who: &str) -> Rule {
     Rule::new(&made().bytes(&format!("{who}.asc")), &[fingerprint(who)]).unwrap()
 }
 
-fn rule(who: &str) -> Any {
+pub fn rule(who: &str) -> Any {
     Any::Openpgp(pinned(who))
 }
 
 /// 2024-01-01, unless a case says another time.
-fn now() -> SystemTime {
+pub fn now() -> SystemTime {
     at(1_704_067_200)
 }
 
@@ -386,7 +386,7 @@ fn clearsigned_text_is_returned_alone() {
         );
     }
     let (text, _) = signed_text(&pinned("release"), &made().bytes("clear.asc"), now()).unwrap();
-    let found = checksum::find(text.as_bytes(), "app.exe").unwrap();
+    let found = checksum::find(text.as_bytes(), checksum::Wanted::Entry("app.exe")).unwrap();
     assert_eq!(found.digest.hex(), hex);
 }
 

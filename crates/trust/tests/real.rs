@@ -23,6 +23,7 @@ fn judged(row: &Row, path: &Path, rule: &Rule) -> Judged {
     let subject = Subject {
         path,
         name: row.name(),
+        published: row.name(),
         digest: &digest,
     };
     let evidence = Evidence {

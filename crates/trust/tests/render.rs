@@ -30,6 +30,7 @@ pub fn judge_as(
     let subject = Subject {
         path: file,
         name,
+        published: name,
         digest,
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);

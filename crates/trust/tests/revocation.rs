@@ -122,6 +122,7 @@ fn judge(rule: &Rule, file: &Path, evidence: &Evidence) -> Judged {
     let subject = Subject {
         path: file,
         name: "app.exe",
+        published: "app.exe",
         digest: &digest,
     };
     rule.judge(subject, evidence, at(NOW))
@@ -376,6 +377,7 @@ fn judge_now(rule: &Rule, file: &Path, evidence: &Evidence) -> Judged {
     let subject = Subject {
         path: file,
         name: "file",
+        published: "file",
         digest: &digest,
     };
     rule.judge(subject, evidence, std::time::SystemTime::now())

@@ -37,6 +37,7 @@ pub fn by(pins: Pins) -> Rule {
         pins,
         needs_timestamp: true,
         needs_extended: true,
+        about: authenticode::About::default(),
     })
 }
 
@@ -45,6 +46,7 @@ pub fn unstamped(pins: Pins) -> Rule {
         pins,
         needs_timestamp: false,
         needs_extended: true,
+        about: authenticode::About::default(),
     })
 }
 

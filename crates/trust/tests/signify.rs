@@ -9,7 +9,7 @@ use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
 
 use super::workshop::{IS_ANOTHER, Shop, notices_a_change, rendered, shop, survives};
 
-fn made() -> &'static Shop {
+pub fn made() -> &'static Shop {
     static MADE: OnceLock<Shop> = OnceLock::new();
     shop(&MADE, "signify.sh")
 }
@@ -23,7 +23,7 @@ fn number(who: &str) -> String {
     hex::encode(&BASE64_STANDARD.decode(key(who)).unwrap()[2..10])
 }
 
-fn rule(who: &str) -> Any {
+pub fn rule(who: &str) -> Any {
     Any::Signify(Rule::new(&key(who)).unwrap())
 }
 

@@ -18,10 +18,10 @@ mod loose;
 mod proof;
 mod shape;
 
-const IDENTITY: &str =
+pub const IDENTITY: &str =
     "https://github.com/example/tools/.github/workflows/release.yml@refs/tags/v1.2.0";
-const GITHUB: &str = "https://token.actions.githubusercontent.com";
-const SLSA: &str = "https://slsa.dev/provenance/v1";
+pub const GITHUB: &str = "https://token.actions.githubusercontent.com";
+pub const SLSA: &str = "https://slsa.dev/provenance/v1";
 
 fn path(name: &str) -> PathBuf {
     tree::root()
@@ -29,7 +29,7 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn read(name: &str) -> Vec<u8> {
+pub fn read(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
@@ -43,7 +43,7 @@ fn edited(name: &str, edit: impl FnOnce(&mut Value)) -> Vec<u8> {
 }
 
 /// A rule of our own instance.
-fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
+pub fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
     let root = read("own/trusted_root.json");
     winimg_trust::Rule::Sigstore(
         sigstore::Rule::new(identity, issuer, predicate, Some(&root)).unwrap(),
@@ -78,6 +78,7 @@ fn judge(rule: &winimg_trust::Rule, file: &str, evidence: &Evidence) -> Judged {
     let subject = Subject {
         path: &path,
         name,
+        published: name,
         digest: &digest,
     };
     rule.judge(subject, evidence, SystemTime::now())
@@ -109,6 +110,7 @@ fn judge_digest(rule: &winimg_trust::Rule, hex: &str, evidence: &Evidence) -> Ju
     let subject = Subject {
         path: Path::new("/nowhere"),
         name: "file",
+        published: "file",
         digest: &digest,
     };
     rule.judge(subject, evidence, SystemTime::now())

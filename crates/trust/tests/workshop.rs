@@ -96,6 +96,7 @@ impl Shop {
         let subject = Subject {
             path: &path,
             name: file,
+            published: file,
             digest,
         };
         let evidence = Evidence {

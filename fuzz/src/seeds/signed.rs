@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg_fuzz::{LISTED, SIGNED};
+use winimg_fuzz::{INSIDE, LISTED, SIGNED};
 
-use super::{key, seed};
+use super::{base, key, seed};
 use support::media::{have, run, text};
 use support::tree;
 
@@ -29,6 +29,9 @@ pub fn make(scratch: &Path) {
     }
     if have(&["gpg"]) {
         openpgp(&folder);
+    }
+    for which in 0..6 {
+        seed("signed-beside", &format!("{which}"), &[which]);
     }
 }
 
@@ -156,8 +159,13 @@ fn authenticode(folder: &Path) {
     for file in files {
         sign(folder, file);
         seed("authenticode", file, &read(folder, "signed"));
+        base(&format!("signed-{file}"), &folder.join("signed"));
     }
     catalog(folder);
+    base("signed-a.cat", &folder.join("signed"));
+    for which in 0..INSIDE.len() as u8 {
+        seed("signed-inside", &format!("{which}"), &[which]);
+    }
 }
 
 /// Signs a file as the publisher, to `signed`.
@@ -165,7 +173,9 @@ fn sign(folder: &Path, file: &str) {
     let at = |name: &str| in_folder(folder, name);
     let _ = fs::remove_file(at("signed"));
     let (certificate, key, from, to) = (at("leaf.pem"), at("leaf.key"), at(file), at("signed"));
-    let publisher = ["sign", "-h", "sha256", "-certs", &certificate, "-key", &key];
+    let mut publisher = vec!["sign", "-h", "sha256", "-certs", &certificate, "-key", &key];
+    // With the names of its streams.
+    publisher.extend(file.ends_with(".msi").then_some("-add-msi-dse"));
     run(
         "osslsigncode",
         &[&publisher[..], &["-in", &from, "-out", &to]].concat(),
@@ -267,7 +277,9 @@ fn minisign(folder: &Path) {
     let at = |name: &str| in_folder(folder, name);
     let (public, private, file) = (at("minisign.pub"), at("minisign.key"), at("file"));
     run("minisign", &["-G", "-W", "-p", &public, "-s", &private]);
-    run("minisign", &["-S", "-s", &private, "-m", &file]);
+    // Its own comment would name this file, which is judged by another name.
+    let sign = ["-S", "-s", &private, "-m", &file, "-t", "of the seeds"];
+    run("minisign", &sign);
     key("minisign.pub", &read(folder, "minisign.pub"));
     seed("minisign", "good", &read(folder, "file.minisig"));
     seed(

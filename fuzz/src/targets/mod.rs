@@ -6,4 +6,5 @@ pub mod guest;
 pub mod media;
 pub mod metadata;
 pub mod signatures;
+pub mod signed;
 pub mod texts;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use winimg_base::digest::Digest;
 use winimg_trust::authenticode::{self, Pins};
 use winimg_trust::sigstore as sigstore_scheme;
-use winimg_trust::{Evidence, Judged, Rule, Subject};
+use winimg_trust::{Evidence, Judged, Rule, Subject, checksum};
 use winimg_trust::{cms as cms_scheme, cosign as cosign_scheme, minisign as minisign_scheme};
 use winimg_trust::{openpgp as openpgp_scheme, signify as signify_scheme};
 
@@ -27,7 +27,7 @@ const IDENTITY: &str =
 const ISSUER: &str = "https://token.actions.githubusercontent.com";
 
 /// 2036-01-01, within the lives of the seeds' certificates, whenever they were made.
-fn now() -> SystemTime {
+pub fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(2_082_758_400)
 }
 
@@ -49,17 +49,22 @@ fn judge(rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
     judge_as("kubelet.exe", rule, file, evidence)
 }
 
-fn judge_as(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
+/// A file of that name, judged.
+pub fn judged(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> Judged {
     let digest = Digest::sha256_of(file);
-    let judged: Judged = ground::on_file(file, |path: &Path| {
+    ground::on_file(file, |path: &Path| {
         let subject = Subject {
             path,
             name,
+            published: name,
             digest: &digest,
         };
         rule.judge(subject, evidence, now())
-    });
-    match judged {
+    })
+}
+
+fn judge_as(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
+    match judged(name, rule, file, evidence) {
         Ok(signer) => {
             assert!(!signer.signer.is_empty() && !signer.pinned_by.is_empty());
             true
@@ -80,72 +85,73 @@ fn signature(bytes: &[u8]) -> Evidence {
     }
 }
 
-/// PE, MSI, CAB and PowerShell files; which, their own bytes say, or for a script its name.
-pub fn authenticode(bytes: &[u8]) -> bool {
+/// That of the seeds' publisher.
+pub fn authenticode_rule() -> &'static Rule {
     static RULE: OnceLock<Rule> = OnceLock::new();
-    let rule = RULE.get_or_init(|| {
+    RULE.get_or_init(|| {
         Rule::Authenticode(authenticode::Rule {
             pins: pins(),
             needs_timestamp: false,
-            needs_extended: false,
+            needs_extended: true,
+            about: authenticode::About::default(),
         })
-    });
-    let magic: [&[u8]; 3] = [b"MZ", b"\xd0\xcf", b"MSCF"];
-    let name = match magic.iter().any(|m| bytes.starts_with(m)) {
-        true => "kubelet.exe",
-        false => "install.ps1",
-    };
-    judge_as(name, rule, bytes, &Evidence::default())
+    })
+}
+
+/// PE, MSI, CAB and PowerShell files; which, their own bytes say, or for a script its name.
+pub fn authenticode(bytes: &[u8]) -> bool {
+    let kinds: [(&[u8], &str); 3] = [
+        (b"MZ", "kubelet.exe"),
+        (b"\xd0\xcf", "setup.msi"),
+        (b"MSCF", "update.cab"),
+    ];
+    let kind = kinds.iter().find(|(magic, _)| bytes.starts_with(magic));
+    let name = kind.map_or("install.ps1", |(_, name)| name);
+    judge_as(name, authenticode_rule(), bytes, &Evidence::default())
 }
 
 /// A catalog beside a file that it lists.
 pub fn catalog(bytes: &[u8]) -> bool {
-    static RULE: OnceLock<Rule> = OnceLock::new();
-    let rule = RULE.get_or_init(|| {
-        Rule::Authenticode(authenticode::Rule {
-            pins: pins(),
-            needs_timestamp: false,
-            needs_extended: false,
-        })
-    });
-    judge_as("driver.inf", rule, LISTED, &signature(bytes))
+    judge_as("driver.inf", authenticode_rule(), LISTED, &signature(bytes))
 }
 
 pub fn certificates(bytes: &[u8]) -> bool {
     authenticode::certificates(bytes).is_ok_and(|all| !all.is_empty())
 }
 
-pub fn cms(bytes: &[u8]) -> bool {
+pub fn cms_rule() -> &'static Rule {
     static RULE: OnceLock<Rule> = OnceLock::new();
-    let rule = RULE.get_or_init(|| Rule::Cms(cms_scheme::Rule { pins: pins() }));
-    judge(rule, SIGNED, &signature(bytes))
+    RULE.get_or_init(|| Rule::Cms(cms_scheme::Rule { pins: pins() }))
 }
 
-pub fn cosign(bytes: &[u8]) -> bool {
-    static RULE: OnceLock<Option<cosign_scheme::Rule>> = OnceLock::new();
-    let key = || String::from_utf8_lossy(&key("cosign.pub")).into_owned();
-    let rule = RULE.get_or_init(|| cosign_scheme::Rule::new(&key()).ok());
-    let Some(rule) = rule else { return false };
-    judge(&Rule::Cosign(rule.clone()), SIGNED, &signature(bytes))
+pub fn cms(bytes: &[u8]) -> bool {
+    judge(cms_rule(), SIGNED, &signature(bytes))
 }
 
-pub fn minisign(bytes: &[u8]) -> bool {
-    static RULE: OnceLock<Option<minisign_scheme::Rule>> = OnceLock::new();
-    let key = || String::from_utf8_lossy(&key("minisign.pub")).into_owned();
-    let rule = RULE.get_or_init(|| minisign_scheme::Rule::new(&key()).ok());
-    let Some(rule) = rule else { return false };
-    judge(&Rule::Minisign(rule.clone()), SIGNED, &signature(bytes))
+/// The key of the seeds as text, made into a rule; none where the tool for it is missing.
+fn by_key(name: &str, rule: impl FnOnce(&str) -> Result<Rule, String>) -> Option<Rule> {
+    rule(&String::from_utf8_lossy(&key(name))).ok()
 }
 
-pub fn signify(bytes: &[u8]) -> bool {
-    static RULE: OnceLock<Option<signify_scheme::Rule>> = OnceLock::new();
-    let key = || String::from_utf8_lossy(&key("signify.pub")).into_owned();
-    let rule = RULE.get_or_init(|| signify_scheme::Rule::new(&key()).ok());
-    let Some(rule) = rule else { return false };
-    judge(&Rule::Signify(rule.clone()), SIGNED, &signature(bytes))
+pub fn cosign_rule() -> Option<&'static Rule> {
+    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
+    let make = |key: &str| cosign_scheme::Rule::new(key).map(Rule::Cosign);
+    RULE.get_or_init(|| by_key("cosign.pub", make)).as_ref()
 }
 
-fn openpgp_rule() -> Option<&'static openpgp_scheme::Rule> {
+pub fn minisign_rule() -> Option<&'static Rule> {
+    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
+    let make = |key: &str| minisign_scheme::Rule::new(key).map(Rule::Minisign);
+    RULE.get_or_init(|| by_key("minisign.pub", make)).as_ref()
+}
+
+pub fn signify_rule() -> Option<&'static Rule> {
+    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
+    let make = |key: &str| signify_scheme::Rule::new(key).map(Rule::Signify);
+    RULE.get_or_init(|| by_key("signify.pub", make)).as_ref()
+}
+
+fn openpgp_pins() -> Option<&'static openpgp_scheme::Rule> {
     static RULE: OnceLock<Option<openpgp_scheme::Rule>> = OnceLock::new();
     let rule = RULE.get_or_init(|| {
         let fingerprint = String::from_utf8_lossy(&key("openpgp.fingerprint")).into_owned();
@@ -154,20 +160,40 @@ fn openpgp_rule() -> Option<&'static openpgp_scheme::Rule> {
     rule.as_ref()
 }
 
+pub fn openpgp_rule() -> Option<&'static Rule> {
+    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
+    let rule = RULE.get_or_init(|| openpgp_pins().cloned().map(Rule::Openpgp));
+    rule.as_ref()
+}
+
+/// Whether [`SIGNED`] is signed so.
+fn beside(rule: Option<&Rule>, bytes: &[u8]) -> bool {
+    rule.is_some_and(|rule| judge(rule, SIGNED, &signature(bytes)))
+}
+
+pub fn cosign(bytes: &[u8]) -> bool {
+    beside(cosign_rule(), bytes)
+}
+
+pub fn minisign(bytes: &[u8]) -> bool {
+    beside(minisign_rule(), bytes)
+}
+
+pub fn signify(bytes: &[u8]) -> bool {
+    beside(signify_rule(), bytes)
+}
+
 pub fn openpgp(bytes: &[u8]) -> bool {
-    let Some(rule) = openpgp_rule() else {
-        return false;
-    };
-    judge(&Rule::Openpgp(rule.clone()), SIGNED, &signature(bytes))
+    beside(openpgp_rule(), bytes)
 }
 
 pub fn signed_text(bytes: &[u8]) -> bool {
-    let Some(rule) = openpgp_rule() else {
+    let Some(rule) = openpgp_pins() else {
         return false;
     };
     match openpgp_scheme::signed_text(rule, bytes, now()) {
         Ok((text, _)) => {
-            let _ = winimg_trust::checksum::find(text.as_bytes(), "kubelet.exe");
+            let _ = checksum::find(text.as_bytes(), checksum::Wanted::Path("/bin/kubelet.exe"));
             true
         }
         Err(_) => false,

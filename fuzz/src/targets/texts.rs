@@ -5,13 +5,13 @@ use std::fs;
 use winimg::answer::{LintFacts, lint, lint_clone};
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{Firmware, Options, read};
-use winimg_trust::checksum;
+use winimg_trust::checksum::{self, Wanted};
 
 use crate::ground;
 
 pub fn checksum(bytes: &[u8]) -> bool {
-    let found = checksum::find(bytes, "kubelet.exe");
-    let _ = checksum::find(bytes, "bin/windows/amd64/kubelet.exe");
+    let found = checksum::find(bytes, Wanted::Entry("kubelet.exe"));
+    let _ = checksum::find(bytes, Wanted::Path("/v1/bin/windows/amd64/kubelet.exe"));
     match found {
         Ok(found) => {
             let line = found.line.to_lowercase();

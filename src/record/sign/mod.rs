@@ -169,11 +169,16 @@ impl Signers {
             let envelope = Envelope {
                 payload_type: PAYLOAD_TYPE.into(),
                 payload: records.statement.to_vec(),
-                key_id: public.id.clone(),
                 signature: ecdsa(signer, public, &bytes, cancel)?,
             };
-            files.push(("provenance.dsse.json", envelope.document().into_bytes()));
-            files.push(("provenance.sigstore.json", envelope.bundle().into_bytes()));
+            files.push((
+                "provenance.dsse.json",
+                envelope.document(&public.id).into_bytes(),
+            ));
+            files.push((
+                "provenance.sigstore.json",
+                envelope.bundle(&public.id).into_bytes(),
+            ));
         }
         if let Some(key) = &self.minisign {
             for (name, file, bytes) in [

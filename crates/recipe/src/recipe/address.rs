@@ -57,6 +57,14 @@ impl Address {
         }
     }
 
+    /// The path with `/`, `%20` and its like decoded: what the lines of a checksum file are compared with.
+    pub fn path(&self) -> String {
+        match self {
+            Self::Remote(url) => percent_decoded(url.path()),
+            Self::Local(path) => path.to_string_lossy().replace('\\', "/"),
+        }
+    }
+
     /// What is published beside it: `https://h/a.exe?x` and `.asc` make `https://h/a.exe.asc?x`.
     pub fn with_suffix(&self, suffix: &str) -> Self {
         match self {

@@ -66,6 +66,7 @@ pub struct Proxy {
     pub http: Option<Url>,
     pub all: Option<Url>,
     pub except: Vec<String>,
+    pub near: Vec<String>,
     pub credentials: Option<PathBuf>,
 }
 
@@ -148,6 +149,7 @@ fn proxy(fields: Fields<'_>) -> Proxy {
         http: proxy_address(&fields, "http"),
         all: proxy_address(&fields, "all"),
         except: fields.texts("except"),
+        near: fields.texts("near"),
         credentials: path(&fields, "credentials"),
     }
 }

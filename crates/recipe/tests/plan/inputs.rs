@@ -225,9 +225,9 @@ fn updates_that_are_old_are_warned_about() {
     let other = format!("url = \"https://example.com/x.iso\"\nsha256 = \"{DIGEST}\"");
     let step = |more: &str| {
         let dir = tree::root().join("tests/packs/updates");
-        format!("[[steps]]\nname = \"updates\"\nupdate = {{ path = {dir:?}{more} }}\n")
+        format!("[[steps]]\nname = \"updates\"\n[steps.update]\npath = {dir:?}\n{more}\n")
     };
-    let dated = step(", date = \"2026-08-11\"");
+    let dated = step("date = \"2026-08-11\"");
     let mut all = String::new();
     for (what, iso, more, today, is_old) in [
         ("a medium", known, "", "2022-06-07", true),
@@ -245,7 +245,7 @@ fn updates_that_are_old_are_warned_about() {
         (
             "an empty date",
             known,
-            &step(", date = \"\""),
+            &step("date = \"\""),
             "2036-01-01",
             false,
         ),

@@ -5,19 +5,20 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
 use winimg_recipe::recipe::{Address, Signature};
-use winimg_trust::{Rule, Signer, Subject, checksum, openpgp};
+use winimg_trust::checksum::{self, Wanted};
+use winimg_trust::{Rule, Signer, Subject, openpgp};
 
 use super::evidence::{Asked, Gathered};
 use super::failure::plain_http;
 use super::signatures::Bring;
 use super::{Context, Request, blocking};
 
-/// Asks `url` what the file called `entry` is, and who signed that.
+/// Asks `url` what the wanted file is, and who signed that.
 pub(super) async fn read(
     context: &Context,
     request: &Request,
     url: &Located<Address>,
-    entry: &str,
+    wanted: Wanted<'_>,
     signatures: &[Vec<Signature>],
     gathered: &mut Gathered,
 ) -> Result<(Expected, Vec<Signer>)> {
@@ -52,7 +53,7 @@ pub(super) async fn read(
         true => (bytes, Vec::new()),
         false => vouched(context, &what, address, bytes, digest, groups).await?,
     };
-    let found = checksum::find(&bytes, entry).map_err(|problem| {
+    let found = checksum::find(&bytes, wanted).map_err(|problem| {
         let problem = problem.prefixed(format_args!("{what} "));
         let error = Error::of(Kind::Unproved, problem).at(&shown);
         error.from_place(&url.place)
@@ -61,6 +62,7 @@ pub(super) async fn read(
         url: shown.clone(),
         line: found.line,
         digest: found.digest,
+        also: found.also,
     };
     let vouched = vouched.into_iter().map(|mut signer| {
         signer
@@ -91,6 +93,7 @@ async fn vouched(
         let subject = Subject {
             path: blob.path(),
             name: &file,
+            published: &file,
             digest: blob.digest(),
         };
         judge(&what, subject, bytes, &groups).map_err(|e| e.or_at(at))

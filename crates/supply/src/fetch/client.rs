@@ -24,7 +24,7 @@ use winimg_base::error::{Error, Kind};
 use winimg_base::text::redact;
 
 use super::Proxies;
-use super::policy::{Led, Pace, Patience, Refusal, may_reach, may_redirect};
+use super::policy::{Led, Pace, Patience, Refusal, is_near, may_reach, may_redirect};
 use super::resolver::Within;
 use super::space::Space;
 
@@ -158,8 +158,9 @@ impl Client {
 
     /// The client whose names lead no nearer than they may.
     fn reaching(&self, url: &Url, led: Led) -> Result<&reqwest::Client, Fault> {
-        let Led::From(from) = led else {
-            return self.client(&self.open, None);
+        let from = match led {
+            Led::From(from) if !is_near(&self.proxies.near, url) => from,
+            Led::ByUser | Led::From(_) => return self.client(&self.open, None),
         };
         may_reach(from, url)?;
         // A proxy looks the name up, in its own network.

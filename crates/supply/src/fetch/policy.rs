@@ -83,7 +83,7 @@ impl fmt::Display for Refusal {
 
 impl Refusal {
     /// What a user can do about an address that is refused.
-    pub const REACH_CURE: &str = "if that host is meant, name it: write its address into the recipe, or lead there by a rule under [mirrors]";
+    pub const REACH_CURE: &str = "if that host is meant, name it: in the recipe, by a rule under [mirrors], or as `near` under [proxy] of this host's configuration";
 }
 
 /// Whether a redirect from `previous` (oldest first) to `next` may be followed.
@@ -109,6 +109,18 @@ pub fn may_redirect(previous: &[Url], next: &Url) -> Result<(), Refusal> {
             redact(next.as_str())
         )),
     }
+}
+
+/// Whether the user named the address's host among those `near`: itself, or with a dot in front what it stands below.
+pub fn is_near(near: &[String], url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    near.iter().any(|name| {
+        let name = name.to_ascii_lowercase();
+        match name.starts_with('.') {
+            true => host.ends_with(&name),
+            false => host == name,
+        }
+    })
 }
 
 /// Whether an address that a server there names may be asked; of a name its resolver decides.
@@ -308,6 +320,22 @@ mod tests {
             named.to_string(),
             "the server leads to files.example, an address of a private network (10.0.0.5)"
         );
+    }
+
+    #[test]
+    fn hosts_are_near_by_their_whole_names() {
+        let near = ["S3.corp.example", ".internal.example", "10.0.0.5"].map(str::to_owned);
+        for (address, is) in [
+            ("https://s3.corp.example/x", true),
+            ("https://xs3.corp.example/", false),
+            ("https://a.s3.corp.example/", false),
+            ("https://a.b.internal.example/", true),
+            ("https://internal.example/", false),
+            ("https://10.0.0.5/", true),
+            ("https://10.0.0.50/", false),
+        ] {
+            assert_eq!(is_near(&near, &url(address)), is, "{address}");
+        }
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Proxies {
     pub all: Option<Url>,
     /// As `no_proxy` lists them.
     pub except: Vec<String>,
+    /// Hosts that servers may lead to wherever they lie; with a dot in front, all below.
+    pub near: Vec<String>,
     /// For the proxies of this configuration, and no others.
     pub credentials: Option<(String, Secret)>,
 }
@@ -213,6 +215,7 @@ mod tests {
             http: url("http://b.example:2"),
             all: url("socks5://c.example:3"),
             except: vec!["localhost".into(), ".corp".into()],
+            near: Vec::new(),
             credentials: None,
         };
         let used = |set: &[(&str, &str)]| {

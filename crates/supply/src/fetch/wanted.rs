@@ -8,6 +8,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::recipe::{Address, MissingProof, ProofSpec};
+use winimg_trust::checksum::Wanted as Line;
 
 use super::evidence::Gathered;
 use super::failure::plain_http;
@@ -61,9 +62,14 @@ impl<'a> Wanted<'a> {
                 entry,
                 signatures,
             } => {
-                let entry = entry.clone().unwrap_or_else(|| address.file_name());
+                // Mirrors may keep files in other folders.
+                let path = request.origin.url.value.path();
+                let line = match entry {
+                    Some(entry) => Line::Entry(entry),
+                    None => Line::Path(&path),
+                };
                 let said =
-                    checksum_file::read(context, request, url, &entry, signatures, &mut gathered);
+                    checksum_file::read(context, request, url, line, signatures, &mut gathered);
                 let (expected, signers) = said.await?;
                 vouched = signers;
                 expected
@@ -117,6 +123,7 @@ impl<'a> Wanted<'a> {
         terms.signatures = Arc::new(Signatures {
             groups,
             file: self.request.file.clone(),
+            published: self.request.origin.url.value.file_name(),
             archive: self.request.archive.map(Into::into),
         });
         let may_be_old = gathered.is_kept && !self.context.options.offline;

@@ -100,7 +100,7 @@ impl Store {
         let Some(path) = self.set_aside(terms).map(|d| self.quarantine_path(&d)) else {
             return Ok(None);
         };
-        let hashed = hash(&path, None, watch)?;
+        let hashed = hash(&path, terms.expected.sha512(), watch)?;
         if mismatch(&hashed, terms, watch).is_some() {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl Store {
     }
 
     fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
-        let hashed = hash(path, terms.expected.digest(), watch)?;
+        let hashed = hash(path, terms.expected.sha512(), watch)?;
         if let Some(error) = mismatch(&hashed, terms, watch) {
             let aside = self.put_aside(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
@@ -203,7 +203,7 @@ impl Store {
             .map_err(|e| Error::io("write in", self.folder.join("partial"), e))?
             .into_temp_path();
         io::copy(path, &copy)?;
-        let hashed = hash(&copy, terms.expected.digest(), watch)?;
+        let hashed = hash(&copy, terms.expected.sha512(), watch)?;
         if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
         }
@@ -215,10 +215,7 @@ impl Store {
     fn admit_in_place(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
         let record_path = self.record_of("local", &path.to_string_lossy());
         let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
-        let wants_512 = terms
-            .expected
-            .digest()
-            .is_some_and(|d| d.algorithm == Algorithm::Sha512);
+        let wants_512 = terms.expected.sha512().is_some();
         let known = read_record::<LocalRecord>(&record_path).filter(|r| {
             r.path == path && r.stamp == Stamp::of(&metadata) && (r.sha512.is_some() || !wants_512)
         });
@@ -231,7 +228,7 @@ impl Store {
                     stamp: record.stamp,
                 }
             }
-            None => hash(path, terms.expected.digest(), watch)?,
+            None => hash(path, terms.expected.sha512(), watch)?,
         };
         if let Some(error) = mismatch(&hashed, terms, watch) {
             return Err(error.at(path.display()));
@@ -300,8 +297,7 @@ impl Store {
         terms: &Terms,
         watch: &Watch,
     ) -> Result<Option<Digest>> {
-        let wanted = terms.expected.digest();
-        let Some(wanted) = wanted.filter(|d| d.algorithm == Algorithm::Sha512) else {
+        let Some(wanted) = terms.expected.sha512() else {
             return Ok(None);
         };
         if self.sha256_of(wanted).as_ref() == Some(sha256) {

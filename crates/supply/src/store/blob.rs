@@ -22,6 +22,8 @@ pub enum Expected {
         url: String,
         line: String,
         digest: Digest,
+        /// The SHA-512 of another line about the file, which has to be its own as well.
+        also: Option<Digest>,
     },
     /// Nothing does; the signatures among its terms have to prove it.
     Signed,
@@ -30,6 +32,16 @@ pub enum Expected {
 }
 
 impl Expected {
+    /// The SHA-512 that the file has to have.
+    pub(super) fn sha512(&self) -> Option<&Digest> {
+        let also = match self {
+            Self::ChecksumFile { also, .. } => also.as_ref(),
+            Self::Digest(_) | Self::Signed | Self::Unverified { .. } => None,
+        };
+        also.or(self.digest())
+            .filter(|d| d.algorithm == Algorithm::Sha512)
+    }
+
     pub fn digest(&self) -> Option<&Digest> {
         match self {
             Self::Digest(digest) | Self::ChecksumFile { digest, .. } => Some(digest),

@@ -28,15 +28,13 @@ impl Hashed {
     }
 }
 
-/// Reads the file once, from one descriptor, for all digests that are wanted.
-pub(super) fn hash(path: &Path, wanted: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
+/// Reads the file once, from one descriptor, for all digests that are wanted; its SHA-512 where there is one to compare with.
+pub(super) fn hash(path: &Path, sha512: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
     let io = |e| unreadable(path, e);
     let mut file = File::open(path).map_err(io)?;
     let stamp = Stamp::of(&file.metadata().map_err(io)?);
     let mut sha256 = Hasher::new(Algorithm::Sha256);
-    let mut sha512 = wanted
-        .filter(|d| d.algorithm == Algorithm::Sha512)
-        .map(|d| Hasher::new(d.algorithm));
+    let mut sha512 = sha512.map(|_| Hasher::new(Algorithm::Sha512));
     let progress = watch.named(format!("checking {}", watch.what));
     let mut buffer = vec![0; 1 << 20];
     let mut done = 0;
@@ -89,7 +87,9 @@ pub(crate) fn copy_hashed(
 
 pub(super) fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<Error> {
     let expected = &terms.expected;
-    let Some(digest) = expected.digest().filter(|d| hashed.as_expected(d) != *d) else {
+    let differs = |digest: &&Digest| hashed.as_expected(digest) != *digest;
+    let mut named = expected.digest().into_iter().chain(expected.sha512());
+    let Some(digest) = named.find(differs) else {
         return terms.other_than_locked(&hashed.sha256, watch);
     };
     let found = hashed.as_expected(digest);

@@ -32,8 +32,10 @@ pub struct Demand {
 pub struct Signatures {
     /// Of each, one alternative has to be met.
     pub groups: Vec<Vec<Demand>>,
-    /// As its publisher calls the file: `kubelet.exe`.
+    /// As the file is kept: `kubelet.exe`.
     pub file: String,
+    /// As its publisher calls it: the last part of its address.
+    pub published: String,
     /// How it is packed; members can be judged only then.
     pub archive: Option<Format>,
 }
@@ -74,6 +76,7 @@ impl Signatures {
             let subject = Subject {
                 path,
                 name: &self.file,
+                published: &self.published,
                 digest: sha256,
             };
             demand
@@ -116,6 +119,7 @@ impl Signatures {
             let subject = Subject {
                 path: &member,
                 name: &file.path,
+                published: &file.path,
                 digest: &file.sha256,
             };
             match demand.judge(subject) {
@@ -294,6 +298,7 @@ mod tests {
             pins: authenticode::Pins::default(),
             needs_timestamp: false,
             needs_extended: false,
+            about: authenticode::About::default(),
         };
         let source = Source {
             name: "recipe.toml".into(),
@@ -310,6 +315,7 @@ mod tests {
         let signatures = Signatures {
             groups: vec![vec![demand]],
             file: "a.zip".into(),
+            published: "a.zip".into(),
             archive: Some(Format::Zip),
         };
         let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ done
 head -c 5000 /dev/urandom >tool.exe
 head -c 5000 /dev/urandom >newer.exe
 for file in tool newer; do
-    minisign -S -s release.key -m $file.exe -x $file.exe.minisig -t "file:$file.exe" >/dev/null
+    minisign -S -s release.key -m $file.exe -x $file.exe.minisig -t "file:tool.exe" >/dev/null
 done
 minisign -S -s other.key -m tool.exe -x other.minisig -t 'file:tool.exe' >/dev/null
 

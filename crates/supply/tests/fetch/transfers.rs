@@ -333,6 +333,7 @@ fn local_files_are_copied_and_checksum_files_may_be_local_too() {
             url: sums.display().to_string(),
             line: format!("{}  bin/kubelet.exe", digest.hex()),
             digest: digest.clone(),
+            also: None,
         };
         assert_eq!(*blob.proof(), expected);
     }
@@ -352,6 +353,27 @@ fn a_checksum_file_is_searched_for_the_decoded_name() {
     let blob = blob.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(fs::read(blob.path()).unwrap(), b"content");
     assert_eq!(server.log(), ["GET /x/a%20b.exe"]);
+}
+
+#[test]
+fn each_digest_of_a_checksum_file_has_to_hold() {
+    let desk = Desk::new();
+    desk.write("kubelet.exe", b"content");
+    let short = Digest::sha256_of(b"content").hex();
+    let (long, _) = Digest::of_reader(Algorithm::Sha512, &b"content"[..]).unwrap();
+    let other = "0".repeat(128);
+    let sums = |long: &str| format!("{short}  kubelet.exe\n{long}  kubelet.exe\n");
+    desk.write("BAD", sums(&other));
+    desk.write("GOOD", sums(&long.hex()));
+    // Also of a file that is in the store.
+    for _ in 0..2 {
+        let error = desk.fetch("kubelet.exe", desk.checksum("BAD")).unwrap_err();
+        assert_eq!(
+            error.fact(),
+            "kubelet is not the file that the checksum file names"
+        );
+        desk.fetch("kubelet.exe", desk.checksum("GOOD")).unwrap();
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! (Microsoft: MS-CAB 2.1; Cabinet SDK: reserved areas)
 
 use super::super::hash::HashKind;
+use super::super::place::{Open, Place};
 use super::super::{Reason, Refusal, tlv};
 use super::source::Source;
 
@@ -17,7 +18,7 @@ const RESERVE_MARK: [u8; 4] = [0, 0, 0x10, 0];
 const LONGEST_SIGNATURE: u32 = 16 << 20;
 
 /// Where the signature is.
-struct Place {
+struct Pointer {
     offset: u64,
     size: u32,
 }
@@ -65,14 +66,32 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
         return Err(malformed("the file is cut off"));
     }
     let mut hash = algorithm.start();
-    file.hash(&mut hash, 0, 4)?;
-    file.hash(&mut hash, 8, 34)?;
-    file.hash(&mut hash, 56, place.offset)?;
+    file.hash_but(&mut hash, &left_out(), place.offset)?;
     Ok(hash.finish().as_ref().to_vec())
 }
 
+/// The places that the digest leaves out.
+pub(super) fn open(file: &mut Source) -> Result<Vec<Open>, Refusal> {
+    let mut open = left_out().to_vec();
+    if let (Some(place), Some(signature)) = (place(file)?, signature(file)?) {
+        let end = place.offset + signature.len() as u64;
+        open.push(Open::new(Place::Signature, place.offset..end));
+        open.push(Open::new(Place::Padding, end..file.length()));
+    }
+    Ok(open)
+}
+
+/// Those of the header.
+fn left_out() -> [Open; 3] {
+    [
+        Open::new(Place::CabChecksum, 4..8),
+        Open::new(Place::CabReserve, 34..44),
+        Open::new(Place::CabPointer, 44..56),
+    ]
+}
+
 /// What the header says of the signature, after everything in it that the digest leaves out was looked at.
-fn place(file: &mut Source) -> Result<Option<Place>, Refusal> {
+fn place(file: &mut Source) -> Result<Option<Pointer>, Refusal> {
     let Some(header) = file.bytes(0, HEADER)? else {
         return Ok(None);
     };
@@ -110,7 +129,7 @@ fn place(file: &mut Source) -> Result<Option<Place>, Refusal> {
                 .found(format_args!("offset {offset}")),
         );
     }
-    Ok(Some(Place {
+    Ok(Some(Pointer {
         offset: u64::from(offset),
         size: u32_at(48),
     }))

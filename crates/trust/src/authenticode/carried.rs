@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::{Kind, Pins, Rule, Source, each_signature, judge};
+use super::kind::Kind;
+use super::{About, Pins, Rule, Source, each_signature, judge};
 use crate::roots;
 use crate::signed_data::SignedData;
 use crate::{Evidence, Reason, Refusal, Subject};
@@ -28,7 +29,12 @@ pub fn carried(path: &Path, name: &str, digest: &Digest) -> Result<Vec<Carried>,
             subjects.push(subject);
         }
     }
-    let file = Subject { path, name, digest };
+    let file = Subject {
+        path,
+        name,
+        published: name,
+        digest,
+    };
     let vouched = |subject: String| Carried {
         root: roots::NAMES
             .into_iter()
@@ -41,7 +47,9 @@ pub fn carried(path: &Path, name: &str, digest: &Digest) -> Result<Vec<Carried>,
 fn subjects_in(path: &Path, name: &str) -> Result<Vec<String>, Refusal> {
     let mut file = Source::open(path)?;
     let kind = match Kind::of(&mut file, name) {
-        Err(refusal) if refusal.reason == Reason::Unsupported => return Ok(Vec::new()),
+        Err(refusal) if matches!(refusal.reason, Reason::Unsupported | Reason::OtherName) => {
+            return Ok(Vec::new());
+        }
         kind => kind?,
     };
     let Some(signature) = kind.signature(&mut file)? else {
@@ -83,6 +91,7 @@ fn is_below(root: &str, subject: &str, file: Subject<'_>) -> bool {
         },
         needs_timestamp: false,
         needs_extended: false,
+        about: About::default(),
     };
     judge(&rule, file, &Evidence::default(), SystemTime::now()).is_ok()
 }

@@ -13,10 +13,11 @@ use sha1::{Digest as _, Sha1};
 use super::super::hash::HashKind;
 use super::super::signed_data::SignedData;
 use super::super::tlv::{self, Tlv, Walk};
-use super::super::{Reason, Refusal};
+use super::super::{Reason, Refusal, Subject};
 use super::indirect::SPC_INDIRECT_DATA;
-use super::pe;
+use super::kind::Kind;
 use super::source::{Source, unreadable};
+use super::{pe, unsigned};
 
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
 /// Of a list whose members' tags are the digests themselves.
@@ -177,13 +178,16 @@ fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
 pub(super) fn judge_member(
     signed: &SignedData<'_>,
     file: &mut Source,
-    name: &str,
+    subject: Subject<'_>,
 ) -> Result<(), Refusal> {
     let members = read(signed.content())?;
     let covers = match file.bytes(0, 2)?.as_deref() {
         Some(b"MZ") => {
+            Kind::Pe.fits(subject.name)?;
             // What stands in its certificate table is in no catalog's digest: it has to be a signature and nothing else.
-            pe::signature(file)?;
+            if let Some(own) = pe::signature(file)? {
+                unsigned::check_untaken(&own)?;
+            }
             Covers::Image
         }
         _ => Covers::File,
@@ -197,11 +201,28 @@ pub(super) fn judge_member(
             continue;
         }
         let own = digest(file, covers, algorithm)?;
-        if candidates.any(|member| member.digest == own) {
-            return Ok(());
+        let is_it: Vec<&Member> = candidates.filter(|member| member.digest == own).collect();
+        if !is_it.is_empty() {
+            return called(&is_it, subject);
         }
     }
-    Err(absent(&members, file, covers, name)?)
+    Err(absent(&members, file, covers, subject.name)?)
+}
+
+/// The catalog's maker gave the file this name, or none.
+fn called(members: &[&Member], subject: Subject<'_>) -> Result<(), Refusal> {
+    let names: Option<Vec<&str>> = members
+        .iter()
+        .map(|member| member.name.as_deref())
+        .collect();
+    match names {
+        Some(names) if !names.iter().any(|name| subject.is_called(name)) => Err(Reason::OtherName
+            .refusal("the catalog names these bytes by another name")
+            .expected(names.join(" or "))
+            .found(subject.name)
+            .cure("keep the file under the name that its publisher gave it, or see what `url` leads to")),
+        _ => Ok(()),
+    }
 }
 
 fn digest(file: &mut Source, covers: Covers, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {

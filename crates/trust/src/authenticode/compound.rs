@@ -6,10 +6,15 @@
 //! one entry too many into the table of small sectors, so the rules of that mode which a signature depends on stand here.
 //! (Microsoft: MS-CFB 2.2 to 2.6)
 
-use std::fmt;
+mod directory;
 
+use std::fmt;
+use std::ops::Range;
+
+use super::super::place::{Open, Place};
 use super::super::{Reason, Refusal};
 use super::source::Source;
+use directory::{blank, is_signature, name_alone, not_zero, reachable, signed_alone};
 
 const MAGIC: [u8; 8] = [0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1];
 const HEADER: usize = 512;
@@ -27,9 +32,43 @@ const STREAM: u8 = 2;
 /// Bytes of the directory, or of the table of small sectors: a quarter of a million streams.
 const LARGEST_TABLE: u64 = 32 << 20;
 
-/// Refuses a file that has bytes outside of what its tables give to a stream. Gives back how many stand in small sectors
-/// and entries that are free: a writer need not clear those, so they are reported and not refused.
-pub(super) fn refuse_slack(file: &mut Source) -> Result<u64, Refusal> {
+/// Readers who go by the counts would find other streams than those who go by the tables.
+const MISCOUNTED: &str = "its header counts other tables than it has";
+/// Bytes that may be left in small sectors, in entries that are free and behind the ends of streams.
+const MOST_LEFT: u64 = 64 << 10;
+
+/// What a file has besides what its streams are.
+#[derive(Debug, Default)]
+pub(super) struct Slack {
+    /// Bytes that are not zero in small sectors and entries that are free, and behind the ends of streams: a writer need not
+    /// clear those, so a few are reported and not refused.
+    pub(super) left: u64,
+    /// Where streams are, with their numbers in the directory: ranges of the file in no order.
+    streams: Vec<(usize, Range<u64>)>,
+    /// The number of the signature's.
+    signature: Option<usize>,
+}
+
+/// The places of a file that no stream is, and the parts of the signature's stream.
+pub(super) fn open(file: &mut Source) -> Result<Vec<Open>, Refusal> {
+    let mut slack = slack(file)?;
+    slack.streams.sort_by_key(|(_, range)| range.start);
+    let mut open = Vec::new();
+    let mut from = 0;
+    for (number, range) in slack.streams {
+        open.push(Open::new(Place::PackageTables, from..range.start));
+        from = range.end;
+        if slack.signature == Some(number) {
+            open.push(Open::new(Place::Signature, range));
+        }
+    }
+    open.push(Open::new(Place::PackageTables, from..file.length()));
+    open.retain(|open| !open.range.is_empty());
+    Ok(open)
+}
+
+/// Refuses a file that has bytes outside of what its tables give to a stream.
+pub(super) fn slack(file: &mut Source) -> Result<Slack, Refusal> {
     let layout = Layout::read(file)?;
     let Some(last) = layout.fat.iter().rposition(|&next| next != FREE) else {
         return Err(malformed("its allocation table is empty"));
@@ -49,13 +88,43 @@ pub(super) fn refuse_slack(file: &mut Source) -> Result<u64, Refusal> {
         )));
     }
     let mut taken = Taken::of(layout.fat.len());
-    let left = layout.walk(file, &mut taken)?;
+    let slack = layout.walk(file, &mut taken)?;
+    if slack.left > MOST_LEFT {
+        return Err(uncovered(
+            "bytes stand where no stream of the package is, so no signature covers them",
+        )
+        .expected(format_args!("{MOST_LEFT} at most, as writers leave them"))
+        .found(slack.left));
+    }
     let numbers = taken.0.get(..=last).unwrap_or_default().iter().enumerate();
     for (number, _) in numbers.filter(|(_, taken)| !**taken) {
         let offset = (number as u64 + 1) * layout.sector;
         refuse_bytes_in(file, offset, layout.sector)?;
     }
-    Ok(left)
+    Ok(slack)
+}
+
+impl Slack {
+    /// Takes a stream's sectors, each an offset and a size, and counts what stands in the last one behind its end.
+    fn stream(
+        &mut self,
+        file: &mut Source,
+        number: usize,
+        length: u64,
+        places: Vec<(u64, u64)>,
+    ) -> Result<(), Refusal> {
+        let mut rest = length;
+        for (at, size) in places {
+            let used = rest.min(size);
+            rest -= used;
+            self.streams.push((number, at..at + used));
+            if used < size {
+                let bytes = file.bytes(at + used, (size - used) as usize)?;
+                self.left += not_zero(&bytes.ok_or_else(|| malformed("the file is cut off"))?);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Which sectors hold something that is read. None may hold two things.
@@ -92,6 +161,14 @@ impl Taken {
     }
 }
 
+/// What holds the streams that are shorter than a sector of their own is worth.
+struct Small {
+    /// The sectors of the file that hold all small ones.
+    sectors: Vec<u32>,
+    table: Vec<u32>,
+    taken: Taken,
+}
+
 /// What the header and the allocation table say.
 struct Layout {
     sector: u64,
@@ -100,6 +177,8 @@ struct Layout {
     tables: Vec<u32>,
     directory: u32,
     small: u32,
+    /// How many sectors the header says that the directory and the table of small sectors have.
+    counted: [u32; 2],
 }
 
 impl Layout {
@@ -130,6 +209,13 @@ impl Layout {
         for &number in &parts {
             fat.extend(sector_entries(file, number, sector)?);
         }
+        let counted = [(44, parts.len()), (72, tables.len())];
+        if counted
+            .iter()
+            .any(|(at, count)| u32_at(&header, *at) as usize != *count)
+        {
+            return Err(malformed(MISCOUNTED));
+        }
         tables.extend(parts);
         Ok(Self {
             sector,
@@ -137,52 +223,94 @@ impl Layout {
             tables,
             directory: u32_at(&header, 48),
             small: u32_at(&header, 60),
+            counted: [40, 64].map(|at| u32_at(&header, at)),
         })
     }
 
-    /// Takes the sectors of everything that the storages lead to. Gives back how many bytes stand in what is free.
-    fn walk(&self, file: &mut Source, taken: &mut Taken) -> Result<u64, Refusal> {
+    /// Takes the sectors of everything that the storages lead to.
+    fn walk(&self, file: &mut Source, taken: &mut Taken) -> Result<Slack, Refusal> {
         for &number in &self.tables {
             taken.take(number)?;
         }
         let directory = taken.chain(&self.fat, self.directory, u64::MAX)?;
-        let directory = self.content(file, &directory)?;
         let table = taken.chain(&self.fat, self.small, u64::MAX)?;
+        // Sectors of 512 bytes leave the directory's uncounted.
+        let is_counted = self.sector > HEADER as u64;
+        let counted = if is_counted { directory.len() } else { 0 };
+        if self.counted.map(|count| count as usize) != [counted, table.len()] {
+            return Err(malformed(MISCOUNTED));
+        }
+        let sectors = directory;
+        let directory = self.content(file, &sectors)?;
         let table = entries(&self.content(file, &table)?);
         let (all, _) = directory.as_chunks::<ENTRY>();
         let Some(root) = all.first() else {
             return Err(malformed("its directory is empty"));
         };
-        let sectors = self.length(root).div_ceil(self.sector);
-        let small_ones = taken.chain(&self.fat, u32_at(root, START), sectors)?;
-        let small = self.length(root).div_ceil(SMALL_SECTOR);
+        let count = self.length(root).div_ceil(self.sector);
+        let small_ones = taken.chain(&self.fat, u32_at(root, START), count)?;
+        let known = self.length(root).div_ceil(SMALL_SECTOR);
         let beyond = table
             .iter()
-            .skip(usize::try_from(small).unwrap_or(usize::MAX));
+            .skip(usize::try_from(known).unwrap_or(usize::MAX));
         if beyond.into_iter().any(|&next| next <= LAST_REGULAR) {
             return Err(uncovered(
                 "bytes stand in the package's table of small sectors behind those that it has",
             ));
         }
         let room = small_ones.len() as u64 * self.sector / SMALL_SECTOR;
-        let mut small_taken = Taken::of(usize::try_from(room).unwrap_or(usize::MAX));
-        let mut left = 0;
-        for (entry, is_there) in all.iter().zip(reachable(all)?) {
+        let mut small = Small {
+            sectors: small_ones,
+            table,
+            taken: Taken::of(usize::try_from(room).unwrap_or(usize::MAX)),
+        };
+        let mut slack = Slack::default();
+        for (number, (entry, is_there)) in all.iter().zip(reachable(all)?).enumerate() {
+            let at = self.at(&sectors, (number * ENTRY) as u64);
             if !is_there {
-                left += blank(entry)?;
-            } else if entry[KIND] == STREAM {
-                signed_alone(entry)?;
-                let length = self.length(entry);
-                if length >= SMALL {
-                    let sectors = length.div_ceil(self.sector);
-                    taken.chain(&self.fat, u32_at(entry, START), sectors)?;
-                } else {
-                    let sectors = length.div_ceil(SMALL_SECTOR);
-                    small_taken.chain(&table, u32_at(entry, START), sectors)?;
-                }
+                slack.left += blank(entry, at)?;
+                continue;
             }
+            name_alone(entry, at)?;
+            if entry[KIND] != STREAM {
+                continue;
+            }
+            signed_alone(entry, at)?;
+            if is_signature(entry) {
+                slack.signature = Some(number);
+            }
+            let places = self.places(entry, taken, &mut small)?;
+            slack.stream(file, number, self.length(entry), places)?;
         }
-        Ok(left + self.left_in_small(file, &small_ones, &small_taken)?)
+        slack.left += self.left_in_small(file, &small.sectors, &small.taken)?;
+        Ok(slack)
+    }
+
+    /// The sectors of a stream, each an offset in the file and a size. Takes them.
+    fn places(
+        &self,
+        entry: &[u8; ENTRY],
+        taken: &mut Taken,
+        small: &mut Small,
+    ) -> Result<Vec<(u64, u64)>, Refusal> {
+        let (length, start) = (self.length(entry), u32_at(entry, START));
+        if length >= SMALL {
+            let chain = taken.chain(&self.fat, start, length.div_ceil(self.sector))?;
+            let at = |sector: u32| ((u64::from(sector) + 1) * self.sector, self.sector);
+            return Ok(chain.into_iter().map(at).collect());
+        }
+        let count = length.div_ceil(SMALL_SECTOR);
+        let chain = small.taken.chain(&small.table, start, count)?;
+        let at = |sector: u32| self.at(&small.sectors, u64::from(sector) * SMALL_SECTOR);
+        let places = chain.into_iter().map(|sector| (at(sector), SMALL_SECTOR));
+        Ok(places.collect())
+    }
+
+    /// Where in the file a byte of what these sectors hold is. That they reach so far was looked at before.
+    fn at(&self, sectors: &[u32], offset: u64) -> u64 {
+        let holder = usize::try_from(offset / self.sector).unwrap_or(usize::MAX);
+        let holder = sectors.get(holder).copied().unwrap_or_default();
+        (u64::from(holder) + 1) * self.sector + offset % self.sector
     }
 
     fn length(&self, entry: &[u8; ENTRY]) -> u64 {
@@ -230,60 +358,6 @@ impl Layout {
         }
         Ok(left)
     }
-}
-
-/// Which entries of the directory the root leads to: others are in nobody's digest.
-fn reachable(all: &[[u8; ENTRY]]) -> Result<Vec<bool>, Refusal> {
-    let mut there = vec![false; all.len()];
-    let mut waiting = vec![0];
-    while let Some(number) = waiting.pop() {
-        if number > LAST_REGULAR {
-            continue;
-        }
-        let (Some(entry), Some(seen)) = (all.get(number as usize), there.get_mut(number as usize))
-        else {
-            return Err(malformed("its directory leads outside of itself"));
-        };
-        if *seen {
-            return Err(malformed("its directory leads to one entry twice"));
-        }
-        *seen = true;
-        // Its neighbours, and of a storage what is in it.
-        waiting.extend([68, 72].map(|at| u32_at(entry, at)));
-        if entry[KIND] != STREAM {
-            waiting.push(u32_at(entry, 76));
-        }
-    }
-    Ok(there)
-}
-
-/// Of a stream, the class identifier and the times are not read by anybody, and so not signed.
-fn signed_alone(entry: &[u8; ENTRY]) -> Result<(), Refusal> {
-    let mut unread = entry[80..96].iter().chain(&entry[100..116]);
-    match unread.any(|&byte| byte != 0) {
-        true => Err(uncovered(
-            "a stream of the package has a class or times, which no signature covers",
-        )),
-        false => Ok(()),
-    }
-}
-
-/// An entry that nothing leads to has to be a free one. How many bytes stand in it, but for its kind, its colour and
-/// the length of its name, and for links, which may be all ones.
-fn blank(entry: &[u8; ENTRY]) -> Result<u64, Refusal> {
-    if entry[KIND] != 0 {
-        return Err(uncovered(
-            "the package has a stream that stands in none of its storages, so no signature covers it",
-        ));
-    }
-    let links = entry[68..80].chunks(4);
-    let linked = links.filter(|link| **link != FREE.to_le_bytes());
-    let linked: u64 = linked.map(not_zero).sum();
-    Ok(not_zero(&entry[..64]) + linked + not_zero(&entry[80..]))
-}
-
-fn not_zero(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|&&byte| byte != 0).count() as u64
 }
 
 /// The sectors that hold the allocation table, of which the first 109 are in the header, and those that list the others.

@@ -14,11 +14,12 @@ use aws_lc_rs::digest::Context;
 use cfb::{CompoundFile, Entry};
 
 use super::super::hash::HashKind;
+use super::super::place::Open;
 use super::super::{Reason, Refusal, tlv};
 use super::compound::{self, malformed, uncovered};
 use super::source::{Source, unreadable};
 
-const SIGNATURE: &str = "\u{5}DigitalSignature";
+pub(super) const SIGNATURE: &str = "\u{5}DigitalSignature";
 const METADATA: &str = "\u{5}MsiDigitalSignatureEx";
 
 const NOT_EXTENDED: &str =
@@ -35,15 +36,15 @@ type Package<'a> = CompoundFile<&'a mut Source>;
 
 /// The PKCS#7 DER; `None` when the file is not signed. Refuses what no signature covers.
 pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
-    if let Err(refusal) = open(file).map(drop) {
+    if let Err(refusal) = package(file).map(drop) {
         // The tables say more about what is cut off than what they point to.
-        compound::refuse_slack(file)?;
+        compound::slack(file)?;
         return Err(refusal);
     }
-    let Some(bytes) = small_stream(&mut open(file)?, SIGNATURE)? else {
+    let Some(bytes) = small_stream(&mut package(file)?, SIGNATURE)? else {
         return Ok(None);
     };
-    compound::refuse_slack(file)?;
+    compound::slack(file)?;
     let (der, rest) = tlv::first(&bytes, tlv::SEQUENCE, "the package's signature")?;
     if !rest.is_empty() {
         return Err(uncovered(format!(
@@ -56,7 +57,7 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
 
 /// The digest that the signature is about.
 pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {
-    let mut package = open(file)?;
+    let mut package = package(file)?;
     let mut hash = algorithm.start();
     if let Some(signed) = small_stream(&mut package, METADATA)? {
         let found = metadata(&package, of_length(signed.len())?)?;
@@ -75,10 +76,15 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
     Ok(hash.finish().as_ref().to_vec())
 }
 
+/// The places that no stream is.
+pub(super) fn open(file: &mut Source) -> Result<Vec<Open>, Refusal> {
+    compound::open(file)
+}
+
 /// What a good signature of this package does not say; refused where that is what the recipe asks for.
 pub(super) fn remarks(file: &mut Source, needs_extended: bool) -> Result<Vec<String>, Refusal> {
     let mut remarks = Vec::new();
-    let is_extended = open(file)?.is_stream(METADATA);
+    let is_extended = package(file)?.is_stream(METADATA);
     if !is_extended && needs_extended {
         return Err(Reason::Uncovered
             .refusal(NOT_EXTENDED)
@@ -88,16 +94,16 @@ pub(super) fn remarks(file: &mut Source, needs_extended: bool) -> Result<Vec<Str
     if !is_extended {
         remarks.push(format!("{NOT_EXTENDED} (no MsiDigitalSignatureEx)"));
     }
-    let left = compound::refuse_slack(file)?;
+    let left = compound::slack(file)?.left;
     if left > 0 {
         remarks.push(format!(
-            "{left} bytes stand in small sectors or entries of the package that no stream has, so no signature covers them"
+            "{left} bytes stand behind the ends of streams, or in small sectors or entries of the package that no stream has, so no signature covers them"
         ));
     }
     Ok(remarks)
 }
 
-fn open(file: &mut Source) -> Result<Package<'_>, Refusal> {
+fn package(file: &mut Source) -> Result<Package<'_>, Refusal> {
     CompoundFile::open(file).map_err(malformed)
 }
 

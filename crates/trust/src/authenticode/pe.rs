@@ -5,6 +5,7 @@
 //! Certificate Table"; Microsoft: Authenticode PE, "Calculating the PE Image Hash"; MS13-098)
 
 use super::super::hash::HashKind;
+use super::super::place::{Open, Place};
 use super::super::tlv::{self, SEQUENCE};
 use super::super::{Reason, Refusal};
 use super::source::Source;
@@ -50,20 +51,52 @@ pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
 pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {
     let layout = layout(file)?;
     let mut hash = algorithm.start();
-    file.hash(&mut hash, 0, layout.checksum)?;
-    let mut from = layout.checksum + 4;
-    if let Some(entry) = layout.entry {
-        file.hash(&mut hash, from, entry)?;
-        from = entry + 8;
-    }
-    let end = layout.table.map_or(file.length(), |(offset, _)| offset);
-    file.hash(&mut hash, from, end)?;
+    let end = file.length();
+    file.hash_but(&mut hash, &layout.open(end), end)?;
     if layout.table.is_none() {
         // Signing fills the file up to a multiple of eight first.
         let fill = end.next_multiple_of(8) - end;
         hash.update(&[0; 8][..usize::try_from(fill).unwrap_or(0)]);
     }
     Ok(hash.finish().as_ref().to_vec())
+}
+
+/// The places that the digest leaves out.
+pub(super) fn open(file: &mut Source) -> Result<Vec<Open>, Refusal> {
+    let layout = layout(file)?;
+    let mut open = layout.open(file.length());
+    if let Some(signature) = signature(file)?
+        && let Some((offset, _)) = layout.table
+        && let Some(table) = open.pop()
+    {
+        let start = offset + ENTRY_HEADER as u64;
+        let end = start + signature.len() as u64;
+        open.extend([
+            Open::new(Place::PeTableHead, offset..start),
+            Open::new(Place::Signature, start..end),
+            Open::new(Place::Padding, end..table.range.end),
+        ]);
+    }
+    Ok(open)
+}
+
+impl Layout {
+    /// In the order of the file; the certificate table as one.
+    fn open(&self, length: u64) -> Vec<Open> {
+        let mut open = vec![Open::new(
+            Place::PeChecksum,
+            self.checksum..self.checksum + 4,
+        )];
+        open.extend(
+            self.entry
+                .map(|at| Open::new(Place::PeTableEntry, at..at + 8)),
+        );
+        open.extend(
+            self.table
+                .map(|(offset, _)| Open::new(Place::Signature, offset..length)),
+        );
+        open
+    }
 }
 
 /// The bytes of the only WIN_CERTIFICATE.

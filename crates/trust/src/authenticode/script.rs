@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::super::hash::HashKind;
+use super::super::place::{Open, Place};
 use super::super::{Reason, Refusal, tlv};
 use super::source::Source;
 
@@ -83,6 +84,24 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
     }
     hash.update(&buffer);
     Ok(hash.finish().as_ref().to_vec())
+}
+
+/// The block, which the digest leaves out.
+pub(super) fn open(file: &mut Source) -> Result<Vec<Open>, Refusal> {
+    let length = file.length();
+    let is_wide = matches!(
+        file.bytes(0, 2)?.as_deref(),
+        Some([0xff, 0xfe] | [0xfe, 0xff])
+    );
+    let text = text(file)?;
+    let Some(block) = block(&text)? else {
+        return Ok(Vec::new());
+    };
+    let signed = match is_wide {
+        true => 2 * block.signed.encode_utf16().count(),
+        false => block.signed.len(),
+    };
+    Ok(vec![Open::new(Place::ScriptBlock, signed as u64..length)])
 }
 
 /// The whole text. A byte order mark stays in it, as it is signed, too.
@@ -210,8 +229,9 @@ fn encoded(block: &Block<'_>) -> Result<String, Refusal> {
     }
     if !rest.is_empty() {
         return Err(uncovered(format!(
-            "text follows the script's signature block, which it does not cover: {} characters",
-            rest.chars().count()
+            "text follows the script's signature block, which it does not cover: {} characters from character {}",
+            rest.chars().count(),
+            block.signed.chars().count() + 2 + block.rest.chars().count() - rest.chars().count()
         )));
     }
     Ok(encoded)

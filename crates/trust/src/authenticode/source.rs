@@ -6,6 +6,7 @@ use std::path::Path;
 
 use aws_lc_rs::digest::Context;
 
+use super::super::place::Open;
 use super::super::reading::Reading;
 pub(super) use super::super::reading::unreadable;
 use super::super::{Reason, Refusal, Subject};
@@ -69,6 +70,21 @@ impl Source {
     pub(super) fn finish(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
         self.rewind().map_err(unreadable)?;
         Reading::of(self.file, subject).finish(subject)
+    }
+
+    /// Feeds everything up to `end` to a hash that stands in none of these places, which are in their order.
+    pub(super) fn hash_but(
+        &mut self,
+        hash: &mut Context,
+        open: &[Open],
+        end: u64,
+    ) -> Result<(), Refusal> {
+        let mut from = 0;
+        for Open { range, .. } in open {
+            self.hash(hash, from, range.start.min(end))?;
+            from = range.end.max(from);
+        }
+        self.hash(hash, from, end)
     }
 
     /// Feeds `from..to` to a hash. The caller has checked that the range lies inside.

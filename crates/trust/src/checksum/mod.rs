@@ -2,7 +2,7 @@
 //!
 //! Takes bare digests, `sha256sum` lines (text and binary mark, with paths), BSD and OpenSSL lines, and what PowerShell's
 //! `Get-FileHash` writes; with BOM, CRLF, UTF-16, any case. Refuses what does not say exactly one thing about the wanted
-//! file: it never takes "the first line". A signed checksum file is judged by its caller before it is read here.
+//! file: it never takes "the first line", and no line about a file of that name in another folder. A signed checksum file is judged by its caller before it is read here.
 
 mod line;
 
@@ -21,20 +21,81 @@ pub const LIMIT: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub digest: Digest,
+    /// The SHA-512 of another line, where `digest` is a SHA-256.
+    pub also: Option<Digest>,
     /// As it stood in the file, without line end.
     pub line: String,
 }
 
-/// Finds what the file says about `entry`: a file name, or a path's end when it holds `/`. A problem's fact fits after
-/// "the checksum file".
-pub fn find(bytes: &[u8], entry: &str) -> Result<Found, Problem> {
+/// Which line is looked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// As a recipe names it: a file name, or a path's end when it holds `/`.
+    Entry(&'a str),
+    /// The path that the file was fetched from, with `/`.
+    Path(&'a str),
+}
+
+/// Finds what the file says about the wanted one. A problem's fact fits after "the checksum file".
+pub fn find(bytes: &[u8], wanted: Wanted<'_>) -> Result<Found, Problem> {
     if bytes.len() as u64 > LIMIT {
         return Err(Problem::new(format!("is longer than {LIMIT} bytes")));
     }
     let text = decode(bytes)?;
     let lines = line::read(&text)?;
-    let matching = matching(&lines, entry)?;
-    decide(&matching, entry)
+    match wanted {
+        Wanted::Entry(entry) => decide(&matching(&lines, entry)?, entry),
+        Wanted::Path(path) => {
+            let entry = path.rsplit('/').next().unwrap_or(path);
+            let matching = matching(&lines, entry)?;
+            decide(&of_path(&lines, matching, path)?, entry)
+        }
+    }
+}
+
+/// Of the lines about files of that name those about this one: where the file lists several folders, a line is about the
+/// file in its folder. The folders above all that is listed are where its publisher made it.
+fn of_path<'a>(
+    lines: &[Line<'_>],
+    matching: Vec<&'a Line<'a>>,
+    path: &str,
+) -> Result<Vec<&'a Line<'a>>, Problem> {
+    let names = || lines.iter().filter_map(|line| line.name.as_deref());
+    let folders = names().filter_map(|name| name.rsplit_once('/'));
+    let above = folders
+        .map(|(folder, _)| folder)
+        .reduce(common)
+        .unwrap_or_default();
+    let is_it = |line: &&Line<'_>| {
+        let name = line.name.as_deref().unwrap_or_default();
+        let below = name.strip_prefix(above).unwrap_or(name);
+        let below = below.trim_start_matches('/');
+        // A bare digest is alone in its file.
+        line.name.is_none() || self::names(path, below)
+    };
+    let (own, others): (Vec<_>, Vec<_>) = matching.into_iter().partition(is_it);
+    if !own.is_empty() {
+        return Ok(own);
+    }
+    let listed = others.iter().filter_map(|line| line.name.as_deref());
+    Err(
+        Problem::new("names a file of that name in another folder than it was fetched from")
+            .expected(path)
+            .found(listed.collect::<Vec<_>>().join(", "))
+            .cure("name the line with checksum_entry, if it is about this file"),
+    )
+}
+
+/// The folders that two paths begin with.
+fn common<'a>(one: &'a str, other: &str) -> &'a str {
+    let mut end = 0;
+    for (mine, its) in one.split('/').zip(other.split('/')) {
+        if mine != its {
+            break;
+        }
+        end += mine.len() + 1;
+    }
+    one.get(..end.min(one.len())).unwrap_or(one)
 }
 
 fn decode(bytes: &[u8]) -> Result<String, Problem> {
@@ -130,6 +191,7 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
                 }
                 strong.push(Found {
                     digest,
+                    also: None,
                     line: line.text.to_string(),
                 });
             }
@@ -141,8 +203,14 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
         }
     }
     let best = |algorithm| strong.iter().find(|f| f.digest.algorithm == algorithm);
-    match best(Algorithm::Sha256).or_else(|| best(Algorithm::Sha512)) {
-        Some(found) => Ok(found.clone()),
+    let long = best(Algorithm::Sha512);
+    match best(Algorithm::Sha256).or(long) {
+        Some(found) => Ok(Found {
+            also: long
+                .map(|long| long.digest.clone())
+                .filter(|long| *long != found.digest),
+            ..found.clone()
+        }),
         None => Err(Problem::new(weak.unwrap_or_default())),
     }
 }

@@ -78,7 +78,7 @@ fn damaged(name: &str, count: usize, same: fn(&[u8], &[u8]) -> bool) {
 }
 
 /// What Windows Installer reads: every stream by its name, but for the signature.
-fn streams(bytes: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
+pub fn streams(bytes: &[u8]) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut package = cfb::CompoundFile::open(Cursor::new(bytes)).unwrap();
     let entries: Vec<_> = package.walk().filter(cfb::Entry::is_stream).collect();
     let mut streams = BTreeMap::new();

@@ -201,6 +201,7 @@ fn authenticode_rule(roots: Vec<Vec<u8>>, timestamp_roots: Vec<Vec<u8>>, subject
         },
         needs_timestamp: true,
         needs_extended: true,
+        about: authenticode::About::default(),
     })
 }
 

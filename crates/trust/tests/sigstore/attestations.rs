@@ -231,6 +231,7 @@ fn a_file_that_changes_meanwhile_is_refused() {
     let subject = Subject {
         path: &path,
         name: "tool.exe",
+        published: "tool.exe",
         digest: &digest,
     };
     let evidence = signed_by(&read("own/sha512-only.sigstore.json"));

@@ -85,7 +85,7 @@ fn refused(refusal: &Refusal, error_at: impl Fn(&str) -> Error) -> Error {
         Refusal::Redirect(words) => error_at("the shared cache redirects elsewhere").found(words),
         Refusal::Reach { .. } => error_at("the shared cache leads to an address near this machine")
             .found(refusal)
-            .cure("use an address of the cache in that network: a server there may lead to others of it"),
+            .cure(Refusal::REACH_CURE),
         Refusal::Credentials { host } => {
             error_at("the shared cache asks for its password on another host")
                 .expected("the registry's own host")

@@ -36,6 +36,7 @@ fn child() {
     let mut desk = Desk::new();
     desk.options.tries = row.tries;
     desk.options.longest = LONGEST;
+    desk.options.proxies.near = row.near.iter().map(|host| host.to_string()).collect();
     desk.options.patience = row.patience();
     let store = Store::open(set("TEST_STORE").as_ref()).unwrap();
     let host = match row.proxied {

@@ -57,6 +57,8 @@ pub struct Row {
     pub tls: bool,
     /// The server is a proxy in front of `files.example`, so that its place is not this machine.
     pub proxied: bool,
+    /// Hosts that the user names in the configuration.
+    pub near: &'static [&'static str],
     pub tries: u32,
     answer_within: Duration,
     slow: Duration,
@@ -72,6 +74,7 @@ impl Row {
             answer,
             tls: matches!(part, Part::ChecksumFile),
             proxied: false,
+            near: &[],
             tries: 1,
             answer_within: LONG,
             slow: LONG,
@@ -93,6 +96,11 @@ impl Row {
 
     const fn proxied(mut self) -> Self {
         self.proxied = true;
+        self
+    }
+
+    const fn near(mut self, hosts: &'static [&'static str]) -> Self {
+        self.near = hosts;
         self
     }
 
@@ -218,6 +226,14 @@ pub const ROWS: &[Row] = &[
         redirect("http://10.0.0.5/x?token=secret")
     })
     .proxied(),
+    Row::of(
+        Part::File,
+        "a redirect to this machine that was named",
+        |_, other| redirect(&by_name(other)),
+    )
+    .proxied()
+    .near(&["localhost"])
+    .asks(&["GET / -"]),
     Row::of(Part::File, "a redirect with a password", |_, other| {
         redirect(&other.replace("//", "//admin:admin@"))
     })

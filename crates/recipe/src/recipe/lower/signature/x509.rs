@@ -10,7 +10,8 @@ use crate::recipe::fields::Fields;
 use crate::recipe::lower::address::address;
 use crate::recipe::{Address, Signature};
 use winimg_base::text::Located;
-use winimg_trust::{self, authenticode, cms};
+use winimg_trust::authenticode::{self, About, Version};
+use winimg_trust::{self, cms};
 
 pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     let chain = pins::chain(fields);
@@ -23,9 +24,10 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     };
     let stamps = pins::timestamp_roots(fields);
     let members = members(fields, signed);
+    let about = about(fields);
     let crls = crls(fields);
     let (mut pins, mut words) = chain?;
-    let (stamps, members) = stamps.zip(members)?;
+    let ((stamps, members), about) = stamps.zip(members).zip(about)?;
     let crls = crls?;
     if !fields.is_whole() || by_catalog && catalog.is_none() {
         return None;
@@ -35,16 +37,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     }
     pins.timestamp_roots = stamps.certificates;
     if signed.archive.is_some() && members.is_empty() {
-        let kind = fields.table.entry("kind").map(|e| &e.value.place);
-        let fact = format!(
-            "{} is of an archive, and Authenticode proves none",
-            fields.what
-        );
-        let help = "pin the archive with `sha256`, take another kind of signature, or name the programs in it that are signed: `members = [\"**/*.exe\"]`";
-        let place = kind.unwrap_or(&fields.place);
-        fields
-            .cx
-            .error(fact, place, "signs programs, not what is unpacked", help);
+        of_an_archive(fields);
         return None;
     }
     let mut whole = format!("authenticode, {words}");
@@ -53,6 +46,9 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     }
     if !needs_extended {
         whole.push_str(", extended optional");
+    }
+    for word in about.words() {
+        whole.push_str(&format!(", {word}"));
     }
     if by_catalog {
         whole.push_str(", by catalog");
@@ -64,12 +60,50 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
         pins,
         needs_timestamp,
         needs_extended,
+        about,
     };
     Some(Signature {
         url: catalog,
         members,
         crls,
         ..plain(fields, winimg_trust::Rule::Authenticode(rule), whole)
+    })
+}
+
+fn of_an_archive(fields: &Fields<'_>) {
+    let kind = fields.table.entry("kind").map(|e| &e.value.place);
+    let fact = format!(
+        "{} is of an archive, and Authenticode proves none",
+        fields.what
+    );
+    let help = "pin the archive with `sha256`, take another kind of signature, or name the programs in it that are signed: `members = [\"**/*.exe\"]`";
+    let place = kind.unwrap_or(&fields.place);
+    fields
+        .cx
+        .error(fact, place, "signs programs, not what is unpacked", help);
+}
+
+/// What the file has to say of itself.
+fn about(fields: &Fields<'_>) -> Option<About> {
+    let product = fields.text("product");
+    let original_filename = fields.text("original_filename");
+    let text = fields.string("min_version");
+    let min_version = match &text {
+        None => None,
+        Some(text) => match Version::parse(&text.value) {
+            Some(version) => Some(version),
+            None => {
+                let fact = format!("`min_version` is no version: \"{}\"", text.value);
+                let help = "one to four numbers with dots, such as \"1.33.2\"";
+                fields.cx.error(fact, &text.place, "", help);
+                return None;
+            }
+        },
+    };
+    Some(About {
+        product,
+        original_filename,
+        min_version,
     })
 }
 

@@ -1,0 +1,115 @@
+//! A folder with keys, and the records of a build that they sign.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use winimg::record::check;
+use winimg::record::inventory::Inventory;
+use winimg::record::key::PublicKey;
+use winimg::record::provenance::{self, Byproduct};
+use winimg::record::sign::{Options, Signers};
+use winimg::record::{built, cyclonedx, spdx};
+use winimg_base::digest::Digest;
+use winimg_base::event::Cancel;
+
+use crate::record::documents::asked;
+use crate::record::judges::must;
+use crate::record::sample::{EPOCH, manifest};
+
+pub struct Place {
+    pub dir: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let openssl = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            must(place.dir.path(), "openssl", &words);
+        };
+        for name in ["ec", "other"] {
+            openssl(&format!(
+                "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out {name}.key"
+            ));
+            openssl(&format!("pkey -in {name}.key -pubout -out {name}.pub"));
+        }
+        for name in ["mini", "mini2"] {
+            let (public, secret) = (format!("{name}.pub"), format!("{name}.key"));
+            must(
+                place.dir.path(),
+                "minisign",
+                &["-G", "-W", "-p", &public, "-s", &secret],
+            );
+        }
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn open(&self, keys: &[&str]) -> Result<Signers, String> {
+        self.open_with(Options {
+            files: keys.iter().map(|k| self.path(k)).collect(),
+            ..Options::default()
+        })
+    }
+
+    pub fn open_with(&self, options: Options) -> Result<Signers, String> {
+        let folder = self.dir.path().display().to_string();
+        Signers::open(&options, &Cancel::default())
+            .map_err(|e| e.to_string().replace(&folder, "/site"))
+    }
+
+    /// Records as a build writes them, signed with `keys`.
+    pub fn records(&self, keys: &[&str]) {
+        let manifest = manifest();
+        let inventory = Inventory::of(&manifest, EPOCH);
+        let files = [
+            ("manifest.json", manifest.to_json()),
+            ("sbom.cdx.json", cyclonedx::document(&inventory)),
+            ("sbom.spdx.json", spdx::document(&inventory)),
+        ];
+        let byproducts = files.each_ref().map(|(name, text)| Byproduct {
+            name,
+            media_type: "application/json",
+            digest: Digest::sha256_of(text.as_bytes()),
+        });
+        let statement = provenance::document(&manifest, &asked(), &byproducts);
+        for (name, text) in files {
+            fs::write(self.path(name), text).unwrap();
+        }
+        fs::write(self.path("provenance.intoto.json"), statement).unwrap();
+        let signers = self.open(keys).unwrap();
+        built::sign_all(self.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub fn change(&self, name: &str, from: &str, to: &str) {
+        let text = self.read(name);
+        let changed = text.replacen(from, to, 1);
+        assert_ne!(changed, text, "{from} is not in {name}");
+        fs::write(self.path(name), changed).unwrap();
+    }
+
+    pub fn remove(&self, name: &str) {
+        fs::remove_file(self.path(name)).unwrap();
+    }
+
+    /// What `winimg verify --key` says of the records.
+    pub fn checked(&self, key: &str) -> String {
+        let path = self.path("manifest.json");
+        let key = PublicKey::given(self.path(key).to_str().unwrap()).unwrap();
+        let (report, _) = check::records(&path, &key).unwrap();
+        let folder = self.dir.path().display().to_string();
+        let findings = report.findings.iter();
+        let findings = findings.map(|f| format!("{f}\n").replace(&folder, "/site"));
+        report.summary() + "\n" + &findings.collect::<String>()
+    }
+}
