@@ -49,7 +49,7 @@ pub fn update(args: &cli::TrustUpdate, context: &Context) -> Result<()> {
     };
     let documents = Documents::new(&store, &context.sink, &context.cancel, &options);
     let found = tuf::refresh(&documents, &base, &first, &seen, jiff::Timestamp::now())?;
-    // A root that could never prove anything is no root, whoever signed it.
+    // A root that could never prove anything is no root, even when it is signed.
     sigstore::check_root(&found.bytes).map_err(|why| {
         Error::new(
             Kind::Unproved,

@@ -2,7 +2,7 @@
 //!
 //! Windows' own formats have a few: the field that leads to the signature cannot be part of what is signed. Every other byte
 //! is covered. The readers take digests over what is left when these places are taken out ([`Open`]), so a place that
-//! stands not here is signed; the tests change each byte of good files, and look here for every change that is taken.
+//! is not here is signed; the tests change each byte of good files, and look here for every change that is taken.
 
 use std::fmt;
 use std::ops::Range;

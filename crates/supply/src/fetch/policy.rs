@@ -1,4 +1,4 @@
-//! What requests may do, whoever makes them: files, signatures, registries down and up.
+//! What requests may do, for all who make them: files, signatures, registries down and up.
 //!
 //! Pure. A user names addresses; servers name others, by redirects, by the realm of their tokens and by the place of an upload. Refuses
 //! of those: other schemes than https behind https, circles, addresses that lie nearer to this machine than the server that names
