@@ -55,11 +55,7 @@ fn lock(path: &Path, signers: &Signers, context: &Context) -> Result<Vec<PathBuf
 /// Takes away what an earlier run signed of a file that is another now.
 pub fn remove_beside(path: &Path) -> Result<()> {
     let mut suffixes = BESIDE.into_iter();
-    suffixes.try_for_each(|suffix| {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(suffix);
-        io::remove_if_there(Path::new(&beside))
-    })
+    suffixes.try_for_each(|suffix| io::remove_if_there(&io::with_suffix(path, suffix)))
 }
 
 /// The records of a build, if they agree. The artifacts are not read.

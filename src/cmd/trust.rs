@@ -22,11 +22,7 @@ const LIMIT: u64 = 1 << 20;
 pub fn update(args: &cli::TrustUpdate, context: &Context) -> Result<()> {
     let own = host::trust_folder(context.host.own.as_deref());
     let (file, seen) = match (&args.to, &own) {
-        (Some(to), _) => {
-            let mut seen = to.clone().into_os_string();
-            seen.push(".tuf");
-            (to.clone(), seen.into())
-        }
+        (Some(to), _) => (to.clone(), io::with_suffix(to, ".tuf")),
         (None, Some(folder)) => (folder.join(host::TRUSTED_ROOT), folder.join("tuf")),
         (None, None) => {
             return Err(

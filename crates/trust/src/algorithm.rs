@@ -8,7 +8,7 @@ use webpki::aws_lc_rs as known;
 
 use super::certificate::Certificate;
 use super::hash::HashKind;
-use super::tlv::{self, Tlv};
+use super::tlv::{self, BIT_STRING, SEQUENCE, Tlv};
 use super::{Reason, Refusal};
 
 type Known = &'static dyn SignatureVerificationAlgorithm;
@@ -140,21 +140,41 @@ pub(super) fn verify(
     )
 }
 
-/// The same, where the identifier names the hash too, as it does in certificates and lists of revoked ones.
-pub(super) fn verify_named(
-    certificate: &Certificate<'_>,
-    identifier: &Tlv<'_>,
-    message: &[u8],
-    value: &[u8],
-) -> Result<(), Refusal> {
-    let known = webpki::ALL_VERIFICATION_ALGS.iter().copied();
-    let named = known.filter(|k| k.signature_alg_id().as_ref() == identifier.value);
-    let named: Vec<Known> = named.collect();
-    if named.is_empty() {
-        let oid = identifier.walk("its algorithm")?.oid()?;
-        return Err(refused(&oid.to_string()));
+/// What an authority issued, a certificate or a list of revoked ones, in its three parts. (RFC 5280 4.1.1, 5.1.1)
+pub(super) struct Issued<'a> {
+    pub(super) body: Tlv<'a>,
+    identifier: Tlv<'a>,
+    value: &'a [u8],
+}
+
+impl<'a> Issued<'a> {
+    /// `what` is the subject of refusals.
+    pub(super) fn read(der: &'a [u8], what: &'static str) -> Result<Self, Refusal> {
+        let mut walk = tlv::only(der, SEQUENCE, what)?.walk(what)?;
+        let (body, identifier) = (walk.expect(SEQUENCE)?, walk.expect(SEQUENCE)?);
+        let bits = walk.expect(BIT_STRING)?.value;
+        walk.finish()?;
+        match bits {
+            [0, value @ ..] => Ok(Self {
+                body,
+                identifier,
+                value,
+            }),
+            _ => Err(tlv::malformed(what, "has a signature of no whole bytes")),
+        }
     }
-    by_one_of(named, certificate, identifier, message, value)
+
+    /// Its signature is by this issuer's key. The identifier names the hash here too.
+    pub(super) fn verify(&self, issuer: &Certificate<'_>) -> Result<(), Refusal> {
+        let known = webpki::ALL_VERIFICATION_ALGS.iter().copied();
+        let named = known.filter(|k| k.signature_alg_id().as_ref() == self.identifier.value);
+        let named: Vec<Known> = named.collect();
+        if named.is_empty() {
+            let oid = self.identifier.walk("its algorithm")?.oid()?;
+            return Err(refused(&oid.to_string()));
+        }
+        by_one_of(named, issuer, &self.identifier, self.body.raw, self.value)
+    }
 }
 
 fn by_one_of(

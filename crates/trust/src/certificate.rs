@@ -114,6 +114,15 @@ impl<'a> Certificate<'a> {
         self.key_usage.is_none_or(|bits| bits & 0x02 != 0)
     }
 
+    /// Its serial number, a whole number: leading zeros do not count.
+    pub(super) fn has_serial(&self, serial: &[u8]) -> bool {
+        let plain = |bytes: &[u8]| {
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            bytes[zeros..].to_vec()
+        };
+        plain(self.serial) == plain(serial)
+    }
+
     pub(super) fn is_self_issued(&self) -> bool {
         self.issuer == self.subject
     }

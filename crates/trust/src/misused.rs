@@ -88,11 +88,11 @@ pub(super) fn check(path: &[Vec<u8>], accepted: &[String]) -> Result<(), Refusal
 }
 
 fn listed<'l>(list: &'l [Misused], certificate: &Certificate<'_>) -> Option<&'l Misused> {
-    let serial = hex::encode(certificate.serial);
-    let plain = |serial: &str| serial.trim_start_matches("00").to_string();
     let issuer = Name::read(certificate.issuer).ok()?;
     list.iter().find(|row| {
         let named = Name::parse(&format!("CN={}", row.issuer));
-        plain(row.serial) == plain(&serial) && named.is_ok_and(|named| issuer.holds(&named))
+        let serial = hex::decode(row.serial);
+        serial.is_ok_and(|serial| certificate.has_serial(&serial))
+            && named.is_ok_and(|named| issuer.holds(&named))
     })
 }

@@ -14,11 +14,11 @@ use x509_cert::ext::pkix::name::{DistributionPointName, GeneralName};
 use x509_cert::ext::pkix::{CrlDistributionPoints, CrlReason};
 use x509_cert::ext::{Extension, Extensions};
 
-use super::algorithm;
+use super::algorithm::Issued;
 use super::certificate::Certificate;
 use super::chain::{At, Clock};
 use super::moment::Moment;
-use super::tlv::{self, BIT_STRING, SEQUENCE};
+use super::tlv;
 use super::{Lists, Reason, Refusal, pem};
 use winimg_base::digest::Digest;
 
@@ -77,7 +77,7 @@ pub(super) fn check(
             }
             judged += 1;
             remarks.push(format!("judged by {list}"));
-            if let Some(entry) = list.entry(certificate.serial) {
+            if let Some(entry) = list.entry(&certificate) {
                 remarks.push(revoked(&certificate, entry, at)?);
             } else if certificate.not_after < list.from {
                 remarks.push(format!(
@@ -147,22 +147,14 @@ impl List {
     }
 
     fn check_value(&self, issuer: &Certificate<'_>) -> Result<(), Refusal> {
-        let mut walk = tlv::only(&self.der, SEQUENCE, WHAT)?.walk(WHAT)?;
-        let body = walk.expect(SEQUENCE)?.raw;
-        let identifier = walk.expect(SEQUENCE)?;
-        let bits = walk.expect(BIT_STRING)?.value;
-        walk.finish()?;
-        let value = match bits {
-            [0, value @ ..] => value,
-            _ => return Err(tlv::malformed(WHAT, "has a signature of no whole bytes")),
-        };
+        let issued = Issued::read(&self.der, WHAT)?;
         if !issuer.may_sign_lists() {
             return Err(Reason::WrongUse
                 .refusal("the issuer of a list of revoked certificates may not sign lists")
                 .expected("the key usage cRLSign")
                 .found(format_args!("{}, without it", issuer.subject_text())));
         }
-        algorithm::verify_named(issuer, &identifier, body, value).map_err(|mut refusal| {
+        issued.verify(issuer).map_err(|mut refusal| {
             refusal.problem = refusal.problem.prefixed("a list of revoked certificates: ");
             refusal
         })
@@ -182,20 +174,10 @@ impl List {
             .cure("take the issuer's present one"))
     }
 
-    fn entry(&self, serial: &[u8]) -> Option<&RevokedCert> {
-        let entries = self
-            .list
-            .tbs_cert_list
-            .revoked_certificates
-            .iter()
-            .flatten();
-        let plain = |serial: &[u8]| {
-            let zeros = serial.iter().take_while(|b| **b == 0).count();
-            serial[zeros..].to_vec()
-        };
-        let wanted = plain(serial);
-        let mut entries = entries.filter(|e| plain(e.serial_number.as_bytes()) == wanted);
-        entries.next()
+    fn entry(&self, certificate: &Certificate<'_>) -> Option<&RevokedCert> {
+        let entries = &self.list.tbs_cert_list.revoked_certificates;
+        let mut entries = entries.iter().flatten();
+        entries.find(|entry| certificate.has_serial(entry.serial_number.as_bytes()))
     }
 }
 

@@ -198,9 +198,7 @@ impl Signers {
         }
         Ok(files)
     }
-}
 
-impl Signers {
     /// Signs one file: what follows its name, and the whole content. `comment` is minisign's, and is signed with the file.
     pub fn sign_one(
         &self,

@@ -72,9 +72,7 @@ impl Lock {
 
     /// The lock file that belongs to `path`.
     pub fn beside(path: &Path) -> PathBuf {
-        let mut name = path.as_os_str().to_owned();
-        name.push(".lock");
-        PathBuf::from(name)
+        super::with_suffix(path, ".lock")
     }
 }
 

@@ -268,6 +268,13 @@ fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
     }
 }
 
+/// The path with `suffix` after its whole name: `recipe.lock.sig` of `recipe.lock`.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}
+
 /// The folder that holds `path`; `.` for a bare name.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {

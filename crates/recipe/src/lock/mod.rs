@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::recipe::{Ask, AskedProof, InputId};
 use winimg_base::digest::Digest;
+use winimg_base::io;
 use winimg_base::text::Place;
 use winimg_trust::Signer;
 
@@ -113,9 +114,7 @@ impl LockFile {
 
     /// Where a signature of it stands: the suffix follows its whole name.
     pub fn beside(&self, suffix: &str) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push(suffix);
-        path.into()
+        io::with_suffix(&self.path, suffix)
     }
 
     /// For users of an earlier schema: what `winimg lock` would do.

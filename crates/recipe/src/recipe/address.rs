@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use url::{Host, Url};
 
+use winimg_base::io;
 use winimg_base::text::redact;
 
 /// An address, decided. May hold secrets: `{}` and `{:?}` show it without them.
@@ -74,11 +75,7 @@ impl Address {
                 url.set_path(&path);
                 Self::Remote(url)
             }
-            Self::Local(path) => {
-                let mut path = path.clone().into_os_string();
-                path.push(suffix);
-                Self::Local(path.into())
-            }
+            Self::Local(path) => Self::Local(io::with_suffix(path, suffix)),
         }
     }
 

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use reqwest::{Method, StatusCode};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
 
@@ -19,7 +18,7 @@ use super::failure::{Failure, mirrored, must_be_online, refused, unanswered};
 use super::policy::Led;
 use super::retry::Tries;
 use super::transfer::Transfer;
-use super::{Context, FetchOptions, block_on, client};
+use super::{Context, FetchOptions, block_on};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -42,14 +41,7 @@ impl Documents {
         cancel: &Cancel,
         options: &FetchOptions,
     ) -> Self {
-        Self(Arc::new(Context {
-            store: store.clone(),
-            sink: Arc::clone(sink),
-            cancel: cancel.clone(),
-            options: options.clone(),
-            client: client::Client::new(&options.proxies, options.patience),
-            slots: Semaphore::new(options.parallel.max(1)),
-        }))
+        Self(Context::new(store, Arc::clone(sink), cancel, options))
     }
 
     /// All of them, several at once; the answers in the same order. `None`: the server says that there is no such thing.

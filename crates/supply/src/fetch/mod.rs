@@ -163,14 +163,7 @@ pub fn fetch(
     cancel: &Cancel,
     options: &FetchOptions,
 ) -> Result<Vec<Fetched>, Vec<Error>> {
-    let context = Arc::new(Context {
-        store: store.clone(),
-        sink,
-        cancel: cancel.clone(),
-        options: options.clone(),
-        client: client::Client::new(&options.proxies, options.patience),
-        slots: Semaphore::new(options.parallel.max(1)),
-    });
+    let context = Context::new(store, sink, cancel, options);
     block_on("fetch", cancel, all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
 }
 
@@ -209,6 +202,22 @@ struct Context {
 }
 
 impl Context {
+    fn new(
+        store: &Store,
+        sink: Arc<dyn Sink>,
+        cancel: &Cancel,
+        options: &FetchOptions,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store: store.clone(),
+            sink,
+            cancel: cancel.clone(),
+            options: options.clone(),
+            client: client::Client::new(&options.proxies, options.patience),
+            slots: Semaphore::new(options.parallel.max(1)),
+        })
+    }
+
     fn watch(&self, what: &str) -> Watch {
         Watch::new(what, Arc::clone(&self.sink), self.cancel.clone())
     }

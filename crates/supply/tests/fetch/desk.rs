@@ -10,7 +10,9 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::{Located, Place, Source};
-use winimg_recipe::recipe::{Address, Origin, ProofSpec};
+use winimg_recipe::recipe::{
+    Address, ContainerImage, ImageProof, ImageReference, Origin, ProofSpec,
+};
 use winimg_supply::fetch::{FetchOptions, Fetched, Request, fetch};
 use winimg_supply::store::{Blob, Store, Watch};
 
@@ -80,6 +82,21 @@ impl Desk {
     pub fn request(&self, name: &str, url: &str, proof: ProofSpec) -> Request {
         let url = self.located(3, self.resolved(url));
         Request::new(name.parse().unwrap(), &Origin::new(url, proof))
+    }
+
+    /// A container image: its reference stands on line 3 of the recipe, its proof on line 4.
+    pub fn container(&self, reference: &str, proof: ImageProof) -> ContainerImage {
+        ContainerImage {
+            name: self.located(2, "pause".into()),
+            reference: self.located(3, ImageReference::parse(reference).unwrap()),
+            proof,
+            os_version: None,
+            locked: None,
+        }
+    }
+
+    pub fn pin_image(&self, digest: &str) -> ImageProof {
+        ImageProof::Digest(self.located(4, digest.parse().unwrap()))
     }
 
     pub fn pin(&self, bytes: &[u8]) -> ProofSpec {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
-use winimg_recipe::recipe::{ContainerImage, ImageProof, ImageReference};
+use winimg_recipe::recipe::{ContainerImage, ImageProof};
 use winimg_supply::fetch::CameFrom;
 use winimg_supply::fetch::image::{Image, images};
 
@@ -18,17 +18,7 @@ use support::server::{Answer, Cut, Server};
 fn spec(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
     let address = server.url("").replace("http://", "");
     let reference = format!("http://{}/pause:3.10.2", address.trim_end_matches('/'));
-    ContainerImage {
-        name: desk.located(2, "pause".into()),
-        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
-        proof,
-        os_version: None,
-        locked: None,
-    }
-}
-
-fn pinned(desk: &Desk, digest: &str) -> ImageProof {
-    ImageProof::Digest(desk.located(4, digest.parse().unwrap()))
+    desk.container(&reference, proof)
 }
 
 fn fetch(desk: &Desk, spec: ContainerImage, build: &str) -> Result<Image, String> {
@@ -46,7 +36,7 @@ fn fetch(desk: &Desk, spec: ContainerImage, build: &str) -> Result<Image, String
 
 /// The image pinned by `digest`, for this build of Windows.
 fn fetch_pinned(desk: &Desk, server: &Server, digest: &str, build: &str) -> Result<Image, String> {
-    fetch(desk, spec(desk, server, pinned(desk, digest)), build)
+    fetch(desk, spec(desk, server, desk.pin_image(digest)), build)
 }
 
 /// Names and contents of the archive, the port taken out.

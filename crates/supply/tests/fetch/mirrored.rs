@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
+use winimg_recipe::recipe::Mirrors;
 use winimg_recipe::recipe::host::{HostFile, read};
-use winimg_recipe::recipe::{ContainerImage, ImageProof, ImageReference, Mirrors};
 use winimg_supply::fetch::image::images;
 
 use crate::fetch::desk::Desk;
@@ -88,13 +88,7 @@ fn images_come_from_the_mirror_and_keep_their_names() {
     let from = format!("oci+http://{}/", own.host());
     desk.options.mirrors = mirrors(&from, &format!("oci+http://{}/", mirror.host()));
     let reference = format!("http://{}/pause:3.10.2", own.host());
-    let spec = ContainerImage {
-        name: desk.located(2, "pause".into()),
-        reference: desk.located(3, ImageReference::parse(&reference).expect("a reference")),
-        proof: ImageProof::Digest(desk.located(4, digest.parse().expect("a digest"))),
-        os_version: None,
-        locked: None,
-    };
+    let spec = desk.container(&reference, desk.pin_image(&digest));
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
     let fetched = images(
         &[spec],

@@ -9,7 +9,7 @@ use support::tree::this_program_as;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::{ContainerImage, ImageProof, ImageReference};
+use winimg_recipe::recipe::ImageProof;
 use winimg_supply::fetch::image::images;
 use winimg_supply::fetch::sharing::{Address, Credentials, PATIENCE, Remote, Settings};
 use winimg_supply::store::Watch;
@@ -21,18 +21,12 @@ use support::server::{Answer, Asked, Server};
 
 fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     let proof = match digest {
-        Some(digest) => ImageProof::Digest(desk.located(4, digest.parse().unwrap())),
+        Some(digest) => desk.pin_image(&digest),
         None => ImageProof::Unverified {
             reason: desk.located(4, "a test".into()),
         },
     };
-    let spec = ContainerImage {
-        name: desk.located(2, "pause".into()),
-        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
-        proof,
-        os_version: None,
-        locked: None,
-    };
+    let spec = desk.container(&reference, proof);
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
     let (store, options) = (desk.store(), &desk.options);
     let fetched = images(&[spec], "10.0.20348", &store, &sink, &desk.cancel, options);

@@ -8,11 +8,10 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::super::algorithm;
+use super::super::Refusal;
+use super::super::algorithm::Issued;
 use super::super::certificate::Certificate;
-use super::super::hash::HashKind;
-use super::super::tlv::{self, BIT_STRING, BOOLEAN, OCTET_STRING, SEQUENCE, Tlv, context};
-use super::super::{Reason, Refusal};
+use super::super::tlv::{self, BOOLEAN, OCTET_STRING, SEQUENCE, context};
 use super::refusal::Case;
 
 const WHAT: &str = "a certificate";
@@ -40,15 +39,15 @@ pub(super) fn root_of<'r>(case: &Case<'r>, der: &[u8]) -> Option<&'r Vec<u8>> {
     }
     case.roots.iter().find(|root| {
         Certificate::read(root).is_ok_and(|root| {
-            root.subject == authority.issuer && root.may_certify() && issued(&root, der).is_ok()
+            let issued = || Issued::read(der, WHAT).and_then(|issued| issued.verify(&root));
+            root.subject == authority.issuer && root.may_certify() && issued().is_ok()
         })
     })
 }
 
 /// An authority without constraints, critical in its policies and otherwise only in what is read.
 fn has_policies_alone(der: &[u8]) -> Result<bool, Refusal> {
-    let (body, ..) = parts(der)?;
-    let mut body = body.walk(WHAT)?;
+    let mut body = Issued::read(der, WHAT)?.body.walk(WHAT)?;
     let (mut is_authority, mut has_policies) = (false, false);
     while let Some(field) = body.next()? {
         if field.tag != context(3) {
@@ -73,23 +72,4 @@ fn has_policies_alone(der: &[u8]) -> Result<bool, Refusal> {
         }
     }
     Ok(is_authority && has_policies)
-}
-
-/// The signature on it is that root's.
-fn issued(root: &Certificate<'_>, der: &[u8]) -> Result<(), Refusal> {
-    let (body, identifier, value) = parts(der)?;
-    let verify = |hash| algorithm::verify(root, &identifier, hash, body.raw, value);
-    // The identifier names the hash; another than that is refused.
-    let hashes = [HashKind::Sha256, HashKind::Sha384, HashKind::Sha512];
-    let one = hashes.into_iter().map(verify).find(Result::is_ok);
-    one.unwrap_or_else(|| Err(Reason::OtherRoot.refusal("its root did not sign it")))
-}
-
-/// tbsCertificate, signatureAlgorithm and signatureValue. (RFC 5280 4.1)
-fn parts(der: &[u8]) -> Result<(Tlv<'_>, Tlv<'_>, &[u8]), Refusal> {
-    let mut outer = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
-    let (body, identifier) = (outer.expect(SEQUENCE)?, outer.expect(SEQUENCE)?);
-    let value = outer.expect(BIT_STRING)?.value;
-    outer.finish()?;
-    Ok((body, identifier, value.get(1..).unwrap_or_default()))
 }

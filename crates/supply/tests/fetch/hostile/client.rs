@@ -9,9 +9,7 @@ use minisign::KeyPair;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::{
-    self, ContainerImage, ImageProof, ImageReference, InputId, Locked, Options, Recipe,
-};
+use winimg_recipe::recipe::{self, InputId, Locked, Options, Recipe};
 use winimg_supply::fetch::Request;
 use winimg_supply::fetch::image::images;
 use winimg_supply::fetch::sharing::{Address, Credentials, Remote, Settings};
@@ -103,13 +101,7 @@ fn image(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
     let scheme = if row.tls { "" } else { "http://" };
     let reference = format!("{scheme}{host}/pause:3.10.2");
     let digest = answers::image_digest(row.name).unwrap_or_else(|| pause().1);
-    let spec = ContainerImage {
-        name: desk.located(2, "pause".into()),
-        reference: desk.located(3, ImageReference::parse(&reference).unwrap()),
-        proof: ImageProof::Digest(desk.located(4, digest.parse().unwrap())),
-        os_version: None,
-        locked: None,
-    };
+    let spec = desk.container(&reference, desk.pin_image(&digest));
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
     let fetched = images(
         &[spec],
