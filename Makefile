@@ -56,7 +56,7 @@ try: demo ## start the demo's image as vSphere and as OpenStack would, two clone
 test: BUILD_ALSO := --bins --tests
 
 # A test that lacks something fails here: `packages` installs it. What no package brings is named and not tried: KVM where
-# there is none, winimg.exe outside of Debian, advisories without their database, and a medium of Windows anywhere.
+# there is none, whether winimg.exe compiles outside of Debian, advisories without their database, and a medium of Windows anywhere.
 test: export WINIMG_NO_SKIP := 1
 
 .PHONY: check
@@ -64,12 +64,12 @@ check: ## format, lint and the tests of the crates that differ from the main bra
 	@CARGO=$(CARGO) tests/check.sh
 
 .PHONY: test
-test: packages fmt clippy deny unit fuzz-short wine windows-if-any end-to-end ## everything that continuous integration runs
+test: packages fmt clippy deny unit fuzz-short wine windows-check end-to-end ## everything that continuous integration runs
 
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe's unit tests, fuzzing
+nightly: ## what is too slow for every push: really signed files, cosign, tables of faults, the install matrix, all recipes, Hyper-V's demo, the book and the pages in a browser, winimg.exe, fuzzing
 	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign book pages pages-demo cluster-policy test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
@@ -189,6 +189,10 @@ pages: build browser ## opens the pages in headless Chromium: three widths, ligh
 pages-demo: standin browser ## winimg watch in Chromium through the demo's whole build
 	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture pages::watched::nightly::
 
+.PHONY: pictures
+pictures: demo browser ## takes the pictures of docs/pictures anew
+	tests/pages/pictures.sh $(BUILT)/winimg $(DEMO)
+
 .PHONY: wine
 wine: packages ## runs the steps' command lines on Wine: services, packages, registry, files, quoting
 	tests/wine/prefix.sh $(WINE)
@@ -203,12 +207,12 @@ windows-exe: packages
 windows-calls: build windows-exe ## winimg.exe under Wine beside winimg: what they say, write and ask of Hyper-V
 	$(CARGO) test --locked --workspace --test winimg -- --ignored windows::
 
-.PHONY: windows-if-any
-windows-if-any: packages
+.PHONY: windows-check
+windows-check: packages ## whether the tool compiles for Windows hosts; `make test-windows` runs it
 	@status=0; tests/windows/toolchain.sh $(WINDOWS)/toolchain || status=$$?; \
 	case $$status in \
-		0) $(MAKE) BUILD_ALSO="$(BUILD_ALSO)" windows-calls ;; \
-		3) echo "winimg.exe: this system has no compiler for it; not tested" ;; \
+		0) tests/windows/cargo.sh $(WINDOWS) check --package winimg --package winimg-scripted --package fake-hyperv --bins ;; \
+		3) echo "winimg.exe: this system has no compiler for it; not checked" ;; \
 		*) exit $$status ;; \
 	esac
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-pub use shown::{clock, in_one_line, link, plain, second, sentence, shown, size};
+pub use shown::{clock, in_one_line, link, plain, prose, second, sentence, shown, size};
 pub use treemap::{difference, treemap};
 
 /// The page of a build, in its output folder.
@@ -147,7 +147,7 @@ pub fn definitions<N: AsRef<str>>(parts: &[(N, String)]) -> String {
         format!(
             "<dt>{}</dt><dd>{}</dd>\n",
             shown(name.as_ref()),
-            shown(value)
+            prose(value)
         )
     };
     within("dl", &parts.iter().map(row).collect::<String>())

@@ -9,12 +9,26 @@ use jiff::Timestamp;
 use winimg_base::markup::escape_xml;
 use winimg_base::unseen::is_invisible;
 
-/// Text for a page: without escape sequences, control characters and what turns the direction of writing.
+/// Text for a page, as it is: without escape sequences, control characters and what turns the direction of writing.
 pub fn shown(text: &str) -> String {
     escape_xml(&plain(text))
 }
 
-/// The same where no markup is read.
+/// A sentence for a page: what stands between two backticks is code.
+pub fn prose(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    // With an odd number of them it is not known which belong together.
+    if parts.len().is_multiple_of(2) {
+        return shown(text);
+    }
+    let part = |(at, part): (usize, &&str)| match at % 2 {
+        0 => shown(part),
+        _ => format!("<code>{}</code>", shown(part)),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// As `shown`, where no markup is read.
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -115,6 +129,16 @@ mod tests {
             ("\"'&", "&quot;&apos;&amp;"),
         ] {
             assert_eq!(shown(text), safe);
+        }
+        for (text, marked) in [
+            (
+                "after step `<a>`, again",
+                "after step <code>&lt;a&gt;</code>, again",
+            ),
+            ("`a` and `b`", "<code>a</code> and <code>b</code>"),
+            ("one ` alone", "one ` alone"),
+        ] {
+            assert_eq!(prose(text), marked);
         }
         assert_eq!(link("a b/\"<ä>.log"), "a%20b/%22%3C%C3%A4%3E.log");
     }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::{shown, size, within};
+use super::{prose, shown, size, within};
 use crate::usage::{DiskUsage, Folder};
 
 /// The drawing's units; on a page it is as wide as the text.
@@ -298,7 +298,7 @@ fn layers(usage: &DiskUsage) -> String {
         let _ = writeln!(
             rows,
             "<tr><td class=\"files\">{}</td><td>{added}</td><td class=\"files\">{}</td></tr>",
-            shown(&layer.after),
+            prose(&layer.after),
             within("ul", &changes)
         );
         before = Some(layer.used);

@@ -74,7 +74,7 @@ fn a_failed_step_has_a_page_that_is_made_again_from_its_folder() {
     assert_eq!(site.build(&[]).status(), Some(7));
     let page = site.read("out/report.html");
     for words in [
-        "<h1 class=\"bad\">Step 1, `hello`: a step failed in the guest</h1>",
+        "<h1 class=\"bad\">Step 1, <code>hello</code>: a step failed in the guest</h1>",
         "exit code -2146498529 (0x800f081f)",
         "The files of a feature are missing from the image and from the source.",
         "<pre>winimg build recipe.toml --hypervisor fake:machine.toml --output out --no-verify</pre>",

@@ -165,9 +165,13 @@ fn the_page_shows_everything_that_is_known() {
     let kept = failed.read("out/failure/logs-of-windows/Windows/Panther/unattend.xml");
     insta::assert_snapshot!("answer_file", kept);
     // A tab's title and the heading name the step.
-    let named = "Step 1, `&lt;features&gt;`: a step failed in the guest";
-    assert!(page.contains(&format!("<title>node: {named}</title>")));
-    assert!(page.contains(&format!("<h1 class=\"bad\">{named}</h1>")));
+    let named = |step: &str| format!("Step 1, {step}: a step failed in the guest");
+    let (title, heading) = (
+        named("`&lt;features&gt;`"),
+        named("<code>&lt;features&gt;</code>"),
+    );
+    assert!(page.contains(&format!("<title>node: {title}</title>")));
+    assert!(page.contains(&format!("<h1 class=\"bad\">{heading}</h1>")));
     if let Ok(place) = std::env::var("WINIMG_TEST_PAGE") {
         std::fs::write(place, page).expect("the page");
     }

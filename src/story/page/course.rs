@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::{Row, RowKind, Story};
-use crate::page::{clock, shown, size, within};
+use crate::page::{clock, prose, shown, size, within};
 use winimg_base::text::duration;
 
 /// So many steps are all shown; of more, those that took their part of the whole.
@@ -78,13 +78,13 @@ fn item(row: &Row, all: f64) -> String {
         "<li class=\"{class}{inner}\"><span class=\"at\">{}</span> <span class=\"what\">{}</span> \
          <span class=\"bar\"><i style=\"left:{left:.2}%;width:{width:.2}%\"></i></span> <span class=\"took\">{took}</span></li>\n",
         clock(row.after),
-        shown(&row.what)
+        prose(&row.what)
     )
 }
 
 pub fn warnings(story: &Story) -> String {
     let items = story.course.warnings.iter();
-    let items = items.map(|text| format!("<li>{}</li>\n", shown(text)));
+    let items = items.map(|text| format!("<li>{}</li>\n", prose(text)));
     within("ul", &items.collect::<String>())
 }
 
@@ -96,14 +96,14 @@ pub fn cache(story: &Story) -> String {
         let _ = write!(
             out,
             "<p>Resumed from the layer after {}: {} of {} parts were done before.</p>\n<p class=\"source\">{}</p>\n",
-            shown(&used.after),
+            prose(&used.after),
             used.parts,
             used.of,
             shown(&used.key)
         );
     }
     let stale = layers.stale.iter();
-    let stale = stale.map(|why| format!("<li>{}</li>\n", shown(why)));
+    let stale = stale.map(|why| format!("<li>{}</li>\n", prose(why)));
     let stale = within("ul", &stale.collect::<String>());
     if !stale.is_empty() {
         let _ = write!(out, "<h3>Why no later layer</h3>\n{stale}");
@@ -112,7 +112,7 @@ pub fn cache(story: &Story) -> String {
     let sealed = sealed.map(|layer| {
         format!(
             "<li>after {}, {} <span class=\"source\">{}</span></li>\n",
-            shown(&layer.after),
+            prose(&layer.after),
             size(layer.bytes),
             shown(&layer.key)
         )

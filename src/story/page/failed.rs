@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::{State, Story};
 use crate::engine::evidence::{FOLDER, Fault, Part};
-use crate::page::{definitions, sentence, shown, text_block, within};
+use crate::page::{definitions, prose, sentence, shown, text_block, within};
 
 pub fn causes(story: &Story) -> String {
     let mut out = String::new();
@@ -12,8 +12,8 @@ pub fn causes(story: &Story) -> String {
         let _ = write!(
             out,
             "<div class=\"cause\">\n<p><strong>{}</strong></p>\n<p>{}</p>\n{}<p class=\"source\">{}</p>\n</div>\n",
-            shown(&sentence(&cause.cause)),
-            shown(&sentence(&cause.cure)),
+            prose(&sentence(&cause.cause)),
+            prose(&sentence(&cause.cure)),
             text_block(&cause.line),
             shown(&cause.source.to_string()),
         );
@@ -82,7 +82,7 @@ pub fn again(story: &Story) -> String {
     format!(
         "{}<p>{}</p>\n",
         text_block(&line),
-        shown(&sentence(&resumes))
+        prose(&sentence(&resumes))
     )
 }
 

@@ -1,7 +1,7 @@
 //! The inputs, each with what proved it.
 
 use super::super::{Component, Story};
-use crate::page::{headed_table, shown, size};
+use crate::page::{headed_table, prose, shown, size};
 use winimg_base::event::Proof;
 
 pub fn components(story: &Story) -> String {
@@ -42,6 +42,6 @@ fn proof(input: &Component) -> String {
     };
     format!(
         "<td class=\"{class}\">{}{signers}</td>",
-        shown(&input.proof.to_string())
+        prose(&input.proof.to_string())
     )
 }

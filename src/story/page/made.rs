@@ -1,7 +1,7 @@
 //! What came out of a build, what to do with it next, and what was found of it.
 
 use super::super::{Found, Road, Story, Tried};
-use crate::page::{finding, headed_table, shown, size, text_block, within};
+use crate::page::{finding, headed_table, prose, shown, size, text_block, within};
 use winimg_base::event::Severity;
 use winimg_base::text::count;
 
@@ -71,7 +71,7 @@ pub fn findings(story: &Story) -> String {
     let course = &story.course;
     let mut out = String::new();
     for checked in &course.checked {
-        out += &format!("<p>{}</p>\n", shown(checked));
+        out += &format!("<p>{}</p>\n", prose(checked));
     }
     out.extend(course.findings.iter().map(found));
     let tries: String = story
@@ -93,7 +93,7 @@ fn found(found: &Found) -> String {
     };
     let step = found.step.iter().map(|step| ("step".into(), step.clone()));
     let parts: Vec<_> = step.chain(found.details.parts()).collect();
-    let headline = format!("{word}: {}", shown(&found.details.message));
+    let headline = format!("{word}: {}", prose(&found.details.message));
     finding(class, &headline, &parts, &found.details.lines)
 }
 
@@ -106,7 +106,7 @@ fn one_try(story: &Story, tried: &Tried) -> String {
     format!(
         "<li><strong class=\"{class}\">{}</strong>: {}.{}</li>\n",
         shown(&tried.outcome),
-        shown(&tried.summary),
+        prose(&tried.summary),
         page.collect::<String>()
     )
 }

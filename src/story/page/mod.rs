@@ -14,7 +14,7 @@ mod steps;
 use std::fmt::Write as _;
 
 use super::{State, Story};
-use crate::page::{self, Page, Section, second, sentence, shown};
+use crate::page::{self, Page, Section, prose, second, sentence, shown};
 use winimg_base::text::duration;
 
 pub fn page(story: &Story) -> Page {
@@ -43,7 +43,7 @@ pub fn page(story: &Story) -> Page {
         "<p class=\"build\">{}</p>\n<h1 class=\"{}\">{}</h1>\n{}",
         build(story),
         class(&story.state),
-        shown(&headline),
+        prose(&headline),
         lead(story)
     );
     let title = format!("{}: {headline}", story.recipe);
@@ -111,7 +111,7 @@ fn lead(story: &Story) -> String {
             "It runs still, or its process was killed: no record says how it ended.".into()
         }
     };
-    format!("<p class=\"next\">{}</p>\n", shown(&text))
+    format!("<p class=\"next\">{}</p>\n", prose(&text))
 }
 
 impl Story {

@@ -11,7 +11,7 @@ use super::compare::Outcome;
 use super::metadata::Report;
 use super::result::{CloneRun, Finding, Trial};
 use crate::page::{
-    self, Page, Section, clock, linked, second, sentence, shown, size, table, within,
+    self, Page, Section, clock, linked, prose, second, sentence, shown, size, table, within,
 };
 use winimg_base::event::Severity;
 use winimg_base::text::{count, duration};
@@ -46,7 +46,7 @@ pub fn page(trial: &Trial, pictures: &Pictures) -> String {
         when(trial),
         if trial.is_good() { "good" } else { "bad" },
         shown(&trial.outcome()),
-        shown(&sentence(&trial.summary()))
+        prose(&sentence(&trial.summary()))
     );
     Page::new(trial.outcome(), head, sections).html()
 }
@@ -133,7 +133,7 @@ fn one_finding(finding: &Finding, clones: &[usize]) -> String {
     let parts: Vec<(String, String)> = parts
         .map(|(name, text)| (name.to_owned(), text.clone()))
         .collect();
-    let headline = format!("{word}{of}: {}", shown(&finding.message));
+    let headline = format!("{word}{of}: {}", prose(&finding.message));
     page::finding(class, &headline, &parts, &finding.lines)
 }
 
@@ -162,7 +162,7 @@ fn not_shown(trial: &Trial) -> String {
     within(
         "ul",
         &items
-            .map(|text| format!("<li>{}</li>\n", shown(&text)))
+            .map(|text| format!("<li>{}</li>\n", prose(&text)))
             .collect::<String>(),
     )
 }
