@@ -467,7 +467,7 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
             "{starts:?}"
         );
     }
-    assert_eq!(with_kubelet, 7);
+    assert_eq!(with_kubelet, 8);
 }
 
 /// `kubeadm reset` empties kubelet's folder; the one for volumes gets the list that the image has.
