@@ -66,11 +66,12 @@ fn options() -> Options {
     options_for("wmco")
 }
 
-/// Only OpenShift's operator needs a key in the image.
+/// Only OpenShift's operator needs a key in the image, and not where its user data brings the key.
 fn options_for(recipe: &str) -> Options {
+    let has_key = recipe.starts_with("wmco") && !recipe.starts_with("wmco-gcp");
     let env = SAID
         .iter()
-        .filter(|(name, _)| *name != "ssh_administrators_keys" || recipe.starts_with("wmco"))
+        .filter(|(name, _)| *name != "ssh_administrators_keys" || has_key)
         .map(|(name, value)| (format!("WINIMG_VAR_{name}"), value.to_string()));
     Options {
         env: env.collect(),
