@@ -170,7 +170,7 @@ fn every_target_is_accepted_by_the_schema_for_editors() {
     let folder = root().join("recipes/targets");
     let mut files = files(&["toml"]);
     files.retain(|path| path.parent() == Some(&folder));
-    assert_eq!(files.len(), 11, "{files:?}");
+    assert_eq!(files.len(), 13, "{files:?}");
     for path in files {
         let target: serde_json::Value = toml::from_str(&text(&path)).expect("TOML");
         let errors = validator.iter_errors(&target);

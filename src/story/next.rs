@@ -93,7 +93,7 @@ mod tests {
         ),
         (
             "proxmox",
-            "proxmox-node",
+            "my-capi-proxmox",
             include_str!("../../docs/platforms/proxmox.md"),
         ),
         (

@@ -157,12 +157,13 @@ fn every_link_leads_to_a_file_and_to_a_heading_of_it() {
 }
 
 /// Pages of other projects, which recipes and comments cite by the same folder's name.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 9] = [
     "docs/advanced.md",
     "docs/byoh-instance-pre-requisites.md",
     "docs/content-flow.md",
     "docs/cri/config.md",
     "docs/crictl.md",
+    "docs/machineset-gcp.md",
     "docs/ops.md",
     "docs/vsphere-golden-image.md",
     "docs/wmco-prerequisites.md",

@@ -45,6 +45,7 @@ const TABLE: &[Row] = &[
     row("uefi", "nvme",   "2022", "standard",        "evaluation", "aws-import"),
     row("uefi", "ahci",   "2019", "datacenter-core", "retail",     "proxmox"),
     row("uefi", "nvme",   "2022", "datacenter-core", "retail",     "azure"),
+    row("uefi", "virtio", "2022", "standard-core",   "evaluation", "nutanix"),
     trusted(row("uefi", "virtio", "2025", "datacenter-core", "evaluation", "openstack")),
     trusted(row("uefi", "nvme",   "2019", "standard",        "retail",     "vsphere")),
     trusted(row("uefi", "ahci",   "2022", "datacenter",      "evaluation", "hyperv-gen2")),
@@ -94,10 +95,16 @@ const APART: [(&str, &str, &str); 1] = [(
 )];
 
 /// Targets of which no row is made, and why.
-const NOT_TRIED: [(&str, &str); 1] = [(
-    "wmco-machineset",
-    "its Administrator is enabled by the platform, which is vSphere or AWS",
-)];
+const NOT_TRIED: [(&str, &str); 2] = [
+    (
+        "gcp",
+        "the disk gets its drivers from Google's import, which generalizes it",
+    ),
+    (
+        "wmco-machineset",
+        "its Administrator is enabled by the platform, which is vSphere, Nutanix or AWS",
+    ),
+];
 
 impl Row {
     /// `uefi-nvme-2025-standard-core-retail-vsphere`

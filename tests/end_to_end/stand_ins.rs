@@ -12,7 +12,7 @@ use super::program::output_of;
 use super::publishers::{self, Log, Publishers};
 
 /// What archives hold that steps take out of them or count on.
-const MEMBERS: [(&str, &[&str]); 10] = [
+const MEMBERS: [(&str, &[&str]); 12] = [
     (
         "cni",
         &[
@@ -53,6 +53,30 @@ const MEMBERS: [(&str, &[&str]); 10] = [
             "OpenSSH-Win64/sshd.exe",
             "OpenSSH-Win64/ssh-agent.exe",
             "OpenSSH-Win64/libcrypto.dll",
+        ],
+    ),
+    // As GitHub packs a commit: in a folder named after it.
+    (
+        "sdn-scripts",
+        &[
+            "SDN-242fb0c/Kubernetes/windows/debug/VFP.psm1",
+            "SDN-242fb0c/Kubernetes/windows/debug/collectlogs.ps1",
+            "SDN-242fb0c/Kubernetes/windows/debug/dumpVfpPolicies.ps1",
+            "SDN-242fb0c/Kubernetes/windows/debug/portReservationTest.ps1",
+            "SDN-242fb0c/Kubernetes/windows/debug/starthnstrace.cmd",
+            "SDN-242fb0c/Kubernetes/windows/debug/startpacketcapture.cmd",
+            "SDN-242fb0c/Kubernetes/windows/debug/startpacketcapture.ps1",
+            "SDN-242fb0c/Kubernetes/windows/debug/stoppacketcapture.cmd",
+            "SDN-242fb0c/Kubernetes/windows/helper.psm1",
+            "SDN-242fb0c/Kubernetes/windows/hns.psm1",
+            "SDN-242fb0c/Kubernetes/windows/start.ps1",
+        ],
+    ),
+    (
+        "sig-windows-tools",
+        &[
+            "sig-windows-tools-401ee6f/README.md",
+            "sig-windows-tools-401ee6f/hack/DebugWindowsNode.ps1",
         ],
     ),
     (

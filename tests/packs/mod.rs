@@ -17,9 +17,8 @@ use winimg_recipe::plan;
 use winimg_recipe::recipe::{Options, Recipe, read};
 
 /// What a user has to give. The environment is the one place whose other names are passed over.
-const SAID: [(&str, &str); 23] = [
+const SAID: [(&str, &str); 20] = [
     ("acr_provider_sha256", DIGEST),
-    ("acr_provider_version", "1.33.0"),
     ("csi_proxy_sha256", DIGEST),
     ("csi_proxy_url", "https://example.com/csi-proxy.exe"),
     ("ec2_ena_sha256", DIGEST),
@@ -36,12 +35,7 @@ const SAID: [(&str, &str); 23] = [
     ("iso_url", "https://example.com/windows.iso"),
     ("ovs_sha256", DIGEST),
     ("ovs_url", "https://example.com/openvswitch.msi"),
-    ("sdn_commit", "b1e7cb3a0a29dbb1b3cf9c5f5e2f4d0f0b3d5c11"),
     ("sdn_sha256", DIGEST),
-    (
-        "sig_windows_tools_commit",
-        "401ee6f0a29dbb1b3cf9c5f5e2f4d0f0b3d5c112",
-    ),
     ("sig_windows_tools_sha256", DIGEST),
     (
         "ssh_administrators_keys",
@@ -72,11 +66,12 @@ fn options() -> Options {
     options_for("wmco")
 }
 
-/// Only OpenShift's operator needs a key in the image.
+/// Only OpenShift's operator needs a key in the image, and not where its user data brings the key.
 fn options_for(recipe: &str) -> Options {
+    let has_key = recipe.starts_with("wmco") && !recipe.starts_with("wmco-gcp");
     let env = SAID
         .iter()
-        .filter(|(name, _)| *name != "ssh_administrators_keys" || recipe.starts_with("wmco"))
+        .filter(|(name, _)| *name != "ssh_administrators_keys" || has_key)
         .map(|(name, value)| (format!("WINIMG_VAR_{name}"), value.to_string()));
     Options {
         env: env.collect(),
@@ -473,7 +468,7 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
             "{starts:?}"
         );
     }
-    assert_eq!(with_kubelet, 7);
+    assert_eq!(with_kubelet, 8);
 }
 
 /// `kubeadm reset` empties kubelet's folder; the one for volumes gets the list that the image has.

@@ -183,7 +183,7 @@ fn an_unknown_target_is_answered_with_the_nearest() {
         ("openstak", "did you mean `openstack`?"),
         (
             "moon",
-            "targets: aws-import, azure, hyperv-gen1, hyperv-gen2, ",
+            "targets: aws-import, azure, gcp, hyperv-gen1, hyperv-gen2, ",
         ),
     ] {
         let recipe = small(&format!("[\"{target}\"]"), "[outputs]\nraw = {}\n");

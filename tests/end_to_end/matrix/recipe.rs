@@ -188,7 +188,7 @@ fn needs(target: &str) -> Needs {
         "aws-import" => (&[], "raw"),
         "openstack" => (&["viostor", "NetKVM"], "raw"),
         "kubevirt" => (&["viostor", "NetKVM"], "qcow2"),
-        "proxmox" => (&["vioscsi", "NetKVM"], "qcow2"),
+        "proxmox" | "nutanix" => (&["vioscsi", "NetKVM"], "qcow2"),
         _ => (&[], "vhd"),
     };
     let service = match target {

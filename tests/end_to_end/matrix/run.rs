@@ -137,7 +137,7 @@ fn tried(row: &Row, trial: &Value) {
         // Hyper-V's own bus is not QEMU's.
         "azure" | "hyperv-gen2" | "vagrant" | "wmco-byoh" => "ahci",
         "openstack" | "kubevirt" => "virtio-blk",
-        "proxmox" => "virtio-scsi",
+        "proxmox" | "nutanix" => "virtio-scsi",
         _ => "nvme",
     };
     assert_eq!(trial["hardware"]["controller"], controller, "{trial:#}");

@@ -347,6 +347,20 @@ fn formats() -> Vec<Case> {
             "ova",
             "raw",
         ),
+        takes(
+            "nutanix",
+            "Prism takes qcow2, raw and VHD",
+            "from memory",
+            "ova",
+            "qcow2",
+        ),
+        takes(
+            "gcp",
+            "the import takes the file of one disk, in a format that QEMU knows",
+            "qemu_img.go",
+            "ova",
+            "vhd",
+        ),
         case(
             "vsphere",
             "the OVA of Server 2025 names the guest windows2022srvNext_64Guest, which needs hardware version 20 (vSphere 8) or later",

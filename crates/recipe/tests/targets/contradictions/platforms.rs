@@ -1,6 +1,6 @@
 //! What single platforms, and what runs on them, ask for.
 
-use super::{CONF, Case, EVALUATION_2019, EVALUATION_2022, HERE, TERMINAL, ZONE};
+use super::{CONF, Case, EVALUATION_2019, EVALUATION_2022, EVALUATION_2025, HERE, TERMINAL, ZONE};
 use super::{case, file, media, ports, registry, seal};
 
 /// What Azure and AWS ask for beside that.
@@ -118,6 +118,27 @@ pub fn clouds() -> Vec<Case> {
             "",
             utc("1", ""),
         ),
+        case(
+            "nutanix",
+            "OpenShift's provider for Nutanix makes machines whose hardware clock is UTC",
+            "HardwareClockTimezone",
+            "",
+            utc("1", ""),
+        ),
+        case(
+            "gcp",
+            "the import starts the disk to change it, and generalizes it itself: one that is sealed goes through Setup before",
+            "inferred",
+            seal("by-rid.xml", HERE),
+            seal("none", ""),
+        ),
+        case(
+            "gcp",
+            "the import knows Windows Server up to 2022",
+            "no windows-2025",
+            media(EVALUATION_2025, HERE) + "[outputs]\nvhd = {}\n",
+            media(EVALUATION_2022, "") + "[outputs]\nvhd = {}\n",
+        ),
     ]
 }
 
@@ -148,6 +169,13 @@ pub fn operators() -> Vec<Case> {
             "KB4565351",
             media(EVALUATION_2019, HERE) + "[outputs]\nova = {}\n",
             media(EVALUATION_2022, "") + "[outputs]\nova = {}\n",
+        ),
+        case(
+            "wmco-machineset",
+            "on Nutanix the operator takes Server 2022 and 2025",
+            "supported Windows Server versions",
+            media(EVALUATION_2019, HERE) + "[outputs]\nqcow2 = {}\n",
+            media(EVALUATION_2022, "") + "[outputs]\nqcow2 = {}\n",
         ),
     ];
     for target in ["wmco-byoh", "wmco-machineset"] {
@@ -234,6 +262,12 @@ pub fn metadata() -> Vec<Case> {
             "startup scripts",
             "ConfigDriveService",
         ),
+        (
+            "nutanix",
+            "Nutanix hands metadata over on a config drive",
+            "image-builder",
+            "ConfigDriveService",
+        ),
     ];
     let drivers = |names: &str| {
         let media = "[media]\nimage = \"datacenter-core\"\n[media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n\
@@ -241,7 +275,7 @@ pub fn metadata() -> Vec<Case> {
         format!("{media}[setup]\ndrivers = [{names}]\n[machine]\ndisk_bus = \"nvme\"\n")
     };
     let no_drivers = "Windows has no drivers of its own for virtio disks and cards";
-    let disks = ["openstack", "proxmox", "kubevirt"].map(|target| {
+    let disks = ["openstack", "proxmox", "kubevirt", "nutanix"].map(|target| {
         let good = drivers("\"viostor\", \"vioscsi\", \"NetKVM\"");
         case(
             target,
