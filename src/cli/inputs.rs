@@ -48,9 +48,18 @@ pub struct Pin {
 
 #[derive(Debug, Args)]
 pub struct Lock {
+    /// Take the later versions that publishers list: of all components, or of this one; may be repeated
+    ///
+    /// Within a series (1.36 of 1.36.4), as `winimg outdated` lists them. They are written into the recipe, with new digests where
+    /// it pins digests. An input that is named and has no list of versions is resolved again, as by --refresh.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub upgrade: Vec<String>,
+    /// Take the newest version of this component, also of another series; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub newest: Vec<String>,
     /// Resolve this input again although the recipe did not change; may be repeated
     #[arg(long, value_name = "NAME")]
-    pub upgrade: Vec<String>,
+    pub refresh: Vec<String>,
     /// Write nothing; exit with status 2 if the lock would change
     #[arg(long)]
     pub check: bool,

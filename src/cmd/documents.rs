@@ -20,6 +20,30 @@ pub struct Locked {
     pub written: bool,
     /// What is other than in the earlier lock; with `--check`, what would be.
     pub changes: Vec<Change>,
+    /// With `--upgrade` and `--newest`: later versions that were written into the recipe; with `--check`, that would be.
+    pub versions: Vec<Taken>,
+    /// Later versions that were not taken.
+    pub left: Vec<Left>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Taken {
+    /// The component.
+    pub name: String,
+    pub was: String,
+    pub is: String,
+    /// Where the recipe has it, such as `vars.kubernetes_semver`.
+    pub key: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Left {
+    /// The component.
+    pub name: String,
+    pub version: String,
+    /// What its publisher lists.
+    pub later: String,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

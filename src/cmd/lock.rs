@@ -1,4 +1,5 @@
-//! `winimg lock`: asks for what changed in the recipe, keeps what did not, and writes `recipe.lock`.
+//! `winimg lock`: asks for what changed in the recipe, keeps what did not, and writes `recipe.lock`. Later versions go into the
+//! recipe first (`upgrade`).
 
 use std::path::Path;
 
@@ -13,6 +14,7 @@ use winimg_recipe::recipe::{InputId, Recipe};
 use winimg_supply::store::Store;
 
 use super::documents::{Change, Locked};
+use super::upgrade::{self, Upgrade};
 use super::{Context, inputs, lock_rule, print, print_json, recipe, sign, source};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
@@ -24,8 +26,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
             .cure("lock the recipe that it was made from, and bundle it again"));
     }
     let mut recipe = recipe::unlocked(&source, context)?;
-    let upgrades = args.upgrade.iter().map(|name| inputs::named(&recipe, name));
-    let upgrades: Vec<InputId> = upgrades.collect::<Result<_>>()?;
+    let wishes = upgrade::wishes(args, &recipe)?;
     let path = args.lock.clone();
     let path = path.unwrap_or_else(|| Lock::beside(&source.path));
     let store = super::store(context)?;
@@ -46,19 +47,25 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         lock_rule::check_age(file, &store, None, args.allow_rollback)?;
     }
 
+    let upgrade = upgrade::upgrade(args, &wishes, &source, &recipe, &store, context)?;
+    if let Some(changed) = &upgrade.recipe {
+        recipe = changed.clone();
+    }
+
     let old = file.as_ref().map(|file| &file.lock);
-    let kept = kept(&mut recipe, old, &upgrades);
+    let kept = kept(&mut recipe, old, &wishes.anew);
     let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
     let mut asks = recipe.asks.iter();
-    if args.check && asks.any(|ask| !is_kept(&ask.id) && !upgrades.contains(&ask.id)) {
-        return would_change(args, &path, old, &unanswered(&recipe, old, &kept));
+    if args.check && asks.any(|ask| !is_kept(&ask.id) && !wishes.anew.contains(&ask.id)) {
+        let changes = unanswered(&recipe, old, &kept);
+        return would_change(args, &path, old, &upgrade, &changes);
     }
     let new = renewed(args, &recipe, old, &kept, &store, context)?;
     let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
     match file.as_ref().filter(same) {
-        Some(file) => unchanged(args, &path, file, context),
+        Some(file) => unchanged(args, &path, file, &upgrade, context),
         None => {
-            finish(args, &path, old, &new, &store)?;
+            finish(args, &path, old, &new, &upgrade, &store)?;
             if !rule.signatures.is_empty() {
                 let text = format!("sign it before it is used: winimg sign {}", path.display());
                 context.sink.note(text);
@@ -119,12 +126,12 @@ fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<Loc
 
 /// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew. The recipe takes them, so that a
 /// container image is chosen for the medium that is locked.
-fn kept(recipe: &mut Recipe, old: Option<&Lock>, upgrades: &[InputId]) -> Vec<Entry> {
+fn kept(recipe: &mut Recipe, old: Option<&Lock>, anew: &[InputId]) -> Vec<Entry> {
     let mut kept = Vec::new();
     for ask in &recipe.asks {
         let entry = old.and_then(|lock| lock.entry(&ask.id));
         let entry =
-            entry.filter(|e| e.asked.as_ref() == Some(&ask.digest) && !upgrades.contains(&ask.id));
+            entry.filter(|e| e.asked.as_ref() == Some(&ask.digest) && !anew.contains(&ask.id));
         kept.extend(entry.cloned());
     }
     if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
@@ -152,10 +159,11 @@ fn would_change(
     args: &cli::Lock,
     path: &Path,
     old: Option<&Lock>,
+    upgrade: &Upgrade,
     changes: &Changes,
 ) -> Result<()> {
     if args.json {
-        print_json(&json!(document(path, old, false, changes)))?;
+        print_json(&json!(document(path, old, false, upgrade, changes)))?;
     }
     let error = Error::new(Kind::Recipe, format!("{} would change", path.display()))
         .lines(changes.table().lines())
@@ -163,7 +171,13 @@ fn would_change(
     Err(error)
 }
 
-fn document(path: &Path, lock: Option<&Lock>, written: bool, changes: &Changes) -> Locked {
+fn document(
+    path: &Path,
+    lock: Option<&Lock>,
+    written: bool,
+    upgrade: &Upgrade,
+    changes: &Changes,
+) -> Locked {
     let change = |(name, was, is): &(InputId, String, String)| Change {
         name: name.to_string(),
         was: was.clone(),
@@ -174,11 +188,23 @@ fn document(path: &Path, lock: Option<&Lock>, written: bool, changes: &Changes) 
         serial: lock.map(|lock| lock.serial),
         written,
         changes: changes.rows.iter().map(change).collect(),
+        versions: upgrade.taken.clone(),
+        left: upgrade.left.clone(),
     }
 }
 
 /// What is locked stays as it is; a file of an earlier schema is written in the present one.
-fn unchanged(args: &cli::Lock, path: &Path, file: &LockFile, context: &Context) -> Result<()> {
+fn unchanged(
+    args: &cli::Lock,
+    path: &Path,
+    file: &LockFile,
+    upgrade: &Upgrade,
+    context: &Context,
+) -> Result<()> {
+    if !args.check {
+        // Its lock may have been ahead of the recipe.
+        upgrade.write()?;
+    }
     let (name, serial) = (path.display(), file.lock.serial);
     let mut text = format!("{name} is up to date, serial {serial}\n");
     let mut written = false;
@@ -197,7 +223,10 @@ fn unchanged(args: &cli::Lock, path: &Path, file: &LockFile, context: &Context) 
     }
     let nothing = Changes::default();
     match args.json {
-        true => print_json(&json!(document(path, Some(&file.lock), written, &nothing))),
+        true => {
+            let lock = Some(&file.lock);
+            print_json(&json!(document(path, lock, written, upgrade, &nothing)))
+        }
         false => print(&text),
     }
 }
@@ -208,11 +237,12 @@ fn finish(
     path: &Path,
     old: Option<&Lock>,
     new: &Lock,
+    upgrade: &Upgrade,
     store: &Store,
 ) -> Result<()> {
     let changes = lock::between(old, new);
     if args.check {
-        return would_change(args, path, old, &changes);
+        return would_change(args, path, old, upgrade, &changes);
     }
     let recipe = args.recipe.recipe.display().to_string();
     let lower = old.filter(|_| !args.allow_rollback);
@@ -221,10 +251,13 @@ fn finish(
     }
     // Before anything else may look for what it names.
     recipe::remember_lock(store, path, new)?;
+    let text = new.text()?;
+    // The recipe first: between the two it has drifted from its lock, which every command says.
+    upgrade.write()?;
     sign::remove_beside(path)?;
-    io::write_atomically(path, new.text()?.as_bytes())?;
+    io::write_atomically(path, text.as_bytes())?;
     if args.json {
-        return print_json(&json!(document(path, Some(new), true, &changes)));
+        return print_json(&json!(document(path, Some(new), true, upgrade, &changes)));
     }
     let table = changes.table();
     let serial = new.serial;

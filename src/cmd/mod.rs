@@ -34,12 +34,14 @@ mod shared_cache;
 mod shipped;
 mod sign;
 mod source;
+mod successors;
 mod targets;
 #[cfg(unix)]
 mod trial;
 mod trust;
 #[cfg(not(unix))]
 mod untried;
+mod upgrade;
 mod usage;
 mod verify;
 #[cfg(unix)]

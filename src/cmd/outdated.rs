@@ -8,21 +8,19 @@ use std::process::ExitCode;
 use url::Url;
 
 use crate::cli;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Kind, Result};
 use winimg_base::text::redact;
-use winimg_recipe::lock::{published, successors};
-use winimg_recipe::recipe::{Address, Recipe, Versions};
-use winimg_supply::fetch::documents::{Document, Documents};
+use winimg_recipe::recipe::{Address, Recipe};
+use winimg_supply::fetch::documents::Documents;
 
 use super::documents::{Dead, Newer, Outdated};
+use super::successors::{listed, unanswered};
 use super::{Context, inputs, print, print_json, recipe, source};
 
 /// Something has a successor (docs/exit-status.md).
 const OUTDATED: u8 = 13;
 /// An address of the recipe is gone.
 const DEAD: u8 = 14;
-/// Bytes of a list of versions. GitHub's feeds have a tenth.
-const LIMIT: u64 = 8 << 20;
 
 pub fn run(args: &cli::Outdated, context: &Context) -> Result<ExitCode> {
     let source = source::source(&args.recipe, context)?;
@@ -39,18 +37,7 @@ pub fn run(args: &cli::Outdated, context: &Context) -> Result<ExitCode> {
         true => print_json(&serde_json::json!(found))?,
         false => print(&text(&found))?,
     }
-    let unanswered = found
-        .unanswered
-        .iter()
-        .map(|dead| format!("{}: {}", dead.name, dead.why));
-    let unanswered: Vec<String> = unanswered.collect();
-    if !unanswered.is_empty() {
-        let fact = match unanswered.len() {
-            1 => "1 list of versions or address gave no answer".to_string(),
-            n => format!("{n} lists of versions or addresses gave no answer"),
-        };
-        return Err(Error::new(Kind::Fetch, fact).lines(unanswered));
-    }
+    unanswered(&found.unanswered)?;
     Ok(match (found.dead.is_empty(), found.newer.is_empty()) {
         (false, _) => ExitCode::from(DEAD),
         (true, false) => ExitCode::from(OUTDATED),
@@ -60,61 +47,25 @@ pub fn run(args: &cli::Outdated, context: &Context) -> Result<ExitCode> {
 
 /// What comes after the version of each component that says where its versions are listed.
 fn versions(recipe: &Recipe, documents: &Documents, found: &mut Outdated) -> Result<()> {
-    let mut lists: BTreeMap<&Url, Vec<(&str, &str, &Versions)>> = BTreeMap::new();
-    for component in &recipe.components {
-        let name = component.name.value.as_str();
-        match (&component.versions, &component.version) {
-            (Some(versions), Some(version)) => {
-                let of = lists.entry(&versions.url.value).or_default();
-                of.push((name, version, versions));
-            }
-            _ => found.unlisted.push(name.to_string()),
+    let unlisted = recipe.components.iter();
+    let unlisted = unlisted.filter(|c| c.versions.is_none() || c.version.is_none());
+    found.unlisted = unlisted.map(|c| c.name.value.clone()).collect();
+    for one in listed(recipe, &|_| true, documents)? {
+        match one.later {
+            Ok(later) => found.newer.extend(later.newest.map(|newest| Newer {
+                name: one.name,
+                version: one.version,
+                in_series: later.in_series,
+                newest,
+                list: one.list,
+            })),
+            Err(why) => found.unanswered.push(Dead {
+                name: one.name,
+                url: one.list,
+                why,
+            }),
         }
     }
-    let ask = |(url, of): (&&Url, &Vec<(&str, &str, &Versions)>)| Document {
-        what: format!(
-            "the versions of {}",
-            of.first().map_or("", |(name, ..)| name)
-        ),
-        url: (*url).clone(),
-        limit: LIMIT,
-    };
-    let answers = documents.read(lists.iter().map(ask).collect())?;
-    for ((url, of), answer) in lists.iter().zip(answers) {
-        let list = match answer {
-            Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err("there is no such list".to_string()),
-            Err(error) if error.kind() == Kind::Cancelled => return Err(error),
-            Err(error) => Err(error.fact().to_string()),
-        };
-        for (name, version, versions) in of {
-            let bytes = list.as_deref().map_err(String::clone);
-            let later = bytes.and_then(|bytes| {
-                let said = published(versions, bytes);
-                let said = said.map_err(|why| format!("the list of versions {why}"))?;
-                successors(version, &said).map_err(|why| format!("the version {version} {why}"))
-            });
-            match later {
-                Ok(later) => {
-                    if let Some(newest) = later.newest {
-                        found.newer.push(Newer {
-                            name: name.to_string(),
-                            version: version.to_string(),
-                            in_series: later.in_series,
-                            newest,
-                            list: redact(url.as_str()),
-                        });
-                    }
-                }
-                Err(why) => found.unanswered.push(Dead {
-                    name: name.to_string(),
-                    url: redact(url.as_str()),
-                    why,
-                }),
-            }
-        }
-    }
-    found.newer.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(())
 }
 

@@ -65,10 +65,10 @@ pub fn run(args: &cli::Pin, context: &Context) -> Result<()> {
     }
 }
 
-const FIRST_USE: &str = "Trust on first use: nothing but where a file came from says that it is the right one. Compare each digest with one that\n\
+pub(super) const FIRST_USE: &str = "Trust on first use: nothing but where a file came from says that it is the right one. Compare each digest with one that\n\
                          you trust before you build; from now on any other bytes are refused.\n";
 
-struct Wanted {
+pub(super) struct Wanted {
     request: fetch::Request,
     missing: MissingProof,
     /// The recipe says why nothing proves it: that goes.
@@ -76,7 +76,7 @@ struct Wanted {
 }
 
 /// What came, and what is written down of it.
-struct Pinned {
+pub(super) struct Pinned {
     wanted: Wanted,
     size: u64,
     digest: Digest,
@@ -154,7 +154,25 @@ fn proof_place(origin: &Origin) -> winimg_base::text::Place {
 }
 
 impl Wanted {
-    fn fetched(
+    /// An input whose pinned digest is that of another version: as if nothing proved it.
+    pub(super) fn anew(mut request: fetch::Request, algorithm: Algorithm) -> Self {
+        let missing = MissingProof {
+            input: request.id.clone(),
+            algorithm,
+            variable: None,
+            place: request.origin.url.place.clone(),
+            fact: "the digest is that of another version".into(),
+            has_signed_members: false,
+        };
+        request.origin.proof = ProofSpec::Undecided(missing.clone());
+        Self {
+            request,
+            missing,
+            was_unverified: false,
+        }
+    }
+
+    pub(super) fn fetched(
         self,
         offline: bool,
         recipe: &Recipe,
@@ -267,12 +285,6 @@ impl Pinned {
 
     fn put(&self) -> Put<'_> {
         let missing = &self.wanted.missing;
-        let remark = format!(
-            "winimg pin: {} bytes from {}, {}",
-            self.size,
-            self.url(),
-            self.signed.join("; ")
-        );
         let (tables, key) = match &missing.variable {
             Some(variable) => (vec!["vars"], variable.name.as_str()),
             None => (missing.input.table().to_vec(), missing.algorithm.name()),
@@ -282,8 +294,23 @@ impl Pinned {
             key,
             value: self.digest.hex(),
             instead_of: self.wanted.was_unverified.then_some("unverified"),
-            remark: unseen::line(&remark),
+            remark: Some(self.remark()),
         }
+    }
+
+    /// The digest's hex digits.
+    pub(super) fn hex(&self) -> String {
+        self.digest.hex()
+    }
+
+    /// For the line that holds the digest.
+    pub(super) fn remark(&self) -> String {
+        unseen::line(&format!(
+            "winimg pin: {} bytes from {}, {}",
+            self.size,
+            self.url(),
+            self.signed.join("; ")
+        ))
     }
 
     fn shown(&self, recipe: &str, dry_run: bool) -> String {
@@ -293,6 +320,11 @@ impl Pinned {
             true => format!("would be written to {recipe} as {place}"),
             false => format!("written to {recipe} as {place}"),
         };
+        self.described(&done)
+    }
+
+    /// What came, and what is done with it.
+    pub(super) fn described(&self, done: &str) -> String {
         format!(
             "{}\n  {}\n  {} bytes\n  {}\n  {}\n  {done}\n\n",
             self.wanted.missing.input,

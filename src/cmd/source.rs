@@ -58,6 +58,7 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
         search,
         shipped,
         piped,
+        edited: None,
         vars,
         image_builder_vars: args.image_builder_vars.clone(),
         var_files: args.var_files.clone(),

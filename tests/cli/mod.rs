@@ -36,5 +36,6 @@ mod terminal;
 mod trace;
 mod tried;
 mod trust;
+mod upgrade;
 mod verify;
 mod words;

@@ -1,9 +1,11 @@
-// Package kubernetes judges what recipes/kubeadm-wins puts into a cluster by the API server's own code, without a cluster.
+// Package kubernetes judges what recipes/kubeadm-wins puts into a cluster: by the API server's own admission code, and with the tag
+// "server" by a whole kube-apiserver with etcd (server_test.go). Both get the same pods.
 package kubernetes
 
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,15 +34,21 @@ import (
 
 const folder = "../../recipes/kubeadm-wins"
 
-// documents reads a manifest as strictly as `kubectl --validate=strict`.
-func documents(t *testing.T, file string) []runtime.Object {
+// written is each document of a manifest as it stands in the file.
+func written(t *testing.T, file string) [][]byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, file))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return bytes.Split(text, []byte("\n---\n"))
+}
+
+// documents reads a manifest as strictly as `kubectl --validate=strict`.
+func documents(t *testing.T, file string) []runtime.Object {
+	t.Helper()
 	var found []runtime.Object
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+	for _, document := range written(t, file) {
 		var kind metav1.TypeMeta
 		if err := yaml.Unmarshal(document, &kind); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -77,8 +85,11 @@ func defaulted(match *admissionv1.MatchResources) *admissionv1.MatchResources {
 	return match
 }
 
-// judge is the API server's plugin with the policy of the folder.
-func judge(t *testing.T) func(*corev1.Pod) error {
+// judge says why a pod is refused.
+type judge func(*corev1.Pod) error
+
+// plugin is the API server's plugin alone, with the policy of the folder.
+func plugin(t *testing.T) judge {
 	t.Helper()
 	objects := documents(t, "wins-policy.yaml")
 	policy := objects[0].(*admissionv1.ValidatingAdmissionPolicy)
@@ -117,18 +128,32 @@ func judge(t *testing.T) func(*corev1.Pod) error {
 	}
 }
 
+func TestThePluginsJudgement(t *testing.T) {
+	judged(t, plugin(t))
+}
+
+// judged shows what a judge takes and what it refuses.
+func judged(t *testing.T, admitted judge) {
+	for name, test := range map[string]func(*testing.T, judge){
+		"pods are kept from the pipe":                podsAreKeptFromThePipe,
+		"HostProcess containers are refused":         hostProcessContainersAreRefused,
+		"Linux and the folder's pods are left alone": linuxAndTheFoldersOwnPodsAreLeftAlone,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, admitted) })
+	}
+}
+
 func pod(paths ...string) *corev1.Pod {
 	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod", Namespace: "default"}}
 	made.Spec.Containers = []corev1.Container{{Name: "one", Image: "example.com/one"}}
-	for _, path := range paths {
+	for number, path := range paths {
 		source := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}
-		made.Spec.Volumes = append(made.Spec.Volumes, corev1.Volume{Name: "volume", VolumeSource: source})
+		made.Spec.Volumes = append(made.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("volume-%d", number), VolumeSource: source})
 	}
 	return made
 }
 
-func TestThePolicyKeepsPodsFromThePipe(t *testing.T) {
-	admitted := judge(t)
+func podsAreKeptFromThePipe(t *testing.T, admitted judge) {
 	refused := []string{
 		`\\.\pipe\rancher_wins`, `//./pipe/rancher_wins`, `\\.\PIPE\Rancher_Wins`, `\\?\pipe\rancher_wins`, `\\.\pipe\.\rancher_wins`,
 		`\\.\pipe\x\..\rancher_wins`, `\\.\pipe\rancher_wins.`, `\\.\pipe`, `\\localhost\pipe\rancher_wins`, `\\?\GLOBALROOT\Device\NamedPipe\rancher_wins`,
@@ -136,12 +161,11 @@ func TestThePolicyKeepsPodsFromThePipe(t *testing.T) {
 		`C:\k.`, `C:\k `, `C:\k::$INDEX_ALLOCATION`, `C:\K~1`, `C:\\k`, `k`, `..\k`, `D:\k`,
 	}
 	for _, path := range refused {
-		if err := admitted(pod(path)); err == nil || !strings.Contains(err.Error(), "a pod may not mount") {
-			t.Errorf("%q: %v", path, err)
-		}
-		// Also behind a harmless one.
-		if admitted(pod(`C:\var\log\pods`, path)) == nil {
-			t.Errorf("%q behind another volume", path)
+		// Alone, and behind a harmless one.
+		for _, made := range []*corev1.Pod{pod(path), pod(`C:\var\log\pods`, path)} {
+			if err := admitted(made); err == nil || !strings.Contains(err.Error(), "a pod may not mount") {
+				t.Errorf("%q of %d volumes: %v", path, len(made.Spec.Volumes), err)
+			}
 		}
 	}
 	for _, path := range []string{
@@ -156,8 +180,7 @@ func TestThePolicyKeepsPodsFromThePipe(t *testing.T) {
 	}
 }
 
-func TestHostProcessContainersAreRefused(t *testing.T) {
-	admitted := judge(t)
+func hostProcessContainersAreRefused(t *testing.T, admitted judge) {
 	yes, no := true, false
 	options := func(on *bool) *corev1.WindowsSecurityContextOptions {
 		return &corev1.WindowsSecurityContextOptions{HostProcess: on}
@@ -170,18 +193,22 @@ func TestHostProcessContainersAreRefused(t *testing.T) {
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{WindowsOptions: options(on)}
 		},
 		"init container": func(p *corev1.Pod, on *bool) {
-			p.Spec.InitContainers = []corev1.Container{{Name: "i", SecurityContext: &corev1.SecurityContext{WindowsOptions: options(on)}}}
+			made := corev1.Container{Name: "i", Image: "example.com/i", SecurityContext: &corev1.SecurityContext{WindowsOptions: options(on)}}
+			p.Spec.InitContainers = []corev1.Container{made}
 		},
 		"ephemeral container": func(p *corev1.Pod, on *bool) {
-			one := corev1.EphemeralContainer{}
+			one := corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: "example.com/e"}}
 			one.SecurityContext = &corev1.SecurityContext{WindowsOptions: options(on)}
 			p.Spec.EphemeralContainers = []corev1.EphemeralContainer{one}
 		},
 	}
 	for place, set := range places {
 		host, plain := pod(), pod()
+		// Otherwise the server refuses it by itself.
+		host.Spec.HostNetwork = true
 		set(host, &yes)
 		set(plain, &no)
+		// The server itself has a word against an init container beside a plain one.
 		if err := admitted(host); err == nil || !strings.Contains(err.Error(), "HostProcess") {
 			t.Errorf("%s: %v", place, err)
 		}
@@ -191,8 +218,7 @@ func TestHostProcessContainersAreRefused(t *testing.T) {
 	}
 }
 
-func TestLinuxAndTheFoldersOwnPodsAreLeftAlone(t *testing.T) {
-	admitted := judge(t)
+func linuxAndTheFoldersOwnPodsAreLeftAlone(t *testing.T, admitted judge) {
 	linux := []func(*corev1.Pod){
 		func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} },
 		func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/os": "linux"} },
@@ -212,8 +238,8 @@ func TestLinuxAndTheFoldersOwnPodsAreLeftAlone(t *testing.T) {
 	} {
 		made := pod(`\\.\pipe\rancher_wins`)
 		set(made)
-		if admitted(made) == nil {
-			t.Errorf("%+v was taken", made.Spec)
+		if err := admitted(made); err == nil || !strings.Contains(err.Error(), "a pod may not mount") {
+			t.Errorf("%+v: %v", made.Spec, err)
 		}
 	}
 	ours := 0
@@ -234,8 +260,8 @@ func TestLinuxAndTheFoldersOwnPodsAreLeftAlone(t *testing.T) {
 				func() { made.Namespace, made.Spec.ServiceAccountName = set.Namespace, "default" },
 			} {
 				change()
-				if admitted(made) == nil {
-					t.Errorf("%s: somebody else's was taken: %s %s", file, made.Namespace, made.Spec.ServiceAccountName)
+				if err := admitted(made); err == nil || !strings.Contains(err.Error(), "a pod may not mount") {
+					t.Errorf("%s: somebody else's: %s %s: %v", file, made.Namespace, made.Spec.ServiceAccountName, err)
 				}
 			}
 		}

@@ -1,4 +1,5 @@
-//! What recipes/kubeadm-wins puts into a cluster. `make cluster-policy` judges the policy by the API server's own code.
+//! What recipes/kubeadm-wins puts into a cluster. `make cluster-policy` judges the policy by the API server's own
+//! code, and `make cluster-real` puts all of it into a kube-apiserver.
 
 use std::fs;
 

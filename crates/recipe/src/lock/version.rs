@@ -18,7 +18,7 @@ pub fn same_series(one: &str, other: &str) -> bool {
     let series = |text| {
         let mut release = Version::read(text)?.release;
         release.truncate(2);
-        Some(release)
+        Some(without_zeros(release))
     };
     series(one).is_some() && series(one) == series(other)
 }
@@ -59,7 +59,10 @@ impl<'a> Version<'a> {
 /// Without zeros at the end: a missing number is zero.
 fn parts(text: &str) -> Vec<Part<'_>> {
     let parts = text.split(['.', '-', '_']).filter(|part| !part.is_empty());
-    let mut parts: Vec<Part<'_>> = parts.map(part).collect();
+    without_zeros(parts.map(part).collect())
+}
+
+fn without_zeros(mut parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
     while parts.last() == Some(&Part::Number(0, "")) {
         parts.pop();
     }
@@ -97,5 +100,15 @@ mod tests {
         assert_eq!(order("1.36", "v1.36.0+build5"), Some(Ordering::Equal));
         assert_eq!(order("1.0-0", "1.0"), Some(Ordering::Less));
         assert_eq!(order("latest", "1.0"), None);
+    }
+
+    #[test]
+    fn a_series_is_the_first_two_numbers_zeros_too() {
+        for (one, other) in [("1.36.0", "v1.36.4"), ("2.0.0", "2.0.3"), ("2", "2.0.1")] {
+            assert!(same_series(one, other), "{one} {other}");
+        }
+        for (one, other) in [("2.0.0", "2.1.0"), ("2.0.0", "3.0.0"), ("latest", "latest")] {
+            assert!(!same_series(one, other), "{one} {other}");
+        }
     }
 }

@@ -273,6 +273,7 @@ impl Deciding<'_> {
         let scope = resolving.scope;
         let vars = self.order.iter().filter_map(|n| scope.get(n).cloned());
         let vars = vars.collect();
+        self.given.said = self.said;
         (scope, vars, self.given)
     }
 }

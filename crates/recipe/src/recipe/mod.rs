@@ -34,6 +34,7 @@ mod read;
 mod reference;
 mod registry_key;
 mod slip;
+mod slot;
 mod sources;
 mod step;
 pub mod target;
@@ -73,6 +74,7 @@ pub use raw::PIPED;
 pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
 pub use registry_key::RegistryKey;
+pub use slot::Slot;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, SealAnswer, Service, ServiceState,
     Start, Step, Verb,
@@ -336,6 +338,10 @@ pub struct Component {
     pub unpack: Option<Archive>,
     pub license: Option<String>,
     pub versions: Option<Versions>,
+    /// Where the recipe's own file holds its version, or why it cannot.
+    pub version_slot: Option<Result<Slot, String>>,
+    /// The same of its digest, where one is pinned.
+    pub digest_slot: Option<Result<Slot, String>>,
     /// A step names it, be it one that is skipped.
     pub is_used: bool,
 }

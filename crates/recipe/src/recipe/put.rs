@@ -13,8 +13,8 @@ pub struct Put<'a> {
     pub value: String,
     /// A key beside it that goes, and leaves its comments to this one.
     pub instead_of: Option<&'a str>,
-    /// A comment behind the value, where none stands yet.
-    pub remark: String,
+    /// A comment behind the value, where none stands but one that begins with the same word and a colon.
+    pub remark: Option<String>,
 }
 
 /// The text with all of them. The error says where the text is not TOML, or what holds no keys.
@@ -69,9 +69,16 @@ impl Put<'_> {
             // A table under its own header, whose blanks are another's.
             _ => drop(table.remove(self.key)),
         }
-        let suffix = value.decor().suffix().and_then(|s| s.as_str());
-        if !is_inline && suffix.unwrap_or_default().trim().is_empty() {
-            value.decor_mut().set_suffix(format!("  # {}", self.remark));
+        if let Some(remark) = self.remark.as_ref().filter(|_| !is_inline) {
+            let suffix = value.decor().suffix().and_then(|s| s.as_str());
+            let stands = suffix
+                .unwrap_or_default()
+                .trim()
+                .trim_start_matches(['#', ' ']);
+            let author = |text: &str| text.split_once(':').map(|(author, _)| author.to_string());
+            if stands.is_empty() || author(stands) == author(remark) {
+                value.decor_mut().set_suffix(format!("  # {remark}"));
+            }
         }
         let above = old.and_then(|key| Some(table.key(key)?.leaf_decor().clone()));
         if let Some(gone) = self.instead_of {
@@ -95,7 +102,7 @@ mod tests {
             key,
             value: "5aa0".into(),
             instead_of: None,
-            remark: "seen at https://example.com/x".into(),
+            remark: Some("seen at https://example.com/x".into()),
         }
     }
 

@@ -35,6 +35,7 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
         sources: Sources::of(options),
         problems: Vec::new(),
+        edited: options.edited.clone(),
         stack: Vec::new(),
         done: Vec::new(),
         incomplete: false,
@@ -59,6 +60,8 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
 struct Loader {
     sources: Sources,
     problems: Vec<Diagnostic>,
+    /// What stands in for the first file's text, until that is read.
+    edited: Option<String>,
     /// The files being read, each with its shown name.
     stack: Vec<(PathBuf, String)>,
     done: Vec<PathBuf>,
@@ -102,7 +105,11 @@ impl Loader {
         if self.done.contains(&real) {
             return None;
         }
-        let text = match read_text(path) {
+        let read = match self.edited.take() {
+            Some(edited) => Ok(edited),
+            None => read_text(path),
+        };
+        let text = match read {
             Ok(text) => text,
             Err(fact) => {
                 self.problem(Diagnostic::error(format!("cannot read {name}: {fact}")), at);

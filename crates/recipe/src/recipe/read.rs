@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Recipe, ask, decide, effective, lower, merge, raw, undecided, vars};
+use super::{Recipe, ask, decide, effective, lower, merge, raw, slot, undecided, vars};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
 /// What the command line and the environment add to the file.
@@ -14,6 +14,8 @@ pub struct Options {
     pub shipped: Vec<PathBuf>,
     /// The recipe itself, where it came on standard input: no file is read for it.
     pub piped: Option<Vec<u8>>,
+    /// What the recipe's file is about to hold: read in place of what it holds now.
+    pub edited: Option<String>,
     /// `--var name=value`, in order.
     pub vars: Vec<(String, String)>,
     /// `--image-builder-vars`, in order.
@@ -90,6 +92,11 @@ pub fn read_judged(
     }
     diagnostics.sort(&raw.sources.order());
     let recipe = (!diagnostics.has_errors()).then_some(draft);
+    let root = &raw.start.source;
+    let recipe = recipe.map(|mut recipe| {
+        slot::find(&mut recipe.components, &raw.tree, &given, root);
+        recipe
+    });
     let recipe = recipe.map(|recipe| Recipe {
         effective: effective::list(&raw.tree, &scope, defaults),
         asks: ask::list(&recipe, &raw.tree),

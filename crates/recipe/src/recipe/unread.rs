@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::declare::Said;
 use super::lower::DECIDING;
 use super::template::{self, Part};
 use super::value::{Data, Table, Value};
@@ -23,6 +24,8 @@ pub struct Given {
     pub known: BTreeSet<String>,
     /// Other names, each with the variable that it means.
     pub aliases: BTreeMap<String, String>,
+    /// All names with the word that wins; `None`: there is none.
+    pub said: BTreeMap<String, Option<Said>>,
 }
 
 impl Given {

@@ -107,6 +107,8 @@ impl Maker {
             unpack,
             license: None,
             versions: None,
+            version_slot: None,
+            digest_slot: None,
             is_used: true,
         });
         self

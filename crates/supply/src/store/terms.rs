@@ -76,5 +76,5 @@ pub fn changed_since_locked(fact: String, locked: impl Display, found: impl Disp
     Error::new(Kind::Unproved, fact)
         .expected(format!("{locked}, as it was when recipe.lock was written"))
         .found(found)
-        .cure("if you trust the new one, take it into the lock: `winimg lock --upgrade` with its name")
+        .cure("if you trust the new one, take it into the lock: `winimg lock --refresh` with its name")
 }

@@ -39,6 +39,8 @@ pub fn component(cx: &Context<'_>, entry: &Entry) -> Option<Component> {
         unpack: unpack.map(|u| u.value),
         license,
         versions: versions?,
+        version_slot: None,
+        digest_slot: None,
         is_used: false,
     })
 }
