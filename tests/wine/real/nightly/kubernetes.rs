@@ -205,6 +205,10 @@ fn the_log_is_turned_over_by_the_packs_flags() {
     let Some(mut place) = Place::with(&["kubernetes"], &vars) else {
         return;
     };
+    // kubelet itself starts with Windows and logs there.
+    place.run(r"C:\Windows\System32\sc.exe", &["delete", "kubelet"]);
+    place.node.prefix.stop();
+    let _ = std::fs::remove_file(place.node.prefix.host(LOG));
     place.write(
         r"C:\many.cmd",
         "@for /l %%i in (1,1,60) do @echo line %%i of a long text that fills the log\r\n",
