@@ -1,4 +1,4 @@
-/* Rust's standard library takes its random numbers from bcryptprimitives.dll, which Wine has since version 9 only. */
+/* Rust's and Go's standard libraries take their random numbers from bcryptprimitives.dll, which Wine has since version 9 only. */
 #include <windows.h>
 
 BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);

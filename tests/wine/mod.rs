@@ -14,6 +14,7 @@ mod console;
 mod files;
 mod packages;
 mod quoting;
+mod real;
 mod recorded;
 mod restarts;
 mod services;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use support::tree;
 use winimg::engine::run::{Engine, StepRecord};
 use winimg::engine::{inputs, payload};
 use winimg_base::error::Error;
@@ -71,15 +72,18 @@ impl Node {
         let tree = self.work.path().join("tree");
         std::fs::create_dir_all(&tree).expect("a folder");
         std::fs::write(tree.join("example.inf"), "[Version]\r\n").expect("a file");
-        let file = self.work.path().join(format!("{name}.toml"));
-        std::fs::write(
-            &file,
-            format!("{}{steps}", include_str!("recipes/head.toml")),
-        )
-        .expect("a recipe");
         let programs = made().join("programs").display().to_string();
+        let text = format!("{}{steps}", include_str!("recipes/head.toml"));
+        self.read(name, &text, vec![("programs".into(), programs)])
+    }
+
+    /// A whole recipe, which may include the shipped packs.
+    pub fn read(&self, name: &str, text: &str, vars: Vec<(String, String)>) -> (Recipe, Plan) {
+        let file = self.work.path().join(format!("{name}.toml"));
+        std::fs::write(&file, text).expect("a recipe");
         let options = recipe::Options {
-            vars: vec![("programs".into(), programs)],
+            search: vec![tree::root().join("recipes")],
+            vars,
             ..Default::default()
         };
         let (recipe, complaints) = recipe::read(&file, &options);

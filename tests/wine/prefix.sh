@@ -13,7 +13,7 @@ programs=$dir/programs template=$dir/template
 export WINEPREFIX=$template WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES='mscoree=;mshtml=;winemenubuilder.exe=d'
 unset DISPLAY
 
-stamp=$(cat "$here/prefix.sh" "$here"/programs/* "$here"/msi/* "$here/stubs.txt" <(wine --version) | sha256sum)
+stamp=$(cat "$here/prefix.sh" "$here"/programs/* "$here"/msi/* "$here/stubs.txt" "$here/../windows/bcryptprimitives.c" <(wine --version) | sha256sum)
 if [ "$(cat "$dir/stamp" 2>/dev/null)" = "$stamp" ]; then exit 0; fi
 rm -rf "$programs" "$template" "$dir/stamp"
 mkdir -p "$programs" "$template"
@@ -81,6 +81,11 @@ native "$wine10/cmd.exe" "$system32/cmd.exe"
 native "$wine10/sc.exe" "$system32/winesc.exe"
 install -m 0755 "$programs/sc.exe" "$system32/sc.exe.new"
 mv -f "$system32/sc.exe.new" "$system32/sc.exe"
+# Programs of Go take their random numbers from a library that Wine has since version 9 only.
+if [ ! -e "$system32/bcryptprimitives.dll" ]; then
+    x86_64-w64-mingw32-gcc -O1 -Wall -Wextra -Werror -s -shared -o "$system32/bcryptprimitives.dll" \
+        "$here/../windows/bcryptprimitives.c" -ladvapi32
+fi
 mkdir -p "$template/drive_c/recorder" "$system32/sysprep"
 while read -r program; do
     rm -f "$system32/$program"

@@ -1,0 +1,6 @@
+//! One module a kind of program. Each test has a Windows of its own.
+
+mod kubernetes;
+mod networks;
+mod runtime;
+mod storage;
