@@ -40,6 +40,28 @@ fn the_artifacts_hold_what_the_steps_installed() {
     crate::end_to_end::verify::each_damage_is_named(&output, dir.path());
 }
 
+/// Of a lock every component is proved, also what the demo does not install.
+#[test]
+#[ignore = "needs the stand-in's components: make end-to-end"]
+fn a_lock_of_the_demo_proves_every_component() {
+    let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
+    let lock = dir.path().join("demo.lock");
+    let cache = format!("WINIMG_CACHE_DIR={}", dir.path().display());
+    let winimg = support::tree::winimg();
+    let recipe = root().join("recipes/demo.toml");
+    let arguments = [
+        &cache,
+        text(&winimg),
+        "lock",
+        text(&recipe),
+        "--lock",
+        text(&lock),
+    ];
+    output_of("env", &arguments);
+    let locked = std::fs::read_to_string(lock).expect("a lock");
+    assert!(locked.contains("openssh"), "{locked}");
+}
+
 /// The demo's artifacts, whatever hypervisor made them.
 pub fn judge(output: &Path, dir: &Path) {
     let raw = output.join("demo.raw");

@@ -6,7 +6,7 @@
 mod nightly;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use support::{skip, tree};
@@ -21,7 +21,7 @@ use crate::wine::prefix::{Look, program};
 const TIME: Duration = Duration::from_secs(180);
 
 /// What each pack fetches: a component, its archive's ending if it has one, the members, and the programs that they are.
-const PACKS: [(&str, &[Fetched]); 7] = [
+const PACKS: [(&str, &[Fetched]); 6] = [
     (
         "containerd",
         &[(
@@ -29,11 +29,6 @@ const PACKS: [(&str, &[Fetched]); 7] = [
             "tar.gz",
             &[("bin/containerd.exe", "containerd")],
         )],
-    ),
-    // Microsoft's plugins are in no module that can be had: another program stands in their place.
-    (
-        "cni-windows",
-        &[("windows-cni", "zip", &[("nat.exe", "host-local")])],
     ),
     (
         "crictl",
@@ -193,16 +188,17 @@ impl Place {
         for (member, program) in members {
             let path = tree.join(member);
             std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            std::os::unix::fs::symlink(built(program), path).expect("a link");
+            std::fs::copy(built(program), path).expect("a copy");
         }
         let file = self.folder.path().join(format!("{name}.{ending}"));
-        let pack = match ending {
-            "zip" => "7z a -tzip -mx1 \"$1\" \"$0/.\"",
-            _ => "tar -h -I 'gzip -1' -C \"$0\" -cf \"$1\" .",
-        };
-        let made = Command::new("sh")
-            .args([Path::new("-c"), Path::new(pack), &tree, &file])
-            .stdout(Stdio::null())
+        let made = Command::new("tar")
+            .args([
+                Path::new("-czf"),
+                &file,
+                Path::new("-C"),
+                &tree,
+                Path::new("."),
+            ])
             .status();
         assert!(made.is_ok_and(|s| s.success()), "{name}");
         file
@@ -279,6 +275,7 @@ impl Place {
     }
 
     /// Starts what goes on until the test ends; all that it says is in the file.
+    #[expect(clippy::zombie_processes, reason = "it ends with its prefix")]
     pub fn start(&self, program: &str, arguments: &[&str]) -> PathBuf {
         let prefix = &self.node.prefix;
         prefix.wake();

@@ -1,7 +1,5 @@
 //! containerd and crictl: the configuration as containerd understands it, the service as it would register itself, the endpoint.
 
-use std::fs;
-
 use winimg_machine::guest::Exit;
 
 use crate::wine::real::Place;
@@ -102,45 +100,6 @@ fn containerd_would_register_the_service_that_the_pack_makes() {
     assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
     let own = service(&place.look().registry, "containerd");
     assert_eq!(ours, own);
-}
-
-/// Of what a container needs nothing is on Wine, but of what a node's services ask of their runtime all is. Not as a service: Wine's are
-/// not in session 0, by which containerd knows that it is one (golang.org/x/sys/windows/svc: IsWindowsService).
-#[test]
-#[ignore = "needs Wine and the real programs: make real-programs"]
-fn containerd_runs_and_crictl_finds_it_with_the_packs_network() {
-    let packs = ["containerd", "crictl", "cni-windows"];
-    let Some(mut place) = Place::with(&packs, &[("cni_nat", "true")]) else {
-        return;
-    };
-    without_service(&mut place);
-    let log = place.start(CONTAINERD, &[]);
-    let booted = || fs::read_to_string(&log).is_ok_and(|t| t.contains("successfully booted"));
-    place.wait_for("containerd", |_| booted());
-    let said =
-        place.batch("\"C:\\Program Files\\containerd\\crictl.exe\" --timeout 60s info 2>nul\n");
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
-    let info: serde_json::Value = serde_json::from_str(&said.text).expect("JSON");
-    let runtime = &info["cniconfig"];
-    assert_eq!(runtime["PluginDirs"][0], "C:/opt/cni/bin");
-    assert_eq!(runtime["PluginConfDir"], "C:/etc/cni/net.d");
-    // The network of packs/cni-windows.toml.
-    assert_eq!(info["lastCNILoadStatus"], "OK", "{info:#}");
-    assert_eq!(runtime["Networks"][0]["Config"]["Name"], "nat", "{info:#}");
-    let conditions = info["status"]["conditions"].as_array().expect("a list");
-    let met: Vec<&str> = conditions
-        .iter()
-        .filter(|one| one["status"] == true)
-        .filter_map(|one| one["type"].as_str())
-        .collect();
-    assert_eq!(
-        met,
-        [
-            "RuntimeReady",
-            "NetworkReady",
-            "ContainerdHasNoDeprecationWarnings"
-        ]
-    );
 }
 
 #[test]
