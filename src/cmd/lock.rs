@@ -26,7 +26,7 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
             .cure("lock the recipe that it was made from, and bundle it again"));
     }
     let mut recipe = recipe::unlocked(&source, context)?;
-    let wishes = upgrade::wishes(args, &recipe)?;
+    let selection = upgrade::selected(args, &recipe)?;
     let path = args.lock.clone();
     let path = path.unwrap_or_else(|| Lock::beside(&source.path));
     let store = super::store(context)?;
@@ -47,16 +47,16 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
         lock_rule::check_age(file, &store, None, args.allow_rollback)?;
     }
 
-    let upgrade = upgrade::upgrade(args, &wishes, &source, &recipe, &store, context)?;
+    let upgrade = upgrade::upgrade(args, &selection, &source, &recipe, &store, context)?;
     if let Some(changed) = &upgrade.recipe {
         recipe = changed.clone();
     }
 
     let old = file.as_ref().map(|file| &file.lock);
-    let kept = kept(&mut recipe, old, &wishes.anew);
+    let kept = kept(&mut recipe, old, &selection.anew);
     let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
     let mut asks = recipe.asks.iter();
-    if args.check && asks.any(|ask| !is_kept(&ask.id) && !wishes.anew.contains(&ask.id)) {
+    if args.check && asks.any(|ask| !is_kept(&ask.id) && !selection.anew.contains(&ask.id)) {
         let changes = unanswered(&recipe, old, &kept);
         return would_change(args, &path, old, &upgrade, &changes);
     }

@@ -14,7 +14,7 @@ use crate::cmd::documents::{Left, Taken};
 use crate::cmd::source::Source;
 use crate::cmd::successors::Listed;
 
-use super::{Upgrade, Wishes, component};
+use super::{Selection, Upgrade, component};
 
 /// A version that a component is to have, and the key that holds it.
 pub(super) struct Choice<'r> {
@@ -26,7 +26,7 @@ pub(super) struct Choice<'r> {
 
 /// What is taken; what is not is noted, or an error where it was named.
 pub(super) fn choose<'r>(
-    wishes: &Wishes,
+    selection: &Selection,
     all: &[Listed],
     source: &Source,
     recipe: &'r Recipe,
@@ -35,7 +35,7 @@ pub(super) fn choose<'r>(
     let mut choices: Vec<Choice<'r>> = Vec::new();
     let mut refused = Vec::new();
     for one in all {
-        let later = match wishes.choice(one) {
+        let later = match selection.choice(one) {
             None => continue,
             Some(Err(left)) => {
                 upgrade.left.push(left);
@@ -61,7 +61,7 @@ pub(super) fn choose<'r>(
                 });
                 choices.push(choice);
             }
-            Err(why) if wishes.is_named(&one.name) => {
+            Err(why) if selection.is_named(&one.name) => {
                 let fact = format!("{later} of `{}` cannot be taken: {why}", one.name);
                 let cure = "write the version where the old one is, or its variables under [vars], and run `winimg lock`";
                 let error = Error::new(Kind::Recipe, fact).from_place(&component.name.place);
@@ -198,7 +198,7 @@ pub(super) fn other_versions<'n>(
     })
 }
 
-impl Wishes {
+impl Selection {
     /// The version to take, or why a later one is left; nothing where there is none.
     fn choice(&self, one: &Listed) -> Option<Outcome<String, Left>> {
         let later = one.later.as_ref().ok()?;

@@ -26,7 +26,7 @@ use choice::{Choice, at, choose, other_versions, reread};
 
 /// What the command line asks for.
 #[derive(Default)]
-pub struct Wishes {
+pub struct Selection {
     /// Every component with a list, within its series.
     all: bool,
     /// These within their series.
@@ -49,14 +49,14 @@ pub struct Upgrade {
     after: String,
 }
 
-pub fn wishes(args: &cli::Lock, recipe: &Recipe) -> Result<Wishes> {
-    let mut wishes = Wishes::default();
+pub fn selected(args: &cli::Lock, recipe: &Recipe) -> Result<Selection> {
+    let mut selection = Selection::default();
     for name in &args.upgrade {
         let has_list = has_list(recipe, name);
         match name.as_str() {
-            "" => wishes.all = true,
-            _ if has_list => wishes.named.push(name.clone()),
-            _ => wishes.anew.push(inputs::named(recipe, name)?),
+            "" => selection.all = true,
+            _ if has_list => selection.named.push(name.clone()),
+            _ => selection.anew.push(inputs::named(recipe, name)?),
         }
     }
     for name in &args.newest {
@@ -66,12 +66,12 @@ pub fn wishes(args: &cli::Lock, recipe: &Recipe) -> Result<Wishes> {
             let cure = "write `versions` into its table (docs/outdated.md), or the version itself";
             return Err(Error::new(Kind::Recipe, fact).cure(cure));
         }
-        wishes.newest.push(name.clone());
+        selection.newest.push(name.clone());
     }
     for name in &args.refresh {
-        wishes.anew.push(inputs::named(recipe, name)?);
+        selection.anew.push(inputs::named(recipe, name)?);
     }
-    Ok(wishes)
+    Ok(selection)
 }
 
 fn has_list(recipe: &Recipe, name: &str) -> bool {
@@ -82,8 +82,8 @@ fn component<'r>(recipe: &'r Recipe, name: &str) -> Option<&'r Component> {
     recipe.components.iter().find(|c| c.name.value == name)
 }
 
-impl Wishes {
-    fn wants(&self, name: &str) -> bool {
+impl Selection {
+    fn takes(&self, name: &str) -> bool {
         self.all || self.is_named(name)
     }
 
@@ -97,14 +97,14 @@ impl Wishes {
 /// Chooses, changes the recipe's text, and reads it again. Nothing is written, and with `--check` no input is fetched.
 pub fn upgrade(
     args: &cli::Lock,
-    wishes: &Wishes,
+    selection: &Selection,
     source: &Source,
     recipe: &Recipe,
     store: &Store,
     context: &Context,
 ) -> Result<Upgrade> {
     let mut upgrade = Upgrade::default();
-    if !wishes.all && wishes.named.is_empty() && wishes.newest.is_empty() {
+    if !selection.all && selection.named.is_empty() && selection.newest.is_empty() {
         return Ok(upgrade);
     }
     // A link stays one.
@@ -113,7 +113,7 @@ pub fn upgrade(
     upgrade.before = read(&upgrade.file)?;
     let options = context.fetch_options(args.network.offline, recipe);
     let documents = Documents::new(store, &context.sink, &context.cancel, &options);
-    let all = listed(recipe, &|name| wishes.wants(name), &documents)?;
+    let all = listed(recipe, &|name| selection.takes(name), &documents)?;
     let silent = all.iter().filter_map(|one| {
         Some(Dead {
             name: one.name.clone(),
@@ -123,7 +123,7 @@ pub fn upgrade(
     });
     unanswered(&silent.collect::<Vec<_>>())?;
 
-    let choices = choose(wishes, &all, source, recipe, &mut upgrade)?;
+    let choices = choose(selection, &all, source, recipe, &mut upgrade)?;
     if !args.json {
         print(&upgrade.text())?;
     }
