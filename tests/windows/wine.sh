@@ -8,6 +8,11 @@ unset LD_LIBRARY_PATH DISPLAY
 export WINEPREFIX=$dir/prefix WINEARCH=win64 WINEDEBUG=-all WINEDLLOVERRIDES='mscoree=;mshtml=;winemenubuilder.exe=d'
 system32=$WINEPREFIX/drive_c/windows/system32
 
+# Without address randomization, as ../wine/prefix.sh says.
+wine() {
+    setarch --addr-no-randomize wine "$@"
+}
+
 make_prefix() {
     rm -rf "$WINEPREFIX"
     mkdir -p "$WINEPREFIX"
@@ -32,4 +37,4 @@ flock 9
 # with the first program stay as long, and would keep that one's output open.
 (if setsid wineserver -p60; then wine cmd /c exit; fi) </dev/null >/dev/null 2>&1 9>&- || true
 exec 9>&-
-exec wine "$@"
+exec setarch --addr-no-randomize wine "$@"

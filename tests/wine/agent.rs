@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,9 +24,6 @@ use crate::wine::prefix::{Prefix, program};
 
 /// Until a program has been started or not.
 const START: Duration = Duration::from_secs(60);
-
-/// Under load Wine now and then ends before a program's first instruction.
-const ATTEMPTS: u32 = 3;
 
 /// What is allowed with each command; `!` marks what is required.
 const COMMANDS: [(&str, &[&str]); 13] = [
@@ -162,17 +159,8 @@ impl Agent {
         fs::write(&request, bytes).map_err(|e| e.to_string())?;
         self.prefix.wake();
         let capture = arguments["capture-output"] == true;
-        let mut again = 1..ATTEMPTS;
-        let (child, pipes) = loop {
-            let (mut child, pipes) = self.runner(&request, &answer, capture)?;
-            match started(&answer, &mut child)? {
-                None => break (child, pipes),
-                Some(status) if again.next().is_some() => {
-                    eprintln!("Wine ended with {status} before the runner began; again");
-                }
-                Some(status) => return Err(format!("Wine does not start the runner: {status}")),
-            }
-        };
+        let (mut child, pipes) = self.runner(&request, &answer, capture)?;
+        started(&answer, &mut child)?;
         self.next += 4;
         self.programs.insert(
             self.next,
@@ -385,21 +373,19 @@ fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// CreateProcess fails: glib's helper says so, and there is no pid. `Some`: Wine ended before the runner's first line, so
-/// nothing was started.
-fn started(answer: &Path, child: &mut Child) -> Result<Option<ExitStatus>, String> {
+/// CreateProcess fails: glib's helper says so, and there is no pid.
+fn started(answer: &Path, child: &mut Child) -> Result<(), String> {
     let deadline = Instant::now() + START;
     while Instant::now() < deadline {
         let ended = child.try_wait().ok().flatten();
         let said = fs::read_to_string(answer).unwrap_or_default();
         match (said.lines().nth(1), ended) {
-            (Some("started"), _) => return Ok(None),
+            (Some("started"), _) => return Ok(()),
             (Some(line), _) if said.ends_with('\n') => {
                 let number = line.trim_start_matches("failed ");
                 return Err(format!("Failed to execute child process: error {number}"));
             }
-            (None, Some(status)) if said.is_empty() => return Ok(Some(status)),
-            (None, Some(status)) => return Err(format!("the runner began and ended: {status}")),
+            (None, Some(status)) => return Err(format!("the runner ended with {status}")),
             _ => std::thread::sleep(Duration::from_millis(3)),
         }
     }

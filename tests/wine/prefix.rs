@@ -109,9 +109,10 @@ impl Prefix {
         self.path().join(format!("{number}.{name}"))
     }
 
+    /// Without address randomization, as `prefix.sh` says.
     pub fn wine(&self, program: &Path) -> Command {
-        let mut command = self.tool("wine");
-        command.arg(program);
+        let mut command = self.tool("setarch");
+        command.args(["--addr-no-randomize", "wine"]).arg(program);
         command
     }
 
@@ -191,11 +192,9 @@ impl Prefix {
         symlink(folder, link).expect("a drive");
     }
 
-    /// All that the recorders wrote, whichever way cmd.exe started them.
+    /// All that the recorders wrote.
     pub fn trace(&self) -> String {
-        let written = self.read(r"C:\recorder\trace.txt").unwrap_or_default();
-        let lines: Vec<String> = written.split('\n').map(as_first_started).collect();
-        lines.join("\n")
+        self.read(r"C:\recorder\trace.txt").unwrap_or_default()
     }
 
     /// What the recorders answer: lines "NAME CODE WORDS".
@@ -219,38 +218,6 @@ impl Prefix {
     pub fn end(&self) {
         self.stop();
         let _ = fs::remove_dir_all(self.path());
-    }
-}
-
-/// Wine's cmd.exe gives its own line to CreateProcess and, where that fails, the program's path in quotes to ShellExecuteEx,
-/// with the doubled backslash that its search leaves (Wine 10: programs/cmd/wcmdmain.c, spawn_external_full_path and
-/// search_command). CreateProcess fails where Wine ends a program before its first instruction, as it does now and then.
-fn as_first_started(line: &str) -> String {
-    let second = line.strip_prefix("  line \"").and_then(|rest| {
-        let (program, arguments) = rest.split_once('"')?;
-        let (folder, name) = program.split_once(r"\\")?;
-        let is_name = name.ends_with(".exe") && !name.contains('\\');
-        (is_name && !program.contains(' ')).then(|| format!(r"  line {folder}\{name}{arguments}"))
-    });
-    second.unwrap_or_else(|| line.to_owned())
-}
-
-#[test]
-fn both_ways_of_cmd_to_start_a_program_leave_one_trace() {
-    let first = r#"  line C:\Windows\System32\net.exe localgroup "Administrators"   "#;
-    let second = r#"  line "C:\Windows\System32\\net.exe" localgroup "Administrators"   "#;
-    assert_eq!(as_first_started(second), first);
-    for other in [
-        first,
-        r#"  line "C:\Windows\System32\net.exe" localgroup "Administrators""#,
-        r#"  line "C:\Program Files\k\\k.exe" --run"#,
-        r#"  line "\\server\share\k.exe" --run"#,
-        r#"  line C:\k\k.exe "C:\k\\k.exe""#,
-        r#"  ["C:\k\\k.exe" --run]"#,
-        r#"  line "C:\k\\k.cmd""#,
-        "",
-    ] {
-        assert_eq!(as_first_started(other), other);
     }
 }
 
