@@ -61,8 +61,8 @@ pub fn listed(
             Err(error) => Err(error.fact().to_string()),
         };
         for (name, version, versions) in of {
-            let later = list.clone().and_then(|bytes| {
-                let said = published(versions, &bytes);
+            let later = list.as_deref().map_err(String::clone).and_then(|bytes| {
+                let said = published(versions, bytes);
                 let said = said.map_err(|why| format!("the list of versions {why}"))?;
                 successors(version, &said).map_err(|why| format!("the version {version} {why}"))
             });

@@ -1,13 +1,11 @@
 //! `winimg lock`, `winimg fetch`, and builds that obey `recipe.lock`.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
-use support::server::{Answer, Server};
+use support::server::{Files, Server};
 use winimg_base::digest::Digest;
 
 const STEPS: &str = r#"
@@ -20,19 +18,14 @@ copy = { component = "tool", to = 'C:\k\tool.exe' }
 struct Publisher {
     site: Site,
     server: Server,
-    files: Arc<Mutex<BTreeMap<String, String>>>,
+    files: Files,
 }
 
 impl Publisher {
     fn new() -> Self {
-        let files: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
-        let held = Arc::clone(&files);
-        let (server, certificate) = Server::start_tls(move |asked| {
-            match held.lock().expect("the files").get(&asked.path) {
-                Some(text) => Answer::new("200 OK", &[], text.as_str()),
-                None => Answer::new("404 Not Found", &[], ""),
-            }
-        });
+        let files = Files::default();
+        let held = files.clone();
+        let (server, certificate) = Server::start_tls(move |asked| held.answer(asked));
         let site = Site::new(&format!("{STEPS}\n{SEAL}"));
         site.write("server.pem", &certificate);
         let recipe = site.read("recipe.toml");
@@ -54,8 +47,7 @@ impl Publisher {
     }
 
     fn publish(&self, version: &str, text: &str) {
-        let mut files = self.files.lock().expect("the files");
-        files.insert(format!("/{version}/tool.exe"), text.to_string());
+        self.files.put(&format!("/{version}/tool.exe"), text);
     }
 
     /// The recipe asks for this version from now on.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cli::site::{Outcome, SEAL, Site};
 use support::media;
-use support::server::{Answer, Server};
+use support::server::{Files, Server};
 use support::tree::root;
 use winimg_base::digest::Digest;
 
@@ -20,7 +19,7 @@ const LATER: &str = "2999-01-01T00:00:00Z";
 struct Repository {
     site: Site,
     server: Server,
-    files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    files: Files,
     key: Ed25519KeyPair,
 }
 
@@ -89,18 +88,9 @@ fn trusted_root(blanks: usize) -> Vec<u8> {
 
 impl Repository {
     fn new() -> Self {
-        let files: Arc<Mutex<BTreeMap<String, Vec<u8>>>> = Arc::default();
-        let held = Arc::clone(&files);
-        let server = Server::start(move |asked| {
-            match held
-                .lock()
-                .expect("the files")
-                .get(asked.path.trim_start_matches('/'))
-            {
-                Some(bytes) => Answer::new("200 OK", &[], bytes.clone()),
-                None => Answer::new("404 Not Found", &[], ""),
-            }
-        });
+        let files = Files::default();
+        let held = files.clone();
+        let server = Server::start(move |asked| held.answer(asked));
         let repository = Self {
             site: Site::new(SEAL),
             server,
@@ -113,10 +103,7 @@ impl Repository {
     }
 
     fn put(&self, name: &str, bytes: Vec<u8>) {
-        self.files
-            .lock()
-            .expect("the files")
-            .insert(name.into(), bytes);
+        self.files.put(&format!("/{name}"), bytes);
     }
 
     fn publish(&self, version: u64, target: &[u8]) {
@@ -205,17 +192,9 @@ fn what_is_older_forged_ended_or_no_root_is_refused() {
     said.push(("another file", repository.refused()));
     repository.publish(4, b"{}");
     said.push(("no root", repository.refused()));
-    repository
-        .files
-        .lock()
-        .expect("the files")
-        .remove("snapshot.json");
+    repository.files.remove("/snapshot.json");
     repository.publish(5, &trusted_root(2));
-    repository
-        .files
-        .lock()
-        .expect("the files")
-        .remove("timestamp.json");
+    repository.files.remove("/timestamp.json");
     said.push(("nothing there", repository.refused()));
     let said: Vec<String> = said
         .iter()
@@ -240,11 +219,7 @@ fn the_owners_keys_change_as_the_owners_say() {
     let updated = repository.update().ended_well().stdout();
     assert!(updated.ends_with("(TUF root 2, targets 2)\n"), "{updated}");
     // The first key is nobody's any more, also when the new root is not served again.
-    repository
-        .files
-        .lock()
-        .expect("the files")
-        .remove("2.root.json");
+    repository.files.remove("/2.root.json");
     repository.publish_until(3, &trusted_root(2), LATER, &key());
     repository.refused();
 }

@@ -1,20 +1,17 @@
 //! `winimg lock --upgrade` and `--newest` against publishers' lists and files that a local server has: what is written into the
 //! recipe, as whole text, and what is refused and leaves every file as it was.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-
 use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
-use support::server::{Answer, Server};
+use support::server::{Files, Server};
 use winimg_base::digest::Digest;
 
 /// A recipe whose components are a pack's: a tool under the pack's variable, an agent with a digest, and one without variables.
 struct Publisher {
     site: Site,
     server: Server,
-    files: Arc<Mutex<BTreeMap<String, String>>>,
+    files: Files,
 }
 
 const PACK: &str = r#"
@@ -55,14 +52,9 @@ const VARS: &str = "[vars]\n# Ours, and why.\ntool_release   =  '1.2.0'   # whic
 
 impl Publisher {
     fn new() -> Self {
-        let files: Arc<Mutex<BTreeMap<String, String>>> = Arc::default();
-        let held = Arc::clone(&files);
-        let (server, certificate) = Server::start_tls(move |asked| {
-            match held.lock().expect("the files").get(&asked.path) {
-                Some(text) => Answer::new("200 OK", &[], text.as_str()),
-                None => Answer::new("404 Not Found", &[], ""),
-            }
-        });
+        let files = Files::default();
+        let held = files.clone();
+        let (server, certificate) = Server::start_tls(move |asked| held.answer(asked));
         let site = Site::new(SEAL);
         site.write("server.pem", &certificate);
         let publisher = Self {
@@ -113,12 +105,11 @@ impl Publisher {
     }
 
     fn publish(&self, path: &str, text: &str) {
-        let mut files = self.files.lock().expect("the files");
-        files.insert(path.into(), text.into());
+        self.files.put(path, text);
     }
 
     fn withdraw(&self, path: &str) {
-        self.files.lock().expect("the files").remove(path);
+        self.files.remove(path);
     }
 
     fn lock(&self, more: &[&str]) -> Outcome<'_> {

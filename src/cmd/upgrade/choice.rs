@@ -92,10 +92,9 @@ impl<'r> Choice<'r> {
             Some(Err(why)) => return Err(format!("its version {why}")),
             None => return Err("it has no version".into()),
         };
-        let bare = later.strip_prefix('v').unwrap_or(later);
         let value = match slot.written.starts_with('v') {
-            true => format!("v{bare}"),
-            false => bare.to_string(),
+            true => format!("v{}", bare(later)),
+            false => bare(later).to_string(),
         };
         Ok(Self {
             component,
@@ -130,7 +129,6 @@ impl<'r> Choice<'r> {
         })?;
         let name = self.component.name.value.as_str();
         let changed = component(&new, name).ok_or("it would be gone")?;
-        let bare = |version: &str| version.strip_prefix('v').unwrap_or(version).to_string();
         let (was, is) = (&self.component.version, &changed.version);
         if is.as_deref().map(bare) != Some(bare(&self.value)) {
             return Err(format!("{} would not change its version", self.slot));
@@ -140,7 +138,7 @@ impl<'r> Choice<'r> {
             return Err("its URL does not name its version".into());
         }
         let was = bare(was.as_deref().unwrap_or_default());
-        if let Some(old) = named_otherwise(&was, &bare(&self.value), url) {
+        if let Some(old) = named_otherwise(was, bare(&self.value), url) {
             return Err(format!("its URL would still name {old}: {url}"));
         }
         for new in other_versions(recipe, &new) {
@@ -150,6 +148,10 @@ impl<'r> Choice<'r> {
         }
         Ok(())
     }
+}
+
+fn bare(version: &str) -> &str {
+    version.strip_prefix('v').unwrap_or(version)
 }
 
 /// How the address of a later version still names the one before, as it is or with other separators.

@@ -1,5 +1,6 @@
 //! An HTTP server that misbehaves on cue and keeps a log of what it was asked.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -227,6 +228,27 @@ impl Server {
 
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
+    }
+}
+
+/// The files of a publisher by their paths, which a test changes while the server runs. All else is not found.
+#[derive(Clone, Default)]
+pub struct Files(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+
+impl Files {
+    pub fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+        self.0.lock().unwrap().insert(path.into(), bytes.into());
+    }
+
+    pub fn remove(&self, path: &str) {
+        self.0.lock().unwrap().remove(path);
+    }
+
+    pub fn answer(&self, asked: &Asked) -> Answer {
+        match self.0.lock().unwrap().get(&asked.path) {
+            Some(bytes) => Answer::new("200 OK", &[], bytes.clone()),
+            None => Answer::new("404 Not Found", &[], ""),
+        }
     }
 }
 

@@ -51,7 +51,7 @@ const PACKS: [(&str, &[Fetched]); 6] = [
         &[
             ("kubelet", "", &[("kubelet.exe", "kubelet")]),
             ("kubeadm", "", &[("kubeadm.exe", "kubeadm")]),
-            // Not tried here: another program stands in its place.
+            // kubectl is not built for this test; any program does.
             ("kubectl", "", &[("kubectl.exe", "kube-log-runner")]),
             ("kube-proxy", "", &[("kube-proxy.exe", "kube-proxy")]),
             (
@@ -108,8 +108,7 @@ pub fn built(name: &str) -> PathBuf {
 
 /// A file's SHA-256, as a recipe writes it.
 pub fn digest(file: &Path) -> String {
-    let bytes = std::fs::read(file).unwrap_or_default();
-    Digest::sha256_of(&bytes).to_string().replace("sha256:", "")
+    Digest::sha256_of(&std::fs::read(file).expect("a program")).hex()
 }
 
 /// A node on which the steps of packs were carried out, with the real programs.
@@ -307,7 +306,7 @@ impl Place {
     }
 }
 
-/// Whoever raises a version in a pack raises it in the go.mod too: go -C FOLDER get MODULE@VERSION.
+/// When a pack's version is raised, raise it in its go.mod as well: go -C FOLDER get MODULE@VERSION.
 #[test]
 fn the_pinned_modules_have_the_packs_versions() {
     let version = |pack: &str, variable: &str| {
