@@ -1,6 +1,8 @@
 //! `winimg verify`: whether a finished image is what its recipe says.
 
+use std::num::NonZero;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -11,6 +13,7 @@ use crate::record::manifest::Artifact;
 use crate::record::{Manifest, check};
 use crate::verify::{self, Finding, Report};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img;
@@ -143,18 +146,11 @@ fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Res
         );
         reports.push((file.display().to_string(), report));
     }
-    for artifact in &manifest.artifacts {
+    let verdicts = all_bytes(&manifest.artifacts, file, &context.cancel)?;
+    for (artifact, verdict) in manifest.artifacts.iter().zip(verdicts) {
         context.cancel.check()?;
         let path = io::folder_of(file).join(&artifact.file);
         let mut report = Report::default();
-        let verdict = match is_beside(&path, file) {
-            true => bytes(&path, artifact)?,
-            false => Err(Finding::error(format!(
-                "{} is not in the manifest's folder",
-                artifact.file
-            ))
-            .expected("a file beside the manifest, or below its folder")),
-        };
         let is_whole = verdict.is_ok();
         report.add(verdict, None);
         if is_whole && !NO_DISK.contains(&artifact.kind.as_str()) {
@@ -187,9 +183,48 @@ fn is_beside(artifact: &Path, manifest: &Path) -> bool {
     }
 }
 
+/// What is to be said of each artifact's bytes, in their order. As many files are read at once as there are processors.
+fn all_bytes(
+    artifacts: &[Artifact],
+    manifest: &Path,
+    cancel: &Cancel,
+) -> Result<Vec<verify::Verdict>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mine = std::iter::from_fn(|| {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            Some((n, artifacts.get(n)?))
+        });
+        let judged = mine.map(|(n, artifact)| {
+            cancel.check()?;
+            Ok((n, bytes(artifact, manifest)?))
+        });
+        judged.collect::<Result<Vec<_>>>()
+    };
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let mut all = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors.min(artifacts.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        ended.collect::<Result<Vec<_>>>()
+    })?
+    .concat();
+    all.sort_by_key(|(n, _)| *n);
+    Ok(all.into_iter().map(|(_, verdict)| verdict).collect())
+}
+
 /// Size and digest as the manifest has them.
-fn bytes(path: &Path, artifact: &Artifact) -> Result<verify::Verdict> {
+fn bytes(artifact: &Artifact, manifest: &Path) -> Result<verify::Verdict> {
     let name = &artifact.file;
+    let path = &io::folder_of(manifest).join(name);
+    if !is_beside(path, manifest) {
+        let outside = Finding::error(format!("{name} is not in the manifest's folder"));
+        let beside = "a file beside the manifest, or below its folder";
+        return Ok(Err(outside.expected(beside)));
+    }
     let expected = format!("{} bytes, sha256:{}", artifact.size, artifact.sha256);
     if !path.exists() {
         return Ok(Err(Finding::error(format!("{name} is missing"))

@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
+use super::Positioned as _;
+use crate::digest::{Algorithm, Digest, Hasher};
+
 /// The parts of `within` that hold data, in order (Linux: lseek(2), SEEK_DATA and SEEK_HOLE).
 #[cfg(unix)]
 pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
@@ -117,10 +120,56 @@ fn allocated(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bo
     Ok((ranges, is_more))
 }
 
+/// The SHA-256 of a file's first `size` bytes, and `size`. Only what holds data is read.
+pub(super) fn sha256(file: &File, size: u64) -> io::Result<(Digest, u64)> {
+    const PIECE: u64 = 1 << 20;
+    let mut buffer = vec![0; PIECE as usize];
+    let zeros = vec![0; PIECE as usize];
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    let pieces = |of: Range<u64>| {
+        let starts = of.clone().step_by(PIECE as usize);
+        starts.map(move |at| (at, PIECE.min(of.end - at) as usize))
+    };
+    let mut at = 0;
+    for data in data_within(file, 0..size)? {
+        for (_, length) in pieces(at..data.start) {
+            hasher.update(&zeros[..length]);
+        }
+        at = data.end;
+        for (from, length) in pieces(data) {
+            file.read_exact_at(&mut buffer[..length], from)?;
+            hasher.update(&buffer[..length]);
+        }
+    }
+    for (_, length) in pieces(at..size) {
+        hasher.update(&zeros[..length]);
+    }
+    Ok((hasher.finish(), size))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::Positioned as _;
+
+    #[test]
+    fn a_digest_over_holes_is_that_of_the_bytes_that_are_read() {
+        let hashed = |size: u64, written: &[u64]| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(size).unwrap();
+            for at in written {
+                file.as_file().write_all_at(b"data", *at).unwrap();
+            }
+            let whole = std::fs::read(file.path()).unwrap();
+            let expected = (Digest::sha256_of(&whole), whole.len() as u64);
+            assert_eq!(crate::io::sha256(file.path()).unwrap(), expected);
+        };
+        hashed(0, &[]);
+        hashed(3, &[]);
+        hashed(5 << 20, &[]);
+        hashed(5 << 20, &[0]);
+        hashed((5 << 20) + 13, &[(5 << 20) + 9]);
+        hashed((9 << 20) + 1, &[(1 << 20) - 2, 4 << 20, 6 << 20]);
+    }
 
     #[test]
     fn all_that_was_written_lies_in_data_and_all_data_in_the_range() {
