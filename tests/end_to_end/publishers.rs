@@ -74,7 +74,9 @@ impl Publishers {
         for signature in firsts(component) {
             let is_of_it = match path {
                 None => signature.covers == Covers::File,
-                Some(path) => members(signature).iter().any(|member| matches(member, path)),
+                Some(path) => members(signature)
+                    .iter()
+                    .any(|member| matches(member, path)),
             };
             if let (Rule::Authenticode(rule), true) = (&signature.rule, is_of_it) {
                 self.authenticode(rule, file);

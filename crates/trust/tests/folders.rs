@@ -66,30 +66,106 @@ fn a_folder_is_what_its_catalogs_list() {
     let stranger = ("stranger.dll", "stranger.txt");
     let cases: &[(&str, &[(&str, &str)])] = &[
         ("good", &[INF, SYS, CAT]),
-        ("in capitals", &[("DRIVER.INF", "driver.inf"), ("Driver.Sys", "driver.sys"), ("DRIVER.CAT", "signed.cat")]),
-        ("two catalogs, each of a part", &[INF, SYS, ("a.cat", "image.cat"), ("b.cat", "text.cat")]),
-        ("a second catalog that lists nothing here", &[INF, SYS, CAT, ("stranger.cat", "stranger.cat")]),
+        (
+            "in capitals",
+            &[
+                ("DRIVER.INF", "driver.inf"),
+                ("Driver.Sys", "driver.sys"),
+                ("DRIVER.CAT", "signed.cat"),
+            ],
+        ),
+        (
+            "two catalogs, each of a part",
+            &[INF, SYS, ("a.cat", "image.cat"), ("b.cat", "text.cat")],
+        ),
+        (
+            "a second catalog that lists nothing here",
+            &[INF, SYS, CAT, ("stranger.cat", "stranger.cat")],
+        ),
         ("no catalog", &[INF, SYS]),
         ("nothing", &[]),
         ("a file that is not listed", &[INF, SYS, CAT, stranger]),
-        ("one that neither of two lists", &[INF, SYS, ("a.cat", "image.cat"), ("b.cat", "text.cat"), stranger]),
-        ("a changed driver", &[INF, ("driver.sys", "driver.sys~byte"), CAT]),
-        ("a changed driver, and two catalogs", &[INF, ("driver.sys", "driver.sys~byte"), ("a.cat", "image.cat"), ("b.cat", "text.cat")]),
-        ("a changed text", &[("driver.inf", "driver.inf~byte"), SYS, CAT]),
-        ("both", &[("driver.inf", "driver.inf~byte"), ("driver.sys", "driver.sys~byte"), CAT]),
-        ("a listed file by another name", &[INF, ("other.sys", "driver.sys"), CAT]),
-        ("the text in place of the driver", &[INF, ("driver.sys", "driver.inf"), CAT]),
-        ("the catalog of another driver", &[INF, SYS, ("driver.cat", "stranger.cat")]),
-        ("by another publisher", &[INF, SYS, ("driver.cat", "other.cat")]),
-        ("another publisher's beside a good one", &[INF, SYS, CAT, ("more.cat", "other.cat")]),
+        (
+            "one that neither of two lists",
+            &[
+                INF,
+                SYS,
+                ("a.cat", "image.cat"),
+                ("b.cat", "text.cat"),
+                stranger,
+            ],
+        ),
+        (
+            "a changed driver",
+            &[INF, ("driver.sys", "driver.sys~byte"), CAT],
+        ),
+        (
+            "a changed driver, and two catalogs",
+            &[
+                INF,
+                ("driver.sys", "driver.sys~byte"),
+                ("a.cat", "image.cat"),
+                ("b.cat", "text.cat"),
+            ],
+        ),
+        (
+            "a changed text",
+            &[("driver.inf", "driver.inf~byte"), SYS, CAT],
+        ),
+        (
+            "both",
+            &[
+                ("driver.inf", "driver.inf~byte"),
+                ("driver.sys", "driver.sys~byte"),
+                CAT,
+            ],
+        ),
+        (
+            "a listed file by another name",
+            &[INF, ("other.sys", "driver.sys"), CAT],
+        ),
+        (
+            "the text in place of the driver",
+            &[INF, ("driver.sys", "driver.inf"), CAT],
+        ),
+        (
+            "the catalog of another driver",
+            &[INF, SYS, ("driver.cat", "stranger.cat")],
+        ),
+        (
+            "by another publisher",
+            &[INF, SYS, ("driver.cat", "other.cat")],
+        ),
+        (
+            "another publisher's beside a good one",
+            &[INF, SYS, CAT, ("more.cat", "other.cat")],
+        ),
         ("not signed", &[INF, SYS, ("driver.cat", "unsigned.cat")]),
-        ("by SHA-1 members", &[INF, SYS, ("driver.cat", "signed-sha1.cat")]),
+        (
+            "by SHA-1 members",
+            &[INF, SYS, ("driver.cat", "signed-sha1.cat")],
+        ),
         ("signed with SHA-1", &[INF, SYS, ("driver.cat", "weak.cat")]),
-        ("a list that is no catalog", &[INF, SYS, ("driver.cat", "signed-list.cat")]),
-        ("a catalog with a changed member", &[INF, SYS, ("driver.cat", "signed.cat~member")]),
-        ("a catalog with a tail", &[INF, SYS, ("driver.cat", "signed.cat~appended")]),
-        ("a program called a catalog", &[INF, SYS, ("driver.cat", "driver.sys")]),
-        ("without a timestamp", &[INF, SYS, ("driver.cat", "unstamped.cat")]),
+        (
+            "a list that is no catalog",
+            &[INF, SYS, ("driver.cat", "signed-list.cat")],
+        ),
+        (
+            "a catalog with a changed member",
+            &[INF, SYS, ("driver.cat", "signed.cat~member")],
+        ),
+        (
+            "a catalog with a tail",
+            &[INF, SYS, ("driver.cat", "signed.cat~appended")],
+        ),
+        (
+            "a program called a catalog",
+            &[INF, SYS, ("driver.cat", "driver.sys")],
+        ),
+        (
+            "without a timestamp",
+            &[INF, SYS, ("driver.cat", "unstamped.cat")],
+        ),
     ];
     let rendered: String = cases
         .iter()
@@ -107,7 +183,10 @@ fn a_catalog_outlives_its_certificate_by_its_timestamp_alone() {
         ..asked()
     };
     let by = |catalog| judged(&rule, &[INF, SYS, ("driver.cat", catalog)], later);
-    assert_eq!(by("signed.cat"), judged(&rule, &[INF, SYS, CAT], SystemTime::now()));
+    assert_eq!(
+        by("signed.cat"),
+        judged(&rule, &[INF, SYS, CAT], SystemTime::now())
+    );
     insta::assert_snapshot!(made_then_cut(&by("unstamped.cat")));
 }
 

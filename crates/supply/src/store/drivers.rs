@@ -81,7 +81,10 @@ type Folder = Result<Vec<Signer>, Vec<(Option<String>, Refusal)>>;
 
 fn one(demand: &Demand, medium: &Medium, entries: &[Entry], beside: &Path) -> Result<Folder> {
     let Rule::Authenticode(rule) = &demand.rule else {
-        let fact = format!("catalogs are signed by Authenticode, not {}", demand.rule.scheme());
+        let fact = format!(
+            "catalogs are signed by Authenticode, not {}",
+            demand.rule.scheme()
+        );
         return Ok(Err(vec![(None, Reason::Unsupported.refusal(fact))]));
     };
     let (_folder, taken) = take(medium, entries, beside)?;

@@ -11,8 +11,8 @@ use crate::recipe::value::Entry;
 use crate::recipe::value::Wanting;
 use crate::recipe::vars::place_of_name;
 use crate::recipe::{
-    Address, Archive, Component, Covers, Form, InputId, NoInput, Origin, ProofSpec, Signature, Versions,
-    guest_name,
+    Address, Archive, Component, Covers, Form, InputId, NoInput, Origin, ProofSpec, Signature,
+    Versions, guest_name,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::{Algorithm, Digest};
@@ -370,7 +370,9 @@ fn unproved(fields: &Fields<'_>, input: &InputId, asked: &Asked) -> Option<Proof
     let has_signed_members = !asked.signatures.is_empty();
     let fact = match (has_signed_members, input) {
         (false, _) => format!("nothing proves what {} fetches", fields.what),
-        (true, InputId::Virtio) => format!("nothing proves {}, only the drivers on it", fields.what),
+        (true, InputId::Virtio) => {
+            format!("nothing proves {}, only the drivers on it", fields.what)
+        }
         (true, _) => format!(
             "nothing proves the archive of {}, only some of its members",
             fields.what

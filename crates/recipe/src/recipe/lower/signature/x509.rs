@@ -81,7 +81,10 @@ pub fn catalogs(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     let crls = crls(fields);
     if !signed.has_drivers {
         let kind = fields.table.entry("kind").map(|e| &e.value.place);
-        let fact = format!("{} is by catalogs, and no driver is taken from it", fields.what);
+        let fact = format!(
+            "{} is by catalogs, and no driver is taken from it",
+            fields.what
+        );
         let help = "it is for `[media.virtio]`; of another file a catalog is named by `kind = \"authenticode\"` with `catalog`";
         fields
             .cx
