@@ -5,6 +5,7 @@ use std::path::Path;
 use winimg_base::diag::most_alike;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
+use winimg_formats::driver;
 use winimg_formats::iso::{Source, Tree};
 use winimg_formats::udf::{FileSystem, Medium};
 use winimg_formats::wim::Release;
@@ -21,8 +22,6 @@ const LABEL: &str = "WINIMG_ANSWER";
 /// Where virtio-win keeps the agent, and its name in the guest.
 const AGENT: &str = "guest-agent/qemu-ga-x86_64.msi";
 const AGENT_NAME: &str = "qemu-ga-x86_64.msi";
-/// The kinds of files that belong to a driver package.
-const DRIVER_FILES: [&str; 5] = ["inf", "sys", "cat", "dll", "exe"];
 
 /// Everything that goes onto the CD. Drivers are `facts.drivers`, each from the team's own folder `own/<name>` when it is
 /// there, otherwise from the virtio-win medium; the agent comes from the latter, and stays out without it.
@@ -80,7 +79,7 @@ fn own_files(folder: &Path) -> Result<Vec<(String, Source)>> {
     for entry in std::fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-        if belongs(name) && path.is_file() {
+        if driver::belongs(name) && path.is_file() {
             files.push((name.to_string(), Source::Path(path)));
         }
     }
@@ -102,22 +101,15 @@ fn virtio_files(
             "add [media.virtio] to the recipe, or put the driver into drivers/{name}/ beside the recipe"
         )));
     };
-    let folder = format!("{name}/{}/amd64", release.virtio_folder());
-    if !medium.find(&folder)?.is_some_and(|e| e.is_dir) {
+    let folder = driver::folder(name, release);
+    let Some(files) = driver::files(medium, &folder)? else {
         return Err(no_driver(medium, name, release, &folder));
-    }
-    let files = medium
-        .read_dir(&folder)?
+    };
+    let files = files
         .into_iter()
-        .filter(|e| !e.is_dir && belongs(&e.name))
         .map(|e| (e.name.clone(), Source::Medium(medium.file(&e))))
         .collect();
     with_inf(files, || format!("{}:{folder}", medium.path.display()))
-}
-
-fn belongs(name: &str) -> bool {
-    name.rsplit_once('.')
-        .is_some_and(|(_, ext)| DRIVER_FILES.iter().any(|d| ext.eq_ignore_ascii_case(d)))
 }
 
 /// A driver folder without an .inf would be passed over in silence by Setup.
@@ -139,7 +131,7 @@ fn no_driver(medium: &Medium, name: &str, release: Release, folder: &str) -> Err
     let wanted = release.virtio_folder();
     let mut there = Vec::new();
     for entry in medium.read_dir("").unwrap_or_default() {
-        let path = format!("{}/{wanted}/amd64", entry.name);
+        let path = driver::folder(&entry.name, release);
         if entry.is_dir && matches!(medium.find(&path), Ok(Some(_))) {
             there.push(entry.name);
         }

@@ -10,7 +10,7 @@ use std::path::Path;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::lock::{self, BuiltInput, BuiltWith, LockFile};
-use winimg_recipe::recipe::{Address, LockRule, Recipe, Signature};
+use winimg_recipe::recipe::{Address, Covers, LockRule, Recipe, Signature};
 use winimg_supply::store::{Demand, Store, met};
 use winimg_trust::{Evidence, Signer, Subject};
 
@@ -79,7 +79,7 @@ fn demand(signature: &Signature, file: &LockFile) -> Result<Demand> {
         rule: signature.rule.clone(),
         evidence,
         from: path.map(|path| path.display().to_string()),
-        members: Vec::new(),
+        covers: Covers::File,
         lacking,
     })
 }

@@ -5,6 +5,7 @@
 mod built;
 mod cache;
 mod ci;
+mod drivers;
 mod events;
 mod foreseen;
 pub mod furnished;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use support::server::{Answer, Server};
 use support::tree::root;
-use winimg_recipe::recipe::{Component, Recipe, Signature};
+use winimg_recipe::recipe::{Component, Covers, Recipe, Signature};
 use winimg_trust::{Rule, authenticode, sigstore};
 
 use super::program::output_of;
@@ -73,8 +73,10 @@ impl Publishers {
     pub fn sign(&self, component: &Component, file: &Path, path: Option<&str>) {
         for signature in firsts(component) {
             let is_of_it = match path {
-                None => signature.members.is_empty(),
-                Some(path) => signature.members.iter().any(|member| matches(member, path)),
+                None => signature.covers == Covers::File,
+                Some(path) => members(signature)
+                    .iter()
+                    .any(|member| matches(member, path)),
             };
             if let (Rule::Authenticode(rule), true) = (&signature.rule, is_of_it) {
                 self.authenticode(rule, file);
@@ -148,9 +150,9 @@ impl Publishers {
                 } else {
                     "optional"
                 };
-                let members = match signature.members.is_empty() {
-                    true => String::new(),
-                    false => format!(", members = {:?}", signature.members),
+                let members = match members(signature) {
+                    [] => String::new(),
+                    members => format!(", members = {members:?}"),
                 };
                 format!(
                     "{{ kind = \"authenticode\", roots = {roots:?}, subject = {subject:?}, timestamp = \"{timestamp}\", extended = \"{extended}\"{members} }}"
@@ -228,6 +230,13 @@ fn without_roots(words: &str) -> String {
 /// Of each signature that is asked for the first alternative.
 fn firsts(component: &Component) -> impl Iterator<Item = &Signature> {
     component.origin.signatures.iter().map(|group| &group[0])
+}
+
+fn members(signature: &Signature) -> &[String] {
+    match &signature.covers {
+        Covers::Members(members) => members,
+        Covers::File | Covers::Drivers(_) => &[],
+    }
 }
 
 /// Patterns of the packs: every file with an ending.

@@ -82,7 +82,7 @@ fn each_component_has_the_proof_that_the_documentation_lists() {
     assert!(found.len() > 25, "{}", found.len());
 }
 
-/// The components that have a signature, and the others.
+/// The components, and the medium of drivers, that have a signature, and the others.
 fn sorted(recipe: &Recipe) -> (BTreeSet<&str>, BTreeSet<&str>) {
     let components = recipe.components.iter().map(|component| {
         let origin = &component.origin;
@@ -93,7 +93,10 @@ fn sorted(recipe: &Recipe) -> (BTreeSet<&str>, BTreeSet<&str>) {
         );
         (component.name.value.as_str(), !origin.signatures.is_empty())
     });
-    let (signed, others): (Vec<_>, Vec<_>) = components.partition(|(_, signed)| *signed);
+    let virtio = recipe.media.virtio.iter();
+    let virtio = virtio.map(|origin| ("media.virtio", !origin.signatures.is_empty()));
+    let all = components.chain(virtio);
+    let (signed, others): (Vec<_>, Vec<_>) = all.partition(|(_, signed)| *signed);
     let names = [signed, others].map(|list| list.into_iter().map(|(name, _)| name).collect());
     names.into()
 }
@@ -130,10 +133,16 @@ fn on_top(shipped: &str, more: &str) -> (Option<Recipe>, String) {
     (recipe, said.render(false))
 }
 
-/// The names of the components that lines of complaints speak of.
+/// The names of the inputs that lines of complaints speak of.
 fn named(said: &str, fact: &str) -> BTreeSet<String> {
     let lines = said.lines().filter(|line| line.contains(fact));
-    let names = lines.filter_map(|line| line.split('`').nth(1));
+    let names = lines.filter_map(|line| {
+        let medium = line
+            .split_once('[')
+            .and_then(|(_, rest)| rest.split_once(']'));
+        let component = line.split('`').nth(1);
+        component.or(medium.map(|(name, _)| name))
+    });
     names.map(str::to_owned).collect()
 }
 
@@ -171,6 +180,7 @@ fn a_mirror_without_signatures_is_named_by_one_variable() {
         ("containerd_signatures", &["containerd"]),
         ("openssh_signatures", &["openssh"]),
         ("vmware_tools_signatures", &["vmware-tools"]),
+        ("virtio_signatures", &["media.virtio"]),
     ] {
         let mut options = options_for("capi-ova");
         options.vars = vec![(variable.into(), "off".into())];

@@ -5,6 +5,7 @@
 pub mod archive;
 mod bytes;
 pub mod disk;
+pub mod driver;
 pub mod evtx;
 pub mod hive;
 pub mod iso;

@@ -4,10 +4,8 @@ field's own tools (wixl, gcab, osslsigncode) make and sign, and each of them dam
 
     containers.py DIR
     containers.py --stream PACKAGE NAME
-    containers.py --catalog FILE TO
 
-The second writes a stream of a package to standard output, whatever the order of its directory; the third a catalog, not
-yet signed, that lists a file. Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
+The second writes a stream of a package to standard output, whatever the order of its directory. Good files are named after what they are; a damaged one is FILE~DAMAGE. Formats: Microsoft, MS-CFB, MS-CAB, PE Format,
 Certificate Trust List.
 """
 
@@ -17,6 +15,8 @@ import random
 import struct
 import subprocess
 import sys
+
+from catalog import image_digest, member, tagged, trust_list
 
 FREE, END = 0xFFFFFFFF, 0xFFFFFFFE
 WXS = """<?xml version="1.0"?>
@@ -394,74 +394,6 @@ def scripts():
 # --- catalogs
 
 
-def der(tag, *parts):
-    value = b"".join(parts)
-    length = len(value)
-    if length < 128:
-        return bytes([tag, length]) + value
-    size = (length.bit_length() + 7) // 8
-    return bytes([tag, 0x80 | size]) + length.to_bytes(size, "big") + value
-
-
-def oid(text):
-    first, second, *rest = map(int, text.split("."))
-    out = b""
-    for number in [40 * first + second, *rest]:
-        part = bytes([number & 127])
-        while number := number >> 7:
-            part = bytes([number & 127 | 128]) + part
-        out += part
-    return der(0x06, out)
-
-
-SEQUENCE, SET, OCTETS, NULL = 0x30, 0x31, 0x04, b"\x05\0"
-ALGORITHMS = {"sha1": "1.3.14.3.2.26", "sha256": "2.16.840.1.101.3.4.2.1", "sha384": "2.16.840.1.101.3.4.2.2"}
-
-
-def member(digest, algorithm, image, name):
-    """An entry of a catalog as inf2cat writes it: a tag, the file's name, and the digest of the file."""
-    link = der(0xA2, der(0x80))  # SpcLink file, an empty name
-    if image:
-        data = der(SEQUENCE, oid("1.3.6.1.4.1.311.2.1.15"), der(SEQUENCE, b"\x03\x01\0", der(0xA0, link)))
-    else:
-        data = der(SEQUENCE, oid("1.3.6.1.4.1.311.2.1.25"), link)
-    info = der(SEQUENCE, der(SEQUENCE, oid(ALGORITHMS[algorithm]), NULL), der(OCTETS, digest))
-    tag = digest if algorithm != "sha1" else (digest.hex().upper() + "\0").encode("utf-16le")
-    named = der(SEQUENCE, der(0x1E, "File".encode("utf-16be")), der(0x02, b"\x10\x01\0\x01"),
-                der(OCTETS, (name + "\0").encode("utf-16le")))
-    return der(SEQUENCE, der(OCTETS, tag), der(
-        SET,
-        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.1"), der(SET, named)),
-        der(SEQUENCE, oid("1.3.6.1.4.1.311.2.1.4"), der(SET, der(SEQUENCE, data, info))),
-    ))
-
-
-def tagged(digest, image, name):
-    """An entry whose tag is the digest, and which says by a mark whether that is of a PE file."""
-    named = der(SEQUENCE, der(0x1E, "File".encode("utf-16be")), der(0x02, b"\x10\x01\0\x01"),
-                der(OCTETS, (name + "\0").encode("utf-16le")))
-    return der(SEQUENCE, der(OCTETS, digest), der(
-        SET,
-        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.3"), der(SET, der(0x80 if image else 0x82))),
-        der(SEQUENCE, oid("1.3.6.1.4.1.311.12.2.1"), der(SET, named)),
-    ))
-
-
-def catalog(name, members, usage="1.3.6.1.4.1.311.12.1.1", kind="1.3.6.1.4.1.311.12.1.2"):
-    """A CertificateTrustList in a SignedData that nobody has signed yet."""
-    trust_list = der(
-        SEQUENCE,
-        der(SEQUENCE, oid(usage)),
-        der(OCTETS, bytes(range(16))),
-        der(0x17, b"260901000000Z"),
-        der(SEQUENCE, oid(kind), NULL),
-        der(SEQUENCE, *members),
-    )
-    content = der(SEQUENCE, oid("1.3.6.1.4.1.311.10.1"), der(0xA0, trust_list))
-    signed = der(SEQUENCE, b"\x02\x01\x01", der(SET), content, der(SET))
-    write(name, der(SEQUENCE, oid("1.2.840.113549.1.7.2"), der(0xA0, signed)))
-
-
 def block(key, value, *children, text=False):
     """A block of VERSIONINFO."""
     head = (key + "\0").encode("utf-16le")
@@ -534,10 +466,8 @@ def image():
     return headers.ljust(0x200, b"\0") + b"\xc3".ljust(0x200, b"\xcc")
 
 
-def image_digest(data, algorithm):
-    """What Authenticode covers of a PE32+ file without a certificate table: all but the checksum and the table's entry."""
-    checksum, entry = 0x80 + 24 + 64, 0x80 + 24 + 144
-    return hashlib.new(algorithm, data[:checksum] + data[checksum + 4:entry] + data[entry + 8:]).digest()
+def catalog(name, members, **options):
+    write(name, trust_list(members, **options))
 
 
 def catalogs():
@@ -574,6 +504,13 @@ def catalogs():
     for name in ["", "-sha1", "-sha384", "-list", "-kinds", "-tags", "-tags-sha1"]:
         sign(f"unsigned{name}.cat", f"signed{name}.cat")
     sign("unsigned.cat", "other.cat", by="other")
+    sign("unsigned.cat", "unstamped.cat", stamped=False)
+    # a folder may have two catalogs, each for a part of it; and one of another driver
+    catalog("unsigned-image.cat", both("sha256")[:1])
+    catalog("unsigned-text.cat", both("sha256")[1:])
+    catalog("unsigned-stranger.cat", [member(hashlib.sha256(b"nobody named me\n").digest(), "sha256", False, "stranger.sys")])
+    for name in ["image", "text", "stranger"]:
+        sign(f"unsigned-{name}.cat", f"{name}.cat")
     sign("unsigned.cat", "weak.cat", digest="sha1")
     good = read("signed.cat")
     write("signed.cat~member", flipped(good, good.index(hashlib.sha256(text).digest())))
@@ -587,10 +524,6 @@ def catalogs():
 def main():
     if sys.argv[1] == "--stream":
         sys.stdout.buffer.write(Package(read(sys.argv[2])).stream(sys.argv[3]))
-        return
-    if sys.argv[1] == "--catalog":
-        digest = hashlib.sha256(read(sys.argv[2])).digest()
-        catalog(sys.argv[3], [member(digest, "sha256", False, os.path.basename(sys.argv[2]))])
         return
     os.makedirs(sys.argv[1], exist_ok=True)
     os.chdir(sys.argv[1])

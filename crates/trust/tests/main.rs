@@ -6,6 +6,7 @@ mod checksum;
 mod cms;
 mod containers;
 mod cosign;
+mod folders;
 mod kept;
 mod minisign;
 mod openpgp;

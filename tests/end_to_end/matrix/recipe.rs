@@ -59,6 +59,7 @@ unverified = "the stand-in installer is made on this machine by `make install-ma
 
 [media.virtio]
 unverified = "the stand-in's drivers are made on this machine by `make install-matrix`"
+signature  = { kind = "catalogs", roots = "{{standin}}/components/ca/root.pem", subject = "CN=winimg demo code signing", timestamp = "optional" }
 
 [machine]
 firmware  = "@firmware@"

@@ -205,10 +205,20 @@ pub struct Signature {
     pub certificate: Option<Located<Address>>,
     /// The transparency log that is asked for such a signature's entry.
     pub log: Option<Located<Url>>,
-    /// Globs over the paths in an archive: those files have to be signed, not the archive. Empty: the file itself.
-    pub members: Vec<String>,
+    pub covers: Covers,
     /// Where the lists of revoked certificates are that it is judged by.
     pub crls: Vec<Located<Address>>,
+}
+
+/// What of a download has to be signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Covers {
+    /// The file itself.
+    File,
+    /// Globs over the paths in an archive: those files, and not the archive.
+    Members(Vec<String>),
+    /// Drivers of a medium, by their folders' names: what goes onto the answer disc, by the catalogs beside it.
+    Drivers(Vec<String>),
 }
 
 /// What an earlier run found, and what has to be found again.

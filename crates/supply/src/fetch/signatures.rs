@@ -79,7 +79,7 @@ impl Bring<'_> {
                 rule: signature.rule.clone(),
                 evidence,
                 from: shown(signature),
-                members: signature.members.clone(),
+                covers: signature.covers.clone(),
                 lacking,
             });
         }

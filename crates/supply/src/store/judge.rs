@@ -1,15 +1,17 @@
 //! Signatures at the door: each that is asked for has to be met, by one of its alternatives.
 //!
 //! What is judged comes with the terms; nothing is fetched here. Of an archive whose members are signed every member
-//! that a pattern takes is judged by itself. Refuses an archive by the Authenticode signature of a program that it stands in.
+//! that a pattern takes is judged by itself; of a driver medium, what drivers.rs says. Refuses an archive by the Authenticode signature of a program that it stands in.
 
 use std::path::Path;
 use std::time::SystemTime;
 
+use super::drivers;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Place;
 use winimg_formats::archive::{self, Filter, Format, Limits, Packed};
+use winimg_recipe::recipe::Covers;
 use winimg_trust::{Evidence, Judged, Reason, Refusal, Rule, Scheme, Signer, Subject};
 
 /// A signature that is asked for, with what was published for it.
@@ -21,8 +23,7 @@ pub struct Demand {
     pub evidence: Evidence,
     /// Where the evidence came from, without query; for messages.
     pub from: Option<String>,
-    /// Globs over the paths of an archive: those files are judged. Empty: the file itself.
-    pub members: Vec<String>,
+    pub covers: Covers,
     /// Why the evidence of this alternative could not be brought.
     pub lacking: Option<String>,
 }
@@ -61,8 +62,12 @@ impl Signatures {
         folder: &Path,
     ) -> Result<Vec<Signer>> {
         met(what, &self.groups, |demand| {
-            if !demand.members.is_empty() {
-                return self.members(demand, what, path, folder);
+            match &demand.covers {
+                Covers::File => {}
+                Covers::Members(globs) => {
+                    return self.members(demand, globs, what, path, folder);
+                }
+                Covers::Drivers(names) => return drivers::judge(demand, names, path, folder),
             }
             if self.archive.is_some() && demand.rule.scheme() == Scheme::Authenticode {
                 let fact = "Authenticode proves programs, and this file is unpacked as an archive";
@@ -89,6 +94,7 @@ impl Signatures {
     fn members(
         &self,
         demand: &Demand,
+        globs: &[String],
         what: &str,
         path: &Path,
         folder: &Path,
@@ -108,7 +114,7 @@ impl Signatures {
         };
         let filter = Filter {
             strip: 0,
-            only: demand.members.clone(),
+            only: globs.to_vec(),
         };
         let tree = beside.path().join("members");
         let files = archive::unpack(&packed, &tree, &Limits::default(), &filter)?;
@@ -128,21 +134,21 @@ impl Signatures {
             }
         }
         if files.is_empty() {
-            let fact = format!("no file of it matches {}", demand.members.join(", "));
+            let fact = format!("no file of it matches {}", globs.join(", "));
             return Err(Reason::Missing.refusal(fact).into());
         }
         if !refused.is_empty() {
-            return Err(of_members(refused, files.len()));
+            return Err(of_several(refused, files.len(), "members"));
         }
         Ok(signed
             .into_iter()
-            .map(|(signer, of)| named(signer, &of))
+            .map(|(signer, of)| named(signer, "members", &of))
             .collect())
     }
 }
 
-/// One record for the members that one signer signed, whatever the minute.
-fn gather(signed: &mut Vec<(Signer, Vec<String>)>, signer: Signer, path: &str) {
+/// One record for all that one signer signed, whatever the minute.
+pub(super) fn gather(signed: &mut Vec<(Signer, Vec<String>)>, signer: Signer, path: &str) {
     let same = |s: &Signer| {
         (s.scheme, &s.signer, &s.pinned_by) == (signer.scheme, &signer.signer, &signer.pinned_by)
     };
@@ -164,10 +170,11 @@ fn gather(signed: &mut Vec<(Signer, Vec<String>)>, signer: Signer, path: &str) {
     }
 }
 
-fn named(mut signer: Signer, of: &[String]) -> Signer {
+/// `of the members a.exe, b.exe`
+pub(super) fn named(mut signer: Signer, kind: &str, of: &[String]) -> Signer {
     signer
         .remarks
-        .push(format!("of the members {}", of.join(", ")));
+        .push(format!("of the {kind} {}", of.join(", ")));
     signer
 }
 
@@ -191,7 +198,8 @@ impl From<Error> for Refused {
     }
 }
 
-fn of_members(refused: Vec<(String, Refusal)>, of: usize) -> Refused {
+/// Of `of` files of that kind, these were refused.
+pub(super) fn of_several(refused: Vec<(String, Refusal)>, of: usize, kind: &str) -> Refused {
     if let [(path, refusal)] = refused.as_slice() {
         let problem = refusal.problem.clone();
         return Refusal {
@@ -200,7 +208,7 @@ fn of_members(refused: Vec<(String, Refusal)>, of: usize) -> Refused {
         }
         .into();
     }
-    let fact = format!("{} of {of} members do not meet it", refused.len());
+    let fact = format!("{} of {of} {kind} do not meet it", refused.len());
     let reason = refused.first().map_or(Reason::Missing, |(_, r)| r.reason);
     // `bin/a.exe: there is none (expected …, found …)`
     let line =
@@ -309,7 +317,7 @@ mod tests {
             rule: Rule::Authenticode(rule),
             evidence: Evidence::default(),
             from: None,
-            members: Vec::new(),
+            covers: Covers::File,
             lacking: None,
         };
         let signatures = Signatures {

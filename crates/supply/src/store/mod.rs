@@ -25,6 +25,7 @@
 mod admit;
 mod adopt;
 mod blob;
+mod drivers;
 mod durations;
 mod hash;
 mod inventory;

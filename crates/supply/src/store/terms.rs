@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_recipe::recipe::Covers;
 use winimg_trust::Signer;
 
 use super::{Expected, Signatures, Watch};
@@ -50,7 +51,7 @@ impl Terms {
 
     /// Refuses terms that say "signed" and name no signature of the whole file.
     pub(super) fn check(&self) -> Result<()> {
-        let whole = |group: &Vec<super::Demand>| group.iter().all(|d| d.members.is_empty());
+        let whole = |group: &Vec<super::Demand>| group.iter().all(|d| d.covers == Covers::File);
         if self.expected == Expected::Signed && !self.signatures.groups.iter().any(whole) {
             let fact = "a file is to be proved by its signatures, and none is asked for";
             return Err(Error::new(Kind::Failed, fact));

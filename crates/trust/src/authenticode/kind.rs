@@ -60,7 +60,7 @@ impl Kind {
     }
 
     /// What Windows takes a file of that name for.
-    fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         let last = last_segment(name).to_ascii_lowercase();
         let (_, ending) = last.rsplit_once('.')?;
         ENDINGS

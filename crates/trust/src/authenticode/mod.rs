@@ -10,6 +10,7 @@ mod cab;
 mod carried;
 mod catalog;
 mod compound;
+mod folder;
 mod indirect;
 mod kind;
 mod msi;
@@ -38,6 +39,7 @@ pub use crate::policy::Pins;
 
 pub use about::{About, Version};
 pub use carried::{Carried, carried};
+pub use folder::judge_folder;
 
 /// szOID_CTL
 const CERTIFICATE_TRUST_LIST: ObjectIdentifier =

@@ -1,8 +1,18 @@
-# virtio-win.iso: the layout of the real driver ISO, with drivers that only the stand-in takes for drivers, and a
-# guest agent package that is a real MSI.
+# virtio-win.iso: the layout of the real driver ISO, with drivers that only the stand-in takes for drivers, catalogs of them that the
+# demo's authority signs, and a guest agent package that is a real MSI.
 set -euo pipefail
 drivers=$work/virtio-win
 mkdir -p "$drivers"/{guest-agent,cert,data}
+ca=$out/components/ca
+"$repo/tests/demo/authority.sh" "$ca"
+
+# No signature is timestamped: a timestamp's serial number is another one each time.
+catalog() { # TO FILES...
+    python3 "$repo/crates/trust/tests/catalog.py" "$work/unsigned.cat" "${@:2}"
+    rm -f "$1"
+    osslsigncode sign -h sha256 -certs "$ca/signer.pem" -key "$ca/signer.key" -st 1767225600 -in "$work/unsigned.cat" -out "$1" \
+        >"$work/sign.log" 2>&1 || { cat "$work/sign.log" >&2; exit 1; }
+}
 
 driver() { # FOLDER INF SERVICE CLASS CLASSGUID START DEVICES...
     local folder=$1 name=$2 service=$3 class=$4 guid=$5 start=$6 os least dir
@@ -24,8 +34,8 @@ driver() { # FOLDER INF SERVICE CLASS CLASSGUID START DEVICES...
             printf '[%s_Service]\nDisplayName=%%DEVICE%%\nServiceType=1\nStartType=%s\nErrorControl=1\nServiceBinary=%%13%%\\%s.sys\n\n' "$service" "$start" "$service"
             printf '[Strings]\nVENDOR="winimg stand-in"\nDISK="winimg stand-in driver disk"\nDEVICE="winimg stand-in %s"\n' "$folder"
         } | sed 's/$/\r/' >"$dir/$name.inf"
-        printf 'MZ winimg stand-in driver: %s %s\r\n' "$service" "$least" >"$dir/$service.sys"
-        printf 'winimg stand-in catalogue: %s %s\r\n' "$service" "$least" >"$dir/$name.cat"
+        python3 "$repo/tests/demo/program.py" "$dir/$service.sys" "=winimg stand-in driver: $service $least"$'\n'
+        catalog "$dir/$name.cat" "$dir/$name.inf" "$dir/$service.sys"
     done
 }
 driver viostor viostor viostor SCSIAdapter '{4D36E97B-E325-11CE-BFC1-08002BE10318}' 0 1001 1042

@@ -11,8 +11,8 @@ use crate::recipe::value::Entry;
 use crate::recipe::value::Wanting;
 use crate::recipe::vars::place_of_name;
 use crate::recipe::{
-    Address, Archive, Component, Form, InputId, NoInput, Origin, ProofSpec, Signature, Versions,
-    guest_name,
+    Address, Archive, Component, Covers, Form, InputId, NoInput, Origin, ProofSpec, Signature,
+    Versions, guest_name,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::{Algorithm, Digest};
@@ -135,11 +135,13 @@ pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) ->
         url: url.as_ref(),
         archive,
         is_checksum_file: false,
+        has_drivers: *input == InputId::Virtio,
     };
     let asked = asked(fields, &signed);
     let proof = proof(fields, input, &given, &asked);
-    if let InputId::Component(name) = input {
-        must_be_signed(fields, name, &asked, proof.as_ref());
+    // Nobody signs an install medium as a whole: its digest has to do.
+    if !matches!(input, InputId::Iso) {
+        must_be_signed(fields, &input.to_string(), &asked, proof.as_ref());
     }
     if asked.broken {
         return None;
@@ -208,7 +210,7 @@ fn must_be_signed(fields: &Fields<'_>, name: &str, asked: &Asked, proof: Option<
     }
 }
 
-/// A component that `[unsigned]` names.
+/// An input that `[unsigned]` names.
 fn unsigned(
     fields: &Fields<'_>,
     is_signed: bool,
@@ -256,6 +258,7 @@ fn proof(
         url: checksum.as_ref(),
         archive: None,
         is_checksum_file: true,
+        has_drivers: false,
     };
     let checksum_asked = signatures(fields, "checksum_signature", &signed);
     if let (Some(entry), false) = (
@@ -270,7 +273,7 @@ fn proof(
         return None;
     }
     // Those of members prove these, and nothing of the rest.
-    let whole = |group: &Vec<Signature>| group.iter().all(|s| s.members.is_empty());
+    let whole = |group: &Vec<Signature>| group.iter().all(|s| s.covers == Covers::File);
     let is_signed = asked.signatures.iter().any(whole);
     let unverified = fields.string("unverified");
     match given {
@@ -365,9 +368,12 @@ fn unproved(fields: &Fields<'_>, input: &InputId, asked: &Asked) -> Option<Proof
         return None;
     }
     let has_signed_members = !asked.signatures.is_empty();
-    let fact = match has_signed_members {
-        false => format!("nothing proves what {} fetches", fields.what),
-        true => format!(
+    let fact = match (has_signed_members, input) {
+        (false, _) => format!("nothing proves what {} fetches", fields.what),
+        (true, InputId::Virtio) => {
+            format!("nothing proves {}, only the drivers on it", fields.what)
+        }
+        (true, _) => format!(
             "nothing proves the archive of {}, only some of its members",
             fields.what
         ),

@@ -23,6 +23,7 @@ pub fn rule(top: &Fields<'_>) -> Option<LockRule> {
         url: Some(&Located::new(nowhere, fields.place.clone())),
         archive: None,
         is_checksum_file: false,
+        has_drivers: false,
     };
     let is_beside = stands_beside(&fields);
     let asked = signatures(&fields, "signature", &signed);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{component, draft};
 use crate::recipe::fields::Fields;
 use crate::recipe::value::Data;
-use crate::recipe::{InputId, Media, Origin, SetupSpec, guest_name, is_driver_name};
+use crate::recipe::{Covers, InputId, Media, Origin, SetupSpec, guest_name, is_driver_name};
 use winimg_base::text::Located;
 
 /// What is right of it, and whether that is all.
@@ -143,6 +143,20 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupSpec> {
         own_drivers,
     };
     fields.is_whole().then_some(setup)
+}
+
+/// Which drivers a signature by catalogs is about: those that are taken from the medium, and not from beside the recipe.
+pub fn name_drivers(media: &mut Media, setup: &SetupSpec) {
+    let own = setup.own_drivers.as_deref();
+    let is_own = |name: &str| own.is_some_and(|own| own.join(name).is_dir());
+    let taken = setup.drivers.iter().filter(|name| !is_own(name));
+    let taken: Vec<String> = taken.cloned().collect();
+    let signatures = media.virtio.iter_mut().flat_map(|v| &mut v.signatures);
+    for signature in signatures.flatten() {
+        if let Covers::Drivers(drivers) = &mut signature.covers {
+            drivers.clone_from(&taken);
+        }
+    }
 }
 
 fn computer_name(fields: &Fields<'_>) -> Option<String> {

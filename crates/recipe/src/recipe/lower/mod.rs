@@ -78,9 +78,12 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     let lock = lock::rule(&top);
     let lock_is_whole = lock.is_some();
     cx.unsigned.replace(policy::unsigned(&top));
-    let (media, media_is_whole) = media::media(&top);
+    let (mut media, media_is_whole) = media::media(&top);
     let machine = machine::machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);
+    if let Some(setup) = &setup {
+        media::name_drivers(&mut media, setup);
+    }
     let (mut components, names) = components(&top);
     let (images, image_names) = images(&top);
     let steps = steps(

@@ -1,9 +1,10 @@
-//! `policy = "signed"`, and `[unsigned]`: the components that it lets pass by digest.
+//! `policy = "signed"`, and `[unsigned]`: the components, and the medium of drivers, that it lets pass by digest.
 //!
-//! Refuses a line for what is no component, and lines that no policy reads.
+//! Refuses a line for what is neither, and lines that no policy reads.
 
 use std::collections::BTreeMap;
 
+use crate::recipe::InputId;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Entry, Value};
 use winimg_base::diag::nearest;
@@ -20,7 +21,12 @@ pub fn unsigned(top: &Fields<'_>) -> Option<BTreeMap<String, Located<String>>> {
     }
     let components = top.table.get("components").and_then(Value::as_table);
     let components = components.into_iter().flat_map(|table| &table.entries);
-    let known: Vec<&str> = components.map(|entry| entry.key.as_str()).collect();
+    let mut known: Vec<&str> = components.map(|entry| entry.key.as_str()).collect();
+    let media = top.table.get("media").and_then(Value::as_table);
+    let virtio = InputId::Virtio.to_string();
+    if media.is_some_and(|media| media.contains("virtio")) {
+        known.push(&virtio);
+    }
     let named = lines.iter().filter_map(|line| reason(top, line, &known));
     let named = named.collect();
     is_policy.then_some(named)
@@ -31,7 +37,7 @@ fn reason(top: &Fields<'_>, line: &Entry, known: &[&str]) -> Option<(String, Loc
         let fact = format!("`[unsigned]` names `{}`, which is no component", line.key);
         let help = match nearest(&line.key, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "a name as under `[components.NAME]`; media are proved by their digests".into(),
+            None => "a name as under `[components.NAME]`, or \"media.virtio\"; the install medium is proved by its digest".into(),
         };
         top.cx.error(fact, &line.key_place, "", &help);
     }

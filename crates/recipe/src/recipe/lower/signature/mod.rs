@@ -11,7 +11,7 @@ mod x509;
 use super::address::address;
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{Address, Archive, Signature};
+use crate::recipe::{Address, Archive, Covers, Signature};
 use winimg_base::text::Located;
 
 /// What is signed.
@@ -20,6 +20,8 @@ pub struct Signed<'a> {
     /// How it is packed, where the recipe says so.
     pub archive: Option<Archive>,
     pub is_checksum_file: bool,
+    /// It is the medium that drivers are taken from.
+    pub has_drivers: bool,
 }
 
 /// What a recipe asks of a file's signatures.
@@ -132,7 +134,7 @@ fn plain(fields: &Fields<'_>, rule: winimg_trust::Rule, words: String) -> Signat
         url: None,
         certificate: None,
         log: None,
-        members: Vec::new(),
+        covers: Covers::File,
         crls: Vec::new(),
     }
 }

@@ -16,6 +16,8 @@ use winimg_trust::{self, Scheme, cosign, minisign, openpgp, signify};
 enum Kind {
     /// What a table of its own may name.
     None,
+    /// Authenticode, of the catalogs beside drivers.
+    Catalogs,
     #[serde(untagged)]
     Of(Scheme),
 }
@@ -29,11 +31,18 @@ pub fn signature(
     let fields = Fields::unchecked(cx, value, "signature", what.into())?;
     fields.ask();
     let kind = fields.choice("kind")?;
-    let Kind::Of(scheme) = kind.value else {
-        let fact = "`none` is no signature that could be met";
-        let help = "it stands alone: `signature = { kind = \"none\", reason = \"…\" }`";
-        cx.error(fact, &kind.place, "", help);
-        return None;
+    let scheme = match kind.value {
+        Kind::Of(scheme) => scheme,
+        Kind::Catalogs => {
+            let fields = Fields::called(cx, value, "signature.catalogs", what.into())?;
+            return x509::catalogs(&fields, signed);
+        }
+        Kind::None => {
+            let fact = "`none` is no signature that could be met";
+            let help = "it stands alone: `signature = { kind = \"none\", reason = \"…\" }`";
+            cx.error(fact, &kind.place, "", help);
+            return None;
+        }
     };
     let keys = match scheme {
         Scheme::Openpgp if signed.is_checksum_file => "checksum_signature.openpgp".into(),

@@ -1,14 +1,14 @@
-//! Signatures by a certificate's key: Authenticode inside a file or by a catalog, and detached CMS.
+//! Signatures by a certificate's key: Authenticode inside a file, by a catalog or by those of a driver medium, and detached CMS.
 //!
-//! Refuses `members` of what is no archive, patterns that are none, and Authenticode of an archive as a whole: it is the
-//! signature of a program, which an archive may be hidden in.
+//! Refuses `members` of what is no archive, patterns that are none, catalogs of what no driver is taken from, and Authenticode
+//! of an archive as a whole: it is the signature of a program, which an archive may be hidden in.
 
 use super::pins;
 use super::plain;
 use super::{Signed, beside};
 use crate::recipe::fields::Fields;
 use crate::recipe::lower::address::address;
-use crate::recipe::{Address, Signature};
+use crate::recipe::{Address, Covers, Signature};
 use winimg_base::text::Located;
 use winimg_trust::authenticode::{self, About, Version};
 use winimg_trust::{self, cms};
@@ -64,9 +64,54 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     };
     Some(Signature {
         url: catalog,
-        members,
+        covers: match members.is_empty() {
+            true => Covers::File,
+            false => Covers::Members(members),
+        },
         crls,
         ..plain(fields, winimg_trust::Rule::Authenticode(rule), whole)
+    })
+}
+
+/// `kind = "catalogs"`. Which drivers are taken is known when `[setup]` has been read.
+pub fn catalogs(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
+    let chain = pins::chain(fields);
+    let needs_timestamp = fields.is("timestamp", "required");
+    let stamps = pins::timestamp_roots(fields);
+    let crls = crls(fields);
+    if !signed.has_drivers {
+        let kind = fields.table.entry("kind").map(|e| &e.value.place);
+        let fact = format!(
+            "{} is by catalogs, and no driver is taken from it",
+            fields.what
+        );
+        let help = "it is for `[media.virtio]`; of another file a catalog is named by `kind = \"authenticode\"` with `catalog`";
+        fields
+            .cx
+            .error(fact, kind.unwrap_or(&fields.place), "", help);
+        return None;
+    }
+    let (mut pins, mut words) = chain?;
+    let stamps = stamps?;
+    for word in &stamps.words {
+        words.push_str(&format!(", timestamp root {word}"));
+    }
+    pins.timestamp_roots = stamps.certificates;
+    let optional = match needs_timestamp {
+        true => "",
+        false => ", timestamp optional",
+    };
+    let rule = authenticode::Rule {
+        pins,
+        needs_timestamp,
+        needs_extended: true,
+        about: About::default(),
+    };
+    let words = format!("catalogs of its drivers, {words}{optional}");
+    Some(Signature {
+        covers: Covers::Drivers(Vec::new()),
+        crls: crls?,
+        ..plain(fields, winimg_trust::Rule::Authenticode(rule), words)
     })
 }
 
