@@ -28,6 +28,7 @@ const MEMBERS: [(&str, &[&str]); 12] = [
             "bin/containerd.exe",
             "bin/ctr.exe",
             "bin/containerd-shim-runhcs-v1.exe",
+            "bin/containerd-stress.exe",
         ],
     ),
     ("crictl", &["crictl.exe"]),
@@ -119,6 +120,11 @@ const CUMULATIVE_UPDATE: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<as
 
 /// A team's own recipe on top of a shipped one: makes `folder/NAME.toml` and the files that it names.
 pub fn recipe_on(shipped: &Path, folder: &Path, log: &Log) -> PathBuf {
+    recipe_with(shipped, folder, log, None)
+}
+
+/// The same; a program that lies in `programs` goes in as it is, and Windows comes from the medium there, which knows it.
+pub fn recipe_with(shipped: &Path, folder: &Path, log: &Log, programs: Option<&Path>) -> PathBuf {
     let standin = root().join("target/standin");
     let recipe = planned(shipped, &standin);
     let name = recipe.name.value.clone();
@@ -144,6 +150,7 @@ pub fn recipe_on(shipped: &Path, folder: &Path, log: &Log) -> PathBuf {
         publishers: Publishers::new(folder, log),
         standin,
         folder,
+        programs,
     };
     for input in recipe.inputs() {
         own += &match input.source {
@@ -170,6 +177,8 @@ fn planned(shipped: &Path, standin: &Path) -> Recipe {
     let env = [
         ("iso_url", medium("standin.iso")),
         ("virtio_sha256", "0".repeat(64)),
+        ("csi_proxy_url", medium("csi-proxy.exe")),
+        ("csi_proxy_sha256", "0".repeat(64)),
     ];
     let env = env.map(|(name, value)| (format!("WINIMG_VAR_{name}"), value));
     let options = Options {
@@ -184,15 +193,17 @@ struct Maker<'a> {
     publishers: Publishers,
     standin: PathBuf,
     folder: &'a Path,
+    programs: Option<&'a Path>,
 }
 
 impl Maker<'_> {
     fn medium(&self, id: &str) -> String {
-        let file = match id {
-            "media.iso" => "standin.iso",
-            _ => "virtio-win.iso",
+        let file = match (id, self.programs) {
+            ("media.iso", Some(programs)) => programs.join("medium/standin.iso"),
+            ("media.iso", None) => self.standin.join("standin.iso"),
+            _ => self.standin.join("virtio-win.iso"),
         };
-        self.input(id, &self.standin.join(file))
+        self.input(id, &file)
     }
 
     /// A table that gives an input another source and digest.
@@ -219,6 +230,11 @@ impl Maker<'_> {
     /// A PE image that says its version, and may play a program of the stand-in.
     fn program(&self, file: &Path, version: &str, plays: Option<&str>) {
         let name = file_name(file);
+        let real = self.programs.map(|programs| programs.join(name));
+        if let Some(real) = real.filter(|real| real.exists()) {
+            std::fs::copy(real, file).expect("a copy");
+            return;
+        }
         let mut answers: Vec<String> = ANSWERS
             .iter()
             .filter(|(program, ..)| *program == name)
