@@ -52,7 +52,7 @@ const SERVICES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Bytes, so that one that was not built is none.
+/// The bytes of a program as `make real-programs` built it.
 fn built(program: &str) -> Vec<u8> {
     let file = root().join(format!("target/real-programs/{program}.exe"));
     std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
@@ -116,11 +116,11 @@ mod nightly {
         timed("built");
         good_by_verify(&output, "real-node.raw");
         timed("verified");
-        trial::comes_up(&output, "real-node.qcow2", "openstack");
-        timed("tried");
         let disk = Sabotage::of(&output.join("real-node.raw"), dir.path());
         programs_are_in_the_disk(&disk);
         services_run_them(&disk);
         timed("compared");
+        trial::comes_up(&output, "real-node.qcow2", "openstack");
+        timed("tried");
     }
 }

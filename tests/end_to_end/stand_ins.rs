@@ -183,6 +183,7 @@ fn planned(shipped: &Path, standin: &Path) -> Recipe {
     let env = env.map(|(name, value)| (format!("WINIMG_VAR_{name}"), value));
     let options = Options {
         env: env.into(),
+        search: vec![root().join("recipes")],
         ..Options::default()
     };
     let (recipe, said) = read(shipped, &options);
