@@ -70,8 +70,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-check end-to-end ## 
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, the book and the pages in a browser, winimg.exe, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs book pages pages-demo cluster-policy cluster-real test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, the book and the pages in a browser, winimg.exe, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -134,7 +134,7 @@ end-to-end: standin ## builds in QEMU: the demo and its damages, a refusal, two 
 
 .PHONY: end-to-end-nightly
 end-to-end-nightly: standin ## more of the same: every other signal and moment, and the other refusals
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip end_to_end::recipes --skip pages:: --skip wine:: ::nightly::
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --test-threads 2 --nocapture --skip end_to_end::recipes --skip end_to_end::real_node --skip pages:: --skip wine:: ::nightly::
 
 .PHONY: shipped-recipes
 shipped-recipes: standin ## builds each recipe of recipes/ with stand-ins of what it fetches; RECIPES=word,word for some
@@ -208,6 +208,14 @@ real-programs: packages ## the packs' containerd, kubelet, kubeadm and others, b
 	tests/wine/prefix.sh $(WINE)
 	tests/wine/real/build.sh $(REAL)
 	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture --test-threads 2 wine::real::nightly::
+
+.PHONY: real-node
+real-node: standin ## a node image of those programs, on a medium that says what they said on Wine: built, verified, tried
+	tests/wine/prefix.sh $(WINE)
+	tests/wine/real/build.sh $(REAL)
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture wine::real::nightly::answers::
+	if [ -e $(REAL)/answers.json ]; then tests/sim/windows/build.sh --no-virtio --programs $(REAL)/answers.json $(REAL)/medium; fi
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture end_to_end::real_node::
 
 .PHONY: windows-exe
 windows-exe: packages

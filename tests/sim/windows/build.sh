@@ -2,10 +2,11 @@
 # Makes the stand-in's two media in OUTDIR: standin.iso (a "Windows Server" evaluation medium whose Setup is the
 # stand-in) and virtio-win.iso (the layout of the real one). Not Windows: no byte of it comes from Microsoft.
 #
-#   build.sh [--build 17763|20348|26100] [--retail] [--all] [--debug] [--no-virtio] OUTDIR
+#   build.sh [--build 17763|20348|26100] [--retail] [--all] [--debug] [--no-virtio] [--programs TABLE] OUTDIR
 #
 # --retail   no "Evaluation" editions; Setup then asks for a product key
 # --all      also one medium of each release and channel: 2019-evaluation.iso, 2019-retail.iso, 2022-…, 2025-…
+# --programs real programs, which run nowhere here, and what they answered where they ran (src/windows/program/real.rs)
 # --debug    Setup and the installed system write their log to the first serial port (real Windows writes nothing)
 #
 # Needs, by Debian package name: packages.txt beside this file. The kernel comes out of its own package, downloaded once
@@ -14,7 +15,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 repo=$(cd "$here/../../.." && pwd)
 
-build=20348 retail=0 all=0 debug=0 virtio=1 out=
+build=20348 retail=0 all=0 debug=0 virtio=1 table= out=
 while [ $# -gt 0 ]; do
     case $1 in
         --build) build=$2; shift ;;
@@ -22,12 +23,13 @@ while [ $# -gt 0 ]; do
         --all) all=1 ;;
         --debug) debug=1 ;;
         --no-virtio) virtio=0 ;;
+        --programs) table=$2; shift ;;
         -*) echo "build.sh: unknown option $1" >&2; exit 2 ;;
         *) out=$1 ;;
     esac
     shift
 done
-[ -n "$out" ] || { echo "usage: build.sh [--build N] [--retail] [--all] [--debug] [--no-virtio] OUTDIR" >&2; exit 2; }
+[ -n "$out" ] || { echo "usage: build.sh [--build N] [--retail] [--all] [--debug] [--no-virtio] [--programs TABLE] OUTDIR" >&2; exit 2; }
 facts() { # BUILD
     build=$1
     case $build in
@@ -44,7 +46,7 @@ cache=${STANDIN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/winimg-standin}
 work=$(mktemp -d "${TMPDIR:-/tmp}/standin-build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export SOURCE_DATE_EPOCH=1630000000 LC_ALL=C TZ=UTC
-export here repo build retail debug year release revision out cache work
+export here repo build retail debug table year release revision out cache work
 iso=standin.iso
 
 . "$here/build/programs.sh"   # the Rust programs, statically linked

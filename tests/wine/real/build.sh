@@ -70,7 +70,11 @@ built flanneld "$(downloaded $module "$flannel")" $module "$flannel" "-X $module
 
 containerd=v$(version containerd containerd_version)
 module=github.com/containerd/containerd/v2
-built containerd "$(downloaded $module "$containerd")" $module/cmd/containerd "$containerd" "-X $module/version.Version=$containerd"
+source=$(downloaded $module "$containerd")
+for program in containerd ctr containerd-stress; do
+    built $program "$source" $module/cmd/$program "$containerd" "-X $module/version.Version=$containerd"
+done
+# Not the shim, containerd-shim-runhcs-v1: a module that it needs (github.com/Microsoft/cosesign1go) cannot be had from the proxy.
 
 kubernetes=$(version kubernetes kubernetes_semver)
 pinned kubernetes k8s.io/kubernetes "$kubernetes"
@@ -78,6 +82,6 @@ IFS=. read -r major minor _ <<<"${kubernetes#v}"
 from=k8s.io/component-base/version
 flags="-X $from.gitVersion=$kubernetes -X $from.gitMajor=$major -X $from.gitMinor=$minor"
 built kube-log-runner "$here/kubernetes" k8s.io/component-base/logs/kube-log-runner "$kubernetes" "$flags"
-for program in kubelet kubeadm kube-proxy; do
+for program in kubelet kubeadm kubectl kube-proxy; do
     built $program "$here/kubernetes" k8s.io/kubernetes/cmd/$program "$kubernetes" "$flags"
 done

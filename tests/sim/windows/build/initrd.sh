@@ -16,6 +16,9 @@ module_group netkvm virtio_pci virtio_net
 module_group vmxnet3 vmxnet3
 
 install -s -m 755 "$programs/standin-init" "$work/initrd/init"
+if [ -n "$table" ]; then
+    install -m 644 "$table" "$work/initrd/programs.json"
+fi
 for tool in /bin/ntfs-3g /sbin/mkntfs /sbin/ntfsresize /bin/ntfsfix /sbin/mkfs.fat /usr/bin/wimlib-imagex; do
     path=$(readlink -f "$(command -v "${tool##*/}" || echo "$tool")")
     cp "$path" "$work/initrd/bin/${tool##*/}"

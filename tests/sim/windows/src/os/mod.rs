@@ -18,7 +18,7 @@ use crate::dialog::{self, Dialog};
 use crate::machine::drives::CdDrives;
 use crate::machine::{devices, drivers, firmware, network, screen::Screen, sys};
 use crate::setup::log::Log;
-use crate::windows::{Config, Data, Power, Windows};
+use crate::windows::{Config, Data, Power, RealPrograms, Windows};
 
 pub const SETUP: &str = r"HKLM\SYSTEM\Setup";
 pub const STATUS: &str = r"HKLM\SYSTEM\Setup\Status";
@@ -74,12 +74,14 @@ fn open(screen: Screen) -> Result<System, (Screen, Dialog)> {
             devices::settle(false);
             let volume = volume::find().map_err(stop_code)?;
             let cds = CdDrives::open();
+            let programs = RealPrograms::of_the_medium().map_err(stop_code)?;
             let config = Config {
                 c_root: volume.root.clone(),
                 drives: letters(&cds),
                 computer_name: String::new(),
                 lease: network::connect(&volume.root),
                 labels: cds.labels(),
+                programs,
             };
             let windows = Windows::open(config)
                 .map_err(|fault| dialog::stop_code("BAD_SYSTEM_CONFIG_INFO", fault))?;

@@ -40,6 +40,7 @@ use std::time::{Duration, Instant};
 pub use agent::serve_agent;
 pub use direct::serve_direct;
 pub use image::{ImageFacts, create_files, create_hives};
+pub use program::real::RealPrograms;
 
 use process::{Env, Process, Stream};
 use registry::Registry;
@@ -58,6 +59,8 @@ pub struct Config {
     pub lease: Option<network::Lease>,
     /// Labels of the CDs.
     pub labels: Vec<(char, String)>,
+    /// Real programs, by their digests.
+    pub programs: RealPrograms,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +100,7 @@ pub(crate) struct Machine {
     devices: Mutex<Vec<String>>,
     lease: Option<network::Lease>,
     labels: Mutex<Vec<(char, String)>>,
+    programs: RealPrograms,
     /// C: takes the free space behind it when this boot ends.
     extends: AtomicBool,
     /// What somebody asked for that the stand-in would have to pretend.
@@ -139,6 +143,7 @@ impl Windows {
             devices: Mutex::default(),
             lease: config.lease,
             labels: Mutex::new(config.labels),
+            programs: config.programs,
             extends: AtomicBool::new(false),
             halted: Mutex::default(),
         });

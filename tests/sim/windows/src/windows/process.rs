@@ -193,9 +193,10 @@ impl Process {
             return Ok(cmd::run(self, &format!("cmd.exe /c \"{line}\"")));
         }
         let bytes = std::fs::read(&image.host).map_err(|e| Win32::from_io(&e))?;
-        let text = bytes
-            .strip_prefix(MARKER.as_bytes())
-            .ok_or(BAD_EXE_FORMAT)?;
+        let Some(text) = bytes.strip_prefix(MARKER.as_bytes()) else {
+            let known = self.machine.programs.find(&bytes).ok_or(BAD_EXE_FORMAT)?;
+            return Ok(known.run(self, cmdline::program(line).1));
+        };
         let text = String::from_utf8_lossy(text);
         let (name, rest) = text.split_once('\n').unwrap_or((&text, ""));
         let (name, (_, tail)) = (name.trim_end(), cmdline::program(line));

@@ -91,7 +91,9 @@ pub fn start(agent: &mut Agent, mut fields: Fields) -> Result<Value, Refusal> {
     let script = [".cmd", ".bat"]
         .iter()
         .any(|ext| image.name.to_ascii_lowercase().ends_with(ext));
-    if !script && !head.starts_with(crate::windows::image::MARKER.as_bytes()) {
+    let runs = head.starts_with(crate::windows::image::MARKER.as_bytes())
+        || agent.windows.machine.programs.find(&head).is_some();
+    if !script && !runs {
         return failed("Exec format error");
     }
 

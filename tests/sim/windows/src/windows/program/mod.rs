@@ -11,6 +11,7 @@ mod netsh;
 mod pnputil;
 mod powershell;
 mod processes;
+pub mod real;
 mod reg;
 mod robocopy;
 mod sc;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::windows::{Config, ImageFacts, Power, Windows, create_image};
+use crate::windows::{Config, ImageFacts, Power, RealPrograms, Windows, create_image};
 
 pub struct Guest {
     pub dir: tempfile::TempDir,
@@ -27,11 +27,20 @@ impl Guest {
         Guest::of(&facts())
     }
 
+    /// The same, on which these real programs were recorded.
+    pub fn with_programs(table: &str) -> Guest {
+        let mut guest = Guest::new();
+        let programs = RealPrograms::parse(table).unwrap();
+        let windows = Guest::open(guest.dir.path().to_owned(), programs);
+        guest.windows = std::sync::Arc::new(windows);
+        guest
+    }
+
     pub fn of(facts: &ImageFacts) -> Guest {
         let dir = tempfile::tempdir().unwrap();
         create_image(&dir.path().join("c"), facts).unwrap();
         std::fs::create_dir(dir.path().join("d")).unwrap();
-        let windows = Guest::open(dir.path().to_owned());
+        let windows = Guest::open(dir.path().to_owned(), RealPrograms::default());
         windows.set_image_state("IMAGE_STATE_COMPLETE").unwrap();
         Guest {
             windows: std::sync::Arc::new(windows),
@@ -39,13 +48,14 @@ impl Guest {
         }
     }
 
-    fn open(dir: PathBuf) -> Windows {
+    fn open(dir: PathBuf, programs: RealPrograms) -> Windows {
         let drives = vec![('D', dir.join("d"))];
         Windows::open(Config {
             c_root: dir.join("c"),
             drives,
             computer_name: "NODE1".into(),
             labels: vec![('D', "config-2".into())],
+            programs,
             ..Config::default()
         })
         .unwrap()
@@ -53,7 +63,8 @@ impl Guest {
 
     pub fn reboot(&mut self) {
         self.windows.flush().unwrap();
-        self.windows = std::sync::Arc::new(Guest::open(self.dir.path().to_owned()));
+        let dir = self.dir.path().to_owned();
+        self.windows = std::sync::Arc::new(Guest::open(dir, RealPrograms::default()));
     }
 
     pub fn run(&self, line: &str) -> (u32, String) {

@@ -14,6 +14,7 @@ mod msi;
 mod ntfs;
 mod plan;
 mod program;
+mod real;
 mod registry;
 mod security;
 mod service;
