@@ -23,7 +23,12 @@ pub struct Export {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     Raw,
+    /// Fixed
     Vhd,
+    /// Dynamic
+    Vhdx,
+    #[value(name = "vhdx_fixed")]
+    VhdxFixed,
     Ova,
     Ami,
     Qcow2,

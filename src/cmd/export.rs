@@ -100,6 +100,8 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
     Outputs {
         raw: to.contains(&Format::Raw),
         vhd: to.contains(&Format::Vhd),
+        vhdx: to.contains(&Format::Vhdx),
+        vhdx_fixed: to.contains(&Format::VhdxFixed),
         qcow2: to.contains(&Format::Qcow2),
         ova: to.contains(&Format::Ova).then_some(OvaSpec {
             hardware_version: None,

@@ -71,8 +71,8 @@ impl Exporter for Flat<'_> {
     fn needs(&self) -> Needs {
         Needs {
             chunks: true,
-            stream: false,
             flat_digest: true,
+            ..Needs::default()
         }
     }
 
@@ -126,7 +126,7 @@ impl Exporter for Flat<'_> {
 }
 
 /// The parts of a chunk that are not zero, by blocks of `HOLE`, neighbours joined.
-fn data_runs(data: &[u8]) -> Vec<std::ops::Range<usize>> {
+pub fn data_runs(data: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     for (i, block) in data.chunks(HOLE).enumerate() {
         if !is_zero(block) {

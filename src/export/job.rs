@@ -8,9 +8,18 @@ use super::CHUNK;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
-use winimg_formats::disk::Image;
+use winimg_formats::disk::{Image, vhd, vhdx};
 use winimg_formats::wim::Release;
+use winimg_recipe::recipe::target::Output;
 use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
+
+/// The most that the formats hold, in bytes. Of an OVA it is its VMDK, whose sector numbers have 32 bits.
+const LIMITS: [(Output, &str, u64); 4] = [
+    (Output::Vhd, "a VHD", vhd::MOST),
+    (Output::Vhdx, "a VHDX", vhdx::create::MOST),
+    (Output::VhdxFixed, "a fixed VHDX", vhdx::create::MOST),
+    (Output::Ova, "an OVA", (2 << 40) - CHUNK),
+];
 
 /// One export, decided whole before it starts.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +60,7 @@ pub struct GuestFacts {
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Artifact {
-    /// `raw`, `vhd`, `ova`, `qcow2` or `ami`.
+    /// The format's key in a recipe's `[outputs]`.
     pub kind: &'static str,
     /// Relative to the directory, with slashes.
     pub file: String,
@@ -119,14 +128,15 @@ impl Job<'_> {
             .found(format!("{len} bytes"))
             .cure("choose a disk_size in whole MiB or GiB; the size can't be changed at export"));
         }
-        // Microsoft: Azure, "Prepare a Windows VHD"; the VMDK's sector numbers have 32 bits.
-        let limit = 2u64 << 40;
-        if (self.outputs.vhd || self.outputs.ova.is_some()) && len >= limit {
-            return Err(
-                Error::new(Kind::Export, "the disk is too large for a VHD or an OVA")
-                    .expected(format!("less than {limit} bytes"))
-                    .found(format!("{len} bytes")),
-            );
+        for (output, what, most) in LIMITS {
+            if output.is_in(self.outputs) && len > most {
+                return Err(
+                    Error::new(Kind::Export, format!("the disk is too large for {what}"))
+                        .expected(format!("at most {most} bytes"))
+                        .found(format!("{len} bytes"))
+                        .cure("ask for other formats, or make the disk smaller"),
+                );
+            }
         }
         Ok(())
     }

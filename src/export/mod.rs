@@ -5,8 +5,10 @@
 //! number of threads or the clock. Nothing here boots, uploads or changes the source.
 
 mod ami;
+mod blocks;
 mod check;
 mod flat;
+mod held;
 mod job;
 mod ova;
 mod ovf;
@@ -15,6 +17,7 @@ mod qcow2;
 mod source;
 mod space;
 mod staging;
+mod vhdx;
 mod vmdk;
 
 pub use job::{Artifact, GuestFacts, Job};
@@ -25,6 +28,7 @@ use handlebars::Handlebars;
 use libdeflater::Compressor;
 use serde_json::Value;
 
+use held::Held;
 use source::Source;
 use staging::Staging;
 use winimg_base::error::{Error, Result};
@@ -38,6 +42,8 @@ pub struct Needs {
     pub chunks: bool,
     /// `append` is called, in the disk's order, with what `take` made.
     pub stream: bool,
+    /// `hash` is called for every chunk, in the disk's order.
+    pub ordered: bool,
     /// `Totals::flat` is wanted: SHA-256 over the whole virtual disk, the costliest part.
     pub flat_digest: bool,
 }
@@ -60,6 +66,11 @@ pub trait Exporter: Send + Sync {
         Ok(())
     }
 
+    /// The chunks once more, 0, 1, 2 and so on, in a thread of the format's own: for a digest that is not the flat disk's.
+    fn hash(&self, _chunk: &Chunk) -> Result<()> {
+        Ok(())
+    }
+
     /// Completes the file and brings it to the disk. It still has its temporary name.
     fn finish(&self, totals: &Totals, cancel: &Cancel) -> Result<()>;
 
@@ -67,8 +78,8 @@ pub trait Exporter: Send + Sync {
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact>;
 }
 
-/// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD, OVA, qcow2,
-/// AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
+/// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD, VHDX,
+/// fixed VHDX, OVA, qcow2, AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
     let mut staging = Staging::new(job.directory);
@@ -76,7 +87,7 @@ pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Art
     job.validate_disk(source.disk.len())?;
     let outputs = with_ami_disk(job.outputs);
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
-    let exporters = exporters(job, &outputs, &source, &mut staging, sink)?;
+    let exporters = exporters(job, &outputs, &source, &mut staging, sink, cancel)?;
 
     tracing::debug!(
         bytes = source.disk.len(),
@@ -120,6 +131,7 @@ fn exporters<'a>(
     source: &'a Source,
     staging: &mut Staging,
     sink: &dyn Sink,
+    cancel: &Cancel,
 ) -> Result<Vec<Box<dyn Exporter + 'a>>> {
     let len = source.disk.len();
     let identity = source::identity(source.disk.as_ref(), job)?;
@@ -129,6 +141,14 @@ fn exporters<'a>(
     }
     if outputs.vhd {
         all.push(Box::new(flat::Flat::new(job, len, staging, true)?));
+    }
+    if outputs.vhdx || outputs.vhdx_fixed {
+        let held = Held::find(source.disk.as_ref(), &identity, cancel)?;
+        for (asked, fixed) in [(outputs.vhdx, false), (outputs.vhdx_fixed, true)] {
+            if asked {
+                all.push(Box::new(vhdx::Vhdx::new(job, len, &held, staging, fixed)?));
+            }
+        }
     }
     if let Some(spec) = &outputs.ova {
         let hardware = ovf::Hardware::choose(job, spec, sink);

@@ -200,7 +200,7 @@ impl Exporter for Ova<'_> {
         Needs {
             chunks: true,
             stream: true,
-            flat_digest: false,
+            ..Needs::default()
         }
     }
 

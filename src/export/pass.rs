@@ -1,9 +1,10 @@
 //! The one pass over the source: workers read, test and pack chunks in any order; one thread appends them in order, one
-//! hashes the flat disk. Memory is bounded by a window of chunks, whatever the size of the disk.
+//! hashes the flat disk, one more each format that is hashed in the disk's order. Memory is bounded by a window of
+//! chunks, whatever the size of the disk.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -77,11 +78,27 @@ struct State {
     claimed: u64,
     /// Chunks that every worker step is done with.
     taken: u64,
-    hash: Lane<Chunk>,
+    /// One for each of `Pass::hashes`.
+    hash: Vec<Lane<Arc<Chunk>>>,
     append: Lane<Vec<Vec<u8>>>,
     chunks: Vec<Option<u32>>,
     error: Option<Error>,
     stopped: bool,
+}
+
+impl State {
+    /// How far all that follows the workers has come.
+    fn followed(&self) -> u64 {
+        let hashed = self.hash.iter().map(|lane| lane.next);
+        hashed.chain([self.append.next]).min().unwrap_or_default()
+    }
+}
+
+/// Who gets the chunks in order, in a thread of its own.
+#[derive(Clone, Copy)]
+enum Hash<'p> {
+    Flat,
+    Format(&'p dyn Exporter),
 }
 
 struct Pass<'p> {
@@ -89,9 +106,9 @@ struct Pass<'p> {
     exporters: &'p [Box<dyn Exporter + 'p>],
     data: Vec<Range<u64>>,
     total: u64,
-    /// How far workers may run ahead of the slower of hashing and appending.
+    /// How far workers may run ahead of the slowest of hashing and appending.
     window: u64,
-    hashes: bool,
+    hashes: Vec<Hash<'p>>,
     appends: bool,
     state: Mutex<State>,
     changed: Condvar,
@@ -110,25 +127,29 @@ pub fn run(
         true => source.len() / CHUNK,
         false => 0,
     };
-    let (hashes, appends) = (any(|n| n.flat_digest), any(|n| n.stream));
+    let appends = any(|n| n.stream);
+    let flat = any(|n| n.flat_digest).then_some(Hash::Flat);
+    let ordered = exporters.iter().filter(|e| e.needs().ordered);
+    let ordered = ordered.map(|e| Hash::Format(e.as_ref()));
+    let hashes: Vec<Hash<'_>> = flat.into_iter().chain(ordered).collect();
     let pass = Pass {
         source,
         exporters,
         data: source.data()?,
         total,
         window: 24 + 4 * job.threads() as u64,
-        hashes,
         appends,
         state: Mutex::new(State {
             claimed: 0,
             taken: 0,
-            hash: Lane::new(hashes, total),
+            hash: hashes.iter().map(|_| Lane::new(true, total)).collect(),
             append: Lane::new(appends, total),
             chunks: vec![None; total as usize],
             error: None,
             stopped: false,
         }),
         changed: Condvar::new(),
+        hashes,
     };
     let flat = thread::scope(|scope| {
         for _ in 0..job.threads() {
@@ -137,10 +158,13 @@ pub fn run(
         if appends {
             scope.spawn(|| pass.append());
         }
-        let hash = hashes.then(|| scope.spawn(|| pass.hash()));
+        let pass = &pass;
+        let lanes = 0..pass.hashes.len();
+        let hashes: Vec<_> = lanes.map(|i| scope.spawn(move || pass.hash(i))).collect();
         pass.watch(progress, cancel);
         // A panic becomes an error by the alarm, or goes on up when the scope ends.
-        hash.and_then(|h| h.join().ok())
+        let ends = hashes.into_iter().filter_map(|hash| hash.join().ok());
+        ends.flatten().next()
     });
     let state = pass.state.into_inner().unwrap_or_else(|p| p.into_inner());
     match state.error {
@@ -174,7 +198,7 @@ impl Pass<'_> {
     fn watch(&self, progress: &dyn Fn(u64, u64), cancel: &Cancel) {
         let mut state = self.lock();
         loop {
-            let done = state.taken.min(state.hash.next).min(state.append.next);
+            let done = state.taken.min(state.followed());
             if state.stopped || done == self.total {
                 drop(state);
                 progress(done * CHUNK, self.total * CHUNK);
@@ -201,7 +225,7 @@ impl Pass<'_> {
             if state.stopped || state.claimed == self.total {
                 return None;
             }
-            let open = state.hash.next.min(state.append.next) + self.window;
+            let open = state.followed() + self.window;
             let first = state.claimed;
             if first < open {
                 let most = open.min(self.total).min(first + AT_ONCE);
@@ -243,8 +267,9 @@ impl Pass<'_> {
             let index = chunk.index;
             state.chunks[index as usize] = crc;
             state.taken += 1;
-            if self.hashes {
-                state.hash.ready.insert(index, chunk);
+            let chunk = Arc::new(chunk);
+            for lane in &mut state.hash {
+                lane.ready.insert(index, Arc::clone(&chunk));
             }
             if self.appends {
                 state.append.ready.insert(index, packed);
@@ -265,7 +290,7 @@ impl Pass<'_> {
     }
 
     /// The next values of a lane, as many as have come, by their chunks' numbers. `None`: the lane is at its end.
-    fn next<T>(&self, lane: fn(&mut State) -> &mut Lane<T>) -> Option<Vec<(u64, T)>> {
+    fn next<T>(&self, lane: impl Fn(&mut State) -> &mut Lane<T>) -> Option<Vec<(u64, T)>> {
         let mut state = self.lock();
         loop {
             let stopped = state.stopped;
@@ -283,7 +308,7 @@ impl Pass<'_> {
         }
     }
 
-    fn advance<T>(&self, lane: fn(&mut State) -> &mut Lane<T>, chunks: usize) {
+    fn advance<T>(&self, lane: impl Fn(&mut State) -> &mut Lane<T>, chunks: usize) {
         lane(&mut self.lock()).next += chunks as u64;
         self.changed.notify_all();
     }
@@ -305,18 +330,27 @@ impl Pass<'_> {
         }
     }
 
-    fn hash(&self) -> Hasher {
+    /// Gives the flat disk's hash, where the lane is for that.
+    fn hash(&self, lane: usize) -> Option<Hasher> {
         let _alarm = Alarm(self);
         let zeros = vec![0; CHUNK as usize];
         let mut hasher = Hasher::new(Algorithm::Sha256);
-        while let Some(come) = self.next(|s| &mut s.hash) {
+        while let Some(come) = self.next(|s| &mut s.hash[lane]) {
             let chunks = come.len();
             for (_, chunk) in come {
-                hasher.update(chunk.data.as_deref().unwrap_or(&zeros));
+                match self.hashes[lane] {
+                    Hash::Flat => hasher.update(chunk.data.as_deref().unwrap_or(&zeros)),
+                    Hash::Format(exporter) => {
+                        if let Err(e) = exporter.hash(&chunk) {
+                            self.stop(e);
+                            return None;
+                        }
+                    }
+                }
             }
-            self.advance(|s| &mut s.hash, chunks);
+            self.advance(|s| &mut s.hash[lane], chunks);
         }
-        hasher
+        matches!(self.hashes[lane], Hash::Flat).then_some(hasher)
     }
 }
 

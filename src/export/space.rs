@@ -16,11 +16,12 @@ pub struct Estimate {
     pub most: u64,
 }
 
-/// `data` is the source's allocated bytes. Flat files take that; compressed ones from 2/5 of it (a Windows image takes
+/// `data` is the source's allocated bytes. Flat files take that, and so do those in blocks, where they can have holes; compressed ones from 2/5 of it (a Windows image takes
 /// about half) to a little more than all.
 pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
     let count = |asked: bool| u64::from(asked);
-    let flat = count(outputs.raw) + count(outputs.vhd);
+    let flat = [outputs.raw, outputs.vhd, outputs.vhdx, outputs.vhdx_fixed];
+    let flat: u64 = flat.into_iter().map(count).sum();
     let packed = count(outputs.ova.is_some()) + count(outputs.qcow2);
     Estimate {
         least: flat * data + packed * (data / 5 * 2),

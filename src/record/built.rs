@@ -20,6 +20,7 @@ use winimg_base::text::{redact, redact_url};
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
+use winimg_recipe::recipe::target::Output;
 use winimg_recipe::recipe::{Address, ImageProof, InputId, InputSource, Origin};
 use winimg_supply::fetch::image::Image;
 use winimg_supply::store::{Blob, Expected, Store};
@@ -147,16 +148,9 @@ fn asked(request: &Request, recording: &Recording) -> Asked {
         .effective
         .iter()
         .filter(|e| e.origin.starts_with("--set"));
-    let outputs = &recipe.outputs;
-    let outputs = [
-        ("raw", outputs.raw),
-        ("vhd", outputs.vhd),
-        ("ova", outputs.ova.is_some()),
-        ("ami", outputs.ami.is_some()),
-        ("qcow2", outputs.qcow2),
-    ];
-    let outputs = outputs.into_iter().filter(|(_, wanted)| *wanted);
-    let outputs = outputs.map(|(name, _)| name.to_owned());
+    let made = |output: &Output| output.is_in(&recipe.outputs);
+    let outputs = Output::ALL.into_iter().filter(made);
+    let outputs = outputs.map(|output| output.name().to_owned());
     Asked {
         builder: recording.builder.into(),
         variables: variables.collect(),

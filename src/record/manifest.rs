@@ -267,7 +267,7 @@ pub struct Tried {
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
-    /// `raw`, `vhd`, `ova`, `qcow2` or `ami`.
+    /// `raw`, `vhd`, `vhdx`, `vhdx_fixed`, `ova`, `qcow2` or `ami`.
     pub kind: String,
     /// Relative to this manifest, with slashes.
     pub file: String,

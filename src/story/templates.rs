@@ -40,10 +40,10 @@ sed -i 's/REPLACE_WITH_YOUR_BUCKET/BUCKET/' {{file}}
 aws ec2 import-image --cli-input-json file://{{file}}"#,
     },
     Template {
-        kind: "vhd",
+        kind: "vhdx",
         target: "hyperv-gen2",
         title: "Hyper-V: a machine of generation 2",
-        commands: r#"Convert-VHD {{file}} node-1.vhdx -VHDType Dynamic
+        commands: r#"Copy-Item {{file}} node-1.vhdx
 New-VM -Name node-1 -Generation 2 -MemoryStartupBytes 4GB -VHDPath "$PWD\node-1.vhdx" -SwitchName 'Default Switch'
 Set-VM -Name node-1 -ProcessorCount 2 -StaticMemory -AutomaticCheckpointsEnabled $false
 Set-VMNetworkAdapter -VMName node-1 -MacAddressSpoofing On"#,

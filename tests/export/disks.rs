@@ -136,6 +136,8 @@ fn images_are_recognized_by_their_content_and_read_alike() {
         ("sealed.qcow2", Format::Qcow2),
         ("demo.raw", Format::Raw),
         ("demo.vhd", Format::FixedVhd),
+        ("demo.vhdx", Format::Vhdx),
+        ("demo-fixed.vhdx", Format::Vhdx),
         ("demo.ova", Format::Ova),
         ("demo-disk1.vmdk", Format::StreamVmdk),
     ] {

@@ -154,6 +154,15 @@ fn a_full_disk_is_named_and_leaves_nothing() {
             },
             "cannot write",
         ),
+        (
+            "60m",
+            Outputs {
+                vhdx: true,
+                ova: everything().ova,
+                ..Outputs::default()
+            },
+            "cannot write",
+        ),
         ("20m", everything(), "has not enough room for the outputs"),
     ] {
         let small = Small::mount(size);
@@ -163,6 +172,31 @@ fn a_full_disk_is_named_and_leaves_nothing() {
         assert_eq!(error.kind(), Kind::Host);
         assert_eq!(files(small.path()), Vec::<String>::new());
     }
+}
+
+#[test]
+fn a_read_error_within_the_disk_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let only_ova = Outputs {
+        ova: everything().ova,
+        ..Outputs::default()
+    };
+    run(&source, dir.path(), &only_ova);
+    let ova = dir.path().join("demo.ova");
+    sh("tar", &["-xf", path(&ova), "-C", path(dir.path())]);
+    let vmdk = dir.path().join("demo-disk1.vmdk");
+    // Within a grain of the dense run, past what is looked at before the pass.
+    let mut bytes = fs::read(&vmdk).unwrap();
+    bytes[2 << 20] ^= 1;
+    fs::write(&vmdk, bytes).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let (guest, mut outputs) = (guest(), everything());
+    outputs.qcow2 = false;
+    let job = job(&vmdk, out.path(), &outputs, &guest);
+    let error = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
+    assert!(error.to_string().contains("does not inflate"), "{error}");
+    assert_eq!(files(out.path()), Vec::<String>::new());
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub fn everything() -> Outputs {
     Outputs {
         raw: true,
         vhd: true,
+        vhdx: true,
+        vhdx_fixed: true,
         ova: Some(OvaSpec {
             hardware_version: Some(19),
         }),

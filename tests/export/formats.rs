@@ -12,7 +12,7 @@ use crate::export::fixture::{
     Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh,
 };
 
-fn same_content(source: &Path, file: &Path, format: &str) {
+pub fn same_content(source: &Path, file: &Path, format: &str) {
     let said = sh(
         "qemu-img",
         &[
@@ -35,16 +35,21 @@ fn every_output_is_the_disk_and_every_digest_is_openssls() {
     let out = tempfile::tempdir().unwrap();
     let artifacts = run(&source, out.path(), &everything());
     let kinds: Vec<_> = artifacts.iter().map(|a| a.kind).collect();
-    assert_eq!(kinds, ["raw", "vhd", "ova", "qcow2", "ami"]);
+    assert_eq!(
+        kinds,
+        ["raw", "vhd", "vhdx", "vhdx_fixed", "ova", "qcow2", "ami"]
+    );
     assert_eq!(
         files(out.path()),
         [
+            "demo-fixed.vhdx",
             "demo.ami/HOWTO.md",
             "demo.ami/import-image.json",
             "demo.ova",
             "demo.qcow2",
             "demo.raw",
-            "demo.vhd"
+            "demo.vhd",
+            "demo.vhdx"
         ]
     );
     for artifact in &artifacts {
@@ -55,6 +60,8 @@ fn every_output_is_the_disk_and_every_digest_is_openssls() {
     }
     same_content(&source, &out.path().join("demo.raw"), "raw");
     same_content(&source, &out.path().join("demo.vhd"), "vpc");
+    same_content(&source, &out.path().join("demo.vhdx"), "vhdx");
+    same_content(&source, &out.path().join("demo-fixed.vhdx"), "vhdx");
     same_content(&source, &out.path().join("demo.qcow2"), "qcow2");
     sh(
         "tar",
@@ -76,10 +83,11 @@ fn flat_files_have_holes_where_the_disk_has_zeros() {
     let outputs = Outputs {
         raw: true,
         vhd: true,
+        vhdx_fixed: true,
         ..Outputs::default()
     };
     run(&source, dir.path(), &outputs);
-    for name in ["demo.raw", "demo.vhd"] {
+    for name in ["demo.raw", "demo.vhd", "demo-fixed.vhdx"] {
         let file = fs::metadata(dir.path().join(name)).unwrap();
         // About 4 MiB are not zero, 512 KiB more are allocated in the source.
         assert!(file.blocks() * 512 < 6 * MIB, "{name}: {}", file.blocks());
@@ -176,9 +184,16 @@ fn what_was_exported_can_be_exported_again() {
         qcow2: false,
         ..everything()
     };
-    for name in ["demo.raw", "demo.vhd", "demo.ova", "demo.qcow2"] {
+    for name in [
+        "demo.raw",
+        "demo.vhd",
+        "demo.vhdx",
+        "demo-fixed.vhdx",
+        "demo.ova",
+        "demo.qcow2",
+    ] {
         let out = tempfile::tempdir().unwrap();
         let again = run(&dir.path().join(name), out.path(), &outputs);
-        assert_eq!(again[..3], first[..3], "from {name}");
+        assert_eq!(again[..5], first[..5], "from {name}");
     }
 }

@@ -9,3 +9,4 @@ mod formats;
 mod layers;
 mod ova;
 mod security;
+mod vhdx;

@@ -190,6 +190,7 @@ fn needs(target: &str) -> Needs {
         "openstack" => (&["viostor", "NetKVM"], "raw"),
         "kubevirt" => (&["viostor", "NetKVM"], "qcow2"),
         "proxmox" | "nutanix" => (&["vioscsi", "NetKVM"], "qcow2"),
+        "hyperv-gen2" => (&[], "vhdx"),
         _ => (&[], "vhd"),
     };
     let service = match target {

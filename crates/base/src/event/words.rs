@@ -255,7 +255,7 @@ impl fmt::Display for Proof {
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
-    /// `raw`, `vhd`, `ova`, `qcow2` or `ami`.
+    /// `raw`, `vhd`, `vhdx`, `vhdx_fixed`, `ova`, `qcow2` or `ami`.
     pub kind: String,
     /// Relative to the output folder, with slashes.
     pub file: String,

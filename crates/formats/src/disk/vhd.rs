@@ -14,6 +14,8 @@ use winimg_base::error::{Error, Result};
 pub const COOKIE: &[u8; 8] = b"conectix";
 /// Bytes of the footer.
 pub const FOOTER: u64 = 512;
+/// Bytes of the largest disk (Microsoft: Hyper-V virtual hard disk format overview).
+pub const MOST: u64 = 2040 << 30;
 /// 2000-01-01 00:00 UTC, where a VHD's time begins, in Unix seconds.
 const EPOCH: i64 = 946_684_800;
 const FIXED: u32 = 2;

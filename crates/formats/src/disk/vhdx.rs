@@ -2,10 +2,11 @@
 //!
 //! A differencing disk names its parent, and that name comes from its author: parents are followed only where the caller
 //! says so ([`super::backing`] has the rules). Refused: disks whose log is not empty (the log is part of the content until
-//! it is replayed), and a parent that is not what it was when its child was made.
+//! it is replayed), and a parent that is not what it was when its child was made. [`create`] begins new ones.
 //!
 //! Source: Microsoft, [MS-VHDX] (little-endian; checksums are CRC-32C with their own field taken as zero).
 
+pub mod create;
 mod erase;
 mod header;
 mod layer;
@@ -73,6 +74,11 @@ impl Vhdx {
     /// How many files the disk is made of.
     pub fn files(&self) -> usize {
         self.layers.len()
+    }
+
+    /// What changes with the content of the topmost file.
+    pub fn data_write(&self) -> Uuid {
+        self.leaf().header.data_write()
     }
 
     fn leaf(&self) -> &Layer {

@@ -404,7 +404,11 @@ impl From<Archive> for winimg_formats::archive::Format {
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     pub raw: bool,
+    /// Fixed.
     pub vhd: bool,
+    /// Dynamic.
+    pub vhdx: bool,
+    pub vhdx_fixed: bool,
     pub ova: Option<OvaSpec>,
     pub ami: Option<AmiSpec>,
     pub qcow2: bool,

@@ -81,7 +81,7 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
         "media" | "machine" | "setup" | "outputs" | "lock" => {
             own(table.to_owned(), within.to_owned())
         }
-        "raw" | "vhd" | "qcow2" | "ova" | "ami" => {
+        "raw" | "vhd" | "vhdx" | "vhdx_fixed" | "qcow2" | "ova" | "ami" => {
             own("outputs".to_owned(), format!("{table} = {{ {within} }}"))
         }
         "variable" => own("vars".to_owned(), format!("v{n} = {{ {within} }}")),

@@ -13,8 +13,10 @@ use crate::disk::RawDisk;
 use crate::disk::blocks::refused;
 use winimg_base::error::Result;
 
-const PLACES: [u64; 2] = [KIB64, 2 * KIB64];
-const LEN: u64 = 4096;
+/// Where they are in the file.
+pub const PLACES: [u64; 2] = [KIB64, 2 * KIB64];
+/// Bytes of one.
+pub const LEN: u64 = 4096;
 
 static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
@@ -34,6 +36,12 @@ fn checksum(bytes: &[u8]) -> u32 {
     sum.update(&[0; 4]);
     sum.update(&bytes[8..]);
     sum.finalize()
+}
+
+/// Gives a structure its checksum.
+pub fn seal(bytes: &mut [u8]) {
+    let sum = checksum(bytes);
+    bytes[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// Whether a structure has its signature and the right checksum.
@@ -122,8 +130,7 @@ impl Header {
     /// Where it belongs in the file, and its bytes.
     pub fn written(&self) -> (u64, Vec<u8>) {
         let mut bytes = self.bytes.clone();
-        let sum = checksum(&bytes);
-        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+        seal(&mut bytes);
         (PLACES[self.slot], bytes)
     }
 }

@@ -16,14 +16,14 @@ use crate::disk::{Disk, Format, RawDisk};
 use winimg_base::error::{Error, Result};
 
 /// Sectors that one block of the sector bitmap covers: [MS-VHDX] 2.4, "chunk ratio".
-const BITMAP_SECTORS: u64 = 1 << 23;
+pub const BITMAP_SECTORS: u64 = 1 << 23;
 const LARGEST: u64 = 64 << 40;
 /// Of a block that is held in part no more is looked at in one step, so that its bitmap is read in small pieces.
 const STEP: u64 = 1 << 20;
 
 // States of a payload block, [MS-VHDX] 2.5.1.1. Those not named here have no content that anyone may count on.
 const NOT_PRESENT: u64 = 0;
-const FULLY_PRESENT: u64 = 6;
+pub const FULLY_PRESENT: u64 = 6;
 const PARTIALLY_PRESENT: u64 = 7;
 /// Of a sector bitmap, 2.5.1.2.
 const BITMAP_PRESENT: u64 = 6;

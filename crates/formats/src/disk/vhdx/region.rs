@@ -9,8 +9,12 @@ use crate::bytes::{u16_le, u32_le, u64_le};
 use crate::disk::{Disk, RawDisk};
 use winimg_base::error::Result;
 
-const TABLE: u128 = 0x2dc27766_f623_4200_9d64_115e9bfd4a08;
-const METADATA: u128 = 0x8b7ca206_4790_4b9a_b8fe_575f050f886e;
+/// Where the region tables are in the file.
+pub const PLACES: [u64; 2] = [3 * KIB64, 4 * KIB64];
+/// Bytes of a region table, and of the table in front of the metadata.
+pub const LEN: u64 = KIB64;
+pub const TABLE: u128 = 0x2dc27766_f623_4200_9d64_115e9bfd4a08;
+pub const METADATA: u128 = 0x8b7ca206_4790_4b9a_b8fe_575f050f886e;
 
 /// Where the regions are in the file.
 pub struct Regions {
@@ -31,7 +35,8 @@ pub enum Item {
     ParentLocator,
 }
 
-const ITEMS: [(u128, Item); 6] = [
+/// Their ids.
+pub const ITEMS: [(u128, Item); 6] = [
     (0xcaa16737_fa36_4d43_b3b6_33f0aa44e76b, Item::FileParameters),
     (0x2fa54224_cd1b_4876_b211_5dbed83bf4b8, Item::DiskSize),
     (0xbeca12ab_b2e6_4523_93ef_c309e000c746, Item::DiskId),
@@ -43,8 +48,8 @@ const ITEMS: [(u128, Item); 6] = [
 impl Regions {
     /// The first of the two tables that is whole.
     pub fn read(file: &RawDisk) -> Result<Self> {
-        for at in [3 * KIB64, 4 * KIB64] {
-            let bytes = read(file, at, KIB64, "a region table")?;
+        for at in PLACES {
+            let bytes = read(file, at, LEN, "a region table")?;
             if sound(&bytes, b"regi") {
                 return Self::of(file, &bytes, at);
             }

@@ -4,13 +4,10 @@ use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
 use crate::recipe::{AmiSpec, Firmware, MachineSpec, Outputs, OvaSpec};
 use winimg_base::text::Located;
-
-/// A VHD's geometry and footer end here (Microsoft: Virtual Hard Disk Image Format Specification; Hyper-V's limit).
-const VHD_MOST: u64 = 2040 << 30;
+use winimg_formats::disk::vhd;
 
 pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Outputs> {
-    let help =
-        "write `[outputs]` with one or more of raw, vhd, ova, ami, qcow2, such as `vhd = {}`";
+    let help = "write `[outputs]` with one or more of raw, vhd, vhdx, vhdx_fixed, ova, ami, qcow2, such as `vhd = {}`";
     if !top.has("outputs") {
         top.cx
             .missing("the recipe has no [outputs]", &top.place, help);
@@ -24,12 +21,14 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
     let outputs = Outputs {
         raw: plain(&fields, "raw"),
         vhd: plain(&fields, "vhd"),
+        vhdx: plain(&fields, "vhdx"),
+        vhdx_fixed: plain(&fields, "vhdx_fixed"),
         ova: ova(&fields),
         ami: ami(&fields, machine),
         qcow2: plain(&fields, "qcow2"),
     };
     if outputs.vhd
-        && machine.is_some_and(|m| m.disk_size > VHD_MOST)
+        && machine.is_some_and(|m| m.disk_size > vhd::MOST)
         && let Some(entry) = fields.table.entry("vhd")
     {
         let fact = "a VHD holds at most 2040 GiB, and the disk is larger";

@@ -182,10 +182,12 @@ pub struct Note {
 
 /// One of `[outputs]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Output {
     Raw,
     Vhd,
+    Vhdx,
+    VhdxFixed,
     Ova,
     Ami,
     Qcow2,
@@ -207,12 +209,22 @@ impl Proof {
 }
 
 impl Output {
-    pub const ALL: [Self; 5] = [Self::Raw, Self::Vhd, Self::Ova, Self::Ami, Self::Qcow2];
+    pub const ALL: [Self; 7] = [
+        Self::Raw,
+        Self::Vhd,
+        Self::Vhdx,
+        Self::VhdxFixed,
+        Self::Ova,
+        Self::Ami,
+        Self::Qcow2,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
             Self::Vhd => "vhd",
+            Self::Vhdx => "vhdx",
+            Self::VhdxFixed => "vhdx_fixed",
             Self::Ova => "ova",
             Self::Ami => "ami",
             Self::Qcow2 => "qcow2",
@@ -223,6 +235,8 @@ impl Output {
         match self {
             Self::Raw => outputs.raw,
             Self::Vhd => outputs.vhd,
+            Self::Vhdx => outputs.vhdx,
+            Self::VhdxFixed => outputs.vhdx_fixed,
             Self::Ova => outputs.ova.is_some(),
             Self::Ami => outputs.ami.is_some(),
             Self::Qcow2 => outputs.qcow2,
