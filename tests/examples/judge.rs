@@ -22,6 +22,7 @@ sha256 = "DIGEST"
 [media.virtio]
 url = "virtio-win.iso"
 sha256 = "DIGEST"
+signature = { kind = "catalogs", roots = "microsoft-root-2010", subject = "CN=Example Corp" }
 [outputs]
 vhd = {}
 "#;

@@ -17,7 +17,7 @@ use winimg_formats::udf::{Entry, Medium};
 use winimg_formats::wim::Release;
 use winimg_trust::{Reason, Refusal, Rule, Signer, Subject, authenticode};
 
-use super::judge::{Demand, Refused, gather, named, of_several};
+use super::demand::{Demand, Refused, gather, named, of_several};
 
 /// A file of the medium, as it was copied from there.
 struct Taken {

@@ -25,6 +25,7 @@
 mod admit;
 mod adopt;
 mod blob;
+mod demand;
 mod drivers;
 mod durations;
 mod hash;
@@ -64,9 +65,10 @@ use winimg_base::io::{self, Lock};
 
 pub use admit::{Candidate, IN_PLACE_FROM};
 pub use blob::{Blob, Expected};
+pub use demand::{Demand, Refused};
 pub(crate) use hash::copy_hashed;
 pub use inventory::{Item, Thing};
-pub use judge::{Demand, Refused, Signatures, met, together};
+pub use judge::{Signatures, met, together};
 pub use known_locks::KnownLock;
 pub use layer::{About, Draft, Kept, Layer};
 pub use lease::Lease;
