@@ -100,25 +100,28 @@ fn what_is_not_taken_of_a_folder_needs_no_catalog() {
     site.run(&["fetch", "recipe.toml"]).ended_well();
 }
 
+/// What is done to a good site.
+type Spoil = fn(&Site);
+
 #[test]
 fn what_no_catalog_lists_stops_before_a_machine_starts() {
-    let cases: [(&str, &dyn Fn(&Site)); 5] = [
-        ("a changed text", &|site| {
+    let cases: [(&str, Spoil); 5] = [
+        ("a changed text", |site| {
             change(site, "viostor/2k22/amd64/viostor.inf", b"others");
         }),
-        ("two at once", &|site| {
+        ("two at once", |site| {
             change(site, "viostor/2k22/amd64/viostor.sys", b"others");
             change(site, "NetKVM/2k22/amd64/more.dll", b"not listed");
         }),
-        ("no catalog", &|site| {
+        ("no catalog", |site| {
             let catalog = site.path("virtio/vioserial/2k22/amd64/vioserial.cat");
             std::fs::remove_file(catalog).expect("a catalog");
             medium(site);
         }),
-        ("of a release that is not built from", &|site| {
+        ("of a release that is not built from", |site| {
             change(site, "viostor/2k25/amd64/viostor.inf", b"not listed");
         }),
-        ("by another publisher", &|site| {
+        ("by another publisher", |site| {
             let recipe = site.read("recipe.toml");
             site.write("recipe.toml", &recipe.replace("demo code signing", "other"));
         }),
