@@ -49,6 +49,7 @@ include = @packs@
 
 [vars]
 standin         = "@standin@"
+roots           = "{{standin}}/components/ca/root.pem"
 iso_url         = "{{standin}}/@release@-@channel@.iso"
 virtio_url      = "{{standin}}/virtio-win.iso"
 windows_edition = "@image@"
@@ -59,7 +60,7 @@ unverified = "the stand-in installer is made on this machine by `make install-ma
 
 [media.virtio]
 unverified = "the stand-in's drivers are made on this machine by `make install-matrix`"
-signature  = { kind = "catalogs", roots = "{{standin}}/components/ca/root.pem", subject = "CN=winimg demo code signing", timestamp = "optional" }
+signature  = { kind = "catalogs", roots = "{{roots}}", subject = "CN=winimg demo code signing", timestamp = "optional" }
 
 [machine]
 firmware  = "@firmware@"
