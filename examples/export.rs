@@ -1,5 +1,5 @@
 //! One export without a build around it, for `benches/export.sh`:
-//! `export SOURCE DIRECTORY raw,vhd,vhdx,vhdx_fixed,ova,qcow2 [THREADS]`. Prints a line for each artifact and the peak memory.
+//! `export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2 [THREADS]`. Prints a line for each artifact and the peak memory.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,18 +22,21 @@ fn run() -> Result<()> {
     let [source, directory, formats, ..] = &arguments[..] else {
         return Err(Error::new(
             Kind::Recipe,
-            "usage: export SOURCE DIRECTORY raw,vhd,vhdx,vhdx_fixed,ova,qcow2",
+            "usage: export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2",
         ));
     };
     let asked = |f: &str| formats.split(',').any(|a| a == f);
     let outputs = Outputs {
         raw: asked("raw"),
         vhd: asked("vhd"),
+        vhd_dynamic: asked("vhd_dynamic"),
         vhdx: asked("vhdx"),
         vhdx_fixed: asked("vhdx_fixed"),
         ova: asked("ova").then_some(OvaSpec {
             hardware_version: None,
         }),
+        vmdk: asked("vmdk"),
+        vmdk_flat: asked("vmdk_flat"),
         ami: None,
         qcow2: asked("qcow2"),
     };

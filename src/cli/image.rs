@@ -25,11 +25,18 @@ pub enum Format {
     Raw,
     /// Fixed
     Vhd,
+    #[value(name = "vhd_dynamic")]
+    VhdDynamic,
     /// Dynamic
     Vhdx,
     #[value(name = "vhdx_fixed")]
     VhdxFixed,
     Ova,
+    /// Stream-optimised
+    Vmdk,
+    /// Extent and descriptor, as in an ESXi datastore
+    #[value(name = "vmdk_flat")]
+    VmdkFlat,
     Ami,
     Qcow2,
 }

@@ -100,8 +100,11 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
     Outputs {
         raw: to.contains(&Format::Raw),
         vhd: to.contains(&Format::Vhd),
+        vhd_dynamic: to.contains(&Format::VhdDynamic),
         vhdx: to.contains(&Format::Vhdx),
         vhdx_fixed: to.contains(&Format::VhdxFixed),
+        vmdk: to.contains(&Format::Vmdk),
+        vmdk_flat: to.contains(&Format::VmdkFlat),
         qcow2: to.contains(&Format::Qcow2),
         ova: to.contains(&Format::Ova).then_some(OvaSpec {
             hardware_version: None,

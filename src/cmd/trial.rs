@@ -285,7 +285,7 @@ impl Subject {
 
 /// The disk that a target would get, of those that the manifest in `folder` lists.
 fn artifact(manifest: &Manifest, folder: &Path, target: &Target) -> Result<PathBuf> {
-    let disks = manifest.artifacts.iter().filter(|a| a.kind != "ami");
+    let disks = manifest.artifacts.iter().filter(|a| a.is_disk());
     let disks: Vec<_> = disks.collect();
     let kinds = outputs(target);
     let fits = kinds

@@ -25,9 +25,6 @@ use winimg_recipe::recipe::target::{self, Target};
 use super::documents::{Verified, VerifiedFile};
 use super::{Context, is_record, lock_rule, must_exist, print, print_json, source};
 
-/// Files of an output that are no disks.
-const NO_DISK: [&str; 1] = ["ami"];
-
 pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
     must_exist(&args.file)?;
     let is_manifest = is_record(&args.file);
@@ -153,7 +150,7 @@ fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Res
         let mut report = Report::default();
         let is_whole = verdict.is_ok();
         report.add(verdict, None);
-        if is_whole && !NO_DISK.contains(&artifact.kind.as_str()) {
+        if is_whole && artifact.is_disk() {
             report = image(&path, Some(&asked), report, context)?;
         }
         reports.push((artifact.file.clone(), report));

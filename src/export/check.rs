@@ -14,7 +14,7 @@ use std::thread;
 
 use libdeflater::Crc;
 
-use super::pass::{CHUNK, is_zero, touches};
+use super::chunk::{CHUNK, is_zero, touches};
 use super::{Totals, thread_panicked};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};

@@ -1,4 +1,4 @@
-//! Raw disks and fixed VHDs: the same bytes, the VHD with a footer behind them.
+//! Raw disks, fixed VHDs and the extents of flat VMDKs: the same bytes, the VHD with a footer behind them.
 //!
 //! Sparse: runs of 4 KiB of zeros are holes. Sizes are never rounded; the pass admits whole MiB only, as Azure does.
 
@@ -6,10 +6,9 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use libdeflater::Compressor;
 use uuid::Uuid;
 
-use super::pass::is_zero;
+use super::chunk::is_zero;
 use super::staging::Staging;
 use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check};
 use winimg_base::digest::Digest;
@@ -18,9 +17,46 @@ use winimg_base::event::Cancel;
 use winimg_base::io::Positioned as _;
 use winimg_formats::disk::vhd::Footer;
 use winimg_formats::disk::{Disk, RawDisk, join, vhd};
+use winimg_recipe::recipe::target::Output;
 
 /// Bytes that are skipped together when they are zero: the block of the usual file systems.
 const HOLE: usize = 4096;
+
+/// Which file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Raw,
+    /// With a footer.
+    Vhd,
+    /// A flat VMDK's, beside its descriptor.
+    Extent,
+}
+
+impl Form {
+    pub fn file(self, name: &str) -> String {
+        match self {
+            Self::Raw => format!("{name}.raw"),
+            Self::Vhd => format!("{name}.vhd"),
+            // The name by which a datastore's browser knows that a descriptor has this file.
+            Self::Extent => format!("{name}-esxi-flat.vmdk"),
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Raw => Output::Raw.name(),
+            Self::Vhd => Output::Vhd.name(),
+            Self::Extent => Output::VmdkFlat.name(),
+        }
+    }
+
+    fn footer(self) -> u64 {
+        match self {
+            Self::Vhd => vhd::FOOTER,
+            Self::Raw | Self::Extent => 0,
+        }
+    }
+}
 
 pub struct Flat<'j> {
     job: &'j Job<'j>,
@@ -28,17 +64,15 @@ pub struct Flat<'j> {
     temporary: PathBuf,
     name: String,
     len: u64,
-    vhd: bool,
+    form: Form,
     digest: OnceLock<Digest>,
 }
 
 impl<'j> Flat<'j> {
-    /// A fixed VHD, or else a raw disk.
-    pub fn new(job: &'j Job<'_>, len: u64, staging: &mut Staging, vhd: bool) -> Result<Self> {
-        let name = format!("{}.{}", job.name, if vhd { "vhd" } else { "raw" });
+    pub fn new(job: &'j Job<'_>, len: u64, staging: &mut Staging, form: Form) -> Result<Self> {
+        let name = form.file(job.name);
         let (file, temporary) = staging.create(&name)?;
-        let size = if vhd { len + vhd::FOOTER } else { len };
-        file.set_len(size)
+        file.set_len(len + form.footer())
             .map_err(|e| Error::io("size", &temporary, e))?;
         Ok(Self {
             job,
@@ -46,7 +80,7 @@ impl<'j> Flat<'j> {
             temporary,
             name,
             len,
-            vhd,
+            form,
             digest: OnceLock::new(),
         })
     }
@@ -76,12 +110,12 @@ impl Exporter for Flat<'_> {
         }
     }
 
-    fn take(&self, chunk: &Chunk, _: &mut Compressor) -> Result<Vec<u8>> {
+    fn take(&self, chunk: &Chunk) -> Result<()> {
         let data = chunk.data.as_deref().unwrap_or_default();
         for run in data_runs(data) {
             self.write(&data[run.clone()], chunk.offset() + run.start as u64)?;
         }
-        Ok(Vec::new())
+        Ok(())
     }
 
     fn finish(&self, totals: &Totals, _: &Cancel) -> Result<()> {
@@ -89,7 +123,7 @@ impl Exporter for Flat<'_> {
             .flat
             .clone()
             .ok_or_else(|| Error::failed("the pass made no digest of the disk"))?;
-        if self.vhd {
+        if self.form == Form::Vhd {
             let footer = self.footer(&hasher.clone().finish()).encode();
             self.write(&footer, self.len)?;
             hasher.update(&footer);
@@ -102,7 +136,7 @@ impl Exporter for Flat<'_> {
 
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
         let mut checked = vec!["size".to_string()];
-        let disk = if self.vhd {
+        let disk = if self.form == Form::Vhd {
             let (disk, footer) = vhd::open(&self.temporary)?;
             let content = totals.flat.clone().map(|h| self.footer(&h.finish()));
             check::same(&self.name, "footer", content.as_ref(), Some(&footer))?;
@@ -115,9 +149,9 @@ impl Exporter for Flat<'_> {
         checked.push(check::CONTENT.into());
         let digest = self.digest.get().cloned();
         Ok(Artifact {
-            kind: if self.vhd { "vhd" } else { "raw" },
+            kind: self.form.kind(),
             file: self.name.clone(),
-            bytes: disk.len() + if self.vhd { vhd::FOOTER } else { 0 },
+            bytes: disk.len() + self.form.footer(),
             sha256: digest.ok_or_else(|| Error::failed("checked before finished"))?,
             disk: None,
             checked,

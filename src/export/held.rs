@@ -7,7 +7,7 @@
 use uuid::Uuid;
 
 use super::CHUNK;
-use super::pass::{is_zero, touches};
+use super::chunk::{is_zero, touches};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;

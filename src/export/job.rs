@@ -13,12 +13,16 @@ use winimg_formats::wim::Release;
 use winimg_recipe::recipe::target::Output;
 use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
 
-/// The most that the formats hold, in bytes. Of an OVA it is its VMDK, whose sector numbers have 32 bits.
-const LIMITS: [(Output, &str, u64); 4] = [
+/// The most that a stream-optimised VMDK holds, in bytes: its sector numbers have 32 bits.
+const VMDK: u64 = (2 << 40) - CHUNK;
+/// The most that the formats hold, in bytes.
+const LIMITS: [(Output, &str, u64); 6] = [
     (Output::Vhd, "a VHD", vhd::MOST),
+    (Output::VhdDynamic, "a dynamic VHD", vhd::MOST),
     (Output::Vhdx, "a VHDX", vhdx::create::MOST),
     (Output::VhdxFixed, "a fixed VHDX", vhdx::create::MOST),
-    (Output::Ova, "an OVA", (2 << 40) - CHUNK),
+    (Output::Ova, "an OVA", VMDK),
+    (Output::Vmdk, "a stream-optimised VMDK", VMDK),
 ];
 
 /// One export, decided whole before it starts.
@@ -60,13 +64,13 @@ pub struct GuestFacts {
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Artifact {
-    /// The format's key in a recipe's `[outputs]`.
+    /// The format's key in a recipe's `[outputs]`, or `vmdk_descriptor`.
     pub kind: &'static str,
     /// Relative to the directory, with slashes.
     pub file: String,
     pub bytes: u64,
     pub sha256: Digest,
-    /// The disk that this file speaks of, relative to the directory: an AMI's raw or VHD.
+    /// The disk that this file speaks of, relative to the directory: an AMI's raw or VHD, a flat VMDK's extent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// What was compared after writing, in words.

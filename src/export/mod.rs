@@ -7,6 +7,8 @@
 mod ami;
 mod blocks;
 mod check;
+mod chunk;
+mod dynamic_vhd;
 mod flat;
 mod held;
 mod job;
@@ -19,15 +21,18 @@ mod space;
 mod staging;
 mod vhdx;
 mod vmdk;
+mod vmdk_file;
+mod vmdk_flat;
 
+pub use chunk::{CHUNK, Chunk};
 pub use job::{Artifact, GuestFacts, Job};
-pub use pass::{CHUNK, Chunk, Totals};
+pub use pass::Totals;
 pub use space::estimate;
 
 use handlebars::Handlebars;
-use libdeflater::Compressor;
 use serde_json::Value;
 
+use flat::{Flat, Form};
 use held::Held;
 use source::Source;
 use staging::Staging;
@@ -40,7 +45,8 @@ use winimg_recipe::recipe::Outputs;
 pub struct Needs {
     /// `take` is called for every chunk.
     pub chunks: bool,
-    /// `append` is called, in the disk's order, with what `take` made.
+    /// `append` is called, in the disk's order, with the records of the chunk's grains in a stream-optimised VMDK. They are
+    /// made once for all formats that hold such a one.
     pub stream: bool,
     /// `hash` is called for every chunk, in the disk's order.
     pub ordered: bool,
@@ -55,13 +61,12 @@ pub trait Exporter: Send + Sync {
         Needs::default()
     }
 
-    /// One MiB of the disk, and the thread's own compressor. Flat formats write it at its place; a stream gives what is to be
-    /// appended.
-    fn take(&self, _chunk: &Chunk, _compressor: &mut Compressor) -> Result<Vec<u8>> {
-        Ok(Vec::new())
+    /// One MiB of the disk, which is written at its place.
+    fn take(&self, _chunk: &Chunk) -> Result<()> {
+        Ok(())
     }
 
-    /// What `take` gave for chunk `index`. Called for 0, 1, 2 and so on.
+    /// What [`vmdk::pack`] made of chunk `index`. Called for 0, 1, 2 and so on.
     fn append(&self, _index: u64, _packed: &[u8]) -> Result<()> {
         Ok(())
     }
@@ -78,8 +83,8 @@ pub trait Exporter: Send + Sync {
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact>;
 }
 
-/// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD, VHDX,
-/// fixed VHDX, OVA, qcow2, AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
+/// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD,
+/// dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK and its descriptor, qcow2, AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
     let mut staging = Staging::new(job.directory);
@@ -136,14 +141,17 @@ fn exporters<'a>(
     let len = source.disk.len();
     let identity = source::identity(source.disk.as_ref(), job)?;
     let mut all: Vec<Box<dyn Exporter + 'a>> = Vec::new();
-    if outputs.raw {
-        all.push(Box::new(flat::Flat::new(job, len, staging, false)?));
+    for (asked, form) in [(outputs.raw, Form::Raw), (outputs.vhd, Form::Vhd)] {
+        if asked {
+            all.push(Box::new(Flat::new(job, len, staging, form)?));
+        }
     }
-    if outputs.vhd {
-        all.push(Box::new(flat::Flat::new(job, len, staging, true)?));
-    }
-    if outputs.vhdx || outputs.vhdx_fixed {
+    if outputs.vhd_dynamic || outputs.vhdx || outputs.vhdx_fixed {
         let held = Held::find(source.disk.as_ref(), &identity, cancel)?;
+        if outputs.vhd_dynamic {
+            let vhd = dynamic_vhd::DynamicVhd::new(job, len, &held, staging)?;
+            all.push(Box::new(vhd));
+        }
         for (asked, fixed) in [(outputs.vhdx, false), (outputs.vhdx_fixed, true)] {
             if asked {
                 all.push(Box::new(vhdx::Vhdx::new(job, len, &held, staging, fixed)?));
@@ -155,6 +163,15 @@ fn exporters<'a>(
         all.push(Box::new(ova::Ova::new(
             job, hardware, len, &identity, staging,
         )?));
+    }
+    if outputs.vmdk {
+        let vmdk = vmdk_file::VmdkFile::new(job, len, &identity, staging)?;
+        all.push(Box::new(vmdk));
+    }
+    if outputs.vmdk_flat {
+        all.push(Box::new(Flat::new(job, len, staging, Form::Extent)?));
+        let descriptor = vmdk_flat::Descriptor::new(job, len, &identity, staging)?;
+        all.push(Box::new(descriptor));
     }
     if outputs.qcow2 {
         all.push(Box::new(qcow2::Qcow2::new(job, source, staging)?));

@@ -5,18 +5,17 @@
 //! are plain ustar with binary sizes from 8 GiB; vSphere does not take pax headers (vmware/open-vmdk, pull request 65).
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, OnceLock};
-
-use libdeflater::Compressor;
+use std::sync::OnceLock;
 
 use super::ovf::{self, Hardware};
 use super::staging::Staging;
-use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check, thread_panicked, vmdk};
+use super::{Artifact, Exporter, Job, Needs, Totals, check, thread_panicked, vmdk};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::vmdk::GRAIN;
 use winimg_formats::disk::{self, SECTOR};
+use winimg_recipe::recipe::target::Output;
 
 pub struct Ova<'j> {
     job: &'j Job<'j>,
@@ -25,9 +24,8 @@ pub struct Ova<'j> {
     name: String,
     len: u64,
     front: Front,
-    /// `None` before and after the disk is written.
-    writer: Mutex<Option<vmdk::Writer>>,
-    written: OnceLock<Disc>,
+    writer: vmdk::Slot,
+    written: OnceLock<vmdk::Written>,
 }
 
 /// Where the members are: the descriptor first.
@@ -37,16 +35,6 @@ struct Front {
     mf: u64,
     mf_size: u64,
     vmdk: u64,
-}
-
-/// What is known of the VMDK at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Disc {
-    bytes: u64,
-    populated: u64,
-    sha256: Digest,
-    /// Of the same bytes: reading back needs no second SHA-256.
-    crc: u32,
 }
 
 /// A member's header.
@@ -81,7 +69,7 @@ impl<'j> Ova<'j> {
     ) -> Result<Self> {
         let name = format!("{}.ova", job.name);
         let (file, temporary) = staging.create(&name)?;
-        let longest = Disc {
+        let longest = vmdk::Written {
             bytes: u64::MAX,
             populated: u64::MAX,
             sha256: identity.clone(),
@@ -93,7 +81,7 @@ impl<'j> Ova<'j> {
             name,
             len,
             front: Front::default(),
-            writer: Mutex::default(),
+            writer: vmdk::Slot::default(),
             written: OnceLock::new(),
             temporary: temporary.clone(),
         };
@@ -108,9 +96,9 @@ impl<'j> Ova<'j> {
             vmdk: mf + mf_size.next_multiple_of(SECTOR) + SECTOR,
         };
         let stream = vmdk::Stream::new(file, temporary, ova.front.vmdk);
-        let descriptor = vmdk::descriptor(&ova.disc(), len / SECTOR, identity);
+        let descriptor = vmdk::descriptor(vmdk::Extent::Stream, &ova.disc(), len, identity);
         let writer = vmdk::Writer::begin(len, &descriptor, stream)?;
-        ova.writer = Mutex::new(Some(writer));
+        ova.writer = vmdk::Slot::new(writer);
         Ok(ova)
     }
 
@@ -122,7 +110,7 @@ impl<'j> Ova<'j> {
         format!("{}-disk1.vmdk", self.job.name)
     }
 
-    fn ovf(&self, disc: &Disc) -> Result<String> {
+    fn ovf(&self, disc: &vmdk::Written) -> Result<String> {
         ovf::render(
             self.job,
             &self.hardware,
@@ -135,24 +123,10 @@ impl<'j> Ova<'j> {
         )
     }
 
-    fn writer(&self) -> MutexGuard<'_, Option<vmdk::Writer>> {
-        self.writer.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    fn out_of_order() -> Error {
-        Error::failed("the OVA's stream was used out of order")
-    }
-
     /// Ends the VMDK and the tar, and fills in the members before it.
-    fn close(&self, writer: vmdk::Writer) -> Result<Disc> {
-        let (populated, stream) = writer.end()?;
+    fn close(&self) -> Result<vmdk::Written> {
+        let (disc, stream) = self.writer.end()?;
         let front = &self.front;
-        let disc = Disc {
-            bytes: stream.at - front.vmdk,
-            populated,
-            sha256: stream.hasher.clone().finish(),
-            crc: stream.crc.sum(),
-        };
         let mut ovf = self.ovf(&disc)?.into_bytes();
         ovf.resize(front.ovf_size as usize, b'\n');
         let digest = Digest::sha256_of(&ovf);
@@ -172,7 +146,7 @@ impl<'j> Ova<'j> {
     }
 
     /// Members, manifest and descriptor as a reader sees them.
-    fn check_members(&self, disc: &Disc) -> Result<disk::ova::Ova> {
+    fn check_members(&self, disc: &vmdk::Written) -> Result<disk::ova::Ova> {
         let ova = disk::ova::Ova::open(&self.temporary)?;
         let names: Vec<_> = ova.members.iter().map(|m| m.name.clone()).collect();
         let expected = vec![self.member("ovf"), self.member("mf"), self.disc()];
@@ -198,32 +172,24 @@ impl<'j> Ova<'j> {
 impl Exporter for Ova<'_> {
     fn needs(&self) -> Needs {
         Needs {
-            chunks: true,
             stream: true,
             ..Needs::default()
         }
     }
 
-    fn take(&self, chunk: &Chunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
-        vmdk::pack(chunk, compressor)
-    }
-
     fn append(&self, index: u64, packed: &[u8]) -> Result<()> {
-        let mut writer = self.writer();
-        let writer = writer.as_mut().ok_or_else(Self::out_of_order)?;
-        writer.append(index, packed)
+        self.writer.append(index, packed)
     }
 
     fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
-        let writer = self.writer().take().ok_or_else(Self::out_of_order)?;
-        let disc = self.close(writer)?;
+        let disc = self.close()?;
         self.written.get_or_init(|| disc);
         Ok(())
     }
 
     /// The whole file's digest needs the front, which is written last: it is taken here, beside the comparison.
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let disc = self.written.get().ok_or_else(Self::out_of_order)?;
+        let disc = self.written.get().ok_or_else(vmdk::out_of_order)?;
         let file = std::thread::scope(|scope| {
             let part = self.front.vmdk..self.front.vmdk + disc.bytes;
             let whole = scope.spawn(|| check::digest(&self.temporary, part, cancel));
@@ -236,7 +202,7 @@ impl Exporter for Ova<'_> {
             Ok::<_, Error>(file)
         })?;
         Ok(Artifact {
-            kind: "ova",
+            kind: Output::Ova.name(),
             file: self.name.clone(),
             bytes: file.bytes,
             sha256: file.sha256,

@@ -10,31 +10,15 @@ use std::time::Duration;
 
 use libdeflater::{CompressionLvl, Compressor};
 
-use super::{Exporter, Job, thread_panicked};
+use super::chunk::{CHUNK, Chunk, is_zero, touches};
+use super::{Exporter, Job, thread_panicked, vmdk};
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::Disk;
 
-/// Bytes of a chunk, and of all that is handed around.
-pub const CHUNK: u64 = 1 << 20;
-
 /// Chunks without data that are handed around together: the threads would spend their time waking one another.
 const AT_ONCE: u64 = 16;
-
-/// One MiB of the disk.
-pub struct Chunk {
-    pub index: u64,
-    /// `None`: all zeros.
-    pub data: Option<Vec<u8>>,
-}
-
-impl Chunk {
-    /// Where it lies on the disk, in bytes.
-    pub fn offset(&self) -> u64 {
-        self.index * CHUNK
-    }
-}
 
 /// What the pass saw in the source.
 pub struct Totals {
@@ -44,19 +28,6 @@ pub struct Totals {
     pub flat: Option<Hasher>,
     /// CRC-32 of each chunk; `None` for one of zeros. What is read back is compared with these.
     pub chunks: Vec<Option<u32>>,
-}
-
-/// Whether all bytes are zero.
-pub fn is_zero(bytes: &[u8]) -> bool {
-    static ZEROS: [u8; 4096] = [0; 4096];
-    bytes.chunks(ZEROS.len()).all(|c| c == &ZEROS[..c.len()])
-}
-
-/// Whether any of `ranges` (ascending) touches the chunk.
-pub fn touches(ranges: &[Range<u64>], index: u64) -> bool {
-    let (start, end) = (index * CHUNK, (index + 1) * CHUNK);
-    let first = ranges.partition_point(|r| r.end <= start);
-    ranges.get(first).is_some_and(|r| r.start < end)
 }
 
 /// Values that arrive in any order and leave in theirs.
@@ -80,7 +51,7 @@ struct State {
     taken: u64,
     /// One for each of `Pass::hashes`.
     hash: Vec<Lane<Arc<Chunk>>>,
-    append: Lane<Vec<Vec<u8>>>,
+    append: Lane<Vec<u8>>,
     chunks: Vec<Option<u32>>,
     error: Option<Error>,
     stopped: bool,
@@ -123,7 +94,7 @@ pub fn run(
     cancel: &Cancel,
 ) -> Result<Totals> {
     let any = |f: fn(super::Needs) -> bool| exporters.iter().any(|e| f(e.needs()));
-    let total = match any(|n| n.chunks) {
+    let total = match any(|n| n.chunks || n.stream) {
         true => source.len() / CHUNK,
         false => 0,
     };
@@ -252,13 +223,15 @@ impl Pass<'_> {
         let mut taken = Vec::new();
         for index in run {
             let chunk = self.read(index)?;
-            let mut packed = Vec::with_capacity(self.exporters.len());
             for exporter in self.exporters {
-                packed.push(match exporter.needs().chunks {
-                    true => exporter.take(&chunk, compressor)?,
-                    false => Vec::new(),
-                });
+                if exporter.needs().chunks {
+                    exporter.take(&chunk)?;
+                }
             }
+            let packed = match self.appends {
+                true => vmdk::pack(&chunk, compressor)?,
+                false => Vec::new(),
+            };
             let crc = chunk.data.as_deref().map(libdeflater::crc32);
             taken.push((chunk, crc, packed));
         }
@@ -317,7 +290,7 @@ impl Pass<'_> {
         let _alarm = Alarm(self);
         while let Some(come) = self.next(|s| &mut s.append) {
             for (index, packed) in &come {
-                for (exporter, packed) in self.exporters.iter().zip(packed) {
+                for exporter in self.exporters {
                     if !exporter.needs().stream {
                         continue;
                     }
@@ -362,25 +335,5 @@ impl Drop for Alarm<'_> {
         if thread::panicking() {
             self.0.stop(thread_panicked());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chunk_is_read_only_where_a_range_touches_it() {
-        let ranges = [CHUNK - 1..CHUNK, 3 * CHUNK..5 * CHUNK];
-        let touched: Vec<u64> = (0..7).filter(|i| touches(&ranges, *i)).collect();
-        assert_eq!(touched, [0, 3, 4]);
-    }
-
-    #[test]
-    fn one_set_bit_anywhere_is_not_zero() {
-        let mut bytes = vec![0; 10_000];
-        assert!(is_zero(&bytes));
-        bytes[9_999] = 1;
-        assert!(!is_zero(&bytes));
     }
 }

@@ -20,9 +20,17 @@ pub struct Estimate {
 /// about half) to a little more than all.
 pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
     let count = |asked: bool| u64::from(asked);
-    let flat = [outputs.raw, outputs.vhd, outputs.vhdx, outputs.vhdx_fixed];
+    let flat = [
+        outputs.raw,
+        outputs.vhd,
+        outputs.vhd_dynamic,
+        outputs.vhdx,
+        outputs.vhdx_fixed,
+        outputs.vmdk_flat,
+    ];
+    let packed = [outputs.ova.is_some(), outputs.vmdk, outputs.qcow2];
     let flat: u64 = flat.into_iter().map(count).sum();
-    let packed = count(outputs.ova.is_some()) + count(outputs.qcow2);
+    let packed: u64 = packed.into_iter().map(count).sum();
     Estimate {
         least: flat * data + packed * (data / 5 * 2),
         most: flat * data + packed * (data + data / 64) + (16 << 20),

@@ -4,8 +4,6 @@
 
 use std::sync::OnceLock;
 
-use libdeflater::Compressor;
-
 use super::blocks::{Blocks, Layout};
 use super::held::Held;
 use super::staging::Staging;
@@ -78,9 +76,8 @@ impl Exporter for Vhdx<'_> {
         }
     }
 
-    fn take(&self, chunk: &Chunk, _: &mut Compressor) -> Result<Vec<u8>> {
-        self.blocks.take(chunk)?;
-        Ok(Vec::new())
+    fn take(&self, chunk: &Chunk) -> Result<()> {
+        self.blocks.take(chunk)
     }
 
     fn hash(&self, chunk: &Chunk) -> Result<()> {

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
 
 use libdeflater::{Compressor, Crc};
 
@@ -18,7 +19,7 @@ use winimg_formats::disk::vmdk::{
     marker,
 };
 
-use super::pass::is_zero;
+use super::chunk::is_zero;
 use super::{CHUNK, Chunk};
 
 /// The records of a chunk's grains, ready to be appended. Zero grains have none.
@@ -97,8 +98,22 @@ fn store(grain: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&libdeflater::adler32(grain).to_be_bytes());
 }
 
+/// What a descriptor says of its one extent.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// The same file, in compressed grains.
+    Stream,
+    /// A file that is the disk, in a datastore.
+    Flat,
+}
+
 /// The descriptor's text.
-pub fn descriptor(file: &str, capacity_sectors: u64, identity: &Digest) -> String {
+pub fn descriptor(extent: Extent, file: &str, len: u64, identity: &Digest) -> String {
+    let capacity_sectors = len / SECTOR;
+    let (create_type, access) = match extent {
+        Extent::Stream => ("streamOptimized", "SPARSE"),
+        Extent::Flat => ("vmfs", "VMFS"),
+    };
     let id = identity.hex();
     // Eight digits always, and neither of the two numbers that mean "none": a short one was taken for a delta disk.
     let cid = match &id[..8] {
@@ -108,8 +123,8 @@ pub fn descriptor(file: &str, capacity_sectors: u64, identity: &Digest) -> Strin
     let cylinders = capacity_sectors.div_ceil(255 * 63).min(65535);
     format!(
         "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={cid}\nparentCID=ffffffff\n\
-         createType=\"streamOptimized\"\n\n\
-         # Extent description\nRW {capacity_sectors} SPARSE \"{file}\"\n\n\
+         createType=\"{create_type}\"\n\n\
+         # Extent description\nRW {capacity_sectors} {access} \"{file}\"\n\n\
          # The Disk Data Base\n#DDB\n\n\
          ddb.adapterType = \"lsilogic\"\nddb.geometry.cylinders = \"{cylinders}\"\n\
          ddb.geometry.heads = \"255\"\nddb.geometry.sectors = \"63\"\n\
@@ -118,15 +133,27 @@ pub fn descriptor(file: &str, capacity_sectors: u64, identity: &Digest) -> Strin
     )
 }
 
-/// The VMDK on its way into the OVA, hashed as it goes.
+/// The file that a VMDK is written into, or the part of it that is the VMDK, hashed as it goes.
 pub struct Stream {
     pub file: File,
     pub path: PathBuf,
+    start: u64,
     /// Where the next bytes go.
     pub at: u64,
     buffer: Vec<u8>,
-    pub hasher: Hasher,
-    pub crc: Crc,
+    hasher: Hasher,
+    crc: Crc,
+}
+
+/// What is known of a VMDK at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub bytes: u64,
+    /// Bytes of the disk whose grains are stored.
+    pub populated: u64,
+    pub sha256: Digest,
+    /// Of the same bytes: reading back needs no second SHA-256.
+    pub crc: u32,
 }
 
 impl Stream {
@@ -134,6 +161,7 @@ impl Stream {
         Self {
             file,
             path,
+            start: at,
             at,
             buffer: Vec::with_capacity(2 * CHUNK as usize),
             hasher: Hasher::new(Algorithm::Sha256),
@@ -245,8 +273,8 @@ impl Writer {
         })
     }
 
-    /// Emits directory, footer and the end-of-stream marker, the last sector. Gives the bytes of all stored grains.
-    pub fn end(mut self) -> Result<(u64, Stream)> {
+    /// Emits directory, footer and the end-of-stream marker, the last sector.
+    fn end(mut self) -> Result<(Written, Stream)> {
         let mut directory: Vec<u8> = self.tables.iter().flat_map(|t| t.to_le_bytes()).collect();
         directory.resize(sectors(directory.len()) * SECTOR as usize, 0);
         let count = directory.len() as u64 / SECTOR;
@@ -258,8 +286,44 @@ impl Writer {
         self.out.emit(&header(self.capacity_sectors, at))?;
         self.out.emit(&marker(Marker::EndOfStream, 0))?;
         self.out.flush()?;
-        Ok((self.grains * GRAIN, self.out))
+        let out = self.out;
+        let written = Written {
+            bytes: out.at - out.start,
+            populated: self.grains * GRAIN,
+            sha256: out.hasher.clone().finish(),
+            crc: out.crc.sum(),
+        };
+        Ok((written, out))
     }
+}
+
+/// The writer as an exporter has it: used by the pass's threads, and gone when the disk is written.
+#[derive(Default)]
+pub struct Slot(Mutex<Option<Writer>>);
+
+impl Slot {
+    pub fn new(writer: Writer) -> Self {
+        Self(Mutex::new(Some(writer)))
+    }
+
+    pub fn append(&self, index: u64, packed: &[u8]) -> Result<()> {
+        let mut writer = self.lock();
+        let writer = writer.as_mut().ok_or_else(out_of_order)?;
+        writer.append(index, packed)
+    }
+
+    pub fn end(&self) -> Result<(Written, Stream)> {
+        self.lock().take().ok_or_else(out_of_order)?.end()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Writer>> {
+        // A thread that panicked ends the pass, and what it left here is not used after that.
+        self.0.lock().unwrap_or_else(|p| p.into_inner())
+    }
+}
+
+pub fn out_of_order() -> Error {
+    Error::failed("the stream of a VMDK was used out of order")
 }
 
 #[cfg(test)]
@@ -303,7 +367,7 @@ mod tests {
     fn the_descriptor_as_text() {
         let id = Digest::sha256_of(b"disk");
         assert_eq!(
-            descriptor("demo-disk1.vmdk", 41_943_040, &id),
+            descriptor(Extent::Stream, "demo-disk1.vmdk", 20 << 30, &id),
             format!(
                 r##"# Disk DescriptorFile
 version=1
@@ -330,6 +394,9 @@ ddb.virtualHWVersion = "4"
             )
         );
         let none = Digest::from_hex(&"ff".repeat(32)).unwrap();
-        assert!(descriptor("d", 128, &none).contains("\nCID=00000001\n"));
+        let flat = descriptor(Extent::Flat, "d-flat.vmdk", 65_536, &none);
+        assert!(flat.contains("\nCID=00000001\n"));
+        assert!(flat.contains("createType=\"vmfs\"\n"));
+        assert!(flat.contains("RW 128 VMFS \"d-flat.vmdk\"\n"));
     }
 }

@@ -267,7 +267,7 @@ pub struct Tried {
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifact {
-    /// `raw`, `vhd`, `vhdx`, `vhdx_fixed`, `ova`, `qcow2` or `ami`.
+    /// The name in `[outputs]`, or `vmdk_descriptor`, which comes with `vmdk_flat`.
     pub kind: String,
     /// Relative to this manifest, with slashes.
     pub file: String,
@@ -276,11 +276,18 @@ pub struct Artifact {
     /// Lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
-    /// The disk that an `ami` file speaks of.
+    /// The disk that a file speaks of which is none itself: `ami`, `vmdk_descriptor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// What was compared after writing.
     pub checked: Vec<String>,
+}
+
+impl Artifact {
+    /// Whether it holds the image, and not only what speaks of a disk.
+    pub fn is_disk(&self) -> bool {
+        self.disk.is_none()
+    }
 }
 
 impl From<&crate::export::Artifact> for Artifact {

@@ -163,6 +163,15 @@ fn a_full_disk_is_named_and_leaves_nothing() {
             },
             "cannot write",
         ),
+        (
+            "60m",
+            Outputs {
+                vhd_dynamic: true,
+                vmdk: true,
+                ..Outputs::default()
+            },
+            "cannot write",
+        ),
         ("20m", everything(), "has not enough room for the outputs"),
     ] {
         let small = Small::mount(size);

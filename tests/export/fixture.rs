@@ -115,8 +115,11 @@ pub fn everything() -> Outputs {
     Outputs {
         raw: true,
         vhd: true,
+        vhd_dynamic: true,
         vhdx: true,
         vhdx_fixed: true,
+        vmdk: true,
+        vmdk_flat: true,
         ova: Some(OvaSpec {
             hardware_version: Some(19),
         }),

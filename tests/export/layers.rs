@@ -322,7 +322,7 @@ fn an_overlays_artifacts_are_those_of_its_flat_twin() {
     let of_overlay = exported(Image::layered(&top, layers.folder()), one.path());
     let of_twin = exported(Image::alone(&twin), other.path());
     assert_eq!(of_overlay, of_twin);
-    assert_eq!(of_overlay.len(), 7);
+    assert!(!of_overlay.is_empty());
     for name in files(one.path()) {
         let both = [one.path(), other.path()].map(|d| fs::read(d.join(&name)).unwrap());
         assert!(both[0] == both[1], "{name} differs");

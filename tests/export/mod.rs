@@ -9,4 +9,4 @@ mod formats;
 mod layers;
 mod ova;
 mod security;
-mod vhdx;
+mod virtual_disks;

@@ -2,6 +2,8 @@
 //!
 //! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian).
 
+pub mod create;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

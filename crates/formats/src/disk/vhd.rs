@@ -1,7 +1,7 @@
 //! The footer that makes a raw disk a fixed VHD, and reading one back.
 //!
-//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian). Dynamic VHDs are
-//! another module's.
+//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian). Of dynamic VHDs it knows
+//! the footer alone: [`super::dynamic_vhd`].
 
 use std::path::Path;
 
@@ -19,8 +19,9 @@ pub const MOST: u64 = 2040 << 30;
 /// 2000-01-01 00:00 UTC, where a VHD's time begins, in Unix seconds.
 const EPOCH: i64 = 946_684_800;
 const FIXED: u32 = 2;
+const DYNAMIC: u32 = 3;
 
-/// What a fixed VHD's footer says.
+/// What the footer of a VHD without a parent says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// Bytes of the disk.
@@ -70,7 +71,17 @@ pub fn checksum(structure: &[u8], own: usize) -> u32 {
 }
 
 impl Footer {
+    /// A fixed VHD's.
     pub fn encode(&self) -> [u8; 512] {
+        self.encode_as(FIXED, u64::MAX)
+    }
+
+    /// A dynamic VHD's, whose dynamic header is at `header`.
+    pub fn encode_dynamic(&self, header: u64) -> [u8; 512] {
+        self.encode_as(DYNAMIC, header)
+    }
+
+    fn encode_as(&self, kind: u32, header: u64) -> [u8; 512] {
         let mut f = [0; 512];
         let mut put = |at: usize, bytes: &[u8]| f[at..at + bytes.len()].copy_from_slice(bytes);
         let time = u32::try_from(self.time - EPOCH).unwrap_or(0);
@@ -78,7 +89,7 @@ impl Footer {
         put(0, COOKIE);
         put(8, &2u32.to_be_bytes()); // features: the reserved bit is always set
         put(12, &0x0001_0000u32.to_be_bytes());
-        put(16, &u64::MAX.to_be_bytes()); // no dynamic header
+        put(16, &header.to_be_bytes());
         put(24, &time.to_be_bytes());
         // Readers that see `vpc `, `vs  ` or `qemu` here trust the geometry and cut the disk short; `win ` they don't.
         put(28, b"win ");
@@ -88,7 +99,7 @@ impl Footer {
         put(48, &self.size.to_be_bytes());
         put(56, &cylinders.to_be_bytes());
         put(58, &[heads, sectors]);
-        put(60, &FIXED.to_be_bytes());
+        put(60, &kind.to_be_bytes());
         put(68, self.id.as_bytes());
         let sum = checksum(&f, 64);
         f[64..68].copy_from_slice(&sum.to_be_bytes());
@@ -115,7 +126,7 @@ impl Footer {
         let any = Self::any(f)?;
         match any.kind {
             FIXED => {}
-            3 => return Err("is a dynamic VHD".into()),
+            DYNAMIC => return Err("is a dynamic VHD".into()),
             4 => return Err("is a differencing VHD".into()),
             n => return Err(format!("is a VHD of the unknown type {n}")),
         }

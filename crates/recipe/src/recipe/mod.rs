@@ -406,10 +406,15 @@ pub struct Outputs {
     pub raw: bool,
     /// Fixed.
     pub vhd: bool,
+    pub vhd_dynamic: bool,
     /// Dynamic.
     pub vhdx: bool,
     pub vhdx_fixed: bool,
     pub ova: Option<OvaSpec>,
+    /// Stream-optimised.
+    pub vmdk: bool,
+    /// An extent and its descriptor, as they lie in an ESXi datastore.
+    pub vmdk_flat: bool,
     pub ami: Option<AmiSpec>,
     pub qcow2: bool,
 }

@@ -286,7 +286,7 @@ fn formats() -> Vec<Case> {
     vec![
         takes(
             "vsphere",
-            "vSphere imports an OVA",
+            "vSphere imports an OVA, or a VMDK as the disk of a machine that is there",
             "OVF and OVA",
             "raw",
             "ova",

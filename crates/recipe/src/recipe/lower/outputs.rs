@@ -7,7 +7,7 @@ use winimg_base::text::Located;
 use winimg_formats::disk::vhd;
 
 pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Outputs> {
-    let help = "write `[outputs]` with one or more of raw, vhd, vhdx, vhdx_fixed, ova, ami, qcow2, such as `vhd = {}`";
+    let help = "write `[outputs]` with one or more of raw, vhd, vhd_dynamic, vhdx, vhdx_fixed, ova, vmdk, vmdk_flat, ami, qcow2, such as `vhd = {}`";
     if !top.has("outputs") {
         top.cx
             .missing("the recipe has no [outputs]", &top.place, help);
@@ -21,23 +21,22 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
     let outputs = Outputs {
         raw: plain(&fields, "raw"),
         vhd: plain(&fields, "vhd"),
+        vhd_dynamic: plain(&fields, "vhd_dynamic"),
         vhdx: plain(&fields, "vhdx"),
         vhdx_fixed: plain(&fields, "vhdx_fixed"),
         ova: ova(&fields),
+        vmdk: plain(&fields, "vmdk"),
+        vmdk_flat: plain(&fields, "vmdk_flat"),
         ami: ami(&fields, machine),
         qcow2: plain(&fields, "qcow2"),
     };
-    if outputs.vhd
-        && machine.is_some_and(|m| m.disk_size > vhd::MOST)
-        && let Some(entry) = fields.table.entry("vhd")
-    {
-        let fact = "a VHD holds at most 2040 GiB, and the disk is larger";
-        top.cx.error(
-            fact,
-            &entry.key_place,
-            "",
-            "make `machine.disk_size` smaller",
-        );
+    let too_large = machine.is_some_and(|m| m.disk_size > vhd::MOST);
+    for key in ["vhd", "vhd_dynamic"] {
+        if let Some(entry) = fields.table.entry(key).filter(|_| too_large) {
+            let fact = "a VHD holds at most 2040 GiB, and the disk is larger";
+            let help = "make `machine.disk_size` smaller";
+            top.cx.error(fact, &entry.key_place, "", help);
+        }
     }
     Some(outputs)
 }

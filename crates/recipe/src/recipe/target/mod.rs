@@ -186,9 +186,12 @@ pub struct Note {
 pub enum Output {
     Raw,
     Vhd,
+    VhdDynamic,
     Vhdx,
     VhdxFixed,
     Ova,
+    Vmdk,
+    VmdkFlat,
     Ami,
     Qcow2,
 }
@@ -209,12 +212,15 @@ impl Proof {
 }
 
 impl Output {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Raw,
         Self::Vhd,
+        Self::VhdDynamic,
         Self::Vhdx,
         Self::VhdxFixed,
         Self::Ova,
+        Self::Vmdk,
+        Self::VmdkFlat,
         Self::Ami,
         Self::Qcow2,
     ];
@@ -223,9 +229,12 @@ impl Output {
         match self {
             Self::Raw => "raw",
             Self::Vhd => "vhd",
+            Self::VhdDynamic => "vhd_dynamic",
             Self::Vhdx => "vhdx",
             Self::VhdxFixed => "vhdx_fixed",
             Self::Ova => "ova",
+            Self::Vmdk => "vmdk",
+            Self::VmdkFlat => "vmdk_flat",
             Self::Ami => "ami",
             Self::Qcow2 => "qcow2",
         }
@@ -235,9 +244,12 @@ impl Output {
         match self {
             Self::Raw => outputs.raw,
             Self::Vhd => outputs.vhd,
+            Self::VhdDynamic => outputs.vhd_dynamic,
             Self::Vhdx => outputs.vhdx,
             Self::VhdxFixed => outputs.vhdx_fixed,
             Self::Ova => outputs.ova.is_some(),
+            Self::Vmdk => outputs.vmdk,
+            Self::VmdkFlat => outputs.vmdk_flat,
             Self::Ami => outputs.ami.is_some(),
             Self::Qcow2 => outputs.qcow2,
         }

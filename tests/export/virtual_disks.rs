@@ -1,4 +1,4 @@
-//! VHDX files of our own making, judged by qemu-img and by a reader that is neither ours nor QEMU's.
+//! Virtual disks of our own making, judged by qemu-img and by a reader that is neither ours nor QEMU's.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,17 +66,26 @@ fn qemu_finds_nothing_wrong_and_zeros_take_no_room() {
     assert_eq!(len("demo-fixed.vhdx"), (4 + 67) * MIB);
 }
 
-/// Whole blocks: reads that begin within one are not its strength.
+/// A VHDX by whole blocks: reads that begin within one are not its strength.
 const READ: &str = "
 import hashlib, sys
 from pathlib import Path
+from dissect.hypervisor.disk.vhd import VHD
 from dissect.hypervisor.disk.vhdx import VHDX
-disk = VHDX(Path(sys.argv[1]))
-step = disk.block_size // disk.sector_size
+from dissect.hypervisor.disk.vmdk import VMDK
+file = Path(sys.argv[1])
 digest = hashlib.sha256()
-for sector in range(0, disk.size // disk.sector_size, step):
-    digest.update(disk.read_sectors(sector, step))
-print(digest.hexdigest(), disk.size, disk.has_parent)
+if file.suffix == '.vhdx':
+    disk = VHDX(file)
+    step = disk.block_size // disk.sector_size
+    for sector in range(0, disk.size // disk.sector_size, step):
+        digest.update(disk.read_sectors(sector, step))
+    assert not disk.has_parent
+else:
+    disk = VHD(file.open('rb')) if file.suffix == '.vhd' else VMDK(file)
+    for _ in range(0, disk.size, 1 << 20):
+        digest.update(disk.read(1 << 20))
+print(digest.hexdigest(), disk.size)
 ";
 
 #[test]
@@ -85,20 +94,64 @@ fn another_reader_reads_the_same() {
     sh(path(&root.join("tests/record/venv.sh")), &[]);
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
-    run(
-        &source,
-        dir.path(),
-        &Outputs {
-            raw: true,
-            ..both()
-        },
-    );
+    run(&source, dir.path(), &everything());
     let expected = openssl(&dir.path().join("demo.raw"));
     let python = root.join("target/record-venv/bin/python");
-    for name in ["demo.vhdx", "demo-fixed.vhdx"] {
+    for name in [
+        "demo.vhd",
+        "demo-dynamic.vhd",
+        "demo.vhdx",
+        "demo-fixed.vhdx",
+        "demo.vmdk",
+        "demo-esxi.vmdk",
+    ] {
         let file = dir.path().join(name);
         let said = sh(path(&python), &["-c", READ, path(&file)]);
-        assert_eq!(said, format!("{expected} {} 0\n", 40 * MIB));
+        assert_eq!(said, format!("{expected} {}\n", 40 * MIB), "{name}");
+    }
+}
+
+/// The disk's last block is half there, and the file has it whole.
+#[test]
+fn a_dynamic_vhd_has_room_for_what_is_not_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 67);
+    let outputs = Outputs {
+        vhd_dynamic: true,
+        ..Outputs::default()
+    };
+    run(&source, dir.path(), &outputs);
+    let file = dir.path().join("demo-dynamic.vhd");
+    // The creator `win ` says that the size counts and not the geometry.
+    assert_eq!(info(&file)["virtual-size"], 67 * MIB);
+    assert_eq!(info(&file)["format"], "vpc");
+    same_content(&source, &file, "vpc");
+    let (front, blocks) = (4096, 7);
+    let expected = front + blocks * (2 * MIB + 4096) + 512;
+    assert_eq!(fs::metadata(&file).unwrap().len(), expected);
+    let bytes = fs::read(&file).unwrap();
+    let (copy, footer) = (&bytes[..512], &bytes[bytes.len() - 512..]);
+    assert_eq!(copy, footer);
+}
+
+/// 2040 GiB is the most, and its last block is 2 GiB below what a table's 32 bits reach.
+#[test]
+fn the_largest_vhd_has_its_last_block() {
+    let dir = tempfile::tempdir().unwrap();
+    let len = 2040 * GIB;
+    let raw = sparse(dir.path(), len);
+    let outputs = Outputs {
+        vhd_dynamic: true,
+        ..Outputs::default()
+    };
+    run(&raw, dir.path(), &outputs);
+    let file = dir.path().join("demo-dynamic.vhd");
+    assert_eq!(info(&file)["virtual-size"], len);
+    let end = len - 65_536;
+    for (byte, at) in [(7, 0), (0, 65_536), (7, len / 2), (7, end)] {
+        let read = format!("read -P {byte} {at} 64k");
+        let said = sh("qemu-io", &["-r", "-f", "vpc", "-c", &read, path(&file)]);
+        assert!(said.starts_with("read 65536/65536 bytes"), "{said}");
     }
 }
 
@@ -142,7 +195,21 @@ fn each_format_that_is_too_small_for_the_disk_is_named() {
                 ..dynamic()
             },
         ),
+        (
+            2041,
+            Outputs {
+                vhd_dynamic: true,
+                ..dynamic()
+            },
+        ),
         (16_385, both()),
+        (
+            2048,
+            Outputs {
+                vmdk: true,
+                ..dynamic()
+            },
+        ),
         (
             2048,
             Outputs {

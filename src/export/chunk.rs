@@ -1,0 +1,53 @@
+//! The disk in parts of one MiB, as the pass hands them around, and which of them hold nothing.
+
+use std::ops::Range;
+
+/// Bytes of a chunk, and of all that is handed around.
+pub const CHUNK: u64 = 1 << 20;
+
+/// One MiB of the disk.
+pub struct Chunk {
+    pub index: u64,
+    /// `None`: all zeros.
+    pub data: Option<Vec<u8>>,
+}
+
+impl Chunk {
+    /// Where it lies on the disk, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.index * CHUNK
+    }
+}
+
+/// Whether all bytes are zero.
+pub fn is_zero(bytes: &[u8]) -> bool {
+    static ZEROS: [u8; 4096] = [0; 4096];
+    bytes.chunks(ZEROS.len()).all(|c| c == &ZEROS[..c.len()])
+}
+
+/// Whether any of `ranges` (ascending) touches the chunk.
+pub fn touches(ranges: &[Range<u64>], index: u64) -> bool {
+    let (start, end) = (index * CHUNK, (index + 1) * CHUNK);
+    let first = ranges.partition_point(|r| r.end <= start);
+    ranges.get(first).is_some_and(|r| r.start < end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_read_only_where_a_range_touches_it() {
+        let ranges = [CHUNK - 1..CHUNK, 3 * CHUNK..5 * CHUNK];
+        let touched: Vec<u64> = (0..7).filter(|i| touches(&ranges, *i)).collect();
+        assert_eq!(touched, [0, 3, 4]);
+    }
+
+    #[test]
+    fn one_set_bit_anywhere_is_not_zero() {
+        let mut bytes = vec![0; 10_000];
+        assert!(is_zero(&bytes));
+        bytes[9_999] = 1;
+        assert!(!is_zero(&bytes));
+    }
+}
