@@ -38,6 +38,10 @@ fn run() -> Result<()> {
         vmdk: asked("vmdk"),
         vmdk_flat: asked("vmdk_flat"),
         ami: None,
+        box_hyperv: None,
+        box_libvirt: None,
+        box_virtualbox: None,
+        container_disk: false,
         qcow2: asked("qcow2"),
     };
     let guest = GuestFacts {

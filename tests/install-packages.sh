@@ -17,6 +17,8 @@ packages+=(
     gcab osslsigncode
     # a registry, for the cache that machines share
     docker-registry
+    # what takes container disks and boxes
+    skopeo vagrant
     # what the tests judge with
     gdisk gnupg groff-base grub-efi-amd64-bin libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd strace xorriso
     # what reads a stopped machine's screen, and what draws the screens that it is tried on

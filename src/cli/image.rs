@@ -39,6 +39,16 @@ pub enum Format {
     VmdkFlat,
     Ami,
     Qcow2,
+    /// Vagrant
+    #[value(name = "box_hyperv")]
+    BoxHyperv,
+    #[value(name = "box_libvirt")]
+    BoxLibvirt,
+    #[value(name = "box_virtualbox")]
+    BoxVirtualbox,
+    /// KubeVirt
+    #[value(name = "container_disk")]
+    ContainerDisk,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Phase};
 use winimg_formats::disk::{Image, gpt};
 use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{AmiSpec, DiskBus, Firmware, Outputs, OvaSpec};
+use winimg_recipe::recipe::{AmiSpec, BoxSpec, DiskBus, Firmware, Outputs, OvaSpec};
 
 use super::{Context, partitions, print};
 
@@ -97,6 +97,11 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         Firmware::Uefi => "uefi",
         Firmware::Bios => "legacy-bios",
     };
+    let vagrant = |format| {
+        to.contains(&format).then(|| BoxSpec {
+            communicator: BoxSpec::USUAL.into(),
+        })
+    };
     Outputs {
         raw: to.contains(&Format::Raw),
         vhd: to.contains(&Format::Vhd),
@@ -113,6 +118,10 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
             boot_mode: boot_mode.into(),
             license_type: "AWS".into(),
         }),
+        box_hyperv: vagrant(Format::BoxHyperv),
+        box_libvirt: vagrant(Format::BoxLibvirt),
+        box_virtualbox: vagrant(Format::BoxVirtualbox),
+        container_disk: to.contains(&Format::ContainerDisk),
     }
 }
 

@@ -5,9 +5,11 @@
 //! number of threads or the clock. Nothing here boots, uploads or changes the source.
 
 mod ami;
+mod archive;
 mod blocks;
 mod check;
 mod chunk;
+mod container_disk;
 mod dynamic_vhd;
 mod flat;
 mod held;
@@ -19,6 +21,7 @@ mod qcow2;
 mod source;
 mod space;
 mod staging;
+mod vagrant;
 mod vhdx;
 mod vmdk;
 mod vmdk_file;
@@ -36,6 +39,7 @@ use flat::{Flat, Form};
 use held::Held;
 use source::Source;
 use staging::Staging;
+use vagrant::{Provider, VagrantBox};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::recipe::Outputs;
@@ -84,13 +88,13 @@ pub trait Exporter: Send + Sync {
 }
 
 /// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD,
-/// dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK and its descriptor, qcow2, AMI. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
+/// dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK and its descriptor, qcow2, AMI, boxes, container disk. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
     let mut staging = Staging::new(job.directory);
     let source = Source::open(job, &mut staging, sink, cancel)?;
     job.validate_disk(source.disk.len())?;
-    let outputs = with_ami_disk(job.outputs);
+    let outputs = job.outputs.with_disks();
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
     let exporters = exporters(job, &outputs, &source, &mut staging, sink, cancel)?;
 
@@ -121,13 +125,6 @@ pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Art
     drop(exporters);
     staging.commit()?;
     Ok(artifacts)
-}
-
-/// An AMI needs a flat disk beside it: the raw, or the VHD when only that is asked for, so that nothing is written twice.
-fn with_ami_disk(asked: &Outputs) -> Outputs {
-    let mut outputs = asked.clone();
-    outputs.raw |= outputs.ami.is_some() && !outputs.vhd;
-    outputs
 }
 
 fn exporters<'a>(
@@ -178,6 +175,21 @@ fn exporters<'a>(
     }
     if let Some(spec) = &outputs.ami {
         all.push(Box::new(ami::Ami::new(job, spec, outputs, staging)?));
+    }
+    // They read the files of those above.
+    for (spec, provider) in [
+        (&outputs.box_hyperv, Provider::Hyperv),
+        (&outputs.box_libvirt, Provider::Libvirt),
+        (&outputs.box_virtualbox, Provider::Virtualbox),
+    ] {
+        if let Some(spec) = spec {
+            let made = VagrantBox::new(job, provider, spec, staging, sink)?;
+            all.push(Box::new(made));
+        }
+    }
+    if outputs.container_disk {
+        let made = container_disk::ContainerDisk::new(job, staging)?;
+        all.push(Box::new(made));
     }
     Ok(all)
 }

@@ -7,11 +7,12 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::archive::{self, NOBODY};
 use super::ovf::{self, Hardware};
 use super::staging::Staging;
 use super::{Artifact, Exporter, Job, Needs, Totals, check, thread_panicked, vmdk};
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::vmdk::GRAIN;
 use winimg_formats::disk::{self, SECTOR};
@@ -35,22 +36,6 @@ struct Front {
     mf: u64,
     mf_size: u64,
     vmdk: u64,
-}
-
-/// A member's header.
-pub fn tar_header(name: &str, size: u64, time: i64) -> Result<[u8; 512]> {
-    let mut header = tar::Header::new_ustar();
-    header
-        .set_path(name)
-        .map_err(|e| Error::new(Kind::Export, format!("{name} is no name for a tar")).because(e))?;
-    header.set_entry_type(tar::EntryType::Regular);
-    header.set_mode(0o644);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(time.max(0) as u64);
-    header.set_size(size);
-    header.set_cksum();
-    Ok(*header.as_bytes())
 }
 
 /// The manifest's lines. No blank before the parenthesis: that is refused as an unknown algorithm.
@@ -132,7 +117,7 @@ impl<'j> Ova<'j> {
         let digest = Digest::sha256_of(&ovf);
         let names = (self.member("ovf"), self.member("mf"), self.disc());
         let mf = manifest(&[(&names.0, &digest), (&names.2, &disc.sha256)]);
-        let header = |name: &str, size: u64| tar_header(name, size, self.job.epoch);
+        let header = |name: &str, size: u64| archive::header(name, size, self.job.epoch, NOBODY);
         stream.write(&header(&names.0, front.ovf_size)?, 0)?;
         stream.write(&ovf, SECTOR)?;
         stream.write(&header(&names.1, front.mf_size)?, front.mf - SECTOR)?;
@@ -223,22 +208,6 @@ impl Exporter for Ova<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_member_of_9_gib_has_a_binary_size_and_no_pax_header() {
-        let header = tar_header("demo-disk1.vmdk", 9 << 30, 1_700_000_000).unwrap();
-        assert_eq!(&header[257..263], b"ustar\0");
-        assert_eq!(header[156], b'0');
-        // GNU base-256: the top bit set, then the number, big-endian.
-        assert_eq!(header[124], 0x80);
-        let mut size = [0; 8];
-        size.copy_from_slice(&header[128..136]);
-        assert_eq!(u64::from_be_bytes(size), 9 << 30);
-        let read = tar::Header::from_byte_slice(&header);
-        assert_eq!(read.size().unwrap(), 9 << 30);
-        let small = tar_header("demo.ovf", 7 << 30, 0).unwrap();
-        assert_eq!(&small[124..136], b"70000000000\0");
-    }
 
     #[test]
     fn a_manifest_line_has_no_blank_before_its_parenthesis() {

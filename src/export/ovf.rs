@@ -41,6 +41,14 @@ const SATA: Controller = Controller {
 };
 
 impl Hardware {
+    /// With the controller that VirtualBox and VMware both have.
+    pub fn sata(job: &Job<'_>, spec: &OvaSpec) -> Self {
+        Self {
+            version: spec.version(job.guest.release),
+            controller: SATA,
+        }
+    }
+
     /// The controller whose driver Windows started from while it was built, as far as VMware has it.
     pub fn choose(job: &Job<'_>, spec: &OvaSpec, sink: &dyn Sink) -> Self {
         let version = spec.version(job.guest.release);

@@ -19,6 +19,7 @@ pub struct Estimate {
 /// `data` is the source's allocated bytes. Flat files take that, and so do those in blocks, where they can have holes; compressed ones from 2/5 of it (a Windows image takes
 /// about half) to a little more than all.
 pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
+    let outputs = outputs.with_disks();
     let count = |asked: bool| u64::from(asked);
     let flat = [
         outputs.raw,
@@ -27,8 +28,16 @@ pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
         outputs.vhdx,
         outputs.vhdx_fixed,
         outputs.vmdk_flat,
+        outputs.box_hyperv.is_some(),
     ];
-    let packed = [outputs.ova.is_some(), outputs.vmdk, outputs.qcow2];
+    let packed = [
+        outputs.ova.is_some(),
+        outputs.vmdk,
+        outputs.qcow2,
+        outputs.box_libvirt.is_some(),
+        outputs.box_virtualbox.is_some(),
+        outputs.container_disk,
+    ];
     let flat: u64 = flat.into_iter().map(count).sum();
     let packed: u64 = packed.into_iter().map(count).sum();
     Estimate {

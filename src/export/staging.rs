@@ -41,10 +41,14 @@ impl Staging {
         self.stage(name, None).map(|(_, path)| path)
     }
 
+    /// Where the file that will be `name` is until then.
+    pub fn temporary(&self, name: &str) -> PathBuf {
+        self.directory
+            .join(format!(".{}.part", name.replace('/', ".")))
+    }
+
     fn stage(&mut self, name: &str, target: Option<PathBuf>) -> Result<(File, PathBuf)> {
-        let temporary = self
-            .directory
-            .join(format!(".{}.part", name.replace('/', ".")));
+        let temporary = self.temporary(name);
         let locked = lock(&temporary)?;
         let file = OpenOptions::new()
             .read(true)

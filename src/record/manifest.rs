@@ -276,7 +276,7 @@ pub struct Artifact {
     /// Lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
-    /// The disk that a file speaks of which is none itself: `ami`, `vmdk_descriptor`.
+    /// The disk that a file speaks of, or holds a copy of: `ami`, `vmdk_descriptor`, boxes and `container_disk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// What was compared after writing.
@@ -284,7 +284,7 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Whether it holds the image, and not only what speaks of a disk.
+    /// Whether it is the image, and not only what speaks of another file's disk or holds a copy of it.
     pub fn is_disk(&self) -> bool {
         self.disk.is_none()
     }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     /// The page of each target, and the recipe that it builds.
-    const PAGES: [(&str, &str, &str); 7] = [
+    const PAGES: [(&str, &str, &str); 8] = [
         (
             "azure",
             "my-capi-azure",
@@ -101,6 +101,11 @@ mod tests {
             "kubevirt-node",
             include_str!("../../docs/platforms/kubevirt.md"),
         ),
+        (
+            "vagrant",
+            "hyperv-vagrant",
+            include_str!("../../docs/platforms/vagrant.md"),
+        ),
     ];
 
     #[test]
@@ -108,12 +113,15 @@ mod tests {
         for road in TEMPLATES {
             let page = PAGES.iter().find(|(target, ..)| *target == road.target);
             let (_, name, page) = page.expect(road.target);
-            let extension = match road.kind {
-                "ami" => "ami/import-image.json",
-                kind => kind,
+            let ending = match road.kind {
+                "ami" => ".ami/import-image.json",
+                "box_hyperv" => "-hyperv.box",
+                "box_libvirt" => "-libvirt.box",
+                "container_disk" => ".oci.tar",
+                kind => &format!(".{kind}"),
             };
             let values = json!({
-                "name": name, "file": format!("{name}.{extension}"), "disk": format!("{name}.raw"), "size": "80Gi",
+                "name": name, "file": format!("{name}{ending}"), "disk": format!("{name}.raw"), "size": "80Gi",
                 "generation": "V2", "firmware": "uefi",
             });
             for line in render(road.commands, &values).lines() {

@@ -68,4 +68,26 @@ qm template 9000"#,
         title: "KubeVirt: a data volume",
         commands: r#"virtctl image-upload dv {{name}} --size {{size}} --image-path {{file}} --access-mode ReadWriteOnce"#,
     },
+    Template {
+        kind: "container_disk",
+        target: "kubevirt",
+        title: "KubeVirt: a containerDisk",
+        commands: r#"skopeo copy oci-archive:{{file}} docker://REGISTRY/windows/{{name}}:1"#,
+    },
+    Template {
+        kind: "box_hyperv",
+        target: "vagrant",
+        title: "Vagrant: a machine on Hyper-V",
+        commands: r#"vagrant box add --name {{name}} {{file}}
+vagrant init {{name}}
+vagrant up --provider hyperv"#,
+    },
+    Template {
+        kind: "box_libvirt",
+        target: "vagrant",
+        title: "Vagrant: a machine on libvirt",
+        commands: r#"vagrant box add --name {{name}} {{file}}
+vagrant init {{name}}
+vagrant up --provider libvirt"#,
+    },
 ];

@@ -6,7 +6,7 @@ use std::path::Path;
 use winimg::export::export;
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{BoxSpec, Outputs};
 
 use crate::export::fixture::{
     Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh,
@@ -108,6 +108,12 @@ fn a_disk_in_use_is_refused_by_name() {
     assert_eq!(files(out.path()), Vec::<String>::new());
 }
 
+fn boxed() -> Option<BoxSpec> {
+    Some(BoxSpec {
+        communicator: BoxSpec::USUAL.into(),
+    })
+}
+
 /// A tmpfs of `size`, unmounted when dropped.
 struct Small(tempfile::TempDir);
 
@@ -168,6 +174,18 @@ fn a_full_disk_is_named_and_leaves_nothing() {
             Outputs {
                 vhd_dynamic: true,
                 vmdk: true,
+                ..Outputs::default()
+            },
+            "cannot write",
+        ),
+        // Both disks fit, and not their copies in the boxes.
+        (
+            "120m",
+            Outputs {
+                vhdx: true,
+                vmdk: true,
+                box_hyperv: boxed(),
+                box_virtualbox: boxed(),
                 ..Outputs::default()
             },
             "cannot write",

@@ -2,6 +2,7 @@
 
 mod ami;
 mod blocks;
+mod boxes;
 mod disks;
 mod faults;
 mod fixture;

@@ -261,6 +261,10 @@ fn every_table_of_the_schema_has_the_keys_that_are_read() {
         ("[outputs]", &properties["outputs"]),
         ("[outputs.ova]", &properties["outputs"]["properties"]["ova"]),
         ("[outputs.ami]", &properties["outputs"]["properties"]["ami"]),
+        (
+            "[outputs.box_libvirt]",
+            &properties["outputs"]["properties"]["box_libvirt"],
+        ),
     ];
     for (header, table) in tables {
         let read = keys_read(&format!("schema = 1\n{header}\n{NO_KEY} = 1\n"));

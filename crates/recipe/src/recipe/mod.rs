@@ -25,6 +25,7 @@ mod lower;
 mod mask;
 mod merge;
 mod mirrors;
+mod outputs;
 pub mod powershell;
 mod prefix;
 mod put;
@@ -59,7 +60,6 @@ use url::Url;
 
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
-use winimg_formats::wim::Release;
 
 pub use address::{Address, percent_decoded};
 pub use ask::{Ask, AskedProof};
@@ -69,6 +69,7 @@ pub use guest_path::{GUEST_DIR, GuestPath};
 pub use input::{Input, InputId, InputSource, NoInput};
 pub use lock_rule::LockRule;
 pub use mirrors::Mirrors;
+pub use outputs::{AmiSpec, BoxSpec, Outputs, OvaSpec};
 pub use put::{Put, put, quoted};
 pub use raw::PIPED;
 pub use read::{Options, read, read_judged};
@@ -398,52 +399,4 @@ impl From<Archive> for winimg_formats::archive::Format {
             Archive::TarZst => Self::TarZst,
         }
     }
-}
-
-/// `[outputs]`; a format that is absent is not made.
-#[derive(Clone, Debug, Default)]
-pub struct Outputs {
-    pub raw: bool,
-    /// Fixed.
-    pub vhd: bool,
-    pub vhd_dynamic: bool,
-    /// Dynamic.
-    pub vhdx: bool,
-    pub vhdx_fixed: bool,
-    pub ova: Option<OvaSpec>,
-    /// Stream-optimised.
-    pub vmdk: bool,
-    /// An extent and its descriptor, as they lie in an ESXi datastore.
-    pub vmdk_flat: bool,
-    pub ami: Option<AmiSpec>,
-    pub qcow2: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct OvaSpec {
-    /// `vmx-NN`; that of the release unless given.
-    pub hardware_version: Option<u32>,
-}
-
-impl OvaSpec {
-    /// vSphere 7.0 U2 (VMware KB 1003746).
-    pub const USUAL: u32 = 19;
-    /// vSphere 8.0, the first that knows Server 2025's guest id, `windows2022srvNext_64Guest`.
-    pub const OF_2025: u32 = 20;
-
-    /// `vmx-NN` for an image of this release.
-    pub fn version(&self, release: Release) -> u32 {
-        self.hardware_version.unwrap_or(match release {
-            Release::Server2025 => Self::OF_2025,
-            Release::Server2019 | Release::Server2022 => Self::USUAL,
-        })
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct AmiSpec {
-    /// `uefi` or `legacy-bios`
-    pub boot_mode: String,
-    /// `AWS` or `BYOL`
-    pub license_type: String,
 }

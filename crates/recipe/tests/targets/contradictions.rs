@@ -313,6 +313,13 @@ fn formats() -> Vec<Case> {
             "vhd",
         ),
         takes(
+            "vagrant",
+            "Vagrant takes boxes",
+            "Box File Format",
+            "qcow2",
+            "box_libvirt",
+        ),
+        takes(
             "hyperv-gen2",
             "a machine of generation 2 takes only VHDX",
             "generation 1 or 2",
@@ -335,7 +342,7 @@ fn formats() -> Vec<Case> {
         ),
         takes(
             "kubevirt",
-            "KubeVirt's importer takes qcow2, raw and VHD",
+            "KubeVirt's importer takes qcow2, raw and VHD, its machines a containerDisk",
             "containerized-data-importer#1669",
             "ova",
             "raw",

@@ -2,12 +2,12 @@
 
 use crate::recipe::fields::Fields;
 use crate::recipe::value::{Data, Value};
-use crate::recipe::{AmiSpec, Firmware, MachineSpec, Outputs, OvaSpec};
+use crate::recipe::{AmiSpec, BoxSpec, Firmware, MachineSpec, Outputs, OvaSpec};
 use winimg_base::text::Located;
 use winimg_formats::disk::vhd;
 
 pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Outputs> {
-    let help = "write `[outputs]` with one or more of raw, vhd, vhd_dynamic, vhdx, vhdx_fixed, ova, vmdk, vmdk_flat, ami, qcow2, such as `vhd = {}`";
+    let help = "write `[outputs]` with one or more of raw, vhd, vhd_dynamic, vhdx, vhdx_fixed, ova, vmdk, vmdk_flat, ami, qcow2, box_hyperv, box_libvirt, box_virtualbox, container_disk, such as `vhd = {}`";
     if !top.has("outputs") {
         top.cx
             .missing("the recipe has no [outputs]", &top.place, help);
@@ -29,6 +29,10 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
         vmdk_flat: plain(&fields, "vmdk_flat"),
         ami: ami(&fields, machine),
         qcow2: plain(&fields, "qcow2"),
+        box_hyperv: vagrant_box(&fields, "box_hyperv"),
+        box_libvirt: vagrant_box(&fields, "box_libvirt"),
+        box_virtualbox: vagrant_box(&fields, "box_virtualbox"),
+        container_disk: plain(&fields, "container_disk"),
     };
     let too_large = machine.is_some_and(|m| m.disk_size > vhd::MOST);
     for key in ["vhd", "vhd_dynamic"] {
@@ -75,6 +79,18 @@ fn ova(fields: &Fields<'_>) -> Option<OvaSpec> {
     }
     Some(OvaSpec {
         hardware_version: version.map(|v| v.value as u32),
+    })
+}
+
+fn vagrant_box(fields: &Fields<'_>, key: &str) -> Option<BoxSpec> {
+    let table = format(fields, key)?;
+    let communicator = table.word("communicator");
+    if !table.has("communicator") {
+        let path = format!("outputs.{key}.communicator");
+        table.cx.default(&path, format!("{:?}", BoxSpec::USUAL));
+    }
+    Some(BoxSpec {
+        communicator: communicator.map_or(BoxSpec::USUAL, |c| c.value).into(),
     })
 }
 

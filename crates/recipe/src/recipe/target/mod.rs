@@ -194,6 +194,10 @@ pub enum Output {
     VmdkFlat,
     Ami,
     Qcow2,
+    BoxHyperv,
+    BoxLibvirt,
+    BoxVirtualbox,
+    ContainerDisk,
 }
 
 impl Recipe {
@@ -212,7 +216,7 @@ impl Proof {
 }
 
 impl Output {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 14] = [
         Self::Raw,
         Self::Vhd,
         Self::VhdDynamic,
@@ -223,6 +227,10 @@ impl Output {
         Self::VmdkFlat,
         Self::Ami,
         Self::Qcow2,
+        Self::BoxHyperv,
+        Self::BoxLibvirt,
+        Self::BoxVirtualbox,
+        Self::ContainerDisk,
     ];
 
     pub fn name(self) -> &'static str {
@@ -237,6 +245,10 @@ impl Output {
             Self::VmdkFlat => "vmdk_flat",
             Self::Ami => "ami",
             Self::Qcow2 => "qcow2",
+            Self::BoxHyperv => "box_hyperv",
+            Self::BoxLibvirt => "box_libvirt",
+            Self::BoxVirtualbox => "box_virtualbox",
+            Self::ContainerDisk => "container_disk",
         }
     }
 
@@ -252,6 +264,10 @@ impl Output {
             Self::VmdkFlat => outputs.vmdk_flat,
             Self::Ami => outputs.ami.is_some(),
             Self::Qcow2 => outputs.qcow2,
+            Self::BoxHyperv => outputs.box_hyperv.is_some(),
+            Self::BoxLibvirt => outputs.box_libvirt.is_some(),
+            Self::BoxVirtualbox => outputs.box_virtualbox.is_some(),
+            Self::ContainerDisk => outputs.container_disk,
         }
     }
 }

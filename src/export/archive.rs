@@ -1,0 +1,205 @@
+//! Tars around a disk that the export has written: a Vagrant box, a container image. Hashed as they are written.
+//!
+//! Headers are those of the OVA. The disk's file is read, the sealed disk is not.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::staging::Staging;
+use super::{CHUNK, check};
+use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::event::Cancel;
+use winimg_base::io::Positioned as _;
+
+/// A tar's end.
+const END: [u8; 1024] = [0; 1024];
+
+/// Whose a member is, as its header says.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    /// User and group.
+    pub id: u64,
+    pub mode: u32,
+}
+
+pub const NOBODY: Owner = Owner { id: 0, mode: 0o644 };
+
+/// A member's header. `time` in Unix seconds.
+pub fn header(name: &str, size: u64, time: i64, owner: Owner) -> Result<[u8; 512]> {
+    let mut header = tar::Header::new_ustar();
+    header
+        .set_path(name)
+        .map_err(|e| Error::new(Kind::Export, format!("{name} is no name for a tar")).because(e))?;
+    header.set_entry_type(tar::EntryType::Regular);
+    header.set_mode(owner.mode);
+    header.set_uid(owner.id);
+    header.set_gid(owner.id);
+    header.set_mtime(time.max(0) as u64);
+    header.set_size(size);
+    header.set_cksum();
+    Ok(*header.as_bytes())
+}
+
+/// A tar on its way.
+pub struct Archive<'a> {
+    to: Option<&'a Staged>,
+    at: u64,
+    hasher: Hasher,
+    /// Unix seconds of every member.
+    time: i64,
+}
+
+/// The file that an archive is written into.
+pub struct Staged {
+    pub name: String,
+    file: File,
+    temporary: PathBuf,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub bytes: u64,
+    pub sha256: Digest,
+}
+
+impl Staged {
+    pub fn new(name: String, staging: &mut Staging) -> Result<Self> {
+        let (file, temporary) = staging.create(&name)?;
+        Ok(Self {
+            name,
+            file,
+            temporary,
+        })
+    }
+
+    pub fn sync(&self) -> Result<()> {
+        let synced = self.file.sync_all();
+        synced.map_err(|e| Error::io("sync", &self.temporary, e))
+    }
+
+    /// Reads the file back.
+    pub fn check(&self, written: &Written, cancel: &Cancel) -> Result<()> {
+        let found = check::digest(&self.temporary, 0..0, cancel)?;
+        check::same(&self.name, "size", written.bytes, found.bytes)?;
+        check::same(&self.name, "digest", &written.sha256, &found.sha256)
+    }
+}
+
+impl<'a> Archive<'a> {
+    pub fn new(to: &'a Staged, time: i64) -> Self {
+        Self {
+            to: Some(to),
+            at: 0,
+            hasher: Hasher::new(Algorithm::Sha256),
+            time,
+        }
+    }
+
+    /// One that is not written: its size and digest are wanted.
+    pub fn measured(time: i64) -> Self {
+        Self {
+            to: None,
+            at: 0,
+            hasher: Hasher::new(Algorithm::Sha256),
+            time,
+        }
+    }
+
+    pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.begin(name, bytes.len() as u64, NOBODY)?;
+        self.emit(bytes)?;
+        self.pad()
+    }
+
+    pub fn add_file(
+        &mut self,
+        name: &str,
+        owner: Owner,
+        from: &Path,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let size = size(from)?;
+        self.begin(name, size, owner)?;
+        self.copy(from, size, cancel)?;
+        self.pad()
+    }
+
+    /// A member's header. Its bytes follow.
+    pub fn begin(&mut self, name: &str, size: u64, owner: Owner) -> Result<()> {
+        self.emit(&header(name, size, self.time, owner)?)
+    }
+
+    /// Fills a member's last sector.
+    pub fn pad(&mut self) -> Result<()> {
+        let missing = self.at.next_multiple_of(512) - self.at;
+        self.emit(&[0; 512][..missing as usize])
+    }
+
+    /// The end of the tar, which may be a member itself.
+    pub fn end(&mut self) -> Result<()> {
+        self.emit(&END)
+    }
+
+    pub fn written(self) -> Written {
+        Written {
+            bytes: self.at,
+            sha256: self.hasher.finish(),
+        }
+    }
+
+    fn copy(&mut self, from: &Path, size: u64, cancel: &Cancel) -> Result<()> {
+        let bad = |e| Error::io("read", from, e);
+        let mut file = File::open(from).map_err(bad)?;
+        let mut buffer = vec![0; CHUNK as usize];
+        let mut left = size;
+        while left > 0 {
+            cancel.check()?;
+            let part = &mut buffer[..left.min(CHUNK) as usize];
+            file.read_exact(part).map_err(bad)?;
+            left -= part.len() as u64;
+            self.emit(part)?;
+        }
+        Ok(())
+    }
+
+    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hasher.update(bytes);
+        if let Some(to) = self.to {
+            let written = to.file.write_all_at(bytes, self.at);
+            written.map_err(|e| Error::io("write", &to.temporary, e))?;
+        }
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// Bytes of a file.
+pub fn size(path: &Path) -> Result<u64> {
+    let metadata = path.metadata();
+    Ok(metadata.map_err(|e| Error::io("look at", path, e))?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_9_gib_has_a_binary_size_and_no_pax_header() {
+        let of = |name, size, time| header(name, size, time, NOBODY).unwrap();
+        let header = of("demo-disk1.vmdk", 9 << 30, 1_700_000_000);
+        assert_eq!(&header[257..263], b"ustar\0");
+        assert_eq!(header[156], b'0');
+        // GNU base-256: the top bit set, then the number, big-endian.
+        assert_eq!(header[124], 0x80);
+        let mut size = [0; 8];
+        size.copy_from_slice(&header[128..136]);
+        assert_eq!(u64::from_be_bytes(size), 9 << 30);
+        let read = tar::Header::from_byte_slice(&header);
+        assert_eq!(read.size().unwrap(), 9 << 30);
+        let small = of("demo.ovf", 7 << 30, 0);
+        assert_eq!(&small[124..136], b"70000000000\0");
+    }
+}
