@@ -46,17 +46,19 @@ impl Log {
         }
     }
 
-    /// The address of a log that has this entry, which an answer holds under its ID.
+    /// The address of a log that has this entry alone, which an answer holds under its ID. Recipes that are built side by side
+    /// have the same programs, and sign them anew.
     fn with(&self, name: &str, entry: &str) -> String {
         let answer: serde_json::Value = serde_json::from_str(entry).expect("JSON");
         let id = answer.as_object().and_then(|answer| answer.keys().next());
         let id = id.expect("an entry's ID");
         let mut answers = self.answers.lock().expect("answers");
-        let index = format!("/{name}/api/v1/index/retrieve");
+        let log = format!("/{}/{name}", answers.len());
+        let index = format!("{log}/api/v1/index/retrieve");
         answers.insert(index, format!("[\"{id}\"]").into());
-        let of_it = format!("/{name}/api/v1/log/entries/{id}");
+        let of_it = format!("{log}/api/v1/log/entries/{id}");
         answers.insert(of_it, entry.as_bytes().to_vec());
-        self.server.url(&format!("/{name}"))
+        self.server.url(&log)
     }
 }
 
