@@ -5,13 +5,15 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::staging::Staging;
-use super::{CHUNK, check};
+use super::{Artifact, CHUNK, check};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::Positioned as _;
+use winimg_recipe::recipe::target::Output;
 
 /// A tar's end.
 const END: [u8; 1024] = [0; 1024];
@@ -56,6 +58,7 @@ pub struct Staged {
     pub name: String,
     file: File,
     temporary: PathBuf,
+    written: OnceLock<Written>,
 }
 
 /// What became of it.
@@ -72,19 +75,32 @@ impl Staged {
             name,
             file,
             temporary,
+            written: OnceLock::new(),
         })
     }
 
-    pub fn sync(&self) -> Result<()> {
+    /// Brings the archive to the disk.
+    pub fn finish(&self, archive: Archive<'_>) -> Result<()> {
+        self.written.get_or_init(|| archive.written());
         let synced = self.file.sync_all();
         synced.map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
-    /// Reads the file back.
-    pub fn check(&self, written: &Written, cancel: &Cancel) -> Result<()> {
+    /// Reads the file back. `disk` is the one that it holds, which lies beside it.
+    pub fn check(&self, output: Output, disk: String, cancel: &Cancel) -> Result<Artifact> {
+        let written = self.written.get();
+        let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
         let found = check::digest(&self.temporary, 0..0, cancel)?;
         check::same(&self.name, "size", written.bytes, found.bytes)?;
-        check::same(&self.name, "digest", &written.sha256, &found.sha256)
+        check::same(&self.name, "digest", &written.sha256, &found.sha256)?;
+        Ok(Artifact {
+            kind: output.name(),
+            file: self.name.clone(),
+            bytes: found.bytes,
+            sha256: found.sha256,
+            disk: Some(disk),
+            checked: vec!["size".into(), "digest".into()],
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use super::flat::data_runs;
 use super::held::Slots;
@@ -50,6 +50,7 @@ pub struct Blocks {
     pub name: String,
     file: File,
     hasher: Mutex<Hasher>,
+    digest: OnceLock<Digest>,
 }
 
 impl Blocks {
@@ -63,6 +64,7 @@ impl Blocks {
             name,
             file,
             hasher: Mutex::new(Hasher::new(Algorithm::Sha256)),
+            digest: OnceLock::new(),
         })
     }
 
@@ -147,15 +149,22 @@ impl Blocks {
         Ok(())
     }
 
-    /// Writes what stands behind the blocks. Gives the file's digest.
-    pub fn finish(&self, end: &[u8]) -> Result<Digest> {
+    /// Writes what stands behind the blocks.
+    pub fn finish(&self, end: &[u8]) -> Result<()> {
         self.write(end, self.layout.end())?;
         self.file
             .sync_all()
             .map_err(|e| Error::io("sync", &self.temporary, e))?;
         let mut hasher = self.hasher().clone();
         hasher.update(end);
-        Ok(hasher.finish())
+        self.digest.get_or_init(|| hasher.finish());
+        Ok(())
+    }
+
+    /// The file's, once it is finished.
+    pub fn digest(&self) -> Result<Digest> {
+        let digest = self.digest.get().cloned();
+        digest.ok_or_else(|| Error::failed("checked before finished"))
     }
 
     /// Reads the front back and compares it byte for byte: a reader needs only one of each pair of headers. Gives the

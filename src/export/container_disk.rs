@@ -4,7 +4,6 @@
 //! disk is. The platform is that of the nodes which pull it, linux/amd64, not the guest's (OCI: Image Format Specification 1.1).
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use super::archive::{Archive, NOBODY, Owner, Staged, Written};
 use super::staging::Staging;
 use super::{Artifact, Exporter, Job, Totals};
 use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Result};
+use winimg_base::error::Result;
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::target::Output;
 
@@ -26,7 +25,6 @@ pub struct ContainerDisk<'j> {
     staged: Staged,
     /// The qcow2, under its temporary name.
     disk: PathBuf,
-    written: OnceLock<Written>,
 }
 
 /// A document of the image, stored under its digest.
@@ -67,7 +65,6 @@ impl<'j> ContainerDisk<'j> {
             job,
             staged: Staged::new(format!("{}.oci.tar", job.name), staging)?,
             disk: staging.temporary(&qcow2(job)),
-            written: OnceLock::new(),
         })
     }
 
@@ -108,7 +105,7 @@ impl<'j> ContainerDisk<'j> {
         })
     }
 
-    fn write(&self, cancel: &Cancel) -> Result<Written> {
+    fn write(&self, cancel: &Cancel) -> Result<Archive<'_>> {
         // Its digest is its name, which stands before it.
         let mut measured = Archive::measured(self.job.epoch);
         self.layer(&mut measured, cancel)?;
@@ -129,7 +126,7 @@ impl<'j> ContainerDisk<'j> {
         archive.begin(&place(&layer.sha256), layer.bytes, NOBODY)?;
         self.layer(&mut archive, cancel)?;
         archive.end()?;
-        Ok(archive.written())
+        Ok(archive)
     }
 }
 
@@ -140,22 +137,11 @@ fn qcow2(job: &Job<'_>) -> String {
 
 impl Exporter for ContainerDisk<'_> {
     fn finish(&self, _: &Totals, cancel: &Cancel) -> Result<()> {
-        let written = self.write(cancel)?;
-        self.written.get_or_init(|| written);
-        self.staged.sync()
+        self.staged.finish(self.write(cancel)?)
     }
 
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let written = self.written.get();
-        let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
-        self.staged.check(written, cancel)?;
-        Ok(Artifact {
-            kind: Output::ContainerDisk.name(),
-            file: self.staged.name.clone(),
-            bytes: written.bytes,
-            sha256: written.sha256.clone(),
-            disk: Some(qcow2(self.job)),
-            checked: vec!["size".into(), "digest".into()],
-        })
+        let output = Output::ContainerDisk;
+        self.staged.check(output, qcow2(self.job), cancel)
     }
 }

@@ -2,14 +2,11 @@
 //!
 //! Its layout: [`winimg_formats::disk::dynamic_vhd::create`].
 
-use std::sync::OnceLock;
-
 use super::blocks::{Blocks, Layout};
 use super::held::Held;
 use super::staging::Staging;
 use super::{Artifact, CHUNK, Chunk, Exporter, Job, Needs, Totals, check};
-use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Result};
+use winimg_base::error::Result;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::dynamic_vhd::create::{BLOCK, end, front, lead};
 use winimg_formats::disk::dynamic_vhd::open;
@@ -20,7 +17,6 @@ pub struct DynamicVhd<'j> {
     job: &'j Job<'j>,
     footer: Footer,
     blocks: Blocks,
-    digest: OnceLock<Digest>,
 }
 
 impl<'j> DynamicVhd<'j> {
@@ -42,7 +38,6 @@ impl<'j> DynamicVhd<'j> {
             job,
             footer,
             blocks: Blocks::new(staging, name, layout)?,
-            digest: OnceLock::new(),
         };
         vhd.blocks.write_front([vhd.front()].into_iter())?;
         Ok(vhd)
@@ -78,9 +73,7 @@ impl Exporter for DynamicVhd<'_> {
     }
 
     fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
-        let digest = self.blocks.finish(&self.end())?;
-        self.digest.get_or_init(|| digest);
-        Ok(())
+        self.blocks.finish(&self.end())
     }
 
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
@@ -88,12 +81,11 @@ impl Exporter for DynamicVhd<'_> {
         let bytes = blocks.check_front([self.front()].into_iter(), FOOTER)?;
         let disk = open(&blocks.temporary)?;
         check::content(&blocks.name, &disk, totals, self.job.threads(), cancel)?;
-        let digest = self.digest.get().cloned();
         Ok(Artifact {
             kind: Output::VhdDynamic.name(),
             file: blocks.name.clone(),
             bytes,
-            sha256: digest.ok_or_else(|| Error::failed("checked before finished"))?,
+            sha256: blocks.digest()?,
             disk: None,
             checked: ["size", "header and table", "footer", check::CONTENT]
                 .map(String::from)

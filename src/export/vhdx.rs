@@ -2,14 +2,11 @@
 //!
 //! Its layout: [`winimg_formats::disk::vhdx::create`]. Blocks have one MiB, as a chunk has.
 
-use std::sync::OnceLock;
-
 use super::blocks::{Blocks, Layout};
 use super::held::Held;
 use super::staging::Staging;
 use super::{Artifact, CHUNK, Chunk, Exporter, Job, Needs, Totals, check};
-use winimg_base::digest::Digest;
-use winimg_base::error::{Error, Result};
+use winimg_base::error::Result;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::vhdx::create::{BLOCK, Front};
 use winimg_formats::disk::{Image, vhdx};
@@ -19,7 +16,6 @@ pub struct Vhdx<'j> {
     job: &'j Job<'j>,
     front: Front,
     blocks: Blocks,
-    digest: OnceLock<Digest>,
 }
 
 impl<'j> Vhdx<'j> {
@@ -51,12 +47,7 @@ impl<'j> Vhdx<'j> {
         };
         let blocks = Blocks::new(staging, name, layout)?;
         blocks.write_front(front.pieces(|block| blocks.layout.place(block)))?;
-        Ok(Self {
-            job,
-            front,
-            blocks,
-            digest: OnceLock::new(),
-        })
+        Ok(Self { job, front, blocks })
     }
 
     fn kind(&self) -> &'static str {
@@ -85,9 +76,7 @@ impl Exporter for Vhdx<'_> {
     }
 
     fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
-        let digest = self.blocks.finish(&[])?;
-        self.digest.get_or_init(|| digest);
-        Ok(())
+        self.blocks.finish(&[])
     }
 
     fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
@@ -96,12 +85,11 @@ impl Exporter for Vhdx<'_> {
         let bytes = blocks.check_front(pieces, 0)?;
         let disk = vhdx::open(Image::alone(&blocks.temporary))?;
         check::content(&blocks.name, &disk, totals, self.job.threads(), cancel)?;
-        let digest = self.digest.get().cloned();
         Ok(Artifact {
             kind: self.kind(),
             file: blocks.name.clone(),
             bytes,
-            sha256: digest.ok_or_else(|| Error::failed("checked before finished"))?,
+            sha256: blocks.digest()?,
             disk: None,
             checked: ["size", "headers and tables", check::CONTENT]
                 .map(String::from)

@@ -5,15 +5,14 @@
 //! In it every element that is read has an attribute: PowerShell gives the text of one without as a string, which has no `#text`.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use super::archive::{Archive, NOBODY, Staged, Written, size};
+use super::archive::{Archive, NOBODY, Staged, size};
 use super::ovf::{self, Hardware};
 use super::staging::Staging;
 use super::{Artifact, Exporter, Job, Totals, fill};
-use winimg_base::error::{Error, Result};
+use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::markup::escape_xml;
 use winimg_formats::disk::RawDisk;
@@ -65,7 +64,6 @@ pub struct VagrantBox<'j> {
     staged: Staged,
     /// Its name, and the file under its temporary one.
     disk: (String, PathBuf),
-    written: OnceLock<Written>,
 }
 
 impl<'j> VagrantBox<'j> {
@@ -96,7 +94,6 @@ impl<'j> VagrantBox<'j> {
             spec,
             staged: Staged::new(format!("{}-{}.box", job.name, provider.name()), staging)?,
             disk: (disk.clone(), staging.temporary(&disk)),
-            written: OnceLock::new(),
         })
     }
 
@@ -164,7 +161,7 @@ impl<'j> VagrantBox<'j> {
         ovf::render(self.job, &Hardware::sata(self.job, &spec), &disc)
     }
 
-    fn write(&self, len: u64, cancel: &Cancel) -> Result<Written> {
+    fn write(&self, len: u64, cancel: &Cancel) -> Result<Archive<'_>> {
         let mut archive = Archive::new(&self.staged, self.job.epoch);
         let mut metadata = json!({ "provider": self.provider.name() });
         if self.provider == Provider::Libvirt {
@@ -189,28 +186,17 @@ impl<'j> VagrantBox<'j> {
         };
         archive.add_file(&disk, NOBODY, &self.disk.1, cancel)?;
         archive.end()?;
-        Ok(archive.written())
+        Ok(archive)
     }
 }
 
 impl Exporter for VagrantBox<'_> {
     fn finish(&self, totals: &Totals, cancel: &Cancel) -> Result<()> {
-        let written = self.write(totals.len, cancel)?;
-        self.written.get_or_init(|| written);
-        self.staged.sync()
+        self.staged.finish(self.write(totals.len, cancel)?)
     }
 
     fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let written = self.written.get();
-        let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
-        self.staged.check(written, cancel)?;
-        Ok(Artifact {
-            kind: self.provider.output().name(),
-            file: self.staged.name.clone(),
-            bytes: written.bytes,
-            sha256: written.sha256.clone(),
-            disk: Some(self.disk.0.clone()),
-            checked: vec!["size".into(), "digest".into()],
-        })
+        let output = self.provider.output();
+        self.staged.check(output, self.disk.0.clone(), cancel)
     }
 }
