@@ -70,8 +70,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-check end-to-end ## 
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, the book and the pages in a browser, winimg.exe, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real vsphere test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -147,6 +147,10 @@ cluster-policy: ## what goes into a cluster, judged by the API server's own code
 .PHONY: cluster-real
 cluster-real: ## the same put into a kube-apiserver with etcd over HTTPS; both are built by Go, half an hour once
 	cd tests/kubernetes && nice -n 5 go test -p 1 -vet=off -tags server -run TestAServersJudgement -v ./...
+
+.PHONY: vsphere
+vsphere: build ## an OVA and a VMDK imported by govc into vcsim; needs go and its module proxy
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture --exact export::vsphere::govc_and_vcsim_take_what_is_exported
 
 .PHONY: end-to-end-hyperv
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls

@@ -11,3 +11,4 @@ mod layers;
 mod ova;
 mod security;
 mod virtual_disks;
+mod vsphere;
