@@ -525,6 +525,8 @@ def main():
     if sys.argv[1] == "--stream":
         sys.stdout.buffer.write(Package(read(sys.argv[2])).stream(sys.argv[3]))
         return
+    if sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     os.makedirs(sys.argv[1], exist_ok=True)
     os.chdir(sys.argv[1])
     write("payload.bin", random.Random(1).randbytes(9000))

@@ -135,7 +135,7 @@ fn texts() {
         seed("checksum", name, text.as_bytes());
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    // Refused, since the files that they include are not there; but they know all words.
+    // Refused, since the files that they name are not there; but they know all words.
     for (name, file) in [
         ("complete", "crates/recipe/tests/recipes/complete.toml"),
         (
@@ -143,12 +143,11 @@ fn texts() {
             "crates/recipe/tests/recipes/twelve-mistakes.toml",
         ),
         ("demo", "recipes/demo.toml"),
+        ("small", "tests/end_to_end/small.toml"),
     ] {
         let text = fs::read(root.join(file)).expect("a recipe of the tests");
         seed("recipe", &format!("refused-{name}"), &text);
     }
-    let small = fs::read(root.join("tests/end_to_end/small.toml")).expect("a recipe of the tests");
-    seed("recipe", "small", &small);
     seed("recipe", "smallest", SMALLEST.as_bytes());
     for (name, release) in [
         ("refused-2019", "2019-bios-volume"),

@@ -186,9 +186,9 @@ fn sign(folder: &Path, file: &str) {
 fn catalog(folder: &Path) {
     let at = |name: &str| in_folder(folder, name);
     fs::write(folder.join("driver.inf"), LISTED).expect("a file");
-    let generator = tests_of_trust().join("containers.py");
+    let generator = tests_of_trust().join("catalog.py");
     let (listed, to) = (at("driver.inf"), at("driver.cat"));
-    run("python3", &[text(&generator), "--catalog", &listed, &to]);
+    run("python3", &[text(&generator), &to, &listed]);
     sign(folder, "driver.cat");
     seed("catalog", "one-file", &read(folder, "signed"));
 }
