@@ -97,11 +97,7 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         Firmware::Uefi => "uefi",
         Firmware::Bios => "legacy-bios",
     };
-    let vagrant = |format| {
-        to.contains(&format).then(|| BoxSpec {
-            communicator: BoxSpec::USUAL.into(),
-        })
-    };
+    let vagrant = |format| to.contains(&format).then(BoxSpec::default);
     Outputs {
         raw: to.contains(&Format::Raw),
         vhd: to.contains(&Format::Vhd),

@@ -108,9 +108,7 @@ impl<'a> Archive<'a> {
     pub fn new(to: &'a Staged, time: i64) -> Self {
         Self {
             to: Some(to),
-            at: 0,
-            hasher: Hasher::new(Algorithm::Sha256),
-            time,
+            ..Self::measured(time)
         }
     }
 

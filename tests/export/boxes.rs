@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use winimg::export::{Artifact, export};
+use winimg::export::export;
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::{BoxSpec, DiskBus, Firmware, Outputs};
 
-use crate::export::fixture::{Heard, disk, files, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{Heard, disk, files, guest, job, kinds, openssl, path, run, sh};
 use crate::export::formats::same_content;
 use support::docker_registry::Registry;
 
@@ -32,10 +32,6 @@ fn container_disk() -> Outputs {
         container_disk: true,
         ..Outputs::default()
     }
-}
-
-fn kinds(artifacts: &[Artifact]) -> Vec<&str> {
-    artifacts.iter().map(|a| a.kind).collect()
 }
 
 /// Vagrant with a home of its own, below `folder`.

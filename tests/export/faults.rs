@@ -108,12 +108,6 @@ fn a_disk_in_use_is_refused_by_name() {
     assert_eq!(files(out.path()), Vec::<String>::new());
 }
 
-fn boxed() -> Option<BoxSpec> {
-    Some(BoxSpec {
-        communicator: BoxSpec::USUAL.into(),
-    })
-}
-
 /// A tmpfs of `size`, unmounted when dropped.
 struct Small(tempfile::TempDir);
 
@@ -184,8 +178,8 @@ fn a_full_disk_is_named_and_leaves_nothing() {
             Outputs {
                 vhdx: true,
                 vmdk: true,
-                box_hyperv: boxed(),
-                box_virtualbox: boxed(),
+                box_hyperv: Some(BoxSpec::default()),
+                box_virtualbox: Some(BoxSpec::default()),
                 ..Outputs::default()
             },
             "cannot write",

@@ -162,6 +162,11 @@ pub fn run(source: &Path, directory: &Path, outputs: &Outputs) -> Vec<Artifact> 
     export(&job, &Heard::default(), &Cancel::default()).unwrap()
 }
 
+/// What the artifacts are, in their order.
+pub fn kinds(artifacts: &[Artifact]) -> Vec<&str> {
+    artifacts.iter().map(|a| a.kind).collect()
+}
+
 /// Every file below a directory, sorted, with slashes.
 pub fn files(directory: &Path) -> Vec<String> {
     fn below(directory: &Path, prefix: &str, found: &mut Vec<String>) {

@@ -9,7 +9,7 @@ use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Outputs;
 
 use crate::export::fixture::{
-    Heard, MIB, disk, everything, files, guest, job, openssl, path, run, sh,
+    Heard, MIB, disk, everything, files, guest, job, kinds, openssl, path, run, sh,
 };
 
 pub fn same_content(source: &Path, file: &Path, format: &str) {
@@ -34,9 +34,8 @@ fn every_output_is_the_disk_and_every_digest_is_openssls() {
     let source = disk(dir.path(), 66);
     let out = tempfile::tempdir().unwrap();
     let artifacts = run(&source, out.path(), &everything());
-    let kinds: Vec<_> = artifacts.iter().map(|a| a.kind).collect();
     assert_eq!(
-        kinds,
+        kinds(&artifacts),
         [
             "raw",
             "vhd",

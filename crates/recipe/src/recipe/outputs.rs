@@ -50,6 +50,14 @@ impl BoxSpec {
     pub const USUAL: &str = "winssh";
 }
 
+impl Default for BoxSpec {
+    fn default() -> Self {
+        Self {
+            communicator: Self::USUAL.into(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct OvaSpec {
     /// `vmx-NN`; that of the release unless given.
