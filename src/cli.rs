@@ -20,7 +20,8 @@ pub use self::cache::{
     Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
 };
 pub use self::image::{
-    Diff, Doctor, Export, Format, Inspect, PatienceArgs, Report, Sign, SignArgs, Try, Verify,
+    Diff, Doctor, Export, Format, Inspect, PatienceArgs, Publish, Report, Sign, SignArgs, Try,
+    Verify,
 };
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Outdated, Pin};
 pub use self::names::typed;
@@ -133,6 +134,11 @@ pub enum Command {
     },
     /// Convert a finished image to other formats
     Export(Export),
+    /// Send a finished image to a bucket, a server or a registry
+    ///
+    /// Shows what is there and what is sent, sends it, and records it in published.json beside the manifest. What is there already is
+    /// not sent again.
+    Publish(Publish),
     /// Check a finished image without booting it
     Verify(Verify),
     /// Start two clones of an image as a platform would, and check them
@@ -199,6 +205,7 @@ pub enum Schema {
     Events,
     DiskUsage,
     Diff,
+    Published,
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Images",
         &[
-            "export", "verify", "try", "report", "sign", "inspect", "diff",
+            "export", "publish", "verify", "try", "report", "sign", "inspect", "diff",
         ],
     ),
     (

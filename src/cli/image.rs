@@ -52,6 +52,27 @@ pub enum Format {
 }
 
 #[derive(Debug, Args)]
+pub struct Publish {
+    /// A build's output folder, or its manifest.json
+    pub image: PathBuf,
+    /// Where the files go: s3://, https://, oci:// or containerdisk://
+    ///
+    /// s3://BUCKET/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
+    /// them all, containerdisk://REGISTRY/REPOSITORY:TAG the image's containerDisk; records are attached to both.
+    #[arg(long, value_name = "URL")]
+    pub to: String,
+    /// Outputs to send, separated by commas [default: all]
+    #[arg(long, value_name = "OUTPUT", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Show what would be sent; send nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Replace other files, or another image under the same tag
+    #[arg(long)]
+    pub replace: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Verify {
     /// Disk image (raw, qcow2, VHD, VMDK, OVA), or a build's manifest.json to check every artifact it lists
     pub file: PathBuf,

@@ -28,6 +28,7 @@ impl Command {
                 Cache::Prune(_) => "cache prune",
             },
             Self::Export(_) => "export",
+            Self::Publish(_) => "publish",
             Self::Verify(_) => "verify",
             Self::Try(_) => "try",
             Self::Report(_) => "report",

@@ -24,6 +24,7 @@ mod outdated;
 mod partitions;
 mod pin;
 mod plan;
+mod publish;
 mod recipe;
 mod report;
 #[cfg(unix)]
@@ -190,6 +191,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
             command: Trust::Update(args),
         } => trust::update(&args, context),
         Command::Export(args) => export::run(&args, context),
+        Command::Publish(args) => publish::run(&args, context),
         Command::Try(args) => trial::run(&args, context),
         Command::Relay { socket } => trial::relay(&socket),
         Command::Report(args) => report::run(&args, context),
@@ -207,6 +209,9 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
         Command::Schema { of: Schema::Diff } => print(&crate::diff::schema()),
+        Command::Schema {
+            of: Schema::Published,
+        } => print(&crate::record::published::schema()),
         Command::Schema {
             of: Schema::DiskUsage,
         } => print(&crate::usage::schema()),

@@ -15,6 +15,7 @@ mod license;
 pub mod manifest;
 pub mod packer;
 pub mod provenance;
+pub mod published;
 mod purl;
 pub mod sign;
 pub mod spdx;

@@ -40,7 +40,6 @@ fn filled(road: &Template, manifest: &Manifest) -> Option<Road> {
     let values = json!({
         "name": manifest.recipe.name,
         "file": artifact.file,
-        "disk": artifact.disk,
         // That of the virtual disk, which a compressed file does not have.
         "size": "SIZE",
         "generation": generation,
@@ -121,7 +120,7 @@ mod tests {
                 kind => &format!(".{kind}"),
             };
             let values = json!({
-                "name": name, "file": format!("{name}{ending}"), "disk": format!("{name}.raw"), "size": "80Gi",
+                "name": name, "file": format!("{name}{ending}"), "size": "80Gi",
                 "generation": "V2", "firmware": "uefi",
             });
             for line in render(road.commands, &values).lines() {

@@ -1,6 +1,6 @@
 //! What is done next with an artifact on each platform: a table and nothing else. The pages of `docs/platforms/` have the same lines.
 //!
-//! Filled in: `{{name}}`, `{{file}}`, `{{disk}}` (that an `ami` speaks of), `{{generation}}` (V1 or V2), `{{firmware}}`, `{{size}}`.
+//! Filled in: `{{name}}`, `{{file}}`, `{{generation}}` (V1 or V2), `{{firmware}}`, `{{size}}`.
 
 pub struct Template {
     /// The artifact's kind.
@@ -35,7 +35,7 @@ govc vm.markastemplate {{name}}"#,
         kind: "ami",
         target: "aws-import",
         title: "AWS: an AMI",
-        commands: r#"aws s3 cp {{disk}} s3://BUCKET/winimg/{{disk}}
+        commands: r#"winimg publish . --to s3://BUCKET/winimg --only raw
 sed -i 's/REPLACE_WITH_YOUR_BUCKET/BUCKET/' {{file}}
 aws ec2 import-image --cli-input-json file://{{file}}"#,
     },
@@ -72,7 +72,7 @@ qm template 9000"#,
         kind: "container_disk",
         target: "kubevirt",
         title: "KubeVirt: a containerDisk",
-        commands: r#"skopeo copy oci-archive:{{file}} docker://REGISTRY/windows/{{name}}:1"#,
+        commands: r#"winimg publish . --to containerdisk://REGISTRY/windows/{{name}}:1"#,
     },
     Template {
         kind: "box_hyperv",

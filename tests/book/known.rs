@@ -9,9 +9,15 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 27] = [
     "ALL_PROXY",
     "APPDATA",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_PROFILE",
+    "AWS_REGION",
     "DOCKER_CONFIG",
     "GITHUB_ACTIONS",
     "GITHUB_WORKSPACE",

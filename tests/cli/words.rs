@@ -32,6 +32,7 @@ fn schema_is_the_one_in_the_repository() {
         (&["schema", "config"], "schemas/config-1.json"),
         (&["schema", "doctor"], "schemas/doctor-1.json"),
         (&["schema", "disk-usage"], "schemas/disk-usage-1.json"),
+        (&["schema", "published"], "schemas/published-1.json"),
     ] {
         let outcome = site.run(arguments).ended_well();
         let file = std::fs::read(root().join(file)).expect("the schema");

@@ -5,7 +5,7 @@ mod blocks;
 mod boxes;
 mod disks;
 mod faults;
-mod fixture;
+pub mod fixture;
 mod formats;
 mod layers;
 mod ova;

@@ -36,6 +36,8 @@ pub enum Kind {
     Verify = 10,
     /// A clone of a finished image did not come up as its target needs it.
     Trial = 11,
+    /// A finished image could not be handed over to where it is used.
+    Publish = 15,
     /// Ctrl-C or SIGTERM.
     Cancelled = 130,
 }

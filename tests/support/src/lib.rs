@@ -17,5 +17,6 @@ pub mod server;
 pub mod skip;
 pub mod tree;
 pub mod udf;
+pub mod unreliable;
 pub mod vhdx;
 pub mod windows_disk;

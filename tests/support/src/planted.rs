@@ -26,6 +26,8 @@ pub const CACHE_PASSWORD: &str = "planted-cache-46";
 /// Of the registry that knows the two: bcrypt, as its htpasswd file wants it.
 pub const CACHE_HTPASSWD: &str =
     "plantedcacheuser:$2b$05$abcdefghijklmnopqrstuu1LAbfL11Ljn58aaRV0fwMwdF2S0Y7SG\n";
+pub const PUBLISH_PASSWORD: &str = "planted-publish-47";
+pub const PUBLISH_TOKEN: &str = "plantedpublishtoken48";
 /// An EC P-256 key that is good for nothing else.
 pub const SIGN_KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgv05Ohhnz0sx2BikW\n\
@@ -62,6 +64,10 @@ pub fn planted() -> Vec<(&'static str, Vec<Vec<u8>>)> {
             [forms(CACHE_PASSWORD), forms(&cache)].concat(),
         ),
         ("password of a signing key", forms(SIGN_PASSWORD)),
+        (
+            "password or token of a server that is published to",
+            [forms(PUBLISH_PASSWORD), forms(PUBLISH_TOKEN)].concat(),
+        ),
     ]
 }
 
@@ -72,13 +78,15 @@ fn key_forms(text: &str) -> Vec<Vec<u8>> {
 }
 
 /// Every secret that the environment can hold, but for the proxy.
-pub const ENVIRONMENT: [(&str, &str); 6] = [
+pub const ENVIRONMENT: [(&str, &str); 8] = [
     ("WINIMG_ADMIN_PASSWORD", PASSWORD),
     ("WINIMG_SIGN_PASSWORD", SIGN_PASSWORD),
     ("WINIMG_SIGN_KEY", SIGN_KEY),
     ("WINIMG_CACHE_SIGN_KEY", CACHE_SIGN_KEY),
     ("WINIMG_CACHE_USER", CACHE_USER),
     ("WINIMG_CACHE_PASSWORD", CACHE_PASSWORD),
+    ("WINIMG_PUBLISH_PASSWORD", PUBLISH_PASSWORD),
+    ("WINIMG_PUBLISH_TOKEN", PUBLISH_TOKEN),
 ];
 
 /// As it is, in UTF-16, both in base64, and as an answer file encodes passwords.

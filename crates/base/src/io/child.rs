@@ -40,10 +40,12 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// Secrets of the environment that only winimg may know.
-const OURS: [&str; 5] = [
+const OURS: [&str; 7] = [
     "WINIMG_ADMIN_PASSWORD",
     "WINIMG_CACHE_PASSWORD",
     "WINIMG_CACHE_SIGN_KEY",
+    "WINIMG_PUBLISH_PASSWORD",
+    "WINIMG_PUBLISH_TOKEN",
     "WINIMG_SIGN_KEY",
     "WINIMG_SIGN_PASSWORD",
 ];

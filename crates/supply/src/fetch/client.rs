@@ -31,7 +31,7 @@ use super::space::Space;
 /// The spaces whose servers may lead somewhere, the farthest first.
 const FLOORS: [Space; 3] = [Space::Public, Space::Private, Space::Here];
 
-pub(super) struct Client {
+pub(crate) struct Client {
     proxies: Proxies,
     /// Which addresses a proxy is asked for; `None`: no proxy is asked.
     through: Option<Matcher>,
@@ -44,7 +44,7 @@ pub(super) struct Client {
 
 /// Why a request has no answer, or not the whole of it.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Refused(Refusal),
     Unanswered(reqwest::Error),
     /// The body broke off.
@@ -125,6 +125,8 @@ impl Client {
         let (mut led, mut previous) = (led, Vec::new());
         loop {
             let (url, again) = (request.url().clone(), request.try_clone());
+            let shown = redact(url.as_str());
+            tracing::debug!(url = shown, method = %request.method(), "request");
             let client = self.reaching(&url, led)?;
             let sent = client.execute(request);
             let response = match &again {
@@ -136,6 +138,13 @@ impl Client {
                 },
             };
             let response = response.map_err(unanswered)?;
+            let status = response.status().as_u16();
+            tracing::debug!(
+                status,
+                url = shown,
+                bytes = response.content_length(),
+                "response"
+            );
             let from = self.space(&url, &response);
             let Some(next) = redirected(&response) else {
                 return Ok(Answer {
@@ -219,7 +228,7 @@ impl Client {
 }
 
 /// The causes of an error, the outermost first. What an I/O error wraps is not among its sources.
-pub(super) fn causes(
+pub(crate) fn causes(
     e: &reqwest::Error,
 ) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(e.source(), |&cause| {
@@ -231,7 +240,7 @@ pub(super) fn causes(
 }
 
 /// The last cause of an error, which is the one that people can act on. Never holds a URL.
-pub(super) fn innermost(e: &reqwest::Error) -> String {
+pub(crate) fn innermost(e: &reqwest::Error) -> String {
     let last = causes(e).last().map(ToString::to_string);
     // Only reqwest's own words show the URL.
     last.unwrap_or_else(|| "the request failed".into())
@@ -288,7 +297,7 @@ fn moved(again: Option<Request>, status: StatusCode, next: Url) -> Result<Reques
 }
 
 /// An answer, whose body is read piece by piece.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     response: Response,
     /// Where the server lies.
     pub from: Space,
@@ -340,7 +349,7 @@ impl Answer {
 }
 
 /// Whether a host's name or address is this machine's own.
-pub(super) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
+pub(crate) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => name.as_ref() == "localhost",
         Host::Ipv4(ip) => ip.is_loopback(),

@@ -17,7 +17,7 @@ use super::client::{Fault, causes, innermost};
 use super::policy::Refusal;
 
 /// Why a try ended.
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Final(Error),
     /// Worth another try, no sooner than `after` if the server said so.
     Again {
@@ -41,7 +41,7 @@ impl From<Error> for Failure {
 }
 
 /// A request that got no answer.
-pub(super) fn unanswered(what: &str, url: &Url, fault: Fault) -> Failure {
+pub(crate) fn unanswered(what: &str, url: &Url, fault: Fault) -> Failure {
     let error_at = |fact: String| Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
     let e = match fault {
         Fault::Unanswered(e) => e,
@@ -80,7 +80,7 @@ pub(super) fn unanswered(what: &str, url: &Url, fault: Fault) -> Failure {
 }
 
 /// An answer that there is no such file, about one that a publisher puts beside another one: `called` is `signature`.
-pub(super) fn unpublished(what: &str, called: &str, url: &Url, response: &Response) -> Error {
+pub(crate) fn unpublished(what: &str, called: &str, url: &Url, response: &Response) -> Error {
     let status = words(response.status());
     let fact = format!("{what}: no {called} is published there: the server answered {status}");
     answered(fact, url, response).cure(format!(
@@ -97,7 +97,7 @@ fn answered(fact: String, url: &Url, response: &Response) -> Error {
 }
 
 /// An answer that is not the file.
-pub(super) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
+pub(crate) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
     let status = response.status();
     let fact = format!("{what}: the server answered {}", words(status));
     let mut error = answered(fact, url, response);
@@ -139,7 +139,7 @@ fn asked(text: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(wait).unwrap_or_default())
 }
 
-pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
+pub(crate) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
     Error::new(
         Kind::Recipe,
         format!("{what}: anyone on the way can change what comes over http"),
@@ -150,7 +150,7 @@ pub(super) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
 }
 
 /// What a mirror did not give names the address that it stands for.
-pub(super) fn mirrored(error: Error, mirror: Option<&Url>, url: &Url) -> Error {
+pub(crate) fn mirrored(error: Error, mirror: Option<&Url>, url: &Url) -> Error {
     match mirror {
         Some(_) if error.kind() != Kind::Cancelled => error.lines([format!(
             "a rule under [mirrors] leads there from {}",
@@ -161,7 +161,7 @@ pub(super) fn mirrored(error: Error, mirror: Option<&Url>, url: &Url) -> Error {
 }
 
 /// Refuses to ask for what is not in the store, in a run that may not.
-pub(super) fn must_be_online(
+pub(crate) fn must_be_online(
     options: &FetchOptions,
     what: &str,
     shown: &str,

@@ -5,25 +5,26 @@
 //! declared unverified with a reason, is not fetched.
 
 mod checksum_file;
-mod client;
+pub(crate) mod client;
 pub mod documents;
 mod evidence;
-mod failure;
+pub(crate) mod failure;
 pub mod image;
 mod obtain;
 mod page;
-mod policy;
+pub(crate) mod policy;
 mod proxy;
-mod registry;
+pub(crate) mod registry;
 mod remote;
 mod resolver;
-mod retry;
+pub(crate) mod retry;
 pub mod sharing;
 mod signatures;
 mod small;
 mod space;
 mod transfer;
 pub mod tuf;
+pub(crate) mod upload;
 mod wanted;
 
 use std::fmt;
@@ -182,7 +183,7 @@ fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Re
     result
 }
 
-fn runtime(name: &str) -> Result<Runtime, Error> {
+pub(crate) fn runtime(name: &str) -> Result<Runtime, Error> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name(name)
@@ -253,14 +254,14 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Fetche
     Err(errors.into_iter().map(|(_, error)| error).collect())
 }
 
-async fn cancelled(cancel: &Cancel) {
+pub(crate) async fn cancelled(cancel: &Cancel) {
     while !cancel.is_cancelled() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 /// Runs what reads and hashes files away from the threads that move bytes.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let span = tracing::Span::current();

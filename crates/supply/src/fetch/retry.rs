@@ -16,7 +16,7 @@ const TRIES_IN_ALL: u32 = 1000;
 
 /// Counts the tries of one transfer.
 #[derive(Default)]
-pub(super) struct Tries {
+pub(crate) struct Tries {
     /// In a row, without a further byte.
     barren: u32,
     all: u32,

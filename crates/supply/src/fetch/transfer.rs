@@ -134,17 +134,9 @@ impl Transfer<'_> {
             (None, _) => {}
         }
         let from = left.map(|(have, _)| have);
-        debug!(
-            url = redact(self.url.as_str()),
-            from,
-            cached = self.cached.is_some(),
-            "request"
-        );
+        debug!(from, cached = self.cached.is_some(), "what is here");
         let sent = client.send(request, Led::ByUser).await;
-        let response = sent.map_err(|fault| self.failed(0, fault))?;
-        let (url, status) = (redact(response.url().as_str()), response.status().as_u16());
-        debug!(status, url, bytes = response.content_length(), "response");
-        Ok(response)
+        sent.map_err(|fault| self.failed(0, fault))
     }
 
     async fn whole(

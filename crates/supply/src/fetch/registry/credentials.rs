@@ -45,20 +45,43 @@ pub struct Places {
     pub token_host: Option<String>,
 }
 
-/// For this registry, and for the host that `WINIMG_CACHE_TOKEN_HOST` names: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else the file that `REGISTRY_AUTH_FILE` or
-/// `DOCKER_CONFIG` names, else the `configured` one, else `~/.docker/config.json`.
+/// For the registry of a shared cache: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else what `docker login` left.
 pub fn found(registry: &str, configured: &Places) -> Result<Option<Credentials>> {
+    match of_environment()? {
+        Some(credentials) => with_token_host(credentials, configured).map(Some),
+        None => logged_in(registry, configured),
+    }
+}
+
+/// From the file that `REGISTRY_AUTH_FILE` or `DOCKER_CONFIG` names, else the `configured` one, else `~/.docker/config.json`.
+pub fn logged_in(registry: &str, configured: &Places) -> Result<Option<Credentials>> {
+    let within = |folder: PathBuf| folder.join("config.json");
+    let file = set("REGISTRY_AUTH_FILE").map(PathBuf::from);
+    let file = file
+        .or_else(|| set("DOCKER_CONFIG").map(PathBuf::from).map(within))
+        .or_else(|| configured.file.clone())
+        .or_else(|| set("HOME").map(|home| within(Path::new(&home).join(".docker"))));
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    let found = in_file(&file, registry)?;
+    found
+        .map(|credentials| with_token_host(credentials, configured))
+        .transpose()
+}
+
+/// The same, which the host that `WINIMG_CACHE_TOKEN_HOST` or the configuration names may see too.
+pub fn with_token_host(credentials: Credentials, configured: &Places) -> Result<Credentials> {
     let token_host = set(TOKEN_HOST).map(|host| bare_host(TOKEN_HOST, &host));
     let configured_host = || {
         let host = configured.token_host.as_ref()?;
         Some(bare_host("cache.token_host", host))
     };
     let token_host = token_host.or_else(configured_host).transpose()?;
-    let found = of_user(registry, configured.file.as_deref())?;
-    Ok(found.map(|credentials| Credentials {
+    Ok(Credentials {
         token_host,
         ..credentials
-    }))
+    })
 }
 
 /// As it stands in an address: compared with that later. Its value is not shown, it may be an address with a password.
@@ -74,30 +97,18 @@ fn set(name: &str) -> Option<String> {
     env::var(name).ok().filter(|v| !v.is_empty())
 }
 
-fn of_user(registry: &str, configured: Option<&Path>) -> Result<Option<Credentials>> {
+fn of_environment() -> Result<Option<Credentials>> {
     match (set("WINIMG_CACHE_USER"), set("WINIMG_CACHE_PASSWORD")) {
-        (Some(user), Some(password)) => {
-            return Ok(Some(Credentials::new(user, Secret::new(password))));
-        }
-        (None, None) => {}
+        (Some(user), Some(password)) => Ok(Some(Credentials::new(user, Secret::new(password)))),
+        (None, None) => Ok(None),
         (user, _) => {
             let missing = match user {
                 Some(_) => "WINIMG_CACHE_PASSWORD",
                 None => "WINIMG_CACHE_USER",
             };
             let fact = format!("{missing} is not set, and its other half is");
-            return Err(Error::new(Kind::Recipe, fact).cure("set both, or none"));
+            Err(Error::new(Kind::Recipe, fact).cure("set both, or none"))
         }
-    }
-    let within = |folder: PathBuf| folder.join("config.json");
-    let file = set("REGISTRY_AUTH_FILE").map(PathBuf::from);
-    let file = file
-        .or_else(|| set("DOCKER_CONFIG").map(PathBuf::from).map(within))
-        .or_else(|| configured.map(Path::to_path_buf))
-        .or_else(|| set("HOME").map(|home| within(Path::new(&home).join(".docker"))));
-    match file {
-        Some(file) => in_file(&file, registry),
-        None => Ok(None),
     }
 }
 

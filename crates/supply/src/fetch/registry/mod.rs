@@ -11,8 +11,11 @@ mod error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use oci_client::Reference;
-use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
+use reqwest::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE, WWW_AUTHENTICATE,
+};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde::Deserialize;
 use url::Url;
@@ -27,6 +30,7 @@ use winimg_base::error::Kind;
 use winimg_base::text::redact;
 
 pub use credentials::{Credentials, Places, found as credentials};
+pub(crate) use credentials::{logged_in, with_token_host};
 pub use error::Error;
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
@@ -43,6 +47,12 @@ pub struct Client {
     credentials: Option<Credentials>,
     /// For reading and for writing, once it is known.
     access: Mutex<[Option<Access>; 2]>,
+}
+
+/// A blob that is being given. Its address may hold a token.
+pub struct Upload {
+    url: Url,
+    led: Led,
 }
 
 #[derive(Deserialize)]
@@ -138,25 +148,90 @@ impl Client {
         digest: &Digest,
         size: u64,
     ) -> Result<()> {
+        let upload = self.begin_upload().await?;
+        self.end_upload(&upload, body, digest, size).await
+    }
+
+    pub async fn begin_upload(&self) -> Result<Upload> {
         let begin = self.url("blobs/uploads/")?;
         let request = self.request(Method::POST, begin, true).await?;
         let request = request.header(CONTENT_LENGTH, 0);
         let response = self.http.send(request, Led::ByUser).await?;
-        let response = expect(response, StatusCode::ACCEPTED).await?;
-        let place = response.headers().get(LOCATION);
-        let place = place.and_then(|place| place.to_str().ok());
-        let unnamed = || Error::Unexpected("it names no place for an upload".into());
-        let place = place.ok_or_else(unnamed)?;
-        let mut url = response.url().join(place).map_err(malformed)?;
+        self.upload(expect(response, StatusCode::ACCEPTED).await?)
+    }
+
+    /// Gives bytes that begin `from` there in the blob; where the next ones go.
+    pub async fn give_piece(&self, upload: &Upload, from: u64, bytes: Bytes) -> Result<Upload> {
+        let request = self
+            .request(Method::PATCH, upload.url.clone(), true)
+            .await?;
+        let last = (from + bytes.len() as u64).saturating_sub(1);
+        let request = request
+            .header(CONTENT_RANGE, format!("{from}-{last}"))
+            .header(CONTENT_LENGTH, bytes.len())
+            .header(CONTENT_TYPE, "application/octet-stream");
+        let response = self.http.send(request.body(bytes), upload.led).await?;
+        self.upload(expect(response, StatusCode::ACCEPTED).await?)
+    }
+
+    /// How many bytes of an upload the registry has, and where the next ones go.
+    pub async fn reached(&self, upload: &Upload) -> Result<(Upload, u64)> {
+        let request = self.request(Method::GET, upload.url.clone(), true).await?;
+        let response = self.http.send(request, upload.led).await?;
+        let response = expect(response, StatusCode::NO_CONTENT).await?;
+        let range = response.headers().get(RANGE).and_then(|v| v.to_str().ok());
+        let last = range.and_then(|range| range.rsplit_once('-')?.1.parse::<u64>().ok());
+        let unnamed = || Error::Unexpected("it does not say how far an upload is".into());
+        // `0-0` is nothing, or one byte: no piece is so short.
+        let have = match last.ok_or_else(unnamed)? {
+            0 => 0,
+            last => last + 1,
+        };
+        Ok((self.upload(response)?, have))
+    }
+
+    /// Gives the last bytes, or all, and says what the blob is.
+    pub async fn end_upload(
+        &self,
+        upload: &Upload,
+        body: impl Into<reqwest::Body>,
+        digest: &Digest,
+        size: u64,
+    ) -> Result<()> {
+        let mut url = upload.url.clone();
         url.query_pairs_mut()
             .append_pair("digest", &digest.to_string());
-        let led = self.led_to(&url, response.from);
         let request = self.request(Method::PUT, url, true).await?;
         let request = request
             .header(CONTENT_LENGTH, size)
             .header(CONTENT_TYPE, "application/octet-stream");
-        let response = self.http.send(request.body(body), led).await?;
+        let response = self.http.send(request.body(body), upload.led).await?;
         expect(response, StatusCode::CREATED).await.map(drop)
+    }
+
+    /// Where an answer says that bytes go.
+    fn upload(&self, response: Answer) -> Result<Upload> {
+        let place = response.headers().get(LOCATION);
+        let place = place.and_then(|place| place.to_str().ok());
+        let unnamed = || Error::Unexpected("it names no place for an upload".into());
+        let url = response
+            .url()
+            .join(place.ok_or_else(unnamed)?)
+            .map_err(malformed)?;
+        Ok(Upload {
+            led: self.led_to(&url, response.from),
+            url,
+        })
+    }
+
+    /// Whether the registry lists what refers to a manifest. (OCI Distribution Specification 1.1: listing referrers)
+    pub async fn lists_referrers(&self, digest: &Digest) -> Result<bool> {
+        let url = self.url(&format!("referrers/{digest}"))?;
+        let response = self.send(Method::GET, url).await?;
+        match response.status() {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(false),
+            _ => good(response).await.map(|_| true),
+        }
     }
 
     /// Gives a manifest, and a tag to it.

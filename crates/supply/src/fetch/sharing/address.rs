@@ -78,7 +78,7 @@ impl Address {
 }
 
 /// A word of a repository's name (OCI Distribution Specification: pulling manifests).
-fn is_segment(word: &str) -> bool {
+pub(crate) fn is_segment(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     word.starts_with(plain)
         && word.ends_with(plain)

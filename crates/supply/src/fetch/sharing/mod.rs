@@ -31,6 +31,7 @@ use registry::Registry;
 
 pub use super::registry::{Credentials, Places, credentials};
 pub use address::Address;
+pub(crate) use address::is_segment;
 
 /// Signs bytes with a minisign key: the bytes, and the trusted comment.
 pub type Sign = Box<dyn Fn(&[u8], &str) -> Result<String> + Send + Sync>;

@@ -5,21 +5,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use futures_util::stream;
 use oci_client::Reference;
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::Proxies;
 use super::fault::Fault;
 use super::{Address, Credentials, Patience};
 use crate::fetch::registry::{self, Client};
+use crate::fetch::upload;
 use crate::store::{Store, Watch};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -33,7 +30,6 @@ const BYTES: &str = "application/octet-stream";
 /// Tags are asked for by the thousand, and so often at most.
 const PAGES: usize = 50;
 const PAGE: usize = 1000;
-const CHUNK: usize = 1 << 20;
 
 pub struct Registry {
     client: Client,
@@ -208,27 +204,11 @@ impl Registry {
         if self.has(digest).await? {
             return Ok(());
         }
-        let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
-        let moved = Arc::new(AtomicU64::new(0));
-        let state = (file, Arc::clone(&moved), watch.clone());
-        let body = stream::unfold(state, move |(mut file, moved, watch)| async move {
-            let mut chunk = vec![0; CHUNK];
-            let read = match file.read(&mut chunk) {
-                Ok(0) => return None,
-                Ok(read) => read,
-                Err(e) => return Some((Err(e), (file, moved, watch))),
-            };
-            chunk.truncate(read);
-            let done = moved.fetch_add(read as u64, Ordering::SeqCst) + read as u64;
-            // The task is ended when the run is.
-            let _ = watch.bytes(done, Some(size));
-            Some((Ok(chunk), (file, moved, watch)))
-        });
-        let body = reqwest::Body::wrap_stream(body);
+        let (body, moved) = upload::body(path, 0, size, watch)?;
         let given = self.client.give_blob(body, digest, size);
         tokio::select! {
             given = given => given.map_err(|e| Fault::of(&self.address, e)),
-            () = stands_still(&moved, self.patience.stall) => Err(Fault::silent(&self.address, self.patience.stall)),
+            () = moved.stands_still(self.patience.stall) => Err(Fault::silent(&self.address, self.patience.stall)),
         }
     }
 
@@ -298,17 +278,4 @@ pub fn part<'a>(manifest: &'a OciImageManifest, name: &str) -> Option<&'a OciDes
     let title = |d: &OciDescriptor| d.annotations.as_ref()?.get(TITLE).cloned();
     let mut parts = manifest.layers.iter();
     parts.find(|d| title(d).is_some_and(|title| title == name))
-}
-
-/// Ends when nothing was read for so long.
-async fn stands_still(moved: &AtomicU64, limit: Duration) {
-    let mut before = moved.load(Ordering::SeqCst);
-    loop {
-        sleep(limit).await;
-        let now = moved.load(Ordering::SeqCst);
-        if now == before {
-            return;
-        }
-        before = now;
-    }
 }

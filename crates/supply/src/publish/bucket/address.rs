@@ -1,0 +1,81 @@
+//! Where a bucket is asked.
+
+use url::Url;
+
+use super::super::destination::BucketPlace;
+use winimg_base::error::{Error, Kind, Result};
+
+/// The bucket's own address: by its host at AWS, by its path elsewhere. (Amazon S3: virtual hosting of buckets)
+pub fn base(place: &BucketPlace, region: &str, endpoint: Option<&str>) -> Result<Url> {
+    let bucket = &place.bucket;
+    let domain = match region.starts_with("cn-") {
+        true => "amazonaws.com.cn",
+        false => "amazonaws.com",
+    };
+    let text = match endpoint {
+        Some(endpoint) => format!("{}/{bucket}/", endpoint.trim_end_matches('/')),
+        // The certificate is for one label before the region.
+        None if bucket.contains('.') => format!("https://s3.{region}.{domain}/{bucket}/"),
+        None => format!("https://{bucket}.s3.{region}.{domain}/"),
+    };
+    let wrong = |fact: &str| {
+        Error::new(Kind::Recipe, format!("the address of S3 {fact}"))
+            .at(endpoint.unwrap_or(region))
+            .cure("mend AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_REGION")
+    };
+    let url = Url::parse(&text).map_err(|e| wrong(&format!("is malformed: {e}")))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        _ => Err(wrong("has another scheme than https")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_a_host_at_aws_and_a_folder_elsewhere() {
+        let place = |bucket: &str| BucketPlace {
+            bucket: bucket.into(),
+            prefix: "a/".into(),
+        };
+        for (bucket, region, endpoint, expected) in [
+            (
+                "images",
+                "eu-west-1",
+                None,
+                "https://images.s3.eu-west-1.amazonaws.com/",
+            ),
+            (
+                "images",
+                "cn-north-1",
+                None,
+                "https://images.s3.cn-north-1.amazonaws.com.cn/",
+            ),
+            (
+                "im.ages",
+                "eu-west-1",
+                None,
+                "https://s3.eu-west-1.amazonaws.com/im.ages/",
+            ),
+            (
+                "images",
+                "x",
+                Some("http://127.0.0.1:9000/"),
+                "http://127.0.0.1:9000/images/",
+            ),
+        ] {
+            assert_eq!(
+                base(&place(bucket), region, endpoint).unwrap().as_str(),
+                expected
+            );
+        }
+        let error = base(&place("images"), "x", Some("minio:9000")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the address of S3 has another scheme than https\n  at: minio:9000\n  \
+             cure: mend AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_REGION"
+        );
+    }
+}

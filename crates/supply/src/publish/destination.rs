@@ -1,0 +1,264 @@
+//! Where a finished image goes: `s3://bucket/prefix`, `https://host/folder`, `oci://registry/repository:tag`.
+//!
+//! Refuses users, passwords and signed queries in an address, which stands in arguments, logs and records.
+
+use std::fmt;
+
+use url::{Host, Url};
+
+use crate::fetch::client;
+use crate::fetch::sharing::is_segment;
+use winimg_base::error::{Error, Kind, Result};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    Bucket(BucketPlace),
+    /// A folder of a server that takes PUT. Ends with a slash.
+    Server(Url),
+    /// Every file of the image as one OCI artifact.
+    Artifact(Tag),
+    /// The image's containerDisk as a container image.
+    ContainerDisk(Tag),
+}
+
+/// A folder of an S3 bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketPlace {
+    pub bucket: String,
+    /// What keys begin with: empty, or with a slash at its end.
+    pub prefix: String,
+}
+
+/// A tag of a registry's repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// `registry.example.com:5000`
+    pub registry: String,
+    /// `team/node`
+    pub repository: String,
+    pub tag: String,
+    /// Over http.
+    pub plain: bool,
+    /// This machine's own.
+    pub is_here: bool,
+}
+
+impl Destination {
+    pub fn parse(text: &str) -> Result<Self> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(wrong("has no scheme", text));
+        };
+        match scheme {
+            "s3" => bucket(rest, text).map(Self::Bucket),
+            "http" | "https" => server(text).map(Self::Server),
+            "oci" => tag(rest, text, false).map(Self::Artifact),
+            "oci+http" => tag(rest, text, true).map(Self::Artifact),
+            "containerdisk" => tag(rest, text, false).map(Self::ContainerDisk),
+            "containerdisk+http" => tag(rest, text, true).map(Self::ContainerDisk),
+            _ => Err(wrong("has a scheme that is not known", text)),
+        }
+    }
+}
+
+fn wrong(fact: &str, text: &str) -> Error {
+    // What stands before an @ may be a password, what follows a question mark a signature.
+    let shown = text.split(['?', '#']).next().unwrap_or_default();
+    let shown = match shown.rsplit_once('@') {
+        Some((_, after)) => format!("…@{after}"),
+        None => shown.to_owned(),
+    };
+    Error::new(Kind::Recipe, format!("the destination {fact}"))
+        .at("--to")
+        .expected(
+            "such as s3://bucket/folder, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
+             containerdisk://registry.example.com/team/node:1.31",
+        )
+        .found(shown)
+}
+
+fn bucket(rest: &str, text: &str) -> Result<BucketPlace> {
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    // (Amazon S3: general purpose bucket naming rules)
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+    if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(plain) {
+        return Err(wrong("names no bucket", text));
+    }
+    let prefix = prefix.trim_matches('/');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "!-_.*'()/=+,".contains(c);
+    if !prefix.chars().all(plain) || prefix.split('/').any(|word| word == "." || word == "..") {
+        return Err(wrong(
+            "has characters in its folder that object keys should not have",
+            text,
+        ));
+    }
+    Ok(BucketPlace {
+        bucket: bucket.to_owned(),
+        prefix: match prefix {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        },
+    })
+}
+
+fn server(text: &str) -> Result<Url> {
+    let mut url = Url::parse(text).map_err(|e| wrong(&format!("is malformed: {e}"), text))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("holds a user", text).cure(
+            "WINIMG_PUBLISH_USER and WINIMG_PUBLISH_PASSWORD, or WINIMG_PUBLISH_TOKEN, name them in secret",
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("has more than a host and a folder", text));
+    }
+    let folder = format!("{}/", url.path().trim_end_matches('/'));
+    url.set_path(&folder);
+    Ok(url)
+}
+
+fn tag(rest: &str, text: &str, plain: bool) -> Result<Tag> {
+    if rest.contains(['@', '?', '#']) {
+        return Err(
+            wrong("has more than a registry, a repository and a tag", text)
+                .cure("`docker login`, or WINIMG_PUBLISH_USER and WINIMG_PUBLISH_PASSWORD, name a user in secret"),
+        );
+    }
+    let (registry, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let Ok(url) = Url::parse(&format!("https://{registry}/")) else {
+        return Err(wrong("names no registry", text));
+    };
+    let Some((repository, tag)) = path.split_once(':') else {
+        return Err(wrong("names no tag", text));
+    };
+    if !repository.split('/').all(is_segment) {
+        return Err(wrong(
+            "names no repository: lower-case words between slashes",
+            text,
+        ));
+    }
+    if !is_tag(tag) {
+        return Err(wrong(
+            "has a tag that no registry takes: letters, digits and . _ -, 128 at most",
+            text,
+        ));
+    }
+    let is_here = url
+        .host_str()
+        .and_then(|host| Host::parse(host).ok())
+        .is_some_and(|host| client::is_here(&host));
+    Ok(Tag {
+        registry: registry.to_owned(),
+        repository: repository.to_owned(),
+        tag: tag.to_owned(),
+        plain,
+        is_here,
+    })
+}
+
+/// (OCI Distribution Specification: pulling manifests)
+fn is_tag(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.starts_with(word) && text.len() <= 128 && text.chars().all(|c| word(c) || ".-".contains(c))
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.registry, self.repository, self.tag)
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let http = |tag: &Tag| if tag.plain { "+http" } else { "" };
+        match self {
+            Self::Bucket(place) => write!(f, "s3://{}/{}", place.bucket, place.prefix),
+            Self::Server(url) => url.fmt(f),
+            Self::Artifact(tag) => write!(f, "oci{}://{tag}", http(tag)),
+            Self::ContainerDisk(tag) => write!(f, "containerdisk{}://{tag}", http(tag)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_is_shown_as_it_is_typed() {
+        for (text, shown) in [
+            ("s3://images/windows", "s3://images/windows/"),
+            ("s3://images", "s3://images/"),
+            (
+                "https://files.example.com/images/",
+                "https://files.example.com/images/",
+            ),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/"),
+            (
+                "oci://registry.example.com:5000/team/node:v1.31",
+                "oci://registry.example.com:5000/team/node:v1.31",
+            ),
+            (
+                "containerdisk+http://[::1]:5000/node:1",
+                "containerdisk+http://[::1]:5000/node:1",
+            ),
+        ] {
+            assert_eq!(Destination::parse(text).unwrap().to_string(), shown);
+        }
+        let Destination::ContainerDisk(tag) =
+            Destination::parse("containerdisk+http://[::1]:5000/node:1").unwrap()
+        else {
+            panic!("another destination");
+        };
+        assert!(tag.plain && tag.is_here);
+    }
+
+    #[test]
+    fn what_is_no_destination_is_reported_without_its_secrets() {
+        for (text, fact, found) in [
+            ("images", "has no scheme", "images"),
+            (
+                "ftp://host/x",
+                "has a scheme that is not known",
+                "ftp://host/x",
+            ),
+            ("s3://Images/x", "names no bucket", "s3://Images/x"),
+            ("s3:///x", "names no bucket", "s3:///x"),
+            (
+                "s3://images/a/../b",
+                "has characters in its folder that object keys should not have",
+                "s3://images/a/../b",
+            ),
+            ("https://user:hunter2@host/x", "holds a user", "…@host/x"),
+            (
+                "https://host/x?sig=hunter2",
+                "has more than a host and a folder",
+                "https://host/x",
+            ),
+            ("oci://registry/node", "names no tag", "oci://registry/node"),
+            (
+                "oci://registry/Node:1",
+                "names no repository: lower-case words between slashes",
+                "oci://registry/Node:1",
+            ),
+            (
+                "oci://registry/node:.1",
+                "has a tag that no registry takes: letters, digits and . _ -, 128 at most",
+                "oci://registry/node:.1",
+            ),
+            (
+                "oci://user:hunter2@registry/node:1",
+                "has more than a registry, a repository and a tag",
+                "…@registry/node:1",
+            ),
+        ] {
+            let error = Destination::parse(text).unwrap_err();
+            assert_eq!(error.fact(), format!("the destination {fact}"), "{text}");
+            let shown = error.to_string();
+            assert!(
+                shown.contains(&format!("\n  found: {found}\n"))
+                    || shown.ends_with(&format!("\n  found: {found}")),
+                "{shown}"
+            );
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! An image with its records in a folder, the command that publishes it, and servers from PyPI.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use winimg::record::manifest::Manifest;
+use winimg_recipe::recipe::Outputs;
+
+use crate::export::fixture::{disk, run as run_export};
+use crate::export_record::manifest;
+use support::media::{run, text};
+use support::tree;
+
+/// What a build leaves: a disk larger than a part of an upload, its containerDisk, the manifest and two records.
+pub struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let from = original();
+        for entry in fs::read_dir(from).expect("the image").flatten() {
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).expect("a copy");
+        }
+        Self { folder }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn publish(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let output = self.command(arguments, variables).output();
+        output.expect("winimg")
+    }
+
+    pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_winimg"));
+        command.args(["publish", "."]).args(arguments);
+        command.current_dir(self.folder.path()).env_clear();
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+            .env("HOME", self.folder.path())
+            .env("WINIMG_CONFIG", "none");
+        command.envs(variables.iter().copied());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn published(&self) -> Value {
+        let bytes = fs::read(self.path("published.json")).expect("a record");
+        serde_json::from_slice(&bytes).expect("JSON")
+    }
+}
+
+/// Made once: an export takes seconds.
+fn original() -> &'static Path {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let source = tempfile::tempdir().expect("a folder");
+        let image = disk(source.path(), 67);
+        let outputs = Outputs {
+            vhd: true,
+            container_disk: true,
+            ..Outputs::default()
+        };
+        let artifacts = run_export(&image, folder.path(), &outputs);
+        let manifest = Manifest {
+            artifacts: artifacts.iter().map(Into::into).collect(),
+            ..manifest()
+        };
+        fs::write(folder.path().join("manifest.json"), manifest.to_json()).expect("a manifest");
+        for name in ["sbom.spdx.json", "provenance.intoto.json"] {
+            fs::write(
+                folder.path().join(name),
+                format!("{{\"name\": \"{name}\"}}\n"),
+            )
+            .expect("a record");
+        }
+        folder
+    });
+    made.path()
+}
+
+/// Standard output, of a run that ended well.
+pub fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", complained(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn complained(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A server of the tests' Python, killed when it is dropped.
+pub struct Python {
+    child: Child,
+    pub port: u16,
+}
+
+impl Python {
+    /// `arguments` of the program, given the port that it shall listen on.
+    pub fn start(program: &str, folder: &Path, arguments: impl Fn(u16) -> Vec<String>) -> Self {
+        run(text(&tree::root().join("tests/record/venv.sh")), &[]);
+        let port = {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            free.local_addr().expect("an address").port()
+        };
+        let log = fs::File::create(folder.join("log")).expect("a log");
+        let child = Command::new(tree::root().join("target/record-venv/bin").join(program))
+            .args(arguments(port))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("a program of the tests' Python");
+        let end = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            assert!(Instant::now() < end, "{program} does not listen:\n{log}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        Self { child, port }
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,117 @@
+//! An image on a WebDAV server (PyPI: wsgidav).
+
+use std::fs;
+
+use support::unreliable::Unreliable;
+
+use crate::publish::place::{Place, Python, complained, said};
+
+/// The server, and the folder that it serves.
+fn dav() -> (Python, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("images")).expect("a folder");
+    let root = root.display().to_string();
+    let server = Python::start("wsgidav", folder.path(), |port| {
+        let port = port.to_string();
+        let arguments = [
+            "--host=127.0.0.1",
+            "--port",
+            &port,
+            "--root",
+            &root,
+            "--auth=anonymous",
+            "--no-config",
+        ];
+        arguments.map(str::to_owned).to_vec()
+    });
+    (server, folder)
+}
+
+#[test]
+fn files_are_put_once_under_their_names() {
+    let (place, (server, folder)) = (Place::new(), dav());
+    let line = Unreliable::every_third(server.port);
+    let to = format!("http://127.0.0.1:{}/images", line.port);
+    let first = place.publish(&["--to", &to], &[]);
+    assert!(
+        said(&first).ends_with("6 sent, 0 there already\n"),
+        "{}",
+        said(&first)
+    );
+    for name in [
+        "demo.vhd",
+        "demo.oci.tar",
+        "sbom.spdx.json",
+        "provenance.intoto.json",
+        "manifest.json",
+    ] {
+        let there = fs::read(folder.path().join("root/images").join(name)).unwrap();
+        assert!(there == fs::read(place.path(name)).unwrap(), "{name}");
+    }
+    // The server names no digest; the record of the first run does.
+    let again = place.publish(&["--to", &to], &[]);
+    assert!(
+        said(&again).ends_with("0 sent, 6 there already\n"),
+        "{}",
+        said(&again)
+    );
+    fs::remove_file(place.path("published.json")).unwrap();
+    let unknown = place.publish(&["--to", &to], &[]);
+    assert_eq!(unknown.status.code(), Some(15));
+    assert!(
+        complained(&unknown).contains("bytes, without a digest"),
+        "{}",
+        complained(&unknown)
+    );
+}
+
+#[test]
+fn nothing_is_sent_of_an_image_that_was_changed() {
+    let (place, (server, folder)) = (Place::new(), dav());
+    let mut disk = fs::read(place.path("demo.vhd")).unwrap();
+    disk[5000] ^= 1;
+    fs::write(place.path("demo.vhd"), disk).unwrap();
+    fs::remove_file(place.path("demo.oci.tar")).unwrap();
+    let to = format!("http://127.0.0.1:{}/images", server.port);
+    let output = place.publish(&["--to", &to], &[]);
+    assert_eq!(output.status.code(), Some(15));
+    let text = complained(&output);
+    assert!(
+        text.starts_with("error: 2 files are not what the build wrote\n"),
+        "{text}"
+    );
+    assert!(text.contains("| demo.oci.tar is missing"), "{text}");
+    assert!(text.contains("| demo.vhd: expected "), "{text}");
+    assert_eq!(
+        fs::read_dir(folder.path().join("root/images"))
+            .unwrap()
+            .count(),
+        0
+    );
+}
+
+#[test]
+fn a_traced_run_shows_no_token() {
+    let (place, (server, _folder)) = (Place::new(), dav());
+    let to = format!("http://127.0.0.1:{}/images", server.port);
+    let secret = [("WINIMG_PUBLISH_TOKEN", "hunter2"), ("WINIMG_LOG", "trace")];
+    let output = place.publish(&["--to", &to, "-vv"], &secret);
+    let text = said(&output) + &complained(&output);
+    assert!(text.contains("request url=http://127.0.0.1"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn a_password_goes_over_https_alone() {
+    let place = Place::new();
+    let secret = [("WINIMG_PUBLISH_TOKEN", "hunter2")];
+    let output = place.publish(&["--to", "http://files.example.com/images"], &secret);
+    assert_eq!(output.status.code(), Some(2));
+    let text = complained(&output);
+    assert!(
+        text.starts_with("error: a password for the server would be readable on its way\n"),
+        "{text}"
+    );
+    assert!(!text.contains("hunter2"), "{text}");
+}
