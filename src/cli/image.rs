@@ -55,15 +55,22 @@ pub enum Format {
 pub struct Publish {
     /// A build's output folder, or its manifest.json
     pub image: PathBuf,
-    /// Where the files go: s3://, https://, oci:// or containerdisk://
+    /// Where the files go: s3://, ami://, https://, oci:// or containerdisk://
     ///
     /// s3://BUCKET/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
     /// them all, containerdisk://REGISTRY/REPOSITORY:TAG the image's containerDisk; records are attached to both.
+    /// ami://BUCKET/FOLDER sends the disk of the output `ami` to the bucket and imports it as an AMI.
     #[arg(long, value_name = "URL")]
     pub to: String,
     /// Outputs to send, separated by commas [default: all]
     #[arg(long, value_name = "OUTPUT", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Regions of AWS that get a copy of the AMI, separated by commas
+    #[arg(long, value_name = "REGION", value_delimiter = ',')]
+    pub copy_to: Vec<String>,
+    /// AWS accounts that may start the AMI, separated by commas
+    #[arg(long, value_name = "ACCOUNT", value_delimiter = ',')]
+    pub share: Vec<String>,
     /// Show what would be sent; send nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -22,7 +22,8 @@ use winimg_recipe::recipe::target::Output;
 use winimg_supply::fetch::sharing::Places;
 use winimg_supply::fetch::{FetchOptions, Patience};
 use winimg_supply::publish::{
-    Destination, File, Image, Known, Login, Object, Publisher, Role, Settings, Standing,
+    Arrived, Destination, File, Image, Import, Known, Login, Object, Publisher, Role, Settings,
+    Standing,
 };
 
 use super::{Context, must_exist, print};
@@ -61,6 +62,7 @@ struct Line<'o> {
 
 pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
     let destination = Destination::parse(&args.to)?;
+    refuse_regions(args, &destination)?;
     must_exist(&args.image)?;
     let path = match args.image.is_dir() {
         true => args.image.join(MANIFEST),
@@ -71,7 +73,7 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
     let image = image(&manifest, &folder, &destination, &args.only)?;
     let publisher = Publisher::open(
         &destination,
-        settings(context)?,
+        settings(args, context)?,
         &context.sink,
         &context.cancel,
     )?;
@@ -92,20 +94,18 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
     }
     let mut sent = Vec::new();
     for line in &lines {
-        let known = match line.standing {
-            Standing::Same => earlier.known(&line.object.at, &line.object.sha256.hex()),
-            _ => known(publisher.send(line.object)?),
+        let Object { at, sha256, .. } = line.object;
+        let (known, id) = match &line.standing {
+            Standing::Same(id) => (earlier.known(at, &sha256.hex()), id.clone()),
+            _ => arrived(publisher.send(line.object)?),
         };
-        sent.push(record(line.object, known));
+        sent.push(record(line.object, known, id));
     }
     let there = lines
         .iter()
-        .filter(|l| l.standing == Standing::Same)
+        .filter(|l| matches!(l.standing, Standing::Same(_)))
         .count();
-    let summary = format!(
-        "published to {destination}: {} sent, {there} there already\n",
-        lines.len() - there
-    );
+    let summary = ended(&destination, &sent, lines.len() - there);
     let (manifest, _) = io::sha256(&path)?;
     let publication = Publication {
         to: destination.to_string(),
@@ -127,13 +127,14 @@ fn image(
     let wanted = wanted(manifest, destination, only)?;
     let mut files = Vec::new();
     let mut faults = Vec::new();
-    for artifact in wanted {
+    for artifact in &wanted {
         let path = folder.join(&artifact.file);
         match fault(artifact, &path)? {
             Some(fault) => faults.push(fault),
             None => files.push(file(artifact, path)?),
         }
     }
+    let is_ami = matches!(destination, Destination::Ami(_));
     if !faults.is_empty() {
         let fact = format!(
             "{} not what the build wrote",
@@ -147,9 +148,12 @@ fn image(
             .lines(faults)
             .cure("publish from the folder of the build, or build again"));
     }
+    if is_ami {
+        files = vec![imported(&wanted, files, folder)?];
+    }
     for (name, media_type) in RECORDS.into_iter().chain([(MANIFEST, "application/json")]) {
         let path = folder.join(name);
-        if !path.exists() {
+        if is_ami || !path.exists() {
             continue;
         }
         let (sha256, size) = io::sha256(&path)?;
@@ -177,8 +181,10 @@ fn wanted<'m>(
     only: &[String],
 ) -> Result<Vec<&'m Artifact>> {
     let container_disk = [Output::ContainerDisk.name().to_owned()];
+    let ami = [Output::Ami.name().to_owned()];
     let only = match (destination, only) {
         (Destination::ContainerDisk(_), []) => &container_disk,
+        (Destination::Ami(_), _) => &ami,
         (_, only) => only,
     };
     let kinds: BTreeSet<&str> = manifest.artifacts.iter().map(|a| a.kind.as_str()).collect();
@@ -198,8 +204,13 @@ fn wanted<'m>(
         );
     }
     let all = manifest.artifacts.iter();
+    let disks = all.clone().filter(|a| a.kind == ami[0]);
+    let disks: Vec<&str> = disks.filter_map(|a| a.disk.as_deref()).collect();
+    let is_ami = matches!(destination, Destination::Ami(_));
     Ok(all
-        .filter(|a| only.is_empty() || only.contains(&a.kind))
+        .filter(|a| {
+            only.is_empty() || only.contains(&a.kind) || is_ami && disks.contains(&a.file.as_str())
+        })
         .collect())
 }
 
@@ -238,7 +249,76 @@ fn file(artifact: &Artifact, path: PathBuf) -> Result<File> {
     })
 }
 
-fn settings(context: &Context) -> Result<Settings> {
+/// The disk that the export's request to VM Import speaks of, of these two.
+fn imported(listed: &[&Artifact], files: Vec<File>, folder: &Path) -> Result<File> {
+    let (requests, disks): (Vec<_>, Vec<_>) = listed
+        .iter()
+        .zip(files)
+        .partition(|(artifact, _)| artifact.kind == Output::Ami.name());
+    let first = |files: Vec<(_, File)>| files.into_iter().next().map(|(_, file)| file);
+    let (Some(request), Some(disk)) = (first(requests), first(disks)) else {
+        return Err(
+            Error::failed("the manifest lists no disk for its request to import one")
+                .at(folder.display()),
+        );
+    };
+    let text = std::fs::read_to_string(&request.path);
+    let text = text.map_err(|e| Error::io("read", &request.path, e))?;
+    let import: Import = serde_json::from_str(&text).map_err(|e| {
+        Error::failed("this is not a request to import a disk that winimg wrote")
+            .at(request.path.display())
+            .because(e)
+            .cure("make it again: winimg export")
+    })?;
+    Ok(File {
+        role: Role::Imported(Box::new(import)),
+        ..disk
+    })
+}
+
+/// Regions and accounts are AWS'.
+fn refuse_regions(args: &cli::Publish, destination: &Destination) -> Result<()> {
+    let (is_ami, has_only) = (
+        matches!(destination, Destination::Ami(_)),
+        !args.only.is_empty(),
+    );
+    // A region is a part of a host's name.
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if let Some(region) = args
+        .copy_to
+        .iter()
+        .find(|r| r.is_empty() || !r.chars().all(word))
+    {
+        return Err(Error::new(Kind::Recipe, "this is no region of AWS")
+            .at("--copy-to")
+            .expected("such as eu-west-1")
+            .found(region));
+    }
+    let is_account = |a: &String| a.len() == 12 && a.chars().all(|c| c.is_ascii_digit());
+    if let Some(account) = args.share.iter().find(|a| !is_account(a)) {
+        return Err(Error::new(Kind::Recipe, "this is no AWS account")
+            .at("--share")
+            .expected("12 digits")
+            .found(account));
+    }
+    let option = match (args.copy_to.is_empty(), args.share.is_empty()) {
+        _ if is_ami && has_only => "--only",
+        _ if is_ami => return Ok(()),
+        (false, _) => "--copy-to",
+        (true, false) => "--share",
+        (true, true) => return Ok(()),
+    };
+    let fact = match is_ami {
+        true => "an AMI is made from the one disk that its request names",
+        false => "only an AMI is copied to regions and shared with accounts",
+    };
+    Err(Error::new(Kind::Recipe, fact)
+        .at(option)
+        .found(destination)
+        .cure(format!("leave {option} out")))
+}
+
+fn settings(args: &cli::Publish, context: &Context) -> Result<Settings> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let configured = &context.host.said.cache;
     Ok(Settings {
@@ -248,6 +328,9 @@ fn settings(context: &Context) -> Result<Settings> {
         },
         region: set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")),
         endpoint: set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL")),
+        compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
+        copies: args.copy_to.clone(),
+        accounts: args.share.clone(),
         login: Login::of_environment()?,
         options: FetchOptions {
             proxies: context.host.proxies.clone(),
@@ -264,7 +347,7 @@ fn judged(standing: Standing, object: &Object, earlier: &Published) -> Standing 
     };
     let is_ours = earlier.has(&object.at, &object.sha256.hex(), object.size);
     match there {
-        Some(there) if is_ours && there == object.size => Standing::Same,
+        Some(there) if is_ours && there == object.size => Standing::Same(None),
         Some(there) => Standing::Other(format!("{there} bytes, without a digest")),
         None => Standing::Other("a file without a size and a digest".into()),
     }
@@ -276,12 +359,15 @@ fn shown(name: &str, destination: &Destination, lines: &[Line<'_>], replace: boo
     let mut text = format!("{name} to {destination}\n");
     for Line { object, standing } in lines {
         let what = match standing {
-            Standing::Absent => "to be sent",
-            Standing::Same => "there already",
-            _ if replace => "to be replaced",
-            _ => "another file is there",
+            Standing::Absent => format!("to be {}", object.done()),
+            Standing::Same(_) => "there already".into(),
+            _ if replace => "to be replaced".into(),
+            _ => "another file is there".into(),
         };
-        let size = size(object.size);
+        let size = match object.size {
+            0 => String::new(),
+            bytes => size(bytes),
+        };
         text += &format!("  {:<width$}  {size:>9}  {what}\n", object.name);
     }
     text
@@ -307,19 +393,37 @@ fn refuse_others(lines: &[Line<'_>], replace: bool) -> Result<()> {
         .cure("give another folder or tag, or --replace"))
 }
 
-fn known(known: Known) -> published::Known {
-    match known {
-        Known::Digest => published::Known::Digest,
-        Known::Size => published::Known::Size,
+/// The last lines: how much was done, and what the platform calls it.
+fn ended(destination: &Destination, objects: &[published::Object], new: usize) -> String {
+    let there = objects.len() - new;
+    let done = match destination {
+        Destination::Ami(_) => "done",
+        _ => "sent",
+    };
+    let mut text = format!("published to {destination}: {new} {done}, {there} there already\n");
+    for object in objects {
+        if let Some(id) = &object.id {
+            text += &format!("  {}: {id}\n", object.name);
+        }
     }
+    text
 }
 
-fn record(object: &Object, known: published::Known) -> published::Object {
+fn arrived(arrived: Arrived) -> (published::Known, Option<String>) {
+    let known = match arrived.known {
+        Known::Digest => published::Known::Digest,
+        Known::Size => published::Known::Size,
+    };
+    (known, arrived.id)
+}
+
+fn record(object: &Object, known: published::Known, id: Option<String>) -> published::Object {
     published::Object {
         name: object.name.clone(),
         at: object.at.clone(),
         size: object.size,
         sha256: object.sha256.hex(),
         known,
+        id,
     }
 }

@@ -54,6 +54,9 @@ pub struct Object {
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
     pub known: Known,
+    /// The platform's name of it, such as `ami-0abc`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
 }
 
 /// How it is known that the object is there.

@@ -35,9 +35,8 @@ govc vm.markastemplate {{name}}"#,
         kind: "ami",
         target: "aws-import",
         title: "AWS: an AMI",
-        commands: r#"winimg publish . --to s3://BUCKET/winimg --only raw
-sed -i 's/REPLACE_WITH_YOUR_BUCKET/BUCKET/' {{file}}
-aws ec2 import-image --cli-input-json file://{{file}}"#,
+        commands: r#"export AWS_REGION=eu-west-1
+winimg publish . --to ami://BUCKET/winimg"#,
     },
     Template {
         kind: "vhdx",

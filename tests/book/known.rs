@@ -9,12 +9,13 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 27] = [
+const OTHERS: [&str; 28] = [
     "ALL_PROXY",
     "APPDATA",
     "AWS_ACCESS_KEY_ID",
     "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_EC2",
     "AWS_ENDPOINT_URL_S3",
     "AWS_PROFILE",
     "AWS_REGION",

@@ -1,6 +1,7 @@
 //! `winimg publish` against the programs that images go to: docker-registry, moto's S3, a WebDAV server; each also over a line that
 //! fails every third request, and killed in the middle.
 
+mod ami;
 mod bucket;
 mod place;
 mod registry;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use winimg::record::manifest::Manifest;
 use winimg_recipe::recipe::Outputs;
 
-use crate::export::fixture::{disk, run as run_export};
+use crate::export::fixture::{disk, everything, run as run_export};
 use crate::export_record::manifest;
 use support::media::{run, text};
 use support::tree;
@@ -25,11 +25,31 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
+        static MADE: OnceLock<TempDir> = OnceLock::new();
+        Self::of(&MADE, || Outputs {
+            vhd: true,
+            container_disk: true,
+            ..Outputs::default()
+        })
+    }
+
+    /// With a raw disk and the request to import it as an AMI.
+    pub fn ami() -> Self {
+        static MADE: OnceLock<TempDir> = OnceLock::new();
+        Self::of(&MADE, || Outputs {
+            raw: true,
+            ami: everything().ami,
+            ..Outputs::default()
+        })
+    }
+
+    /// A copy of an image that is made once: an export takes seconds.
+    fn of(made: &'static OnceLock<TempDir>, wanted: impl Fn() -> Outputs) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let from = original();
-        for entry in fs::read_dir(from).expect("the image").flatten() {
-            fs::copy(entry.path(), folder.path().join(entry.file_name())).expect("a copy");
-        }
+        copied(
+            made.get_or_init(|| original(&wanted())).path(),
+            folder.path(),
+        );
         Self { folder }
     }
 
@@ -61,34 +81,34 @@ impl Place {
     }
 }
 
-/// Made once: an export takes seconds.
-fn original() -> &'static Path {
-    static MADE: OnceLock<TempDir> = OnceLock::new();
-    let made = MADE.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder");
-        let source = tempfile::tempdir().expect("a folder");
-        let image = disk(source.path(), 67);
-        let outputs = Outputs {
-            vhd: true,
-            container_disk: true,
-            ..Outputs::default()
-        };
-        let artifacts = run_export(&image, folder.path(), &outputs);
-        let manifest = Manifest {
-            artifacts: artifacts.iter().map(Into::into).collect(),
-            ..manifest()
-        };
-        fs::write(folder.path().join("manifest.json"), manifest.to_json()).expect("a manifest");
-        for name in ["sbom.spdx.json", "provenance.intoto.json"] {
-            fs::write(
-                folder.path().join(name),
-                format!("{{\"name\": \"{name}\"}}\n"),
-            )
-            .expect("a record");
+fn copied(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).expect("the image").flatten() {
+        let there = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => {
+                fs::create_dir(&there).expect("a folder");
+                copied(&entry.path(), &there);
+            }
+            false => drop(fs::copy(entry.path(), there).expect("a copy")),
         }
-        folder
-    });
-    made.path()
+    }
+}
+
+fn original(outputs: &Outputs) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = tempfile::tempdir().expect("a folder");
+    let image = disk(source.path(), 67);
+    let artifacts = run_export(&image, folder.path(), outputs);
+    let manifest = Manifest {
+        artifacts: artifacts.iter().map(Into::into).collect(),
+        ..manifest()
+    };
+    fs::write(folder.path().join("manifest.json"), manifest.to_json()).expect("a manifest");
+    for name in ["sbom.spdx.json", "provenance.intoto.json"] {
+        let text = format!("{{\"name\": \"{name}\"}}\n");
+        fs::write(folder.path().join(name), text).expect("a record");
+    }
+    folder
 }
 
 /// Standard output, of a run that ended well.

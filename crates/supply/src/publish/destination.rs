@@ -1,4 +1,4 @@
-//! Where a finished image goes: `s3://bucket/prefix`, `https://host/folder`, `oci://registry/repository:tag`.
+//! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `https://host/folder`, `oci://registry/repository:tag`.
 //!
 //! Refuses users, passwords and signed queries in an address, which stands in arguments, logs and records.
 
@@ -13,6 +13,8 @@ use winimg_base::error::{Error, Kind, Result};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     Bucket(BucketPlace),
+    /// An AMI, whose disk goes to a bucket first.
+    Ami(AmiPlace),
     /// A folder of a server that takes PUT. Ends with a slash.
     Server(Url),
     /// Every file of the image as one OCI artifact.
@@ -28,6 +30,10 @@ pub struct BucketPlace {
     /// What keys begin with: empty, or with a slash at its end.
     pub prefix: String,
 }
+
+/// The folder of a bucket from which AWS imports an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AmiPlace(pub BucketPlace);
 
 /// A tag of a registry's repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +56,7 @@ impl Destination {
         };
         match scheme {
             "s3" => bucket(rest, text).map(Self::Bucket),
+            "ami" => bucket(rest, text).map(|place| Self::Ami(AmiPlace(place))),
             "http" | "https" => server(text).map(Self::Server),
             "oci" => tag(rest, text, false).map(Self::Artifact),
             "oci+http" => tag(rest, text, true).map(Self::Artifact),
@@ -70,7 +77,7 @@ fn wrong(fact: &str, text: &str) -> Error {
     Error::new(Kind::Recipe, format!("the destination {fact}"))
         .at("--to")
         .expected(
-            "such as s3://bucket/folder, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
+            "such as s3://bucket/folder, ami://bucket/folder, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
              containerdisk://registry.example.com/team/node:1.31",
         )
         .found(shown)
@@ -171,6 +178,7 @@ impl fmt::Display for Destination {
         let http = |tag: &Tag| if tag.plain { "+http" } else { "" };
         match self {
             Self::Bucket(place) => write!(f, "s3://{}/{}", place.bucket, place.prefix),
+            Self::Ami(AmiPlace(place)) => write!(f, "ami://{}/{}", place.bucket, place.prefix),
             Self::Server(url) => url.fmt(f),
             Self::Artifact(tag) => write!(f, "oci{}://{tag}", http(tag)),
             Self::ContainerDisk(tag) => write!(f, "containerdisk{}://{tag}", http(tag)),
@@ -187,6 +195,7 @@ mod tests {
         for (text, shown) in [
             ("s3://images/windows", "s3://images/windows/"),
             ("s3://images", "s3://images/"),
+            ("ami://images/winimg", "ami://images/winimg/"),
             (
                 "https://files.example.com/images/",
                 "https://files.example.com/images/",

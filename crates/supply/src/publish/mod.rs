@@ -1,9 +1,10 @@
-//! How a finished image gets to where a platform takes it: a bucket, a server, a registry.
+//! How a finished image gets to where a platform takes it: a bucket, an AMI, a server, a registry.
 //!
 //! One file after the other, each asked for first: what is there already is not sent again, what is another file is not replaced
 //! unless that was asked for. A try that breaks off is made again. Refuses nothing of an image: whether its files are what the build
 //! wrote is judged before.
 
+mod ami;
 mod body;
 mod bucket;
 mod container_disk;
@@ -12,13 +13,15 @@ mod documents;
 mod repository;
 mod server;
 mod signing;
+mod xml;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
-pub use destination::{BucketPlace, Destination, Tag};
+pub use ami::Import;
+pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
 
 use crate::fetch::failure::Failure;
 use crate::fetch::registry::Places;
@@ -55,11 +58,13 @@ pub struct File {
     pub role: Role,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     Artifact,
     /// A containerDisk: an OCI layout in a tar.
     ContainerDisk,
+    /// A disk that AWS imports, with the export's request for it.
+    Imported(Box<Import>),
     /// What says of the image what it is.
     Record,
 }
@@ -86,14 +91,16 @@ enum Slot {
     Manifest(String),
     /// The tag that lists what refers to a manifest, with what belongs into the list.
     Referrers(String),
+    /// An AMI, or who may start it.
+    Made(ami::Made),
 }
 
 /// What is at the place of an object now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     Absent,
-    /// The object itself.
-    Same,
+    /// The object itself, with the platform's name of it.
+    Same(Option<String>),
     /// Something else, in a few words.
     Other(String),
     /// Something of this size in bytes, whose digest nobody names.
@@ -111,6 +118,29 @@ pub enum Known {
     Size,
 }
 
+/// An object that is at the far end now.
+pub struct Arrived {
+    pub known: Known,
+    /// The platform's name of it, such as `ami-0abc`.
+    pub id: Option<String>,
+}
+
+impl From<Known> for Arrived {
+    fn from(known: Known) -> Self {
+        Self { known, id: None }
+    }
+}
+
+impl Object {
+    /// What is done about it: "to be …".
+    pub fn done(&self) -> &'static str {
+        match &self.slot {
+            Slot::Made(made) => made.done(),
+            _ => "sent",
+        }
+    }
+}
+
 /// What a destination is reached with.
 pub struct Settings {
     /// What of a registry's credentials the host's configuration names.
@@ -119,6 +149,12 @@ pub struct Settings {
     pub region: Option<String>,
     /// Of what speaks S3's protocol and is not AWS.
     pub endpoint: Option<String>,
+    /// Of what speaks EC2's protocol and is not AWS.
+    pub compute: Option<String>,
+    /// Regions that get a copy of the AMI.
+    pub copies: Vec<String>,
+    /// Accounts that may start the AMI.
+    pub accounts: Vec<String>,
     /// For a server or a registry.
     pub login: Option<server::Login>,
     pub options: FetchOptions,
@@ -136,6 +172,7 @@ pub struct Publisher {
 
 enum Door {
     Bucket(Bucket),
+    Ami(ami::Door),
     Server(Server),
     Repository(Repository),
 }
@@ -150,6 +187,7 @@ impl Publisher {
     ) -> Result<Self> {
         let door = match destination {
             Destination::Bucket(place) => Door::Bucket(Bucket::new(place, &settings)?),
+            Destination::Ami(place) => Door::Ami(ami::Door::new(place, &settings)?),
             Destination::Server(url) => Door::Server(Server::new(url, settings)?),
             Destination::Artifact(tag) => Door::Repository(Repository::new(tag, false, settings)?),
             Destination::ContainerDisk(tag) => {
@@ -169,6 +207,7 @@ impl Publisher {
         self.run(async {
             match &self.door {
                 Door::Bucket(bucket) => bucket.objects(image, &self.watch("")).await,
+                Door::Ami(ami) => ami.objects(image, &self.watch("")).await,
                 Door::Server(server) => server.objects(image),
                 Door::Repository(repository) => repository.objects(image, &self.watch("")).await,
             }
@@ -180,19 +219,23 @@ impl Publisher {
         self.run(async {
             match &self.door {
                 Door::Bucket(bucket) => bucket.standing(object, &watch).await,
+                Door::Ami(ami) => ami.standing(object, &watch).await,
                 Door::Server(server) => server.standing(object, &watch).await,
                 Door::Repository(repository) => repository.standing(object, &watch).await,
             }
         })
     }
 
-    pub fn send(&self, object: &Object) -> Result<Known> {
+    pub fn send(&self, object: &Object) -> Result<Arrived> {
         let watch = self.watch(&object.name);
         self.run(async {
             match &self.door {
-                Door::Bucket(bucket) => bucket.send(object, &watch).await,
-                Door::Server(server) => server.send(object, &watch).await,
-                Door::Repository(repository) => repository.send(object, &watch).await,
+                Door::Bucket(bucket) => bucket.send(object, &watch).await.map(Arrived::from),
+                Door::Ami(ami) => ami.send(object, &watch).await,
+                Door::Server(server) => server.send(object, &watch).await.map(Arrived::from),
+                Door::Repository(repository) => {
+                    repository.send(object, &watch).await.map(Arrived::from)
+                }
             }
         })
     }

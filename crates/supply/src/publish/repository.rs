@@ -198,7 +198,7 @@ impl Repository {
     pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
         patiently(&self.options, watch, async || {
             let looked = match &object.slot {
-                Slot::Blob | Slot::File => self.has(object).await,
+                Slot::Blob | Slot::File | Slot::Made(_) => self.has(object).await,
                 Slot::Manifest(name) => self.manifest(name, object).await,
                 // It keeps what the one that is there lists.
                 Slot::Referrers(tag) => match self.manifest(tag, object).await {
@@ -213,7 +213,7 @@ impl Repository {
 
     async fn has(&self, object: &Object) -> Result<Standing, Said> {
         match self.client.has_blob(&object.sha256).await {
-            Ok(true) => Ok(Standing::Same),
+            Ok(true) => Ok(Standing::Same(None)),
             Ok(false) => Ok(Standing::Absent),
             Err(e) if e.is_absent() => Ok(Standing::Absent),
             Err(e) => Err(e),
@@ -223,7 +223,7 @@ impl Repository {
     async fn manifest(&self, name: &str, object: &Object) -> Result<Standing, Said> {
         match self.client.manifest(name, &[MANIFEST, INDEX]).await {
             Ok(bytes) => Ok(match Digest::sha256_of(&bytes) {
-                digest if digest == object.sha256 => Standing::Same,
+                digest if digest == object.sha256 => Standing::Same(None),
                 digest => Standing::Other(format!("the manifest {digest}")),
             }),
             Err(e) if e.is_absent() => Ok(Standing::Absent),
@@ -247,10 +247,10 @@ impl Repository {
 
     pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Known> {
         match &object.slot {
-            Slot::Blob | Slot::File if object.size > PIECE => {
+            Slot::Blob | Slot::File | Slot::Made(_) if object.size > PIECE => {
                 self.send_in_pieces(object, watch).await?
             }
-            Slot::Blob | Slot::File => self.send_blob(object, watch).await?,
+            Slot::Blob | Slot::File | Slot::Made(_) => self.send_blob(object, watch).await?,
             Slot::Manifest(name) | Slot::Referrers(name) => {
                 let (bytes, _) = object.body.read(0, object.size).await?;
                 self.send_manifest(name, object, bytes, watch).await?;

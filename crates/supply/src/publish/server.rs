@@ -112,7 +112,7 @@ impl Server {
             };
             let size = size(answer.headers());
             Ok(match digest(answer.headers()) {
-                Some(digest) if digest == object.sha256 => Standing::Same,
+                Some(digest) if digest == object.sha256 => Standing::Same(None),
                 Some(digest) => Standing::Other(digest.to_string()),
                 None => Standing::Unknown { size },
             })

@@ -1,4 +1,4 @@
-//! Requests to S3 signed with Signature Version 4, and who signs them: AWS's own chain of credentials.
+//! Requests to AWS signed with Signature Version 4, and who signs them: AWS's own chain of credentials.
 //!
 //! Environment, profiles, SSO, a program that a profile names, web identity, ECS and the instance's metadata, in the library's order.
 //! Its questions go over the same client as everything else. Shows no request and no answer of theirs: both hold secrets.
@@ -38,7 +38,7 @@ const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "169.254.170.23
 pub struct Signing(Signer<Credential>);
 
 impl Signing {
-    pub fn new(region: &str, proxies: &Proxies) -> Self {
+    pub fn new(service: &str, region: &str, proxies: &Proxies) -> Self {
         let asks = Asks {
             client: Arc::new(Client::new(proxies, PATIENCE)),
             direct: Arc::new(Client::new(proxies, PATIENCE).direct()),
@@ -48,7 +48,7 @@ impl Signing {
             .with_file_read(Files)
             .with_http_send(asks)
             .with_command_execute(Programs);
-        let signer = RequestSigner::new("s3", region);
+        let signer = RequestSigner::new(service, region);
         Self(Signer::new(
             context,
             DefaultCredentialProvider::new(),

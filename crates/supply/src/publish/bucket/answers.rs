@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use roxmltree::{Document, Node};
 
+use super::super::xml::{named, value};
 use crate::fetch::failure::Failure;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
@@ -114,16 +115,6 @@ pub fn unexpected(words: &str) -> Failure {
 
 fn read(text: &str) -> Result<Document<'_>, Failure> {
     Document::parse(text).map_err(|e| unexpected(&e.to_string()))
-}
-
-fn named<'a, 'i: 'a>(node: Node<'a, 'i>, name: &'a str) -> impl Iterator<Item = Node<'a, 'i>> + 'a {
-    node.children().filter(move |n| n.tag_name().name() == name)
-}
-
-fn value<'a>(node: Node<'a, '_>, name: &'a str) -> Option<&'a str> {
-    let mut children = node.children();
-    let found = children.find(|child| child.tag_name().name() == name)?;
-    found.text()
 }
 
 #[cfg(test)]

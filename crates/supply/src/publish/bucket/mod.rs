@@ -65,7 +65,7 @@ impl Bucket {
         let region = settings.region.as_deref().unwrap_or(REGION);
         Ok(Self {
             client: Client::new(&settings.options.proxies, settings.options.patience),
-            signing: Signing::new(region, &settings.options.proxies),
+            signing: Signing::new("s3", region, &settings.options.proxies),
             base: address::base(place, region, settings.endpoint.as_deref())?,
             place: place.clone(),
             options: settings.options.clone(),
@@ -100,7 +100,7 @@ impl Bucket {
         let size = header(CONTENT_LENGTH.as_str()).unwrap_or("unknown");
         let digest = header(OURS).unwrap_or("unknown");
         if size == object.size.to_string() && digest == object.sha256.hex() {
-            return Ok(Standing::Same);
+            return Ok(Standing::Same(None));
         }
         let found = format!("{size} bytes, SHA-256 {digest}");
         Ok(Standing::Other(winimg_base::unseen::line(&found)))
@@ -278,7 +278,7 @@ impl Bucket {
             let text = match text {
                 // An earlier try did it, and its answer was lost.
                 Err(Failure::Final(error)) => match self.look(object).await {
-                    Ok(Standing::Same) => return Ok(Known::Size),
+                    Ok(Standing::Same(_)) => return Ok(Known::Size),
                     _ => return Err(error.into()),
                 },
                 text => text?,
