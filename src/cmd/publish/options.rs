@@ -1,0 +1,107 @@
+//! What a destination is reached with, and which options it takes.
+
+use std::env;
+use std::time::Duration;
+
+use super::super::Context;
+use crate::cli;
+use winimg_base::error::{Error, Kind, Result};
+use winimg_supply::fetch::sharing::Places;
+use winimg_supply::fetch::{FetchOptions, Patience};
+use winimg_supply::publish::{Destination, Login, Settings};
+
+/// A part of 16 MiB is one request, whose answer comes when all of it went.
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(30),
+    answer: Duration::from_secs(300),
+    stall: Duration::from_secs(60),
+    slow: Duration::from_secs(600),
+};
+
+/// An option beside the destination, and whether this destination takes it.
+struct Beside {
+    name: &'static str,
+    is_given: bool,
+    is_taken: bool,
+    /// Why another destination does not take it.
+    fact: &'static str,
+}
+
+/// Refuses options that this destination has no use for, and values that are none.
+pub fn refuse_foreign(args: &cli::Publish, destination: &Destination) -> Result<()> {
+    let is_ami = matches!(destination, Destination::Ami(_));
+    let copied = "only an AMI is copied to regions and shared with accounts";
+    let all = [
+        Beside {
+            name: "--only",
+            is_given: !args.only.is_empty(),
+            is_taken: !is_ami,
+            fact: "an AMI is made from the one disk that its request names",
+        },
+        Beside {
+            name: "--copy-to",
+            is_given: !args.copy_to.is_empty(),
+            is_taken: is_ami,
+            fact: copied,
+        },
+        Beside {
+            name: "--share",
+            is_given: !args.share.is_empty(),
+            is_taken: is_ami,
+            fact: copied,
+        },
+    ];
+    refuse_words(args)?;
+    match all
+        .iter()
+        .find(|option| option.is_given && !option.is_taken)
+    {
+        None => Ok(()),
+        Some(Beside { name, fact, .. }) => Err(Error::new(Kind::Recipe, *fact)
+            .at(name)
+            .found(destination)
+            .cure(format!("leave {name} out"))),
+    }
+}
+
+fn refuse_words(args: &cli::Publish) -> Result<()> {
+    // A region is a part of a host's name.
+    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_region = |r: &&String| !r.is_empty() && r.chars().all(word);
+    if let Some(region) = args.copy_to.iter().find(|region| !is_region(region)) {
+        return Err(Error::new(Kind::Recipe, "this is no region of AWS")
+            .at("--copy-to")
+            .expected("such as eu-west-1")
+            .found(region));
+    }
+    let is_account = |a: &String| a.len() == 12 && a.chars().all(|c| c.is_ascii_digit());
+    match args.share.iter().find(|account| !is_account(account)) {
+        None => Ok(()),
+        Some(account) => Err(Error::new(Kind::Recipe, "this is no AWS account")
+            .at("--share")
+            .expected("12 digits")
+            .found(account)),
+    }
+}
+
+pub fn settings(args: &cli::Publish, context: &Context) -> Result<Settings> {
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let configured = &context.host.said.cache;
+    Ok(Settings {
+        places: Places {
+            file: configured.credentials.clone(),
+            token_host: configured.token_host.clone(),
+        },
+        region: set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")),
+        endpoint: set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL")),
+        compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
+        copies: args.copy_to.clone(),
+        accounts: args.share.clone(),
+        login: Login::of_environment()?,
+        options: FetchOptions {
+            proxies: context.host.proxies.clone(),
+            patience: PATIENCE,
+            ..FetchOptions::default()
+        },
+    })
+}
