@@ -16,6 +16,7 @@ while IFS= read -r path; do
             # A crate that was removed has no tests.
             if [ -d "crates/$crate" ]; then add "winimg-$crate"; fi ;;
         fuzz/*) add winimg-fuzz ;;
+        tests/prove/* | docs/*) add winimg winimg-prove ;;
         tests/sim/hyperv/*) add fake-hyperv ;;
         tests/sim/qemu/*) add fake-qemu ;;
         tests/sim/scripted/*) add winimg-scripted ;;

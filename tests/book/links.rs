@@ -77,11 +77,12 @@ pub fn links(text: &str) -> Vec<Link> {
     found
 }
 
-/// The ids that GitHub and mdBook give to the headings of a page.
+/// The ids that GitHub and mdBook give to the headings of a page, and those of `<a id="…">`, which the lines of docs/fidelity.md have.
 fn anchors(text: &str) -> BTreeSet<String> {
+    let own = Regex::new("<a id=\"([a-z0-9-]+)\">").expect("a pattern");
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut fenced = false;
-    let mut found = BTreeSet::new();
+    let mut found: BTreeSet<String> = own.captures_iter(text).map(|c| c[1].to_owned()).collect();
     for line in text.lines() {
         fenced ^= line.trim_start().starts_with("```");
         let heading = line.trim_start_matches('#');
