@@ -8,6 +8,7 @@ mod cache;
 mod groups;
 mod image;
 mod inputs;
+mod matrix;
 mod names;
 mod recipe;
 mod trust;
@@ -24,6 +25,7 @@ pub use self::image::{
     Verify,
 };
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Outdated, Pin};
+pub use self::matrix::{Matrix, MatrixArgs, MatrixBuild, MatrixLock, MatrixPlan, MatrixReport};
 pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
 pub use self::trust::{Trust, TrustUpdate};
@@ -103,6 +105,11 @@ pub enum Command {
     Targets(Targets),
     /// Build an image: install Windows, run the steps, seal, export
     Build(Box<Build>),
+    /// Plan, lock and build many variants from one file
+    Matrix {
+        #[command(subcommand)]
+        command: Matrix,
+    },
     /// Show builds in a browser on this host while they run
     ///
     /// Serves each build's page on 127.0.0.1, with the screen of its VM, and prints the address, which holds a token. Ctrl-C ends it.
@@ -198,6 +205,7 @@ pub enum Command {
 pub enum Schema {
     Manifest,
     Recipe,
+    Matrix,
     Target,
     Try,
     Config,

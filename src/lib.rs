@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod engine;
 pub mod export;
 pub mod http;
+pub mod matrix;
 pub mod page;
 pub mod record;
 pub mod report;

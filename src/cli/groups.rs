@@ -9,7 +9,10 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["init", "validate", "plan", "targets", "schema"],
     ),
     ("Inputs", &["pin", "lock", "fetch", "outdated", "bundle"]),
-    ("Builds", &["build", "watch", "attach", "screen", "cache"]),
+    (
+        "Builds",
+        &["build", "matrix", "watch", "attach", "screen", "cache"],
+    ),
     (
         "Images",
         &[

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Cache, Command, Trust};
+use super::{Cache, Command, Matrix, Trust};
 use winimg_base::argv;
 
 impl Command {
@@ -14,6 +14,12 @@ impl Command {
             Self::Plan(_) => "plan",
             Self::Targets(_) => "targets",
             Self::Build(_) => "build",
+            Self::Matrix { command } => match command {
+                Matrix::Plan(_) => "matrix plan",
+                Matrix::Lock(_) => "matrix lock",
+                Matrix::Build(_) => "matrix build",
+                Matrix::Report(_) => "matrix report",
+            },
             Self::Attach(_) => "attach",
             Self::Screen(_) => "screen",
             Self::Watch(_) => "watch",
@@ -60,6 +66,7 @@ impl Command {
             Self::Cache {
                 command: Cache::Explain(args),
             } => &args.recipe,
+            Self::Matrix { command } => return Some(&command.matrix().file),
             _ => return None,
         };
         Some(&recipe.recipe)

@@ -217,7 +217,7 @@ fn kvm(accel: Accel) -> crate::doctor::Kvm {
 }
 
 /// Bytes, where the system says it in a file (proc_meminfo(5)).
-fn memory() -> Option<u64> {
+pub fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
         .lines()

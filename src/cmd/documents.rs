@@ -1,4 +1,4 @@
-//! What `--json` prints of `lock`, `fetch`, `verify` and `build`: one document each (docs/json.md).
+//! What `--json` prints of `lock`, `fetch`, `verify`, `build` and `matrix build`: one document each (docs/json.md).
 //!
 //! Fields may be added; none is changed or removed. What goes wrong is on standard error, as without `--json`.
 
@@ -75,6 +75,55 @@ pub struct Input {
     pub from: String,
     /// Who signed it.
     pub signers: Vec<Signer>,
+}
+
+/// `winimg matrix build`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixBuilt {
+    /// In the order in which they were built.
+    pub variants: Vec<MatrixVariant>,
+    /// The page about all of them.
+    pub page: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixVariant {
+    pub name: String,
+    pub state: VariantState,
+    /// The exit status of its build; null where there was none.
+    pub status: Option<i32>,
+    /// Why it failed, in one sentence.
+    pub error: Option<String>,
+    /// Of the whole build.
+    pub seconds: Option<f64>,
+    /// Its output folder.
+    pub output: String,
+    /// What its build said.
+    pub log: String,
+    pub artifacts: Vec<Artifact>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VariantState {
+    Built,
+    /// The folder held already what the recipe makes.
+    Unchanged,
+    Failed,
+    /// It was not built: another one had failed, or `--only` does not name it.
+    Left,
+}
+
+impl VariantState {
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Built => "built",
+            Self::Unchanged => "unchanged",
+            Self::Failed => "failed",
+            Self::Left => "not built",
+        }
+    }
 }
 
 /// `winimg verify`

@@ -10,7 +10,7 @@ use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
-use winimg_recipe::recipe::{InputId, Recipe};
+use winimg_recipe::recipe::{Address, InputId, Recipe};
 use winimg_supply::store::Store;
 
 use super::documents::{Change, Locked};
@@ -18,6 +18,27 @@ use super::upgrade::{self, Upgrade};
 use super::{Context, inputs, lock_rule, print, print_json, recipe, sign, source};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
+    let done = lock(args, &[], context)?;
+    match args.json {
+        true => print_json(&json!(done.document))?,
+        false => print(&done.text)?,
+    }
+    done.stale.map_or(Ok(()), Err)
+}
+
+/// What became of a lock.
+pub struct Done {
+    pub document: Locked,
+    /// For people; empty where `stale` says it.
+    pub text: String,
+    /// As the file is now; `None` where the recipe asks for more than anybody knows yet.
+    pub lock: Option<Lock>,
+    /// With `--check`: that the lock would change.
+    pub stale: Option<Error>,
+}
+
+/// Locks one recipe. What it asks for as one of `siblings` did is locked as it is there.
+pub fn lock(args: &cli::Lock, siblings: &[Lock], context: &Context) -> Result<Done> {
     source::needs_file(&args.recipe, "lock")?;
     let source = source::source(&args.recipe, context)?;
     if source.lock.is_some() {
@@ -53,24 +74,25 @@ pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
     }
 
     let old = file.as_ref().map(|file| &file.lock);
-    let kept = kept(&mut recipe, old, &selection.anew);
+    let mut kept = kept(&mut recipe, old, &selection.anew);
+    take_from(siblings, &mut kept, &mut recipe);
     let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
     let mut asks = recipe.asks.iter();
     if args.check && asks.any(|ask| !is_kept(&ask.id) && !selection.anew.contains(&ask.id)) {
         let changes = unanswered(&recipe, old, &kept);
-        return would_change(args, &path, old, &upgrade, &changes);
+        return Ok(would_change(&path, old, &upgrade, &changes));
     }
     let new = renewed(args, &recipe, old, &kept, &store, context)?;
     let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
     match file.as_ref().filter(same) {
         Some(file) => unchanged(args, &path, file, &upgrade, context),
         None => {
-            finish(args, &path, old, &new, &upgrade, &store)?;
-            if !rule.signatures.is_empty() {
+            let done = finish(args, &path, old, new, &upgrade, &store)?;
+            if done.document.written && !rule.signatures.is_empty() {
                 let text = format!("sign it before it is used: winimg sign {}", path.display());
                 context.sink.note(text);
             }
-            Ok(())
+            Ok(done)
         }
     }
 }
@@ -140,6 +162,34 @@ fn kept(recipe: &mut Recipe, old: Option<&Lock>, anew: &[InputId]) -> Vec<Entry>
     kept
 }
 
+/// Adds what is locked already by another recipe that asks the same. A local file is not what a name says, and an image without a
+/// build of its own was chosen for a medium.
+fn take_from(siblings: &[Lock], kept: &mut Vec<Entry>, recipe: &mut Recipe) {
+    for ask in &recipe.asks {
+        let input = recipe.input(&ask.id);
+        let origin = input.as_ref().and_then(|input| input.origin());
+        let is_local = origin.is_some_and(|o| matches!(o.url.value, Address::Local(_)));
+        if is_local || kept.iter().any(|entry| entry.id == ask.id) {
+            continue;
+        }
+        let medium = |entries: &[Entry]| {
+            let iso = entries.iter().find(|e| e.id == InputId::Iso);
+            iso.map(|iso| iso.digest.clone())
+        };
+        let fits = |lock: &&Lock| {
+            !matches!(ask.id, InputId::Image(_)) || medium(&lock.inputs) == medium(kept)
+        };
+        let same = siblings.iter().filter(fits).find_map(|lock| {
+            let entry = lock.entry(&ask.id)?;
+            (entry.asked.as_ref() == Some(&ask.digest)).then(|| entry.clone())
+        });
+        kept.extend(same);
+    }
+    if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
+        recipe.media.iso.locked = Some(iso.locked());
+    }
+}
+
 /// What `--check` can say without asking anybody.
 fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
     let mut changes = Changes::default();
@@ -155,20 +205,16 @@ fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
 }
 
 /// What `--check` ends with where something changed.
-fn would_change(
-    args: &cli::Lock,
-    path: &Path,
-    old: Option<&Lock>,
-    upgrade: &Upgrade,
-    changes: &Changes,
-) -> Result<()> {
-    if args.json {
-        print_json(&json!(document(path, old, false, upgrade, changes)))?;
-    }
+fn would_change(path: &Path, old: Option<&Lock>, upgrade: &Upgrade, changes: &Changes) -> Done {
     let error = Error::new(Kind::Recipe, format!("{} would change", path.display()))
         .lines(changes.table().lines())
         .cure("run `winimg lock` without --check, and commit what it writes");
-    Err(error)
+    Done {
+        document: document(path, old, false, upgrade, changes),
+        text: String::new(),
+        lock: None,
+        stale: Some(error),
+    }
 }
 
 fn document(
@@ -200,7 +246,7 @@ fn unchanged(
     file: &LockFile,
     upgrade: &Upgrade,
     context: &Context,
-) -> Result<()> {
+) -> Result<Done> {
     if !args.check {
         // Its lock may have been ahead of the recipe.
         upgrade.write()?;
@@ -222,13 +268,12 @@ fn unchanged(
         None => {}
     }
     let nothing = Changes::default();
-    match args.json {
-        true => {
-            let lock = Some(&file.lock);
-            print_json(&json!(document(path, lock, written, upgrade, &nothing)))
-        }
-        false => print(&text),
-    }
+    Ok(Done {
+        document: document(path, Some(&file.lock), written, upgrade, &nothing),
+        text,
+        lock: Some(file.lock.clone()),
+        stale: None,
+    })
 }
 
 /// Writes another lock than the one that is there, and says what changed.
@@ -236,33 +281,34 @@ fn finish(
     args: &cli::Lock,
     path: &Path,
     old: Option<&Lock>,
-    new: &Lock,
+    new: Lock,
     upgrade: &Upgrade,
     store: &Store,
-) -> Result<()> {
-    let changes = lock::between(old, new);
+) -> Result<Done> {
+    let changes = lock::between(old, &new);
     if args.check {
-        return would_change(args, path, old, upgrade, &changes);
+        return Ok(Done {
+            lock: Some(new),
+            ..would_change(path, old, upgrade, &changes)
+        });
     }
     let recipe = args.recipe.recipe.display().to_string();
     let lower = old.filter(|_| !args.allow_rollback);
-    if let Some(error) = lower.and_then(|old| lock::lowered(old, new, &recipe)) {
+    if let Some(error) = lower.and_then(|old| lock::lowered(old, &new, &recipe)) {
         return Err(error);
     }
     // Before anything else may look for what it names.
-    recipe::remember_lock(store, path, new)?;
+    recipe::remember_lock(store, path, &new)?;
     let text = new.text()?;
     // The recipe first: between the two it has drifted from its lock, which every command says.
     upgrade.write()?;
     sign::remove_beside(path)?;
     io::write_atomically(path, text.as_bytes())?;
-    if args.json {
-        return print_json(&json!(document(path, Some(new), true, upgrade, &changes)));
-    }
-    let table = changes.table();
-    let serial = new.serial;
-    print(&format!(
-        "{table}\n{} is written, serial {serial}\n",
-        path.display()
-    ))
+    let (table, serial) = (changes.table(), new.serial);
+    Ok(Done {
+        document: document(path, Some(&new), true, upgrade, &changes),
+        text: format!("{table}\n{} is written, serial {serial}\n", path.display()),
+        lock: Some(new),
+        stale: None,
+    })
 }

@@ -20,6 +20,7 @@ mod interrupt;
 mod lock;
 mod lock_rule;
 mod man;
+mod matrix;
 mod outdated;
 mod partitions;
 mod pin;
@@ -48,6 +49,7 @@ mod verify;
 #[cfg(unix)]
 mod watch;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,6 +84,8 @@ pub(crate) struct Context {
     pub others: Others,
     /// What this host's configuration files say.
     pub host: host::Configured,
+    /// The file that `--config` names instead of them.
+    pub config: Option<OsString>,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -111,6 +115,7 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         recording: Recording::default(),
         others,
         host: host::Configured::default(),
+        config: cli.config.clone(),
     };
     let listens = ci.and_then(|_| listen(&cli, terminal.as_ref(), &context.recording));
     if let Err(error) = listens {
@@ -170,6 +175,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Plan(args) => plan::show(&args, context),
         Command::Targets(args) => targets::run(&args, context),
         Command::Build(args) => build::run(&args, context),
+        Command::Matrix { command } => matrix::run(&command, context),
         #[cfg(unix)]
         Command::Attach(args) => attach::run(&args).map(|_| ()),
         #[cfg(unix)]
@@ -207,6 +213,7 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
         Command::Schema { of: Schema::Doctor } => print(&crate::doctor::schema()),
         Command::Schema { of: Schema::Config } => print(winimg_recipe::recipe::host::JSON_SCHEMA),
         Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
+        Command::Schema { of: Schema::Matrix } => print(winimg_recipe::recipe::matrix::JSON_SCHEMA),
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
         Command::Schema { of: Schema::Diff } => print(&crate::diff::schema()),
         Command::Schema {

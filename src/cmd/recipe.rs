@@ -73,9 +73,47 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
                 .cure("leave --lock and --no-lock away"),
         );
     }
+    let read = read(&source, &args.recipe, lock, look, context);
+    let (recipe, plan) = report(read.planned, read.diagnostics, context)?;
+    let lock_rule = lock_rule::rule(&recipe, context);
+    let lock_signers = match &read.lock {
+        Some(file) => lock_rule::judge(&lock_rule, file)?,
+        // What only explains a recipe goes before its first lock.
+        None if look.refuses_undecided() => {
+            lock_rule::needed(&lock_rule, lock.no_lock, &args.recipe)?;
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    Ok(Opened {
+        recipe,
+        plan,
+        lock: read.lock,
+        lock_signers,
+        lock_path: read.lock_path,
+        remarks: read.remarks,
+        bundled,
+        source,
+    })
+}
+
+/// A recipe with its lock and its plan, and every complaint about them.
+pub struct Read {
+    /// There is none where a complaint is an error, and there may be one.
+    pub planned: Option<(Recipe, Plan)>,
+    pub diagnostics: Diagnostics,
+    /// The lock that was laid into the recipe.
+    pub lock: Option<LockFile>,
+    lock_path: Option<PathBuf>,
+    remarks: Vec<String>,
+}
+
+/// Reads without showing what is wrong. `named`: the recipe as the user called it.
+pub fn read(source: &Source, named: &Path, lock: &LockArgs, look: Look, context: &Context) -> Read {
+    let bundled = source.lock.is_some();
     debug!(path = %source.path.display(), bundled, "the recipe is read");
     let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
-    let lock_path = lock_path(lock, &source);
+    let lock_path = lock_path(lock, source);
     let mut remarks = Vec::new();
     let mut laid = None;
     let planned = recipe.and_then(|mut recipe| {
@@ -90,7 +128,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
         }
         // A bundle's lock is not written again.
         if let Some(file) = laid.as_ref().filter(|_| !bundled)
-            && let Some(notice) = file.notice(&args.recipe.display().to_string())
+            && let Some(notice) = file.notice(&named.display().to_string())
         {
             context.sink.note(notice);
         }
@@ -101,27 +139,13 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
         }
         Some((recipe, plan))
     });
-    let (recipe, plan) = report(planned, diagnostics, context)?;
-    let lock_rule = lock_rule::rule(&recipe, context);
-    let lock_signers = match &laid {
-        Some(file) => lock_rule::judge(&lock_rule, file)?,
-        // What only explains a recipe goes before its first lock.
-        None if look.refuses_undecided() => {
-            lock_rule::needed(&lock_rule, lock.no_lock, &args.recipe)?;
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
-    Ok(Opened {
-        recipe,
-        plan,
+    Read {
+        planned,
+        diagnostics,
         lock: laid,
-        lock_signers,
         lock_path,
         remarks,
-        bundled,
-        source,
-    })
+    }
 }
 
 /// The lock that the command line names, the bundle's, or the one beside the recipe's file.

@@ -64,6 +64,7 @@ pub fn source(args: &RecipeArgs, context: &Context) -> Result<Source> {
         var_files: args.var_files.clone(),
         env: environment(),
         set: args.set.clone(),
+        overlay: recipe::Overlay::default(),
         moved: Vec::new(),
         within: None,
         sigstore_root: context.host.sigstore_root.clone(),

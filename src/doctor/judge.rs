@@ -5,9 +5,10 @@ use super::{
     Trouble,
 };
 
-/// What a machine takes unless a recipe asks for other memory (docs/recipe.md), and what is left for the host then. Bytes.
+/// What a machine takes unless a recipe asks for other memory (docs/recipe.md). Bytes.
 const MACHINE: u64 = 4 << 30;
-const HOST: u64 = 1 << 30;
+/// What machines leave to the host. Bytes.
+pub const HOST: u64 = 1 << 30;
 /// Free bytes below which a first build is likely to end on a full disk: an installed Windows, its layers and one output.
 const CACHE: u64 = 32 << 30;
 const OUTPUT: u64 = 24 << 30;

@@ -16,7 +16,7 @@ use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{Kept, LayerRecord, Store};
 
 pub enum Forecast {
-    /// No layer of a recipe of this name is here, but for so many in the format of an earlier version.
+    /// No layer serves, and none of a recipe of this name is here, but for so many in the format of an earlier version.
     None {
         outdated: usize,
     },
@@ -47,15 +47,21 @@ pub fn forecast(
 ) -> Result<Forecast> {
     let layers = store.layers();
     let outdated = store.outdated_layers(&recipe.name.value);
-    if !layers.iter().any(|layer| layer.recipe == recipe.name.value) {
+    // A recipe of another name may have made layers that serve this one.
+    let has_own = layers.iter().any(|layer| layer.recipe == recipe.name.value);
+    if layers.is_empty() {
         return Ok(Forecast::None { outdated });
     }
     if !recipe.undecided.is_empty() {
-        return Ok(Forecast::Undecided);
+        return Ok(match has_own {
+            true => Forecast::Undecided,
+            false => Forecast::None { outdated },
+        });
     }
     let chain = match chain_of(recipe, plan, store, platform, cancel) {
         Ok(chain) => chain,
         Err(error) if cancel.is_cancelled() => return Err(error),
+        Err(_) if !has_own => return Ok(Forecast::None { outdated }),
         Err(error) => return Ok(Forecast::Unknown(error)),
     };
     let mut sealed = Vec::new();
@@ -63,6 +69,9 @@ pub fn forecast(
         if let Kept::Layer(layer) = store.layer(&link.key, cancel)? {
             sealed.push(layer.record().clone());
         }
+    }
+    if sealed.is_empty() && !has_own {
+        return Ok(Forecast::None { outdated });
     }
     let reasons = match sealed.last() {
         Some(last) if last.links.len() == chain.links().len() => Vec::new(),
@@ -104,6 +113,14 @@ fn chain_of(
 }
 
 impl Forecast {
+    /// How many parts of the build a layer holds, of how many; `None` where that is not known.
+    pub fn held(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Known(known) => Some((known.held(), known.chain.links().len())),
+            Self::None { .. } | Self::Undecided | Self::Unknown(_) => None,
+        }
+    }
+
     /// A few lines for people, two blanks before each.
     pub fn text(&self) -> String {
         match self {

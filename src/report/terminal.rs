@@ -5,6 +5,7 @@
 //! printed. Words of servers and files do not move the cursor, turn the text around or command the CI.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,8 +20,10 @@ use winimg_base::unseen;
 
 const QUIET: Duration = Duration::from_secs(15);
 
-/// Writes to standard error.
+/// Writes to standard error, or into a log.
 pub struct Terminal {
+    /// Without one to standard error.
+    log: Option<Mutex<File>>,
     is_live: bool,
     ci: Ci,
     workspace: Workspace,
@@ -47,12 +50,21 @@ struct State {
 impl Terminal {
     pub fn new(ci: Ci) -> Self {
         Self {
+            log: None,
             is_live: ci == Ci::None && std::io::stderr().is_terminal(),
             ci,
             workspace: Workspace::of_process(),
             started: Instant::now(),
             state: Mutex::default(),
         }
+    }
+
+    /// One that nobody watches: the lines of a log, without colours.
+    pub fn into_log(log: File) -> Self {
+        let mut terminal = Self::new(Ci::None);
+        terminal.log = Some(Mutex::new(log));
+        terminal.is_live = false;
+        terminal
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -70,7 +82,13 @@ impl Terminal {
         let text = unseen::styled(text);
         let text = self.ci.harmless(&text);
         let write = || {
-            let _ = anstream::stderr().write_all(text.as_bytes());
+            let _ = match &self.log {
+                None => anstream::stderr().write_all(text.as_bytes()),
+                Some(log) => {
+                    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                    anstream::StripStream::new(&mut *log).write_all(text.as_bytes())
+                }
+            };
         };
         match &self.state().bar {
             Some(bar) => bar.suspend(write),
@@ -80,6 +98,9 @@ impl Terminal {
 
     /// Text that the CI reads.
     fn command(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
@@ -245,6 +266,13 @@ impl Terminal {
             Event::Failed { reported: true, .. } => {
                 self.clear();
                 self.end_group();
+            }
+            // What another process said has lost the lines of the recipe.
+            Event::Diagnostics { found, rendered } if rendered.is_empty() => {
+                found
+                    .diagnostics
+                    .iter()
+                    .for_each(|one| self.line(&one.text()));
             }
             Event::Diagnostics { rendered, .. } => {
                 self.clear();

@@ -147,6 +147,15 @@ pub fn page_of(folder: &Path, recording: &Recording) -> Result<Page> {
     page_at(folder, &folder.join(REPORT), recording)
 }
 
+/// What became of the build whose output folder this is; none where it has no records of one.
+pub fn of(folder: &Path, recording: &Recording) -> Result<Option<Story>> {
+    let has = |file: &str| folder.join(file).exists();
+    match has(read::EVENTS) || has(crate::record::built::MANIFEST) {
+        true => read::story(folder, &folder.join(REPORT), recording).map(Some),
+        false => Ok(None),
+    }
+}
+
 /// Writes it.
 pub fn write(folder: &Path, to: &Path, recording: &Recording) -> Result<()> {
     let page = page_at(folder, to, recording)?;

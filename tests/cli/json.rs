@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
 use crate::export_record::schema_is_current;
-use winimg::cmd::documents::{Built, Fetched, Locked, Outdated, Verified};
+use winimg::cmd::documents::{Built, Fetched, Locked, MatrixBuilt, Outdated, Verified};
 use winimg_base::event::Severity;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md");
@@ -130,6 +130,7 @@ fn the_page_lists_every_field() {
         ("outdated", schemars::schema_for!(Outdated)),
         ("verify", schemars::schema_for!(Verified)),
         ("build", schemars::schema_for!(Built)),
+        ("matrix build", schemars::schema_for!(MatrixBuilt)),
     ] {
         text += &format!("## `winimg {command} --json`\n\n| field | what it is |\n|---|---|\n");
         fields(schema.as_value(), schema.as_value(), "", &mut text);

@@ -16,6 +16,7 @@ mod lock;
 mod lock_bundle;
 mod lock_revoked;
 mod lock_rules;
+mod matrix;
 mod messages;
 mod outdated;
 pub mod paused;

@@ -264,6 +264,22 @@ impl From<&Diagnostic> for Complaint {
     }
 }
 
+impl Complaint {
+    /// For a log: `warning: … (recipe.toml:3:1)`, and a line for each cure.
+    pub fn text(&self) -> String {
+        let place = self.place.as_ref();
+        let place = place.map(|p| format!(" ({}:{}:{})", p.source, p.line, p.column));
+        let help = self.help.iter().map(|help| format!("\n  {help}"));
+        format!(
+            "{}: {}{}{}",
+            self.severity.name(),
+            self.message,
+            place.unwrap_or_default(),
+            help.collect::<String>()
+        )
+    }
+}
+
 impl From<&Place> for Lines {
     fn from(place: &Place) -> Self {
         let (line, column) = place.line_column();

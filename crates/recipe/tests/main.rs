@@ -2,6 +2,7 @@
 
 mod clone;
 mod host;
+mod matrix;
 mod mirrors;
 mod plan;
 mod recipe;

@@ -34,6 +34,55 @@ fn the_schema_of_a_host_is_made_of_the_rows() {
     golden::whole("schemas/config-1.json", &(text + "\n"));
 }
 
+/// Values of axes stand in a map of names, and rows have the names of axes beside their own keys.
+#[test]
+fn the_schema_of_a_matrix_is_made_of_the_rows() {
+    let mut top = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "winimg matrix",
+    });
+    lay(&mut top, table("matrix.file"));
+    let text = json!({ "type": ["string", "integer", "boolean"] });
+    let value = json!({ "anyOf": [text, table("matrix.value")] });
+    let values = json!({ "type": "array", "minItems": 1, "items": value });
+    let matrix = top
+        .pointer_mut("/properties/matrix/properties")
+        .expect("there");
+    matrix["axes"]["additionalProperties"] = values;
+    for (row, of_axis) in [
+        ("include", text.clone()),
+        (
+            "exclude",
+            json!({ "anyOf": [text, { "type": "array", "items": text }] }),
+        ),
+    ] {
+        matrix[row]["items"] = table(&format!("matrix.{row}"));
+        matrix[row]["items"]["additionalProperties"] = of_axis;
+    }
+    without_templates(&mut top);
+    any_variable(&mut top);
+    let text = serde_json::to_string_pretty(&top).expect("JSON");
+    assert!(!text.contains("#/$defs/"), "{text}");
+    golden::whole("schemas/matrix-1.json", &(text + "\n"));
+}
+
+/// A variable's value and what `set` holds.
+fn any_variable(schema: &mut Value) {
+    if let Value::Object(all) = schema {
+        if let Some(vars) = all.get_mut("vars") {
+            vars["additionalProperties"] = json!({ "type": ["string", "integer", "boolean"] });
+        }
+        if let Some(set) = all.get_mut("set") {
+            set["type"] = json!("object");
+        }
+    }
+    match schema {
+        Value::Object(all) => all.values_mut().for_each(any_variable),
+        Value::Array(all) => all.iter_mut().for_each(any_variable),
+        _ => {}
+    }
+}
+
 /// No variables are filled in there.
 fn without_templates(schema: &mut Value) {
     let plain = match schema["anyOf"].as_array() {

@@ -33,7 +33,7 @@ static LINK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"fidelity\.md#([a-z0-9-]+)").expect("a pattern"));
 
 /// Pages that are about the host, the tool and its files alone.
-const NOT_ABOUT_GUESTS: [&str; 29] = [
+const NOT_ABOUT_GUESTS: &[&str] = &[
     "docs/README.md",
     "docs/SUMMARY.md",
     "docs/air-gap.md",
@@ -54,6 +54,7 @@ const NOT_ABOUT_GUESTS: [&str; 29] = [
     "docs/host.md",
     "docs/json.md",
     "docs/lock.md",
+    "docs/matrix.md",
     "docs/outdated.md",
     "docs/progress.md",
     "docs/provenance.md",
@@ -241,7 +242,7 @@ fn each_page_about_guests_leads_to_the_ledger() {
     let pages = files("docs", &["md"]);
     let without = pages.iter().filter(|page| !LINK.is_match(&text(page)));
     let without: BTreeSet<&str> = without.map(String::as_str).collect();
-    let about: BTreeSet<&str> = NOT_ABOUT_GUESTS.into_iter().collect();
+    let about: BTreeSet<&str> = NOT_ABOUT_GUESTS.iter().copied().collect();
     let lost: Vec<&&str> = without.difference(&about).collect();
     assert!(
         lost.is_empty(),

@@ -58,6 +58,10 @@ impl<'a> Context<'a> {
         });
     }
 
+    pub fn has_problems(&self) -> bool {
+        !self.problems.borrow().is_empty()
+    }
+
     /// A complaint about something that is not there; held back while files are unreadable.
     pub fn missing(&self, fact: impl Into<String>, place: &Place, help: &str) {
         if !self.incomplete {

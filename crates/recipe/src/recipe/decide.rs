@@ -1,6 +1,6 @@
 //! Whose word about a variable wins.
 //!
-//! Recipe < environment `WINIMG_VAR_x` < `--image-builder-vars` < `--var-file` < `--var`; of two equals the later wins (Packer's order).
+//! Recipe < environment `WINIMG_VAR_x` < `--image-builder-vars` < `--var-file` < `--var` < a matrix; of two equals the later wins (Packer's order).
 //! A name that the recipe does not declare is refused, but for the environment, which is shared; so is a value that the
 //! declaration does not allow. A variable is never a secret.
 
@@ -18,7 +18,7 @@ use super::vars::{Scope, place_of_name};
 use super::words::{OWN_VERSION, refused_name};
 use super::{Options, Var, alias, image_builder, var_file, words};
 use winimg_base::diag::{Diagnostic, suggestion};
-use winimg_base::text::{Place, Source};
+use winimg_base::text::{Located, Place, Source};
 
 const ENV_PREFIX: &str = "WINIMG_VAR_";
 
@@ -55,6 +55,9 @@ pub fn decide(
     }
     for (name, value) in &options.vars {
         said.flag(name, value, sources);
+    }
+    for (name, value) in &options.overlay.vars {
+        said.overlay(name, value);
     }
     said.resolve()
 }
@@ -162,6 +165,16 @@ impl Deciding<'_> {
         if self.declared(name, &key) {
             self.note(name, &key);
             self.outside(name, value.into(), "--var".into(), key, Level::Flag);
+        }
+    }
+
+    /// A matrix stands for the command line.
+    fn overlay(&mut self, name: &str, value: &Located<String>) {
+        let place = &value.place;
+        if self.declared(name, place) {
+            self.note(name, place);
+            let (text, origin) = (value.value.clone(), place.to_string());
+            self.outside(name, text, origin, place.clone(), Level::Flag);
         }
     }
 
@@ -347,7 +360,7 @@ impl Resolving<'_> {
 }
 
 /// Strings, whole numbers and booleans as text.
-fn scalar(value: &Value) -> Result<String, Diagnostic> {
+pub fn scalar(value: &Value) -> Result<String, Diagnostic> {
     let refused = Diagnostic::error("a variable takes a string, a whole number, true or false");
     match &value.data {
         Data::String(text) => Ok(text.clone()),

@@ -388,7 +388,7 @@ impl<'c> Fields<'c> {
             let fact = format!("unknown key `{}` in {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
             let near = nearest(&entry.key, known.iter().copied());
-            let is_recipe = !self.spec.is_of_host();
+            let is_recipe = !self.spec.is_of_host() && !self.spec.is_of_matrix();
             let strayed = words::of_the_top(&entry.key)
                 .filter(|_| is_recipe && has_own_line(&entry.key_place));
             let instead = strayed.or_else(|| keys::instead(&entry.key).map(String::from));

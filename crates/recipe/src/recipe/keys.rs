@@ -1,4 +1,4 @@
-//! The keys of every table of a recipe, and of a host's configuration file (`keys.toml`): what the reader may ask for, and what it says of a key that is
+//! The keys of every table of a recipe, of a host's configuration file and of a matrix (`keys.toml`): what the reader may ask for, and what it says of a key that is
 //! missing, misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the tests of complaints are
 //! made of the same rows.
 //!
@@ -104,6 +104,11 @@ impl Spec {
     /// Whether it is of a host's configuration file, and of no recipe.
     pub fn is_of_host(&self) -> bool {
         self.name == "host" || self.name.starts_with("host.")
+    }
+
+    /// Whether it is of a matrix's file, and of no recipe.
+    pub fn is_of_matrix(&self) -> bool {
+        self.name == "matrix" || self.name.starts_with("matrix.")
     }
 
     pub fn find(&self, name: &str) -> Option<&Key> {

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::Setting;
 use super::mask::{holds_url, mask, user_in_url};
 use super::sources::Sources;
 use super::value::{self, Data, Entry, Table, Value};
@@ -180,6 +181,17 @@ fn apply_set(
     problems: &mut Vec<Diagnostic>,
 ) -> Result<(), Diagnostic> {
     let (path, value) = read_set(source)?;
+    apply_setting(tree, &Setting { path, value }, incomplete, problems)
+}
+
+/// The same, with the places that it has already.
+pub fn apply_setting(
+    tree: &mut Table,
+    setting: &Setting,
+    incomplete: bool,
+    problems: &mut Vec<Diagnostic>,
+) -> Result<(), Diagnostic> {
+    let (path, value) = (&setting.path, setting.value.clone());
     let names: Vec<&str> = path.iter().map(|(key, _)| key.as_str()).collect();
     let at = |n: usize| &path[n].1;
     match names.as_slice() {
@@ -226,7 +238,7 @@ fn apply_set(
         }
         _ => {}
     }
-    if let Data::Table(over) = nest(&path, value).data {
+    if let Data::Table(over) = nest(path, value).data {
         lay(tree, over, &mut Vec::new(), problems);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The recipe as it is meant: every value decided, every value knowing its place.
 //!
 //! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
-//! `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread`
+//! `overlay` is what a matrix says over a recipe, `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread`
 //! finds those that nothing reads. `keys` has a row for every key, `fields` reads by these rows, and `lower` makes what
 //! stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
 
@@ -23,9 +23,11 @@ pub mod keys;
 mod lock_rule;
 mod lower;
 mod mask;
+pub mod matrix;
 mod merge;
 mod mirrors;
 mod outputs;
+mod overlay;
 pub mod powershell;
 mod prefix;
 mod put;
@@ -70,6 +72,7 @@ pub use input::{Input, InputId, InputSource, NoInput};
 pub use lock_rule::LockRule;
 pub use mirrors::Mirrors;
 pub use outputs::{AmiSpec, BoxSpec, Outputs, OvaSpec};
+pub use overlay::{Overlay, Setting};
 pub use put::{Put, put, quoted};
 pub use raw::PIPED;
 pub use read::{Options, read, read_judged};

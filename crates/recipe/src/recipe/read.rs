@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Recipe, ask, decide, effective, lower, merge, raw, slot, undecided, vars};
+use super::{Overlay, Recipe, ask, decide, effective, lower, merge, raw, slot, undecided, vars};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
 /// What the command line and the environment add to the file.
@@ -26,6 +26,8 @@ pub struct Options {
     pub env: Vec<(String, String)>,
     /// `--set path=value`, in order.
     pub set: Vec<String>,
+    /// What a matrix says of this variant, after all of these.
+    pub overlay: Overlay,
     /// Files that a recipe names and that stand elsewhere: where it looks, and where they are.
     pub moved: Vec<(PathBuf, PathBuf)>,
     /// The trust root of Sigstore's public good instance that this host has (`winimg trust update`); the library's otherwise.
@@ -59,6 +61,10 @@ pub fn read_judged(
         incomplete,
         &mut problems,
     );
+    for setting in &options.overlay.settings {
+        let problem = merge::apply_setting(&mut raw.tree, setting, incomplete, &mut problems);
+        problems.extend(problem.err());
+    }
     let (scope, decided, given) = decide::decide(
         &raw.tree,
         &raw.start.source,

@@ -146,9 +146,10 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
             "checksum_signature",
             joined("kind = \"openpgp\""),
         ),
-        // What other tables have too, and what no recipe has: tests/host.rs.
+        // What other tables have too, and what no recipe has: tests/host.rs, tests/matrix.rs.
         "download" | "chain" => None,
         host if keys::of(host).is_of_host() => None,
+        matrix if keys::of(matrix).is_of_matrix() => None,
         _ => match table.strip_prefix("signature.") {
             Some(kind) => component("", "signature", joined(&format!("kind = \"{kind}\""))),
             None => {

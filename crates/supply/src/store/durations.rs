@@ -24,6 +24,11 @@ impl Store {
         self.durations(recipe).phases.get(&phase).copied()
     }
 
+    /// Seconds of every phase that a recipe of this name passed, each when it last did.
+    pub fn last_durations(&self, recipe: &str) -> BTreeMap<Phase, f64> {
+        self.durations(recipe).phases
+    }
+
     /// Of two builds at once the later one is remembered.
     pub fn record_duration(&self, recipe: &str, phase: Phase, seconds: f64) -> Result<()> {
         let mut durations = self.durations(recipe);

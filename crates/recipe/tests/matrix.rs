@@ -1,0 +1,193 @@
+//! A matrix: which variants it makes, and every complaint at once.
+
+use std::path::Path;
+
+use winimg_base::diag::{Diagnostic, Diagnostics};
+use winimg_recipe::recipe::keys;
+use winimg_recipe::recipe::matrix::{Matrix, read};
+use winimg_recipe::recipe::{Options, read as read_recipe};
+
+use crate::plan::keys::written;
+
+fn matrix(text: &str) -> (Option<Matrix>, Diagnostics) {
+    read(Path::new("team/nodes.toml"), text.to_owned())
+}
+
+/// Each variant as a command line.
+fn lines(text: &str) -> String {
+    let (matrix, found) = matrix(text);
+    assert_eq!(found.render(false), "");
+    let variants = matrix.expect("a matrix").variants;
+    let line = |v: &winimg_recipe::recipe::matrix::Variant| {
+        let recipe = v.recipe.value.display();
+        format!(
+            "{}: {recipe} {}\n",
+            v.name.value,
+            v.overlay.flags().join(" ")
+        )
+    };
+    variants.iter().map(line).collect()
+}
+
+const NODES: &str = r#"
+schema = 1
+
+[matrix]
+recipe = "capi-ova.toml"
+name = "{{recipe}}-{{kubernetes_version}}-{{windows}}"
+vars = { team = "platform" }
+set = { machine.memory = "8 GiB" }
+
+[matrix.axes]
+kubernetes_version = ["1.34.2", "1.35.1"]
+windows = [
+    { name = "2022", vars = { iso_url = "2022.iso" } },
+    { name = "2025", vars = { iso_url = "2025.iso" }, set = { machine = { cpus = 8, tpm = true }, target = ["vsphere"] } },
+]
+
+[[matrix.exclude]]
+kubernetes_version = ["1.34.2"]
+windows = "2025"
+
+[[matrix.include]]
+kubernetes_version = "1.36.0"
+windows = "2025"
+recipe = "next.toml"
+set = { steps."the \"first\" step".timeout = "1h" }
+
+[[matrix.include]]
+name = "plain"
+vars = { team = "other", build = 7 }
+"#;
+
+#[test]
+fn variants_are_the_combinations_and_the_rows() {
+    insta::assert_snapshot!(lines(NODES));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let (matrix, found) = matrix(
+        r#"
+schema = 2
+extra = 1
+
+[matrix]
+name = "{{recipe}}-{{windws}}"
+vars = { half = 1.5 }
+set = { name = "mine", vars = { a = "b" } }
+
+[matrix.axes]
+kubernetes_version = ["1.34.2", "1.34.2", 1.35]
+windows = [{ name = "2022", vars = { iso = "a" }, recipe = "a.toml" }, { vars = {}, sets = {} }]
+edition = [{ name = "core", vars = { iso = "b" }, recipe = "b.toml" }]
+recipe = ["a"]
+password = ["b"]
+empty = []
+one = "two"
+
+[[matrix.exclude]]
+windos = "2022"
+kubernetes_version = ["1.34.2", "1.33.0"]
+
+[[matrix.exclude]]
+
+[[matrix.include]]
+windows = "2019"
+nothing = "here"
+set = 7
+"#,
+    );
+    assert!(matrix.is_none());
+    insta::assert_snapshot!(found.render(false));
+}
+
+#[test]
+fn what_no_variant_could_be_is_refused() {
+    let refused = |axes: &str| {
+        let text = format!("schema = 1\n[matrix]\nrecipe = \"r.toml\"\n{axes}");
+        let (matrix, found) = matrix(&text);
+        assert!(matrix.is_none(), "{text}");
+        found.render(false)
+    };
+    let same = "name = \"{{recipe}}\"\n[matrix.axes]\na = [\"x\", \"y\"]\n";
+    let slash = "name = \"{{a}}\"\n[matrix.axes]\na = [\"x/y\", \"con\", \"X\", \"x\", \"-x\"]\n";
+    let long = format!(
+        "name = \"{{{{a}}}}\"\n[matrix.axes]\na = [\"{}\"]\n",
+        "x".repeat(64)
+    );
+    let none = "name = \"{{recipe}}\"\n";
+    let gone = "name = \"{{a}}\"\n[matrix.axes]\na = [\"x\"]\n[[matrix.exclude]]\na = \"x\"\n";
+    let lacks =
+        "name = \"{{a}}\"\n[matrix.axes]\na = [\"x\"]\n[[matrix.include]]\nvars = { b = \"c\" }\n";
+    let idle = "name = \"{{a}}-{{b}}\"\n[matrix.axes]\na = [\"x\", \"y\"]\nb = [\"x\", \"y\"]\n[[matrix.exclude]]\na = \"x\"\n[[matrix.exclude]]\na = \"x\"\nb = []\n";
+    let both = "name = \"{{a}}-{{b}}\"\n[matrix.axes]\na = [{ name = \"x\", recipe = \"x.toml\", vars = { v = \"1\" } }]\nb = [{ name = \"y\", recipe = \"y.toml\", vars = { v = \"2\" } }]\n";
+    let many: Vec<String> = (0..17).map(|n| format!("\"{n}\"")).collect();
+    let many = many.join(", ");
+    let many =
+        format!("name = \"{{{{a}}}}-{{{{b}}}}\"\n[matrix.axes]\na = [{many}]\nb = [{many}]\n");
+    let texts = [same, slash, &long, none, gone, lacks, idle, both, &many];
+    let texts: Vec<String> = texts.iter().map(|text| refused(text)).collect();
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+/// Its places are those of the matrix's file, not of a command line that nobody typed.
+#[test]
+fn a_recipes_complaints_about_a_variant_stand_in_the_matrix() {
+    let (matrix, _) = matrix(
+        r#"
+schema = 1
+[matrix]
+recipe = "r.toml"
+name = "{{recipe}}-{{windows}}"
+[matrix.axes]
+windows = [{ name = "2022", vars = { iso_utl = "x" }, set = { machine = { cpus = "many", disk = 3 } } }]
+"#,
+    );
+    let variant = &matrix.expect("a matrix").variants[0];
+    let options = Options {
+        piped: Some(b"schema = 1\n[vars]\niso_url = \"y\"\n".to_vec()),
+        overlay: variant.overlay.clone(),
+        ..Options::default()
+    };
+    let (_, found) = read_recipe(Path::new("r.toml"), &options);
+    let of_matrix = |d: &&Diagnostic| {
+        let place = d.problem.place.as_ref();
+        place.is_some_and(|p| p.source.name == "team/nodes.toml")
+    };
+    let own: Vec<Diagnostic> = found.0.iter().filter(of_matrix).cloned().collect();
+    insta::assert_snapshot!(Diagnostics(own).render(false));
+}
+
+/// As for recipes: every kind of value that a key does not take, and a key that is not there.
+#[test]
+fn every_key_that_takes_something_else_is_told() {
+    let mut silent = Vec::new();
+    let mut tried = 0;
+    let mut ask = |before: &str, line: String, fact: &str| {
+        let text = format!("{before}{line}\n");
+        let (_, found) = matrix(&text);
+        tried += 1;
+        if !found.0.iter().any(|d| d.problem.fact.contains(fact)) {
+            silent.push(text);
+        }
+    };
+    for spec in keys::all().filter(|spec| spec.is_of_matrix()) {
+        let (before, after) = match spec.name.as_str() {
+            "matrix.file" => ("", ""),
+            "matrix" => ("[matrix]\n", ""),
+            "matrix.value" => ("[matrix]\naxes = { a = [{", "}] }"),
+            "matrix.include" => ("[[matrix.include]]\n", ""),
+            "matrix.exclude" => ("[[matrix.exclude]]\n", ""),
+            other => panic!("where does `{other}` stand?"),
+        };
+        for key in &spec.keys {
+            for (value, _) in written(&key.takes) {
+                ask(before, format!("{} = {value}{after}", key.name), "");
+            }
+        }
+        ask(before, format!("qqqq = 1{after}"), "`qqqq`");
+    }
+    assert!(tried > 20, "{tried}");
+    assert_eq!(silent, Vec::<String>::new());
+}
