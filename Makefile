@@ -70,8 +70,8 @@ test: packages fmt clippy deny unit fuzz-short wine windows-check end-to-end ## 
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real vsphere test-windows end-to-end-hyperv fuzz shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real vsphere test-windows end-to-end-hyperv fuzz prove-standin shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -243,6 +243,18 @@ windows-check: packages ## whether the tool compiles for Windows hosts; `make te
 test-windows: windows-calls ## winimg.exe for Windows hosts, under Wine: the same, and its unit tests
 	tests/windows/cargo.sh $(WINDOWS) test $(addprefix --package winimg-,base formats trust recipe supply machine) \
 		--package winimg --package fake-hyperv --lib
+
+.PHONY: prove
+prove: packages ## lines of docs/fidelity.toml proved on a Windows medium: ISO=…, VIRTIO=…; ROWS=word,word for some (docs/prove.md)
+	@test -n "$(ISO)" || { echo "error: say which medium: make prove ISO=windows.iso VIRTIO=virtio-win.iso"; exit 2; }
+	$(CARGO) build --locked --package winimg --package winimg-prove --bins
+	$(BUILT)/prove run --iso $(ISO) $(if $(VIRTIO),--virtio $(VIRTIO)) $(if $(ROWS),--rows $(ROWS)) $(if $(PROOF),--output $(PROOF)) $(PROVE)
+
+.PHONY: prove-standin
+prove-standin: standin ## the same on the stand-in installer, whose page says on every line that it was no Windows
+	rm -rf target/proof
+	$(MAKE) prove ISO=$(STANDIN)/standin.iso VIRTIO=$(STANDIN)/virtio-win.iso ROWS=uefi-virtio,bios-ahci PROOF=target/proof PROVE="--with tests/prove/standin.toml --settle 20s"
+	$(CARGO) test --locked --package winimg-prove -- --ignored --nocapture nightly
 
 .PHONY: bench-export
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios

@@ -42,7 +42,9 @@ fn on_windows(ledger: &Ledger, section: &Section, claim: &Claim) -> String {
         let runs = runs
             .iter()
             .map(|run| format!("{} ({})", run.build, run.date));
-        let runs: Vec<String> = runs.collect();
+        // Proofs of one day have a line each in the ledger, by their rows.
+        let mut runs: Vec<String> = runs.collect();
+        runs.dedup();
         (!runs.is_empty()).then(|| format!("{word} on {}", runs.join(", ")))
     };
     let proved = runs("proved", &standing.proved);

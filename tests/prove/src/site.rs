@@ -1,0 +1,116 @@
+//! winimg on this host, and the medium: what every row has in common.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::ledger::Ledger;
+use crate::proof::Medium;
+use crate::run::Options;
+use crate::seen;
+
+pub type Done<T> = Result<T, String>;
+
+/// An error of the host, with the file that it is about.
+pub fn at<T>(what: &Path, result: io::Result<T>) -> Done<T> {
+    result.map_err(|e| format!("{}: {e}", what.display()))
+}
+
+/// SHA-256 of a file, lower-case hex.
+fn digest(path: &Path) -> Done<String> {
+    let mut file = at(path, File::open(path))?;
+    let mut hasher = Sha256::new();
+    at(path, io::copy(&mut file, &mut hasher))?;
+    Ok(hex::encode(hasher.finalize()))
+}
+
+/// The host's side of a run.
+pub struct Site<'a> {
+    pub options: &'a Options,
+    /// Of the rows, and of winimg's cache.
+    pub work: PathBuf,
+}
+
+impl Site<'_> {
+    pub fn winimg(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.options.winimg);
+        command.args(["--log-format", "json"]).args(arguments);
+        // Its own: a layer of it is of this run or of one before it.
+        command.env("WINIMG_CACHE_DIR", self.work.join("cache"));
+        command
+    }
+
+    /// Standard output of a short command that has to end well.
+    fn output(&self, arguments: &[&str]) -> Done<String> {
+        let done = self.winimg(arguments).output();
+        let done = at(&self.options.winimg, done)?;
+        if !done.status.success() {
+            let said = String::from_utf8_lossy(&done.stderr);
+            return Err(format!("winimg {}: {said}", arguments.join(" ")));
+        }
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    }
+
+    pub fn version(&self) -> Done<String> {
+        Ok(self.output(&["--version"])?.trim().to_owned())
+    }
+
+    /// What doctor found; that something is missing is for the rows to say.
+    pub fn host(&self) -> Done<Vec<String>> {
+        let mut command =
+            self.winimg(&["doctor", "--json", "--hypervisor", &self.options.hypervisor]);
+        let done = at(&self.options.winimg, command.output())?;
+        let found: serde_json::Value = serde_json::from_slice(&done.stdout).map_err(|e| {
+            format!(
+                "winimg doctor: {e}\n{}",
+                String::from_utf8_lossy(&done.stderr)
+            )
+        })?;
+        let checks = found["checks"].as_array().cloned().unwrap_or_default();
+        let line = |check: &serde_json::Value| check["found"].as_str().map(str::to_owned);
+        Ok(checks.iter().filter_map(line).collect())
+    }
+
+    pub fn medium(&self, ledger: &Ledger) -> Done<Medium> {
+        let iso = &self.options.iso;
+        let size = at(iso, fs::metadata(iso))?.len();
+        let sha256 = digest(iso)?;
+        let name = iso.to_str().ok_or("the ISO's name is not UTF-8")?;
+        let (build, images) = seen::medium(&self.output(&["inspect", "--json", name])?)?;
+        let known = ledger.medium(&sha256).map(|medium| medium.name.clone());
+        let file = iso
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        Ok(Medium {
+            file,
+            size,
+            sha256,
+            build,
+            images,
+            known,
+        })
+    }
+
+    /// What each build is given beside the recipe.
+    pub fn values(&self, medium: &Medium) -> Done<Vec<String>> {
+        let mut vars = vec![
+            format!("iso_url={}", self.options.iso.display()),
+            format!("iso_checksum={}", medium.sha256),
+        ];
+        if let Some(virtio) = &self.options.virtio {
+            vars.push(format!("virtio_url={}", virtio.display()));
+            vars.push(format!("virtio_sha256={}", digest(virtio)?));
+        }
+        vars.extend(self.options.vars.iter().cloned());
+        let vars = vars.into_iter().flat_map(|var| ["--var".to_owned(), var]);
+        let sets = self.options.sets.iter().cloned();
+        Ok(vars
+            .chain(sets.flat_map(|set| ["--set".to_owned(), set]))
+            .collect())
+    }
+}
