@@ -291,6 +291,13 @@ fn moved(again: Option<Request>, status: StatusCode, next: Url) -> Result<Reques
         for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
             request.headers_mut().remove(name);
         }
+        // A session stands in a header of the server's own.
+        let headers = request.headers().iter();
+        let secret = headers.filter(|(_, value)| value.is_sensitive());
+        let names: Vec<_> = secret.map(|(name, _)| name.clone()).collect();
+        for name in names {
+            request.headers_mut().remove(name);
+        }
     }
     *request.url_mut() = next;
     Ok(request)
@@ -354,5 +361,35 @@ pub(crate) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
         Host::Domain(name) => name.as_ref() == "localhost",
         Host::Ipv4(ip) => ip.is_loopback(),
         Host::Ipv6(ip) => ip.is_loopback(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{ACCEPT, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn a_redirect_takes_no_secret_to_another_server() {
+        let led = |to: &str| {
+            let url = Url::parse("https://vc.example.com/rest").unwrap();
+            let mut request = Request::new(Method::GET, url);
+            let mut id = HeaderValue::from_static("hunter2");
+            id.set_sensitive(true);
+            request.headers_mut().insert("vmware-api-session-id", id);
+            let plain = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(ACCEPT, plain);
+            let next = Url::parse(to).unwrap();
+            let request = moved(Some(request), StatusCode::FOUND, next).unwrap();
+            let headers = request.headers();
+            (
+                headers.contains_key(ACCEPT),
+                headers.contains_key("vmware-api-session-id"),
+            )
+        };
+        assert_eq!(led("https://vc.example.com/api"), (true, true));
+        assert_eq!(led("https://other.example.com/rest"), (true, false));
+        assert_eq!(led("https://vc.example.com:444/rest"), (true, false));
     }
 }
