@@ -149,8 +149,9 @@ cluster-real: ## the same put into a kube-apiserver with etcd over HTTPS; both a
 	cd tests/kubernetes && nice -n 5 go test -p 1 -vet=off -tags server -run TestAServersJudgement -v ./...
 
 .PHONY: vsphere
-vsphere: build ## an OVA and a VMDK imported by govc into vcsim; needs go and its module proxy
+vsphere: build ## an OVA and a VMDK imported by govc into vcsim, and an image published there; needs go and its module proxy
 	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture --exact export::vsphere::govc_and_vcsim_take_what_is_exported
+	$(CARGO) test --locked --workspace --test winimg -- --include-ignored publish::vsphere
 
 .PHONY: end-to-end-hyperv
 end-to-end-hyperv: standin ## the demo on a stand-in for Hyper-V whose machines run in QEMU: artifacts, and all calls

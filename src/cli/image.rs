@@ -55,11 +55,12 @@ pub enum Format {
 pub struct Publish {
     /// A build's output folder, or its manifest.json
     pub image: PathBuf,
-    /// Where the files go: s3://, ami://, https://, oci:// or containerdisk://
+    /// Where the files go: s3://, ami://, vsphere://, https://, oci:// or containerdisk://
     ///
     /// s3://BUCKET/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
     /// them all, containerdisk://REGISTRY/REPOSITORY:TAG the image's containerDisk; records are attached to both.
     /// ami://BUCKET/FOLDER sends the disk of the output `ami` to the bucket and imports it as an AMI.
+    /// vsphere://VCENTER/LIBRARY[/ITEM] sends the OVA to a content library.
     #[arg(long, value_name = "URL")]
     pub to: String,
     /// Outputs to send, separated by commas [default: all]

@@ -28,7 +28,8 @@ az image create -g GROUP -n {{name}} --os-type Windows --hyper-v-generation {{ge
         kind: "ova",
         target: "vsphere",
         title: "vSphere: a template",
-        commands: r#"govc import.ova -name {{name}} {{file}}
+        commands: r#"winimg publish . --to vsphere://VCENTER/LIBRARY
+govc library.deploy /LIBRARY/{{name}} {{name}}
 govc vm.markastemplate {{name}}"#,
     },
     Template {

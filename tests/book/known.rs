@@ -9,7 +9,7 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 28] = [
+const OTHERS: [&str; 32] = [
     "ALL_PROXY",
     "APPDATA",
     "AWS_ACCESS_KEY_ID",
@@ -23,6 +23,10 @@ const OTHERS: [&str; 28] = [
     "GITHUB_ACTIONS",
     "GITHUB_WORKSPACE",
     "GITLAB_CI",
+    "GOVC_INSECURE",
+    "GOVC_PASSWORD",
+    "GOVC_TLS_CA_CERTS",
+    "GOVC_USERNAME",
     "HOME",
     "HTTPS_PROXY",
     "HTTP_PROXY",

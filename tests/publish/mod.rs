@@ -1,4 +1,4 @@
-//! `winimg publish` against the programs that images go to: docker-registry, moto's S3, a WebDAV server; each also over a line that
+//! `winimg publish` against the programs that images go to: docker-registry, moto's S3, a WebDAV server, vcsim; each also over a line that
 //! fails every third request, and killed in the middle.
 
 mod ami;
@@ -6,3 +6,4 @@ mod bucket;
 mod place;
 mod registry;
 mod server;
+mod vsphere;

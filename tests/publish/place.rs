@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use winimg::record::manifest::Manifest;
-use winimg_recipe::recipe::Outputs;
+use winimg_recipe::recipe::{Outputs, OvaSpec};
 
 use crate::export::fixture::{disk, everything, run as run_export};
 use crate::export_record::manifest;
@@ -39,6 +39,17 @@ impl Place {
         Self::of(&MADE, || Outputs {
             raw: true,
             ami: everything().ami,
+            ..Outputs::default()
+        })
+    }
+
+    /// With an OVA of this virtual hardware, 19 or 20.
+    pub fn ova(hardware: u32) -> Self {
+        static MADE: [OnceLock<TempDir>; 2] = [OnceLock::new(), OnceLock::new()];
+        Self::of(&MADE[(hardware - 19) as usize], || Outputs {
+            ova: Some(OvaSpec {
+                hardware_version: Some(hardware),
+            }),
             ..Outputs::default()
         })
     }

@@ -50,6 +50,7 @@ pub fn judged(
         }
     }
     let is_ami = matches!(destination, Destination::Ami(_));
+    let takes_records = !is_ami && !matches!(destination, Destination::Vsphere(_));
     if !faults.is_empty() {
         let fact = format!(
             "{} not what the build wrote",
@@ -68,7 +69,7 @@ pub fn judged(
     }
     for (name, media_type) in RECORDS.into_iter().chain([(MANIFEST, "application/json")]) {
         let path = folder.join(name);
-        if is_ami || !path.exists() {
+        if !takes_records || !path.exists() {
             continue;
         }
         let (sha256, size) = io::sha256(&path)?;
@@ -104,6 +105,7 @@ impl Takes {
             Destination::Bucket(_) | Destination::Server(_) | Destination::Artifact(_) => Self::All,
             Destination::ContainerDisk(_) => Self::First(Output::ContainerDisk),
             Destination::Ami(_) => Self::Alone(Output::Ami),
+            Destination::Vsphere(_) => Self::Alone(Output::Ova),
         }
     }
 }
@@ -172,7 +174,6 @@ fn fault(artifact: &Artifact, path: &Path) -> Result<Option<String>> {
 
 fn file(artifact: &Artifact, path: PathBuf) -> Result<File> {
     let broken = |why| Error::failed(format!("the manifest's digest {why}"));
-    let is_container_disk = artifact.kind == Output::ContainerDisk.name();
     Ok(File {
         name: artifact.file.clone(),
         path,
@@ -183,9 +184,10 @@ fn file(artifact: &Artifact, path: PathBuf) -> Result<File> {
             "ami" => "application/json",
             _ => "application/octet-stream",
         },
-        role: match is_container_disk {
-            true => Role::ContainerDisk,
-            false => Role::Artifact,
+        role: match artifact.kind.as_str() {
+            kind if kind == Output::ContainerDisk.name() => Role::ContainerDisk,
+            kind if kind == Output::Ova.name() => Role::Ova,
+            _ => Role::Artifact,
         },
     })
 }

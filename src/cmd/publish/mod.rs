@@ -37,7 +37,7 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
     let image = image::judged(&manifest, &folder, &destination, &args.only)?;
     let publisher = Publisher::open(
         &destination,
-        options::settings(args, context)?,
+        options::settings(args, &destination, context)?,
         &context.sink,
         &context.cancel,
     )?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::super::Context;
 use crate::cli;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::text::Secret;
 use winimg_supply::fetch::sharing::Places;
 use winimg_supply::fetch::{FetchOptions, Patience};
 use winimg_supply::publish::{Destination, Login, Settings};
@@ -30,13 +31,17 @@ struct Beside {
 /// Refuses options that this destination has no use for, and values that are none.
 pub fn refuse_foreign(args: &cli::Publish, destination: &Destination) -> Result<()> {
     let is_ami = matches!(destination, Destination::Ami(_));
+    let is_vsphere = matches!(destination, Destination::Vsphere(_));
     let copied = "only an AMI is copied to regions and shared with accounts";
     let all = [
         Beside {
             name: "--only",
             is_given: !args.only.is_empty(),
-            is_taken: !is_ami,
-            fact: "an AMI is made from the one disk that its request names",
+            is_taken: !is_ami && !is_vsphere,
+            fact: match is_vsphere {
+                true => "a content library gets the OVA alone",
+                false => "an AMI is made from the one disk that its request names",
+            },
         },
         Beside {
             name: "--copy-to",
@@ -84,7 +89,11 @@ fn refuse_words(args: &cli::Publish) -> Result<()> {
     }
 }
 
-pub fn settings(args: &cli::Publish, context: &Context) -> Result<Settings> {
+pub fn settings(
+    args: &cli::Publish,
+    destination: &Destination,
+    context: &Context,
+) -> Result<Settings> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let configured = &context.host.said.cache;
     Ok(Settings {
@@ -97,11 +106,32 @@ pub fn settings(args: &cli::Publish, context: &Context) -> Result<Settings> {
         compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
         copies: args.copy_to.clone(),
         accounts: args.share.clone(),
+        vcenter: vcenter(destination, context),
         login: Login::of_environment()?,
         options: FetchOptions {
             proxies: context.host.proxies.clone(),
             patience: PATIENCE,
             ..FetchOptions::default()
         },
+    })
+}
+
+/// Who publishes to a vCenter, by govc's variables.
+fn vcenter(destination: &Destination, context: &Context) -> Option<Login> {
+    if !matches!(destination, Destination::Vsphere(_)) {
+        return None;
+    }
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    for name in ["GOVC_INSECURE", "GOVC_TLS_CA_CERTS"] {
+        if set(name).is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
+            context.sink.warn(format!(
+                "{name} is not heeded: vCenter's certificate is checked, by the system's roots or those of SSL_CERT_FILE"
+            ));
+        }
+    }
+    let (user, password) = set("GOVC_USERNAME").zip(set("GOVC_PASSWORD"))?;
+    Some(Login::Password {
+        user,
+        password: Secret::new(password),
     })
 }

@@ -21,7 +21,7 @@ pub(crate) mod retry;
 pub mod sharing;
 mod signatures;
 mod small;
-mod space;
+pub(crate) mod space;
 mod transfer;
 pub mod tuf;
 pub(crate) mod upload;

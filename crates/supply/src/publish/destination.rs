@@ -1,4 +1,5 @@
-//! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `https://host/folder`, `oci://registry/repository:tag`.
+//! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `vsphere://vcenter/library`, `https://host/folder`,
+//! `oci://registry/repository:tag`.
 //!
 //! Refuses users, passwords and signed queries in an address, which stands in arguments, logs and records.
 
@@ -6,6 +7,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
+use super::vsphere::LibraryPlace;
 use crate::fetch::client;
 use crate::fetch::sharing::is_segment;
 use winimg_base::error::{Error, Kind, Result};
@@ -15,6 +17,8 @@ pub enum Destination {
     Bucket(BucketPlace),
     /// An AMI, whose disk goes to a bucket first.
     Ami(AmiPlace),
+    /// An item of a vCenter's content library.
+    Vsphere(LibraryPlace),
     /// A folder of a server that takes PUT. Ends with a slash.
     Server(Url),
     /// Every file of the image as one OCI artifact.
@@ -57,6 +61,8 @@ impl Destination {
         match scheme {
             "s3" => bucket(rest, text).map(Self::Bucket),
             "ami" => bucket(rest, text).map(|place| Self::Ami(AmiPlace(place))),
+            "vsphere" => vsphere(rest, text, false),
+            "vsphere+http" => vsphere(rest, text, true),
             "http" | "https" => server(text).map(Self::Server),
             "oci" => tag(rest, text, false).map(Self::Artifact),
             "oci+http" => tag(rest, text, true).map(Self::Artifact),
@@ -77,7 +83,7 @@ fn wrong(fact: &str, text: &str) -> Error {
     Error::new(Kind::Recipe, format!("the destination {fact}"))
         .at("--to")
         .expected(
-            "such as s3://bucket/folder, ami://bucket/folder, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
+            "such as s3://bucket/folder, ami://bucket/folder, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
              containerdisk://registry.example.com/team/node:1.31",
         )
         .found(shown)
@@ -105,6 +111,11 @@ fn bucket(rest: &str, text: &str) -> Result<BucketPlace> {
             prefix => format!("{prefix}/"),
         },
     })
+}
+
+fn vsphere(rest: &str, text: &str, plain: bool) -> Result<Destination> {
+    let place = LibraryPlace::parse(rest, plain).map_err(|fact| wrong(fact, text))?;
+    Ok(Destination::Vsphere(place))
 }
 
 fn server(text: &str) -> Result<Url> {
@@ -179,6 +190,7 @@ impl fmt::Display for Destination {
         match self {
             Self::Bucket(place) => write!(f, "s3://{}/{}", place.bucket, place.prefix),
             Self::Ami(AmiPlace(place)) => write!(f, "ami://{}/{}", place.bucket, place.prefix),
+            Self::Vsphere(place) => place.fmt(f),
             Self::Server(url) => url.fmt(f),
             Self::Artifact(tag) => write!(f, "oci{}://{tag}", http(tag)),
             Self::ContainerDisk(tag) => write!(f, "containerdisk{}://{tag}", http(tag)),
@@ -196,6 +208,14 @@ mod tests {
             ("s3://images/windows", "s3://images/windows/"),
             ("s3://images", "s3://images/"),
             ("ami://images/winimg", "ami://images/winimg/"),
+            (
+                "vsphere://vc.example.com:8443/node images/demo/",
+                "vsphere://vc.example.com:8443/node images/demo",
+            ),
+            (
+                "vsphere+http://127.0.0.1:8989/images",
+                "vsphere+http://127.0.0.1:8989/images",
+            ),
             (
                 "https://files.example.com/images/",
                 "https://files.example.com/images/",
@@ -241,6 +261,26 @@ mod tests {
                 "https://host/x?sig=hunter2",
                 "has more than a host and a folder",
                 "https://host/x",
+            ),
+            (
+                "vsphere://root:hunter2@vc/images",
+                "holds a user",
+                "…@vc/images",
+            ),
+            (
+                "vsphere+http://vc.example.com/images",
+                "would send a password over http: that is for this machine's own alone",
+                "vsphere+http://vc.example.com/images",
+            ),
+            (
+                "vsphere://vc",
+                "names no library, or has characters that names there should not have",
+                "vsphere://vc",
+            ),
+            (
+                "vsphere://vc/images/demo/1",
+                "has more than a vCenter, a library and an item",
+                "vsphere://vc/images/demo/1",
             ),
             ("oci://registry/node", "names no tag", "oci://registry/node"),
             (

@@ -1,4 +1,4 @@
-//! How a finished image gets to where a platform takes it: a bucket, an AMI, a server, a registry.
+//! How a finished image gets to where a platform takes it: a bucket, an AMI, a vCenter, a server, a registry.
 //!
 //! One file after the other, each asked for first: what is there already is not sent again, what is another file is not replaced
 //! unless that was asked for. A try that breaks off is made again. Refuses nothing of an image: whether its files are what the build
@@ -13,6 +13,7 @@ mod documents;
 mod repository;
 mod server;
 mod signing;
+mod vsphere;
 mod xml;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use tokio::runtime::Runtime;
 
 pub use ami::Import;
 pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
+pub use vsphere::LibraryPlace;
 
 use crate::fetch::failure::Failure;
 use crate::fetch::registry::Places;
@@ -65,6 +67,7 @@ pub enum Role {
     ContainerDisk,
     /// A disk that AWS imports, with the export's request for it.
     Imported(Box<Import>),
+    Ova,
     /// What says of the image what it is.
     Record,
 }
@@ -93,6 +96,8 @@ enum Slot {
     Referrers(String),
     /// An AMI, or who may start it.
     Made(ami::Made),
+    /// An item of a content library.
+    Item(Box<vsphere::Item>),
 }
 
 /// What is at the place of an object now.
@@ -155,6 +160,8 @@ pub struct Settings {
     pub copies: Vec<String>,
     /// Accounts that may start the AMI.
     pub accounts: Vec<String>,
+    /// For a vCenter.
+    pub vcenter: Option<server::Login>,
     /// For a server or a registry.
     pub login: Option<server::Login>,
     pub options: FetchOptions,
@@ -173,6 +180,7 @@ pub struct Publisher {
 enum Door {
     Bucket(Bucket),
     Ami(ami::Door),
+    Vsphere(Box<vsphere::Door>),
     Server(Server),
     Repository(Repository),
 }
@@ -188,6 +196,9 @@ impl Publisher {
         let door = match destination {
             Destination::Bucket(place) => Door::Bucket(Bucket::new(place, &settings)?),
             Destination::Ami(place) => Door::Ami(ami::Door::new(place, &settings)?),
+            Destination::Vsphere(place) => {
+                Door::Vsphere(Box::new(vsphere::Door::new(place, settings)?))
+            }
             Destination::Server(url) => Door::Server(Server::new(url, settings)?),
             Destination::Artifact(tag) => Door::Repository(Repository::new(tag, false, settings)?),
             Destination::ContainerDisk(tag) => {
@@ -208,6 +219,7 @@ impl Publisher {
             match &self.door {
                 Door::Bucket(bucket) => bucket.objects(image, &self.watch("")).await,
                 Door::Ami(ami) => ami.objects(image, &self.watch("")).await,
+                Door::Vsphere(vcenter) => vcenter.objects(image, &self.watch("")).await,
                 Door::Server(server) => server.objects(image),
                 Door::Repository(repository) => repository.objects(image, &self.watch("")).await,
             }
@@ -220,6 +232,7 @@ impl Publisher {
             match &self.door {
                 Door::Bucket(bucket) => bucket.standing(object, &watch).await,
                 Door::Ami(ami) => ami.standing(object, &watch).await,
+                Door::Vsphere(vcenter) => vcenter.standing(object, &watch).await,
                 Door::Server(server) => server.standing(object, &watch).await,
                 Door::Repository(repository) => repository.standing(object, &watch).await,
             }
@@ -232,6 +245,7 @@ impl Publisher {
             match &self.door {
                 Door::Bucket(bucket) => bucket.send(object, &watch).await.map(Arrived::from),
                 Door::Ami(ami) => ami.send(object, &watch).await,
+                Door::Vsphere(vcenter) => vcenter.send(object, &watch).await,
                 Door::Server(server) => server.send(object, &watch).await.map(Arrived::from),
                 Door::Repository(repository) => {
                     repository.send(object, &watch).await.map(Arrived::from)
@@ -258,6 +272,14 @@ impl Publisher {
             Kind::Fetch => error.of_kind(Kind::Publish),
             _ => error,
         })
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        if let Door::Vsphere(vcenter) = &self.door {
+            self.runtime.block_on(vcenter.leave());
+        }
     }
 }
 

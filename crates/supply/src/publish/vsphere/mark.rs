@@ -1,0 +1,53 @@
+//! What winimg writes into the description of an item and the annotation of a template, to know them again. Pure.
+//!
+//! A word of its own among others: people may write beside it. An item whose files are on their way is told from one that is whole.
+
+use winimg_base::digest::Digest;
+
+const WHOLE: &str = "winimg:sha256=";
+const COMING: &str = "winimg:sending=";
+
+/// The digest is that of the OVA.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// All of it is there.
+    Whole(Digest),
+    /// It is being sent, or that broke off.
+    Coming(Digest),
+}
+
+impl Mark {
+    pub fn of(text: &str) -> Option<Self> {
+        let digest = |hex: &str| Digest::from_hex(hex).ok();
+        let mut words = text.split_whitespace();
+        words.find_map(|word| match word.strip_prefix(WHOLE) {
+            Some(hex) => digest(hex).map(Self::Whole),
+            None => digest(word.strip_prefix(COMING)?).map(Self::Coming),
+        })
+    }
+
+    /// A description with it.
+    pub fn text(&self, build: &str) -> String {
+        let (word, digest) = match self {
+            Self::Whole(digest) => (WHOLE, digest),
+            Self::Coming(digest) => (COMING, digest),
+        };
+        format!("Windows {build}, made by winimg. {word}{}", digest.hex())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_found_among_other_words() {
+        let digest = Digest::sha256_of(b"x");
+        for mark in [Mark::Whole(digest.clone()), Mark::Coming(digest.clone())] {
+            let text = format!("Ask the platform team.\n{}", mark.text("10.0.20348.1"));
+            assert_eq!(Mark::of(&text), Some(mark));
+        }
+        assert_eq!(Mark::of("winimg:sha256=12"), None);
+        assert_eq!(Mark::of(&format!("sha256={}", digest.hex())), None);
+    }
+}

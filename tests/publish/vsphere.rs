@@ -1,0 +1,341 @@
+//! An image in a content library: govmomi's vcsim behind a door that does what vCenter says of update sessions (`tests/vsphere/vcenter`),
+//! asked by govc. What a real vCenter makes of it is not shown here.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use support::unreliable::{Fate, Unreliable};
+use support::{skip, tree};
+use tempfile::TempDir;
+
+use crate::publish::place::{Place, complained, said};
+
+const LOGIN: [(&str, &str); 2] = [
+    ("GOVC_USERNAME", "publisher@vsphere.local"),
+    ("GOVC_PASSWORD", "hunter2hunter2"),
+];
+
+/// vcsim with an empty library `images`.
+struct Vcenter {
+    child: Child,
+    folder: TempDir,
+    port: u16,
+    secure: u16,
+    /// For govc.
+    sdk: String,
+}
+
+impl Vcenter {
+    /// `None`, said: there is no Go, which builds it.
+    fn start() -> Option<Self> {
+        if Command::new("go").arg("version").output().is_err() {
+            skip::skipped("no Go, which builds govc and vcsim");
+            return None;
+        }
+        static BUILT: Once = Once::new();
+        BUILT.call_once(|| {
+            let built = Command::new("go")
+                .args(["build", "-o", "../../target/vcenter", "./vcenter"])
+                .current_dir(tree::root().join("tests/vsphere"))
+                .status();
+            assert!(built.expect("go").success());
+        });
+        let folder = tempfile::tempdir().expect("a folder");
+        let child = Command::new(tree::root().join("target/vcenter"))
+            .arg("serve")
+            .arg(folder.path())
+            // vcsim keeps its datastores there.
+            .env("TMPDIR", folder.path())
+            .stderr(fs::File::create(folder.path().join("log")).expect("a log"))
+            .spawn()
+            .expect("vcenter");
+        let end = Instant::now() + Duration::from_secs(60);
+        let started = loop {
+            match fs::read_to_string(folder.path().join("started")) {
+                Ok(text) => break text,
+                Err(_) => assert!(Instant::now() < end, "vcsim does not listen"),
+            }
+            thread::sleep(Duration::from_millis(50));
+        };
+        let mut lines = started.lines();
+        let mut line = || lines.next().expect("a line").to_owned();
+        let vcenter = Self {
+            port: line().parse().expect("a port"),
+            secure: line().parse().expect("a port"),
+            sdk: line(),
+            child,
+            folder,
+        };
+        vcenter.govc(&["library.create", "images"]);
+        Some(vcenter)
+    }
+
+    /// What govc prints.
+    fn govc(&self, arguments: &[&str]) -> String {
+        let output = Command::new(tree::root().join("target/vcenter"))
+            .arg("govc")
+            .args(arguments)
+            .env("GOVC_URL", &self.sdk)
+            .env("GOVC_PERSIST_SESSION", "false")
+            .env("GOVC_RESOURCE_POOL", "/DC0/host/DC0_C0/Resources")
+            .stdin(Stdio::null())
+            .output()
+            .expect("govc");
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {complaint}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Each request that came, with the session that it is of.
+    fn requests(&self) -> String {
+        fs::read_to_string(self.folder.path().join("requests")).expect("requests")
+    }
+
+    /// How many times a file with this ending came.
+    fn came(&self, ending: &str) -> usize {
+        let requests = self.requests();
+        let puts = requests.lines().filter(|line| line.starts_with("PUT "));
+        puts.filter(|line| {
+            line.split(' ')
+                .nth(1)
+                .is_some_and(|path| path.ends_with(ending))
+        })
+        .count()
+    }
+}
+
+impl Drop for Vcenter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn to(port: u16) -> String {
+    format!("vsphere+http://127.0.0.1:{port}/images")
+}
+
+/// What differs from run to run: ports, identifiers, digests.
+fn lasting(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, word) in [
+        ("127\\.0\\.0\\.1:[0-9]+", "127.0.0.1:…"),
+        ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "…-…"),
+        ("sha256:[0-9a-f]{64}", "sha256:…"),
+    ] {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        text = pattern.replace_all(&text, word).into_owned();
+    }
+    text
+}
+
+/// Sends the image until its disk should go, and kills it there.
+fn killed(place: &Place, vcenter: &Vcenter) {
+    let (tell, told) = mpsc::channel();
+    let tell = Mutex::new(tell);
+    let line = Unreliable::start(vcenter.port, move |_, request| {
+        if !(request.starts_with("PUT ") && request.contains(".vmdk")) {
+            return Fate::Pass;
+        }
+        let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
+        Fate::Hang
+    });
+    let mut child = place
+        .command(&["--to", &to(line.port)], &LOGIN)
+        .spawn()
+        .expect("winimg");
+    told.recv_timeout(Duration::from_secs(120)).expect("a disk");
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
+}
+
+#[test]
+#[ignore = "needs Go and its module proxy: make vsphere"]
+fn an_image_becomes_one_item_that_govc_deploys_over_a_line_that_fails() {
+    let Some(vcenter) = Vcenter::start() else {
+        return;
+    };
+    let (place, line) = (Place::ova(19), Unreliable::every_third(vcenter.port));
+    let to = to(line.port);
+    let plan = place.publish(&["--to", &to, "--dry-run"], &LOGIN);
+    insta::assert_snapshot!("vsphere_plan", lasting(&said(&plan)));
+    assert_eq!(vcenter.govc(&["library.ls", "images/"]), "");
+
+    let first = place.publish(&["--to", &to], &LOGIN);
+    insta::assert_snapshot!("vsphere", lasting(&said(&first)));
+    let object = &place.published()["publications"][0]["objects"][0];
+    assert_eq!(object["known"], "digest");
+    let info = vcenter.govc(&["library.info", "-json", "images/demo"]);
+    let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
+    assert_eq!(info[0]["id"], object["id"]);
+    let (digest, _) = winimg_base::io::sha256(&place.path("demo.ova")).expect("a digest");
+    let mark = format!("made by winimg. winimg:sha256={}", digest.hex());
+    let description = info[0]["description"].as_str().expect("a description");
+    assert!(description.ends_with(&mark), "{description}");
+    let files = vcenter.govc(&["library.ls", "images/demo/"]);
+    let mut files: Vec<&str> = files.lines().collect();
+    files.sort_unstable();
+    assert_eq!(
+        files,
+        ["/images/demo/demo-disk1.vmdk", "/images/demo/demo.ovf"]
+    );
+    vcenter.govc(&["library.deploy", "/images/demo", "node-1"]);
+    let machine = vcenter.govc(&["vm.info", "node-1"]);
+    assert!(machine.contains("Memory:       4096MB"), "{machine}");
+
+    let again = place.publish(&["--to", &to], &LOGIN);
+    let lines = said(&again);
+    assert!(lines.contains(": 0 sent, 1 there already\n"), "{lines}");
+    assert_eq!(vcenter.govc(&["library.ls", "images/*"]), "/images/demo\n");
+}
+
+#[test]
+#[ignore = "needs Go and its module proxy: make vsphere"]
+fn another_image_of_the_same_name_takes_its_place_where_that_is_asked_for() {
+    let Some(vcenter) = Vcenter::start() else {
+        return;
+    };
+    let (old, new) = (Place::ova(19), Place::ova(20));
+    let to = to(vcenter.port);
+    said(&old.publish(&["--to", &to], &LOGIN));
+    let refused = new.publish(&["--to", &to], &LOGIN);
+    assert_eq!(refused.status.code(), Some(15));
+    insta::assert_snapshot!("vsphere_other", lasting(&complained(&refused)));
+    let beside = format!("{to}/demo-20");
+    said(&new.publish(&["--to", &beside], &LOGIN));
+    said(&new.publish(&["--to", &to, "--replace"], &LOGIN));
+    let again = new.publish(&["--to", &to], &LOGIN);
+    assert!(
+        said(&again).contains(": 0 sent, 1 there already\n"),
+        "{}",
+        said(&again)
+    );
+    let items = vcenter.govc(&["library.ls", "images/*"]);
+    let mut items: Vec<&str> = items.lines().collect();
+    items.sort_unstable();
+    assert_eq!(items, ["/images/demo", "/images/demo-20"]);
+}
+
+#[test]
+#[ignore = "needs Go and its module proxy: make vsphere"]
+fn a_killed_upload_is_continued_without_what_is_there() {
+    let Some(vcenter) = Vcenter::start() else {
+        return;
+    };
+    let place = Place::ova(19);
+    killed(&place, &vcenter);
+    assert_eq!((vcenter.came(".ovf"), vcenter.came(".vmdk")), (1, 0));
+    let output = place.publish(&["--to", &to(vcenter.port)], &LOGIN);
+    said(&output);
+    let text = complained(&output);
+    assert!(
+        text.contains("demo: an upload that was interrupted is continued: 1 of 2 files are there"),
+        "{text}"
+    );
+    assert_eq!((vcenter.came(".ovf"), vcenter.came(".vmdk")), (1, 1));
+    vcenter.govc(&["library.deploy", "/images/demo", "node-1"]);
+}
+
+#[test]
+#[ignore = "needs Go and its module proxy: make vsphere"]
+fn what_a_killed_upload_left_of_another_image_is_ended() {
+    let Some(vcenter) = Vcenter::start() else {
+        return;
+    };
+    killed(&Place::ova(19), &vcenter);
+    let (place, to) = (Place::ova(20), to(vcenter.port));
+    let refused = place.publish(&["--to", &to], &LOGIN);
+    let text = complained(&refused);
+    assert!(
+        text.contains(", which is being sent or was left half sent\n"),
+        "{text}"
+    );
+    let output = place.publish(&["--to", &to, "--replace"], &LOGIN);
+    said(&output);
+    let text = complained(&output);
+    assert!(
+        text.contains("an update session that was left of another image is ended"),
+        "{text}"
+    );
+    assert_eq!(
+        place.published()["publications"][0]["objects"][0]["known"],
+        "digest"
+    );
+}
+
+#[test]
+#[ignore = "needs Go and its module proxy: make vsphere"]
+fn a_wrong_password_and_a_library_that_is_not_there_are_named() {
+    let Some(vcenter) = Vcenter::start() else {
+        return;
+    };
+    let place = Place::ova(19);
+    let wrong = [LOGIN[0], ("GOVC_PASSWORD", "hunter3hunter3")];
+    let output = place.publish(&["--to", &to(vcenter.port)], &wrong);
+    assert_eq!(output.status.code(), Some(15));
+    insta::assert_snapshot!("vsphere_password", lasting(&complained(&output)));
+    let nowhere = format!("vsphere+http://127.0.0.1:{}/Images", vcenter.port);
+    let output = place.publish(&["--to", &nowhere], &LOGIN);
+    assert_eq!(output.status.code(), Some(15));
+    insta::assert_snapshot!("vsphere_library", lasting(&complained(&output)));
+    assert!(!place.path("published.json").exists());
+}
+
+#[test]
+#[ignore = "needs Go and its module proxy: make vsphere"]
+fn a_traced_run_over_https_shows_neither_password_nor_session() {
+    let Some(vcenter) = Vcenter::start() else {
+        return;
+    };
+    let place = Place::ova(19);
+    let to = format!("vsphere://127.0.0.1:{}/images", vcenter.secure);
+    let stranger = place.publish(&["--to", &to, "--dry-run"], &LOGIN);
+    assert_eq!(stranger.status.code(), Some(15));
+    let roots = vcenter.folder.path().join("ca.pem");
+    let mut variables = LOGIN.to_vec();
+    variables.push(("SSL_CERT_FILE", roots.to_str().expect("a path")));
+    variables.push(("WINIMG_LOG", "trace"));
+    let output = place.publish(&["--to", &to, "-vv"], &variables);
+    let text = said(&output) + &complained(&output);
+    assert!(text.contains("request url=https://127.0.0.1"), "{text}");
+    assert!(!text.contains("hunter2"), "{text}");
+    let requests = vcenter.requests();
+    let mut sessions = 0;
+    for id in requests.lines().filter_map(|line| line.split(' ').nth(2)) {
+        assert!(!text.contains(id) || id.is_empty(), "{id}: {text}");
+        sessions += usize::from(!id.is_empty());
+    }
+    assert!(sessions > 10, "{requests}");
+    let last = requests.lines().last().expect("a request");
+    assert!(
+        last.starts_with("DELETE /rest/com/vmware/cis/session "),
+        "{last}"
+    );
+}
+
+#[test]
+fn what_has_no_place_in_a_vcenter_is_refused_before_it_is_asked() {
+    let (place, other) = (Place::ova(19), Place::new());
+    let refused = |place: &Place, arguments: &[&str], variables: &[(&str, &str)]| {
+        let output = place.publish(arguments, variables);
+        assert!(!output.status.success());
+        complained(&output)
+    };
+    let to = "vsphere://127.0.0.1:9/images";
+    let all = [
+        refused(&place, &["--to", to, "--only", "ova"], &LOGIN),
+        refused(&place, &["--to", to, "--share", "210987654321"], &LOGIN),
+        refused(&place, &["--to", to], &[]),
+        refused(
+            &place,
+            &["--to", "vsphere+http://vc.example.com/images"],
+            &LOGIN,
+        ),
+        refused(&other, &["--to", to], &LOGIN),
+    ];
+    insta::assert_snapshot!("vsphere_refused", all.join("\n"));
+}
