@@ -13,30 +13,9 @@ fn root() -> &'static Path {
 }
 
 fn files(endings: &[&str]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for folder in ["recipes", "unattend", "src", "crates"] {
-        walk(&root().join(folder), &mut |path| {
-            let ending = path
-                .extension()
-                .and_then(|e| e.to_str())
-                .unwrap_or_default();
-            if endings.contains(&ending.to_ascii_lowercase().as_str()) {
-                found.push(path.to_path_buf());
-            }
-        });
-    }
-    found.sort();
-    found
-}
-
-fn walk(folder: &Path, visit: &mut dyn FnMut(&Path)) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        match path.is_dir() {
-            true => walk(&path, visit),
-            false => visit(&path),
-        }
-    }
+    let folders = ["recipes", "unattend", "src", "crates"];
+    let found = folders.map(|folder| tree::files(folder, endings)).concat();
+    found.iter().map(|file| root().join(file)).collect()
 }
 
 fn name(path: &Path) -> String {

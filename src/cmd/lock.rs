@@ -14,11 +14,14 @@ use winimg_recipe::recipe::{Address, InputId, Recipe};
 use winimg_supply::store::Store;
 
 use super::documents::{Change, Locked};
+use super::source::{self, Source};
 use super::upgrade::{self, Upgrade};
-use super::{Context, inputs, lock_rule, print, print_json, recipe, sign, source};
+use super::{Context, inputs, lock_rule, print, print_json, recipe, sign};
 
 pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
-    let done = lock(args, &[], context)?;
+    source::needs_file(&args.recipe, "lock")?;
+    let source = source::source(&args.recipe, context)?;
+    let done = lock(args, &source, &[], context)?;
     match args.json {
         true => print_json(&json!(done.document))?,
         false => print(&done.text)?,
@@ -38,15 +41,18 @@ pub struct Done {
 }
 
 /// Locks one recipe. What it asks for as one of `siblings` did is locked as it is there.
-pub fn lock(args: &cli::Lock, siblings: &[Lock], context: &Context) -> Result<Done> {
-    source::needs_file(&args.recipe, "lock")?;
-    let source = source::source(&args.recipe, context)?;
+pub fn lock(
+    args: &cli::Lock,
+    source: &Source,
+    siblings: &[Lock],
+    context: &Context,
+) -> Result<Done> {
     if source.lock.is_some() {
         return Err(Error::new(Kind::Recipe, "a bundle cannot be locked again")
             .at(args.recipe.recipe.display())
             .cure("lock the recipe that it was made from, and bundle it again"));
     }
-    let mut recipe = recipe::unlocked(&source, context)?;
+    let mut recipe = recipe::unlocked(source, context)?;
     let selection = upgrade::selected(args, &recipe)?;
     let path = args.lock.clone();
     let path = path.unwrap_or_else(|| Lock::beside(&source.path));
@@ -68,7 +74,7 @@ pub fn lock(args: &cli::Lock, siblings: &[Lock], context: &Context) -> Result<Do
         lock_rule::check_age(file, &store, None, args.allow_rollback)?;
     }
 
-    let upgrade = upgrade::upgrade(args, &selection, &source, &recipe, &store, context)?;
+    let upgrade = upgrade::upgrade(args, &selection, source, &recipe, &store, context)?;
     if let Some(changed) = &upgrade.recipe {
         recipe = changed.clone();
     }

@@ -61,14 +61,9 @@ impl Standing {
 /// `file`: the matrix, as it is called.
 pub fn page(file: &str, rows: &[Row]) -> Page {
     let headline = headline(rows);
-    let number = |wanted| {
-        rows.iter()
-            .filter(|row| Standing::of(row) == wanted)
-            .count()
-    };
     let class = match rows.len() {
-        _ if number(Standing::Failed) > 0 => "bad",
-        all if number(Standing::Built) == all => "good",
+        _ if number(rows, Standing::Failed) > 0 => "bad",
+        all if number(rows, Standing::Built) == all => "good",
         _ => "unknown",
     };
     let head = format!(
@@ -85,16 +80,16 @@ pub fn page(file: &str, rows: &[Row]) -> Page {
     Page::new(format!("{file}: {headline}"), head, sections)
 }
 
+fn number(rows: &[Row], wanted: Standing) -> usize {
+    let rows = rows.iter();
+    rows.filter(|row| Standing::of(row) == wanted).count()
+}
+
 /// `1 of 6 variants failed, 5 are built`
 fn headline(rows: &[Row]) -> String {
     let all = count(rows.len(), "variant");
-    let number = |wanted| {
-        rows.iter()
-            .filter(|row| Standing::of(row) == wanted)
-            .count()
-    };
-    let built = number(Standing::Built);
-    match number(Standing::Failed) {
+    let built = number(rows, Standing::Built);
+    match number(rows, Standing::Failed) {
         0 if built == rows.len() => format!("{all}: all are built"),
         0 => format!("{built} of {all} are built"),
         failed => format!("{failed} of {all} failed, {built} are built"),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use regex::Regex;
-use support::tree::root;
+use support::tree::{files, root};
 
 pub struct Link {
     pub line: usize,
@@ -16,28 +16,6 @@ pub struct Link {
 
 pub fn read(page: &str) -> String {
     fs::read_to_string(root().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
-}
-
-/// The Markdown pages in a folder and below, from the top of the source tree.
-pub fn pages(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        let passed_over = ["target", ".git", "out"]
-            .iter()
-            .any(|name| path.ends_with(name));
-        match path.is_dir() {
-            true if passed_over => {}
-            true => found.extend(pages(&path)),
-            false if path.extension().is_some_and(|e| e == "md") => {
-                let path = path.strip_prefix(root()).expect("below the root");
-                found.push(path.display().to_string());
-            }
-            false => {}
-        }
-    }
-    found.sort();
-    found
 }
 
 /// The lines of running text: no fenced block, and what stands in backticks is blank.
@@ -145,7 +123,7 @@ fn wrong(page: &str, link: &Link) -> Option<String> {
 fn every_link_leads_to_a_file_and_to_a_heading_of_it() {
     let mut found = Vec::new();
     let mut count = 0;
-    for page in pages(root()) {
+    for page in files("", &["md"]) {
         for link in links(&read(&page)) {
             count += 1;
             if let Some(why) = wrong(&page, &link) {
@@ -188,33 +166,9 @@ fn every_page_that_the_source_names_is_there() {
 
 /// What is compiled or shipped, from the top of the source tree.
 pub fn sources() -> Vec<String> {
-    let mut todo: Vec<PathBuf> = ["src", "crates", "recipes", "unattend"]
-        .iter()
-        .map(|f| root().join(f))
-        .collect();
-    let mut found = Vec::new();
-    while let Some(at) = todo.pop() {
-        for entry in fs::read_dir(&at).expect("a folder").flatten() {
-            let path = entry.path();
-            let kind = path
-                .extension()
-                .and_then(|e| e.to_str())
-                .unwrap_or_default();
-            match path.is_dir() {
-                true => todo.push(path),
-                false if ["rs", "toml", "xml", "cmd", "ps1"].contains(&kind) => {
-                    found.push(
-                        path.strip_prefix(root())
-                            .expect("below")
-                            .display()
-                            .to_string(),
-                    );
-                }
-                false => {}
-            }
-        }
-    }
-    found
+    let folders = ["src", "crates", "recipes", "unattend"];
+    let endings = ["rs", "toml", "xml", "cmd", "ps1"];
+    folders.map(|folder| files(folder, &endings)).concat()
 }
 
 #[test]

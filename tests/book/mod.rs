@@ -8,7 +8,7 @@ mod links;
 
 use std::collections::BTreeSet;
 
-use support::tree::root;
+use support::tree::files;
 
 /// The pages that `docs/SUMMARY.md` lists, in their order.
 fn listed() -> Vec<String> {
@@ -24,7 +24,7 @@ fn every_page_has_its_place_in_the_book() {
     let listed = listed();
     let once: BTreeSet<&String> = listed.iter().collect();
     assert_eq!(once.len(), listed.len(), "a page is listed twice");
-    let pages = links::pages(&root().join("docs"));
+    let pages = files("docs", &["md"]);
     let pages: BTreeSet<&String> = pages
         .iter()
         .filter(|p| !p.ends_with("/SUMMARY.md"))

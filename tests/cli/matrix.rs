@@ -8,29 +8,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use crate::cli::resume::STEPS;
 use crate::cli::site::{Outcome, SEAL, Site};
 use support::server::{Files, Server};
 use winimg::cmd::documents::{MatrixBuilt, VariantState};
 
 const LONGEST: Duration = Duration::from_secs(60);
-
-/// What comes first is the same in all variants.
-const RECIPE_END: &str = r#"
-[vars]
-tier = "none"
-
-[[steps]]
-name = "the tool"
-copy = { component = "tool", to = 'C:\k\tool.exe' }
-
-[[steps]]
-name = "restart"
-reboot = {}
-
-[[steps]]
-name = "site settings"
-registry = { key = 'HKLM\SOFTWARE\Example', name = "Tier", type = "sz", data = "{{tier}}" }
-"#;
 
 /// Another disk is another installation.
 const NODES: &str = r#"schema = 1
@@ -57,11 +40,13 @@ const NAMES: [&str; 6] = [
     "recipe-bronze-2025",
 ];
 
-/// What `winimg build` is told: the machine is the scripted one, and its disk holds no Windows.
+/// Arguments of each build: a scripted machine, without `verify`, since no Windows is on its disk.
 const EACH: [&str; 4] = ["--", "--hypervisor", "fake:machine.toml", "--no-verify"];
 
 fn site() -> Site {
-    let site = Site::new(&format!("{RECIPE_END}\n{SEAL}"));
+    // What comes first is the same in all variants.
+    let steps = STEPS.replace("\"gold\"", "\"{{tier}}\"");
+    let site = Site::new(&format!("[vars]\ntier = \"none\"\n{steps}\n{SEAL}"));
     site.write("nodes.toml", NODES);
     site
 }

@@ -49,18 +49,7 @@ impl fmt::Display for Block {
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_string()];
     for folder in ["docs", "recipes"] {
-        let mut todo = vec![tree::root().join(folder)];
-        while let Some(at) = todo.pop() {
-            for entry in std::fs::read_dir(&at).expect("a folder").flatten() {
-                let path = entry.path();
-                if path.is_dir() {
-                    todo.push(path);
-                } else if path.extension().is_some_and(|e| e == "md") {
-                    let path = path.strip_prefix(tree::root()).expect("below the root");
-                    pages.push(path.display().to_string());
-                }
-            }
-        }
+        pages.extend(tree::files(folder, &["md"]));
     }
     pages.sort();
     pages

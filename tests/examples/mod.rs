@@ -5,14 +5,14 @@
 #![cfg(unix)]
 
 use support::skip;
-use support::tree::root;
+use support::tree::{files, root};
 pub mod blocks;
 mod judge;
 mod starter;
 mod table;
 mod walkthrough;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -85,25 +85,13 @@ fn a_skipped_test_is_a_failure_in_make_test() {
 /// Every test that passes by does it in one place, which knows of `WINIMG_NO_SKIP`.
 #[test]
 fn no_test_skips_itself_in_silence() {
-    let mut todo = vec![root().join("tests"), root().join("crates")];
-    let mut wrong = Vec::new();
-    while let Some(at) = todo.pop() {
-        for entry in std::fs::read_dir(&at).expect("a folder").flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                todo.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
-                let prints = ["println!(\"skip", "println!(\"SKIP"];
-                let text = read(&path);
-                if prints.iter().any(|p| text.contains(p)) && !path.ends_with("examples/mod.rs") {
-                    wrong.push(path);
-                }
-            }
-        }
-    }
-    assert_eq!(
-        wrong,
-        Vec::<PathBuf>::new(),
-        "use tests/support/src/skip.rs"
-    );
+    let mut wrong = ["tests", "crates"]
+        .map(|folder| files(folder, &["rs"]))
+        .concat();
+    wrong.retain(|file| {
+        let prints = ["println!(\"skip", "println!(\"SKIP"];
+        let text = read(&root().join(file));
+        prints.iter().any(|p| text.contains(p)) && file != "tests/examples/mod.rs"
+    });
+    assert_eq!(wrong, Vec::<String>::new(), "use tests/support/src/skip.rs");
 }

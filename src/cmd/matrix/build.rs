@@ -42,11 +42,13 @@ pub fn run(args: &cli::MatrixBuild, context: &Context) -> Result<()> {
         keep_going: args.keep_going,
         cancel: &context.cancel,
     };
+    // As the matrix has them, for the page.
+    let names: Vec<String> = all.iter().map(|r| r.variant.name.value.clone()).collect();
     let mut tell = |index: usize, told: Told<'_>| {
         let is_end = matches!(told, Told::Ended(_));
         said(&schedule.variants[index].name, &jobs[index], told, context);
         if is_end {
-            report::keep_current(&args.matrix, &schedule_names(&schedule, &all), context);
+            report::keep_current(&args.matrix, &names, context);
         }
     };
     let outcomes = supervise::run(&course, states, &mut tell)?;
@@ -57,13 +59,6 @@ pub fn run(args: &cli::MatrixBuild, context: &Context) -> Result<()> {
     }
     context.cancel.check()?;
     failure(&built, &outcomes).map_or(Ok(()), Err)
-}
-
-/// The names as the matrix has them, for the page.
-fn schedule_names(schedule: &Schedule, all: &[super::Read]) -> Vec<String> {
-    let has = |name: &String| schedule.variants.iter().any(|v| v.name == *name);
-    let names = all.iter().map(|read| read.variant.name.value.clone());
-    names.filter(has).collect()
 }
 
 /// What stands after `--`, as `winimg build` takes it. What the matrix decides, and what needs a person, is refused.

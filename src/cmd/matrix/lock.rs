@@ -12,7 +12,7 @@ use winimg_recipe::lock::Lock;
 
 use super::super::recipe::Look;
 use super::super::{Context, lock, print, print_json};
-use super::{Read, lock_path, variants};
+use super::{Read, lock_path, source_of, variants};
 
 pub fn run(args: &cli::MatrixLock, context: &Context) -> Result<()> {
     // Whatever the locks say now.
@@ -28,7 +28,8 @@ pub fn run(args: &cli::MatrixLock, context: &Context) -> Result<()> {
     let mut text = String::new();
     for (read, refresh) in all.iter().zip(refresh) {
         let name = &read.variant.name.value;
-        let done = lock::lock(&one(args, read, refresh), &locks, context);
+        let source = source_of(&read.variant, context)?;
+        let done = lock::lock(&one(args, read, refresh), &source, &locks, context);
         let done = done.map_err(|error| error.or_at(format!("the variant {name}")))?;
         locks.extend(done.lock);
         stale.extend(done.stale);
@@ -53,11 +54,6 @@ pub fn run(args: &cli::MatrixLock, context: &Context) -> Result<()> {
 /// As `winimg lock` takes the variant.
 fn one(args: &cli::MatrixLock, read: &Read, refresh: Vec<String>) -> cli::Lock {
     let name = &read.variant.name.value;
-    let flags = read.variant.overlay.flags();
-    let of = |flag: &str| {
-        let pairs = flags.chunks_exact(2).filter(|pair| pair[0] == flag);
-        pairs.map(|pair| pair[1].clone()).collect()
-    };
     cli::Lock {
         upgrade: Vec::new(),
         newest: Vec::new(),
@@ -68,8 +64,6 @@ fn one(args: &cli::MatrixLock, read: &Read, refresh: Vec<String>) -> cli::Lock {
         allow_rollback: args.allow_rollback,
         recipe: RecipeArgs {
             recipe: read.variant.recipe.value.clone(),
-            vars: of("--var"),
-            set: of("--set"),
             ..RecipeArgs::default()
         },
         network: cli::NetworkArgs {

@@ -85,6 +85,7 @@ fn source_of(variant: &Variant, context: &Context) -> Result<Source> {
         recipe: variant.recipe.value.clone(),
         ..RecipeArgs::default()
     };
+    source::needs_file(&args, "build")?;
     let mut source = source::source(&args, context)?;
     source.options.overlay = variant.overlay.clone();
     Ok(source)

@@ -48,7 +48,7 @@ impl Outcome {
     }
 }
 
-/// What is told of a variant, by its place in the schedule.
+/// What `run` reports about a variant, which it names by its place in the schedule.
 pub enum Told<'a> {
     Started,
     Said(&'a Event),

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 
 use crate::judge;
@@ -73,8 +73,9 @@ pub fn run(options: &Options, ledger: &Ledger) -> Done<Proof> {
         rows: Vec::new(),
         verdicts: Vec::new(),
     };
+    let values = site.values(&proof.medium)?;
     for wanted in &wanted {
-        let row = row(&site, wanted, &proof)?;
+        let row = row(&site, wanted, &values, &proof)?;
         let word = if row.is_good() { "good" } else { "BAD" };
         let seconds: f64 = row.stages.iter().map(|stage| stage.seconds).sum();
         println!("{word:<4} {:6.1} min  {}", seconds / 60.0, row.name);
@@ -109,15 +110,14 @@ pub fn write(folder: &Path, proof: &Proof, ledger: &Ledger) -> Done<()> {
 
 /// What identifies a row: its recipe, with everything that goes into the build beside it.
 fn key(parts: &[&str]) -> String {
-    hex::encode(Sha256::digest(parts.join("\0")))
+    Digest::sha256_of(parts.join("\0").as_bytes()).hex()
 }
 
-fn row(site: &Site<'_>, wanted: &Wanted, proof: &Proof) -> Done<Row> {
+fn row(site: &Site<'_>, wanted: &Wanted, values: &[String], proof: &Proof) -> Done<Row> {
     let options = site.options;
     let folder = site.work.join(&wanted.name);
     let with = options.with.as_deref();
     let recipe = rows::recipe(wanted, build(&proof.medium), &options.tree, with)?;
-    let values = site.values(&proof.medium)?;
     let probes = options.tree.join("tests/prove/probes/probes.toml");
     let probes = at(&probes, fs::read_to_string(&probes))?;
     let with = with.map(|with| at(with, fs::read_to_string(with)));
@@ -138,7 +138,7 @@ fn row(site: &Site<'_>, wanted: &Wanted, proof: &Proof) -> Done<Row> {
         }
     }
     let mut row = empty(wanted, &proof.medium);
-    site.stages(&folder, &values, &mut row)?;
+    site.stages(&folder, values, &mut row)?;
     let kept = Kept { key, row };
     let text = serde_json::to_string_pretty(&kept).map_err(|e| e.to_string())?;
     at(&file, fs::write(&file, text))?;

@@ -1,30 +1,25 @@
 //! winimg on this host, and the medium: what every row has in common.
 
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-use sha2::{Digest as _, Sha256};
 
 use crate::ledger::Ledger;
 use crate::proof::Medium;
 use crate::run::Options;
 use crate::seen;
+use winimg_base::io;
 
 pub type Done<T> = Result<T, String>;
 
 /// An error of the host, with the file that it is about.
-pub fn at<T>(what: &Path, result: io::Result<T>) -> Done<T> {
+pub fn at<T>(what: &Path, result: std::io::Result<T>) -> Done<T> {
     result.map_err(|e| format!("{}: {e}", what.display()))
 }
 
-/// SHA-256 of a file, lower-case hex.
-fn digest(path: &Path) -> Done<String> {
-    let mut file = at(path, File::open(path))?;
-    let mut hasher = Sha256::new();
-    at(path, io::copy(&mut file, &mut hasher))?;
-    Ok(hex::encode(hasher.finalize()))
+/// SHA-256 of a file, lower-case hex, and its size in bytes.
+fn digest(path: &Path) -> Done<(String, u64)> {
+    let (digest, size) = io::sha256(path).map_err(|e| e.to_string())?;
+    Ok((digest.hex(), size))
 }
 
 /// The host's side of a run.
@@ -76,8 +71,7 @@ impl Site<'_> {
 
     pub fn medium(&self, ledger: &Ledger) -> Done<Medium> {
         let iso = &self.options.iso;
-        let size = at(iso, fs::metadata(iso))?.len();
-        let sha256 = digest(iso)?;
+        let (sha256, size) = digest(iso)?;
         let name = iso.to_str().ok_or("the ISO's name is not UTF-8")?;
         let (build, images) = seen::medium(&self.output(&["inspect", "--json", name])?)?;
         let known = ledger.medium(&sha256).map(|medium| medium.name.clone());
@@ -104,7 +98,7 @@ impl Site<'_> {
         ];
         if let Some(virtio) = &self.options.virtio {
             vars.push(format!("virtio_url={}", virtio.display()));
-            vars.push(format!("virtio_sha256={}", digest(virtio)?));
+            vars.push(format!("virtio_sha256={}", digest(virtio)?.0));
         }
         vars.extend(self.options.vars.iter().cloned());
         let vars = vars.into_iter().flat_map(|var| ["--var".to_owned(), var]);

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use winimg::record::Manifest;
+
 use crate::proof::{Row, Stage};
 use crate::seen;
 use crate::site::{Done, Site, at};
@@ -48,7 +50,7 @@ impl Site<'_> {
         let said = fs::read_to_string(folder.join("verify.out")).unwrap_or_default();
         row.verified = seen::verified(&said).ok();
         if is_verified && self.options.hypervisor == "qemu" {
-            for target in targets(&manifest)? {
+            for target in self::manifest(&manifest)?.targets {
                 self.tried(folder, &target, row)?;
             }
         }
@@ -141,11 +143,9 @@ impl Site<'_> {
     /// The manifest cannot be read, or a file not removed.
     pub fn forget(&self, folder: &Path) -> Done<()> {
         let output = folder.join("out");
-        let manifest = manifest(&output.join("manifest.json"))?;
-        for artifact in manifest["artifacts"].as_array().into_iter().flatten() {
-            let file = artifact["file"].as_str().map(|file| output.join(file));
-            let file = file.filter(|file| file.starts_with(&output) && file.is_file());
-            if let Some(file) = file {
+        for artifact in manifest(&output.join("manifest.json"))?.artifacts {
+            let file = output.join(artifact.file);
+            if file.starts_with(&output) && file.is_file() {
                 at(&file, fs::remove_file(&file))?;
             }
         }
@@ -158,17 +158,6 @@ fn text(path: &Path) -> Done<String> {
     text.ok_or_else(|| format!("{}: the path is not UTF-8", path.display()))
 }
 
-fn manifest(path: &Path) -> Done<serde_json::Value> {
-    let text = at(path, fs::read_to_string(path))?;
-    serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-/// The targets that the image was built for.
-fn targets(path: &Path) -> Done<Vec<String>> {
-    let manifest = manifest(path)?;
-    let targets = manifest["targets"]
-        .as_array()
-        .ok_or("the manifest has no targets")?;
-    let names = targets.iter().map(|target| target.as_str());
-    Ok(names.flatten().map(str::to_owned).collect())
+fn manifest(path: &Path) -> Done<Manifest> {
+    Manifest::read(path).map_err(|e| e.to_string())
 }

@@ -84,7 +84,7 @@ fn a_medium_is_fetched_once_and_another_file_is_refused() {
     let left = fs::read_dir(to).expect("a folder").count();
     assert_eq!((refused.status.code(), left), (Some(1), 0));
 
-    let digest = hex::encode(<sha2::Sha256 as sha2::Digest>::digest("a medium\n"));
+    let digest = winimg_base::digest::Digest::sha256_of(b"a medium\n").hex();
     let right = list(folder.path(), &digest);
     let fetched = script("media.sh", &[to, "one"], &[("MEDIA", &right)]);
     assert!(fetched.status.success(), "{}", said(&fetched));

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use proc_macro2::{TokenStream, TokenTree};
 use regex::Regex;
-use support::tree::root;
+use support::tree::{files, root};
 
 use crate::ledger::read;
 
@@ -65,30 +65,6 @@ const NOT_ABOUT_GUESTS: &[&str] = &[
     "docs/signing.md",
     "docs/watch.md",
 ];
-
-/// The files with one of these endings in a folder and below, from the top of the tree.
-fn files(folder: &str, endings: &[&str]) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut todo = vec![root().join(folder)];
-    while let Some(at) = todo.pop() {
-        for entry in fs::read_dir(&at).expect("a folder").flatten() {
-            let path: PathBuf = entry.path();
-            let passed_over = ["target", "out", ".git", "node_modules"];
-            let ending = path.extension().and_then(|e| e.to_str());
-            match path.is_dir() {
-                true if passed_over.iter().any(|name| path.ends_with(name)) => {}
-                true => todo.push(path),
-                false if ending.is_some_and(|ending| endings.contains(&ending)) => {
-                    let inside = path.strip_prefix(root()).expect("below the root");
-                    found.push(inside.to_str().expect("UTF-8").to_owned());
-                }
-                false => {}
-            }
-        }
-    }
-    found.sort();
-    found
-}
 
 fn text(file: &str) -> String {
     fs::read_to_string(root().join(file)).expect("a file")
@@ -163,7 +139,7 @@ fn is_bare(text: &str) -> bool {
 #[test]
 fn a_page_that_doubts_names_the_line() {
     let mut bare = Vec::new();
-    for page in files(".", &["md"]) {
+    for page in files("", &["md"]) {
         // The second is made of the ledger.
         if page.ends_with("CHANGELOG.md") || page.ends_with("docs/fidelity.md") {
             continue;
@@ -174,10 +150,6 @@ fn a_page_that_doubts_names_the_line() {
             }
         }
     }
-    let bare: Vec<&str> = bare
-        .iter()
-        .map(|line| line.trim_start_matches("./"))
-        .collect();
     assert!(bare.is_empty(), "no fidelity.md#ID in\n{}", bare.join("\n"));
 }
 
@@ -225,7 +197,7 @@ fn every_line_that_is_named_is_in_the_ledger() {
     // What the ledger's own head shows as an example.
     known.insert("sshd-keys".into());
     let mut lost = BTreeSet::new();
-    for file in files(".", &["md", "rs", "toml", "ps1", "sh", "yml"]) {
+    for file in files("", &["md", "rs", "toml", "ps1", "sh", "yml"]) {
         let found = text(&file);
         let named = LINK.captures_iter(&found).map(|c| c[1].to_owned());
         lost.extend(

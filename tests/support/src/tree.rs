@@ -11,6 +11,34 @@ pub fn root() -> &'static Path {
     here.ancestors().nth(2).expect("tests/support is two below")
 }
 
+/// The files with one of these endings, in whatever case, in a folder of the source tree (`""`: all of it) and below, from the top of the tree, sorted. What is built
+/// there and what npm installs is passed over.
+pub fn files(folder: &str, endings: &[&str]) -> Vec<String> {
+    let built = ["target", "out", ".git"].map(|name| root().join(name));
+    let mut found = Vec::new();
+    let mut todo = vec![root().join(folder)];
+    while let Some(at) = todo.pop() {
+        for entry in std::fs::read_dir(&at).expect("a folder").flatten() {
+            let path = entry.path();
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            match path.is_dir() {
+                true if built.contains(&path) || path.ends_with("node_modules") => {}
+                true => todo.push(path),
+                false
+                    if ending
+                        .is_some_and(|e| endings.contains(&e.to_ascii_lowercase().as_str())) =>
+                {
+                    let inside = path.strip_prefix(root()).expect("below the root");
+                    found.push(inside.to_str().expect("UTF-8").to_owned());
+                }
+                false => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// The winimg under test: this tree's, unless `WINIMG_UNDER_TEST` names another.
 pub fn winimg() -> PathBuf {
     match std::env::var_os("WINIMG_UNDER_TEST") {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::Effective;
+use super::put::in_path;
 use super::template::{self, Part};
 use super::value::{Data, Table, Value};
 use super::vars::Scope;
@@ -16,7 +17,7 @@ pub fn list(tree: &Table, scope: &Scope, defaults: Vec<Effective>) -> Vec<Effect
     for entry in &tree.entries {
         // Variables have their own list, with the value that won.
         if entry.key != "vars" {
-            flatten(&quoted(&entry.key), &entry.value, scope, &mut all);
+            flatten(&in_path(&entry.key), &entry.value, scope, &mut all);
         }
     }
     all.extend(defaults);
@@ -27,14 +28,14 @@ fn flatten(path: &str, value: &Value, scope: &Scope, all: &mut Vec<Effective>) {
     match &value.data {
         Data::Table(table) if !table.entries.is_empty() => {
             for entry in &table.entries {
-                let path = format!("{path}.{}", quoted(&entry.key));
+                let path = format!("{path}.{}", in_path(&entry.key));
                 flatten(&path, &entry.value, scope, all);
             }
         }
         Data::Array(items) if path == "steps" => {
             for (index, item) in items.iter().enumerate() {
                 let name = item.as_table().and_then(|t| t.get("name")?.as_str());
-                let name = name.map_or(index.to_string(), quoted);
+                let name = name.map_or(index.to_string(), in_path);
                 flatten(&format!("steps.{name}"), item, scope, all);
             }
         }
@@ -48,15 +49,6 @@ fn flatten(path: &str, value: &Value, scope: &Scope, all: &mut Vec<Effective>) {
             value: shown(path, value).to_string(),
             origin: origin(value, scope),
         }),
-    }
-}
-
-/// A key as TOML writes it in a dotted path.
-fn quoted(key: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    match !key.is_empty() && key.chars().all(bare) {
-        true => key.into(),
-        false => Json::from(key).to_string(),
     }
 }
 

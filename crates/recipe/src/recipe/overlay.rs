@@ -1,5 +1,6 @@
 //! What a matrix says over the recipe of one of its variants: as `--var` and `--set` would, and with its places in the matrix's file.
 
+use super::put::{in_one_line, in_path};
 use super::value::{Data, Value};
 use winimg_base::text::{Located, Place};
 
@@ -41,17 +42,9 @@ impl Setting {
 
     /// The path in dots and its value in TOML: what `--set` takes.
     fn text(&self) -> String {
-        let keys = self.path.iter().map(|(key, _)| dotted(key));
+        let keys = self.path.iter().map(|(key, _)| in_path(key));
         let keys: Vec<String> = keys.collect();
         format!("{}={}", keys.join("."), toml(&self.value))
-    }
-}
-
-fn dotted(key: &str) -> String {
-    let is_bare = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    match !key.is_empty() && key.chars().all(is_bare) {
-        true => key.to_owned(),
-        false => in_one_line(key),
     }
 }
 
@@ -68,17 +61,11 @@ fn toml(value: &Value) -> String {
         }
         Data::Table(table) => {
             let entry =
-                |e: &super::value::Entry| format!("{} = {}", dotted(&e.key), toml(&e.value));
+                |e: &super::value::Entry| format!("{} = {}", in_path(&e.key), toml(&e.value));
             let entries: Vec<String> = table.entries.iter().map(entry).collect();
             format!("{{ {} }}", entries.join(", "))
         }
         // A matrix fills in no variables of a recipe, and what it could not read makes no variant.
         Data::Undecided(_) | Data::Unknown => String::new(),
     }
-}
-
-/// The escapes that are written for JSON are among those of a basic string of TOML, which refuses one sign more.
-fn in_one_line(text: &str) -> String {
-    let text = serde_json::Value::String(text.to_owned()).to_string();
-    text.replace('\u{7f}', "\\u007f")
 }

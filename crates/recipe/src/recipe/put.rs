@@ -42,6 +42,21 @@ pub fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
+/// The same without line breaks. The escapes that are written for JSON are among those of a basic string of TOML, which refuses one sign more.
+pub fn in_one_line(text: &str) -> String {
+    let text = serde_json::Value::String(text.to_owned()).to_string();
+    text.replace('\u{7f}', "\\u007f")
+}
+
+/// A key as TOML writes it in a dotted path.
+pub fn in_path(key: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    match !key.is_empty() && key.chars().all(bare) {
+        true => key.to_owned(),
+        false => in_one_line(key),
+    }
+}
+
 impl Put<'_> {
     fn lay_into(&self, root: &mut Table) -> Result<(), String> {
         let mut table: &mut dyn TableLike = root;

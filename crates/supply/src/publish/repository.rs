@@ -198,13 +198,13 @@ impl Repository {
     pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
         patiently(&self.options, watch, async || {
             let looked = match &object.slot {
-                Slot::Blob | Slot::File | Slot::Made(_) | Slot::Item(_) => self.has(object).await,
                 Slot::Manifest(name) => self.manifest(name, object).await,
                 // It keeps what the one that is there lists.
                 Slot::Referrers(tag) => match self.manifest(tag, object).await {
                     Ok(Standing::Other(_)) => Ok(Standing::Absent),
                     standing => standing,
                 },
+                _ => self.has(object).await,
             };
             looked.map_err(|e| self.failure(&object.name, e))
         })
@@ -247,16 +247,12 @@ impl Repository {
 
     pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Known> {
         match &object.slot {
-            Slot::Blob | Slot::File | Slot::Made(_) | Slot::Item(_) if object.size > PIECE => {
-                self.send_in_pieces(object, watch).await?
-            }
-            Slot::Blob | Slot::File | Slot::Made(_) | Slot::Item(_) => {
-                self.send_blob(object, watch).await?
-            }
             Slot::Manifest(name) | Slot::Referrers(name) => {
                 let (bytes, _) = object.body.read(0, object.size).await?;
                 self.send_manifest(name, object, bytes, watch).await?;
             }
+            _ if object.size > PIECE => self.send_in_pieces(object, watch).await?,
+            _ => self.send_blob(object, watch).await?,
         }
         Ok(Known::Digest)
     }

@@ -154,7 +154,7 @@ impl Item {
         let is_whole = self.differs(&there).is_none() && self.known(&there) == Known::Digest;
         if is_whole && others.is_empty() {
             // An earlier run got as far as this.
-            let known = self.arrived(session, &id, watch).await?;
+            let known = self.arrived(session, &id, &there, watch).await?;
             return Ok((id, known));
         }
         let update = Update::open(session, (&id, &self.name), &self.members, watch).await?;
@@ -165,7 +165,8 @@ impl Item {
             update.remove(&file.name).await?;
         }
         update.complete().await?;
-        let known = self.arrived(session, &id, watch).await?;
+        let there = files(session, &id, watch).await?;
+        let known = self.arrived(session, &id, &there, watch).await?;
         update.forget().await;
         Ok((id, known))
     }
@@ -194,10 +195,15 @@ impl Item {
         Ok(id)
     }
 
-    /// What vCenter has now, which then gets the mark of a whole image.
-    async fn arrived(&self, session: &Session, id: &str, watch: &Watch) -> Result<Known> {
-        let there = files(session, id, watch).await?;
-        if let Some(found) = self.differs(&there) {
+    /// Compares the files that vCenter lists with those of the image, and marks the item as whole.
+    async fn arrived(
+        &self,
+        session: &Session,
+        id: &str,
+        there: &[FileInfo],
+        watch: &Watch,
+    ) -> Result<Known> {
+        if let Some(found) = self.differs(there) {
             let fact = format!("{} arrived in the library as something else", self.name);
             return Err(Error::new(Kind::Publish, fact)
                 .at(id)
@@ -206,7 +212,7 @@ impl Item {
         }
         let description = Mark::Whole(self.sha256.clone()).text(&self.build);
         describe(session, id, &description, watch).await?;
-        Ok(self.known(&there))
+        Ok(self.known(there))
     }
 }
 

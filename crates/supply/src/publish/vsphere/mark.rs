@@ -1,6 +1,7 @@
-//! What winimg writes into the description of an item and the annotation of a template, to know them again. Pure.
+//! What winimg writes into the description of an item, to know it again. Pure.
 //!
-//! A word of its own among others: people may write beside it. An item whose files are on their way is told from one that is whole.
+//! It is found between other words, so people may add to the description. There are two marks: one while the files are being sent,
+//! and one when all of them are there.
 
 use winimg_base::digest::Digest;
 
