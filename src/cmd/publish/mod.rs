@@ -6,6 +6,8 @@
 mod image;
 mod options;
 
+use std::path::Path;
+
 use crate::cli;
 use crate::page::size;
 use crate::record::Manifest;
@@ -14,7 +16,7 @@ use crate::record::published::{self, Publication, Published};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::count;
-use winimg_supply::publish::{Arrived, Destination, Known, Object, Publisher, Standing};
+use winimg_supply::publish::{Arrived, Destination, Image, Known, Object, Publisher, Standing};
 
 use super::{Context, must_exist, print};
 
@@ -32,17 +34,30 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
         true => args.image.join(MANIFEST),
         false => args.image.clone(),
     };
-    let folder = io::folder_of(&path).to_path_buf();
+    let folder = io::folder_of(&path);
     let manifest = Manifest::read(&path)?;
-    let image = image::judged(&manifest, &folder, &destination, &args.only)?;
+    let image = image::judged(&manifest, folder, &destination, &args.only)?;
     let publisher = Publisher::open(
         &destination,
         options::settings(args, &destination, context)?,
         &context.sink,
         &context.cancel,
     )?;
-    let earlier = Published::read(&folder)?;
-    let objects = publisher.objects(&image)?;
+    let done = published(args, &destination, (&image, &path), &publisher);
+    publisher.close();
+    done
+}
+
+/// Shows what is there and what is not, sends what is not, and records it.
+fn published(
+    args: &cli::Publish,
+    destination: &Destination,
+    (image, manifest): (&Image, &Path),
+    publisher: &Publisher,
+) -> Result<()> {
+    let folder = io::folder_of(manifest);
+    let earlier = Published::read(folder)?;
+    let objects = publisher.objects(image)?;
     let mut lines = Vec::new();
     for object in &objects {
         let standing = publisher.standing(object)?;
@@ -51,7 +66,7 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
             standing: judged(standing, object, &earlier),
         });
     }
-    print(&shown(&image.name, &destination, &lines, args.replace))?;
+    print(&shown(&image.name, destination, &lines, args.replace))?;
     refuse_others(&lines, args.replace)?;
     if args.dry_run {
         return Ok(());
@@ -65,19 +80,15 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
         };
         sent.push(record(line.object, known, id));
     }
-    let there = lines
-        .iter()
-        .filter(|l| matches!(l.standing, Standing::Same(_)))
-        .count();
-    let summary = ended(&destination, &sent, lines.len() - there);
-    let (manifest, _) = io::sha256(&path)?;
+    let summary = ended(destination, &lines, &sent);
+    let (manifest, _) = io::sha256(manifest)?;
     let publication = Publication {
         to: destination.to_string(),
         time: jiff::Timestamp::now().to_string(),
         manifest: manifest.hex(),
         objects: sent,
     };
-    earlier.write(&folder, publication)?;
+    earlier.write(folder, publication)?;
     print(&summary)
 }
 
@@ -100,7 +111,7 @@ fn shown(name: &str, destination: &Destination, lines: &[Line<'_>], replace: boo
     let mut text = format!("{name} to {destination}\n");
     for Line { object, standing } in lines {
         let what = match standing {
-            Standing::Absent => format!("to be {}", object.done()),
+            Standing::Absent => format!("to be {}", object.done),
             Standing::Same(_) => "there already".into(),
             _ if replace => "to be replaced".into(),
             _ => "another file is there".into(),
@@ -135,11 +146,13 @@ fn refuse_others(lines: &[Line<'_>], replace: bool) -> Result<()> {
 }
 
 /// The last lines: how much was done, and what the platform calls it.
-fn ended(destination: &Destination, objects: &[published::Object], new: usize) -> String {
-    let there = objects.len() - new;
-    let done = match destination {
-        Destination::Ami(_) => "done",
-        _ => "sent",
+fn ended(destination: &Destination, lines: &[Line<'_>], objects: &[published::Object]) -> String {
+    let is_there = |line: &&Line<'_>| matches!(line.standing, Standing::Same(_));
+    let there = lines.iter().filter(is_there).count();
+    let new = lines.len() - there;
+    let done = match lines.iter().all(|line| line.object.done == "sent") {
+        true => "sent",
+        false => "done",
     };
     let mut text = format!("published to {destination}: {new} {done}, {there} there already\n");
     for object in objects {

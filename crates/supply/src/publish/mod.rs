@@ -13,12 +13,14 @@ mod documents;
 mod repository;
 mod server;
 mod signing;
+mod target;
 mod vsphere;
 mod xml;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::runtime::Runtime;
 
 pub use ami::Import;
@@ -34,6 +36,7 @@ use body::Body;
 use bucket::Bucket;
 use repository::Repository;
 use server::Server;
+use target::{Open, Place, Target};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
@@ -81,23 +84,11 @@ pub struct Object {
     /// Bytes.
     pub size: u64,
     pub sha256: Digest,
+    /// What is done about it: "to be …".
+    pub done: &'static str,
     media_type: String,
     body: Body,
-    slot: Slot,
-}
-
-/// What a registry has an object as; of the others all are files.
-enum Slot {
-    File,
-    Blob,
-    /// Under a tag or a digest.
-    Manifest(String),
-    /// The tag that lists what refers to a manifest, with what belongs into the list.
-    Referrers(String),
-    /// An AMI, or who may start it.
-    Made(ami::Made),
-    /// An item of a content library.
-    Item(Box<vsphere::Item>),
+    place: Box<dyn Place>,
 }
 
 /// What is at the place of an object now.
@@ -137,11 +128,17 @@ impl From<Known> for Arrived {
 }
 
 impl Object {
-    /// What is done about it: "to be …".
-    pub fn done(&self) -> &'static str {
-        match &self.slot {
-            Slot::Made(made) => made.done(),
-            _ => "sent",
+    /// What the destination itself makes, of no bytes that are sent for it.
+    fn made(name: String, at: String, sha256: Digest, place: Box<dyn Place>) -> Self {
+        Self {
+            name,
+            at,
+            size: 0,
+            sha256,
+            done: "sent",
+            media_type: String::new(),
+            body: Body::Made(Bytes::new()),
+            place,
         }
     }
 }
@@ -171,18 +168,10 @@ pub use server::Login;
 
 /// A destination, for one run.
 pub struct Publisher {
-    door: Door,
+    target: Box<dyn Open>,
     runtime: Runtime,
     sink: Arc<dyn Sink>,
     cancel: Cancel,
-}
-
-enum Door {
-    Bucket(Bucket),
-    Ami(ami::Door),
-    Vsphere(Box<vsphere::Door>),
-    Server(Server),
-    Repository(Repository),
 }
 
 impl Publisher {
@@ -193,20 +182,8 @@ impl Publisher {
         sink: &Arc<dyn Sink>,
         cancel: &Cancel,
     ) -> Result<Self> {
-        let door = match destination {
-            Destination::Bucket(place) => Door::Bucket(Bucket::new(place, &settings)?),
-            Destination::Ami(place) => Door::Ami(ami::Door::new(place, &settings)?),
-            Destination::Vsphere(place) => {
-                Door::Vsphere(Box::new(vsphere::Door::new(place, settings)?))
-            }
-            Destination::Server(url) => Door::Server(Server::new(url, settings)?),
-            Destination::Artifact(tag) => Door::Repository(Repository::new(tag, false, settings)?),
-            Destination::ContainerDisk(tag) => {
-                Door::Repository(Repository::new(tag, true, settings)?)
-            }
-        };
         Ok(Self {
-            door,
+            target: target(destination, settings)?,
             runtime: fetch::runtime("publish")?,
             sink: Arc::clone(sink),
             cancel: cancel.clone(),
@@ -215,43 +192,20 @@ impl Publisher {
 
     /// What the image is at this destination.
     pub fn objects(&self, image: &Image) -> Result<Vec<Object>> {
-        self.run(async {
-            match &self.door {
-                Door::Bucket(bucket) => bucket.objects(image, &self.watch("")).await,
-                Door::Ami(ami) => ami.objects(image, &self.watch("")).await,
-                Door::Vsphere(vcenter) => vcenter.objects(image, &self.watch("")).await,
-                Door::Server(server) => server.objects(image),
-                Door::Repository(repository) => repository.objects(image, &self.watch("")).await,
-            }
-        })
+        self.run(self.target.objects(image, &self.watch("")))
     }
 
     pub fn standing(&self, object: &Object) -> Result<Standing> {
-        let watch = self.watch(&object.name);
-        self.run(async {
-            match &self.door {
-                Door::Bucket(bucket) => bucket.standing(object, &watch).await,
-                Door::Ami(ami) => ami.standing(object, &watch).await,
-                Door::Vsphere(vcenter) => vcenter.standing(object, &watch).await,
-                Door::Server(server) => server.standing(object, &watch).await,
-                Door::Repository(repository) => repository.standing(object, &watch).await,
-            }
-        })
+        self.run(object.place.standing(object, &self.watch(&object.name)))
     }
 
     pub fn send(&self, object: &Object) -> Result<Arrived> {
-        let watch = self.watch(&object.name);
-        self.run(async {
-            match &self.door {
-                Door::Bucket(bucket) => bucket.send(object, &watch).await.map(Arrived::from),
-                Door::Ami(ami) => ami.send(object, &watch).await,
-                Door::Vsphere(vcenter) => vcenter.send(object, &watch).await,
-                Door::Server(server) => server.send(object, &watch).await.map(Arrived::from),
-                Door::Repository(repository) => {
-                    repository.send(object, &watch).await.map(Arrived::from)
-                }
-            }
-        })
+        self.run(object.place.send(object, &self.watch(&object.name)))
+    }
+
+    /// Ends what the destination holds open for this run.
+    pub fn close(self) {
+        self.runtime.block_on(self.target.leave());
     }
 
     fn watch(&self, what: &str) -> Watch {
@@ -275,12 +229,17 @@ impl Publisher {
     }
 }
 
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        if let Door::Vsphere(vcenter) = &self.door {
-            self.runtime.block_on(vcenter.leave());
+fn target(destination: &Destination, settings: Settings) -> Result<Box<dyn Open>> {
+    Ok(match destination {
+        Destination::Bucket(place) => Box::new(Arc::new(Bucket::new(place, &settings)?)),
+        Destination::Ami(place) => Box::new(Arc::new(ami::Regions::new(place, &settings)?)),
+        Destination::Vsphere(place) => Box::new(Arc::new(vsphere::Library::new(place, settings)?)),
+        Destination::Server(url) => Box::new(Arc::new(Server::new(url, settings)?)),
+        Destination::Artifact(tag) => Box::new(Arc::new(Repository::new(tag, false, settings)?)),
+        Destination::ContainerDisk(tag) => {
+            Box::new(Arc::new(Repository::new(tag, true, settings)?))
         }
-    }
+    })
 }
 
 /// Does it again as long as its failures pass.
@@ -299,15 +258,22 @@ async fn patiently<T>(
 }
 
 /// Every file of the image under a folder's address; the manifest is the last one.
-fn files(image: &Image, at: impl Fn(&str) -> String) -> Vec<Object> {
-    let objects = image.files.iter().map(|file| Object {
-        name: file.name.clone(),
-        at: at(&file.name),
-        size: file.size,
-        sha256: file.sha256.clone(),
-        media_type: file.media_type.to_owned(),
-        body: Body::file(&file.path),
-        slot: Slot::File,
+fn files<T: Target<Slot = ()>>(
+    target: &Arc<T>,
+    image: &Image,
+    at: impl Fn(&str) -> Result<String>,
+) -> Result<Vec<Object>> {
+    let objects = image.files.iter().map(|file| {
+        Ok(Object {
+            name: file.name.clone(),
+            at: at(&file.name)?,
+            size: file.size,
+            sha256: file.sha256.clone(),
+            done: "sent",
+            media_type: file.media_type.to_owned(),
+            body: Body::file(&file.path),
+            place: target.slot(()),
+        })
     });
     objects.collect()
 }

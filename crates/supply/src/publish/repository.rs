@@ -4,6 +4,9 @@
 //! refers to the manifest by `subject`; a registry that lists no referrers has them listed under a tag. (OCI Distribution
 //! Specification 1.1: referrers tag schema)
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use oci_client::Reference;
 use serde_json::{Value, json};
@@ -12,7 +15,9 @@ use super::body::Body;
 use super::container_disk::Layout;
 use super::destination::Tag;
 use super::documents::{EMPTY, INDEX, MANIFEST, artifact, attached, descriptor, json as written};
-use super::{File, Image, Known, Login, Object, Role, Settings, Slot, Standing, patiently};
+use super::{
+    Arrived, File, Image, Known, Login, Object, Role, Settings, Standing, Target, patiently,
+};
 use crate::fetch::FetchOptions;
 use crate::fetch::failure::Failure;
 use crate::fetch::registry::{
@@ -34,30 +39,19 @@ pub struct Repository {
     options: FetchOptions,
 }
 
-impl Repository {
-    pub fn new(tag: &Tag, is_container_disk: bool, settings: Settings) -> Result<Self> {
-        let credentials = credentials(tag, settings.login, &settings.places)?;
-        let options = settings.options;
-        if credentials.is_some() && tag.plain && !tag.is_here {
-            let fact = "a password for the registry would be readable on its way";
-            let error = Error::new(Kind::Recipe, fact).at(tag);
-            return Err(error.cure("leave out +http: https is used"));
-        }
-        let named = Reference::with_tag(
-            tag.registry.clone(),
-            tag.repository.clone(),
-            tag.tag.clone(),
-        );
-        let (proxies, patience) = (&options.proxies, options.patience);
-        Ok(Self {
-            client: Client::new(&named, tag.plain, credentials, proxies, patience)?,
-            tag: tag.clone(),
-            is_container_disk,
-            options,
-        })
-    }
+/// What a registry has an object as.
+pub enum Slot {
+    Blob,
+    /// Under a tag or a digest.
+    Manifest(String),
+    /// The tag that lists what refers to a manifest.
+    Referrers(String),
+}
 
-    pub async fn objects(&self, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
+impl Target for Repository {
+    type Slot = Slot;
+
+    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
         let (mut objects, manifest) = match self.is_container_disk {
             true => self.container_disk(image)?,
             false => self.artifact(image)?,
@@ -88,15 +82,65 @@ impl Repository {
         }
         objects.push(manifest);
         // Two parts of one digest are one blob.
-        let mut seen = std::collections::BTreeSet::new();
-        objects.retain(|object| {
-            !matches!(object.slot, Slot::Blob) || seen.insert(object.sha256.hex())
-        });
+        let mut seen = BTreeSet::new();
+        objects.retain(|object| seen.insert(object.at.clone()));
         Ok(objects)
     }
 
+    async fn standing(&self, object: &Object, slot: &Slot, watch: &Watch) -> Result<Standing> {
+        patiently(&self.options, watch, async || {
+            let looked = match slot {
+                Slot::Manifest(name) => self.manifest(name, object).await,
+                // It keeps what the one that is there lists.
+                Slot::Referrers(tag) => match self.manifest(tag, object).await {
+                    Ok(Standing::Other(_)) => Ok(Standing::Absent),
+                    standing => standing,
+                },
+                Slot::Blob => self.has(object).await,
+            };
+            looked.map_err(|e| self.failure(&object.name, e))
+        })
+        .await
+    }
+
+    async fn send(&self, object: &Object, slot: &Slot, watch: &Watch) -> Result<Arrived> {
+        match slot {
+            Slot::Manifest(name) | Slot::Referrers(name) => {
+                let (bytes, _) = object.body.read(0, object.size).await?;
+                self.send_manifest(name, object, bytes, watch).await?;
+            }
+            Slot::Blob if object.size > PIECE => self.send_in_pieces(object, watch).await?,
+            Slot::Blob => self.send_blob(object, watch).await?,
+        }
+        Ok(Known::Digest.into())
+    }
+}
+
+impl Repository {
+    pub fn new(tag: &Tag, is_container_disk: bool, settings: Settings) -> Result<Self> {
+        let credentials = credentials(tag, settings.login, &settings.places)?;
+        let options = settings.options;
+        if credentials.is_some() && tag.plain && !tag.is_here {
+            let fact = "a password for the registry would be readable on its way";
+            let error = Error::new(Kind::Recipe, fact).at(tag);
+            return Err(error.cure("leave out +http: https is used"));
+        }
+        let named = Reference::with_tag(
+            tag.registry.clone(),
+            tag.repository.clone(),
+            tag.tag.clone(),
+        );
+        let (proxies, patience) = (&options.proxies, options.patience);
+        Ok(Self {
+            client: Client::new(&named, tag.plain, credentials, proxies, patience)?,
+            tag: tag.clone(),
+            is_container_disk,
+            options,
+        })
+    }
+
     /// The parts of the image's containerDisk, and its manifest.
-    fn container_disk(&self, image: &Image) -> Result<(Vec<Object>, Object)> {
+    fn container_disk(self: &Arc<Self>, image: &Image) -> Result<(Vec<Object>, Object)> {
         let file = image.files.iter().find(|f| f.role == Role::ContainerDisk);
         let file = file.ok_or_else(|| {
             Error::new(Kind::Recipe, "the image has no containerDisk")
@@ -106,7 +150,7 @@ impl Repository {
         let layout = Layout::read(&file.path)?;
         let blobs = layout.blobs.into_iter().map(|blob| Object {
             name: format!("{} {}", file.name, short(&blob.sha256)),
-            at: self.place(&blob.sha256),
+            at: self.address(&blob.sha256),
             size: blob.size,
             sha256: blob.sha256,
             media_type: blob.media_type,
@@ -114,7 +158,8 @@ impl Repository {
                 path: file.path.clone(),
                 start: blob.start,
             },
-            slot: Slot::Blob,
+            done: "sent",
+            place: self.slot(Slot::Blob),
         });
         let slot = Slot::Manifest(self.tag.tag.clone());
         let manifest = self.made("manifest", &layout.media_type, layout.manifest, slot);
@@ -122,7 +167,7 @@ impl Repository {
     }
 
     /// The image's artifacts, and a manifest that names them.
-    fn artifact(&self, image: &Image) -> Result<(Vec<Object>, Object)> {
+    fn artifact(self: &Arc<Self>, image: &Image) -> Result<(Vec<Object>, Object)> {
         let artifacts = || image.files.iter().filter(|file| file.role != Role::Record);
         let slot = Slot::Manifest(self.tag.tag.clone());
         let manifest = self.made(
@@ -136,7 +181,7 @@ impl Repository {
 
     /// The list of what refers to a manifest, with these entries and those that are in it.
     async fn referrers(
-        &self,
+        self: &Arc<Self>,
         subject: &Digest,
         entries: Vec<Value>,
         watch: &Watch,
@@ -163,52 +208,38 @@ impl Repository {
         Ok(Object { at, ..list })
     }
 
-    fn blob(&self, file: &File) -> Object {
+    fn blob(self: &Arc<Self>, file: &File) -> Object {
         Object {
             name: file.name.clone(),
-            at: self.place(&file.sha256),
+            at: self.address(&file.sha256),
             size: file.size,
             sha256: file.sha256.clone(),
             media_type: file.media_type.into(),
             body: Body::file(&file.path),
-            slot: Slot::Blob,
+            done: "sent",
+            place: self.slot(Slot::Blob),
         }
     }
 
-    fn made(&self, name: &str, media_type: &str, bytes: Vec<u8>, slot: Slot) -> Object {
+    fn made(self: &Arc<Self>, name: &str, media_type: &str, bytes: Vec<u8>, slot: Slot) -> Object {
         let sha256 = Digest::sha256_of(&bytes);
         Object {
             name: name.to_owned(),
             at: match &slot {
                 Slot::Manifest(name) if *name == self.tag.tag => self.tag.to_string(),
-                _ => self.place(&sha256),
+                _ => self.address(&sha256),
             },
             size: bytes.len() as u64,
             sha256,
             media_type: media_type.to_owned(),
             body: Body::Made(bytes.into()),
-            slot,
+            done: "sent",
+            place: self.slot(slot),
         }
     }
 
-    fn place(&self, digest: &Digest) -> String {
+    fn address(&self, digest: &Digest) -> String {
         format!("{}/{}@{digest}", self.tag.registry, self.tag.repository)
-    }
-
-    pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
-        patiently(&self.options, watch, async || {
-            let looked = match &object.slot {
-                Slot::Manifest(name) => self.manifest(name, object).await,
-                // It keeps what the one that is there lists.
-                Slot::Referrers(tag) => match self.manifest(tag, object).await {
-                    Ok(Standing::Other(_)) => Ok(Standing::Absent),
-                    standing => standing,
-                },
-                _ => self.has(object).await,
-            };
-            looked.map_err(|e| self.failure(&object.name, e))
-        })
-        .await
     }
 
     async fn has(&self, object: &Object) -> Result<Standing, Said> {
@@ -243,18 +274,6 @@ impl Repository {
         let listed = index.get("manifests").and_then(Value::as_array);
         let listed = listed.cloned().unwrap_or_default();
         Ok((Some(bytes.to_vec()), listed))
-    }
-
-    pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Known> {
-        match &object.slot {
-            Slot::Manifest(name) | Slot::Referrers(name) => {
-                let (bytes, _) = object.body.read(0, object.size).await?;
-                self.send_manifest(name, object, bytes, watch).await?;
-            }
-            _ if object.size > PIECE => self.send_in_pieces(object, watch).await?,
-            _ => self.send_blob(object, watch).await?,
-        }
-        Ok(Known::Digest)
     }
 
     async fn send_manifest(

@@ -4,13 +4,14 @@
 //! sent again from its beginning: HTTP has no agreed way to continue.
 
 use std::env;
+use std::sync::Arc;
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
 use super::body::Body;
-use super::{Image, Known, Object, Settings, Standing, files, patiently};
+use super::{Arrived, Image, Known, Object, Settings, Standing, Target, files, patiently};
 use crate::fetch::client::{Answer, Client, Fault};
 use crate::fetch::failure::{Failure, refused, unanswered};
 use crate::fetch::policy::Led;
@@ -64,6 +65,41 @@ pub struct Server {
     options: FetchOptions,
 }
 
+impl Target for Server {
+    /// Every object is a file.
+    type Slot = ();
+
+    async fn objects(self: &Arc<Self>, image: &Image, _: &Watch) -> Result<Vec<Object>> {
+        files(self, image, |name| {
+            let url = self.base.join(name).map_err(|e| {
+                let fact = format!("{name} has a name that no address takes");
+                Error::new(Kind::Publish, fact).because(e)
+            })?;
+            Ok(url.to_string())
+        })
+    }
+
+    async fn standing(&self, object: &Object, (): &(), watch: &Watch) -> Result<Standing> {
+        patiently(&self.options, watch, async || {
+            let Some(answer) = self.look(object).await? else {
+                return Ok(Standing::Absent);
+            };
+            let size = size(answer.headers());
+            Ok(match digest(answer.headers()) {
+                Some(digest) if digest == object.sha256 => Standing::Same(None),
+                Some(digest) => Standing::Other(digest.to_string()),
+                None => Standing::Unknown { size },
+            })
+        })
+        .await
+    }
+
+    async fn send(&self, object: &Object, (): &(), watch: &Watch) -> Result<Arrived> {
+        let sent = patiently(&self.options, watch, async || self.put(object, watch).await);
+        Ok(sent.await?.into())
+    }
+}
+
 impl Server {
     pub fn new(url: &Url, settings: Settings) -> Result<Self> {
         let is_here = url
@@ -86,40 +122,6 @@ impl Server {
         })
     }
 
-    pub fn objects(&self, image: &Image) -> Result<Vec<Object>> {
-        let mut urls = Vec::new();
-        for file in &image.files {
-            let url = self.base.join(&file.name).map_err(|e| {
-                let fact = format!("{} has a name that no address takes", file.name);
-                Error::new(Kind::Publish, fact).because(e)
-            })?;
-            urls.push(url.to_string());
-        }
-        let mut urls = urls.into_iter();
-        Ok(files(image, |_| "".into())
-            .into_iter()
-            .map(|object| Object {
-                at: urls.next().unwrap_or_default(),
-                ..object
-            })
-            .collect())
-    }
-
-    pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
-        patiently(&self.options, watch, async || {
-            let Some(answer) = self.look(object).await? else {
-                return Ok(Standing::Absent);
-            };
-            let size = size(answer.headers());
-            Ok(match digest(answer.headers()) {
-                Some(digest) if digest == object.sha256 => Standing::Same(None),
-                Some(digest) => Standing::Other(digest.to_string()),
-                None => Standing::Unknown { size },
-            })
-        })
-        .await
-    }
-
     /// `None`: there is nothing.
     async fn look(&self, object: &Object) -> Result<Option<Answer>, Failure> {
         let request = self.request(Method::HEAD, object)?;
@@ -129,10 +131,6 @@ impl Server {
             status if status.is_success() => Ok(Some(answer)),
             _ => Err(refused(&object.name, &self.url(object)?, &answer)),
         }
-    }
-
-    pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Known> {
-        patiently(&self.options, watch, async || self.put(object, watch).await).await
     }
 
     async fn put(&self, object: &Object, watch: &Watch) -> Result<Known, Failure> {

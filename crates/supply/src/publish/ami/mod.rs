@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::bucket::Bucket;
 use super::destination::AmiPlace;
-use super::{Arrived, Image, Known, Object, Role, Settings, Slot, Standing};
+use super::{Arrived, Image, Known, Object, Role, Settings, Standing, Target};
 use crate::store::Watch;
 use answers::{State, Task, TaskState};
 use ec2::Ec2;
@@ -45,45 +45,20 @@ enum How {
     Shared(String),
 }
 
-impl Made {
-    /// What is done about it: "to be …".
-    pub fn done(&self) -> &'static str {
-        match self.how {
-            How::Imported { .. } => "imported",
-            How::Copied(_) => "copied",
-            How::Shared(_) => "shared",
-        }
-    }
-}
-
-pub struct Door {
-    bucket: Bucket,
+/// A bucket, and the regions that get its image.
+pub struct Regions {
+    bucket: Arc<Bucket>,
     place: AmiPlace,
     /// The bucket's region, then those of the copies.
     regions: Vec<Ec2>,
     accounts: Vec<String>,
 }
 
-impl Door {
-    pub fn new(place: &AmiPlace, settings: &Settings) -> Result<Self> {
-        let Some(home) = &settings.region else {
-            return Err(Error::new(Kind::Recipe, "no region of AWS is named")
-                .at("--to")
-                .cure("set AWS_REGION to the bucket's region: the image is imported there"));
-        };
-        let others = settings.copies.iter().filter(|region| *region != home);
-        let regions = std::iter::once(home).chain(others);
-        Ok(Self {
-            bucket: Bucket::new(&place.0, settings)?,
-            place: place.clone(),
-            regions: regions
-                .map(|region| Ec2::new(region, settings))
-                .collect::<Result<_>>()?,
-            accounts: settings.accounts.clone(),
-        })
-    }
+impl Target for Regions {
+    type Slot = Made;
 
-    pub async fn objects(&self, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
+    /// The files are the bucket's own.
+    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
         let mut objects = self.bucket.objects(image, watch).await?;
         let disks = image.files.iter().filter_map(|file| match &file.role {
             Role::Imported(import) => Some((file, import)),
@@ -112,17 +87,14 @@ impl Door {
                         about: Arc::clone(&about),
                         how,
                     };
-                    objects.push(made.object(file));
+                    objects.push(self.object(made, file));
                 }
             }
         }
         Ok(objects)
     }
 
-    pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
-        let Slot::Made(made) = &object.slot else {
-            return self.bucket.standing(object, watch).await;
-        };
+    async fn standing(&self, _: &Object, made: &Made, watch: &Watch) -> Result<Standing> {
         let ec2 = self.ec2(made)?;
         let found = found(ec2, &made.about, watch).await?;
         let Some(ami) = found.filter(|ami| ami.state == State::Available) else {
@@ -138,10 +110,7 @@ impl Door {
         Ok(Standing::Same(Some(ami.id)))
     }
 
-    pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Arrived> {
-        let Slot::Made(made) = &object.slot else {
-            return self.bucket.send(object, watch).await.map(Arrived::from);
-        };
+    async fn send(&self, _: &Object, made: &Made, watch: &Watch) -> Result<Arrived> {
         let ec2 = self.ec2(made)?;
         let id = match &made.how {
             How::Imported {
@@ -163,6 +132,26 @@ impl Door {
             id: Some(id),
         })
     }
+}
+
+impl Regions {
+    pub fn new(place: &AmiPlace, settings: &Settings) -> Result<Self> {
+        let Some(home) = &settings.region else {
+            return Err(Error::new(Kind::Recipe, "no region of AWS is named")
+                .at("--to")
+                .cure("set AWS_REGION to the bucket's region: the image is imported there"));
+        };
+        let others = settings.copies.iter().filter(|region| *region != home);
+        let regions = std::iter::once(home).chain(others);
+        Ok(Self {
+            bucket: Arc::new(Bucket::new(&place.0, settings)?),
+            place: place.clone(),
+            regions: regions
+                .map(|region| Ec2::new(region, settings))
+                .collect::<Result<_>>()?,
+            accounts: settings.accounts.clone(),
+        })
+    }
 
     async fn copied(&self, ec2: &Ec2, about: &About, from: &str, watch: &Watch) -> Result<String> {
         let begun = found(ec2, about, watch).await?;
@@ -177,6 +166,25 @@ impl Door {
         available(ec2, &id, watch).await.map(|ami| ami.id)
     }
 
+    fn object(self: &Arc<Self>, made: Made, file: &super::File) -> Object {
+        let region = &made.region;
+        let (name, at, size, done) = match &made.how {
+            How::Imported { .. } => ami(region, file, "imported"),
+            How::Copied(_) => ami(region, file, "copied"),
+            How::Shared(account) => (
+                format!("account {account} in {region}"),
+                format!("ami://{region}/{account}"),
+                0,
+                "shared",
+            ),
+        };
+        Object {
+            size,
+            done,
+            ..Object::made(name, at, file.sha256.clone(), self.slot(made))
+        }
+    }
+
     fn ec2(&self, made: &Made) -> Result<&Ec2> {
         let mut regions = self.regions.iter();
         let found = regions.find(|ec2| ec2.region == made.region);
@@ -184,31 +192,13 @@ impl Door {
     }
 }
 
-impl Made {
-    fn object(self, file: &super::File) -> Object {
-        let region = &self.region;
-        let (name, at, size) = match &self.how {
-            How::Shared(account) => (
-                format!("account {account} in {region}"),
-                format!("ami://{region}/{account}"),
-                0,
-            ),
-            _ => (
-                format!("AMI in {region}"),
-                format!("ami://{region}"),
-                file.size,
-            ),
-        };
-        Object {
-            name,
-            at,
-            size,
-            sha256: file.sha256.clone(),
-            media_type: String::new(),
-            body: super::Body::Made(bytes::Bytes::new()),
-            slot: Slot::Made(self),
-        }
-    }
+fn ami(
+    region: &str,
+    file: &super::File,
+    done: &'static str,
+) -> (String, String, u64, &'static str) {
+    let (name, at) = (format!("AMI in {region}"), format!("ami://{region}"));
+    (name, at, file.size, done)
 }
 
 /// The image of this disk in a region: one that can be started, if there is one.

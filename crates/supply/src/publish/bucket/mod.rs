@@ -8,6 +8,7 @@ mod answers;
 mod refused;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +20,7 @@ use url::Url;
 
 use super::destination::BucketPlace;
 use super::signing::Signing;
-use super::{Image, Known, Object, Settings, Standing, files, patiently};
+use super::{Arrived, Image, Known, Object, Settings, Standing, Target, files, patiently};
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{Answer, Client};
 use crate::fetch::failure::{Failure, unanswered};
@@ -60,6 +61,39 @@ struct Piece<'a> {
     length: u64,
 }
 
+impl Target for Bucket {
+    /// Every object is a file.
+    type Slot = ();
+
+    /// Asks for the bucket first: whether there is one is not seen by an object that is not there.
+    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
+        let BucketPlace { bucket, prefix } = &self.place;
+        patiently(&self.options, watch, async || {
+            let asked = self.ask(Method::HEAD, self.base.clone(), |r| r).await?;
+            match asked.status().is_success() {
+                true => Ok(()),
+                false => Err(refused::of_bucket(asked, bucket).await),
+            }
+        })
+        .await?;
+        files(self, image, |name| {
+            Ok(format!("s3://{bucket}/{prefix}{name}"))
+        })
+    }
+
+    async fn standing(&self, object: &Object, (): &(), watch: &Watch) -> Result<Standing> {
+        patiently(&self.options, watch, async || self.look(object).await).await
+    }
+
+    async fn send(&self, object: &Object, (): &(), watch: &Watch) -> Result<Arrived> {
+        let known = match object.size <= PART {
+            true => self.send_whole(object, watch).await?,
+            false => self.send_in_parts(object, watch).await?,
+        };
+        Ok(known.into())
+    }
+}
+
 impl Bucket {
     pub fn new(place: &BucketPlace, settings: &Settings) -> Result<Self> {
         let region = settings.region.as_deref().unwrap_or(REGION);
@@ -70,24 +104,6 @@ impl Bucket {
             place: place.clone(),
             options: settings.options.clone(),
         })
-    }
-
-    /// Asks for the bucket first: whether there is one is not seen by an object that is not there.
-    pub async fn objects(&self, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
-        let BucketPlace { bucket, prefix } = &self.place;
-        patiently(&self.options, watch, async || {
-            let asked = self.ask(Method::HEAD, self.base.clone(), |r| r).await?;
-            match asked.status().is_success() {
-                true => Ok(()),
-                false => Err(refused::of_bucket(asked, bucket).await),
-            }
-        })
-        .await?;
-        Ok(files(image, |name| format!("s3://{bucket}/{prefix}{name}")))
-    }
-
-    pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
-        patiently(&self.options, watch, async || self.look(object).await).await
     }
 
     async fn look(&self, object: &Object) -> Result<Standing, Failure> {
@@ -104,13 +120,6 @@ impl Bucket {
         }
         let found = format!("{size} bytes, SHA-256 {digest}");
         Ok(Standing::Other(winimg_base::unseen::line(&found)))
-    }
-
-    pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Known> {
-        match object.size <= PART {
-            true => self.send_whole(object, watch).await,
-            false => self.send_in_parts(object, watch).await,
-        }
     }
 
     async fn send_whole(&self, object: &Object, watch: &Watch) -> Result<Known> {

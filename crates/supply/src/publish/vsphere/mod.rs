@@ -11,14 +11,13 @@ mod place;
 mod session;
 mod update;
 
+use std::sync::Arc;
 use std::time::Duration;
-
-use bytes::Bytes;
 
 pub use item::Item;
 pub use place::LibraryPlace;
 
-use super::{Arrived, Image, Object, Role, Settings, Slot, Standing};
+use super::{Arrived, Image, Object, Role, Settings, Standing, Target};
 use crate::store::Watch;
 use members::members;
 use session::Session;
@@ -27,21 +26,25 @@ use winimg_base::error::{Error, Kind, Result};
 /// The end of a session is not waited for longer.
 const LEAVING: Duration = Duration::from_secs(5);
 
-pub struct Door {
+pub struct Library {
     session: Session,
     place: LibraryPlace,
 }
 
-impl Door {
+impl Library {
     pub fn new(place: &LibraryPlace, settings: Settings) -> Result<Self> {
         Ok(Self {
             session: Session::new(&place.vcenter, settings.vcenter, &settings.options)?,
             place: place.clone(),
         })
     }
+}
+
+impl Target for Library {
+    type Slot = Item;
 
     /// Asks for the library first: without it there is nothing to compare with.
-    pub async fn objects(&self, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
+    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
         let file = image.files.iter().find(|file| file.role == Role::Ova);
         let file = file.ok_or_else(|| Error::new(Kind::Publish, "the image has no OVA"))?;
         let members = members(&file.path)?;
@@ -52,30 +55,28 @@ impl Door {
             item: Some(name.clone()),
             ..self.place.clone()
         };
-        Ok(vec![Object {
-            name: format!("item {name}"),
-            at: at.to_string(),
-            size: file.size,
+        let item = Item {
+            library,
+            name: name.clone(),
+            build: image.version.clone(),
+            path: file.path.clone(),
             sha256: file.sha256.clone(),
-            media_type: String::new(),
-            body: super::Body::Made(Bytes::new()),
-            slot: Slot::Item(Box::new(Item {
-                library,
-                name,
-                build: image.version.clone(),
-                path: file.path.clone(),
-                sha256: file.sha256.clone(),
-                members,
-            })),
+            members,
+        };
+        let name = format!("item {name}");
+        let sha256 = file.sha256.clone();
+        Ok(vec![Object {
+            size: file.size,
+            ..Object::made(name, at.to_string(), sha256, self.slot(item))
         }])
     }
 
-    pub async fn standing(&self, object: &Object, watch: &Watch) -> Result<Standing> {
-        item(object)?.standing(&self.session, watch).await
+    async fn standing(&self, _: &Object, item: &Item, watch: &Watch) -> Result<Standing> {
+        item.standing(&self.session, watch).await
     }
 
-    pub async fn send(&self, object: &Object, watch: &Watch) -> Result<Arrived> {
-        let (id, known) = item(object)?.send(&self.session, watch).await?;
+    async fn send(&self, _: &Object, item: &Item, watch: &Watch) -> Result<Arrived> {
+        let (id, known) = item.send(&self.session, watch).await?;
         Ok(Arrived {
             known,
             id: Some(id),
@@ -83,19 +84,12 @@ impl Door {
     }
 
     /// Ends the session with vCenter.
-    pub async fn leave(&self) {
+    async fn leave(&self) {
         if tokio::time::timeout(LEAVING, self.session.log_out())
             .await
             .is_err()
         {
             tracing::debug!("vCenter does not answer; the session runs out");
         }
-    }
-}
-
-fn item(object: &Object) -> Result<&Item> {
-    match &object.slot {
-        Slot::Item(item) => Ok(item),
-        _ => Err(Error::failed("this object is none of a vCenter")),
     }
 }
