@@ -5,6 +5,7 @@
 //! wrote is judged before.
 
 mod ami;
+mod asks;
 mod body;
 mod bucket;
 mod container_disk;
