@@ -55,18 +55,26 @@ pub enum Format {
 pub struct Publish {
     /// A build's output folder, or its manifest.json
     pub image: PathBuf,
-    /// Where the files go: s3://, ami://, vsphere://, https://, oci:// or containerdisk://
+    /// Where the files go: s3://, ami://, azblob://, azure://, vsphere://, https://, oci:// or containerdisk://
     ///
-    /// s3://BUCKET/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
+    /// s3://BUCKET/FOLDER, azblob://ACCOUNT/CONTAINER/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
     /// them all, containerdisk://REGISTRY/REPOSITORY:TAG the image's containerDisk; records are attached to both.
     /// ami://BUCKET/FOLDER sends the disk of the output `ami` to the bucket and imports it as an AMI.
+    /// azure://SUBSCRIPTION/GROUP/ACCOUNT/CONTAINER[/FOLDER] sends the VHD to the container and makes a managed image of it, or a version
+    /// in a gallery (--gallery).
     /// vsphere://VCENTER/LIBRARY[/ITEM] sends the OVA to a content library.
     #[arg(long, value_name = "URL")]
     pub to: String,
     /// Outputs to send, separated by commas [default: all]
     #[arg(long, value_name = "OUTPUT", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Regions of AWS that get a copy of the AMI, separated by commas
+    /// Version to make in a gallery of Azure instead of a managed image
+    #[arg(long, value_name = "GALLERY/DEFINITION/VERSION")]
+    pub gallery: Option<String>,
+    /// Replicas of the gallery's version in each region [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub replicas: Option<u32>,
+    /// Regions that get a copy of the AMI, or the gallery's version, separated by commas
     #[arg(long, value_name = "REGION", value_delimiter = ',')]
     pub copy_to: Vec<String>,
     /// AWS accounts that may start the AMI, separated by commas

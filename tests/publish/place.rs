@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use winimg::record::manifest::Manifest;
-use winimg_recipe::recipe::{Outputs, OvaSpec};
+use winimg::record::manifest::{Machine, Manifest};
+use winimg_recipe::recipe::{Firmware, Outputs, OvaSpec};
 
 use crate::export::fixture::{disk, everything, run as run_export};
 use crate::export_record::manifest;
@@ -31,6 +31,16 @@ impl Place {
             container_disk: true,
             ..Outputs::default()
         })
+    }
+
+    /// The same recipe's, of another disk.
+    pub fn other() -> Self {
+        static MADE: OnceLock<TempDir> = OnceLock::new();
+        let vhd = || Outputs {
+            vhd: true,
+            ..Outputs::default()
+        };
+        Self::copy(MADE.get_or_init(|| original(&vhd(), 35)).path())
     }
 
     /// With a raw disk and the request to import it as an AMI.
@@ -56,11 +66,12 @@ impl Place {
 
     /// A copy of an image that is made once: an export takes seconds.
     fn of(made: &'static OnceLock<TempDir>, wanted: impl Fn() -> Outputs) -> Self {
+        Self::copy(made.get_or_init(|| original(&wanted(), 67)).path())
+    }
+
+    fn copy(original: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        copied(
-            made.get_or_init(|| original(&wanted())).path(),
-            folder.path(),
-        );
+        copied(original, folder.path());
         Self { folder }
     }
 
@@ -105,13 +116,19 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-fn original(outputs: &Outputs) -> TempDir {
+/// With a disk of so many MiB.
+fn original(outputs: &Outputs, mib: u64) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let source = tempfile::tempdir().expect("a folder");
-    let image = disk(source.path(), 67);
+    let image = disk(source.path(), mib);
     let artifacts = run_export(&image, folder.path(), outputs);
     let manifest = Manifest {
         artifacts: artifacts.iter().map(Into::into).collect(),
+        machine: Some(Machine {
+            firmware: Firmware::Uefi,
+            secure_boot: true,
+            tpm: false,
+        }),
         ..manifest()
     };
     fs::write(folder.path().join("manifest.json"), manifest.to_json()).expect("a manifest");
@@ -132,9 +149,46 @@ pub fn complained(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A server of the tests' Python, killed when it is dropped.
-pub struct Python {
+/// A program that listens on this machine, killed when it is dropped.
+pub struct Server {
     child: Child,
+    pub port: u16,
+}
+
+impl Server {
+    /// `command` is given the port that it shall listen on. What it complains of goes to `log` in the folder.
+    pub fn start(name: &str, folder: &Path, command: impl Fn(u16) -> Command) -> Self {
+        let port = {
+            let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            free.local_addr().expect("an address").port()
+        };
+        let log = fs::File::create(folder.join("log")).expect("a log");
+        let child = command(port)
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let this = Self { child, port };
+        let end = Instant::now() + Duration::from_secs(60);
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            assert!(Instant::now() < end, "{name} does not listen:\n{log}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        this
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server of the tests' Python.
+pub struct Python {
+    _server: Server,
     pub port: u16,
 }
 
@@ -142,30 +196,15 @@ impl Python {
     /// `arguments` of the program, given the port that it shall listen on.
     pub fn start(program: &str, folder: &Path, arguments: impl Fn(u16) -> Vec<String>) -> Self {
         run(text(&tree::root().join("tests/record/venv.sh")), &[]);
-        let port = {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-            free.local_addr().expect("an address").port()
-        };
-        let log = fs::File::create(folder.join("log")).expect("a log");
-        let child = Command::new(tree::root().join("target/record-venv/bin").join(program))
-            .args(arguments(port))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("a program of the tests' Python");
-        let end = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-            assert!(Instant::now() < end, "{program} does not listen:\n{log}");
-            thread::sleep(Duration::from_millis(50));
+        let path = tree::root().join("target/record-venv/bin").join(program);
+        let server = Server::start(program, folder, |port| {
+            let mut command = Command::new(&path);
+            command.args(arguments(port));
+            command
+        });
+        Self {
+            port: server.port,
+            _server: server,
         }
-        Self { child, port }
-    }
-}
-
-impl Drop for Python {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

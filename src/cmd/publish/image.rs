@@ -50,7 +50,8 @@ pub fn judged(
         }
     }
     let is_ami = matches!(destination, Destination::Ami(_));
-    let takes_records = !is_ami && !matches!(destination, Destination::Vsphere(_));
+    let is_made = matches!(destination, Destination::Vsphere(_) | Destination::Azure(_));
+    let takes_records = !is_ami && !is_made;
     if !faults.is_empty() {
         let fact = format!(
             "{} not what the build wrote",
@@ -86,6 +87,7 @@ pub fn judged(
         name: manifest.recipe.name.clone(),
         version: manifest.windows.build.clone(),
         created: manifest.finished.clone(),
+        firmware: manifest.machine.as_ref().map(|machine| machine.firmware),
         files,
     })
 }
@@ -102,7 +104,11 @@ enum Takes {
 impl Takes {
     fn of(destination: &Destination) -> Self {
         match destination {
-            Destination::Bucket(_) | Destination::Server(_) | Destination::Artifact(_) => Self::All,
+            Destination::Bucket(_)
+            | Destination::Blobs(_)
+            | Destination::Server(_)
+            | Destination::Artifact(_) => Self::All,
+            Destination::Azure(_) => Self::Alone(Output::Vhd),
             Destination::ContainerDisk(_) => Self::First(Output::ContainerDisk),
             Destination::Ami(_) => Self::Alone(Output::Ami),
             Destination::Vsphere(_) => Self::Alone(Output::Ova),
@@ -187,6 +193,7 @@ fn file(artifact: &Artifact, path: PathBuf) -> Result<File> {
         role: match artifact.kind.as_str() {
             kind if kind == Output::ContainerDisk.name() => Role::ContainerDisk,
             kind if kind == Output::Ova.name() => Role::Ova,
+            kind if kind == Output::Vhd.name() => Role::Vhd,
             _ => Role::Artifact,
         },
     })

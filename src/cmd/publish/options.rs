@@ -9,7 +9,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 use winimg_supply::fetch::sharing::Places;
 use winimg_supply::fetch::{FetchOptions, Patience};
-use winimg_supply::publish::{Destination, Login, Settings};
+use winimg_supply::publish::{AccountLogin, AzureSettings, Destination, Login, Settings, Version};
 
 /// A part of 16 MiB is one request, whose answer comes when all of it went.
 const PATIENCE: Patience = Patience {
@@ -31,29 +31,46 @@ struct Beside {
 /// Refuses options that this destination has no use for, and values that are none.
 pub fn refuse_foreign(args: &cli::Publish, destination: &Destination) -> Result<()> {
     let is_ami = matches!(destination, Destination::Ami(_));
+    let is_azure = matches!(destination, Destination::Azure(_));
     let is_vsphere = matches!(destination, Destination::Vsphere(_));
-    let copied = "only an AMI is copied to regions and shared with accounts";
+    let is_version = is_azure && args.gallery.is_some();
     let all = [
         Beside {
             name: "--only",
             is_given: !args.only.is_empty(),
-            is_taken: !is_ami && !is_vsphere,
-            fact: match is_vsphere {
-                true => "a content library gets the OVA alone",
-                false => "an AMI is made from the one disk that its request names",
+            is_taken: !is_ami && !is_azure && !is_vsphere,
+            fact: match (is_vsphere, is_azure) {
+                (true, _) => "a content library gets the OVA alone",
+                (_, true) => "an image of Azure is made from the one VHD",
+                _ => "an AMI is made from the one disk that its request names",
             },
+        },
+        Beside {
+            name: "--gallery",
+            is_given: args.gallery.is_some(),
+            is_taken: is_azure,
+            fact: "only Azure has galleries",
+        },
+        Beside {
+            name: "--replicas",
+            is_given: args.replicas.is_some(),
+            is_taken: is_version,
+            fact: "only a version in a gallery has replicas",
         },
         Beside {
             name: "--copy-to",
             is_given: !args.copy_to.is_empty(),
-            is_taken: is_ami,
-            fact: copied,
+            is_taken: is_ami || is_version,
+            fact: match is_azure {
+                true => "only a version in a gallery is copied to other regions",
+                false => "only an AMI and a version in a gallery are copied to regions",
+            },
         },
         Beside {
             name: "--share",
             is_given: !args.share.is_empty(),
             is_taken: is_ami,
-            fact: copied,
+            fact: "only an AMI is shared with accounts",
         },
     ];
     refuse_words(args)?;
@@ -74,9 +91,9 @@ fn refuse_words(args: &cli::Publish) -> Result<()> {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_region = |r: &&String| !r.is_empty() && r.chars().all(word);
     if let Some(region) = args.copy_to.iter().find(|region| !is_region(region)) {
-        return Err(Error::new(Kind::Recipe, "this is no region of AWS")
+        return Err(Error::new(Kind::Recipe, "this is no region's name")
             .at("--copy-to")
-            .expected("such as eu-west-1")
+            .expected("such as eu-west-1 of AWS or westeurope of Azure")
             .found(region));
     }
     let is_account = |a: &String| a.len() == 12 && a.chars().all(|c| c.is_ascii_digit());
@@ -106,6 +123,7 @@ pub fn settings(
         compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
         copies: args.copy_to.clone(),
         accounts: args.share.clone(),
+        azure: azure(args)?,
         vcenter: vcenter(destination, context),
         login: Login::of_environment()?,
         options: FetchOptions {
@@ -113,6 +131,29 @@ pub fn settings(
             patience: PATIENCE,
             ..FetchOptions::default()
         },
+    })
+}
+
+/// What Azure is reached with, by the variables of its command line.
+fn azure(args: &cli::Publish) -> Result<AzureSettings> {
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let key = set("AZURE_STORAGE_KEY").map(|key| AccountLogin::Key(Secret::new(key)));
+    let signature = set("AZURE_STORAGE_SAS_TOKEN");
+    let version = match &args.gallery {
+        None => None,
+        Some(text) => Some(Version::parse(text).ok_or_else(|| {
+            Error::new(Kind::Recipe, "this is no version of an image definition")
+                .at("--gallery")
+                .expected("GALLERY/DEFINITION/VERSION, such as nodes/windows-2022/1.31.4")
+                .found(text)
+        })?),
+    };
+    Ok(AzureSettings {
+        blobs: set("AZURE_STORAGE_SERVICE_ENDPOINT"),
+        manager: set("AZURE_RESOURCE_MANAGER_ENDPOINT"),
+        account: key.or(signature.map(|token| AccountLogin::Signature(Secret::new(token)))),
+        version,
+        replicas: args.replicas.unwrap_or(1),
     })
 }
 

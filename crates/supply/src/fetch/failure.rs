@@ -123,7 +123,8 @@ fn words(status: StatusCode) -> String {
     }
 }
 
-fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+/// How long a server asks to wait.
+pub(crate) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     asked(text, Timestamp::now())
 }

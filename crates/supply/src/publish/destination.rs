@@ -1,4 +1,5 @@
-//! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `vsphere://vcenter/library`, `https://host/folder`,
+//! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `azblob://account/container/prefix`,
+//! `azure://subscription/group/account/container/prefix`, `vsphere://vcenter/library`, `https://host/folder`,
 //! `oci://registry/repository:tag`.
 //!
 //! Refuses users, passwords and signed queries in an address, which stands in arguments, logs and records.
@@ -7,6 +8,7 @@ use std::fmt;
 
 use url::{Host, Url};
 
+use super::azure::{AzurePlace, BlobPlace};
 use super::vsphere::LibraryPlace;
 use crate::fetch::client;
 use crate::fetch::sharing::is_segment;
@@ -17,6 +19,10 @@ pub enum Destination {
     Bucket(BucketPlace),
     /// An AMI, whose disk goes to a bucket first.
     Ami(AmiPlace),
+    /// A folder of a container of Azure's.
+    Blobs(BlobPlace),
+    /// A managed image or a version in a gallery, whose disk goes to a container first.
+    Azure(AzurePlace),
     /// An item of a vCenter's content library.
     Vsphere(LibraryPlace),
     /// A folder of a server that takes PUT. Ends with a slash.
@@ -61,6 +67,14 @@ impl Destination {
         match scheme {
             "s3" => bucket(rest, text).map(Self::Bucket),
             "ami" => bucket(rest, text).map(|place| Self::Ami(AmiPlace(place))),
+            "azblob" => {
+                let place = BlobPlace::parse(rest).map_err(|fact| wrong(fact, text))?;
+                Ok(Self::Blobs(place))
+            }
+            "azure" => {
+                let place = AzurePlace::parse(rest).map_err(|fact| wrong(fact, text))?;
+                Ok(Self::Azure(place))
+            }
             "vsphere" => vsphere(rest, text, false),
             "vsphere+http" => vsphere(rest, text, true),
             "http" | "https" => server(text).map(Self::Server),
@@ -83,7 +97,7 @@ fn wrong(fact: &str, text: &str) -> Error {
     Error::new(Kind::Recipe, format!("the destination {fact}"))
         .at("--to")
         .expected(
-            "such as s3://bucket/folder, ami://bucket/folder, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
+            "such as s3://bucket/folder, ami://bucket/folder, azblob://account/container/folder, azure://subscription/group/account/container, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
              containerdisk://registry.example.com/team/node:1.31",
         )
         .found(shown)
@@ -190,6 +204,8 @@ impl fmt::Display for Destination {
         match self {
             Self::Bucket(place) => write!(f, "s3://{}/{}", place.bucket, place.prefix),
             Self::Ami(AmiPlace(place)) => write!(f, "ami://{}/{}", place.bucket, place.prefix),
+            Self::Blobs(place) => write!(f, "azblob://{place}"),
+            Self::Azure(place) => write!(f, "azure://{place}"),
             Self::Vsphere(place) => place.fmt(f),
             Self::Server(url) => url.fmt(f),
             Self::Artifact(tag) => write!(f, "oci{}://{tag}", http(tag)),
@@ -208,6 +224,12 @@ mod tests {
             ("s3://images/windows", "s3://images/windows/"),
             ("s3://images", "s3://images/"),
             ("ami://images/winimg", "ami://images/winimg/"),
+            ("azblob://team0/images", "azblob://team0/images/"),
+            ("azblob://team0/images/a/b/", "azblob://team0/images/a/b/"),
+            (
+                "azure://11111111-2222-3333-4444-555555555555/node-images/team0/vhds/a",
+                "azure://11111111-2222-3333-4444-555555555555/node-images/team0/vhds/a/",
+            ),
             (
                 "vsphere://vc.example.com:8443/node images/demo/",
                 "vsphere://vc.example.com:8443/node images/demo",
@@ -281,6 +303,36 @@ mod tests {
                 "vsphere://vc/images/demo/1",
                 "has more than a vCenter, a library and an item",
                 "vsphere://vc/images/demo/1",
+            ),
+            (
+                "azblob://team0:hunter2@host/images",
+                "holds a user",
+                "…@host/images",
+            ),
+            (
+                "azblob://team0/images?sig=hunter2",
+                "names no container: 3 to 63 small letters, digits and single hyphens",
+                "azblob://team0/images",
+            ),
+            (
+                "azblob://Team/images",
+                "names no storage account: 3 to 24 small letters and digits",
+                "azblob://Team/images",
+            ),
+            (
+                "azblob://team0/images/a b",
+                "has characters in its folder that names of blobs should not have",
+                "azblob://team0/images/a b",
+            ),
+            (
+                "azure://mine/group/team0/images",
+                "names no subscription: its id, as `az account list` shows it",
+                "azure://mine/group/team0/images",
+            ),
+            (
+                "azure://11111111-2222-3333-4444-555555555555/group./team0/images",
+                "names no resource group",
+                "azure://11111111-2222-3333-4444-555555555555/group./team0/images",
             ),
             ("oci://registry/node", "names no tag", "oci://registry/node"),
             (

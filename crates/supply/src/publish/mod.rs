@@ -1,4 +1,4 @@
-//! How a finished image gets to where a platform takes it: a bucket, an AMI, a vCenter, a server, a registry.
+//! How a finished image gets to where a platform takes it: a bucket, an AMI, Azure, a vCenter, a server, a registry.
 //!
 //! One file after the other, each asked for first: what is there already is not sent again, what is another file is not replaced
 //! unless that was asked for. A try that breaks off is made again. Refuses nothing of an image: whether its files are what the build
@@ -6,6 +6,7 @@
 
 mod ami;
 mod asks;
+mod azure;
 mod body;
 mod bucket;
 mod container_disk;
@@ -23,11 +24,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::runtime::Runtime;
+use url::Url;
 
 pub use ami::Import;
+pub use azure::{AccountLogin, AzureSettings, Version};
 pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
 pub use vsphere::LibraryPlace;
 
+use crate::fetch::client::Client;
 use crate::fetch::failure::Failure;
 use crate::fetch::registry::Places;
 use crate::fetch::retry::Tries;
@@ -41,6 +45,7 @@ use target::{Open, Place, Target};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
+use winimg_recipe::recipe::Firmware;
 
 /// A finished image, as its manifest lists it.
 pub struct Image {
@@ -50,6 +55,8 @@ pub struct Image {
     pub version: String,
     /// RFC 3339.
     pub created: String,
+    /// Of the machine; `None`: the manifest does not say.
+    pub firmware: Option<Firmware>,
     pub files: Vec<File>,
 }
 
@@ -72,6 +79,8 @@ pub enum Role {
     /// A disk that AWS imports, with the export's request for it.
     Imported(Box<Import>),
     Ova,
+    /// A fixed VHD.
+    Vhd,
     /// What says of the image what it is.
     Record,
 }
@@ -154,7 +163,8 @@ pub struct Settings {
     pub endpoint: Option<String>,
     /// Of what speaks EC2's protocol and is not AWS.
     pub compute: Option<String>,
-    /// Regions that get a copy of the AMI.
+    pub azure: AzureSettings,
+    /// Regions that get a copy of the AMI or of the gallery's version.
     pub copies: Vec<String>,
     /// Accounts that may start the AMI.
     pub accounts: Vec<String>,
@@ -234,6 +244,8 @@ fn target(destination: &Destination, settings: Settings) -> Result<Box<dyn Open>
     Ok(match destination {
         Destination::Bucket(place) => Box::new(Arc::new(Bucket::new(place, &settings)?)),
         Destination::Ami(place) => Box::new(Arc::new(ami::Regions::new(place, &settings)?)),
+        Destination::Blobs(place) => Box::new(Arc::new(azure::Blobs::new(place, &settings)?)),
+        Destination::Azure(place) => Box::new(Arc::new(azure::Images::new(place, &settings)?)),
         Destination::Vsphere(place) => Box::new(Arc::new(vsphere::Library::new(place, settings)?)),
         Destination::Server(url) => Box::new(Arc::new(Server::new(url, settings)?)),
         Destination::Artifact(tag) => Box::new(Arc::new(Repository::new(tag, false, settings)?)),
@@ -241,6 +253,16 @@ fn target(destination: &Destination, settings: Settings) -> Result<Box<dyn Open>
             Box::new(Arc::new(Repository::new(tag, true, settings)?))
         }
     })
+}
+
+/// For an address that is spoken to over http on this machine alone.
+fn client(address: &Url, options: &FetchOptions) -> Client {
+    let client = Client::new(&options.proxies, options.patience);
+    match address.scheme() {
+        // A proxy would read the password, and has another machine for localhost.
+        "http" => client.direct(),
+        _ => client,
+    }
 }
 
 /// Does it again as long as its failures pass.

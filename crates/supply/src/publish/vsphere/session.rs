@@ -20,7 +20,7 @@ use crate::fetch::policy::Led;
 use crate::fetch::space::Space;
 use crate::fetch::{FetchOptions, upload};
 use crate::publish::Login;
-use crate::publish::patiently;
+use crate::publish::{client, patiently};
 use crate::store::Watch;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
@@ -52,13 +52,8 @@ impl Session {
                     .cure("set GOVC_USERNAME and GOVC_PASSWORD"),
             );
         };
-        let client = Client::new(&options.proxies, options.patience);
         Ok(Self {
-            client: match vcenter.scheme() {
-                // A proxy would read the password, and has another machine for localhost.
-                "http" => client.direct(),
-                _ => client,
-            },
+            client: client(vcenter, options),
             base: vcenter.clone(),
             user,
             password,
