@@ -211,9 +211,15 @@ fn dispatch(command: Command, context: &Context) -> Result<()> {
             of: Schema::Manifest,
         } => print(&record::manifest::schema()),
         Command::Schema { of: Schema::Doctor } => print(&crate::doctor::schema()),
-        Command::Schema { of: Schema::Config } => print(winimg_recipe::recipe::host::JSON_SCHEMA),
-        Command::Schema { of: Schema::Recipe } => print(winimg_recipe::recipe::JSON_SCHEMA),
-        Command::Schema { of: Schema::Matrix } => print(winimg_recipe::recipe::matrix::JSON_SCHEMA),
+        Command::Schema { of: Schema::Config } => {
+            print(include_str!("../../schemas/config-1.json"))
+        }
+        Command::Schema { of: Schema::Recipe } => {
+            print(include_str!("../../recipes/recipe.schema.json"))
+        }
+        Command::Schema { of: Schema::Matrix } => {
+            print(include_str!("../../schemas/matrix-1.json"))
+        }
         Command::Schema { of: Schema::Try } => print(&crate::trial::result::schema()),
         Command::Schema { of: Schema::Diff } => print(&crate::diff::schema()),
         Command::Schema {

@@ -6,7 +6,7 @@ use support::{golden, tree};
 
 use serde_json::{Map, Value, json};
 use winimg_recipe::recipe::keys::{self, Key, Kind};
-use winimg_recipe::recipe::{JSON_SCHEMA, Options, read};
+use winimg_recipe::recipe::{Options, read};
 
 #[test]
 fn the_schema_is_made_of_the_rows() {
@@ -264,7 +264,8 @@ fn signatures(of_sums: bool) -> Value {
 const NO_KEY: &str = "qqqqqqqqqqqqqqqqqqqq";
 
 fn shipped() -> Value {
-    serde_json::from_str(JSON_SCHEMA).expect("JSON")
+    let path = tree::root().join("recipes/recipe.schema.json");
+    serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("JSON")
 }
 
 fn keys(table: &Value) -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! The answer file that sysprep leaves for the clone: rendered here, from `unattend/seal.xml` or the team's own.
+//! The answer file that sysprep leaves for the clone: rendered here, from `seal.xml` beside it or the team's own.
 //!
 //! Written in ASCII only, the rest as character references (Setup's parser is sure of nothing else). Refuses passwords:
 //! the file stays readable in the image.
@@ -30,7 +30,7 @@ impl PlannedStep {
 
 /// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
 /// -Shell-Setup and -International-Core).
-pub(super) const TEMPLATE: &str = include_str!("../../../../unattend/seal.xml");
+pub(super) const TEMPLATE: &str = include_str!("seal.xml");
 
 /// By its RID: the account's name is translated on media of other languages (Microsoft: Well-known SIDs). The program is started
 /// without a shell, so what stands between the quotes is PowerShell's alone.

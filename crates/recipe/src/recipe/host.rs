@@ -18,9 +18,6 @@ use winimg_base::diag::Diagnostics;
 use winimg_base::text::{Located, Place, Source};
 use winimg_trust::short;
 
-/// The JSON Schema of a configuration file, for editors.
-pub const JSON_SCHEMA: &str = include_str!("../../../../schemas/config-1.json");
-
 /// The text of one file.
 #[derive(Clone, Debug)]
 pub struct HostFile {

@@ -87,9 +87,6 @@ pub use undecided::{MissingProof, Undecided, complaints};
 pub use value::Wanting;
 pub use versions::{Form, Versions};
 
-/// The JSON Schema of a recipe and of a pack, for editors.
-pub const JSON_SCHEMA: &str = include_str!("../../../../recipes/recipe.schema.json");
-
 /// A whole recipe after includes, variables and overrides.
 #[derive(Clone, Debug)]
 pub struct Recipe {

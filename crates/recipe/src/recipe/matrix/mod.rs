@@ -20,9 +20,6 @@ use super::vars::Scope;
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::{Located, Place};
 
-/// The JSON Schema of a matrix's file, for editors.
-pub const JSON_SCHEMA: &str = include_str!("../../../../../schemas/matrix-1.json");
-
 /// More variants than anybody builds: beyond it an axis was meant otherwise.
 pub const MOST: usize = 256;
 
