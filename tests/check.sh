@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-quick=(evidence:: export_record:: house:: media_answer:: packs:: parity:: release_profile:: shipped::)
+quick=(evidence:: export_record:: house:: media_answer:: packs:: parity:: release_profile:: shipped:: upgrade::)
 
 base=${BASE:-$(git rev-parse --verify --quiet --abbrev-ref main || echo origin/main)}
 declare -A changed=()

@@ -26,6 +26,7 @@ mod release_profile;
 mod shipped;
 mod story;
 mod trial;
+mod upgrade;
 mod usage;
 mod verify;
 mod watch;
