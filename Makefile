@@ -18,8 +18,13 @@ MDBOOK := $(TOOLS)/bin/mdbook
 MDBOOK_VERSION := 0.5.4
 COSIGN := $(TOOLS)/bin/cosign
 COSIGN_VERSION := v3.1.3
+ACTIONLINT := $(TOOLS)/bin/actionlint
+ACTIONLINT_VERSION := v1.7.12
 DEMO := out/demo
 BUILT := $(or $(CARGO_TARGET_DIR),target)/debug
+DIST := target/dist
+# What the demo is built with; another program, such as that of a release, is not built here.
+WINIMG ?= $(BUILT)/winimg
 FUZZ_SECONDS ?= 600
 
 .PHONY: help
@@ -42,11 +47,11 @@ standin standin-all: packages build
 	tests/demo/components.sh $(STANDIN)/components
 
 # The tool and the stand-in installer, without simulators and tests.
-demo: BUILD_ONLY := --package winimg --package winimg-standin --bins
+demo: BUILD_ONLY := $(if $(filter $(BUILT)/winimg,$(WINIMG)),--package winimg) --package winimg-standin --bins
 
 .PHONY: demo
 demo: standin ## build an image from the stand-in installer into out/demo
-	$(BUILT)/winimg build recipes/demo.toml --output $(DEMO)
+	$(WINIMG) build recipes/demo.toml --output $(DEMO)
 	@tests/demo/show.sh $(DEMO)
 
 .PHONY: try
@@ -65,13 +70,13 @@ check: ## format, lint and the tests of the crates that differ from the main bra
 	@CARGO=$(CARGO) tests/check.sh
 
 .PHONY: test
-test: packages fmt clippy deny unit fuzz-short wine windows-check end-to-end ## everything that continuous integration runs
+test: packages fmt clippy deny workflows unit fuzz-short wine windows-check end-to-end ## everything that continuous integration runs
 
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real vsphere test-windows end-to-end-hyperv fuzz prove-standin shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in, a release
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real vsphere test-windows end-to-end-hyperv fuzz prove-standin packaged release-here shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -104,6 +109,26 @@ book: $(MDBOOK) ## docs/ as a book in target/book, with a search; fails on a lin
 	$(MDBOOK) build
 	$(CARGO) test --locked --test winimg -- --ignored --exact book::built::every_link_of_the_book_leads_somewhere
 
+.PHONY: workflows
+workflows: ## .github/workflows judged by actionlint, which Go builds
+	@if [ ! -x $(ACTIONLINT) ] && command -v go >/dev/null; then \
+		GOBIN=$(TOOLS)/bin go install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION); \
+	fi
+	@if [ -x $(ACTIONLINT) ]; then $(ACTIONLINT); else echo "workflows: there is no Go, which builds actionlint; not judged"; fi
+
+.PHONY: release-here
+release-here: packages ## what of a release needs no GitHub, in target/dist: the demo by its binary, and its package on a bare Debian; TARGETS="x86_64-linux aarch64-linux x86_64-windows"
+	for target in $(or $(TARGETS),x86_64-linux); do release/build.sh $$target; done
+	release/pack.sh $(DIST)
+	release/record.sh $(DIST)
+	$(if $(COSIGN_KEY),release/sign.sh $(DIST),@echo "not signed: COSIGN_KEY names no key")
+	$(MAKE) demo WINIMG=target/release-bin/winimg-x86_64-linux
+	release/bare.sh $(DIST) --demo
+
+.PHONY: packaged
+packaged: ## winimg by cargo install from its packaged crates
+	tests/release/install.sh target/packaged
+
 .PHONY: unit
 # Most tests wait for a program, so that more of them than there are processors go at once.
 unit: build
@@ -118,7 +143,7 @@ $(COSIGN):
 
 .PHONY: cosign
 cosign: build $(COSIGN) ## cosign and winimg read what the other signed; builds cosign by Go, ten minutes once
-	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture record::cosign::
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture record::cosign:: release::signed::
 
 .PHONY: fuzz-short
 fuzz-short: packages ## each parser of foreign bytes for a few seconds under libFuzzer

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-quick=(evidence:: export_record:: house:: media_answer:: packs:: parity:: release_profile:: shipped:: upgrade::)
+quick=(evidence:: export_record:: house:: media_answer:: packs:: parity:: release:: release_profile:: shipped:: upgrade::)
 
 base=${BASE:-$(git rev-parse --verify --quiet --abbrev-ref main || echo origin/main)}
 declare -A changed=()
@@ -24,6 +24,7 @@ while IFS= read -r path; do
         tests/support/* | Cargo.toml | Cargo.lock)
             add winimg winimg-test-support
             for crate in crates/*/; do add "winimg-$(basename "$crate")"; done ;;
+        .github/* | action.yml | release/*) add winimg ;;
         .* | Makefile | LICENSE | CHANGELOG.md | benches/* | deny.toml) ;;
         *) add winimg ;;
     esac

@@ -22,6 +22,7 @@ mod pages;
 mod parity;
 mod publish;
 mod record;
+mod release;
 mod release_profile;
 mod shipped;
 mod story;
