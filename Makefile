@@ -286,6 +286,10 @@ prove-standin: standin ## the same on the stand-in installer, whose page says on
 bench-export: ## one export pass against qemu-img, openssl and tar, as ratios
 	benches/export.sh
 
+.PHONY: bench-verify
+bench-verify: ## 10,000 checks of an image of 20 GiB, as seconds and against openssl (root)
+	benches/verify.sh
+
 .PHONY: bench-build
 bench-build: ## a cold build of the tool: crates, wall and processor seconds, the ten slowest units
 	benches/build.sh

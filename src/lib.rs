@@ -12,6 +12,7 @@ pub mod export;
 pub mod http;
 pub mod matrix;
 pub mod page;
+mod pool;
 pub mod record;
 pub mod report;
 pub mod story;

@@ -1,13 +1,12 @@
 //! `winimg verify`: whether a finished image is what its recipe says.
 
-use std::num::NonZero;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::cli;
+use crate::pool;
 use crate::record::key::PublicKey;
 use crate::record::manifest::Artifact;
 use crate::record::{Manifest, check};
@@ -180,37 +179,20 @@ fn is_beside(artifact: &Path, manifest: &Path) -> bool {
     }
 }
 
-/// What is to be said of each artifact's bytes, in their order. As many files are read at once as there are processors.
+/// What is to be said of each artifact's bytes, in their order.
 fn all_bytes(
     artifacts: &[Artifact],
     manifest: &Path,
     cancel: &Cancel,
 ) -> Result<Vec<verify::Verdict>> {
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mine = std::iter::from_fn(|| {
-            let n = next.fetch_add(1, Ordering::Relaxed);
-            Some((n, artifacts.get(n)?))
-        });
-        let judged = mine.map(|(n, artifact)| {
+    pool::map(
+        artifacts,
+        |artifact| artifact.size,
+        |artifact| {
             cancel.check()?;
-            Ok((n, bytes(artifact, manifest)?))
-        });
-        judged.collect::<Result<Vec<_>>>()
-    };
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let mut all = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..processors.min(artifacts.len()))
-            .map(|_| scope.spawn(work))
-            .collect();
-        let ended = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no panic"));
-        ended.collect::<Result<Vec<_>>>()
-    })?
-    .concat();
-    all.sort_by_key(|(n, _)| *n);
-    Ok(all.into_iter().map(|(_, verdict)| verdict).collect())
+            bytes(artifact, manifest)
+        },
+    )
 }
 
 /// Size and digest as the manifest has them.

@@ -2,8 +2,8 @@
 //!
 //! Reads only, and reads no stale value: a hive whose last changes stand in its logs answers no question.
 
-use std::cell::OnceCell;
 use std::io::Read as _;
+use std::sync::OnceLock;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_formats::disk::gpt::{self, Partition, Style, Table};
@@ -23,12 +23,13 @@ const HIVE_LIMIT: u64 = 1 << 30;
 
 pub type Answer<T> = std::result::Result<T, Box<Finding>>;
 
+/// Threads share it: what was read once is there for all.
 pub struct Image<'d> {
     pub(crate) disk: &'d dyn Disk,
     pub(crate) table: Table,
     pub(crate) partition: Partition,
     pub volume: Volume<'d>,
-    hives: [OnceCell<Loaded>; 5],
+    hives: [OnceLock<Loaded>; 5],
 }
 
 enum Loaded {

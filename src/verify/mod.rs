@@ -17,6 +17,7 @@ mod service;
 mod stores;
 mod system;
 
+use crate::pool;
 use winimg_base::error::{Error, Kind, Result};
 pub use winimg_base::event::Severity;
 use winimg_base::event::{Cancel, Sink};
@@ -56,13 +57,7 @@ pub fn check(
         report.add(system::generalized(&image), None);
     }
     seal::check(&image, expected, targets, &mut report, cancel)?;
-    for step in expected.unwrap_or_default() {
-        for check in &step.checks {
-            cancel.check()?;
-            let verdict = one(&image, check);
-            report.add(verdict, Some((&step.step, &step.place)));
-        }
-    }
+    add_expected(&image, expected.unwrap_or_default(), &mut report, cancel)?;
     report.findings.sort_by_key(|f| f.severity);
     Ok(report)
 }
@@ -82,14 +77,42 @@ pub fn check_clone(disk: &dyn Disk, expected: &[Expected], cancel: &Cancel) -> R
         report.add(check(&image), None);
     }
     answer_file::check_secrets(&image, &mut report);
-    for step in expected {
-        for check in &step.checks {
-            cancel.check()?;
-            report.add(one(&image, check), Some((&step.step, &step.place)));
-        }
-    }
+    add_expected(&image, expected, &mut report, cancel)?;
     report.findings.sort_by_key(|f| f.severity);
     Ok(report)
+}
+
+/// Judges all that steps expect, on every processor; the findings come in the steps' order.
+fn add_expected(
+    image: &Image<'_>,
+    expected: &[Expected],
+    report: &mut Report,
+    cancel: &Cancel,
+) -> Result<()> {
+    let asked: Vec<(&Expected, &Check)> = expected
+        .iter()
+        .flat_map(|step| step.checks.iter().map(move |check| (step, check)))
+        .collect();
+    let verdicts = pool::map(
+        &asked,
+        |(_, check)| bytes_read(check),
+        |(_, check)| {
+            cancel.check()?;
+            Ok(one(image, check))
+        },
+    )?;
+    for ((step, _), verdict) in asked.into_iter().zip(verdicts) {
+        report.add(verdict, Some((&step.step, &step.place)));
+    }
+    Ok(())
+}
+
+/// About how much of the disk a check has to read; what is not known counts as nothing.
+fn bytes_read(check: &Check) -> u64 {
+    match check {
+        Check::File { content, .. } => content.size,
+        _ => 0,
+    }
 }
 
 fn one(image: &Image<'_>, check: &Check) -> Verdict {

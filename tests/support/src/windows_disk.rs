@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -16,10 +15,9 @@ const MIB: u64 = 1 << 20;
 const EFI_AT: u64 = 1;
 const EFI_LEN: u64 = 33;
 const WINDOWS_AT: u64 = 35;
+/// Unless a disk says otherwise.
 const WINDOWS_LEN: u64 = 44;
 const BEHIND_LEN: u64 = 2;
-/// One more for the backup of the table.
-const LEN: u64 = WINDOWS_AT + WINDOWS_LEN + 1;
 
 pub const REG_NONE: u32 = 0;
 pub const REG_SZ: u32 = 1;
@@ -60,6 +58,8 @@ pub struct WindowsDisk {
     pub recovery_behind: bool,
     /// MBR in place of GPT, with the same partitions.
     pub mbr: bool,
+    /// MiB of the Windows volume.
+    pub windows_mib: u64,
 }
 
 pub fn multi_sz(texts: &[&str]) -> Vec<u8> {
@@ -100,6 +100,7 @@ impl WindowsDisk {
             dirty_hive: None,
             recovery_behind: false,
             mbr: false,
+            windows_mib: WINDOWS_LEN,
         };
         disk.file(r"C:\Windows\System32\winload.efi", b"MZ the loader");
         disk.file(
@@ -221,10 +222,17 @@ impl WindowsDisk {
 
     /// Writes the disk into a new file.
     pub fn write(&self, file: &Path) {
+        self.write_with(file, |_| ());
+    }
+
+    /// The same with what `more` puts below the volume's root.
+    pub fn write_with(&self, file: &Path, more: impl FnOnce(&Path)) {
         let folder = file.parent().expect("a folder");
+        let behind = WINDOWS_AT + self.windows_mib;
+        // One more for the backup of the table.
         let len = match self.recovery_behind {
-            true => LEN + BEHIND_LEN,
-            false => LEN,
+            true => behind + BEHIND_LEN + 1,
+            false => behind + 1,
         };
         fs::File::create(file)
             .and_then(|f| f.set_len(len * MIB))
@@ -240,13 +248,12 @@ impl WindowsDisk {
                 &format!(
                     "--new=2:{}:{}",
                     sector(WINDOWS_AT),
-                    end(WINDOWS_AT, WINDOWS_LEN)
+                    end(WINDOWS_AT, self.windows_mib)
                 ),
                 "--typecode=2:0700",
                 text(file),
             ],
         );
-        let behind = WINDOWS_AT + WINDOWS_LEN;
         if self.recovery_behind {
             let place = format!("--new=3:{}:{}", sector(behind), end(behind, BEHIND_LEN));
             run("sgdisk", &[&place, "--typecode=3:2700", text(file)]);
@@ -259,7 +266,7 @@ impl WindowsDisk {
         self.write_efi(&efi);
         into(file, EFI_AT, &efi);
         let windows = folder.join("windows.ntfs");
-        self.write_windows(&windows);
+        self.write_windows(&windows, more);
         into(file, WINDOWS_AT, &windows);
     }
 
@@ -280,15 +287,18 @@ impl WindowsDisk {
         fs::remove_file(part).expect("a file");
     }
 
-    fn write_windows(&self, file: &Path) {
+    fn write_windows(&self, file: &Path, more: impl FnOnce(&Path)) {
         fs::File::create(file)
-            .and_then(|f| f.set_len(WINDOWS_LEN * MIB))
+            .and_then(|f| f.set_len(self.windows_mib * MIB))
             .expect("a partition");
         run(
             "mkntfs",
             &["-qFf", "-L", "Windows", "-s", "512", text(file)],
         );
-        mounted(file, &["streams_interface=xattr"], |root| self.fill(root));
+        mounted(file, &["streams_interface=xattr"], |root| {
+            self.fill(root);
+            more(root);
+        });
         if self.dirty_volume {
             set_dirty(file);
         }
@@ -370,15 +380,13 @@ pub fn set_dirty(volume: &Path) {
     fs::write(volume, bytes).expect("the volume");
 }
 
-/// Copies a partition to its place, and removes its own file.
+/// Copies a partition to its place, its holes left out, and removes its own file.
 fn into(disk: &Path, mib: u64, partition: &Path) {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .open(disk)
-        .expect("the disk");
-    file.seek(SeekFrom::Start(mib * MIB)).expect("a place");
-    file.write_all(&fs::read(partition).expect("a partition"))
-        .expect("written");
+    let from = format!("if={}", text(partition));
+    let to = format!("of={}", text(disk));
+    let seek = format!("seek={mib}");
+    let options = ["bs=1M", "conv=notrunc,sparse", "status=none"];
+    run("dd", &[&[from.as_str(), &to, &seek][..], &options].concat());
     fs::remove_file(partition).expect("a file");
 }
 

@@ -62,9 +62,9 @@ impl<'d> Volume<'d> {
         Self::at(disk, partition.start, partition.len)
     }
 
-    /// `start` and `len` are bytes of the disk.
+    /// `start` and `len` are bytes of the disk, which nobody writes meanwhile.
     pub fn at(disk: &'d dyn Disk, start: u64, len: u64) -> Result<Self> {
-        let reader = DiskReader::part(disk, start, len);
+        let reader = DiskReader::part(disk, start, len).without_holes()?;
         let bad = |e: NtfsError| {
             Error::failed("no NTFS volume can be read there")
                 .at(format!("offset {start} of the disk"))

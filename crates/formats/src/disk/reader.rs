@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::sync::Arc;
 
 use super::Disk;
+use winimg_base::error::Result;
 
 /// A position over `start .. start + len` of a disk. Writing always fails.
 #[derive(Clone)]
@@ -12,6 +15,8 @@ pub struct DiskReader<'d> {
     start: u64,
     len: u64,
     position: u64,
+    /// The ranges of the disk that may hold something, where they were asked for.
+    data: Option<Arc<[Range<u64>]>>,
 }
 
 impl<'d> DiskReader<'d> {
@@ -27,7 +32,23 @@ impl<'d> DiskReader<'d> {
             start,
             len: len.min(disk.len() - start),
             position: 0,
+            data: None,
         }
+    }
+
+    /// The same over a disk that nobody writes meanwhile: what it says it does not hold is zeros without being read. A system
+    /// that reads holes fills pages with zeros first.
+    pub(super) fn without_holes(self) -> Result<Self> {
+        let data = Some(self.disk.data()?.into());
+        Ok(Self { data, ..self })
+    }
+
+    /// Whether all of `len` bytes at `at` of the disk are known to be zeros.
+    fn is_hole(&self, at: u64, len: u64) -> bool {
+        self.data.as_ref().is_some_and(|data| {
+            let next = data.partition_point(|range| range.end <= at);
+            data.get(next).is_none_or(|range| range.start >= at + len)
+        })
     }
 
     /// Bytes of the part.
@@ -40,9 +61,14 @@ impl Read for DiskReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.len.saturating_sub(self.position);
         let n = left.min(buffer.len() as u64) as usize;
-        self.disk
-            .read_at(self.start + self.position.min(self.len), &mut buffer[..n])
-            .map_err(io::Error::other)?;
+        let at = self.start + self.position.min(self.len);
+        match self.is_hole(at, n as u64) {
+            true => buffer[..n].fill(0),
+            false => self
+                .disk
+                .read_at(at, &mut buffer[..n])
+                .map_err(io::Error::other)?,
+        }
         self.position += n as u64;
         Ok(n)
     }
@@ -73,5 +99,55 @@ impl Write for DiskReader<'_> {
 impl fmt::Debug for DiskReader<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "disk {}+{} at {}", self.start, self.len, self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DATA: Range<u64> = 4096..8192;
+
+    /// 16 KiB of sevens, of which only a part may be read.
+    struct Sparse;
+
+    impl Disk for Sparse {
+        fn len(&self) -> u64 {
+            16384
+        }
+
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+            let end = offset + buffer.len() as u64;
+            assert!(
+                offset < DATA.end && end > DATA.start,
+                "{offset}..{end} is a hole"
+            );
+            buffer.fill(7);
+            Ok(())
+        }
+
+        fn data(&self) -> Result<Vec<Range<u64>>> {
+            Ok(Vec::from([DATA]))
+        }
+    }
+
+    #[test]
+    fn holes_are_zeros_that_nobody_reads() {
+        let reader = DiskReader::part(&Sparse, 1024, 15360);
+        let mut reader = reader.without_holes().unwrap();
+        for (at, len, expected) in [
+            (0, 3072, 0),
+            (3072, 4096, 7),
+            (3071, 2, 7),
+            (7167, 100, 7),
+            (7168, 100, 0),
+            (15000, 360, 0),
+        ] {
+            let mut read = vec![1; len];
+            reader.seek(SeekFrom::Start(at)).unwrap();
+            reader.read_exact(&mut read).unwrap();
+            assert!(read.iter().all(|b| *b == expected), "{len} bytes at {at}");
+        }
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
     }
 }
