@@ -1,5 +1,5 @@
 //! One export without a build around it, for `benches/export.sh`:
-//! `export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2 [THREADS]`. Prints a line for each artifact and the peak memory.
+//! `export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2,vma [THREADS]`. Prints a line for each artifact and the peak memory.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ fn run() -> Result<()> {
     let [source, directory, formats, ..] = &arguments[..] else {
         return Err(Error::new(
             Kind::Recipe,
-            "usage: export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2",
+            "usage: export SOURCE DIRECTORY raw,vhd,vhd_dynamic,vhdx,vhdx_fixed,ova,vmdk,vmdk_flat,qcow2,vma",
         ));
     };
     let asked = |f: &str| formats.split(',').any(|a| a == f);
@@ -43,6 +43,7 @@ fn run() -> Result<()> {
         box_virtualbox: None,
         container_disk: false,
         qcow2: asked("qcow2"),
+        vma: asked("vma"),
     };
     let guest = GuestFacts {
         release: Release::Server2022,

@@ -39,6 +39,8 @@ pub enum Format {
     VmdkFlat,
     Ami,
     Qcow2,
+    /// Proxmox VE's backup, for qmrestore
+    Vma,
     /// Vagrant
     #[value(name = "box_hyperv")]
     BoxHyperv,

@@ -107,6 +107,7 @@ fn outputs(to: &[Format], firmware: Firmware) -> Outputs {
         vmdk: to.contains(&Format::Vmdk),
         vmdk_flat: to.contains(&Format::VmdkFlat),
         qcow2: to.contains(&Format::Qcow2),
+        vma: to.contains(&Format::Vma),
         ova: to.contains(&Format::Ova).then_some(OvaSpec {
             hardware_version: None,
         }),

@@ -23,6 +23,7 @@ mod space;
 mod staging;
 mod vagrant;
 mod vhdx;
+mod vma;
 mod vmdk;
 mod vmdk_file;
 mod vmdk_flat;
@@ -75,7 +76,8 @@ pub trait Exporter: Send + Sync {
         Ok(())
     }
 
-    /// The chunks once more, 0, 1, 2 and so on, in a thread of the format's own: for a digest that is not the flat disk's.
+    /// The chunks once more, 0, 1, 2 and so on, in a thread of the format's own: for a digest that is not the flat disk's, or a file
+    /// that is written in the disk's order.
     fn hash(&self, _chunk: &Chunk) -> Result<()> {
         Ok(())
     }
@@ -88,7 +90,7 @@ pub trait Exporter: Send + Sync {
 }
 
 /// Writes all of `job.outputs` into `job.directory`, which must exist. Artifacts come in the order raw, VHD,
-/// dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK and its descriptor, qcow2, AMI, boxes, container disk. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
+/// dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK and its descriptor, qcow2, VMA, AMI, boxes, container disk. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
     let mut staging = Staging::new(job.directory);
@@ -172,6 +174,9 @@ fn exporters<'a>(
     }
     if outputs.qcow2 {
         all.push(Box::new(qcow2::Qcow2::new(job, source, staging)?));
+    }
+    if outputs.vma {
+        all.push(Box::new(vma::Vma::new(job, len, &identity, staging)?));
     }
     if let Some(spec) = &outputs.ami {
         all.push(Box::new(ami::Ami::new(job, spec, outputs, staging)?));

@@ -94,7 +94,7 @@ pub fn run(
     cancel: &Cancel,
 ) -> Result<Totals> {
     let any = |f: fn(super::Needs) -> bool| exporters.iter().any(|e| f(e.needs()));
-    let total = match any(|n| n.chunks || n.stream) {
+    let total = match any(|n| n.chunks || n.stream || n.ordered) {
         true => source.len() / CHUNK,
         false => 0,
     };

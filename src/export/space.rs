@@ -28,6 +28,7 @@ pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
         outputs.vhdx,
         outputs.vhdx_fixed,
         outputs.vmdk_flat,
+        outputs.vma,
         outputs.box_hyperv.is_some(),
     ];
     let packed = [

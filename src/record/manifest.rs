@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_recipe::plan::{self, Check, Expected};
+use winimg_recipe::recipe::target::Output;
 use winimg_recipe::recipe::{Firmware, InputId};
 use winimg_trust::Signer;
 
@@ -286,7 +287,7 @@ pub struct Artifact {
 impl Artifact {
     /// Whether it is the image, and not only what speaks of another file's disk or holds a copy of it.
     pub fn is_disk(&self) -> bool {
-        self.disk.is_none()
+        self.disk.is_none() && self.kind != Output::Vma.name()
     }
 }
 

@@ -128,6 +128,7 @@ pub fn everything() -> Outputs {
             license_type: "AWS".into(),
         }),
         qcow2: true,
+        vma: true,
         ..Outputs::default()
     }
 }

@@ -47,6 +47,7 @@ fn every_output_is_the_disk_and_every_digest_is_openssls() {
             "vmdk_flat",
             "vmdk_descriptor",
             "qcow2",
+            "vma",
             "ami"
         ]
     );
@@ -64,6 +65,7 @@ fn every_output_is_the_disk_and_every_digest_is_openssls() {
             "demo.raw",
             "demo.vhd",
             "demo.vhdx",
+            "demo.vma",
             "demo.vmdk"
         ]
     );

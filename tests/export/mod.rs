@@ -11,4 +11,5 @@ mod layers;
 mod ova;
 mod security;
 mod virtual_disks;
+mod vma;
 mod vsphere;

@@ -94,6 +94,13 @@ impl Format {
             }
             () if head.starts_with(b"vhdxfile") => Self::Vhdx,
             () if &head[257..262] == b"ustar" => Self::Ova,
+            () if head.starts_with(b"VMA\0") => {
+                return Err(Error::failed(format!(
+                    "{} is a backup archive of Proxmox VE, which winimg writes and does not read",
+                    path.display()
+                ))
+                .cure("take another disk of the same build, or restore it there: qmrestore"));
+            }
             () if tail.starts_with(vhd::COOKIE) && [3, 4].contains(&tail[63]) => Self::DynamicVhd,
             () if tail.starts_with(vhd::COOKIE) => Self::FixedVhd,
             () if head.starts_with(vhd::COOKIE) => {

@@ -19,6 +19,8 @@ pub struct Outputs {
     pub vmdk_flat: bool,
     pub ami: Option<AmiSpec>,
     pub qcow2: bool,
+    /// A backup of Proxmox VE.
+    pub vma: bool,
     pub box_hyperv: Option<BoxSpec>,
     pub box_libvirt: Option<BoxSpec>,
     pub box_virtualbox: Option<BoxSpec>,

@@ -82,7 +82,7 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
             own(table.to_owned(), within.to_owned())
         }
         "raw" | "vhd" | "vhd_dynamic" | "vhdx" | "vhdx_fixed" | "qcow2" | "ova" | "vmdk"
-        | "vmdk_flat" | "ami" | "box_hyperv" | "box_libvirt" | "box_virtualbox"
+        | "vmdk_flat" | "vma" | "ami" | "box_hyperv" | "box_libvirt" | "box_virtualbox"
         | "container_disk" => own("outputs".to_owned(), format!("{table} = {{ {within} }}")),
         "variable" => own("vars".to_owned(), format!("v{n} = {{ {within} }}")),
         "component" => own(format!("components.c{n}"), within.to_owned()),

@@ -335,7 +335,7 @@ fn formats() -> Vec<Case> {
         ),
         takes(
             "proxmox",
-            "Proxmox imports qcow2 or raw",
+            "Proxmox imports qcow2 or raw, and restores a backup",
             "qm importdisk",
             "vhd",
             "raw",

@@ -7,7 +7,7 @@ use winimg_base::text::Located;
 use winimg_formats::disk::vhd;
 
 pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Outputs> {
-    let help = "write `[outputs]` with one or more of raw, vhd, vhd_dynamic, vhdx, vhdx_fixed, ova, vmdk, vmdk_flat, ami, qcow2, box_hyperv, box_libvirt, box_virtualbox, container_disk, such as `vhd = {}`";
+    let help = "write `[outputs]` with one or more of raw, vhd, vhd_dynamic, vhdx, vhdx_fixed, ova, vmdk, vmdk_flat, ami, qcow2, vma, box_hyperv, box_libvirt, box_virtualbox, container_disk, such as `vhd = {}`";
     if !top.has("outputs") {
         top.cx
             .missing("the recipe has no [outputs]", &top.place, help);
@@ -29,6 +29,7 @@ pub fn outputs(top: &Fields<'_>, machine: Option<&MachineSpec>) -> Option<Output
         vmdk_flat: plain(&fields, "vmdk_flat"),
         ami: ami(&fields, machine),
         qcow2: plain(&fields, "qcow2"),
+        vma: plain(&fields, "vma"),
         box_hyperv: vagrant_box(&fields, "box_hyperv"),
         box_libvirt: vagrant_box(&fields, "box_libvirt"),
         box_virtualbox: vagrant_box(&fields, "box_virtualbox"),

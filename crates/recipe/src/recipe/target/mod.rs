@@ -194,6 +194,7 @@ pub enum Output {
     VmdkFlat,
     Ami,
     Qcow2,
+    Vma,
     BoxHyperv,
     BoxLibvirt,
     BoxVirtualbox,
@@ -216,7 +217,7 @@ impl Proof {
 }
 
 impl Output {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Raw,
         Self::Vhd,
         Self::VhdDynamic,
@@ -227,6 +228,7 @@ impl Output {
         Self::VmdkFlat,
         Self::Ami,
         Self::Qcow2,
+        Self::Vma,
         Self::BoxHyperv,
         Self::BoxLibvirt,
         Self::BoxVirtualbox,
@@ -245,6 +247,7 @@ impl Output {
             Self::VmdkFlat => "vmdk_flat",
             Self::Ami => "ami",
             Self::Qcow2 => "qcow2",
+            Self::Vma => "vma",
             Self::BoxHyperv => "box_hyperv",
             Self::BoxLibvirt => "box_libvirt",
             Self::BoxVirtualbox => "box_virtualbox",
@@ -264,6 +267,7 @@ impl Output {
             Self::VmdkFlat => outputs.vmdk_flat,
             Self::Ami => outputs.ami.is_some(),
             Self::Qcow2 => outputs.qcow2,
+            Self::Vma => outputs.vma,
             Self::BoxHyperv => outputs.box_hyperv.is_some(),
             Self::BoxLibvirt => outputs.box_libvirt.is_some(),
             Self::BoxVirtualbox => outputs.box_virtualbox.is_some(),

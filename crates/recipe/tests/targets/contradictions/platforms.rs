@@ -285,6 +285,16 @@ pub fn metadata() -> Vec<Case> {
             good,
         )
     });
+    let archive = {
+        let with = |names: &str| drivers(names) + "[outputs]\nvma = {}\n";
+        case(
+            "proxmox",
+            "the machine in the archive has its disk on virtio-scsi",
+            "virtio-win",
+            with("\"NetKVM\""),
+            with("\"vioscsi\", \"NetKVM\""),
+        )
+    };
     let services = services.into_iter().map(|(target, why, source, service)| {
         case(
             target,
@@ -294,7 +304,8 @@ pub fn metadata() -> Vec<Case> {
             asks(service, ""),
         )
     });
-    services.chain(disks).chain(upper_case()).collect()
+    let all = services.chain(disks).chain([archive]);
+    all.chain(upper_case()).collect()
 }
 
 /// The names of the files on Proxmox' NoCloud drive.

@@ -1,0 +1,97 @@
+//! An extent: a header that names up to 59 clusters, and those of their blocks that are not zeros.
+
+use md5::{Digest as _, Md5};
+use uuid::Uuid;
+
+use crate::export::chunk::is_zero;
+
+/// Bytes of a cluster.
+pub const CLUSTER: usize = 64 << 10;
+/// Bytes of a block, of which a cluster has 16.
+const BLOCK: usize = 4096;
+/// The most clusters of an extent.
+const CLUSTERS: usize = 59;
+const HEADER: usize = 512;
+const MAGIC: &[u8; 4] = b"VMAE";
+/// Where the header keeps its own MD5, which is taken with zeros there.
+const SUM: std::ops::Range<usize> = 24..40;
+
+#[derive(Default)]
+pub struct Extent {
+    /// Device, cluster, and a bit for each block that is stored.
+    clusters: Vec<u64>,
+    data: Vec<u8>,
+}
+
+impl Extent {
+    /// `content`: a cluster, which a device's last one need not fill; `None`: zeros, which are named all the same, as `vma extract`
+    /// misses them otherwise.
+    pub fn add(&mut self, device: u8, cluster: u32, content: Option<&[u8]>) {
+        let mut stored = 0_u64;
+        for (n, block) in content.unwrap_or_default().chunks(BLOCK).enumerate() {
+            if !is_zero(block) {
+                stored |= 1 << n;
+                self.data.extend_from_slice(block);
+            }
+        }
+        let named = stored << 48 | u64::from(device) << 32 | u64::from(cluster);
+        self.clusters.push(named);
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.clusters.len() == CLUSTERS
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.clusters.is_empty()
+    }
+
+    /// The blocks that are stored.
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// `archive`: the id that every part of the archive has.
+    pub fn header(&self, archive: Uuid) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        header[..4].copy_from_slice(MAGIC);
+        // At most 59 * 16.
+        let blocks = (self.data.len() / BLOCK) as u16;
+        header[6..8].copy_from_slice(&blocks.to_be_bytes());
+        header[8..24].copy_from_slice(archive.as_bytes());
+        for (place, cluster) in header[40..].chunks_mut(8).zip(&self.clusters) {
+            place.copy_from_slice(&cluster.to_be_bytes());
+        }
+        let sum = Md5::digest(header);
+        header[SUM].copy_from_slice(&sum);
+        header
+    }
+
+    /// An empty one, in the same memory.
+    pub fn emptied(mut self) -> Self {
+        self.clusters.clear();
+        self.data.clear();
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_zeros_are_named_and_not_stored() {
+        let mut cluster = vec![0; CLUSTER];
+        cluster[3 * BLOCK + 7] = 1;
+        cluster[CLUSTER - 1] = 2;
+        let mut extent = Extent::default();
+        extent.add(1, 0x0102_0304, Some(&cluster));
+        extent.add(2, 5, None);
+        assert_eq!(extent.data().len(), 2 * BLOCK);
+        let header = extent.header(Uuid::from_bytes([9; 16]));
+        assert_eq!(&header[..8], b"VMAE\0\0\0\x02");
+        assert_eq!(header[40..48], [0x80, 0x08, 0, 1, 1, 2, 3, 4]);
+        assert_eq!(header[48..56], [0, 0, 0, 2, 0, 0, 0, 5]);
+        assert!(is_zero(&header[56..]));
+    }
+}

@@ -1,0 +1,141 @@
+//! The backup archive for Proxmox VE, as its own reader takes it: by a strict one of ours, and by dissect.archive.
+
+use std::fs;
+use std::process::Command;
+
+use winimg::export::export;
+use winimg_base::event::Cancel;
+use winimg_formats::wim::Release;
+use winimg_recipe::recipe::{Firmware, Outputs};
+
+use crate::export::fixture::{EPOCH, Heard, MIB, disk, guest, job, openssl, path, run, sh};
+use support::{skip, tree};
+
+const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/export/vma.py");
+/// What qemu-system-x86's package ovmf brings.
+const VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+
+fn vma() -> Outputs {
+    Outputs {
+        vma: true,
+        ..Outputs::default()
+    }
+}
+
+#[test]
+fn both_readers_find_the_disk_and_the_machine() {
+    let root = tree::root();
+    sh(path(&root.join("tests/record/venv.sh")), &[]);
+    let python = root.join("target/record-venv/bin/python");
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 66);
+    let outputs = Outputs { raw: true, ..vma() };
+    run(&source, dir.path(), &outputs);
+    let archive = dir.path().join("demo.vma");
+    // Some 4 MiB of the disk are not zeros.
+    assert!(fs::metadata(&archive).unwrap().len() < 6 * MIB);
+    for reader in [&["--strict"][..], &["--dissect"]] {
+        let out = tempfile::tempdir().unwrap();
+        let arguments = [&[READER, path(&archive), path(out.path())][..], reader].concat();
+        let config = sh(path(&python), &arguments);
+        insta::assert_snapshot!("vma_config", config);
+        let restored = out.path().join("drive-scsi0.raw");
+        assert_eq!(
+            openssl(&restored),
+            openssl(&dir.path().join("demo.raw")),
+            "{reader:?}"
+        );
+        let variables = fs::read(out.path().join("drive-efidisk0.raw")).unwrap();
+        match fs::read(VARIABLES) {
+            Ok(expected) => assert!(variables == expected, "{reader:?}: not OVMF's empty store"),
+            Err(_) => skip::skipped(format_args!("{VARIABLES} is missing")),
+        }
+    }
+}
+
+#[test]
+fn a_bios_machine_of_2019_has_no_variables_and_another_type() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let (outputs, mut guest) = (vma(), guest());
+    guest.release = Release::Server2019;
+    let mut job = job(&source, dir.path(), &outputs, &guest);
+    job.firmware = Firmware::Bios;
+    job.name = "a_node";
+    let made = export(&job, &Heard::default(), &Cancel::default()).unwrap();
+    assert_eq!(made[0].file, "a_node.vma");
+    let config = sh(
+        "python3",
+        &[
+            READER,
+            path(&dir.path().join("a_node.vma")),
+            path(dir.path()),
+        ],
+    );
+    for line in [
+        "bios: seabios",
+        "ostype: win10",
+        "name: a-node",
+        "scsi0: local:vm-100-disk-0,size=40960K",
+    ] {
+        assert!(config.lines().any(|l| l == line), "{line}: {config}");
+    }
+    assert!(!config.contains("efidisk0"), "{config}");
+}
+
+#[test]
+fn the_strict_reader_refuses_a_damaged_archive() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    run(&source, dir.path(), &vma());
+    let archive = dir.path().join("demo.vma");
+    let whole = fs::read(&archive).unwrap();
+    // The creation time is that of the job.
+    assert_eq!(whole[24..32], EPOCH.to_be_bytes());
+    let head = u32::from_be_bytes(whole[56..60].try_into().unwrap()) as usize;
+    let said = |bytes: &[u8]| {
+        fs::write(&archive, bytes).unwrap();
+        let mut reader = Command::new("python3");
+        let out = reader
+            .args([READER, path(&archive), path(dir.path())])
+            .output()
+            .unwrap();
+        assert!(!out.status.success());
+        String::from_utf8_lossy(&out.stderr)
+            .trim()
+            .replace(path(&archive), "ARCHIVE")
+    };
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    assert_eq!(said(&flipped(30)), "ARCHIVE: the header's sum is wrong");
+    assert_eq!(
+        said(&flipped(head + 45)),
+        "ARCHIVE: an extent's sum is wrong"
+    );
+    assert_eq!(
+        said(&whole[..head]),
+        "ARCHIVE: missing clusters of drive-scsi0"
+    );
+    assert_eq!(
+        said(&whole[..whole.len() - 1]),
+        "ARCHIVE: an extent is cut short"
+    );
+}
+
+#[test]
+fn an_archive_is_no_disk_to_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("demo.vma");
+    fs::write(&archive, [&b"VMA\0"[..], &[0; 1020]].concat()).unwrap();
+    let refused = winimg_formats::disk::open(&archive, &Cancel::default())
+        .err()
+        .unwrap();
+    assert_eq!(
+        refused.to_string().replace(path(&archive), "demo.vma"),
+        "demo.vma is a backup archive of Proxmox VE, which winimg writes and does not read\n  \
+         cure: take another disk of the same build, or restore it there: qmrestore"
+    );
+}
