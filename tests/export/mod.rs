@@ -10,6 +10,7 @@ mod formats;
 mod layers;
 mod ova;
 mod security;
+mod shrink;
 mod virtual_disks;
 mod vma;
 mod vsphere;
