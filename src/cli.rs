@@ -25,7 +25,9 @@ pub use self::image::{
     Verify,
 };
 pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Outdated, Pin};
-pub use self::matrix::{Matrix, MatrixArgs, MatrixBuild, MatrixLock, MatrixPlan, MatrixReport};
+pub use self::matrix::{
+    Matrix, MatrixArgs, MatrixBuild, MatrixLock, MatrixPlan, MatrixRender, MatrixReport,
+};
 pub use self::names::typed;
 pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
 pub use self::trust::{Trust, TrustUpdate};

@@ -20,7 +20,7 @@ packages+=(
     # what takes container disks and boxes
     skopeo vagrant
     # what the tests judge with
-    gdisk gnupg groff-base grub-efi-amd64-bin libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv qemu-guest-agent signify-openbsd strace xorriso
+    gdisk gnupg groff-base grub-efi-amd64-bin libhivex-bin libxml2-utils minisign openssl p7zip-full python3 python3-venv python3-yaml qemu-guest-agent signify-openbsd strace xorriso
     # what reads a stopped machine's screen, and what draws the screens that it is tried on
     fonts-dejavu-core python3-pil tesseract-ocr
     # machines with a TPM

@@ -20,6 +20,7 @@ mod media_answer;
 mod packs;
 mod pages;
 mod parity;
+mod pipelines;
 mod publish;
 mod record;
 mod release;

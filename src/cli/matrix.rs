@@ -1,10 +1,11 @@
 //! `winimg matrix`: many builds from one file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
 use super::{HypervisorArgs, NetworkArgs};
+use crate::matrix::pipeline::Engine;
 
 #[derive(Debug, Subcommand)]
 pub enum Matrix {
@@ -25,6 +26,11 @@ pub enum Matrix {
     ///
     /// `matrix build` writes it itself. It is made from the records in the variants' output folders.
     Report(MatrixReport),
+    /// Write the builds as a pipeline of GitHub, GitLab, Argo, Kubernetes or Buildkite
+    ///
+    /// Installations of Windows come first, the other variants go on from their layers on as many machines as there are, and what is
+    /// published waits for an approval. [pipeline] in the matrix says where. The same matrix, recipes and locks give the same bytes.
+    Render(MatrixRender),
 }
 
 /// Which matrix, and where its builds go.
@@ -100,13 +106,30 @@ pub struct MatrixReport {
     pub matrix: MatrixArgs,
 }
 
+#[derive(Debug, Args)]
+pub struct MatrixRender {
+    /// File with the matrix, such as nodes.toml; relative to the folder that jobs start in
+    #[arg(value_name = "MATRIX")]
+    pub file: PathBuf,
+    /// What runs the pipeline
+    #[arg(long, value_enum)]
+    pub engine: Engine,
+    /// Folder to write the pipeline into [default: standard output]
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Write nothing; exit with status 2 if a file in DIR would change
+    #[arg(long, requires = "output")]
+    pub check: bool,
+}
+
 impl Matrix {
-    pub fn matrix(&self) -> &MatrixArgs {
+    pub fn file(&self) -> &Path {
         match self {
-            Self::Plan(args) => &args.matrix,
-            Self::Lock(args) => &args.matrix,
-            Self::Build(args) => &args.matrix,
-            Self::Report(args) => &args.matrix,
+            Self::Plan(args) => &args.matrix.file,
+            Self::Lock(args) => &args.matrix.file,
+            Self::Build(args) => &args.matrix.file,
+            Self::Report(args) => &args.matrix.file,
+            Self::Render(args) => &args.file,
         }
     }
 }

@@ -19,6 +19,7 @@ impl Command {
                 Matrix::Lock(_) => "matrix lock",
                 Matrix::Build(_) => "matrix build",
                 Matrix::Report(_) => "matrix report",
+                Matrix::Render(_) => "matrix render",
             },
             Self::Attach(_) => "attach",
             Self::Screen(_) => "screen",
@@ -66,7 +67,7 @@ impl Command {
             Self::Cache {
                 command: Cache::Explain(args),
             } => &args.recipe,
-            Self::Matrix { command } => return Some(&command.matrix().file),
+            Self::Matrix { command } => return Some(command.file()),
             _ => return None,
         };
         Some(&recipe.recipe)
@@ -82,11 +83,8 @@ pub fn typed() -> String {
 }
 
 fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    let is_bare = !word.is_empty() && word.chars().all(is_plain);
     match cfg!(windows) {
         true => argv::quoted(word),
-        false if is_bare => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+        false => argv::posix(word),
     }
 }

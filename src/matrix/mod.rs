@@ -5,6 +5,7 @@
 pub mod outline;
 pub mod overview;
 mod page;
+pub mod pipeline;
 mod schedule;
 mod turn;
 

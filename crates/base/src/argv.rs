@@ -66,6 +66,15 @@ pub fn display(program: &str, arguments: &[String]) -> String {
     line
 }
 
+/// The word as a POSIX shell reads it back: in single quotes unless it has nothing that a shell looks at.
+pub fn posix(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// An argument in double quotes where it needs them.
 pub fn quoted(argument: &str) -> String {
     if argument.is_empty() {

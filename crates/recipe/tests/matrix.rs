@@ -159,6 +159,63 @@ windows = [{ name = "2022", vars = { iso_utl = "x" }, set = { machine = { cpus =
     insta::assert_snapshot!(Diagnostics(own).render(false));
 }
 
+const PIPELINE: &str = r#"
+[pipeline]
+labels = ["kvm"]
+secrets = ["WINIMG_CACHE_SIGN_KEY"]
+store = "s3://staging/{{variant}}/x"
+[pipeline.cache]
+remote = "oci://registry.example.com/cache"
+keys = ["cache.pub"]
+"#;
+
+#[test]
+fn a_pipeline_is_read_with_its_defaults() {
+    let (matrix, found) = matrix(&format!("{NODES}{PIPELINE}"));
+    assert_eq!(found.render(false), "");
+    let pipeline = matrix.expect("a matrix").pipeline.expect("a pipeline");
+    assert_eq!(pipeline.timeout.as_secs(), 8 * 3600);
+    assert_eq!((pipeline.retries, &*pipeline.branch), (2, "main"));
+    assert!(pipeline.publish.is_none() && pipeline.image.is_none());
+    assert_eq!(pipeline.kubernetes.secret, "winimg");
+    assert_eq!(pipeline.kubernetes.workdir, "/recipes");
+    let store = pipeline.store.expect("a store");
+    assert_eq!(store.of("node-1"), "s3://staging/node-1/x");
+    let (without, _) = self::matrix(NODES);
+    assert!(without.expect("a matrix").pipeline.is_none());
+}
+
+#[test]
+fn all_mistakes_of_a_pipeline_are_told_at_once() {
+    let pipeline = r#"
+[pipeline]
+image = "win img"
+labels = ["$(id)", ""]
+queue = "a b"
+branch = "main\"\n"
+timeout = "90s"
+retries = 3
+secrets = ["hunter2", "WINIMG_SIGN_PASSWORD", "WINIMG_SIGN_PASSWORD"]
+store = "s3://staging"
+[pipeline.cache]
+remote = "oci://user:hunter3@registry.example.com/cache"
+keys = []
+[pipeline.publish]
+to = "s3://images/{{name}}/${X}"
+environment = "{{x}}"
+[pipeline.kubernetes]
+workdir = "recipes"
+secret = "Winimg_1"
+kvm = "kvm"
+node_selector = { "-x" = "y", "example.com/kvm" = "a b", "kvm" = 1.5 }
+"#;
+    let (matrix, found) = matrix(&format!("{NODES}{pipeline}"));
+    assert!(matrix.is_none());
+    insta::assert_snapshot!(found.render(false));
+    let (_, found) = self::matrix(&format!("{NODES}[pipeline]\n"));
+    insta::assert_snapshot!("an_empty_pipeline", found.render(false));
+}
+
 /// As for recipes: every kind of value that a key does not take, and a key that is not there.
 #[test]
 fn every_key_that_takes_something_else_is_told() {
@@ -179,6 +236,10 @@ fn every_key_that_takes_something_else_is_told() {
             "matrix.value" => ("[matrix]\naxes = { a = [{", "}] }"),
             "matrix.include" => ("[[matrix.include]]\n", ""),
             "matrix.exclude" => ("[[matrix.exclude]]\n", ""),
+            "matrix.pipeline" => ("[pipeline]\n", ""),
+            "matrix.pipeline.cache" => ("[pipeline.cache]\n", ""),
+            "matrix.pipeline.publish" => ("[pipeline.publish]\n", ""),
+            "matrix.pipeline.kubernetes" => ("[pipeline.kubernetes]\n", ""),
             other => panic!("where does `{other}` stand?"),
         };
         for key in &spec.keys {

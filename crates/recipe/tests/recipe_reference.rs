@@ -1,4 +1,4 @@
-//! The tables of docs/recipe.md, docs/host.md and docs/matrix.md, made of the rows that the reader reads by (`src/recipe/keys.toml`).
+//! The tables of docs/recipe.md, docs/host.md, docs/matrix.md and docs/pipelines.md, made of the rows that the reader reads by (`src/recipe/keys.toml`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,6 +13,7 @@ fn the_tables_of_the_references_are_made_of_the_rows() {
     made_of_the_rows("docs/recipe.md", 9);
     made_of_the_rows("docs/host.md", 4);
     made_of_the_rows("docs/matrix.md", 3);
+    made_of_the_rows("docs/pipelines.md", 4);
 }
 
 fn made_of_the_rows(path: &str, least: usize) {

@@ -28,7 +28,7 @@ pub fn run(args: &cli::MatrixBuild, context: &Context) -> Result<()> {
     for read in &all {
         hypervisor::fits(platform, &read.recipe, context)?;
     }
-    let schedule = schedule(&all, &args.matrix, platform)?;
+    let schedule = schedule(&all, &args.matrix.output, platform)?;
     let states = selected(&args.only, &schedule)?;
     let jobs: Vec<Job> = schedule
         .variants
@@ -62,7 +62,7 @@ pub fn run(args: &cli::MatrixBuild, context: &Context) -> Result<()> {
 }
 
 /// What stands after `--`, as `winimg build` takes it. What the matrix decides, and what needs a person, is refused.
-fn each(arguments: &[String]) -> Result<cli::Build> {
+pub(super) fn each(arguments: &[String]) -> Result<cli::Build> {
     let line = ["winimg", "build", "recipe.toml", "--log-format", "json"].map(String::from);
     let parsed = Cli::try_parse_from(line.into_iter().chain(arguments.iter().cloned()));
     let parsed = parsed.map_err(|error| {

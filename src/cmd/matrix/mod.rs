@@ -3,6 +3,7 @@
 mod build;
 mod lock;
 mod plan;
+mod render;
 mod report;
 mod supervise;
 
@@ -28,6 +29,7 @@ pub fn run(command: &cli::Matrix, context: &Context) -> Result<()> {
         cli::Matrix::Lock(args) => lock::run(args, context),
         cli::Matrix::Build(args) => build::run(args, context),
         cli::Matrix::Report(args) => report::run(args, context),
+        cli::Matrix::Render(args) => render::run(args, context),
     }
 }
 
@@ -41,22 +43,26 @@ struct Read {
 }
 
 /// The matrix alone. Complaints are shown; any error among them ends with status 2.
-fn matrix(args: &MatrixArgs, context: &Context) -> Result<Matrix> {
-    must_exist(&args.file)?;
-    let read = std::fs::read_to_string(&args.file);
-    let text = read.map_err(|e| Error::io("read", &args.file, e))?;
-    let (matrix, found) = matrix::read(&args.file, text);
+fn matrix(file: &Path, context: &Context) -> Result<Matrix> {
+    must_exist(file)?;
+    let read = std::fs::read_to_string(file);
+    let text = read.map_err(|e| Error::io("read", file, e))?;
+    let (matrix, found) = matrix::read(file, text);
     recipe::report(matrix, found, context)
 }
 
 /// The variants with their recipes, locks and plans, in the matrix's order. All complaints are shown at once.
 fn variants(args: &MatrixArgs, look: Look, context: &Context) -> Result<Vec<Read>> {
-    let matrix = matrix(args, context)?;
+    recipes(matrix(&args.file, context)?, &args.file, look, context)
+}
+
+/// The same of a matrix that is read already.
+fn recipes(matrix: Matrix, file: &Path, look: Look, context: &Context) -> Result<Vec<Read>> {
     let mut found = Complaints::default();
     let mut all = Vec::new();
     for variant in matrix.variants {
         let source = source_of(&variant, context)?;
-        let path = lock_path(&args.file, &variant.name.value);
+        let path = lock_path(file, &variant.name.value);
         let lock = path.is_file().then_some(path);
         let locks = LockArgs {
             no_lock: lock.is_none(),
@@ -96,8 +102,8 @@ fn lock_path(file: &Path, name: &str) -> PathBuf {
     file.with_extension("locks").join(format!("{name}.lock"))
 }
 
-/// What follows `winimg build` for this variant.
-fn arguments(read: &Read, args: &MatrixArgs) -> Vec<String> {
+/// What follows `winimg build` for this variant, whose output folder is below `output`.
+fn arguments(read: &Read, output: &Path) -> Vec<String> {
     let text = |path: &Path| path.display().to_string();
     let mut all = vec![text(&read.variant.recipe.value)];
     all.extend(read.variant.overlay.flags());
@@ -105,18 +111,18 @@ fn arguments(read: &Read, args: &MatrixArgs) -> Vec<String> {
         Some(lock) => all.extend(["--lock".into(), text(lock)]),
         None => all.push("--no-lock".into()),
     }
-    let output = args.output.join(&read.variant.name.value);
+    let output = output.join(&read.variant.name.value);
     all.extend(["--output".into(), text(&output)]);
     all
 }
 
 /// Every variant in its turn.
-fn schedule(all: &[Read], args: &MatrixArgs, platform: Platform) -> Result<Schedule> {
+fn schedule(all: &[Read], output: &Path, platform: Platform) -> Result<Schedule> {
     let candidate = |read: &Read| {
         let machine = &read.recipe.machine;
         Ok(Candidate {
             name: read.variant.name.value.clone(),
-            arguments: arguments(read, args),
+            arguments: arguments(read, output),
             keys: outline::keys(&read.recipe, &read.plan, platform)?,
             cpus: machine.cpus,
             memory: machine.memory,

@@ -22,7 +22,7 @@ pub fn run(args: &cli::MatrixPlan, context: &Context) -> Result<()> {
     for read in &all {
         hypervisor::fits(platform, &read.recipe, context)?;
     }
-    let schedule = schedule(&all, &args.matrix, platform)?;
+    let schedule = schedule(&all, &args.matrix.output, platform)?;
     let known = known(&schedule, &all, platform, context)?;
     match args.json {
         true => print_json(&overview::json(&schedule, &known)),

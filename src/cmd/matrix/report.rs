@@ -11,7 +11,7 @@ use winimg_base::io;
 use super::super::{Context, print};
 
 pub fn run(args: &cli::MatrixReport, context: &Context) -> Result<()> {
-    let matrix = super::matrix(&args.matrix, context)?;
+    let matrix = super::matrix(&args.matrix.file, context)?;
     let names = matrix.variants.into_iter().map(|v| v.name.value);
     let names: Vec<String> = names.collect();
     write(&args.matrix, &names, context)?;

@@ -57,6 +57,7 @@ const NOT_ABOUT_GUESTS: &[&str] = &[
     "docs/lock.md",
     "docs/matrix.md",
     "docs/outdated.md",
+    "docs/pipelines.md",
     "docs/progress.md",
     "docs/provenance.md",
     "docs/releasing.md",

@@ -68,6 +68,7 @@ pub fn combine(fields: &Fields<'_>, parts: &Parts) -> Matrix {
     Matrix {
         variants: making.variants,
         axes,
+        pipeline: None,
     }
 }
 

@@ -5,8 +5,11 @@
 
 mod combine;
 mod name;
+pub mod pipeline;
 mod read;
 mod value;
+
+pub use pipeline::Pipeline;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +33,8 @@ pub struct Matrix {
     pub variants: Vec<Variant>,
     /// The names of the axes.
     pub axes: Vec<String>,
+    /// Where a cluster builds them.
+    pub pipeline: Option<Pipeline>,
 }
 
 /// One build.

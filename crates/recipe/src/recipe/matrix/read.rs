@@ -2,7 +2,7 @@
 
 use super::combine::{Axis, AxisValue, Exclude, Include, Parts, combine};
 use super::value::{self, Says};
-use super::{Matrix, name};
+use super::{Matrix, name, pipeline};
 use crate::recipe::context::Context;
 use crate::recipe::fields::Fields;
 use crate::recipe::keys;
@@ -20,6 +20,7 @@ pub fn matrix(cx: &Context<'_>, tree: &Table, start: &Place) -> Option<Matrix> {
     top.ask();
     top.refuse_unknown();
     schema(&top);
+    let pipeline = top.table("pipeline").and_then(|own| pipeline::read(&own));
     let fields = top.table("matrix")?;
     let axes: Vec<Axis> = fields
         .map("axes")
@@ -38,7 +39,10 @@ pub fn matrix(cx: &Context<'_>, tree: &Table, start: &Place) -> Option<Matrix> {
         axes,
         template: template?,
     };
-    Some(combine(&fields, &parts))
+    Some(Matrix {
+        pipeline,
+        ..combine(&fields, &parts)
+    })
 }
 
 /// The one that this version reads.

@@ -1,0 +1,16 @@
+//! What no pipeline of a whole matrix shows: names that clash, and texts that YAML would take for something else.
+
+use super::jobs::dns;
+use super::quoted;
+
+#[test]
+fn a_text_stays_one_whatever_is_in_it() {
+    assert_eq!(quoted("a: b # c"), r#""a: b # c""#);
+    assert_eq!(quoted("\"\\\n\t\u{85}"), r#""\"\\\u000a\u0009\u0085""#);
+    assert_eq!(quoted("é 節 \u{2028} 😀"), r#""é 節 \u2028 \U0001f600""#);
+}
+
+#[test]
+fn an_identifier_has_small_letters_digits_and_dashes() {
+    assert_eq!(dns("Node_1.35"), "node-1-35");
+}
