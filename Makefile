@@ -12,6 +12,7 @@ WINE := $(CURDIR)/target/wine
 WINDOWS := $(CURDIR)/target/windows
 PAGES := $(CURDIR)/target/pages
 REAL := $(CURDIR)/target/real-programs
+JUDGES := $(TOOLS)/judges
 DENY := $(TOOLS)/bin/cargo-deny
 DENY_VERSION := 0.20.2
 MDBOOK := $(TOOLS)/bin/mdbook
@@ -75,8 +76,8 @@ test: packages fmt clippy deny workflows unit fuzz-short wine windows-check end-
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in, a release
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real vsphere test-windows end-to-end-hyperv fuzz prove-standin packaged release-here shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, those who judge pipelines, govc and vcsim, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in, a release
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real pipelines-judged vsphere test-windows end-to-end-hyperv fuzz prove-standin packaged release-here shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -172,6 +173,16 @@ cluster-policy: ## what goes into a cluster, judged by the API server's own code
 .PHONY: cluster-real
 cluster-real: ## the same put into a kube-apiserver with etcd over HTTPS; both are built by Go, half an hour once
 	cd tests/kubernetes && nice -n 5 go test -p 1 -vet=off -tags server -run TestAServersJudgement -v ./...
+
+# Those that run pipelines, or their schemas: Python's, and two built by Go.
+$(JUDGES)/.made: tests/pipelines/judges.sh
+	tests/pipelines/judges.sh make $(JUDGES)
+	touch $@
+
+.PHONY: pipelines-judged
+pipelines-judged: $(JUDGES)/.made ## rendered pipelines judged by actionlint, GitLab's and Buildkite's schemas and Argo's own code; needs go and its module proxy
+	tests/pipelines/judges.sh judge $(JUDGES)
+	cd tests/pipelines/argo && GOFLAGS="$${GOFLAGS-} -p=1" nice -n 5 go test -vet=off ./...
 
 .PHONY: vsphere
 vsphere: build ## an OVA and a VMDK imported by govc into vcsim, and an image published there; needs go and its module proxy

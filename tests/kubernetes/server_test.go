@@ -140,10 +140,48 @@ func (c *cluster) admitted(t *testing.T) judge {
 	}
 }
 
+// dryRun is a Job judged whole by the server, as `kubectl apply --dry-run=server --validate=strict`.
+func (c *cluster) dryRun(t *testing.T, document []byte) error {
+	t.Helper()
+	post := c.client.BatchV1().RESTClient().Post().Namespace("default").Resource("jobs").Param("dryRun", metav1.DryRunAll)
+	post = post.SetHeader("Content-Type", "application/yaml").Param("fieldValidation", metav1.FieldValidationStrict)
+	return post.Body(document).Do(t.Context()).Error()
+}
+
+func (c *cluster) theJobsOfAPipelineAreTaken(t *testing.T) {
+	t.Helper()
+	taken := 0
+	for file, documents := range rendered(t) {
+		for _, document := range documents {
+			if err := c.dryRun(t, document); err != nil {
+				t.Errorf("%s: %v", file, err)
+				continue
+			}
+			taken++
+			for right, wrong := range map[string]string{
+				"podFailurePolicy:":      "podFailurePolicies:",
+				"restartPolicy: Never":   "restartPolicy: OnFailure",
+				"emptyDir:":              "emptyDirectory:",
+				"operator: In":           "operator: Is",
+				"kind: Job\nmetadata:\n": "kind: Job\nmetadata:\n  generation: x\n",
+			} {
+				changed := bytes.Replace(document, []byte(right), []byte(wrong), 1)
+				if bytes.Equal(changed, document) || c.dryRun(t, changed) == nil {
+					t.Errorf("%s: %s was taken", file, wrong)
+				}
+			}
+		}
+	}
+	if taken != 11 {
+		t.Errorf("%d Jobs", taken)
+	}
+}
+
 func TestAServersJudgement(t *testing.T) {
 	cluster := started(t)
 	admitted := cluster.admitted(t)
 	cluster.unknownFieldsAreRefused(t)
+	cluster.theJobsOfAPipelineAreTaken(t)
 	for _, file := range []string{"flannel.yaml", "kube-proxy.yaml"} {
 		for number, document := range written(t, file) {
 			if err := cluster.create(t, document); err != nil {
