@@ -16,7 +16,7 @@ use winimg::cmd::documents::{MatrixBuilt, VariantState};
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Another disk is another installation.
-const NODES: &str = r#"schema = 1
+pub const NODES: &str = r#"schema = 1
 
 [matrix]
 recipe = "recipe.toml"

@@ -1,6 +1,9 @@
 //! `winimg matrix render`: its files as they are read in review, and what is said where there can be none. `make pipelines-judged` has them
 //! judged by those who run them, and `tests/kubernetes` by the API server.
 
+mod hosts;
+mod nightly;
+
 use std::process::{Command, Stdio};
 
 use serde_json::Value;

@@ -14,9 +14,14 @@ pub struct Registry {
 
 impl Registry {
     pub fn start(htpasswd: Option<&str>) -> Self {
+        Self::start_on("127.0.0.1", htpasswd)
+    }
+
+    /// At another address of this machine.
+    pub fn start_on(address: &str, htpasswd: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut text = format!(
-            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"127.0.0.1:0\"}}\n",
+            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: \"{address}:0\"}}\n",
             folder.path().display()
         );
         if let Some(line) = htpasswd {
@@ -40,7 +45,7 @@ impl Registry {
         let end = Instant::now() + Duration::from_secs(60);
         let port = loop {
             let said = fs::read_to_string(&log).unwrap();
-            if let Some(port) = port(&said) {
+            if let Some(port) = port(&said, address) {
                 break port;
             }
             assert!(
@@ -71,8 +76,8 @@ impl Registry {
 }
 
 /// Of `msg="listening on 127.0.0.1:40073"`.
-fn port(said: &str) -> Option<u16> {
-    let (_, after) = said.split_once("listening on 127.0.0.1:")?;
+fn port(said: &str, address: &str) -> Option<u16> {
+    let (_, after) = said.split_once(&format!("listening on {address}:"))?;
     after.split_once('"')?.0.parse().ok()
 }
 
