@@ -57,13 +57,14 @@ pub enum Format {
 pub struct Publish {
     /// A build's output folder, or its manifest.json
     pub image: PathBuf,
-    /// Where the files go: s3://, ami://, azblob://, azure://, vsphere://, https://, oci:// or containerdisk://
+    /// Where the files go: s3://, ami://, azblob://, azure://, gs://, vsphere://, https://, oci:// or containerdisk://
     ///
     /// s3://BUCKET/FOLDER, azblob://ACCOUNT/CONTAINER/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
     /// them all, containerdisk://REGISTRY/REPOSITORY:TAG the image's containerDisk; records are attached to both.
     /// ami://BUCKET/FOLDER sends the disk of the output `ami` to the bucket and imports it as an AMI.
     /// azure://SUBSCRIPTION/GROUP/ACCOUNT/CONTAINER[/FOLDER] sends the VHD to the container and makes a managed image of it, or a version
     /// in a gallery (--gallery).
+    /// gs://BUCKET/FOLDER holds the files in Google Cloud Storage.
     /// vsphere://VCENTER/LIBRARY[/ITEM] sends the OVA to a content library.
     #[arg(long, value_name = "URL")]
     pub to: String,

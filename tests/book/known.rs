@@ -9,7 +9,7 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 36] = [
     "ALL_PROXY",
     "APPDATA",
     "AWS_ACCESS_KEY_ID",
@@ -19,10 +19,14 @@ const OTHERS: [&str; 32] = [
     "AWS_ENDPOINT_URL_S3",
     "AWS_PROFILE",
     "AWS_REGION",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE",
+    "CLOUDSDK_CONFIG",
     "DOCKER_CONFIG",
+    "GCE_METADATA_HOST",
     "GITHUB_ACTIONS",
     "GITHUB_WORKSPACE",
     "GITLAB_CI",
+    "GOOGLE_APPLICATION_CREDENTIALS",
     "GOVC_INSECURE",
     "GOVC_PASSWORD",
     "GOVC_TLS_CA_CERTS",

@@ -106,6 +106,7 @@ impl Takes {
         match destination {
             Destination::Bucket(_)
             | Destination::Blobs(_)
+            | Destination::Gcs(_)
             | Destination::Server(_)
             | Destination::Artifact(_) => Self::All,
             Destination::Azure(_) => Self::Alone(Output::Vhd),

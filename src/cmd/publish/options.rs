@@ -121,6 +121,7 @@ pub fn settings(
         region: set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")),
         endpoint: set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL")),
         compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
+        storage: set("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
         copies: args.copy_to.clone(),
         accounts: args.share.clone(),
         azure: azure(args)?,

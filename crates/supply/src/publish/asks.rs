@@ -7,7 +7,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqsign_core::{CommandExecute, CommandOutput, Error as Unsigned, FileRead, HttpSend};
+use reqsign_core::{
+    CommandExecute, CommandOutput, Context, Error as Unsigned, FileRead, HttpSend, OsEnv,
+};
 use url::Url;
 
 use crate::fetch::Proxies;
@@ -25,8 +27,22 @@ const PATIENCE: Patience = Patience {
     slow: Duration::from_secs(60),
 };
 /// The metadata of instances and of containers (AWS SDKs and Tools Reference Guide: IMDS, container credentials; Azure: instance
-/// metadata service).
-const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "169.254.170.23"];
+/// metadata service; Google Compute Engine: VM metadata).
+const METADATA: [&str; 4] = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.170.23",
+    "metadata.google.internal",
+];
+
+/// What a chain of credentials reads files, runs programs and asks metadata with.
+pub fn context(proxies: &Proxies) -> Context {
+    Context::new()
+        .with_env(OsEnv)
+        .with_file_read(Files)
+        .with_http_send(Asks::new(proxies))
+        .with_command_execute(Programs)
+}
 
 fn unexpected(words: impl fmt::Display) -> Unsigned {
     Unsigned::unexpected(words.to_string())

@@ -1,5 +1,5 @@
 //! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `azblob://account/container/prefix`,
-//! `azure://subscription/group/account/container/prefix`, `vsphere://vcenter/library`, `https://host/folder`,
+//! `azure://subscription/group/account/container/prefix`, `gs://bucket/folder`, `vsphere://vcenter/library`, `https://host/folder`,
 //! `oci://registry/repository:tag`.
 //!
 //! Refuses users, passwords and signed queries in an address, which stands in arguments, logs and records.
@@ -9,6 +9,8 @@ use std::fmt;
 use url::{Host, Url};
 
 use super::azure::{AzurePlace, BlobPlace};
+use super::folder::prefix;
+use super::gcs::GcsPlace;
 use super::vsphere::LibraryPlace;
 use crate::fetch::client;
 use crate::fetch::sharing::is_segment;
@@ -23,6 +25,8 @@ pub enum Destination {
     Blobs(BlobPlace),
     /// A managed image or a version in a gallery, whose disk goes to a container first.
     Azure(AzurePlace),
+    /// A folder of a bucket of Google Cloud Storage.
+    Gcs(GcsPlace),
     /// An item of a vCenter's content library.
     Vsphere(LibraryPlace),
     /// A folder of a server that takes PUT. Ends with a slash.
@@ -75,6 +79,7 @@ impl Destination {
                 let place = AzurePlace::parse(rest).map_err(|fact| wrong(fact, text))?;
                 Ok(Self::Azure(place))
             }
+            "gs" => gcs(rest, text),
             "vsphere" => vsphere(rest, text, false),
             "vsphere+http" => vsphere(rest, text, true),
             "http" | "https" => server(text).map(Self::Server),
@@ -97,34 +102,28 @@ fn wrong(fact: &str, text: &str) -> Error {
     Error::new(Kind::Recipe, format!("the destination {fact}"))
         .at("--to")
         .expected(
-            "such as s3://bucket/folder, ami://bucket/folder, azblob://account/container/folder, azure://subscription/group/account/container, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
+            "such as s3://bucket/folder, ami://bucket/folder, azblob://account/container/folder, azure://subscription/group/account/container, gs://bucket/folder, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
              containerdisk://registry.example.com/team/node:1.31",
         )
         .found(shown)
 }
 
 fn bucket(rest: &str, text: &str) -> Result<BucketPlace> {
-    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
     // (Amazon S3: general purpose bucket naming rules)
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
     if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(plain) {
         return Err(wrong("names no bucket", text));
     }
-    let prefix = prefix.trim_matches('/');
-    let plain = |c: char| c.is_ascii_alphanumeric() || "!-_.*'()/=+,".contains(c);
-    if !prefix.chars().all(plain) || prefix.split('/').any(|word| word == "." || word == "..") {
-        return Err(wrong(
-            "has characters in its folder that object keys should not have",
-            text,
-        ));
-    }
     Ok(BucketPlace {
         bucket: bucket.to_owned(),
-        prefix: match prefix {
-            "" => String::new(),
-            prefix => format!("{prefix}/"),
-        },
+        prefix: prefix(folder).map_err(|fact| wrong(fact, text))?,
     })
+}
+
+fn gcs(rest: &str, text: &str) -> Result<Destination> {
+    let place = GcsPlace::parse(rest).map_err(|fact| wrong(fact, text))?;
+    Ok(Destination::Gcs(place))
 }
 
 fn vsphere(rest: &str, text: &str, plain: bool) -> Result<Destination> {
@@ -206,6 +205,7 @@ impl fmt::Display for Destination {
             Self::Ami(AmiPlace(place)) => write!(f, "ami://{}/{}", place.bucket, place.prefix),
             Self::Blobs(place) => write!(f, "azblob://{place}"),
             Self::Azure(place) => write!(f, "azure://{place}"),
+            Self::Gcs(place) => place.fmt(f),
             Self::Vsphere(place) => place.fmt(f),
             Self::Server(url) => url.fmt(f),
             Self::Artifact(tag) => write!(f, "oci{}://{tag}", http(tag)),
@@ -230,6 +230,7 @@ mod tests {
                 "azure://11111111-2222-3333-4444-555555555555/node-images/team0/vhds/a",
                 "azure://11111111-2222-3333-4444-555555555555/node-images/team0/vhds/a/",
             ),
+            ("gs://im_ages/windows", "gs://im_ages/windows/"),
             (
                 "vsphere://vc.example.com:8443/node images/demo/",
                 "vsphere://vc.example.com:8443/node images/demo",

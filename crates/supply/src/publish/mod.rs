@@ -12,6 +12,8 @@ mod bucket;
 mod container_disk;
 mod destination;
 mod documents;
+mod folder;
+mod gcs;
 mod repository;
 mod server;
 mod signing;
@@ -29,6 +31,7 @@ use url::Url;
 pub use ami::Import;
 pub use azure::{AccountLogin, AzureSettings, Version};
 pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
+pub use gcs::GcsPlace;
 pub use vsphere::LibraryPlace;
 
 use crate::fetch::client::Client;
@@ -168,6 +171,8 @@ pub struct Settings {
     pub copies: Vec<String>,
     /// Accounts that may start the AMI.
     pub accounts: Vec<String>,
+    /// Of Cloud Storage, where it is asked at another host than storage.googleapis.com.
+    pub storage: Option<String>,
     /// For a vCenter.
     pub vcenter: Option<server::Login>,
     /// For a server or a registry.
@@ -246,6 +251,7 @@ fn target(destination: &Destination, settings: Settings) -> Result<Box<dyn Open>
         Destination::Ami(place) => Box::new(Arc::new(ami::Regions::new(place, &settings)?)),
         Destination::Blobs(place) => Box::new(Arc::new(azure::Blobs::new(place, &settings)?)),
         Destination::Azure(place) => Box::new(Arc::new(azure::Images::new(place, &settings)?)),
+        Destination::Gcs(place) => Box::new(Arc::new(gcs::Folder::new(place, &settings)?)),
         Destination::Vsphere(place) => Box::new(Arc::new(vsphere::Library::new(place, settings)?)),
         Destination::Server(url) => Box::new(Arc::new(Server::new(url, settings)?)),
         Destination::Artifact(tag) => Box::new(Arc::new(Repository::new(tag, false, settings)?)),
@@ -281,7 +287,7 @@ async fn patiently<T>(
 }
 
 /// Every file of the image under a folder's address; the manifest is the last one.
-fn files<T: Target<Slot = ()>>(
+fn files<T: Target<Slot: Default>>(
     target: &Arc<T>,
     image: &Image,
     at: impl Fn(&str) -> Result<String>,
@@ -295,7 +301,7 @@ fn files<T: Target<Slot = ()>>(
             done: "sent",
             media_type: file.media_type.to_owned(),
             body: Body::file(&file.path),
-            place: target.slot(()),
+            place: target.slot(T::Slot::default()),
         })
     });
     objects.collect()

@@ -3,11 +3,11 @@
 //! Environment, profiles, SSO, a program that a profile names, web identity, ECS and the instance's metadata, in the library's order.
 
 use reqsign_aws_v4::{Credential, DefaultCredentialProvider, RequestSigner};
-use reqsign_core::{Context, Error as Unsigned, OsEnv, Signer};
+use reqsign_core::{Error as Unsigned, Signer};
 use reqwest::RequestBuilder;
 use reqwest::header::ACCEPT_ENCODING;
 
-use super::asks::{Asks, Files, Programs};
+use super::asks::context;
 use crate::fetch::Proxies;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::unseen;
@@ -16,14 +16,9 @@ pub struct Signing(Signer<Credential>);
 
 impl Signing {
     pub fn new(service: &str, region: &str, proxies: &Proxies) -> Self {
-        let context = Context::new()
-            .with_env(OsEnv)
-            .with_file_read(Files)
-            .with_http_send(Asks::new(proxies))
-            .with_command_execute(Programs);
         let signer = RequestSigner::new(service, region);
         Self(Signer::new(
-            context,
+            context(proxies),
             DefaultCredentialProvider::new(),
             signer,
         ))
