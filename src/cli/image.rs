@@ -57,7 +57,7 @@ pub enum Format {
 pub struct Publish {
     /// A build's output folder, or its manifest.json
     pub image: PathBuf,
-    /// Where the files go: s3://, ami://, azblob://, azure://, gs://, vsphere://, https://, oci:// or containerdisk://
+    /// Where the files go: s3://, ami://, azblob://, azure://, gs://, glance://, vsphere://, https://, oci:// or containerdisk://
     ///
     /// s3://BUCKET/FOLDER, azblob://ACCOUNT/CONTAINER/FOLDER and https://HOST/FOLDER hold the files by their names. oci://REGISTRY/REPOSITORY:TAG is one OCI artifact of
     /// them all, containerdisk://REGISTRY/REPOSITORY:TAG the image's containerDisk; records are attached to both.
@@ -65,6 +65,7 @@ pub struct Publish {
     /// azure://SUBSCRIPTION/GROUP/ACCOUNT/CONTAINER[/FOLDER] sends the VHD to the container and makes a managed image of it, or a version
     /// in a gallery (--gallery).
     /// gs://BUCKET/FOLDER holds the files in Google Cloud Storage.
+    /// glance://[NAME] makes an image in OpenStack of the output `qcow2`, otherwise of `raw`.
     /// vsphere://VCENTER/LIBRARY[/ITEM] sends the OVA to a content library.
     #[arg(long, value_name = "URL")]
     pub to: String,
@@ -83,6 +84,11 @@ pub struct Publish {
     /// AWS accounts that may start the AMI, separated by commas
     #[arg(long, value_name = "ACCOUNT", value_delimiter = ',')]
     pub share: Vec<String>,
+    /// Property of an image in OpenStack; may be repeated
+    ///
+    /// Such as hw_scsi_model=virtio-scsi. With an empty value one of winimg's own is left out.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub property: Vec<String>,
     /// Show what would be sent; send nothing
     #[arg(long)]
     pub dry_run: bool,

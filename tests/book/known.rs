@@ -9,7 +9,7 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 36] = [
+const OTHERS: [&str; 40] = [
     "ALL_PROXY",
     "APPDATA",
     "AWS_ACCESS_KEY_ID",
@@ -37,6 +37,10 @@ const OTHERS: [&str; 36] = [
     "LOCALAPPDATA",
     "NO_COLOR",
     "NO_PROXY",
+    "OS_AUTH_URL",
+    "OS_CLOUD",
+    "OS_PASSWORD",
+    "OS_USERNAME",
     "PATH",
     "REGISTRY_AUTH_FILE",
     "SOURCE_DATE_EPOCH",

@@ -1,4 +1,4 @@
-//! `winimg publish` against the programs that images go to: docker-registry, moto's S3, Azurite, fake-gcs-server, a WebDAV server, vcsim; each also over a line that
+//! `winimg publish` against the programs that images go to: docker-registry, moto's S3, Azurite, fake-gcs-server, a WebDAV server, vcsim, a stand-in of OpenStack's Glance; each also over a line that
 //! fails every third request, and killed in the middle.
 
 mod ami;
@@ -7,6 +7,7 @@ mod azure;
 mod azurite;
 mod bucket;
 mod gcs;
+mod glance;
 mod place;
 mod registry;
 mod server;

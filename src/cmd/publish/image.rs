@@ -12,7 +12,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::recipe::target::Output;
-use winimg_supply::publish::{Destination, File, Image, Import, Role};
+use winimg_supply::publish::{Destination, DiskFormat, File, Image, Import, Role};
 
 /// The records of an image and what they are; those that are not there were not made.
 const RECORDS: [(&str, &str); 8] = [
@@ -50,8 +50,7 @@ pub fn judged(
         }
     }
     let is_ami = matches!(destination, Destination::Ami(_));
-    let is_made = matches!(destination, Destination::Vsphere(_) | Destination::Azure(_));
-    let takes_records = !is_ami && !is_made;
+    let takes_records = matches!(Takes::of(destination), Takes::All | Takes::First(_));
     if !faults.is_empty() {
         let fact = format!(
             "{} not what the build wrote",
@@ -99,6 +98,8 @@ enum Takes {
     First(Output),
     /// This one, with the disk that it speaks of.
     Alone(Output),
+    /// The first of these that is there, or the one that `--only` names.
+    One(&'static [Output]),
 }
 
 impl Takes {
@@ -112,6 +113,7 @@ impl Takes {
             Destination::Azure(_) => Self::Alone(Output::Vhd),
             Destination::ContainerDisk(_) => Self::First(Output::ContainerDisk),
             Destination::Ami(_) => Self::Alone(Output::Ami),
+            Destination::Glance(_) => Self::One(&[Output::Qcow2, Output::Raw]),
             Destination::Vsphere(_) => Self::Alone(Output::Ova),
         }
     }
@@ -126,11 +128,12 @@ fn wanted<'m>(
     let takes = Takes::of(destination);
     let own = match takes {
         Takes::All => Vec::new(),
+        Takes::One(outputs) => vec![one_of(outputs, manifest, only)?.name().to_owned()],
         Takes::First(output) | Takes::Alone(output) => vec![output.name().to_owned()],
     };
     let only = match (&takes, only) {
         (Takes::All, only) => only,
-        (Takes::First(_), []) | (Takes::Alone(_), _) => &own,
+        (Takes::First(_), []) | (Takes::Alone(_) | Takes::One(_), _) => &own,
         (Takes::First(_), only) => only,
     };
     let kinds: BTreeSet<&str> = manifest.artifacts.iter().map(|a| a.kind.as_str()).collect();
@@ -157,11 +160,28 @@ fn wanted<'m>(
             .filter(named)
             .filter_map(|a| a.disk.as_deref())
             .collect(),
-        Takes::All | Takes::First(_) => Vec::new(),
+        Takes::All | Takes::First(_) | Takes::One(_) => Vec::new(),
     };
     Ok(all
         .filter(|a| named(a) || disks.contains(&a.file.as_str()))
         .collect())
+}
+
+/// The output that goes where one alone does.
+fn one_of(outputs: &'static [Output], manifest: &Manifest, only: &[String]) -> Result<Output> {
+    let is_there = |output: &&Output| manifest.artifacts.iter().any(|a| a.kind == output.name());
+    let is_wanted = |output: &&Output| only.is_empty() || only == [output.name()];
+    let found = outputs.iter().filter(is_wanted).find(is_there);
+    found.copied().ok_or_else(|| {
+        let names: Vec<&str> = outputs.iter().map(|output| output.name()).collect();
+        let kinds: BTreeSet<&str> = manifest.artifacts.iter().map(|a| a.kind.as_str()).collect();
+        let kinds: Vec<&str> = kinds.into_iter().collect();
+        Error::new(Kind::Recipe, "the image has no output for this destination")
+            .at(if only.is_empty() { "--to" } else { "--only" })
+            .expected(format!("one of {}", names.join(", ")))
+            .found(if only.is_empty() { kinds.join(", ") } else { only.join(", ") })
+            .cure("add it under [outputs] and build again, or make it from what is there: winimg export")
+    })
 }
 
 /// Why a file is not the one that the manifest lists.
@@ -194,7 +214,9 @@ fn file(artifact: &Artifact, path: PathBuf) -> Result<File> {
         role: match artifact.kind.as_str() {
             kind if kind == Output::ContainerDisk.name() => Role::ContainerDisk,
             kind if kind == Output::Ova.name() => Role::Ova,
-            kind if kind == Output::Vhd.name() => Role::Vhd,
+            kind if kind == Output::Qcow2.name() => Role::Disk(DiskFormat::Qcow2),
+            kind if kind == Output::Raw.name() => Role::Disk(DiskFormat::Raw),
+            kind if kind == Output::Vhd.name() => Role::Disk(DiskFormat::Vhd),
             _ => Role::Artifact,
         },
     })

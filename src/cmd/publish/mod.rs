@@ -5,6 +5,7 @@
 
 mod image;
 mod options;
+mod properties;
 
 use std::path::Path;
 
@@ -39,7 +40,7 @@ pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
     let image = image::judged(&manifest, folder, &destination, &args.only)?;
     let publisher = Publisher::open(
         &destination,
-        options::settings(args, &destination, context)?,
+        options::settings(args, &destination, &manifest, context)?,
         &context.sink,
         &context.cancel,
     )?;

@@ -1,15 +1,20 @@
 //! What a destination is reached with, and which options it takes.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::time::Duration;
 
-use super::super::Context;
+use super::super::{Context, targets};
+use super::properties;
 use crate::cli;
+use crate::record::Manifest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 use winimg_supply::fetch::sharing::Places;
 use winimg_supply::fetch::{FetchOptions, Patience};
-use winimg_supply::publish::{AccountLogin, AzureSettings, Destination, Login, Settings, Version};
+use winimg_supply::publish::{
+    AccountLogin, AzureSettings, Cloud, Destination, Login, Settings, Version,
+};
 
 /// A part of 16 MiB is one request, whose answer comes when all of it went.
 const PATIENCE: Patience = Patience {
@@ -72,6 +77,12 @@ pub fn refuse_foreign(args: &cli::Publish, destination: &Destination) -> Result<
             is_taken: is_ami,
             fact: "only an AMI is shared with accounts",
         },
+        Beside {
+            name: "--property",
+            is_given: !args.property.is_empty(),
+            is_taken: matches!(destination, Destination::Glance(_)),
+            fact: "only an image in Glance has properties",
+        },
     ];
     refuse_words(args)?;
     match all
@@ -109,6 +120,7 @@ fn refuse_words(args: &cli::Publish) -> Result<()> {
 pub fn settings(
     args: &cli::Publish,
     destination: &Destination,
+    manifest: &Manifest,
     context: &Context,
 ) -> Result<Settings> {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
@@ -122,6 +134,8 @@ pub fn settings(
         endpoint: set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL")),
         compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
         storage: set("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
+        cloud: cloud(destination, context)?,
+        properties: properties(args, destination, manifest, context)?,
         copies: args.copy_to.clone(),
         accounts: args.share.clone(),
         azure: azure(args)?,
@@ -156,6 +170,72 @@ fn azure(args: &cli::Publish) -> Result<AzureSettings> {
         version,
         replicas: args.replicas.unwrap_or(1),
     })
+}
+
+/// The cloud of an image in Glance, and who publishes to it.
+fn cloud(destination: &Destination, context: &Context) -> Result<Option<Cloud>> {
+    if !matches!(destination, Destination::Glance(_)) {
+        return Ok(None);
+    }
+    let cloud = Cloud::of(&|name: &str| env::var(name).ok())?;
+    if cloud.is_unheeded {
+        context.sink.warn(
+            "what clouds.yaml or OS_CACERT say of certificates is not heeded: they are checked, by the system's roots or those of SSL_CERT_FILE",
+        );
+    }
+    Ok(Some(cloud))
+}
+
+/// What follows from the image, and what `--property` adds to it or has otherwise.
+fn properties(
+    args: &cli::Publish,
+    destination: &Destination,
+    manifest: &Manifest,
+    context: &Context,
+) -> Result<BTreeMap<String, String>> {
+    if !matches!(destination, Destination::Glance(_)) {
+        return Ok(BTreeMap::new());
+    }
+    let targets = targets::known(context)?;
+    if properties::of_openstack(manifest, &targets).is_none() {
+        context.sink.warn(
+            "the recipe names no target of OpenStack: the image is published without properties of its disk's bus and its network card",
+        );
+    }
+    let mut all = properties::of(manifest, &targets);
+    for given in &args.property {
+        let parts = given.split_once('=').filter(|(name, _)| is_property(name));
+        let Some((name, value)) = parts else {
+            return Err(Error::new(Kind::Recipe, "this is no property")
+                .at("--property")
+                .expected(
+                    "such as hw_scsi_model=virtio-scsi; names that begin with winimg_ are winimg's",
+                )
+                .found(given));
+        };
+        match value {
+            "" => drop(all.remove(name)),
+            value => drop(all.insert(name.to_owned(), value.to_owned())),
+        }
+    }
+    Ok(all)
+}
+
+fn is_property(name: &str) -> bool {
+    // What is no property of an image, but an attribute that winimg sets.
+    let own = [
+        "name",
+        "id",
+        "status",
+        "disk_format",
+        "container_format",
+        "os_hidden",
+    ];
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+    !name.is_empty()
+        && name.chars().all(plain)
+        && !name.starts_with("winimg_")
+        && !own.contains(&name)
 }
 
 /// Who publishes to a vCenter, by govc's variables.

@@ -1,6 +1,6 @@
 //! Where a finished image goes: `s3://bucket/prefix`, `ami://bucket/prefix`, `azblob://account/container/prefix`,
-//! `azure://subscription/group/account/container/prefix`, `gs://bucket/folder`, `vsphere://vcenter/library`, `https://host/folder`,
-//! `oci://registry/repository:tag`.
+//! `azure://subscription/group/account/container/prefix`, `gs://bucket/folder`, `glance://name`, `vsphere://vcenter/library`,
+//! `https://host/folder`, `oci://registry/repository:tag`.
 //!
 //! Refuses users, passwords and signed queries in an address, which stands in arguments, logs and records.
 
@@ -11,6 +11,7 @@ use url::{Host, Url};
 use super::azure::{AzurePlace, BlobPlace};
 use super::folder::prefix;
 use super::gcs::GcsPlace;
+use super::glance::GlancePlace;
 use super::vsphere::LibraryPlace;
 use crate::fetch::client;
 use crate::fetch::sharing::is_segment;
@@ -27,6 +28,8 @@ pub enum Destination {
     Azure(AzurePlace),
     /// A folder of a bucket of Google Cloud Storage.
     Gcs(GcsPlace),
+    /// An image of an OpenStack project.
+    Glance(GlancePlace),
     /// An item of a vCenter's content library.
     Vsphere(LibraryPlace),
     /// A folder of a server that takes PUT. Ends with a slash.
@@ -80,6 +83,7 @@ impl Destination {
                 Ok(Self::Azure(place))
             }
             "gs" => gcs(rest, text),
+            "glance" => glance(rest, text),
             "vsphere" => vsphere(rest, text, false),
             "vsphere+http" => vsphere(rest, text, true),
             "http" | "https" => server(text).map(Self::Server),
@@ -102,7 +106,7 @@ fn wrong(fact: &str, text: &str) -> Error {
     Error::new(Kind::Recipe, format!("the destination {fact}"))
         .at("--to")
         .expected(
-            "such as s3://bucket/folder, ami://bucket/folder, azblob://account/container/folder, azure://subscription/group/account/container, gs://bucket/folder, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
+            "such as s3://bucket/folder, ami://bucket/folder, azblob://account/container/folder, azure://subscription/group/account/container, gs://bucket/folder, glance://node-1.31, vsphere://vcenter.example.com/library, https://files.example.com/folder, oci://registry.example.com/team/node:1.31 or \
              containerdisk://registry.example.com/team/node:1.31",
         )
         .found(shown)
@@ -124,6 +128,11 @@ fn bucket(rest: &str, text: &str) -> Result<BucketPlace> {
 fn gcs(rest: &str, text: &str) -> Result<Destination> {
     let place = GcsPlace::parse(rest).map_err(|fact| wrong(fact, text))?;
     Ok(Destination::Gcs(place))
+}
+
+fn glance(rest: &str, text: &str) -> Result<Destination> {
+    let place = GlancePlace::parse(rest).map_err(|fact| wrong(fact, text))?;
+    Ok(Destination::Glance(place))
 }
 
 fn vsphere(rest: &str, text: &str, plain: bool) -> Result<Destination> {
@@ -206,6 +215,7 @@ impl fmt::Display for Destination {
             Self::Blobs(place) => write!(f, "azblob://{place}"),
             Self::Azure(place) => write!(f, "azure://{place}"),
             Self::Gcs(place) => place.fmt(f),
+            Self::Glance(place) => place.fmt(f),
             Self::Vsphere(place) => place.fmt(f),
             Self::Server(url) => url.fmt(f),
             Self::Artifact(tag) => write!(f, "oci{}://{tag}", http(tag)),
@@ -231,6 +241,8 @@ mod tests {
                 "azure://11111111-2222-3333-4444-555555555555/node-images/team0/vhds/a/",
             ),
             ("gs://im_ages/windows", "gs://im_ages/windows/"),
+            ("glance://node-1.31/", "glance://node-1.31"),
+            ("glance://", "glance://"),
             (
                 "vsphere://vc.example.com:8443/node images/demo/",
                 "vsphere://vc.example.com:8443/node images/demo",

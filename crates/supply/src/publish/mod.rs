@@ -14,6 +14,7 @@ mod destination;
 mod documents;
 mod folder;
 mod gcs;
+mod glance;
 mod repository;
 mod server;
 mod signing;
@@ -21,6 +22,7 @@ mod target;
 mod vsphere;
 mod xml;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +34,7 @@ pub use ami::Import;
 pub use azure::{AccountLogin, AzureSettings, Version};
 pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
 pub use gcs::GcsPlace;
+pub use glance::{Cloud, GlancePlace};
 pub use vsphere::LibraryPlace;
 
 use crate::fetch::client::Client;
@@ -82,10 +85,29 @@ pub enum Role {
     /// A disk that AWS imports, with the export's request for it.
     Imported(Box<Import>),
     Ova,
-    /// A fixed VHD.
-    Vhd,
+    /// A disk in a format that clouds take as it is.
+    Disk(DiskFormat),
     /// What says of the image what it is.
     Record,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFormat {
+    Qcow2,
+    Raw,
+    /// A fixed VHD.
+    Vhd,
+}
+
+impl DiskFormat {
+    /// As OpenStack calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Qcow2 => "qcow2",
+            Self::Raw => "raw",
+            Self::Vhd => "vhd",
+        }
+    }
 }
 
 /// What lies at the destination when all is done, in the order in which it is sent: the last one says that all is there.
@@ -173,6 +195,10 @@ pub struct Settings {
     pub accounts: Vec<String>,
     /// Of Cloud Storage, where it is asked at another host than storage.googleapis.com.
     pub storage: Option<String>,
+    /// For OpenStack.
+    pub cloud: Option<Cloud>,
+    /// Of an image in OpenStack, by their names.
+    pub properties: BTreeMap<String, String>,
     /// For a vCenter.
     pub vcenter: Option<server::Login>,
     /// For a server or a registry.
@@ -252,6 +278,7 @@ fn target(destination: &Destination, settings: Settings) -> Result<Box<dyn Open>
         Destination::Blobs(place) => Box::new(Arc::new(azure::Blobs::new(place, &settings)?)),
         Destination::Azure(place) => Box::new(Arc::new(azure::Images::new(place, &settings)?)),
         Destination::Gcs(place) => Box::new(Arc::new(gcs::Folder::new(place, &settings)?)),
+        Destination::Glance(place) => Box::new(Arc::new(glance::Project::new(place, settings)?)),
         Destination::Vsphere(place) => Box::new(Arc::new(vsphere::Library::new(place, settings)?)),
         Destination::Server(url) => Box::new(Arc::new(Server::new(url, settings)?)),
         Destination::Artifact(tag) => Box::new(Arc::new(Repository::new(tag, false, settings)?)),

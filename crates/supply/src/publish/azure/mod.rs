@@ -18,7 +18,9 @@ pub use arm::{AzurePlace, Version};
 pub use login::AccountLogin;
 pub use place::BlobPlace;
 
-use super::{Arrived, Body, File, Image, Known, Object, Role, Settings, Standing, Target};
+use super::{
+    Arrived, Body, DiskFormat, File, Image, Known, Object, Role, Settings, Standing, Target,
+};
 use crate::store::Watch;
 use arm::{About, Arm, Made};
 use blob::Blob;
@@ -79,7 +81,7 @@ impl Blobs {
         let blob = Blob {
             storage: Arc::clone(&self.0),
             kept: match file.role {
-                Role::Vhd => Kept::Pages,
+                Role::Disk(DiskFormat::Vhd) => Kept::Pages,
                 _ => Kept::Blocks,
             },
             name: file.name.clone(),
@@ -107,7 +109,10 @@ impl Target for Images {
 
     /// Asks first whether an image can be made there: its disk is large.
     async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
-        let file = image.files.iter().find(|file| file.role == Role::Vhd);
+        let file = image
+            .files
+            .iter()
+            .find(|file| file.role == Role::Disk(DiskFormat::Vhd));
         let file = file.ok_or_else(|| Error::new(Kind::Publish, "the image has no fixed VHD"))?;
         let firmware = image.firmware.ok_or_else(|| {
             let fact = "the manifest does not say whether the machine has UEFI";

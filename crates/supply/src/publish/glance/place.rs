@@ -1,0 +1,34 @@
+//! `glance://[NAME]`: an image of the project, by its name; without one it is called as the recipe. Pure.
+
+use std::fmt;
+
+/// Shown as `glance://NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlancePlace {
+    /// `None`: by the recipe's name.
+    pub name: Option<String>,
+}
+
+impl GlancePlace {
+    /// What follows the scheme; the error is what is wrong with it: "the destination …".
+    pub fn parse(rest: &str) -> Result<Self, &'static str> {
+        let name = rest.trim_end_matches('/');
+        // A comma separates names where images are looked for.
+        let plain = |c: char| c.is_ascii_alphanumeric() || " -_.+()".contains(c);
+        match name {
+            "" => Ok(Self { name: None }),
+            name if name.len() <= 255 && name.trim() == name && name.chars().all(plain) => {
+                Ok(Self {
+                    name: Some(name.to_owned()),
+                })
+            }
+            _ => Err("has characters in its name that an image's should not have"),
+        }
+    }
+}
+
+impl fmt::Display for GlancePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "glance://{}", self.name.as_deref().unwrap_or_default())
+    }
+}
