@@ -26,6 +26,9 @@ const PATIENCE: Patience = Patience {
     stall: Duration::from_secs(10),
     slow: Duration::from_secs(60),
 };
+/// A question is asked as often, and after a pause: one that is lost is no refusal.
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_millis(500);
 /// The metadata of instances and of containers (AWS SDKs and Tools Reference Guide: IMDS, container credentials; Azure: instance
 /// metadata service; Google Compute Engine: VM metadata).
 const METADATA: [&str; 4] = [
@@ -88,22 +91,44 @@ impl HttpSend for Asks {
     ) -> reqsign_core::Result<http::Response<bytes::Bytes>> {
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string()).map_err(unexpected)?;
-        let is_metadata = url.host_str().is_some_and(|host| METADATA.contains(&host));
-        let client = match is_metadata {
-            true => &self.direct,
-            false => &self.client,
-        };
-        let failed = |fault: Fault| unexpected(&fault);
-        let request = client.request(parts.method, url).map_err(failed)?;
-        let request = request.headers(parts.headers).body(body);
-        let answer = client.send(request, Led::ByUser).await.map_err(failed)?;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let bytes = answer.whole(LONGEST).await.map_err(failed)?;
-        let mut response = http::Response::new(bytes.into());
-        *response.status_mut() = status;
-        *response.headers_mut() = headers;
-        Ok(response)
+        if url.host_str().is_some_and(|host| METADATA.contains(&host)) {
+            // Where no cloud is, it would be waited for in vain.
+            return asked(&self.direct, &parts, &url, &body).await;
+        }
+        let mut tries = 1;
+        loop {
+            let answer = asked(&self.client, &parts, &url, &body).await;
+            let is_lost = match &answer {
+                Ok(answer) => answer.status().is_server_error(),
+                Err(_) => true,
+            };
+            if !is_lost || tries == TRIES {
+                return answer;
+            }
+            tokio::time::sleep(PAUSE * tries).await;
+            tries += 1;
+        }
     }
+}
+
+/// Once.
+async fn asked(
+    client: &Client,
+    parts: &http::request::Parts,
+    url: &Url,
+    body: &bytes::Bytes,
+) -> reqsign_core::Result<http::Response<bytes::Bytes>> {
+    let failed = |fault: Fault| unexpected(&fault);
+    let request = client.request(parts.method.clone(), url.clone());
+    let request = request.map_err(failed)?;
+    let request = request.headers(parts.headers.clone()).body(body.clone());
+    let answer = client.send(request, Led::ByUser).await.map_err(failed)?;
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let bytes = answer.whole(LONGEST).await.map_err(failed)?;
+    let mut response = http::Response::new(bytes.into());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    Ok(response)
 }
 
 /// Programs that give credentials, such as those that a profile of AWS names as `credential_process`.
