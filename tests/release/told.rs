@@ -1,4 +1,4 @@
-//! What is said of a release: its version, its notes and its provenance; and that GitHub is told all of it at once.
+//! The version, the notes and the provenance of a release, and that they reach GitHub with its files in one step.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `[pipeline]`: what a cluster is told beside the variants, so that it builds them.
+//! `[pipeline]`: the settings with which a cluster builds the variants.
 //!
 //! Pure. Holds names of secrets and never their values. Every word that an engine might take for more than a word, such as `$` in a
 //! label, is refused here.

@@ -116,7 +116,7 @@ fn unsigned(e: &Unsigned) -> Error {
         )
 }
 
-/// What was given, or whoever the environment and the machine name.
+/// The credentials that were given, else those that the environment or the machine names.
 #[derive(Debug)]
 struct Chain(Option<Credential>);
 
