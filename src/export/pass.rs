@@ -306,13 +306,15 @@ impl Pass<'_> {
     /// Gives the flat disk's hash, where the lane is for that.
     fn hash(&self, lane: usize) -> Option<Hasher> {
         let _alarm = Alarm(self);
-        let zeros = vec![0; CHUNK as usize];
         let mut hasher = Hasher::new(Algorithm::Sha256);
         while let Some(come) = self.next(|s| &mut s.hash[lane]) {
             let chunks = come.len();
             for (_, chunk) in come {
                 match self.hashes[lane] {
-                    Hash::Flat => hasher.update(chunk.data.as_deref().unwrap_or(&zeros)),
+                    Hash::Flat => match &chunk.data {
+                        Some(bytes) => hasher.update(bytes),
+                        None => hasher.zeros(CHUNK),
+                    },
                     Hash::Format(exporter) => {
                         if let Err(e) = exporter.hash(&chunk) {
                             self.stop(e);

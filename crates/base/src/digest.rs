@@ -154,6 +154,16 @@ impl Hasher {
         }
     }
 
+    /// As many zeros, in bytes.
+    pub fn zeros(&mut self, mut length: u64) {
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        while length > 0 {
+            let piece = length.min(ZEROS.len() as u64);
+            self.update(&ZEROS[..piece as usize]);
+            length -= piece;
+        }
+    }
+
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(h) => h.update(bytes),

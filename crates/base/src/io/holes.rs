@@ -124,26 +124,18 @@ fn allocated(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bo
 pub(super) fn sha256(file: &File, size: u64) -> io::Result<(Digest, u64)> {
     const PIECE: u64 = 1 << 20;
     let mut buffer = vec![0; PIECE as usize];
-    let zeros = vec![0; PIECE as usize];
     let mut hasher = Hasher::new(Algorithm::Sha256);
-    let pieces = |of: Range<u64>| {
-        let starts = of.clone().step_by(PIECE as usize);
-        starts.map(move |at| (at, PIECE.min(of.end - at) as usize))
-    };
     let mut at = 0;
     for data in data_within(file, 0..size)? {
-        for (_, length) in pieces(at..data.start) {
-            hasher.update(&zeros[..length]);
-        }
+        hasher.zeros(data.start - at);
         at = data.end;
-        for (from, length) in pieces(data) {
+        for from in data.clone().step_by(PIECE as usize) {
+            let length = PIECE.min(data.end - from) as usize;
             file.read_exact_at(&mut buffer[..length], from)?;
             hasher.update(&buffer[..length]);
         }
     }
-    for (_, length) in pieces(at..size) {
-        hasher.update(&zeros[..length]);
-    }
+    hasher.zeros(size - at);
     Ok((hasher.finish(), size))
 }
 

@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use reqwest::StatusCode;
 use tokio::runtime::Runtime;
 use url::Url;
 
@@ -37,7 +38,7 @@ pub use gcs::GcsPlace;
 pub use glance::{Cloud, GlancePlace};
 pub use vsphere::LibraryPlace;
 
-use crate::fetch::client::Client;
+use crate::fetch::client::{Answer, Client};
 use crate::fetch::failure::Failure;
 use crate::fetch::registry::Places;
 use crate::fetch::retry::Tries;
@@ -311,6 +312,30 @@ async fn patiently<T>(
             Err(failure) => tries.wait(failure, 0, options, watch).await?,
         }
     }
+}
+
+/// Asks, and once more behind a new token where the one that was held has run out.
+async fn renewed(
+    ask: impl AsyncFn() -> Result<Answer, Failure>,
+    forget: impl AsyncFnOnce(),
+) -> Result<Answer, Failure> {
+    let answer = ask().await?;
+    if answer.status() != StatusCode::UNAUTHORIZED {
+        return Ok(answer);
+    }
+    forget().await;
+    ask().await
+}
+
+/// What was read of the file `name` is what the manifest names.
+fn unchanged(name: &str, expected: &Digest, read: &Digest) -> Result<()> {
+    if read == expected {
+        return Ok(());
+    }
+    let fact = format!("{name} was changed while it was sent");
+    Err(Error::new(Kind::Publish, fact)
+        .expected(expected)
+        .found(read))
 }
 
 /// Every file of the image under a folder's address; the manifest is the last one.

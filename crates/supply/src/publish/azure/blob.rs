@@ -15,14 +15,14 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
-use super::super::Standing;
+use super::super::{Standing, unchanged};
 use super::answers;
 use super::pages::{There, with_data};
 use super::storage::{Found, Kept, Storage, begun, completed, whole};
 use crate::fetch;
 use crate::store::Watch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::{Error, Result};
 use winimg_base::io::{Positioned as _, data_within};
 
 /// Bytes of the most that one request writes of a blob of pages (Azure Storage: Put Page).
@@ -239,20 +239,12 @@ impl Blob {
         sent: impl stream::Stream<Item = Result<Piece>>,
         watch: &Watch,
     ) -> Result<(Digest, Vec<String>)> {
-        let zeros = vec![0; 1 << 20];
         let mut sent = std::pin::pin!(sent);
         let (mut hasher, mut names) = (Hasher::new(Algorithm::Sha256), Vec::new());
         while let Some(piece) = sent.try_next().await? {
             match &piece.bytes {
                 Some(bytes) => hasher.update(bytes),
-                None => {
-                    let mut left = piece.length();
-                    while left > 0 {
-                        let some = left.min(zeros.len());
-                        hasher.update(&zeros[..some]);
-                        left -= some;
-                    }
-                }
+                None => hasher.zeros(piece.length() as u64),
             }
             watch.bytes(piece.range.end, Some(self.size))?;
             names.push(piece.block);
@@ -260,15 +252,8 @@ impl Blob {
         Ok((hasher.finish(), names))
     }
 
-    /// What was read is what the manifest names.
     fn unchanged(&self, digest: &Digest) -> Result<()> {
-        if *digest == self.sha256 {
-            return Ok(());
-        }
-        let fact = format!("{} was changed while it was sent", self.name);
-        Err(Error::new(Kind::Publish, fact)
-            .expected(&self.sha256)
-            .found(digest))
+        unchanged(&self.name, &self.sha256, digest)
     }
 
     fn ranges(&self, length: u64) -> impl Iterator<Item = Range<u64>> + use<> {

@@ -20,7 +20,9 @@ use url::Url;
 
 use super::destination::BucketPlace;
 use super::signing::Signing;
-use super::{Arrived, Image, Known, Object, Settings, Standing, Target, files, patiently};
+use super::{
+    Arrived, Image, Known, Object, Settings, Standing, Target, files, patiently, unchanged,
+};
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{Answer, Client};
 use crate::fetch::failure::{Failure, unanswered};
@@ -124,7 +126,7 @@ impl Bucket {
 
     async fn send_whole(&self, object: &Object, watch: &Watch) -> Result<Known> {
         let (bytes, digest) = object.body.read(0, object.size).await?;
-        unchanged(object, &digest)?;
+        unchanged(&object.name, &object.sha256, &digest)?;
         let known = patiently(&self.options, watch, async || {
             let sent = self.ask(Method::PUT, self.url(object), |request| {
                 let request = described(request, object);
@@ -162,7 +164,7 @@ impl Bucket {
             watch.bytes(done, Some(object.size))?;
             parts.push(part);
         }
-        unchanged(object, &whole.finish())?;
+        unchanged(&object.name, &object.sha256, &whole.finish())?;
         self.complete(object, &upload, &parts, watch).await
     }
 
@@ -380,17 +382,6 @@ fn compared(object: &Object, there: Option<&str>, expected: &str) -> Result<Know
             ))
         }
     }
-}
-
-/// What was read is what the manifest names.
-fn unchanged(object: &Object, digest: &Digest) -> Result<()> {
-    if *digest == object.sha256 {
-        return Ok(());
-    }
-    let fact = format!("{} was changed while it was sent", object.name);
-    Err(Error::new(Kind::Publish, fact)
-        .expected(&object.sha256)
-        .found(digest))
 }
 
 async fn good(answer: Answer, object: &Object) -> Result<Answer, Failure> {

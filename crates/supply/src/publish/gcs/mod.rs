@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::{Host, Url};
 
-use super::{Arrived, Image, Object, Settings, Standing, Target, files, patiently};
+use super::{Arrived, Image, Object, Settings, Standing, Target, files, patiently, renewed};
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{Answer, Client, is_here};
 use crate::fetch::failure::{Failure, unanswered};
@@ -126,23 +126,13 @@ impl Folder {
         change: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<Answer, Failure> {
         let failed = |fault| unanswered("the bucket", &url, fault);
-        let mut is_second = false;
-        loop {
+        let ask = async || {
             let request = self.client.request(method.clone(), url.clone());
             let request = change(request.map_err(failed)?);
             let request = self.token.sign(request).await?;
-            let answer = self
-                .client
-                .send(request, Led::ByUser)
-                .await
-                .map_err(failed)?;
-            if answer.status() != StatusCode::UNAUTHORIZED || is_second {
-                return Ok(answer);
-            }
-            // A token that ran out.
-            is_second = true;
-            self.token.forget().await;
-        }
+            self.client.send(request, Led::ByUser).await.map_err(failed)
+        };
+        renewed(ask, async || self.token.forget().await).await
     }
 
     async fn whole(&self, answer: Answer) -> Result<Vec<u8>, Failure> {

@@ -15,7 +15,7 @@ use crate::fetch::client::{Answer, Client, Fault, is_here};
 use crate::fetch::failure::{Failure, unanswered};
 use crate::fetch::policy::Led;
 use crate::fetch::{FetchOptions, upload};
-use crate::publish::{client, patiently};
+use crate::publish::{client, patiently, renewed};
 use crate::store::Watch;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::unseen;
@@ -73,8 +73,7 @@ impl Session {
         path: &str,
         change: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<Answer, Failure> {
-        let mut is_second = false;
-        loop {
+        let ask = async || {
             let held = self.held().await?;
             let url = join(&held.glance, path)?;
             let failed = |fault| unanswered("Glance", &url, fault);
@@ -82,18 +81,9 @@ impl Session {
             let request = change(request.map_err(failed)?)
                 .header(ACCEPT, "application/json")
                 .header(TOKEN, held.token);
-            let answer = self
-                .client
-                .send(request, Led::ByUser)
-                .await
-                .map_err(failed)?;
-            if answer.status() != StatusCode::UNAUTHORIZED || is_second {
-                return Ok(answer);
-            }
-            // A token that ran out.
-            is_second = true;
-            *self.held.lock().await = None;
-        }
+            self.client.send(request, Led::ByUser).await.map_err(failed)
+        };
+        renewed(ask, async || *self.held.lock().await = None).await
     }
 
     /// The bytes of an answer of a good status.

@@ -19,8 +19,7 @@ use crate::fetch::failure::{Failure, unanswered};
 use crate::fetch::policy::Led;
 use crate::fetch::space::Space;
 use crate::fetch::{FetchOptions, upload};
-use crate::publish::Login;
-use crate::publish::{client, patiently};
+use crate::publish::{Login, client, patiently, renewed};
 use crate::store::Watch;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
@@ -121,29 +120,18 @@ impl Session {
         body: Option<&Value>,
     ) -> Result<Answer, Failure> {
         let path = format!("rest/{path}");
-        let mut is_new = false;
-        loop {
+        let ask = async || {
             let id = {
                 let mut held = self.id.lock().await;
                 match held.as_ref() {
                     Some(id) => id.clone(),
-                    None => {
-                        is_new = true;
-                        held.insert(self.log_in().await?).clone()
-                    }
+                    None => held.insert(self.log_in().await?).clone(),
                 }
             };
-            let answer = self
-                .send(method.clone(), &path, |request| {
-                    by(&id, json(request, body))
-                })
-                .await?;
-            // It ran out.
-            if answer.status() != StatusCode::UNAUTHORIZED || is_new {
-                return Ok(answer);
-            }
-            *self.id.lock().await = None;
-        }
+            let change = |request| by(&id, json(request, body));
+            self.send(method.clone(), &path, change).await
+        };
+        renewed(ask, async || *self.id.lock().await = None).await
     }
 
     async fn log_in(&self) -> Result<Secret, Failure> {
