@@ -57,7 +57,8 @@ pub fn ntfs(input: &[u8]) -> bool {
 }
 
 pub fn vhd(input: &[u8]) -> bool {
-    image(input, &["vhd-fixed", "vhd-dynamic"], seal::vhd)
+    static BASES: Bases = Bases::new();
+    image(input, &BASES, &["vhd-fixed", "vhd-dynamic"], seal::vhd)
 }
 
 pub fn vhdx(input: &[u8]) -> bool {
@@ -67,18 +68,22 @@ pub fn vhdx(input: &[u8]) -> bool {
         let parent = ground::folder().join("vhdx-parent");
         let _ = std::fs::copy(ground::made().join("bases/vhdx-parent"), parent);
     });
-    image(input, &["vhdx", "vhdx-child"], seal::vhdx)
+    static BASES: Bases = Bases::new();
+    image(input, &BASES, &["vhdx", "vhdx-child"], seal::vhdx)
 }
 
 pub fn vmdk(input: &[u8]) -> bool {
-    image(input, &["vmdk-sparse", "vmdk-stream"], |_| {})
+    static BASES: Bases = Bases::new();
+    image(input, &BASES, &["vmdk-sparse", "vmdk-stream"], |_| {})
 }
+
+/// Those of a target, which are loaded once.
+type Bases = OnceLock<Vec<Base>>;
 
 /// Reads a disk of any format as `export` does, which may follow a VHDX to its parent. qcow2 is not among them: qemu-img
 /// reads that.
-fn image(input: &[u8], names: &'static [&str], seal: fn(&mut [u8])) -> bool {
-    static BASES: OnceLock<Vec<Base>> = OnceLock::new();
-    let bases = BASES.get_or_init(|| names.iter().map(|n| Base::load(n)).collect());
+fn image(input: &[u8], bases: &Bases, names: &[&str], seal: fn(&mut [u8])) -> bool {
+    let bases = bases.get_or_init(|| names.iter().map(|n| Base::load(n)).collect());
     let mut bytes = ground::changed(bases, input);
     seal(&mut bytes);
     ground::on_file(&bytes, read)
