@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     new("vhd", targets::disks::vhd, 4 * KIB),
     new("vhdx", targets::disks::vhdx, 4 * KIB),
     new("vmdk", targets::disks::vmdk, 4 * KIB),
+    new("vma", targets::disks::vma, 4 * KIB),
     new("hive", targets::guest::hive, 48 * KIB),
     new("evtx", targets::guest::evtx, 72 * KIB),
     new("security", targets::guest::security, 4 * KIB),

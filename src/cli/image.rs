@@ -99,7 +99,7 @@ pub struct Publish {
 
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// Disk image (raw, qcow2, VHD, VMDK, OVA), or a build's manifest.json to check every artifact it lists
+    /// Disk image (raw, qcow2, VHD, VHDX, VMDK, OVA, VMA), or a build's manifest.json to check every artifact it lists
     pub file: PathBuf,
     /// Manifest that says what the image must contain
     ///

@@ -113,6 +113,7 @@ fn name(format: disk::Format) -> &'static str {
         disk::Format::SparseVmdk => "sparse VMDK",
         disk::Format::StreamVmdk => "stream-optimised VMDK",
         disk::Format::Ova => "OVA",
+        disk::Format::Vma => "VMA",
     }
 }
 

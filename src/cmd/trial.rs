@@ -10,7 +10,7 @@ use super::{Context, hypervisor, is_record, must_exist, print, report, targets};
 use crate::cli;
 use crate::engine::{self, Scratch};
 use crate::page::REPORT;
-use crate::record::manifest::Tried;
+use crate::record::manifest::{Artifact, Tried};
 use crate::record::{self, Manifest};
 use crate::trial::{self, Request, result};
 use winimg_base::error::{Error, Kind, Result};
@@ -18,7 +18,7 @@ use winimg_base::event::Sink;
 use winimg_base::io;
 use winimg_formats::disk::Disk;
 use winimg_machine::vm::{Accel, Hypervisor, Platform, Probe};
-use winimg_recipe::recipe::target::{Condition, Demand, Target};
+use winimg_recipe::recipe::target::{Condition, Demand, Output, Target};
 use winimg_recipe::recipe::{Firmware, Recipe};
 use winimg_supply::store::Store;
 
@@ -285,17 +285,21 @@ impl Subject {
 
 /// The disk that a target would get, of those that the manifest in `folder` lists.
 fn artifact(manifest: &Manifest, folder: &Path, target: &Target) -> Result<PathBuf> {
-    let disks = manifest.artifacts.iter().filter(|a| a.is_disk());
-    let disks: Vec<_> = disks.collect();
+    // QEMU reads no VMA.
+    let is_read = |a: &&Artifact| a.is_disk() && a.kind != Output::Vma.name();
+    let disks: Vec<_> = manifest.artifacts.iter().filter(is_read).collect();
     let kinds = outputs(target);
     let fits = kinds
         .iter()
         .find_map(|kind| disks.iter().find(|a| a.kind == *kind));
     match fits.or(disks.first()) {
         Some(artifact) => Ok(folder.join(&artifact.file)),
-        None => Err(Error::new(Kind::Recipe, "the manifest lists no disk image")
-            .at(folder.display())
-            .cure("give the image: winimg try IMAGE --manifest FILE")),
+        None => Err(Error::new(
+            Kind::Recipe,
+            "the manifest lists no disk image that QEMU reads",
+        )
+        .at(folder.display())
+        .cure("give the image: winimg try IMAGE --manifest FILE")),
     }
 }
 

@@ -8,7 +8,7 @@ use super::CHUNK;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
-use winimg_formats::disk::{Image, vhd, vhdx};
+use winimg_formats::disk::{Image, vhd, vhdx, vma};
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::target::Output;
 use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
@@ -16,13 +16,14 @@ use winimg_recipe::recipe::{DiskBus, Firmware, Outputs};
 /// The most that a stream-optimised VMDK holds, in bytes: its sector numbers have 32 bits.
 const VMDK: u64 = (2 << 40) - CHUNK;
 /// The most that the formats hold, in bytes.
-const LIMITS: [(Output, &str, u64); 6] = [
+const LIMITS: [(Output, &str, u64); 7] = [
     (Output::Vhd, "a VHD", vhd::MOST),
     (Output::VhdDynamic, "a dynamic VHD", vhd::MOST),
     (Output::Vhdx, "a VHDX", vhdx::create::MOST),
     (Output::VhdxFixed, "a fixed VHDX", vhdx::create::MOST),
     (Output::Ova, "an OVA", VMDK),
     (Output::Vmdk, "a stream-optimised VMDK", VMDK),
+    (Output::Vma, "a VMA", vma::layout::MOST),
 ];
 
 /// One export, decided whole before it starts.

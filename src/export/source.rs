@@ -12,7 +12,7 @@ use winimg_formats::disk::{self, Disk, Format, Image, vhdx};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,
-    /// As QEMU gets it; `None` where QEMU can't read it (an OVA, a VHDX with a parent).
+    /// As QEMU gets it; `None` where QEMU can't read it (an OVA, a VMA, a VHDX with a parent).
     pub qemu: Option<Named>,
 }
 
@@ -31,7 +31,7 @@ impl Source {
             // QEMU reads no parents.
             Format::Vhdx => (vhdx::open(job.source)?.files() == 1).then_some("vhdx"),
             Format::SparseVmdk => Some("vmdk"),
-            Format::StreamVmdk | Format::Ova => None,
+            Format::StreamVmdk | Format::Ova | Format::Vma => None,
             Format::Qcow2 => return Self::qcow2(job, staging, sink, cancel),
         };
         let disk = job.source.open(cancel)?;
@@ -80,7 +80,7 @@ impl Source {
         self.qemu.as_ref().ok_or_else(|| {
             Error::new(
                 Kind::Export,
-                "a qcow2 can't be made from an OVA, a stream-optimised VMDK or a differencing VHDX",
+                "a qcow2 can't be made from an OVA, a VMA, a stream-optimised VMDK or a differencing VHDX",
             )
             .cure("export a raw disk from it, and a qcow2 from that")
         })

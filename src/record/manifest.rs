@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_recipe::plan::{self, Check, Expected};
-use winimg_recipe::recipe::target::Output;
 use winimg_recipe::recipe::{Firmware, InputId};
 use winimg_trust::Signer;
 
@@ -287,7 +286,7 @@ pub struct Artifact {
 impl Artifact {
     /// Whether it is the image, and not only what speaks of another file's disk or holds a copy of it.
     pub fn is_disk(&self) -> bool {
-        self.disk.is_none() && self.kind != Output::Vma.name()
+        self.disk.is_none()
     }
 }
 

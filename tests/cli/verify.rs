@@ -63,6 +63,28 @@ fn a_build_is_verified_and_its_manifest_is_enough_to_do_it_again() {
 }
 
 #[test]
+fn a_vma_is_looked_into_as_every_disk_is() {
+    if !can_make() {
+        return;
+    }
+    let site = furnished::site(&furnished(), "raw = {}\nvma = {}\n");
+    build(&site).ended_well();
+    let verified = site.run(&["verify", "out/manifest.json"]).ended_well();
+    let said = verified.stdout();
+    let of = |name: &str| {
+        said.lines()
+            .find_map(|l| l.strip_prefix(name))
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(of("node.vma: "), of("node.raw: "));
+    let shown = site.run(&["inspect", "out/node.vma"]).ended_well().stdout();
+    assert!(shown.starts_with("format: VMA\n"), "{shown}");
+    site.run(&["diff", "out/node.raw", "out/node.vma"])
+        .ended_well();
+}
+
+#[test]
 fn a_build_whose_disk_is_wrong_makes_no_artifact() {
     if !can_make() {
         return;

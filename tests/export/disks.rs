@@ -140,6 +140,7 @@ fn images_are_recognized_by_their_content_and_read_alike() {
         ("demo-fixed.vhdx", Format::Vhdx),
         ("demo.ova", Format::Ova),
         ("demo-disk1.vmdk", Format::StreamVmdk),
+        ("demo.vma", Format::Vma),
     ] {
         let file = dir.path().join(name);
         assert_eq!(Format::of(&file).unwrap(), format);

@@ -5,10 +5,12 @@ use std::process::Command;
 
 use winimg::export::export;
 use winimg_base::event::Cancel;
+use winimg_formats::disk::open;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{Firmware, Outputs};
 
-use crate::export::fixture::{EPOCH, Heard, MIB, disk, guest, job, openssl, path, run, sh};
+use crate::export::fixture::{EPOCH, Heard, MIB, dense, disk, guest, job, openssl, path, run, sh};
+use support::vma::{BLOCK, CLUSTER, Writer};
 use support::{skip, tree};
 
 const READER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/export/vma.py");
@@ -101,6 +103,8 @@ fn the_strict_reader_refuses_a_damaged_archive() {
             .output()
             .unwrap();
         assert!(!out.status.success());
+        // Ours refuses what that one does.
+        assert!(open(&archive, &Cancel::default()).is_err());
         String::from_utf8_lossy(&out.stderr)
             .trim()
             .replace(path(&archive), "ARCHIVE")
@@ -126,16 +130,58 @@ fn the_strict_reader_refuses_a_damaged_archive() {
 }
 
 #[test]
-fn an_archive_is_no_disk_to_read() {
+fn winimg_and_dissect_read_alike_what_another_writer_made() {
+    let root = tree::root();
+    sh(path(&root.join("tests/record/venv.sh")), &[]);
+    let python = root.join("target/record-venv/bin/python");
     let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("other.vma");
+    // The last cluster is not whole, nor is its last block.
+    let mut content = dense(4, 130 * CLUSTER + 2 * BLOCK + 512);
+    content[CLUSTER + 3 * BLOCK..9 * CLUSTER].fill(0);
+    let mut writer = Writer::of_disk(&content);
+    writer.add(2, "drive-efidisk0", &dense(5, 528 << 10));
+    let mut named = writer.extents.concat();
+    named.sort_by_key(|(_, cluster, _)| cluster * 53 % 131);
+    writer.extents = named.chunks(59).map(<[_]>::to_vec).collect();
+    writer.save(&archive);
+    let arguments = [READER, path(&archive), path(dir.path()), "--dissect"];
+    sh(path(&python), &arguments);
+    let restored = fs::read(dir.path().join("drive-scsi0.raw")).unwrap();
+    assert!(restored == content, "the archive is not what it should be");
+    let disk = open(&archive, &Cancel::default()).unwrap();
+    let mut found = vec![0; content.len()];
+    disk.read_at(0, &mut found).unwrap();
+    assert_eq!(disk.len(), content.len() as u64);
+    assert!(found == content);
+}
+
+#[test]
+fn what_is_exported_from_an_archive_is_its_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 66);
+    let made = run(&source, dir.path(), &Outputs { raw: true, ..vma() });
+    let by_content = "content of every MiB against the source";
+    assert_eq!(made[1].checked, ["size", "digest", "headers", by_content]);
     let archive = dir.path().join("demo.vma");
-    fs::write(&archive, [&b"VMA\0"[..], &[0; 1020]].concat()).unwrap();
-    let refused = winimg_formats::disk::open(&archive, &Cancel::default())
-        .err()
-        .unwrap();
+    let again = tempfile::tempdir().unwrap();
+    run(&archive, again.path(), &Outputs { raw: true, ..vma() });
+    for name in ["demo.raw", "demo.vma"] {
+        let (first, second) = (dir.path().join(name), again.path().join(name));
+        assert_eq!(openssl(&first), openssl(&second), "{name}");
+    }
+    let (guest, outputs) = (
+        guest(),
+        Outputs {
+            qcow2: true,
+            ..Outputs::default()
+        },
+    );
+    let job = job(&archive, again.path(), &outputs, &guest);
+    let refused = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
     assert_eq!(
-        refused.to_string().replace(path(&archive), "demo.vma"),
-        "demo.vma is a backup archive of Proxmox VE, which winimg writes and does not read\n  \
-         cure: take another disk of the same build, or restore it there: qmrestore"
+        refused.to_string(),
+        "a qcow2 can't be made from an OVA, a VMA, a stream-optimised VMDK or a differencing VHDX\n  \
+         cure: export a raw disk from it, and a qcow2 from that"
     );
 }

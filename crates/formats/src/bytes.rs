@@ -14,6 +14,10 @@ pub(crate) fn u64_le(bytes: &[u8], at: usize) -> u64 {
     field(bytes, at).map_or(0, u64::from_le_bytes)
 }
 
+pub(crate) fn u16_be(bytes: &[u8], at: usize) -> u16 {
+    field(bytes, at).map_or(0, u16::from_be_bytes)
+}
+
 pub(crate) fn u32_be(bytes: &[u8], at: usize) -> u32 {
     field(bytes, at).map_or(0, u32::from_be_bytes)
 }

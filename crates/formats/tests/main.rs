@@ -3,6 +3,7 @@
 mod disk_hostile;
 mod disk_usage;
 mod disk_vhdx;
+mod disk_vma;
 mod evtx;
 mod hive;
 mod media_boot;

@@ -208,5 +208,15 @@ fn an_image_that_names_others_and_a_disk_that_is_too_small_are_refused() {
         refused.starts_with("DIR/overlay.qcow2 is an overlay over /etc/hostname\n"),
         "{refused}"
     );
+    let archive = folder.path().join("image.vma");
+    support::vma::Writer::of_disk(&[7; 1 << 20]).save(&archive);
+    assert_eq!(
+        over(&disk, &archive, 12 * MIB),
+        Err(
+            "no clone can be started from a VMA, which QEMU does not read\n  at: DIR/image.vma\n  \
+             cure: export it first: winimg export DIR/image.vma --to raw"
+                .into()
+        )
+    );
     assert!(!disk.exists());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{base, seed};
 use support::archives::{tar_entry, tar_of};
 use support::media::{self, have, run, text};
-use support::vhdx::Writer;
+use support::{vhdx, vma};
 
 pub fn make(scratch: &Path) {
     if have(&["genisoimage", "wimlib-imagex", "mkfs.vfat"]) {
@@ -22,15 +22,16 @@ pub fn make(scratch: &Path) {
         formats(&scratch.join("formats"));
     }
     differencing(scratch);
+    archives(scratch);
 }
 
 /// A VHDX over another, with a block of each kind.
 fn differencing(scratch: &Path) {
     const MIB: u64 = 1 << 20;
-    let mut parent = Writer::new(4 * MIB, MIB);
+    let mut parent = vhdx::Writer::new(4 * MIB, MIB);
     parent.write(0, &[1; 8192]);
     parent.write(3 * MIB, &[3; 8192]);
-    let mut child = Writer::over(4 * MIB, MIB, parent.data_write, "vhdx-parent");
+    let mut child = vhdx::Writer::over(4 * MIB, MIB, parent.data_write, "vhdx-parent");
     child.write(512, &[4; 1024]);
     // Bytes that an input does not change: the tables are what matters.
     child.write(MIB, &[0xff; 1 << 20]);
@@ -39,6 +40,26 @@ fn differencing(scratch: &Path) {
         let path = scratch.join(name);
         file.save(&path);
         base(name, &path);
+    }
+}
+
+/// A VMA with the devices one after the other, and one with clusters of both in each extent.
+fn archives(scratch: &Path) {
+    let mut disk = vec![0; 3 * vma::CLUSTER + 700];
+    for (at, byte) in [(0, 1), (70_000, 2), (3 * vma::CLUSTER, 3)] {
+        disk[at..at + 600].fill(byte);
+    }
+    let mut writer = vma::Writer::of_disk(&disk);
+    // Bytes that an input does not change.
+    writer.add(2, "drive-efidisk0", &[0xff; vma::CLUSTER + vma::BLOCK]);
+    for (which, called) in (0..).zip(["vma", "vma-mixed"]) {
+        let path = scratch.join(called);
+        writer.save(&path);
+        base(called, &path);
+        seed("vma", &format!("base-{which}"), &[which]);
+        let mut named = writer.extents.concat();
+        named.sort_by_key(|(device, cluster, _)| (cluster % 2, *device));
+        writer.extents = named.chunks(3).map(<[_]>::to_vec).collect();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Disks that come from elsewhere or were written by a guest: partition tables, NTFS, VHD, VHDX, VMDK, OVA.
+//! Disks that come from elsewhere or were written by a guest: partition tables, NTFS, VHD, VHDX, VMDK, OVA, VMA.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -77,6 +77,12 @@ pub fn vmdk(input: &[u8]) -> bool {
     image(input, &BASES, &["vmdk-sparse", "vmdk-stream"], |_| {})
 }
 
+pub fn vma(input: &[u8]) -> bool {
+    static BASES: Bases = Bases::new();
+    let names = &["vma", "vma-mixed"];
+    image(input, &BASES, names, support::vma::seal)
+}
+
 /// Those of a target, which are loaded once.
 type Bases = OnceLock<Vec<Base>>;
 
@@ -98,7 +104,8 @@ fn read(path: &Path) -> bool {
             | Format::Vhdx
             | Format::StreamVmdk
             | Format::SparseVmdk
-            | Format::Ova)
+            | Format::Ova
+            | Format::Vma)
     ) {
         return false;
     }

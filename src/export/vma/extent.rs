@@ -1,20 +1,14 @@
 //! An extent: a header that names up to 59 clusters, and those of their blocks that are not zeros.
 
-use md5::{Digest as _, Md5};
 use uuid::Uuid;
 
 use crate::export::chunk::is_zero;
+use winimg_formats::disk::vma::layout;
+use winimg_formats::disk::vma::layout::extent::{
+    ARCHIVE, BLOCKS, CLUSTERS, HEADER, MAGIC, NAMED, SUM,
+};
 
-/// Bytes of a cluster.
-pub const CLUSTER: usize = 64 << 10;
-/// Bytes of a block, of which a cluster has 16.
-const BLOCK: usize = 4096;
-/// The most clusters of an extent.
-const CLUSTERS: usize = 59;
-const HEADER: usize = 512;
-const MAGIC: &[u8; 4] = b"VMAE";
-/// Where the header keeps its own MD5, which is taken with zeros there.
-const SUM: std::ops::Range<usize> = 24..40;
+const BLOCK: usize = layout::BLOCK as usize;
 
 #[derive(Default)]
 pub struct Extent {
@@ -39,7 +33,7 @@ impl Extent {
     }
 
     pub fn is_full(&self) -> bool {
-        self.clusters.len() == CLUSTERS
+        self.clusters.len() == CLUSTERS as usize
     }
 
     pub fn is_empty(&self) -> bool {
@@ -52,17 +46,17 @@ impl Extent {
     }
 
     /// `archive`: the id that every part of the archive has.
-    pub fn header(&self, archive: Uuid) -> [u8; HEADER] {
-        let mut header = [0; HEADER];
-        header[..4].copy_from_slice(MAGIC);
+    pub fn header(&self, archive: Uuid) -> [u8; HEADER as usize] {
+        let mut header = [0; HEADER as usize];
+        header[..MAGIC.len()].copy_from_slice(MAGIC);
         // At most 59 * 16.
         let blocks = (self.data.len() / BLOCK) as u16;
-        header[6..8].copy_from_slice(&blocks.to_be_bytes());
-        header[8..24].copy_from_slice(archive.as_bytes());
-        for (place, cluster) in header[40..].chunks_mut(8).zip(&self.clusters) {
+        header[BLOCKS..BLOCKS + 2].copy_from_slice(&blocks.to_be_bytes());
+        header[ARCHIVE].copy_from_slice(archive.as_bytes());
+        for (place, cluster) in header[NAMED..].chunks_mut(8).zip(&self.clusters) {
             place.copy_from_slice(&cluster.to_be_bytes());
         }
-        let sum = Md5::digest(header);
+        let sum = layout::sum_of(&header, SUM);
         header[SUM].copy_from_slice(&sum);
         header
     }
@@ -81,9 +75,9 @@ mod tests {
 
     #[test]
     fn blocks_of_zeros_are_named_and_not_stored() {
-        let mut cluster = vec![0; CLUSTER];
+        let mut cluster = vec![0; 16 * BLOCK];
         cluster[3 * BLOCK + 7] = 1;
-        cluster[CLUSTER - 1] = 2;
+        cluster[16 * BLOCK - 1] = 2;
         let mut extent = Extent::default();
         extent.add(1, 0x0102_0304, Some(&cluster));
         extent.add(2, 5, None);

@@ -1,24 +1,16 @@
 //! The archive's header: its devices, and the machine as Proxmox' own configuration file has it.
 
-use md5::{Digest as _, Md5};
 use uuid::Uuid;
 
 use crate::export::Job;
+use winimg_formats::disk::vma::layout::head::{
+    ARCHIVE, CONFIGS, DEVICE, DEVICES, FIXED, LEN, MAGIC, NAMES, SIZE, SUM, TEXTS, TEXTS_LEN, TIME,
+    VERSION,
+};
+use winimg_formats::disk::vma::layout::sum_of;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::Firmware;
 
-const MAGIC: &[u8; 4] = b"VMA\0";
-const VERSION: u32 = 1;
-/// Bytes before the names and the configuration.
-const FIXED: usize = 12288;
-/// Where the header keeps its own MD5, which is taken with zeros there.
-const SUM: std::ops::Range<usize> = 32..48;
-/// Where the configurations' names and the configurations themselves are said, and the devices.
-const NAMES: usize = 2044;
-const CONFIGS: usize = 3068;
-const DEVICES: usize = 4096;
-/// Bytes of a device there.
-const DEVICE: usize = 32;
 const CONFIG_NAME: &[u8] = b"qemu-server.conf\0";
 
 /// Where the machine has its disk: on virtio-scsi, whatever the image was built on. Proxmox has no NVMe, and its guides take this one;
@@ -76,9 +68,9 @@ impl Head {
             head[at..at + bytes.len()].copy_from_slice(bytes);
         };
         put(&mut head, 0, MAGIC);
-        put(&mut head, 4, &VERSION.to_be_bytes());
-        put(&mut head, 8, self.archive.as_bytes());
-        put(&mut head, 24, &self.time.to_be_bytes());
+        put(&mut head, MAGIC.len(), &VERSION.to_be_bytes());
+        put(&mut head, ARCHIVE.start, self.archive.as_bytes());
+        put(&mut head, TIME, &self.time.to_be_bytes());
         put(&mut head, NAMES, &texts.add(CONFIG_NAME).to_be_bytes());
         put(
             &mut head,
@@ -89,15 +81,15 @@ impl Head {
             let at = DEVICES + DEVICE * usize::from(device.number);
             let name = texts.add(format!("{}\0", device.name()).as_bytes());
             put(&mut head, at, &name.to_be_bytes());
-            put(&mut head, at + 8, &device.len.to_be_bytes());
+            put(&mut head, at + SIZE, &device.len.to_be_bytes());
         }
         let len = (FIXED + texts.0.len()).next_multiple_of(512);
-        put(&mut head, 48, &(FIXED as u32).to_be_bytes());
-        put(&mut head, 52, &(texts.0.len() as u32).to_be_bytes());
-        put(&mut head, 56, &(len as u32).to_be_bytes());
+        put(&mut head, TEXTS, &(FIXED as u32).to_be_bytes());
+        put(&mut head, TEXTS_LEN, &(texts.0.len() as u32).to_be_bytes());
+        put(&mut head, LEN, &(len as u32).to_be_bytes());
         head.extend(texts.0);
         head.resize(len, 0);
-        let sum = Md5::digest(&head);
+        let sum = sum_of(&head, SUM);
         head[SUM].copy_from_slice(&sum);
         head
     }

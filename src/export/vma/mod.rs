@@ -2,7 +2,7 @@
 //!
 //! Written in the disk's order while it is read, blocks of zeros left out; its digest is taken on the way. It is not compressed.
 //!
-//! Source: Proxmox, pve-qemu: vma_spec.txt, vma.h, vma-reader.c.
+//! Its layout: [`winimg_formats::disk::vma::layout`].
 
 mod extent;
 mod head;
@@ -17,12 +17,13 @@ use uuid::Uuid;
 use super::archive::Written;
 use super::staging::Staging;
 use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check};
-use extent::{CLUSTER, Extent};
+use extent::Extent;
 use head::{Device, Head};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::Positioned as _;
+use winimg_formats::disk::vma::{self, layout::CLUSTER};
 use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::Output;
 
@@ -31,10 +32,10 @@ const DISK: u8 = 1;
 /// That of the firmware's variables.
 const EFI: u8 = 2;
 
-pub struct Vma {
+pub struct Vma<'j> {
+    job: &'j Job<'j>,
     name: String,
     writer: Mutex<Writer>,
-    firmware: Firmware,
     written: OnceLock<Written>,
 }
 
@@ -48,8 +49,13 @@ struct Writer {
     extent: Extent,
 }
 
-impl Vma {
-    pub fn new(job: &Job<'_>, len: u64, identity: &Digest, staging: &mut Staging) -> Result<Self> {
+impl<'j> Vma<'j> {
+    pub fn new(
+        job: &'j Job<'_>,
+        len: u64,
+        identity: &Digest,
+        staging: &mut Staging,
+    ) -> Result<Self> {
         let name = format!("{}.vma", job.name);
         let (file, temporary) = staging.create(&name)?;
         let archive = Uuid::new_v5(&Uuid::NAMESPACE_OID, &[identity.bytes(), b"VMA"].concat());
@@ -73,9 +79,9 @@ impl Vma {
         };
         writer.write(&head.bytes())?;
         Ok(Self {
+            job,
             name,
             writer: Mutex::new(writer),
-            firmware: job.firmware,
             written: OnceLock::new(),
         })
     }
@@ -116,7 +122,7 @@ impl Writer {
     }
 }
 
-impl Exporter for Vma {
+impl Exporter for Vma<'_> {
     fn needs(&self) -> Needs {
         Needs {
             ordered: true,
@@ -126,12 +132,12 @@ impl Exporter for Vma {
 
     fn hash(&self, chunk: &Chunk) -> Result<()> {
         let mut writer = self.writer();
-        let first = chunk.offset() / CLUSTER as u64;
-        let clusters = super::CHUNK / CLUSTER as u64;
+        let first = chunk.offset() / CLUSTER;
+        let clusters = super::CHUNK / CLUSTER;
         for n in 0..clusters {
             let content = chunk.data.as_deref().map(|data| {
-                let at = n as usize * CLUSTER;
-                &data[at..at + CLUSTER]
+                let at = (n * CLUSTER) as usize;
+                &data[at..at + CLUSTER as usize]
             });
             writer.add(DISK, (first + n) as u32, content)?;
         }
@@ -140,9 +146,9 @@ impl Exporter for Vma {
 
     fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
         let mut writer = self.writer();
-        if self.firmware == Firmware::Uefi {
+        if self.job.firmware == Firmware::Uefi {
             let variables = variables::empty();
-            for (cluster, content) in variables.chunks(CLUSTER).enumerate() {
+            for (cluster, content) in variables.chunks(CLUSTER as usize).enumerate() {
                 writer.add(EFI, cluster as u32, Some(content))?;
             }
         }
@@ -156,19 +162,25 @@ impl Exporter for Vma {
         Ok(())
     }
 
-    fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
         let written = self.written.get();
         let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
-        let found = check::digest(&self.writer().temporary, 0..0, cancel)?;
+        let writer = self.writer();
+        let temporary = &writer.temporary;
+        let found = check::digest(temporary, 0..0, cancel)?;
         check::same(&self.name, "size", written.bytes, found.bytes)?;
         check::same(&self.name, "digest", &written.sha256, &found.sha256)?;
+        let disk = vma::open(temporary)?;
+        check::content(&self.name, &disk, totals, self.job.threads(), cancel)?;
         Ok(Artifact {
             kind: Output::Vma.name(),
             file: self.name.clone(),
             bytes: found.bytes,
             sha256: found.sha256,
             disk: None,
-            checked: vec!["size".into(), "digest".into()],
+            checked: ["size", "digest", "headers", check::CONTENT]
+                .map(String::from)
+                .to_vec(),
         })
     }
 }

@@ -19,4 +19,5 @@ pub mod tree;
 pub mod udf;
 pub mod unreliable;
 pub mod vhdx;
+pub mod vma;
 pub mod windows_disk;

@@ -1,4 +1,4 @@
-//! Disk images that are read: raw, qcow2, VHD, VHDX, VMDK in one file, OVA; and what lies on them.
+//! Disk images that are read: raw, qcow2, VHD, VHDX, VMDK in one file, OVA, VMA; and what lies on them.
 //!
 //! Nothing here writes to an image but zeros over what nobody reads ([`free_space`]). A form that can't be read faithfully
 //! (encrypted, not closed, part of it elsewhere) is refused by name, never guessed at.
@@ -20,6 +20,7 @@ pub mod security;
 pub mod sparse_vmdk;
 pub mod vhd;
 pub mod vhdx;
+pub mod vma;
 pub mod vmdk;
 
 use std::ops::Range;
@@ -70,6 +71,7 @@ pub enum Format {
     StreamVmdk,
     SparseVmdk,
     Ova,
+    Vma,
 }
 
 impl Format {
@@ -94,13 +96,7 @@ impl Format {
             }
             () if head.starts_with(b"vhdxfile") => Self::Vhdx,
             () if &head[257..262] == b"ustar" => Self::Ova,
-            () if head.starts_with(b"VMA\0") => {
-                return Err(Error::failed(format!(
-                    "{} is a backup archive of Proxmox VE, which winimg writes and does not read",
-                    path.display()
-                ))
-                .cure("take another disk of the same build, or restore it there: qmrestore"));
-            }
+            () if head.starts_with(vma::layout::head::MAGIC) => Self::Vma,
             () if tail.starts_with(vhd::COOKIE) && [3, 4].contains(&tail[63]) => Self::DynamicVhd,
             () if tail.starts_with(vhd::COOKIE) => Self::FixedVhd,
             () if head.starts_with(vhd::COOKIE) => {
@@ -157,6 +153,7 @@ impl<'a> Image<'a> {
             Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
             Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
             Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
+            Format::Vma => Box::new(vma::open(path)?),
         })
     }
 }

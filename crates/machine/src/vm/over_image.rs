@@ -88,6 +88,14 @@ impl Below {
                 let window = json!({"driver": "raw", "offset": vmdk.offset, "size": vmdk.size, "file": file});
                 ("vmdk", json!({"driver": "vmdk", "file": window}))
             }
+            Format::Vma => {
+                let fact = "no clone can be started from a VMA, which QEMU does not read";
+                let cure = format!(
+                    "export it first: winimg export {} --to raw",
+                    image.display()
+                );
+                return Err(Error::new(Kind::Host, fact).at(image.display()).cure(cure));
+            }
         };
         Ok(Self {
             driver,
