@@ -76,8 +76,8 @@ test: packages fmt clippy deny workflows unit fuzz-short wine windows-check end-
 # Each part can be made by itself; one that fails hides no other. The longest are last, so that a run that is cut off has made most of them: on two
 # processors without hardware acceleration the install matrix alone takes more than an hour.
 .PHONY: nightly
-nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, pipelines and those who judge them, govc and vcsim, Google's client, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in, a release
-	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real pipelines-judged pipelines vsphere gcs test-windows end-to-end-hyperv fuzz prove-standin packaged release-here shipped-recipes faults end-to-end-nightly install-matrix
+nightly: ## what is too slow for every push: really signed files, cosign, the packs' real programs and a node of them, tables of faults, the install matrix, all recipes, Hyper-V's demo, a kube-apiserver, pipelines and those who judge them, govc and vcsim, Google's client, Keystone and Glance, the book and the pages in a browser, winimg.exe, fuzzing, proofs from the stand-in, a release
+	$(MAKE) --keep-going FUZZ_SECONDS=60 real-signed cosign real-programs real-node book pages pages-demo cluster-policy cluster-real pipelines-judged pipelines vsphere gcs openstack test-windows end-to-end-hyperv fuzz prove-standin packaged release-here shipped-recipes faults end-to-end-nightly install-matrix
 
 .PHONY: fmt
 fmt:
@@ -191,6 +191,11 @@ pipelines: packages build ## six variants by Kubernetes' pods on two hosts that 
 .PHONY: gcs
 gcs: build ## an image published to fake-gcs-server and read by Google's client; needs go and its module proxy, five minutes once
 	$(CARGO) test --locked --workspace --test winimg -- --include-ignored publish::gcs
+
+.PHONY: openstack
+openstack: build ## an image published to a Keystone and a Glance from PyPI (300 MB), and what they refuse; three minutes once
+	tests/openstack/venv.sh
+	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture publish::openstack::
 
 .PHONY: vsphere
 vsphere: build ## an OVA and a VMDK imported by govc into vcsim, and an image published there; needs go and its module proxy

@@ -1,29 +1,43 @@
-"""Keystone and Glance as far as an upload asks them, as strict as their documentation: what they refuse is refused.
+"""Keystone and Glance as far as an upload asks them: what they refuse is refused, in their words (`make openstack` asks real ones).
 
-python glance.py PORT WORD…    listens on 127.0.0.1; with the word `stuck` the first upload is lost and stays `saving`
+python glance.py PORT WORD…    listens on 127.0.0.1; with the word `stuck` the first upload is lost and stays `saving`, with the word
+                               `late` the token runs out before it
 
-(OpenStack: Identity API v3; Image API v2)
+(OpenStack: Identity API v3; Image API v2; Keystone 30 and Glance 33)
 """
 
 import hashlib
+import html
 import json
 import sys
 import threading
+import time
 import uuid
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 PORT, WORDS = int(sys.argv[1]), sys.argv[2:]
 SECRET = "hunter2hunter2"
 PROJECT = "4f1c3d6e8a5b4d0f9e7c2b1a0f9e8d7c"
+# By their names. That of `full` has a limit of one MiB.
+PROJECTS = {"images": PROJECT, "full": "0d9e8f7a6b5c4d3e2f1a0b9c8d7e6f5a"}
 # A token is good for so many requests; real ones run out by time.
 GOOD = 8
 LOCK = threading.Lock()
 TOKENS, IMAGES, REQUESTS = {}, {}, []
+# Images whose data the store has.
+STORED = set()
 BASE = {
     "name", "disk_format", "container_format", "os_hidden", "visibility", "protected", "min_disk", "min_ram", "tags", "id", "owner",
 }
 PATCH = "application/openstack-images-v2.1-json-patch"
+# What WebOb says before the words of a service.
+LIMITED = (
+    "The request returned a 413 Request Entity Too Large. This generally means that rate limiting or a quota threshold was breached.\n\n"
+    "The response body:\n\n"
+)
+UNSUPPORTED = "The request media type application/octet-stream is not supported by this server.\n\n"
 
 
 class Refusal(Exception):
@@ -33,18 +47,20 @@ class Refusal(Exception):
 
 
 def whose(identity, scope):
-    """Whether Keystone knows who asks, and for which project."""
+    """The project for which somebody asks whom Keystone knows."""
     default = ({"id": "default"}, {"name": "Default"})
     method = identity["methods"]
     if method == ["password"]:
         user = identity["password"]["user"]
         known = user.get("name") == "publisher" and user.get("domain") in default and user.get("password") == SECRET
         project = (scope or {}).get("project", {})
-        return known and (project.get("id") == PROJECT or (project.get("name") == "images" and project.get("domain") in default))
+        named = PROJECTS.get(project.get("name")) if project.get("domain") in default else None
+        found = project["id"] if project.get("id") in PROJECTS.values() else named
+        return found if known else None
     if method == ["application_credential"]:
         if scope:
             raise Refusal(401, "Application credentials cannot request a scope.")
-        return identity["application_credential"] == {"id": "credential", "secret": SECRET}
+        return PROJECT if identity["application_credential"] == {"id": "credential", "secret": SECRET} else None
     raise Refusal(400, "no method that is known")
 
 
@@ -85,13 +101,23 @@ class Door(BaseHTTPRequestHandler):
             if url.path.startswith("/v3"):
                 words = {"error": {"code": refused.status, "message": str(refused), "title": ""}}
                 return self.answer(refused.status, words, [("Connection", "close")])
-            body = f"<html>\n <head>\n  <title>{refused.status}</title>\n </head>\n <body>\n  <h1>{refused.status}</h1>\n  {refused}<br /><br />\n </body>\n</html>"
-            self.send_response(refused.status)
-            self.send_header("Content-Type", "text/html; charset=UTF-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            return self.wfile.write(body.encode())
+            return self.webob(refused)
+
+    def webob(self, refused):
+        """As WebOb words an error: JSON with tags in it where that is asked for, otherwise a page."""
+        title = HTTPStatus(refused.status).phrase
+        is_json = "application/json" in self.headers.get("Accept", "")
+        if is_json:
+            told = {"message": f"{refused}<br /><br />\n\n\n", "code": f"{refused.status} {title}", "title": title}
+            return self.answer(refused.status, told, [("Connection", "close")])
+        head = f"<html>\n <head>\n  <title>{refused.status} {title}</title>\n </head>\n <body>\n  <h1>{refused.status} {title}</h1>\n"
+        body = head + f"  {html.escape(str(refused))}<br /><br />\n\n\n\n </body>\n</html>"
+        self.send_response(refused.status)
+        self.send_header("Content-Type", "text/html; charset=UTF-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        return self.wfile.write(body.encode())
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_one
 
@@ -102,11 +128,12 @@ class Door(BaseHTTPRequestHandler):
 
     def token(self):
         auth = self.body("application/json")["auth"]
-        if not whose(auth["identity"], auth.get("scope")):
+        project = whose(auth["identity"], auth.get("scope"))
+        if not project:
             raise Refusal(401, "The request you have made requires authentication.")
         token = "gAAAAABhunter2" + uuid.uuid4().hex
         with LOCK:
-            TOKENS[token] = GOOD
+            TOKENS[token] = [GOOD, project]
         place = self.headers["Host"]
         endpoint = lambda interface, region, url: {
             "id": uuid.uuid4().hex, "interface": interface, "region": region, "region_id": region, "url": url,
@@ -120,15 +147,16 @@ class Door(BaseHTTPRequestHandler):
             {"type": "identity", "name": "keystone", "id": "1", "endpoints": []},
             {"type": "image", "name": "glance", "id": "2", "endpoints": endpoints},
         ]
-        granted = {"methods": ["password"], "catalog": catalog, "project": {"id": PROJECT, "name": "images"}}
+        granted = {"methods": ["password"], "catalog": catalog, "project": {"id": project, "name": "images"}}
         self.answer(201, {"token": granted}, [("X-Subject-Token", token)])
 
     def known(self):
         with LOCK:
-            left = TOKENS.get(self.headers.get("X-Auth-Token"), 0)
-            if left == 0:
+            token = TOKENS.get(self.headers.get("X-Auth-Token"), [0, None])
+            if token[0] == 0:
                 raise Refusal(401, "This server could not verify that you are authorized to access the document you requested.")
-            TOKENS[self.headers["X-Auth-Token"]] = left - 1
+            token[0] -= 1
+            self.project = token[1]
 
     def image(self, path, query):
         name, _, part = path.partition("/")
@@ -139,17 +167,20 @@ class Door(BaseHTTPRequestHandler):
                 return self.make()
         with LOCK:
             image = IMAGES.get(name)
-        if image is None:
-            raise Refusal(404, f"Failed to find image {name}")
+        if image is None or image["owner"] != self.project:
+            raise Refusal(404, f"No image found with ID {name}")
         match (self.command, part):
             case ("GET", ""):
-                return self.answer(200, image)
+                with LOCK:
+                    return self.answer(200, image)
             case ("PUT", "file"):
                 return self.fill(image)
             case ("PATCH", ""):
                 change = self.body(PATCH)
                 if len(change) != 1 or set(change[0]) != {"op", "path", "value"} or change[0]["op"] != "replace" or change[0]["path"] != "/os_hidden":
                     raise Refusal(400, "Invalid change")
+                if not isinstance(change[0]["value"], bool):
+                    raise Refusal(400, f"Provided object does not match schema 'image': {change[0]['value']!r} is not of type 'boolean'")
                 image["os_hidden"] = change[0]["value"]
                 return self.answer(200, image)
             case ("DELETE", ""):
@@ -179,12 +210,15 @@ class Door(BaseHTTPRequestHandler):
         asked = self.body("application/json")
         for key, value in asked.items():
             if key not in BASE and not isinstance(value, str):
-                raise Refusal(400, f"Provided object does not match schema 'image': {key}")
+                raise Refusal(400, f"Provided object does not match schema 'image': {value!r} is not of type 'string'")
         if asked["disk_format"] not in ("qcow2", "raw", "vhd", "vmdk", "iso") or asked["container_format"] != "bare":
-            raise Refusal(400, "Invalid disk or container format")
+            raise Refusal(400, f"Provided object does not match schema 'image': {asked['disk_format']!r} is not one of …")
+        name, now = str(uuid.uuid4()), time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         image = asked | {
-            "id": str(uuid.uuid4()), "status": "queued", "owner": PROJECT, "size": None, "checksum": None, "os_hash_algo": None,
-            "os_hash_value": None, "tags": [], "min_disk": 0, "min_ram": 0, "protected": False, "visibility": "shared",
+            "id": name, "status": "queued", "owner": self.project, "size": None, "virtual_size": None, "checksum": None,
+            "os_hash_algo": None, "os_hash_value": None, "tags": [], "min_disk": 0, "min_ram": 0, "protected": False,
+            "visibility": "shared", "created_at": now, "updated_at": now, "self": f"/v2/images/{name}",
+            "file": f"/v2/images/{name}/file", "schema": "/v2/schemas/image",
         }
         with LOCK:
             IMAGES[image["id"]] = image
@@ -192,33 +226,51 @@ class Door(BaseHTTPRequestHandler):
 
     def fill(self, image):
         if self.headers.get("Content-Type") != "application/octet-stream":
-            raise Refusal(415, "Unsupported Media Type")
+            raise Refusal(415, f"Invalid content type {self.headers.get('Content-Type')}")
+        left = size = int(self.headers["Content-Length"])
+        if "late" in WORDS:
+            WORDS.remove("late")
+            TOKENS.clear()
+            self.rfile.read(left)
+            self.known()
+        mib = size >> 20
+        if self.project == PROJECTS["full"] and mib > 1:
+            # As a proxy before Glance, which takes all before it answers.
+            self.rfile.read(left)
+            over = f"[Resource image_size_total is over limit of 1 due to current usage 0 and delta {mib}]"
+            raise Refusal(413, LIMITED + f"Project {self.project} is over a limit for {over}")
         with LOCK:
             if image["status"] != "queued":
                 raise Refusal(409, f"Image status transition from {image['status']} to saving is not allowed")
             image["status"] = "saving"
-        if image["name"] == "full":
-            # As a proxy before Glance, which takes all before it answers.
-            self.rfile.read(int(self.headers["Content-Length"]))
-            image["status"] = "queued"
-            raise Refusal(413, "Image storage media is full: There is not enough disk space on the image storage media.")
-        left, sha512 = int(self.headers["Content-Length"]), hashlib.sha512()
-        image_size = left
         if "stuck" in WORDS:
             WORDS.remove("stuck")
             self.rfile.read(left)
             raise Refusal(503, "Service Unavailable")
+        if image["id"] in STORED:
+            # As the store of files: image … already exists.
+            self.rfile.read(left)
+            image["status"] = "queued"
+            raise Refusal(500, "The server has either erred or is incapable of performing the requested operation.")
+        head, sha512 = b"", hashlib.sha512()
         while left:
             piece = self.rfile.read(min(left, 1 << 16))
             if not piece:
+                # Glance needs a moment to see it.
+                time.sleep(1)
                 image["status"] = "queued"
                 self.close_connection = True
                 return None
+            head = head or piece
             sha512.update(piece)
             left -= len(piece)
-        image |= {"status": "active", "size": image_size, "os_hash_algo": "sha512", "os_hash_value": sha512.hexdigest()}
+        STORED.add(image["id"])
+        image |= {"os_hash_algo": "sha512", "os_hash_value": sha512.hexdigest()}
+        if (found := "qcow2" if head[:4] == b"QFI\xfb" else "raw") != image["disk_format"] != "raw":
+            image["status"] = "queued"
+            raise Refusal(415, UNSUPPORTED + f"Image disk_format {image['disk_format']} does not match stream data {found}")
         with LOCK:
-            IMAGES[image["id"]] = image
+            image |= {"status": "active", "size": size}
         return self.answer(204)
 
 

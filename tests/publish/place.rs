@@ -1,7 +1,7 @@
 //! An image with its records in a folder, the command that publishes it, and servers from PyPI.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -156,12 +156,15 @@ pub struct Server {
 }
 
 impl Server {
+    /// Of this machine, which nobody listens on.
+    pub fn free_port() -> u16 {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("an address").port()
+    }
+
     /// `command` is given the port that it shall listen on. What it complains of goes to `log` in the folder.
     pub fn start(name: &str, folder: &Path, command: impl Fn(u16) -> Command) -> Self {
-        let port = {
-            let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-            free.local_addr().expect("an address").port()
-        };
+        let port = Self::free_port();
         let log = fs::File::create(folder.join("log")).expect("a log");
         let child = command(port)
             .stdout(Stdio::null())

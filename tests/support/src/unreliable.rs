@@ -18,6 +18,12 @@ pub enum Fate {
     Lose,
     /// Neither is it passed on nor answered.
     Hang,
+    /// The server gets half of the body, and nothing more until the client is gone.
+    Half,
+    /// The same, and the server does not hear that the client is gone.
+    Keep,
+    /// The server gets zeros for a body.
+    Spoil,
 }
 
 /// Listens on this machine and passes on to another port of it.
@@ -108,11 +114,26 @@ fn pass(
             )?;
             return client.shutdown(Shutdown::Write);
         }
-        Fate::Pass | Fate::Lose => {}
+        Fate::Pass | Fate::Lose | Fate::Half | Fate::Keep | Fate::Spoil => {}
     }
     let mut server = TcpStream::connect(("127.0.0.1", upstream))?;
     server.write_all(head.as_bytes())?;
-    std::io::copy(&mut body, &mut server)?;
+    match fate {
+        Fate::Half | Fate::Keep => {
+            std::io::copy(&mut (&mut body).take(length / 2), &mut server)?;
+            if fate == Fate::Keep {
+                loop {
+                    thread::park();
+                }
+            }
+            return std::io::copy(&mut body.into_inner(), &mut std::io::sink()).map(drop);
+        }
+        Fate::Spoil => {
+            std::io::copy(&mut body, &mut std::io::sink())?;
+            std::io::copy(&mut std::io::repeat(0).take(length), &mut server)?;
+        }
+        _ => drop(std::io::copy(&mut body, &mut server)?),
+    }
     let mut answer = Vec::new();
     server.read_to_end(&mut answer)?;
     if fate == Fate::Lose {

@@ -106,7 +106,7 @@ fn judged(status: StatusCode, error: Error) -> Failure {
     let cure = match status.as_u16() {
         // A full store is not asked again, although Glance may say that it will be there.
         413 => {
-            "make room in the image store, or raise the project's quota: openstack quota set, or glance's registered limits"
+            "make room in the image store, or raise the project's limits: openstack limit set, openstack registered limit set"
         }
         401 => {
             "check user, project, domains and password: Keystone says the same of a wrong password and of a project that is not there"
@@ -119,12 +119,13 @@ fn judged(status: StatusCode, error: Error) -> Failure {
     error.cure(cure).into()
 }
 
-/// The words of an error, of which each service has a form of its own: JSON, or a page.
+/// The words of an error, of which each service has a form of its own: JSON, or a page. Glance has either, as it is asked, and tags of
+/// the page in its JSON. (WebOb: exceptions)
 fn words(text: &str) -> String {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let error = value.get("error").unwrap_or(&value);
         let message = error.get("message").and_then(Value::as_str);
-        return message.unwrap_or_default().trim().to_owned();
+        return line(&message.unwrap_or_default().replace("<br />", " "));
     }
     let body = text.split_once("<body>").map_or(text, |(_, body)| body);
     let mut plain = String::new();
@@ -137,7 +138,20 @@ fn words(text: &str) -> String {
             _ => {}
         }
     }
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    for (name, c) in [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#x27;", "'"),
+        ("&amp;", "&"),
+    ] {
+        plain = plain.replace(name, c);
+    }
+    line(&plain)
+}
+
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -153,6 +167,10 @@ mod tests {
         );
         let glance = "<html>\n <head>\n  <title>403 Forbidden</title>\n </head>\n <body>\n  <h1>403 Forbidden</h1>\n  You are not authorized.<br /><br />\n </body>\n</html>";
         assert_eq!(words(glance), "403 Forbidden You are not authorized.");
+        let glance = "<body>\n  <h1>400 Bad Request</h1>\n  &#x27;&lt;b&gt;&#x27; &amp;lt;<br /><br />\n </body>";
+        assert_eq!(words(glance), "400 Bad Request '<b>' &lt;");
+        let glance = r#"{"message": "Invalid &amp; '<x>'<br /><br />\n\n\n", "code": "400 Bad Request", "title": "Bad Request"}"#;
+        assert_eq!(words(glance), "Invalid &amp; '<x>'");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Slot {
                 session.patiently(watch, async || self.fill(session, object, &id, watch).await);
             let Some(info) = filled.await? else {
                 watch.note(format!(
-                    "{}: an image that was left half sent is removed",
+                    "{}: an image that was left half sent or spoilt is removed",
                     object.name
                 ));
                 session
@@ -195,6 +195,10 @@ impl Slot {
         }
         let path = format!("images/{id}/file");
         let answer = session.put(&path, (&self.path, object.size), watch).await?;
+        // Of an image whose data it refused, a store keeps them and takes no others: Glance has no better word for that.
+        if answer.status() == StatusCode::INTERNAL_SERVER_ERROR {
+            return Ok(None);
+        }
         if !answer.status().is_success() {
             return Err(refused(answer, "Glance", &object.name, &object.at).await);
         }

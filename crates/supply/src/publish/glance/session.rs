@@ -100,10 +100,19 @@ impl Session {
     pub async fn put(
         &self,
         path: &str,
+        file: (&Path, u64),
+        watch: &Watch,
+    ) -> Result<Answer, Failure> {
+        let put = async || self.put_once(path, file, watch).await;
+        renewed(put, async || *self.held.lock().await = None).await
+    }
+
+    async fn put_once(
+        &self,
+        path: &str,
         (file, size): (&Path, u64),
         watch: &Watch,
     ) -> Result<Answer, Failure> {
-        // A token that runs out is found out before the file is sent: its body cannot be sent a second time.
         let held = self.held().await?;
         let url = join(&held.glance, path)?;
         let failed = |fault| unanswered(&watch.what, &url, fault);
