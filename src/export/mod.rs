@@ -112,7 +112,8 @@ pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Art
             total: Some(total),
         });
     };
-    let totals = pass::run(source.disk.as_ref(), &exporters, job, &progress, cancel)?;
+    let totals = staging
+        .write_behind(|| pass::run(source.disk.as_ref(), &exporters, job, &progress, cancel))?;
     for exporter in &exporters {
         cancel.check()?;
         exporter.finish(&totals, cancel)?;

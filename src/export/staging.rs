@@ -5,9 +5,16 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, file_lock};
+
+/// How often files are brought to the disk while they are written. A system waits half a minute with that, or until they fill a tenth
+/// of its memory (Linux: vm.dirty_expire_centisecs, vm.dirty_background_ratio), and then who syncs a file waits for all of it.
+const BEHIND: Duration = Duration::from_millis(250);
 
 /// The files of one export. Dropping it removes those that were not committed.
 pub struct Staging {
@@ -19,8 +26,8 @@ struct Staged {
     temporary: PathBuf,
     /// `None`: a scratch file, removed at the end whatever happens.
     target: Option<PathBuf>,
-    /// Holds the lock.
-    _locked: File,
+    /// Holds the lock. Another opening of the file than the one that is written by, so that an error to write reaches both.
+    locked: File,
 }
 
 impl Staging {
@@ -58,11 +65,29 @@ impl Staging {
         self.files.push(Staged {
             temporary: temporary.clone(),
             target,
-            _locked: locked,
+            locked,
         });
         file.set_len(0)
             .map_err(|e| Error::io("empty", &temporary, e))?;
         Ok((file, temporary))
+    }
+
+    /// Runs `work` while what the files have got is on its way to the disk: who syncs them then waits for little.
+    pub fn write_behind<T>(&self, work: impl FnOnce() -> T) -> T {
+        // Dropped when the work has ended, however it did.
+        let (working, ended) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while ended.recv_timeout(BEHIND) == Err(RecvTimeoutError::Timeout) {
+                    for staged in self.files.iter().filter(|s| s.target.is_some()) {
+                        // Who wrote it learns of an error when it is synced.
+                        let _ = staged.locked.sync_data();
+                    }
+                }
+            });
+            let _working = working;
+            work()
+        })
     }
 
     /// Gives every file its name. Their content must have been synced.
