@@ -90,14 +90,13 @@ impl Staged {
     pub fn check(&self, output: Output, disk: String, cancel: &Cancel) -> Result<Artifact> {
         let written = self.written.get();
         let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
-        let found = check::digest(&self.temporary, 0..0, cancel)?;
-        check::same(&self.name, "size", written.bytes, found.bytes)?;
-        check::same(&self.name, "digest", &written.sha256, &found.sha256)?;
+        let expected = (written.bytes, &written.sha256);
+        check::whole(&self.name, &self.temporary, expected, cancel)?;
         Ok(Artifact {
             kind: output.name(),
             file: self.name.clone(),
-            bytes: found.bytes,
-            sha256: found.sha256,
+            bytes: written.bytes,
+            sha256: written.sha256.clone(),
             disk: Some(disk),
             checked: vec!["size".into(), "digest".into()],
         })

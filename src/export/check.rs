@@ -88,6 +88,18 @@ fn chunk(
     Ok((!is_zero(buffer)).then(|| libdeflater::crc32(buffer)))
 }
 
+/// Reads a whole file and compares its size and its digest with what was written.
+pub fn whole(
+    name: &str,
+    path: &Path,
+    (bytes, sha256): (u64, &Digest),
+    cancel: &Cancel,
+) -> Result<()> {
+    let found = digest(path, 0..0, cancel)?;
+    same(name, "size", bytes, found.bytes)?;
+    same(name, "digest", sha256, &found.sha256)
+}
+
 /// A file that was read back.
 pub struct ReadBack {
     pub bytes: u64,

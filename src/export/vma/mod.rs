@@ -167,16 +167,15 @@ impl Exporter for Vma<'_> {
         let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
         let writer = self.writer();
         let temporary = &writer.temporary;
-        let found = check::digest(temporary, 0..0, cancel)?;
-        check::same(&self.name, "size", written.bytes, found.bytes)?;
-        check::same(&self.name, "digest", &written.sha256, &found.sha256)?;
+        let expected = (written.bytes, &written.sha256);
+        check::whole(&self.name, temporary, expected, cancel)?;
         let disk = vma::open(temporary)?;
         check::content(&self.name, &disk, totals, self.job.threads(), cancel)?;
         Ok(Artifact {
             kind: Output::Vma.name(),
             file: self.name.clone(),
-            bytes: found.bytes,
-            sha256: found.sha256,
+            bytes: written.bytes,
+            sha256: written.sha256.clone(),
             disk: None,
             checked: ["size", "digest", "headers", check::CONTENT]
                 .map(String::from)
