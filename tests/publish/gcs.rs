@@ -15,7 +15,7 @@ use support::{skip, tree};
 use tempfile::TempDir;
 
 use crate::export::fixture::sh;
-use crate::publish::place::{Place, complained, said};
+use crate::publish::place::{Place, complained, lasting, said};
 
 const TO: &str = "gs://images/windows";
 /// Where nothing listens.
@@ -117,19 +117,6 @@ impl Drop for Cloud {
 
 fn borrowed<'v>(all: &'v [(&'static str, String); 2]) -> [(&'v str, &'v str); 2] {
     [(all[0].0, &all[0].1), (all[1].0, &all[1].1)]
-}
-
-/// What differs from run to run: ports and digests.
-fn lasting(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (pattern, word) in [
-        ("127\\.0\\.0\\.1:[0-9]+", "127.0.0.1:…"),
-        ("[0-9a-f]{64}", "…"),
-    ] {
-        let pattern = regex::Regex::new(pattern).expect("a pattern");
-        text = pattern.replace_all(&text, word).into_owned();
-    }
-    text
 }
 
 #[test]

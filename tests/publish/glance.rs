@@ -13,7 +13,7 @@ use support::unreliable::{Fate, Unreliable};
 
 use crate::export::fixture::sh;
 use crate::publish::cloud::{Cloud, StandIn, Variables, openrc, with};
-use crate::publish::place::{Place, complained, said};
+use crate::publish::place::{Place, complained, lasting, said};
 
 const TO: &str = "glance://node-1.31";
 
@@ -21,21 +21,6 @@ fn borrowed(all: &Variables) -> Vec<(&str, &str)> {
     all.iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect()
-}
-
-/// What differs from run to run: ports, identifiers, digests.
-fn lasting(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (pattern, word) in [
-        ("127\\.0\\.0\\.1:[0-9]+", "127.0.0.1:…"),
-        ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "…-…"),
-        ("[0-9a-f]{64}", "…"),
-        ("[0-9a-f]{32}", "…"),
-    ] {
-        let pattern = regex::Regex::new(pattern).expect("a pattern");
-        text = pattern.replace_all(&text, word).into_owned();
-    }
-    text
 }
 
 /// The state of an image, and whether it is hidden.

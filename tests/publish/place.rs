@@ -145,6 +145,21 @@ pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Without what differs from run to run: ports, identifiers, digests.
+pub fn lasting(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, word) in [
+        ("127\\.0\\.0\\.1:[0-9]+", "127.0.0.1:…"),
+        ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "…-…"),
+        ("[0-9a-f]{64}", "…"),
+        ("[0-9a-f]{32}", "…"),
+    ] {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        text = pattern.replace_all(&text, word).into_owned();
+    }
+    text
+}
+
 pub fn complained(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

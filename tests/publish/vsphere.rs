@@ -12,7 +12,7 @@ use support::unreliable::{Fate, Unreliable};
 use support::{skip, tree};
 use tempfile::TempDir;
 
-use crate::publish::place::{Place, complained, said};
+use crate::publish::place::{Place, complained, lasting, said};
 
 const LOGIN: [(&str, &str); 2] = [
     ("GOVC_USERNAME", "publisher@vsphere.local"),
@@ -117,20 +117,6 @@ impl Drop for Vcenter {
 
 fn to(port: u16) -> String {
     format!("vsphere+http://127.0.0.1:{port}/images")
-}
-
-/// What differs from run to run: ports, identifiers, digests.
-fn lasting(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (pattern, word) in [
-        ("127\\.0\\.0\\.1:[0-9]+", "127.0.0.1:…"),
-        ("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "…-…"),
-        ("sha256:[0-9a-f]{64}", "sha256:…"),
-    ] {
-        let pattern = regex::Regex::new(pattern).expect("a pattern");
-        text = pattern.replace_all(&text, word).into_owned();
-    }
-    text
 }
 
 /// Sends the image until its disk should go, and kills it there.
