@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use libdeflater::{CompressionLvl, Compressor};
 
-use super::chunk::{CHUNK, Chunk, is_zero, touches};
+use super::chunk::{Buffers, CHUNK, Chunk, is_zero, touches};
 use super::{Exporter, Job, thread_panicked, vmdk};
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::error::{Error, Result};
@@ -81,6 +81,7 @@ struct Pass<'p> {
     window: u64,
     hashes: Vec<Hash<'p>>,
     appends: bool,
+    buffers: Buffers,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -110,6 +111,7 @@ pub fn run(
         total,
         window: 24 + 4 * job.threads() as u64,
         appends,
+        buffers: Buffers::default(),
         state: Mutex::new(State {
             claimed: 0,
             taken: 0,
@@ -255,8 +257,8 @@ impl Pass<'_> {
     fn read(&self, index: u64) -> Result<Chunk> {
         let mut data = None;
         if touches(&self.data, index) {
-            let mut buffer = vec![0; CHUNK as usize];
-            self.source.read_at(index * CHUNK, &mut buffer)?;
+            let mut buffer = self.buffers.take();
+            self.source.read_at(index * CHUNK, buffer.as_mut())?;
             data = Some(buffer).filter(|b| !is_zero(b));
         }
         Ok(Chunk { index, data })
