@@ -195,7 +195,6 @@ gcs: build ## an image published to fake-gcs-server and read by Google's client;
 
 .PHONY: openstack
 openstack: build ## an image published to a Keystone and a Glance from PyPI (300 MB), and what they refuse; three minutes once
-	tests/openstack/venv.sh
 	$(CARGO) test --locked --workspace --test winimg -- --ignored --nocapture publish::openstack::
 
 .PHONY: vsphere
