@@ -1,6 +1,6 @@
 //! The disk in parts of one MiB, as the pass hands them around, and which of them hold nothing.
 
-use std::ops::{Deref, Range};
+use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex};
 
 /// Bytes of a chunk, and of all that is handed around.
@@ -20,7 +20,7 @@ impl Chunk {
     }
 }
 
-/// Memory of chunks that are done with, for those to come: memory that the system has just given costs a quarter of what a chunk costs.
+/// Memory of chunks that are done with, for those to come: what the system gives anew, it clears and maps page by page.
 #[derive(Clone, Default)]
 pub struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -41,17 +41,17 @@ pub struct Buffer {
     home: Buffers,
 }
 
-impl Buffer {
-    pub fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-}
-
 impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         &self.bytes
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 }
 
@@ -85,6 +85,16 @@ mod tests {
         let ranges = [CHUNK - 1..CHUNK, 3 * CHUNK..5 * CHUNK];
         let touched: Vec<u64> = (0..7).filter(|i| touches(&ranges, *i)).collect();
         assert_eq!(touched, [0, 3, 4]);
+    }
+
+    #[test]
+    fn the_memory_of_a_chunk_that_is_done_with_is_taken_again() {
+        let buffers = Buffers::default();
+        let (first, second) = (buffers.take(), buffers.take());
+        let place = first.as_ptr();
+        drop(first);
+        assert_eq!(buffers.take().as_ptr(), place);
+        drop(second);
     }
 
     #[test]

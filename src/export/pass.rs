@@ -258,7 +258,7 @@ impl Pass<'_> {
         let mut data = None;
         if touches(&self.data, index) {
             let mut buffer = self.buffers.take();
-            self.source.read_at(index * CHUNK, buffer.as_mut())?;
+            self.source.read_at(index * CHUNK, &mut buffer)?;
             data = Some(buffer).filter(|b| !is_zero(b));
         }
         Ok(Chunk { index, data })
