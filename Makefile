@@ -295,10 +295,10 @@ test-windows: windows-calls ## winimg.exe for Windows hosts, under Wine: the sam
 		--package winimg --package fake-hyperv --lib
 
 .PHONY: prove
-prove: packages ## lines of docs/fidelity.toml proved on a Windows medium: ISO=…, VIRTIO=…; ROWS=word,word for some (docs/prove.md)
+prove: packages ## lines of docs/fidelity.toml proved on a Windows medium: ISO=…, VIRTIO=…; ROWS=word,word for some, JOIN=… KUBECONFIG=… for a cluster to join (docs/prove.md)
 	@test -n "$(ISO)" || { echo "error: say which medium: make prove ISO=windows.iso VIRTIO=virtio-win.iso"; exit 2; }
 	$(CARGO) build --locked --package winimg --package winimg-prove --bins
-	$(BUILT)/prove run --iso $(ISO) $(if $(VIRTIO),--virtio $(VIRTIO)) $(if $(ROWS),--rows $(ROWS)) $(if $(PROOF),--output $(PROOF)) $(PROVE)
+	$(BUILT)/prove run --iso $(ISO) $(if $(VIRTIO),--virtio $(VIRTIO)) $(if $(ROWS),--rows $(ROWS)) $(if $(PROOF),--output $(PROOF)) $(if $(JOIN),--join $(JOIN) --kubeconfig $(KUBECONFIG)) $(PROVE)
 
 .PHONY: prove-standin
 prove-standin: standin ## the same on the stand-in installer, whose page says on every line that it was no Windows

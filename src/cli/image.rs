@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{AccelArg, HypervisorArgs};
+use crate::trial::result::Network;
 use winimg_recipe::recipe::quantity;
 
 #[derive(Debug, Args)]
@@ -133,6 +134,14 @@ pub struct Try {
     /// Folder for pages, results and screens [default: try, beside the file]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// File with the user data that each clone is given, as its target's platform would
+    ///
+    /// They may hold secrets, such as the token of a join: nothing that is written or shown has them.
+    #[arg(long, value_name = "FILE", help_heading = "Clones")]
+    pub user_data: Option<PathBuf>,
+    /// What clones reach beside their metadata
+    #[arg(long, value_enum, default_value_t = ReachArg::Isolated, help_heading = "Clones")]
+    pub network: ReachArg,
     #[command(flatten)]
     pub patience: PatienceArgs,
     #[command(flatten)]
@@ -146,6 +155,23 @@ pub struct Try {
     /// Accelerator to run the clones with [default: auto]
     #[arg(long, value_enum, help_heading = "Virtual machine")]
     pub accel: Option<AccelArg>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReachArg {
+    /// Nothing
+    Isolated,
+    /// The host and what it reaches, by address translation
+    Nat,
+}
+
+impl From<ReachArg> for Network {
+    fn from(arg: ReachArg) -> Self {
+        match arg {
+            ReachArg::Isolated => Self::Isolated,
+            ReachArg::Nat => Self::Nat,
+        }
+    }
 }
 
 /// How long clones are given.

@@ -12,6 +12,8 @@ use crate::engine::{self, Scratch};
 use crate::page::REPORT;
 use crate::record::manifest::{Artifact, Tried};
 use crate::record::{self, Manifest};
+use crate::trial::result::Network;
+use crate::trial::user_data::UserData;
 use crate::trial::{self, Request, result};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
@@ -26,6 +28,11 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
     let subject = Subject::of(args)?;
     let targets = wanted(args, subject.manifest.as_ref(), context)?;
     hypervisor::platform(&args.hypervisor, context)?.check_clones()?;
+    let user_data = args
+        .user_data
+        .as_deref()
+        .map(|file| user_data(file, &targets));
+    let user_data = user_data.transpose()?;
     let store = super::store(context)?;
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     let folder = args
@@ -37,6 +44,8 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
         hypervisor: hypervisor.as_ref(),
         store: &store,
         folder: &folder,
+        user_data: user_data.as_ref(),
+        network: args.network.into(),
         patience: args.patience,
         machine: Size {
             accel: hypervisor::accel(args.accel, context),
@@ -70,6 +79,14 @@ pub fn run(args: &cli::Try, context: &Context) -> Result<()> {
     }
 }
 
+/// What each clone is given, as far as every target's platform takes it.
+fn user_data(file: &Path, targets: &[Target]) -> Result<UserData> {
+    must_exist(file)?;
+    let data = UserData::read(file)?;
+    data.check(targets)?;
+    Ok(data)
+}
+
 /// The folder of the results, beside a manifest or an image.
 const FOLDER: &str = "try";
 
@@ -101,6 +118,8 @@ pub fn of_build(
         hypervisor,
         store: request.store,
         folder: &folder,
+        user_data: None,
+        network: Network::Isolated,
         patience: args.patience,
         machine: Size {
             accel: hypervisor::accel(args.accel, context),
@@ -132,6 +151,8 @@ struct Conditions<'a> {
     hypervisor: &'a dyn Hypervisor,
     store: &'a Store,
     folder: &'a Path,
+    user_data: Option<&'a UserData>,
+    network: Network,
     patience: cli::PatienceArgs,
     machine: Size,
     sink: &'a Arc<dyn Sink>,
@@ -201,6 +222,8 @@ impl<'a> Bench<'a> {
             firmware: opened.firmware,
             probe: &opened.probe,
             manifest,
+            user_data: conditions.user_data,
+            network: conditions.network,
             target,
             folder: conditions.folder,
             scratch: &self.scratch,

@@ -15,13 +15,15 @@ use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_formats::disk::overlay::Overlay;
 use winimg_formats::iso;
-use winimg_machine::vm::{Closed, Forward, Machine, MachinePlan, Network, Start};
+use winimg_machine::vm::{Forward, Machine, MachinePlan, Network, OwnNetwork, Start};
+use winimg_recipe::plan::{Check, Expected};
 use winimg_recipe::recipe::target::Form;
 
+use super::hidden::Hidden;
 use super::metadata::server::Server;
 use super::metadata::{self, Identity, Service};
 use super::request::Prepared;
-use super::result::{Boot, CloneRun};
+use super::result::{self, Boot, CloneRun};
 use super::state::{self, CloneState};
 use super::{identity, judge};
 use crate::verify::{self, Report, Severity};
@@ -62,7 +64,7 @@ impl<'a> Clone<'a> {
     pub fn new(prepared: &'a Prepared<'a>, number: usize) -> Result<Self> {
         let request = prepared.request;
         let form = request.target.metadata.by;
-        let identity = identity::of(number, form)?;
+        let identity = identity::of(number, form, request.user_data)?;
         // Short: sockets lie in it.
         let run = (request.scratch.run()).join(format!("{}-{number}", request.target.name));
         io::create_private_folders(&run)?;
@@ -182,7 +184,10 @@ impl<'a> Clone<'a> {
     fn look(&self, is_last: bool, trouble: Option<Error>, lived: &mut Lived) -> Result<bool> {
         let request = self.prepared.request;
         let disk = Overlay::open(&self.disk, Arc::clone(request.disk), request.cancel)?;
-        let read = state::read(&disk, request.cancel);
+        let mut read = state::read(&disk, request.cancel);
+        if let (Ok(state), Some(data)) = (&mut read, request.user_data) {
+            Hidden::of(data).hide_in(state);
+        }
         let state = match (read, trouble) {
             (Ok(state), None) => state,
             (read, Some(trouble)) => {
@@ -195,10 +200,7 @@ impl<'a> Clone<'a> {
             }
             (Err(error), None) => return Err(error),
         };
-        let promised = request
-            .manifest
-            .map(|m| m.expected_of_clone(&request.target.name))
-            .unwrap_or_default();
+        let promised = self.promised();
         let expected = judge::Expected::of(request.target, &self.identity, &promised);
         let unfinished = judge::unfinished(&state, &expected);
         if let Some(finding) = unfinished.filter(|f| f.severity == Severity::Error) {
@@ -218,6 +220,22 @@ impl<'a> Clone<'a> {
             lived.run.state = Some(state);
         }
         Ok(!is_last)
+    }
+
+    /// What the manifest says of clones. User data may write a file that is missing without them.
+    fn promised(&self) -> Vec<Expected> {
+        let request = self.prepared.request;
+        let manifest = request.manifest;
+        let all = manifest.map(|m| m.expected_of_clone(&request.target.name));
+        let mut promised = all.unwrap_or_default();
+        if request.user_data.is_some() {
+            for expected in &mut promised {
+                let lasts = |check: &Check| !matches!(check, Check::Missing { .. });
+                expected.checks.retain(lasts);
+            }
+            promised.retain(|expected| !expected.checks.is_empty());
+        }
+        promised
     }
 
     /// A clone that did not come up: what was seen of it, and what its disk says of the cause.
@@ -256,7 +274,7 @@ impl<'a> Clone<'a> {
         })
     }
 
-    /// A network with the metadata's addresses, and nothing else.
+    /// A network with the metadata's addresses, and nothing else unless it was asked for.
     fn network(&self) -> Result<Network> {
         let program = std::env::current_exe().map_err(|e| {
             Error::new(Kind::Host, "winimg's own program can't be found").because(e)
@@ -268,11 +286,12 @@ impl<'a> Clone<'a> {
                 .map(|word| word.to_string_lossy().into_owned())
                 .to_vec(),
         });
-        Ok(Network::Closed(Closed {
+        Ok(Network::Own(OwnNetwork {
             nic: self.prepared.hardware.machine_nic(),
             mac: format!("52:54:00:00:00:{:02x}", self.number),
             subnet: metadata::NETWORK.into(),
             forwards: forwards.collect(),
+            has_way_out: self.prepared.request.network == result::Network::Nat,
         }))
     }
 

@@ -5,7 +5,9 @@ use winimg_base::error::Result;
 
 use winimg_recipe::recipe::target::Form;
 
+use super::HOST_NAMES;
 use super::metadata::Identity;
+use super::user_data::UserData;
 use crate::answer;
 
 /// The account that platforms ask the agent to make.
@@ -17,16 +19,17 @@ const SSH_KEY: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQCh9eLbFcjzQI1h08b3u
 const CUSTOM_DATA: &str =
     "#cloud-config\nwrite_files:\n- path: 'C:\\AzureData\\winimg-try.txt'\n  content: winimg try\n";
 
-/// Of clone 1 or 2. Names of Windows computers have at most 15 characters.
-pub fn of(number: usize, form: Form) -> Result<Identity> {
+/// Of clone 1 or 2. `given`: user data of a person.
+pub fn of(number: usize, form: Form, given: Option<&UserData>) -> Result<Identity> {
     Ok(Identity {
         instance: Uuid::new_v4().to_string(),
-        host_name: format!("winimg-try-{number}"),
+        host_name: HOST_NAMES[number - 1].into(),
         user: USER.into(),
         ssh_keys: vec![SSH_KEY.into()],
-        user_data: match form {
-            Form::Azure => CUSTOM_DATA.into(),
-            _ => Vec::new(),
+        user_data: match (given, form) {
+            (Some(given), _) => given.clone(),
+            (None, Form::Azure) => CUSTOM_DATA.as_bytes().into(),
+            (None, _) => UserData::default(),
         },
         password: answer::generate_password()?,
     })

@@ -5,6 +5,7 @@
 
 mod agent;
 mod login;
+mod user_data;
 
 use winimg_recipe::plan::{self, Check, SEALED};
 use winimg_recipe::recipe::target::{self, Administrator, Condition, Demand, Form, Target};
@@ -31,6 +32,7 @@ pub struct Expected {
     pub provisions: bool,
     /// `None`: the built-in account may be disabled or enabled.
     pub administrator: Option<BuiltIn>,
+    pub has_user_data: bool,
     /// Services that cannot start before the clone has become a node: a `[[clone]]` says so.
     pub may_fail: Vec<String>,
 }
@@ -84,6 +86,7 @@ impl Expected {
             has_own_agent: target.metadata.agent != "cloudbase-init",
             provisions: form == Form::Azure,
             administrator: rules.find_map(administrator_of),
+            has_user_data: !identity.user_data.is_empty(),
             may_fail: checks
                 .filter_map(|check| match check {
                     Check::Service(service) if service.may_fail => Some(service.name.clone()),
@@ -161,7 +164,7 @@ fn became(state: &CloneState, expected: &Expected) -> Report {
         identity.add(host_name(state, name, expected), None);
     }
     login::judge(state, expected, &mut identity);
-    agent::judge(state, agent, &mut identity, &mut report);
+    agent::judge(state, expected, &mut identity, &mut report);
     report.join(identity);
     if *agent != Agent::None {
         report.add(

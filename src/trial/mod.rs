@@ -9,6 +9,8 @@ pub mod compare;
 #[cfg(unix)]
 pub mod hardware;
 #[cfg(unix)]
+mod hidden;
+#[cfg(unix)]
 mod identity;
 pub mod judge;
 pub mod metadata;
@@ -19,6 +21,10 @@ pub mod result;
 #[cfg(unix)]
 mod run;
 pub mod state;
+pub mod user_data;
+
+/// What the two clones are called. Names of Windows computers have at most 15 characters.
+pub const HOST_NAMES: [&str; 2] = ["winimg-try-1", "winimg-try-2"];
 
 #[cfg(unix)]
 pub use request::Request;

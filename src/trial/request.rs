@@ -11,6 +11,8 @@ use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::Target;
 
 use super::hardware::{Extras, Hardware};
+use super::result::Network;
+use super::user_data::UserData;
 use crate::engine::Scratch;
 use crate::record::Manifest;
 
@@ -26,6 +28,9 @@ pub struct Request<'a> {
     pub probe: &'a Probe,
     pub target: &'a Target,
     pub manifest: Option<&'a Manifest>,
+    /// Of a person, for each clone, in place of winimg's own.
+    pub user_data: Option<&'a UserData>,
+    pub network: Network,
     /// For results and screens.
     pub folder: &'a Path,
     pub scratch: &'a Scratch,

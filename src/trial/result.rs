@@ -36,6 +36,9 @@ pub struct Trial {
     pub hardware: Hardware,
     /// The form in which the clones were given their metadata.
     pub metadata: Form,
+    /// What the clones reached.
+    #[serde(default)]
+    pub network: Network,
     /// In what the trial was not what the target is.
     pub remarks: Vec<String>,
     /// In the order in which they were started. A trial that stopped half-way has fewer than two.
@@ -54,6 +57,16 @@ pub enum Schema {
     #[default]
     #[serde(rename = "winimg/try/1")]
     V1,
+}
+
+/// What clones reach beside their metadata. Nothing reaches them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    #[default]
+    Isolated,
+    /// The host, and what the host reaches, by address translation.
+    Nat,
 }
 
 /// The file that the clones were made over. It was not written.

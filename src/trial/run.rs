@@ -134,6 +134,7 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
     let form = request.target.metadata.by;
     let mut remarks = hardware.remarks.clone();
     remarks.extend(metadata::remark(form).map(str::to_owned));
+    remarks.extend(given(request));
     Ok(result::Trial {
         schema: result::Schema::V1,
         tool: Tool::this(),
@@ -156,6 +157,7 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
             secure_boot: hardware.secure_boot,
         },
         metadata: form,
+        network: request.network,
         remarks,
         clones: Vec::new(),
         compared: Vec::new(),
@@ -163,6 +165,24 @@ fn begun(prepared: &Prepared, started: SystemTime) -> Result<result::Trial> {
         checks: 0,
         verdict: result::Verdict::Good,
     })
+}
+
+/// What a person gave the clones that a clone of the platform need not have.
+fn given(request: &Request) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(data) = request.user_data {
+        remarks.push(format!(
+            "the clones were given {} bytes of user data (`--user-data`), which may write any file: what a `[[clone]]` says is missing was not looked for",
+            data.len()
+        ));
+    }
+    if request.network == result::Network::Nat {
+        remarks.push(format!(
+            "the clones reached the host, and what it reaches outside {} (`--network nat`)",
+            metadata::NETWORK
+        ));
+    }
+    remarks
 }
 
 /// Findings are events, as those of `verify`; the count is the work's progress.

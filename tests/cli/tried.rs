@@ -15,12 +15,45 @@ fn what_can_not_be_tried_is_refused_before_anything_starts() {
     site.write("image.raw", "");
     site.write("manifest.json", "{}");
     std::fs::create_dir(site.path("empty")).expect("a folder");
-    let calls: [&[&str]; 6] = [
+    site.write("empty.txt", "");
+    site.write("large.txt", &"x".repeat(49_152));
+    let calls: [&[&str]; 10] = [
         &["try", "nothing.raw", "--as", "vsphere"],
         &["try", "image.raw"],
         &["try", "image.raw", "--as", "vspher"],
         &["try", "empty", "--as", "vsphere"],
         &["try", "manifest.json", "--manifest", "manifest.json"],
+        &[
+            "try",
+            "image.raw",
+            "--as",
+            "vsphere",
+            "--user-data",
+            "no.txt",
+        ],
+        &[
+            "try",
+            "image.raw",
+            "--as",
+            "vsphere",
+            "--user-data",
+            "empty.txt",
+        ],
+        &[
+            "try",
+            "image.raw",
+            "--as",
+            "openstack",
+            "--as",
+            "aws-import",
+            "--as",
+            "gcp",
+            "--as",
+            "azure",
+            "--user-data",
+            "large.txt",
+        ],
+        &["try", "image.raw", "--as", "vsphere", "--network", "open"],
         &["build", "recipe.toml", "--try", FAKE[0], FAKE[1]],
     ];
     let mut text = String::new();
@@ -31,6 +64,89 @@ fn what_can_not_be_tried_is_refused_before_anything_starts() {
     }
     insta::assert_snapshot!("refused", text);
     assert!(!site.path("try").exists());
+}
+
+/// A shell repeats its commands, and cloudbase-init logs some user data whole.
+#[test]
+fn the_users_data_are_in_nothing_that_is_shown_or_left() {
+    if !can_make() {
+        return;
+    }
+    const TOKEN: &str = "abcdef.0123456789abcdef";
+    let mut disk = WindowsDisk::sound();
+    let agent = r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init";
+    disk.file(
+        &format!(r"{agent}\conf\cloudbase-init.conf"),
+        b"[DEFAULT]\n",
+    );
+    let line = |level: &str, module: &str, text: &str| {
+        format!("2026-01-02 03:04:05.123 1 {level} cloudbaseinit.{module} [-] {text}\r\n")
+    };
+    let scripts = "plugins.common.userdatautils";
+    let log = [
+        line("INFO", "init", "Cloudbase-Init version: 1.1.9"),
+        line(
+            "ERROR",
+            "init",
+            &format!("plugin 'UserDataPlugin' failed with error '{TOKEN}'"),
+        ),
+        line("DEBUG", scripts, "User_data stdout:"),
+        format!("b'C:\\\\>kubeadm join --token {TOKEN}' execute_user_data_script x.py:93\r\n"),
+        line("DEBUG", scripts, "User_data stderr:"),
+        "b'no route to host\\n' execute_user_data_script x.py:94\r\n".into(),
+        line(
+            "INFO",
+            scripts,
+            "User_data script ended with return code: 1",
+        ),
+        line(
+            "DEBUG",
+            "plugins.common.userdata",
+            &format!("User data content:\r\n{TOKEN}"),
+        ),
+    ];
+    disk.file(
+        &format!(r"{agent}\log\cloudbase-init.log"),
+        log.concat().as_bytes(),
+    );
+    let site = furnished::site(&disk, "raw = {}\n");
+    let data = format!("#cloud-config\nruncmd:\n- kubeadm join --token {TOKEN}\n");
+    site.write("user-data.txt", &data);
+    let outcome = site.run(&[
+        "-vv",
+        "--log-format",
+        "json",
+        "try",
+        "windows.raw",
+        "--as",
+        "vsphere",
+        "--user-data",
+        "user-data.txt",
+        "--network",
+        "nat",
+        "--settle",
+        "1s",
+        FAKE[0],
+        FAKE[1],
+    ]);
+    assert_eq!(outcome.status(), Some(11), "{}", outcome.whole());
+    let result: Value = serde_json::from_str(&site.read("try/vsphere.json")).expect("JSON");
+    assert_eq!(result["network"], "nat");
+    assert_eq!(result["clones"][0]["given"]["user_data"], data.len());
+    let log = &result["clones"][0]["state"]["cloudbase_init"]["service"];
+    let said = &log["runs"][0]["user_data"]["scripts"][0]["said"];
+    assert_eq!(said[0], r"C:\>***", "{result:#}");
+    assert_eq!(said[1], "no route to host");
+    assert_eq!(log["last"][4], "***");
+    insta::assert_snapshot!("remarks", format!("{:#}", result["remarks"]));
+    let mut all = vec![("output".to_owned(), outcome.whole())];
+    for name in site.files("try") {
+        let bytes = std::fs::read(site.path("try").join(&name)).unwrap_or_default();
+        all.push((name, String::from_utf8_lossy(&bytes).into_owned()));
+    }
+    for (name, text) in all {
+        assert!(!text.contains(TOKEN), "{name}: {text}");
+    }
 }
 
 /// The scripted machine settles and powers off at once, so the image is as it was: Setup has not run.

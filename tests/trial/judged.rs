@@ -4,7 +4,8 @@ use winimg::trial::compare;
 use winimg::trial::judge::{self, Agent, BuiltIn, Expected};
 use winimg::trial::state::{
     Account, AgentLog, AgentRun, CloneState, CloudbaseInit, DiskRoom, FoundHardware, HostName,
-    KeysFile, Known, LogEnd, PluginState, RunEnd, ServiceFailure, Setup, Sshd, Starts,
+    KeysFile, Known, LogEnd, PluginState, RunEnd, ScriptEnd, ServiceFailure, Setup, Sshd, Starts,
+    UserDataRun,
 };
 use winimg::verify::{Finding, Report, Severity};
 use winimg_recipe::recipe::Options;
@@ -86,6 +87,7 @@ fn cloudbase_init() -> CloudbaseInit {
         user: Some("capi".into()),
         sets_host_name: true,
         writes_keys: true,
+        runs_user_data: true,
         first_pass: Some(log("cloudbase-init-unattend.log", &[RunEnd::Restart])),
         service: Some(log(
             "cloudbase-init.log",
@@ -104,6 +106,7 @@ fn run(end: RunEnd, errors: &[&str]) -> AgentRun {
         end,
         metadata: Some("OpenNebulaService".into()),
         errors: errors.iter().map(ToString::to_string).collect(),
+        user_data: UserDataRun::default(),
     }
 }
 
@@ -120,6 +123,7 @@ fn expected() -> Expected {
             severity: Severity::Error,
             with_cloudbase_init: true,
         }),
+        has_user_data: true,
         may_fail: vec!["flanneld".into()],
     }
 }
@@ -165,7 +169,7 @@ fn rendered(report: &Report) -> String {
 #[test]
 fn a_clone_as_its_metadata_asks_for_has_no_findings() {
     let report = judge::clone(&good(0), &expected());
-    assert_eq!(rendered(&report), "10 checks: 10 hold\n");
+    assert_eq!(rendered(&report), "11 checks: 11 hold\n");
     assert_eq!(judge::unfinished(&good(0), &expected()), None);
 }
 
@@ -226,6 +230,29 @@ const SABOTAGES: &[Sabotage] = &[
     }),
     ("a plugin failed once", |state| {
         service(state).runs[0] = run(RunEnd::Restart, &["init: plugin 'X' failed with error 'y'"]);
+    }),
+    ("a script of the user data fails", |state| {
+        let script = |code, said: &[&str]| ScriptEnd {
+            code,
+            said: said.iter().map(ToString::to_string).collect(),
+        };
+        service(state).runs[1].user_data.scripts = vec![
+            script(0, &[]),
+            script(1001, &["restart, please"]),
+            script(
+                1,
+                &[
+                    r"C:\Windows\system32>***",
+                    "error execution phase preflight: no route to host",
+                ],
+            ),
+        ];
+    }),
+    ("user data of no known kind", |state| {
+        service(state).runs[1].user_data.refused = vec!["Unsupported user_data format".into()];
+    }),
+    ("nobody uses the user data", |state| {
+        agent(state).runs_user_data = false;
     }),
     ("the first pass fails", |state| {
         let first = agent(state).first_pass.as_mut().expect("its log");
@@ -371,7 +398,7 @@ fn a_plugin_that_fails_for_want_of_its_user_is_no_fault_of_its_own() {
     assert_eq!(
         rendered(&judge::clone(&state, &expected())),
         format!(
-            "8 checks: 7 hold, 1 does not\n\
+            "9 checks: 8 hold, 1 does not\n\
              error: cloudbase-init is not set up to make the user that the metadata names\n  expected: capi\n  | {error}\n  \
              cure: add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself makes the user\n"
         )
@@ -404,10 +431,10 @@ fn what_cloudbase_init_leaves_to_the_platforms_agent_is_doubtful() {
     agent(&mut state).sets_host_name = false;
     agent(&mut state).writes_keys = false;
     let summary = judge::clone(&state, &expected).summary();
-    assert_eq!(summary, "10 checks: 8 hold, 2 are doubtful");
+    assert_eq!(summary, "11 checks: 9 hold, 2 are doubtful");
     agent(&mut state).user = None;
     let summary = judge::clone(&state, &expected).summary();
-    assert_eq!(summary, "9 checks: 7 hold, 2 are doubtful");
+    assert_eq!(summary, "10 checks: 8 hold, 2 are doubtful");
 }
 
 /// A clone as Azure leaves it: the built-in account is its user, and cloudbase-init runs the user data alone.

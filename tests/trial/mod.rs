@@ -12,8 +12,11 @@ mod services;
 #[cfg(unix)]
 mod sockets;
 mod state;
+#[cfg(unix)]
+mod user_data;
 
 use winimg::trial::metadata::Identity;
+use winimg::trial::user_data::UserData;
 use winimg_base::text::Secret;
 
 /// RSA and Ed25519, with a comment that XML and YAML have to quote.
@@ -31,7 +34,7 @@ pub fn identity() -> Identity {
         host_name: "clone-a".into(),
         user: "capi".into(),
         ssh_keys: KEYS.map(str::to_owned).to_vec(),
-        user_data: USER_DATA.to_vec(),
+        user_data: USER_DATA.into(),
         password: Secret::new("Open-Sesame<42>!"),
     }
 }
@@ -40,7 +43,7 @@ pub fn identity() -> Identity {
 pub fn bare() -> Identity {
     Identity {
         ssh_keys: Vec::new(),
-        user_data: Vec::new(),
+        user_data: UserData::default(),
         ..identity()
     }
 }

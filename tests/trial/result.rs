@@ -7,7 +7,7 @@ use winimg::record::manifest::Tool;
 use winimg::trial::compare;
 use winimg::trial::metadata::{Asked, Report};
 use winimg::trial::result::{
-    Boot, CloneRun, Given, Hardware, Image, Platform, Schema, Trial, Verdict, schema,
+    Boot, CloneRun, Given, Hardware, Image, Network, Platform, Schema, Trial, Verdict, schema,
 };
 use winimg::trial::state::Known;
 use winimg_recipe::recipe::Firmware;
@@ -98,6 +98,7 @@ pub fn trial() -> Trial {
             secure_boot: true,
         },
         metadata: Form::OvfEnvironment,
+        network: Network::Isolated,
         remarks: vec!["QEMU has no vmxnet3 that this Windows knows".into()],
         clones: vec![clone(0), clone(0)],
         compared: Vec::new(),

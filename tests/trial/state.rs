@@ -51,6 +51,15 @@ const LOG: &str = "\
 2026-01-02 03:04:09.123 1000 INFO cloudbaseinit.init [-] Rebooting\r
 2026-01-02 03:05:05.123 1000 INFO cloudbaseinit.init [-] Cloudbase-Init version: 1.1.9\r
 2026-01-02 03:05:06.123 1000 INFO cloudbaseinit.init [-] Metadata service loaded: 'OvfService'\r
+2026-01-02 03:05:07.123 1000 DEBUG cloudbaseinit.plugins.common.userdatautils [-] User_data stdout:\r
+b'\\r\\nC:\\\\Windows\\\\system32>C:\\\\k\\\\kubeadm.exe join \\r\\n' execute_user_data_script C:\\py\\userdatautils.py:93\r
+2026-01-02 03:05:07.123 1000 DEBUG cloudbaseinit.plugins.common.userdatautils [-] User_data stderr:\r
+b'one\\ntwo\\n'\r
+2026-01-02 03:05:07.124 1000 INFO cloudbaseinit.plugins.common.userdatautils [-] User_data script ended with return code: 1\r
+2026-01-02 03:05:08.123 1000 DEBUG cloudbaseinit.plugins.common.fileexecutils [-] User_data stdout:\r
+b'not of the user data'\r
+2026-01-02 03:05:08.124 1000 WARNING cloudbaseinit.plugins.common.userdatautils [-] Unsupported user_data format\r
+2026-01-02 03:05:08.125 1000 INFO cloudbaseinit.plugins.common.userdatautils [-] User_data script ended with return code: -1073741510\r
 2026-01-02 03:05:09.123 1000 INFO cloudbaseinit.init [-] Plugins execution done\r
 ";
 
@@ -151,6 +160,16 @@ fn read(disk: &WindowsDisk) -> CloneState {
     with(disk, |disk| {
         state::read(disk, &Cancel::default()).expect("a Windows volume")
     })
+}
+
+/// Of a sound clone whose agent wrote this log.
+pub fn with_agents_log(log: &str) -> CloneState {
+    let mut disk = clone();
+    disk.file(
+        &format!(r"{CLOUDBASE}\log\cloudbase-init.log"),
+        log.as_bytes(),
+    );
+    read(&disk)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::vm::hyperv::HyperV;
 use winimg_machine::vm::{
-    Accel, Closed, Controller, Disc, Forward, Hypervisor, MachinePlan, Network, Nic, Start,
+    Accel, Controller, Disc, Forward, Hypervisor, MachinePlan, Network, Nic, OwnNetwork, Start,
 };
 use winimg_recipe::recipe::Firmware;
 
@@ -230,14 +230,14 @@ mod qemu {
     }
 
     #[test]
-    fn a_closed_network_holds_its_forwards_with_every_word_as_it_was_given() {
+    fn a_network_of_its_own_holds_its_forwards_with_every_word_as_it_was_given() {
         let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
         let before = text(&plan, "kvm", Some(&ovmf(false)));
         let forward = |to: &str, command: &[&str]| Forward {
             to: to.parse().expect("an address"),
             command: command.iter().map(ToString::to_string).collect(),
         };
-        plan.network = Network::Closed(Closed {
+        let mut own = OwnNetwork {
             mac: "52:54:00:00:00:01".into(),
             nic: Nic::Virtio,
             subnet: "168.0.0.0/7".into(),
@@ -245,7 +245,9 @@ mod qemu {
                 forward("169.254.169.254:80", &["/opt/win img", "relay", "/w/a, b"]),
                 forward("168.63.129.16:80", &["/bin/it's", "$HOME"]),
             ],
-        });
+            has_way_out: false,
+        };
+        plan.network = Network::Own(own.clone());
         let after = text(&plan, "kvm", Some(&ovmf(false)));
         assert_eq!(only(&before, &after), ["-nic none"]);
         assert_eq!(
@@ -257,6 +259,14 @@ mod qemu {
                 "-device virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01",
             ]
         );
+        own.has_way_out = true;
+        plan.network = Network::Own(own);
+        let open = text(&plan, "kvm", Some(&ovmf(false)));
+        let [netdev] = &only(&open, &after)[..] else {
+            panic!("{open}");
+        };
+        let same = netdev.replace("restrict=off", "restrict=on");
+        assert_eq!(only(&after, &open), [same]);
     }
 
     #[test]
@@ -266,11 +276,12 @@ mod qemu {
                 to: "169.254.169.254:80".parse().expect("an address"),
                 command: vec!["x".repeat(length)],
             };
-            let network = Network::Closed(Closed {
+            let network = Network::Own(OwnNetwork {
                 mac: "52:54:00:00:00:01".into(),
                 nic: Nic::E1000e,
                 subnet: "168.0.0.0/7".into(),
                 forwards: vec![forward],
+                has_way_out: false,
             });
             check_forwards(&network).map_err(|e| e.to_string())
         };

@@ -19,7 +19,7 @@ use winimg_machine::vm::qemu::process::Process;
 use winimg_machine::vm::qemu::rundir::RunDir;
 use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program, tpm};
 use winimg_machine::vm::{
-    Accel, Closed, Controller, Disc, Forward, Hypervisor, Machine, MachinePlan, Network, Nic,
+    Accel, Controller, Disc, Forward, Hypervisor, Machine, MachinePlan, Network, Nic, OwnNetwork,
     Settled, Start,
 };
 use winimg_recipe::recipe::Firmware;
@@ -259,18 +259,19 @@ fn auto_always_finds_something_and_says_why_not_kvm() {
 }
 
 /// Azure's addresses, behind words that neither a shell nor QEMU's options may change.
-fn closed(nic: Nic) -> Network {
+fn own(nic: Nic, has_way_out: bool) -> Network {
     let forward = |to: &str| Forward {
         to: to.parse().expect("an address"),
         command: ["/bin/echo", "a, b", "it's $HOME"]
             .map(String::from)
             .to_vec(),
     };
-    Network::Closed(Closed {
+    Network::Own(OwnNetwork {
         mac: "52:54:00:00:00:01".into(),
         nic,
         subnet: "168.0.0.0/7".into(),
         forwards: vec![forward("169.254.169.254:80"), forward("168.63.129.16:80")],
+        has_way_out,
     })
 }
 
@@ -285,20 +286,25 @@ fn every_controller_network_and_secure_boot_is_taken_by_qemu_and_stopped() {
             Firmware::Uefi,
             Controller::VirtioScsi,
             false,
-            closed(Nic::Virtio),
+            own(Nic::Virtio, true),
         ),
-        (Firmware::Bios, Controller::Ide, false, closed(Nic::E1000e)),
+        (
+            Firmware::Bios,
+            Controller::Ide,
+            false,
+            own(Nic::E1000e, false),
+        ),
         (
             Firmware::Bios,
             Controller::LsiSas,
             false,
-            closed(Nic::Vmxnet3),
+            own(Nic::Vmxnet3, false),
         ),
         (
             Firmware::Uefi,
             Controller::Pvscsi,
             false,
-            closed(Nic::Vmxnet3),
+            own(Nic::Vmxnet3, false),
         ),
     ] {
         let plan = MachinePlan {
@@ -598,7 +604,7 @@ fn a_clone_that_rests_is_settled_and_its_power_button_ends_it() {
     ]);
     let mut machine = bench.start(MachinePlan {
         controller: Controller::Ide,
-        network: closed(Nic::E1000e),
+        network: own(Nic::E1000e, false),
         ..bench.clone(Firmware::Bios)
     });
     let began = Instant::now();

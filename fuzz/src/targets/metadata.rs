@@ -21,7 +21,7 @@ pub fn request(bytes: &[u8]) -> bool {
         host_name: "clone".into(),
         user: "capi".into(),
         ssh_keys: vec!["ssh-rsa AAAA".into()],
-        user_data: b"#ps1".to_vec(),
+        user_data: b"#ps1".as_slice().into(),
         password: Secret::new("Open-Sesame-42!"),
     };
     let mut services: Vec<_> = Form::ALL

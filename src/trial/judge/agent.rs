@@ -1,6 +1,6 @@
 //! Whether the program that reads the metadata has done its work.
 
-use super::Agent;
+use super::{Agent, Expected, user_data};
 use crate::trial::state::{AgentLog, AgentRun, CloneState, CloudbaseInit, RunEnd};
 use crate::verify::{Finding, Report, Severity, Verdict};
 
@@ -9,7 +9,8 @@ const CONFIGURATION: &str =
 
 /// `identity`: what was found of the clone's name and of its users. Where something is wrong with them the agent's errors are the
 /// reason, or follow from the same.
-pub fn judge(state: &CloneState, agent: &Agent, identity: &mut Report, report: &mut Report) {
+pub fn judge(state: &CloneState, expected: &Expected, identity: &mut Report, report: &mut Report) {
+    let agent = expected.agent.on(state);
     let ended = match agent {
         Agent::None => return,
         Agent::Other(_) | Agent::CloudbaseInit => has_ended(state, agent),
@@ -24,6 +25,9 @@ pub fn judge(state: &CloneState, agent: &Agent, identity: &mut Report, report: &
         match (errors(log), identity.findings.iter_mut().find(error)) {
             (Err(errors), Some(finding)) => finding.problem.lines.extend(errors.problem.lines),
             (errors, _) => report.add(errors, None),
+        }
+        if expected.has_user_data {
+            user_data::judge(found, log, expected, report);
         }
     }
     if let Some(log) = &found.first_pass {

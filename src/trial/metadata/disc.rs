@@ -41,7 +41,10 @@ pub(super) fn no_cloud(identity: &Identity, [meta_name, user_name]: [&str; 2]) -
     }
     Tree::new("cidata")
         .file(meta_name, Source::Bytes(meta.into_bytes()))
-        .file(user_name, Source::Bytes(identity.user_data.clone()))
+        .file(
+            user_name,
+            Source::Bytes(identity.user_data.expose().to_vec()),
+        )
 }
 
 /// The environment file of an OVF's ISO transport (DMTF: DSP0243, 9), with the properties that cloud-init and cloudbase-init's
@@ -61,7 +64,7 @@ pub(super) fn ovf_environment(identity: &Identity) -> Tree {
         property("public-keys", key);
     }
     if !identity.user_data.is_empty() {
-        property("user-data", &STANDARD.encode(&identity.user_data));
+        property("user-data", &STANDARD.encode(identity.user_data.expose()));
     }
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\r\n\

@@ -67,7 +67,8 @@ pub(super) fn pages(identity: &Identity) -> Pages {
         pages.add(path, "application/json", document.to_string());
         if !identity.user_data.is_empty() {
             let path = format!("{version}/user-data");
-            pages.add(path, "application/octet-stream", identity.user_data.clone());
+            let data = identity.user_data.expose();
+            pages.add(path, "application/octet-stream", data);
         }
     }
     pages

@@ -21,6 +21,7 @@ use winimg_base::text::Secret;
 use winimg_formats::iso::Tree;
 
 use self::ec2::Tokens;
+use super::user_data::UserData;
 use crate::http::{Request, Response};
 use winimg_recipe::recipe::target::Form;
 
@@ -36,7 +37,7 @@ pub struct Identity {
     /// fails where that one is not RSA; which one it takes is chance.
     pub ssh_keys: Vec<String>,
     /// Empty: the clone is given none, which is not the same as an empty file everywhere.
-    pub user_data: Vec<u8>,
+    pub user_data: UserData,
     /// Of `user`. Azure asks for one, the other forms leave it out.
     pub password: Secret,
 }

@@ -28,7 +28,7 @@ const LONGEST_PASSWORD: usize = 4 * 255;
 pub(super) fn file(name: &str, identity: &Identity) -> Option<Vec<u8>> {
     match name {
         "meta_data.json" => Some(json_text(&meta_data(identity))),
-        "user_data" => Some(identity.user_data.clone()).filter(|data| !data.is_empty()),
+        "user_data" => Some(identity.user_data.expose().to_vec()).filter(|data| !data.is_empty()),
         "network_data.json" => Some(json_text(
             &json!({ "links": [], "networks": [], "services": [] }),
         )),

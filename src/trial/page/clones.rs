@@ -231,6 +231,12 @@ fn agent(agent: &Option<CloudbaseInit>) -> Vec<String> {
     let open = agent.plugins.iter().filter(|plugin| !plugin.done);
     lines.extend(open.map(|plugin| format!("{} runs again at the next start", plugin.plugin)));
     let logs = logs.into_iter().filter_map(|(_, log)| log.as_ref());
+    let scripts = logs.clone().flat_map(|log| &log.runs);
+    let scripts = scripts.flat_map(|run| &run.user_data.scripts);
+    lines.extend(scripts.map(|script| {
+        let code = script.code;
+        format!("a script of the user data ended with {code}")
+    }));
     let errors = logs.flat_map(|log| &log.runs).flat_map(|run| &run.errors);
     let errors: Vec<&String> = errors.collect();
     let last = &errors[errors.len().saturating_sub(MOST_ERRORS)..];

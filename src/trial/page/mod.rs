@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use super::compare::Outcome;
 use super::metadata::Report;
-use super::result::{CloneRun, Finding, Trial};
+use super::result::{CloneRun, Finding, Network, Trial};
 use crate::page::{
     self, Page, Section, clock, linked, prose, second, sentence, shown, size, table, within,
 };
@@ -21,10 +21,10 @@ use winimg_recipe::recipe::target::{Presence, word};
 pub type Pictures = BTreeMap<String, String>;
 
 /// What no trial shows (docs/try.md).
-const NEVER: [&str; 2] = [
-    "Only the powered-off disks were read: nothing was asked of a running clone.",
-    "The clones reached nothing but their metadata: what a cluster does with them is not shown.",
-];
+const NEVER: &str = "Only the powered-off disks were read: nothing was asked of a running clone.";
+const NEVER_ISOLATED: &str =
+    "The clones reached nothing but their metadata: what a cluster does with them is not shown.";
+const NEVER_NAT: &str = "Nothing was asked of a machine that the clones reached: whether a cluster took them is not shown.";
 
 pub fn page(trial: &Trial, pictures: &Pictures) -> String {
     let section = |id, title, body| Section { id, title, body };
@@ -157,8 +157,11 @@ fn compared(trial: &Trial) -> String {
 
 fn not_shown(trial: &Trial) -> String {
     let remarks = trial.remarks.iter().map(|remark| sentence(remark));
-    let never = NEVER.iter().map(ToString::to_string);
-    let items = remarks.chain(never);
+    let cluster = match trial.network {
+        Network::Isolated => NEVER_ISOLATED,
+        Network::Nat => NEVER_NAT,
+    };
+    let items = remarks.chain([NEVER, cluster].map(str::to_owned));
     within(
         "ul",
         &items

@@ -1,8 +1,9 @@
 //! cloudbase-init's configuration and logs.
 //!
-//! Pure. Sources: cloudbase-init 1.1.9 `init.py`, `conf/default.py`, `metadata/factory.py`; oslo.config's grammar; oslo.log's line
-//! `DATE TIME PID LEVEL MODULE [-] MESSAGE`, where the lines of a traceback have no `[-]`.
+//! Pure. Sources: cloudbase-init 1.1.9 `init.py`, `conf/default.py`, `metadata/factory.py`; oslo.config's grammar.
 
+use super::line::Line;
+use super::user_data::Reading;
 use super::{AgentRun, RunEnd};
 
 /// Errors of one run that are kept, the last ones.
@@ -67,62 +68,47 @@ impl Settings {
 pub fn runs(text: &str) -> Vec<AgentRun> {
     let mut runs: Vec<AgentRun> = Vec::new();
     let mut began = false;
-    for line in text.lines() {
+    let mut user_data = Reading::default();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
         let Some(line) = Line::parse(line) else {
             continue;
         };
         let begins = line.message.starts_with("Cloudbase-Init version:");
         if runs.is_empty() || (begins && began) {
             runs.push(AgentRun::default());
+            user_data = Reading::default();
         }
         began |= begins;
         if let Some(run) = runs.last_mut() {
-            line.note(run);
+            note(&line, run);
+            user_data.note(&line, lines.peek().copied(), &mut run.user_data);
         }
     }
     runs
 }
 
-struct Line<'l> {
-    level: &'l str,
-    module: &'l str,
-    message: &'l str,
-}
-
-impl<'l> Line<'l> {
-    fn parse(line: &'l str) -> Option<Self> {
-        let (head, message) = line.split_once(" [-] ")?;
-        let mut words = head.split_whitespace().skip(3);
-        Some(Self {
-            level: words.next()?,
-            module: words.next()?,
-            message: message.trim_end(),
-        })
+fn note(line: &Line<'_>, run: &mut AgentRun) {
+    let message = line.message;
+    if let Some(service) = message.strip_prefix("Metadata service loaded: ") {
+        run.metadata = Some(service.trim_matches('\'').to_owned());
+        // Services that do not load are errors in its log, and no fault where one does.
+        run.errors.retain(|error| !error.starts_with(METADATA));
     }
-
-    fn note(&self, run: &mut AgentRun) {
-        let message = self.message;
-        if let Some(service) = message.strip_prefix("Metadata service loaded: ") {
-            run.metadata = Some(service.trim_matches('\'').to_owned());
-            // Services that do not load are errors in its log, and no fault where one does.
-            run.errors.retain(|error| !error.starts_with(METADATA));
+    match message {
+        "Plugins execution done" => run.end = RunEnd::Done,
+        "Rebooting" => run.end = RunEnd::Restart,
+        _ => {}
+    }
+    if matches!(line.level, "ERROR" | "CRITICAL") {
+        // The exception repeats what the line before says.
+        let exception = message.split(": ").next().unwrap_or(message);
+        let repeats = run.errors.last().is_some_and(|e| e.contains(exception));
+        if !repeats {
+            run.errors.push(format!("{}: {message}", line.module));
         }
-        match message {
-            "Plugins execution done" => run.end = RunEnd::Done,
-            "Rebooting" => run.end = RunEnd::Restart,
-            _ => {}
-        }
-        if matches!(self.level, "ERROR" | "CRITICAL") {
-            let module = self.module.trim_start_matches("cloudbaseinit.");
-            // The exception repeats what the line before says.
-            let exception = message.split(": ").next().unwrap_or(message);
-            let repeats = run.errors.last().is_some_and(|e| e.contains(exception));
-            if !repeats {
-                run.errors.push(format!("{module}: {message}"));
-            }
-            let too_many = run.errors.len().saturating_sub(MOST_ERRORS);
-            run.errors.drain(..too_many);
-        }
+        let too_many = run.errors.len().saturating_sub(MOST_ERRORS);
+        run.errors.drain(..too_many);
     }
 }
 

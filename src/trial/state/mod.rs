@@ -4,9 +4,11 @@
 
 mod agent;
 mod known;
+mod line;
 mod read;
 mod services;
 mod sshd;
+mod user_data;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -142,6 +144,9 @@ pub struct CloudbaseInit {
     pub sets_host_name: bool,
     /// Whether its configuration has it write the metadata's keys into the user's profile.
     pub writes_keys: bool,
+    /// Whether its configuration has it use the user data.
+    #[serde(default)]
+    pub runs_user_data: bool,
     /// What `cloudbase-init-unattend.conf` logs: Setup's specialize pass starts it. Null: no such log.
     pub first_pass: Option<AgentLog>,
     /// What `cloudbase-init.conf` logs: the service starts it. Null: no such log.
@@ -168,6 +173,25 @@ pub struct AgentRun {
     pub metadata: Option<String>,
     /// What its lines of level ERROR say; of a traceback its last line alone.
     pub errors: Vec<String>,
+    #[serde(default)]
+    pub user_data: UserDataRun,
+}
+
+/// What became of the user data in one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserDataRun {
+    /// In their order; the commands of a cloud-config are one script.
+    pub scripts: Vec<ScriptEnd>,
+    /// Of what could not be run, a line each.
+    pub refused: Vec<String>,
+}
+
+/// A script that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScriptEnd {
+    pub code: i64,
+    /// The last lines of its output and of its error output, where the log has them. What the user data have is `***`.
+    pub said: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

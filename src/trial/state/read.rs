@@ -266,6 +266,7 @@ fn cloudbase_init(image: &Image<'_>) -> Answer<Option<CloudbaseInit>> {
         user: user.filter(|_| runs("CreateUserPlugin")),
         sets_host_name: runs("SetHostNamePlugin") || in_first("SetHostNamePlugin"),
         writes_keys: runs("SetUserSSHPublicKeysPlugin"),
+        runs_user_data: runs("UserDataPlugin"),
         first_pass: log(&of_first, first)?,
         service: log(&own, service)?,
         plugins: plugin_states(image)?,

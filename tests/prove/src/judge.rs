@@ -113,6 +113,11 @@ pub const PROBES: &[Probe] = &[
         |row| tried(row, |trial| trial.metadata == "azure"),
     ),
     probe(
+        "joined",
+        "the API server had both clones as nodes of Windows, under their own names; whether they were ready is shown and not asked",
+        joined,
+    ),
+    probe(
         "tried-trusted",
         "the clones have a TPM and Secure Boot, and Windows says so",
         trusted,
@@ -289,6 +294,27 @@ fn trusted(row: &Row) -> Said {
         Said::Holds if row.trials.iter().all(|trial| trial.trusted) => Said::Holds,
         Said::Holds => Said::Fails("a clone names no TPM, or no Secure Boot".into()),
         other => other,
+    }
+}
+
+/// Every clone that was to join. Without a control plane nothing was asked.
+fn joined(row: &Row) -> Said {
+    let clones = row.joins.iter().flat_map(|join| {
+        let target = &join.target;
+        join.nodes
+            .iter()
+            .map(move |(name, node)| (target, name, node))
+    });
+    let wrong = clones.filter_map(|(target, name, node)| match node {
+        Some(node) if node.is_windows() => None,
+        Some(node) => Some(format!("as {target}: {name} is a node of {}", node.system)),
+        None => Some(format!("as {target}: the cluster had no node {name}")),
+    });
+    let wrong: Vec<String> = wrong.collect();
+    match wrong.is_empty() {
+        _ if row.joins.is_empty() => Said::Silent,
+        true => Said::Holds,
+        false => Said::Fails(wrong.join("\n")),
     }
 }
 

@@ -4,9 +4,13 @@
 //! `judge` draws a verdict on each claim that has a probe, and `page` shows them. No part of the tool: nobody who builds an image
 //! compiles it.
 
+pub mod cluster;
 pub mod enter;
+pub mod join;
+mod joining;
 pub mod judge;
 pub mod ledger;
+pub mod nodes;
 pub mod page;
 pub mod proof;
 pub mod rows;

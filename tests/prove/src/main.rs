@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use prove::cluster::Cluster;
+use prove::join::Join;
 use prove::ledger::Ledger;
 use prove::proof::{Outcome, Proof, Stage};
 use prove::run::{self, Options};
@@ -71,6 +73,12 @@ struct Run {
     /// How long nothing may move on a clone until it counts as settled
     #[arg(long)]
     settle: Option<String>,
+    /// File with what `kubeadm token create --print-join-command` prints: clones of node images join that cluster
+    #[arg(long, value_name = "FILE", requires = "kubeconfig")]
+    join: Option<PathBuf>,
+    /// File by which kubectl asks that cluster for its nodes, and deletes those of clones
+    #[arg(long, value_name = "FILE", requires = "join")]
+    kubeconfig: Option<PathBuf>,
     /// Keep the artifacts
     #[arg(long)]
     keep: bool,
@@ -130,12 +138,15 @@ fn proved(args: Run) -> Result<bool, String> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, cancel.flag()).map_err(|e| e.to_string())?;
     }
+    let output = absolute(&args.output)?;
+    let cluster = cluster(&args, &output)?;
     let options = Options {
         winimg: args.winimg.map_or_else(beside, |path| absolute(&path))?,
         tree: tree().to_owned(),
         iso: absolute(&args.iso)?,
         virtio: args.virtio.as_deref().map(absolute).transpose()?,
-        output: absolute(&args.output)?,
+        output,
+        cluster,
         with: args.with.as_deref().map(absolute).transpose()?,
         vars: args.vars,
         sets: args.sets,
@@ -167,6 +178,20 @@ fn proved(args: Run) -> Result<bool, String> {
         .flat_map(|row| &row.stages)
         .all(Stage::is_good);
     Ok(is_whole && failed == 0)
+}
+
+/// The control plane that was given.
+fn cluster(args: &Run, output: &Path) -> Result<Option<Cluster>, String> {
+    let (Some(join), Some(kubeconfig)) = (&args.join, &args.kubeconfig) else {
+        return Ok(None);
+    };
+    let parsed = Join::parse(&read(join)?).map_err(|e| format!("{}: {e}", join.display()))?;
+    Ok(Some(Cluster {
+        join: parsed,
+        kubeconfig: absolute(kubeconfig)?,
+        kubectl: "kubectl".into(),
+        folder: output.join("work"),
+    }))
 }
 
 fn signers(files: Vec<PathBuf>) -> Result<sign::Signers, String> {

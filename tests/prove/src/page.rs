@@ -31,6 +31,11 @@ pub fn page(proof: &Proof, ledger: &Ledger) -> String {
             body: answers(proof),
         },
         Section {
+            id: "nodes",
+            title: "Nodes",
+            body: nodes(proof),
+        },
+        Section {
             id: "open",
             title: "No probe",
             body: unasked(proof, ledger),
@@ -188,6 +193,44 @@ fn answers(proof: &Proof) -> String {
         );
     }
     body
+}
+
+/// What the API server said of the clones that were to join it.
+fn nodes(proof: &Proof) -> String {
+    if !proof.has_control_plane {
+        return "<p>No control plane was given (<code>--join</code>), so no clone was to become a node.</p>\n".into();
+    }
+    let no_windows = mark(proof);
+    let mut lines = String::new();
+    for (row, join) in proof
+        .rows
+        .iter()
+        .flat_map(|row| row.joins.iter().map(move |join| (row, join)))
+    {
+        for (name, node) in &join.nodes {
+            let seen = match node {
+                None => "<strong>no such node</strong>".to_owned(),
+                Some(node) => {
+                    let conditions = node.conditions.iter();
+                    let conditions = conditions.map(|(what, is)| format!("{what} {is}"));
+                    let conditions: Vec<String> = conditions.collect();
+                    let words = [&node.system, &node.image, &node.kubelet].map(|word| shown(word));
+                    format!("{}<br>{}", words.join(", "), shown(&conditions.join(", ")))
+                }
+            };
+            lines += &format!(
+                "<tr><td>{}{no_windows}</td><td>{}</td><td>{}</td><td>{seen}</td></tr>\n",
+                shown(&row.name),
+                shown(&join.target),
+                shown(name),
+            );
+        }
+    }
+    headed_table(
+        "",
+        &["row", "target", "clone", "what the API server had"],
+        &lines,
+    )
 }
 
 /// What no probe asks: a person, a platform or another run has to show it.

@@ -20,6 +20,9 @@ pub struct Proof {
     /// RFC 3339, UTC.
     pub ended: String,
     pub medium: Medium,
+    /// A control plane was given for clones of node images to join.
+    #[serde(default)]
+    pub has_control_plane: bool,
     /// What `winimg doctor` found on the host, a line each.
     pub host: Vec<String>,
     pub rows: Vec<Row>,
@@ -71,6 +74,9 @@ pub struct Row {
     pub seen: Seen,
     pub verified: Option<Verified>,
     pub trials: Vec<Trial>,
+    /// Of each target as which clones were to join a cluster; none where no control plane was given.
+    #[serde(default)]
+    pub joins: Vec<Joined>,
 }
 
 impl Row {
@@ -97,9 +103,9 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// `pin`, `build`, `verify`, `try openstack`
+    /// `pin`, `build`, `verify`, `try openstack`, `join openstack`
     pub what: String,
-    /// winimg's exit status; null: it was killed.
+    /// winimg's exit status, and 1 where it ended well and the cluster has no node of it; null: it was killed.
     pub status: Option<i32>,
     pub seconds: f64,
     /// Its last word where it failed.
@@ -164,6 +170,36 @@ pub struct Trial {
     pub remarks: Vec<String>,
     /// Errors and warnings, a sentence each.
     pub findings: Vec<String>,
+}
+
+/// What the API server said of the clones that were to join.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Joined {
+    pub target: String,
+    /// By the clone's host name; null: the cluster has had no such node.
+    pub nodes: BTreeMap<String, Option<Node>>,
+}
+
+/// A node, as the API server has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    pub name: String,
+    /// `windows`
+    pub system: String,
+    /// `Windows Server 2022 Standard`
+    pub image: String,
+    /// `v1.36.1`
+    pub kubelet: String,
+    /// `Ready` and others with `True`, `False` or `Unknown`, the last time that its kubelet said something.
+    pub conditions: BTreeMap<String, String>,
+}
+
+impl Node {
+    pub fn is_windows(&self) -> bool {
+        self.system == "windows"
+    }
 }
 
 /// What follows for one claim.

@@ -59,6 +59,23 @@ const SHIPPED: [Shipped; 13] = [
     ("wmco-vsphere", "uefi", "nvme", &[NOBODYS_KEY]),
 ];
 
+/// Those whose images hold kubeadm, kubelet and cloudbase-init, which runs user data: what Cluster API makes nodes of.
+const NODES: [&str; 6] = [
+    "capi-ami",
+    "capi-azure",
+    "capi-hyperv",
+    "capi-openstack",
+    "capi-ova",
+    "capi-proxmox",
+];
+
+impl Wanted {
+    /// Whether a clone of the image can become a node by its user data.
+    pub fn is_node(&self) -> bool {
+        NODES.contains(&self.name.as_str())
+    }
+}
+
 fn own(
     (firmware, bus, trusted): (&str, &str, bool),
     hypervisor: &str,

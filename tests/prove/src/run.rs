@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 
+use crate::cluster::Cluster;
 use crate::judge;
 use crate::ledger::Ledger;
 use crate::page;
@@ -36,6 +37,8 @@ pub struct Options {
     pub hypervisor: String,
     pub accel: Option<String>,
     pub settle: Option<String>,
+    /// What clones of node images join.
+    pub cluster: Option<Cluster>,
     /// Keep artifacts, which are large.
     pub keep: bool,
     /// Set by an interrupt.
@@ -57,6 +60,10 @@ pub fn run(options: &Options, ledger: &Ledger) -> Done<Proof> {
     let work = options.output.join("work");
     at(&work, fs::create_dir_all(&work))?;
     let site = Site { options, work };
+    if let Some(cluster) = &options.cluster {
+        // Before hours of building: kubectl is there, and the cluster answers.
+        cluster.is_free()?;
+    }
     let medium = site.medium(ledger)?;
     let all = rows::all(&options.hypervisor, build(&medium));
     let wanted = rows::chosen(all, &options.words);
@@ -68,6 +75,7 @@ pub fn run(options: &Options, ledger: &Ledger) -> Done<Proof> {
         winimg: site.version()?,
         started: now(),
         ended: now(),
+        has_control_plane: options.cluster.is_some(),
         host: site.host()?,
         medium,
         rows: Vec::new(),
@@ -122,7 +130,10 @@ fn row(site: &Site<'_>, wanted: &Wanted, values: &[String], proof: &Proof) -> Do
     let probes = at(&probes, fs::read_to_string(&probes))?;
     let with = with.map(|with| at(with, fs::read_to_string(with)));
     let with = with.transpose()?.unwrap_or_default();
-    let key = key(&[&recipe, &probes, &proof.winimg, &values.join("\n"), &with]);
+    let cluster = options.cluster.as_ref().filter(|_| wanted.is_node());
+    let joins = cluster.map_or("", |cluster| cluster.join.endpoint());
+    let values_text = values.join("\n");
+    let key = key(&[&recipe, &probes, &proof.winimg, &values_text, &with, joins]);
     let file = folder.join("row.json");
     let kept = fs::read_to_string(&file).ok();
     let kept: Option<Kept> = kept.and_then(|text| serde_json::from_str(&text).ok());
@@ -138,7 +149,7 @@ fn row(site: &Site<'_>, wanted: &Wanted, values: &[String], proof: &Proof) -> Do
         }
     }
     let mut row = empty(wanted, &proof.medium);
-    site.stages(&folder, values, &mut row)?;
+    site.stages(&folder, values, cluster, &mut row)?;
     let kept = Kept { key, row };
     let text = serde_json::to_string_pretty(&kept).map_err(|e| e.to_string())?;
     at(&file, fs::write(&file, text))?;
@@ -161,6 +172,7 @@ fn empty(wanted: &Wanted, medium: &Medium) -> Row {
         seen: Seen::default(),
         verified: None,
         trials: Vec::new(),
+        joins: Vec::new(),
     }
 }
 

@@ -1,13 +1,15 @@
 //! What is done with one row, from its recipe to its clones: winimg's commands, each with its exit status, its time and its last word.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use winimg::record::Manifest;
+use winimg_base::text::Secret;
 
+use crate::cluster::Cluster;
 use crate::proof::{Row, Stage};
 use crate::seen;
 use crate::site::{Done, Site, at};
@@ -18,11 +20,17 @@ const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 const TO_CLEAN_UP: Duration = Duration::from_secs(60);
 
 impl Site<'_> {
-    /// `pin` of a shipped recipe, `build`, `verify`, and `try` for each target; what follows a stage that failed is left out.
+    /// `pin` of a shipped recipe, `build`, `verify`, and `try` for each target, with `join` where there is a cluster; what follows a stage that failed is left out.
     ///
     /// # Errors
     /// The host's: a file that cannot be read or written, an interrupt. What winimg says of the image is in the row.
-    pub fn stages(&self, folder: &Path, values: &[String], row: &mut Row) -> Done<()> {
+    pub fn stages(
+        &self,
+        folder: &Path,
+        values: &[String],
+        cluster: Option<&Cluster>,
+        row: &mut Row,
+    ) -> Done<()> {
         let recipe = text(&folder.join("recipe.toml"))?;
         if row.shipped.is_some() {
             let arguments = [vec!["pin".into(), recipe.clone()], values.to_vec()].concat();
@@ -51,29 +59,38 @@ impl Site<'_> {
         row.verified = seen::verified(&said).ok();
         if is_verified && self.options.hypervisor == "qemu" {
             for target in self::manifest(&manifest)?.targets {
-                self.tried(folder, &target, row)?;
+                let comes_up = self.tried(folder, &target, row)?;
+                if let (true, Some(cluster)) = (comes_up, cluster) {
+                    self.joined(folder, &target, cluster, row)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn tried(&self, folder: &Path, target: &str, row: &mut Row) -> Done<()> {
+    fn tried(&self, folder: &Path, target: &str, row: &mut Row) -> Done<bool> {
         let output = folder.join("out");
-        let mut arguments: Vec<String> = ["try", &text(&output)?, "--as", target]
+        let arguments = self.trial(&output, target)?;
+        let result = output.join(format!("try/{target}.json"));
+        // One of an earlier try would speak for this one. There may be none.
+        let _ = fs::remove_file(&result);
+        let comes_up = self.stage(folder, &format!("try {target}"), &arguments, row)?;
+        // A host that failed leaves none: that says nothing of the image.
+        if let Ok(said) = fs::read_to_string(&result) {
+            row.trials.push(seen::trial(&said)?);
+        }
+        Ok(comes_up)
+    }
+
+    /// The arguments of a trial of what a build left in `output`.
+    pub fn trial(&self, output: &Path, target: &str) -> Done<Vec<String>> {
+        let mut arguments: Vec<String> = ["try", &text(output)?, "--as", target]
             .map(String::from)
             .into();
         let settle = self.options.settle.iter().cloned();
         arguments.extend(settle.flat_map(|settle| ["--settle".to_owned(), settle]));
         arguments.extend(self.accel());
-        let result = output.join(format!("try/{target}.json"));
-        // One of an earlier try would speak for this one. There may be none.
-        let _ = fs::remove_file(&result);
-        self.stage(folder, &format!("try {target}"), &arguments, row)?;
-        // A host that failed leaves none: that says nothing of the image.
-        if let Ok(said) = fs::read_to_string(&result) {
-            row.trials.push(seen::trial(&said)?);
-        }
-        Ok(())
+        Ok(arguments)
     }
 
     fn accel(&self) -> Vec<String> {
@@ -85,6 +102,20 @@ impl Site<'_> {
 
     /// One command of winimg; its events are appended to `WHAT.jsonl`, its standard output is `WHAT.out`. Whether it ended well.
     fn stage(&self, folder: &Path, what: &str, arguments: &[String], row: &mut Row) -> Done<bool> {
+        let stage = self.command(folder, what, arguments, row, None, &mut || {})?;
+        Ok(push(row, stage))
+    }
+
+    /// The same as a stage that is not in the row yet. `input`: its standard input. `glance` is called while it runs.
+    pub fn command(
+        &self,
+        folder: &Path,
+        what: &str,
+        arguments: &[String],
+        row: &Row,
+        input: Option<&Secret>,
+        glance: &mut dyn FnMut(),
+    ) -> Done<Stage> {
         println!("     {} {what} …", row.name);
         let began = Instant::now();
         let name = what.replace(' ', "-");
@@ -96,29 +127,36 @@ impl Site<'_> {
         let appended = File::options().create(true).append(true).open(&log);
         command.stderr(at(&log, appended)?);
         command.stdout(at(&out, File::create(&out))?);
+        if input.is_some() {
+            command.stdin(Stdio::piped());
+        }
         let mut child = at(&self.options.winimg, command.spawn())?;
-        let status = at(&self.options.winimg, self.ended(&mut child, began + LIMIT))?;
+        if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
+            // One that ends before it has read it says why.
+            let _ = pipe.write_all(input.expose().as_bytes());
+        }
+        let ended = self.ended(&mut child, began + LIMIT, glance);
+        let status = at(&self.options.winimg, ended)?;
         if self.options.cancel.is_cancelled() {
             return Err("interrupted; the next run goes on".into());
         }
         let events = fs::read(&log).unwrap_or_default();
         let events = events.get(before as usize..).unwrap_or_default();
-        let stage = Stage {
+        Ok(Stage {
             what: what.to_owned(),
             status: status.and_then(|status| status.code()),
             seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
             said: seen::failure(&String::from_utf8_lossy(events)),
-        };
-        let is_good = stage.is_good();
-        if let (false, Some(said)) = (is_good, &stage.said) {
-            println!("     {}", said.replace('\n', "\n     "));
-        }
-        row.stages.push(stage);
-        Ok(is_good)
+        })
     }
 
     /// The end of the process, or nothing where it was killed: at the deadline, or some time after an interrupt.
-    fn ended(&self, child: &mut Child, mut deadline: Instant) -> io::Result<Option<ExitStatus>> {
+    fn ended(
+        &self,
+        child: &mut Child,
+        mut deadline: Instant,
+        glance: &mut dyn FnMut(),
+    ) -> io::Result<Option<ExitStatus>> {
         let mut is_cancelled = false;
         loop {
             if let Some(status) = child.try_wait()? {
@@ -133,6 +171,7 @@ impl Site<'_> {
                 child.wait()?;
                 return Ok(None);
             }
+            glance();
             std::thread::sleep(Duration::from_millis(200));
         }
     }
@@ -153,7 +192,17 @@ impl Site<'_> {
     }
 }
 
-fn text(path: &Path) -> Done<String> {
+/// Whether the stage ended well; its last word is printed where it did not.
+pub fn push(row: &mut Row, stage: Stage) -> bool {
+    let is_good = stage.is_good();
+    if let (false, Some(said)) = (is_good, &stage.said) {
+        println!("     {}", said.replace('\n', "\n     "));
+    }
+    row.stages.push(stage);
+    is_good
+}
+
+pub fn text(path: &Path) -> Done<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| format!("{}: the path is not UTF-8", path.display()))
 }

@@ -72,6 +72,7 @@ pub fn row(name: &str) -> Row {
             remarks: Vec::new(),
             findings: Vec::new(),
         }],
+        joins: Vec::new(),
     }
 }
 
@@ -91,6 +92,7 @@ pub fn proof(known: Option<&str>, rows: Vec<Row>) -> Proof {
             images: vec!["Windows Server 2022 <SERVERSTANDARDCORE>".into()],
             known: known.map(str::to_owned),
         },
+        has_control_plane: false,
         host: vec!["qemu-system-x86_64 10.0".into()],
         rows,
         verdicts,

@@ -1,8 +1,11 @@
 //! The ledger is whole, the page is made of it, no doubt is spoken without it, and what a run saw is judged.
 
 mod ci;
+#[cfg(unix)]
+mod cluster;
 mod doubts;
 mod enter;
+mod join;
 mod judge;
 mod ledger;
 mod nightly;

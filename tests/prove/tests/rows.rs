@@ -32,6 +32,17 @@ fn rows_cover_each_firmware_bus_and_recipe() {
     }
 }
 
+/// What makes a node of a clone: kubeadm and kubelet, and an agent that runs user data.
+#[test]
+fn rows_of_nodes_are_those_of_cluster_apis_recipes() {
+    for row in all("qemu", "20348") {
+        let file = root().join(format!("recipes/{}.toml", row.name));
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let is_node = text.contains("\"packs/capi.toml\"");
+        assert_eq!(row.is_node(), is_node, "{}", row.name);
+    }
+}
+
 #[test]
 fn words_choose_rows() {
     let names = |words: &[&str]| -> Vec<String> {

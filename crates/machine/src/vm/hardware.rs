@@ -50,18 +50,20 @@ pub enum Network {
     None,
     /// All that the host can.
     Open,
-    Closed(Closed),
+    Own(OwnNetwork),
 }
 
-/// A network that holds its forwards, a DHCP server and nothing else: neither the host nor what is behind it.
+/// A network of the guest's own, which holds its forwards and a DHCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub struct OwnNetwork {
     pub nic: Nic,
     /// `52:54:00:00:00:01`: no two machines of a platform have the same.
     pub mac: String,
     /// `168.0.0.0/7`: every forward's address lies in it.
     pub subnet: String,
     pub forwards: Vec<Forward>,
+    /// Whether the host and what is behind it are reached, by address translation. Nothing reaches the guest either way.
+    pub has_way_out: bool,
 }
 
 /// An address of the guest's network behind which a program of the host answers.

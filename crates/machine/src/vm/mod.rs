@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::hardware::{Closed, Controller, Forward, Network, Nic};
+pub use self::hardware::{Controller, Forward, Network, Nic, OwnNetwork};
 pub use self::limits::lacks_agent;
 use crate::guest::Guest;
 use winimg_base::error::{Error, Kind, Result};

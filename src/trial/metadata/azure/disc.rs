@@ -27,7 +27,8 @@ pub fn disc(identity: &Identity) -> Tree {
         .file("winimg/provision.cmd", text(crlf(PROVISION)))
         .file("winimg/SetupComplete.cmd", text(crlf(SETUP_COMPLETE)));
     if !identity.user_data.is_empty() {
-        tree.add("CustomData.bin", Source::Bytes(identity.user_data.clone()));
+        let data = identity.user_data.expose().to_vec();
+        tree.add("CustomData.bin", Source::Bytes(data));
     }
     tree
 }

@@ -10,7 +10,7 @@ use super::firmware::Pair;
 use super::rundir::RunDir;
 use serde::{Deserialize, Serialize};
 
-use crate::vm::{Closed, Controller, Forward, MachinePlan, Network, Nic, Start};
+use crate::vm::{Controller, Forward, MachinePlan, Network, Nic, OwnNetwork, Start};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::recipe::Firmware;
 
@@ -274,9 +274,9 @@ fn network(args: &mut Arguments, network: &Network) {
             args.add("-netdev", "user,id=net0");
             (Nic::E1000e, String::new())
         }
-        Network::Closed(closed) => {
-            args.add("-netdev", closed_network(closed));
-            (closed.nic, format!(",mac={}", escape(&closed.mac)))
+        Network::Own(own) => {
+            args.add("-netdev", own_network(own));
+            (own.nic, format!(",mac={}", escape(&own.mac)))
         }
     };
     let model = match nic {
@@ -288,10 +288,11 @@ fn network(args: &mut Arguments, network: &Network) {
 }
 
 /// `restrict`: nothing of the host's and nothing behind it, but for the forwards. Without IPv6: its router would give the guest an address.
-fn closed_network(closed: &Closed) -> String {
-    let subnet = escape(&closed.subnet);
-    let mut value = format!("user,id=net0,restrict=on,ipv6=off,net={subnet}");
-    for forward in &closed.forwards {
+fn own_network(own: &OwnNetwork) -> String {
+    let subnet = escape(&own.subnet);
+    let restrict = if own.has_way_out { "off" } else { "on" };
+    let mut value = format!("user,id=net0,restrict={restrict},ipv6=off,net={subnet}");
+    for forward in &own.forwards {
         value += &format!(",guestfwd={}", escape(&guestfwd(forward)));
     }
     value
@@ -302,10 +303,10 @@ const LONGEST_FORWARD: usize = 1023;
 
 /// Refuses forwards that QEMU would cut short.
 pub fn check_forwards(network: &Network) -> Result<()> {
-    let Network::Closed(closed) = network else {
+    let Network::Own(own) = network else {
         return Ok(());
     };
-    for forward in &closed.forwards {
+    for forward in &own.forwards {
         let found = guestfwd(forward).len();
         if found > LONGEST_FORWARD {
             let fact = "the command behind an address of the clone's network is too long for QEMU";

@@ -62,6 +62,22 @@ fn ended(code: u32) -> Ended {
     Ended { again, restart }
 }
 
+/// Bytes as Python shows them, for `execute_process` decodes none, with the place that oslo.log writes behind a line of level DEBUG.
+fn shown(output: &str) -> String {
+    let mut text = String::from("b'");
+    for byte in output.bytes() {
+        match byte {
+            b'\\' | b'\'' => text.extend(['\\', byte.into()]),
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            b' '..=b'~' => text.push(byte.into()),
+            other => text.push_str(&format!("\\x{other:02x}")),
+        }
+    }
+    text + "' execute_user_data_script userdatautils.py:93"
+}
+
 fn run_script(c: Context<'_>, data: &[u8]) -> Found<Ended> {
     let module = "plugins.common.userdatautils";
     let Some(kind) = script::by_content(data) else {
@@ -70,7 +86,8 @@ fn run_script(c: Context<'_>, data: &[u8]) -> Found<Ended> {
     };
     let code = match script::run_data(c.p, kind, data) {
         Ok((code, output)) => {
-            c.log.debug(module, &format!("User_data stdout:\n{output}"));
+            c.log
+                .debug(module, &format!("User_data stdout:\n{}", shown(&output)));
             code
         }
         Err(Fault::NotModelled(why)) => return Err(Fault::NotModelled(why)),
@@ -135,7 +152,8 @@ fn local_script(c: Context<'_>, path: &str) -> Found<u32> {
     };
     let code = match script::run(c.p, kind, path) {
         Ok((code, output)) => {
-            c.log.debug(module, &format!("User_data stdout:\n{output}"));
+            c.log
+                .debug(module, &format!("User_data stdout:\n{}", shown(&output)));
             code
         }
         Err(Fault::NotModelled(why)) => return Err(Fault::NotModelled(why)),
