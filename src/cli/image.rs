@@ -67,7 +67,7 @@ pub struct Publish {
     /// in a gallery (--gallery).
     /// gs://BUCKET/FOLDER holds the files in Google Cloud Storage.
     /// glance://[NAME] makes an image in OpenStack of the output `qcow2`, otherwise of `raw`.
-    /// vsphere://VCENTER/LIBRARY[/ITEM] sends the OVA to a content library.
+    /// vsphere://VCENTER/LIBRARY[/ITEM] sends the OVA to a content library, and makes a template of it (--template).
     #[arg(long, value_name = "URL")]
     pub to: String,
     /// Outputs to send, separated by commas [default: all]
@@ -90,6 +90,20 @@ pub struct Publish {
     /// Such as hw_scsi_model=virtio-scsi. With an empty value one of winimg's own is left out.
     #[arg(long, value_name = "NAME=VALUE")]
     pub property: Vec<String>,
+    /// Template to make in a vCenter's inventory of the OVA: a name, or /DATACENTER/vm/FOLDER/NAME
+    ///
+    /// Of datacenters, clusters and datastores the one is taken that vCenter has, where it has no others.
+    #[arg(long, value_name = "[FOLDER/]NAME")]
+    pub template: Option<String>,
+    /// Cluster for the template, or a resource pool of it
+    #[arg(long, value_name = "CLUSTER[/POOL]")]
+    pub cluster: Option<String>,
+    /// Datastore for the template
+    #[arg(long, value_name = "NAME")]
+    pub datastore: Option<String>,
+    /// Network that the template's card is in [default: vCenter's choice]
+    #[arg(long, value_name = "NAME")]
+    pub network: Option<String>,
     /// Show what would be sent; send nothing
     #[arg(long)]
     pub dry_run: bool,

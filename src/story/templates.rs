@@ -28,9 +28,8 @@ az image create -g GROUP -n {{name}} --os-type Windows --hyper-v-generation {{ge
         kind: "ova",
         target: "vsphere",
         title: "vSphere: a template",
-        commands: r#"winimg publish . --to vsphere://VCENTER/LIBRARY
-govc library.deploy /LIBRARY/{{name}} {{name}}
-govc vm.markastemplate {{name}}"#,
+        commands: r#"winimg publish . --to vsphere://VCENTER/LIBRARY/{{name}}-ova \
+  --template {{name}} --cluster CLUSTER --datastore DATASTORE"#,
     },
     Template {
         kind: "ami",

@@ -35,7 +35,7 @@ fn a_build_that_ended_well_has_a_page_that_is_made_again_from_its_folder() {
     for words in [
         "<h1 class=\"good\">node is built</h1>",
         "az disk create -g GROUP -n node --os-type Windows --hyper-v-generation V2",
-        "govc library.deploy /LIBRARY/node node",
+        "--template node --cluster CLUSTER --datastore DATASTORE",
         "not verified: made by the test",
         "hello: ",
         "exit code 0",

@@ -14,3 +14,4 @@ mod place;
 mod registry;
 mod server;
 mod vsphere;
+mod vsphere_template;

@@ -14,16 +14,16 @@ use tempfile::TempDir;
 
 use crate::publish::place::{Place, complained, lasting, said};
 
-const LOGIN: [(&str, &str); 2] = [
+pub const LOGIN: [(&str, &str); 2] = [
     ("GOVC_USERNAME", "publisher@vsphere.local"),
     ("GOVC_PASSWORD", "hunter2hunter2"),
 ];
 
 /// vcsim with an empty library `images`.
-struct Vcenter {
+pub struct Vcenter {
     child: Child,
     folder: TempDir,
-    port: u16,
+    pub port: u16,
     secure: u16,
     /// For govc.
     sdk: String,
@@ -31,7 +31,12 @@ struct Vcenter {
 
 impl Vcenter {
     /// `None`, said: there is no Go, which builds it.
-    fn start() -> Option<Self> {
+    pub fn start() -> Option<Self> {
+        Self::of(1)
+    }
+
+    /// With so many datacenters, and so many clusters and datastores in each.
+    pub fn of(several: usize) -> Option<Self> {
         if Command::new("go").arg("version").output().is_err() {
             skip::skipped("no Go, which builds govc and vcsim");
             return None;
@@ -48,6 +53,7 @@ impl Vcenter {
         let child = Command::new(tree::root().join("target/vcenter"))
             .arg("serve")
             .arg(folder.path())
+            .arg(several.to_string())
             // vcsim keeps its datastores there.
             .env("TMPDIR", folder.path())
             .stderr(fs::File::create(folder.path().join("log")).expect("a log"))
@@ -70,17 +76,18 @@ impl Vcenter {
             child,
             folder,
         };
-        vcenter.govc(&["library.create", "images"]);
+        vcenter.govc(&["library.create", "-ds", "LocalDS_0", "images"]);
         Some(vcenter)
     }
 
     /// What govc prints.
-    fn govc(&self, arguments: &[&str]) -> String {
+    pub fn govc(&self, arguments: &[&str]) -> String {
         let output = Command::new(tree::root().join("target/vcenter"))
             .arg("govc")
             .args(arguments)
             .env("GOVC_URL", &self.sdk)
             .env("GOVC_PERSIST_SESSION", "false")
+            .env("GOVC_DATACENTER", "DC0")
             .env("GOVC_RESOURCE_POOL", "/DC0/host/DC0_C0/Resources")
             .stdin(Stdio::null())
             .output()
@@ -91,7 +98,7 @@ impl Vcenter {
     }
 
     /// Each request that came, with the session that it is of.
-    fn requests(&self) -> String {
+    pub fn requests(&self) -> String {
         fs::read_to_string(self.folder.path().join("requests")).expect("requests")
     }
 
@@ -115,26 +122,39 @@ impl Drop for Vcenter {
     }
 }
 
-fn to(port: u16) -> String {
+pub fn to(port: u16) -> String {
     format!("vsphere+http://127.0.0.1:{port}/images")
 }
 
 /// Sends the image until its disk should go, and kills it there.
 fn killed(place: &Place, vcenter: &Vcenter) {
+    killed_at(place, vcenter, &[], |request| {
+        request.starts_with("PUT ") && request.contains(".vmdk")
+    });
+}
+
+/// Publishes until a request of this kind comes, and kills it there.
+pub fn killed_at(
+    place: &Place,
+    vcenter: &Vcenter,
+    arguments: &[&str],
+    is_last: impl Fn(&str) -> bool + Send + Sync + 'static,
+) {
     let (tell, told) = mpsc::channel();
     let tell = Mutex::new(tell);
     let line = Unreliable::start(vcenter.port, move |_, request| {
-        if !(request.starts_with("PUT ") && request.contains(".vmdk")) {
+        if !is_last(request) {
             return Fate::Pass;
         }
         let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
         Fate::Hang
     });
-    let mut child = place
-        .command(&["--to", &to(line.port)], &LOGIN)
-        .spawn()
-        .expect("winimg");
-    told.recv_timeout(Duration::from_secs(120)).expect("a disk");
+    let to = to(line.port);
+    let mut all = vec!["--to", to.as_str()];
+    all.extend(arguments);
+    let mut child = place.command(&all, &LOGIN).spawn().expect("winimg");
+    told.recv_timeout(Duration::from_secs(120))
+        .expect("a request");
     child.kill().expect("a kill");
     child.wait().expect("an end");
 }

@@ -13,7 +13,7 @@ use winimg_base::text::Secret;
 use winimg_supply::fetch::sharing::Places;
 use winimg_supply::fetch::{FetchOptions, Patience};
 use winimg_supply::publish::{
-    AccountLogin, AzureSettings, Cloud, Destination, Login, Settings, Version,
+    AccountLogin, AzureSettings, Cloud, Destination, Login, Settings, TemplatePlace, Version,
 };
 
 /// A part of 16 MiB is one request, whose answer comes when all of it went.
@@ -85,16 +85,35 @@ pub fn refuse_foreign(args: &cli::Publish, destination: &Destination) -> Result<
         },
     ];
     refuse_words(args)?;
-    match all
-        .iter()
-        .find(|option| option.is_given && !option.is_taken)
-    {
+    let of_template = of_template(args, is_vsphere);
+    let mut all = all.iter().chain(&of_template);
+    match all.find(|option| option.is_given && !option.is_taken) {
         None => Ok(()),
         Some(Beside { name, fact, .. }) => Err(Error::new(Kind::Recipe, *fact)
             .at(name)
             .found(destination)
             .cure(format!("leave {name} out"))),
     }
+}
+
+/// The options of a template.
+fn of_template(args: &cli::Publish, is_vsphere: bool) -> [Beside; 4] {
+    let place = |name, value: &Option<String>| Beside {
+        name,
+        is_given: value.is_some(),
+        is_taken: is_vsphere && args.template.is_some(),
+        fact: "only a template in a vCenter has such a place",
+    };
+    [
+        Beside {
+            is_taken: is_vsphere,
+            fact: "only a vCenter has templates",
+            ..place("--template", &args.template)
+        },
+        place("--cluster", &args.cluster),
+        place("--datastore", &args.datastore),
+        place("--network", &args.network),
+    ]
 }
 
 fn refuse_words(args: &cli::Publish) -> Result<()> {
@@ -140,6 +159,7 @@ pub fn settings(
         accounts: args.share.clone(),
         azure: azure(args)?,
         vcenter: vcenter(destination, context),
+        template: template(args)?,
         login: Login::of_environment()?,
         options: FetchOptions {
             proxies: context.host.proxies.clone(),
@@ -236,6 +256,19 @@ fn is_property(name: &str) -> bool {
         && name.chars().all(plain)
         && !name.starts_with("winimg_")
         && !own.contains(&name)
+}
+
+/// The template that is made of the OVA in a vCenter.
+fn template(args: &cli::Publish) -> Result<Option<TemplatePlace>> {
+    let template = args.template.as_deref().map(|template| {
+        TemplatePlace::parse(
+            template,
+            args.cluster.as_deref(),
+            args.datastore.as_deref(),
+            args.network.as_deref(),
+        )
+    });
+    template.transpose()
 }
 
 /// Who publishes to a vCenter, by govc's variables.

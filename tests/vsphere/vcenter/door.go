@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/vapi/library"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
 )
 
 const (
@@ -44,14 +46,22 @@ type update struct {
 }
 
 // door does what vCenter's documentation says of update sessions and vcsim does not: files are seen when their session is completed,
-// their digests are compared and named, an item has one active session, and what has no meaning is refused. All else is vcsim's.
+// their digests are compared and named, an item has one active session, and what has no meaning is refused. It lists the inventory, and
+// refuses of deployments and templates what vCenter refuses. All else is vcsim's.
 // (vSphere Automation API: UpdateSession, its File, item File)
 type door struct {
 	sync.Mutex
 	vcsim   string
 	folder  string
+	client  *vim25.Client
 	updates map[string]*update
 	items   map[string][]file
+	// What was answered to deployments, by their tokens.
+	tokens map[string][]byte
+	// Of items, by their identifiers.
+	templates map[string]types.ManagedObjectReference
+	// Machines that were asked once already to be removed.
+	busy map[string]bool
 }
 
 // refusal is vCenter's word for what it does not do.
@@ -121,9 +131,16 @@ func (d *door) answer(r *http.Request, body []byte) (int, any, error) {
 			return 0, nil, err
 		}
 	}
+	if one, found := strings.CutPrefix(path, templates+"/"); found && r.Method == http.MethodGet {
+		return d.ofTemplate(r, one)
+	}
 	var value any
 	var err error
 	switch what {
+	case "POST " + deploys + " deploy of one":
+		return d.deploy(r, id, body)
+	case "POST " + templates:
+		return d.template(r, body)
 	case "POST " + session, "DELETE " + session, "GET " + libs + " of one", "GET " + item + " of one",
 		"GET " + upd, "GET " + upd + " of one", "POST " + upd + " keep-alive of one":
 		return d.pass(r, body)
@@ -140,9 +157,7 @@ func (d *door) answer(r *http.Request, body []byte) (int, any, error) {
 			Spec library.Item `json:"create_spec"`
 		}))
 	case "PATCH " + item + " of one":
-		return d.read(r, body, new(struct {
-			Spec library.Item `json:"update_spec"`
-		}))
+		return d.change(r, id, body)
 	case "GET " + item + "/file":
 		value = d.listed(r.URL.Query().Get("library_item_id"))
 	case "POST " + upd:
@@ -173,6 +188,9 @@ func (d *door) answer(r *http.Request, body []byte) (int, any, error) {
 	default:
 		if r.Method == http.MethodPut && strings.HasPrefix(path, data) {
 			return http.StatusOK, map[string]any{}, d.put(r, body)
+		}
+		if strings.HasPrefix(path, inventory) {
+			return d.asked(r)
 		}
 		log.Printf("no request of the content library: %s", what)
 		return 0, nil, refusal{http.StatusNotImplemented, "operation_not_found", what}
@@ -211,6 +229,42 @@ func (d *door) pass(r *http.Request, body []byte) (int, any, error) {
 	return answer.StatusCode, text, err
 }
 
+// tell has vcsim do something by the session of a request.
+func (d *door) tell(r *http.Request, method, path string, body []byte) error {
+	asked, err := http.NewRequest(method, "http://"+d.vcsim+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	asked.Header.Set(header, r.Header.Get(header))
+	answer, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: %s", method, path, answer.Status)
+	}
+	return nil
+}
+
+// get asks vcsim by the session of a request.
+func (d *door) get(r *http.Request, path string, into any) error {
+	asked, err := http.NewRequest(http.MethodGet, "http://"+d.vcsim+path, nil)
+	if err != nil {
+		return err
+	}
+	asked.Header.Set(header, r.Header.Get(header))
+	answer, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
+}
+
 // strict reads a body of which every member means something.
 func strict(body []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
@@ -246,17 +300,10 @@ func (d *door) listed(id string) []library.File {
 
 // state is vcsim's.
 func (d *door) state(r *http.Request, id string) string {
-	asked, _ := http.NewRequest(http.MethodGet, "http://"+d.vcsim+upd+"/id:"+id, nil)
-	asked.Header.Set(header, r.Header.Get(header))
-	answer, err := http.DefaultClient.Do(asked)
-	if err != nil {
-		return ""
-	}
-	defer answer.Body.Close()
 	var found struct {
 		Value library.Session `json:"value"`
 	}
-	_ = json.NewDecoder(answer.Body).Decode(&found)
+	_ = d.get(r, upd+"/id:"+id, &found)
 	return found.Value.State
 }
 

@@ -1,8 +1,9 @@
 // Command vcenter is vSphere's simulator, vcsim, behind a door that is as strict about content libraries as the documentation of
 // vCenter is, and vSphere's client, govc.
 //
-//	vcenter serve FOLDER    listens until it is killed; FOLDER/started says where
-//	vcenter govc COMMAND…   runs govc
+//	vcenter serve FOLDER [NUMBER]   listens until it is killed; FOLDER/started says where. So many datacenters, and in each so many
+//	                                clusters and datastores, and pools in each cluster
+//	vcenter govc COMMAND…           runs govc
 package main
 
 import (
@@ -22,10 +23,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/cli"
+	_ "github.com/vmware/govmomi/cli/folder"
 	_ "github.com/vmware/govmomi/cli/library"
 	_ "github.com/vmware/govmomi/cli/vm"
 	"github.com/vmware/govmomi/simulator"
@@ -40,16 +43,27 @@ func main() {
 	if len(os.Args) > 2 && os.Args[1] == "govc" {
 		os.Exit(cli.Run(os.Args[2:]))
 	}
-	if len(os.Args) != 3 || os.Args[1] != "serve" {
-		log.Fatal("vcenter serve FOLDER | vcenter govc COMMAND…")
+	if len(os.Args) < 3 || len(os.Args) > 4 || os.Args[1] != "serve" {
+		log.Fatal("vcenter serve FOLDER [NUMBER] | vcenter govc COMMAND…")
 	}
-	if err := serve(os.Args[2]); err != nil {
+	several := 1
+	if len(os.Args) == 4 {
+		var err error
+		if several, err = strconv.Atoi(os.Args[3]); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := serve(os.Args[2], several); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(folder string) error {
+func serve(folder string, several int) error {
 	model := simulator.VPX()
+	model.Datacenter, model.Cluster, model.Datastore = several, several, several
+	if several > 1 {
+		model.Pool = several
+	}
 	if err := model.Create(); err != nil {
 		return err
 	}
@@ -61,7 +75,10 @@ func serve(folder string) error {
 		manager := registry.Get(*client.ServiceContent.OvfManager).(*simulator.OvfManager)
 		registry.Put(&ovfManager{manager})
 		address := *client.URL()
-		door := &door{vcsim: address.Host, folder: folder, updates: map[string]*update{}, items: map[string][]file{}}
+		door := &door{
+			vcsim: address.Host, folder: folder, client: client, updates: map[string]*update{}, items: map[string][]file{},
+			tokens: map[string][]byte{}, templates: map[string]types.ManagedObjectReference{}, busy: map[string]bool{},
+		}
 		plain, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return err

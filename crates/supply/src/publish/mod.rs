@@ -36,7 +36,7 @@ pub use azure::{AccountLogin, AzureSettings, Version};
 pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
 pub use gcs::GcsPlace;
 pub use glance::{Cloud, GlancePlace};
-pub use vsphere::LibraryPlace;
+pub use vsphere::{LibraryPlace, TemplatePlace};
 
 use crate::fetch::client::{Answer, Client};
 use crate::fetch::failure::Failure;
@@ -202,6 +202,8 @@ pub struct Settings {
     pub properties: BTreeMap<String, String>,
     /// For a vCenter.
     pub vcenter: Option<server::Login>,
+    /// To be made of an item of a content library.
+    pub template: Option<TemplatePlace>,
     /// For a server or a registry.
     pub login: Option<server::Login>,
     pub options: FetchOptions,

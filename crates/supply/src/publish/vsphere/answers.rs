@@ -1,4 +1,5 @@
-//! What vCenter says in JSON, and what its refusals mean. Pure. (vSphere Automation API: content library, ovf; error types)
+//! What vCenter says in JSON, and what its refusals mean. Pure. (vSphere Automation API: content library, ovf, vm template, inventory;
+//! error types)
 
 use reqwest::StatusCode;
 use serde::Deserialize;
@@ -98,6 +99,71 @@ pub struct InvalidFile {
     pub error_message: Message,
 }
 
+/// One line of a list of the inventory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Listed {
+    pub name: String,
+    /// vCenter's name of it.
+    #[serde(
+        alias = "cluster",
+        alias = "datacenter",
+        alias = "datastore",
+        alias = "folder",
+        alias = "network",
+        alias = "resource_pool",
+        alias = "vm"
+    )]
+    pub id: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct DatacenterInfo {
+    /// The one that its machines and their folders are in.
+    pub vm_folder: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct ClusterInfo {
+    /// The one that all its others are in.
+    pub resource_pool: String,
+}
+
+/// How the deployment of an OVF ended.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Deployment {
+    pub succeeded: bool,
+    pub resource_id: Option<Deployed>,
+    error: Option<Complaints>,
+}
+
+#[derive(Debug, Deserialize)]
+pub struct Deployed {
+    pub id: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Complaints {
+    errors: Vec<Value>,
+}
+
+impl Deployment {
+    /// vCenter's words for why there is no machine.
+    pub fn complaints(&self) -> Vec<String> {
+        let errors = self.error.iter().flat_map(|error| &error.errors);
+        errors.flat_map(words).collect()
+    }
+}
+
+/// The template of an item.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TemplateInfo {
+    /// The inventory's name of it, since the API's version 6.9.1.
+    pub vm_template: Option<String>,
+}
+
 /// The words of a message, or of several, in whatever depth.
 fn words(value: &Value) -> Vec<String> {
     match value {
@@ -121,6 +187,14 @@ fn error_type(text: &str) -> String {
     unseen::line(&last.to_ascii_lowercase())
 }
 
+/// Whether vCenter refuses because something else is being done.
+pub fn is_busy(text: &str) -> bool {
+    matches!(
+        error_type(text).as_str(),
+        "resource_busy" | "resource_in_use"
+    )
+}
+
 /// What vCenter refuses, and whether asking again helps.
 pub fn refused(what: &str, status: StatusCode, text: &str) -> Failure {
     let kind = error_type(text);
@@ -133,16 +207,12 @@ pub fn refused(what: &str, status: StatusCode, text: &str) -> Failure {
     if !said.is_empty() {
         error = error.found(said.join("; "));
     }
-    let passes = matches!(
-        kind.as_str(),
-        "service_unavailable" | "timed_out" | "resource_busy" | "resource_in_use"
-    );
+    let passes = matches!(kind.as_str(), "service_unavailable" | "timed_out") || is_busy(text);
     if passes || status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
         return Failure::again(error);
     }
     if status == StatusCode::FORBIDDEN || kind == "unauthorized" {
-        error = error
-            .cure("the user needs the privileges of docs/publish.md, \"vSphere\", on the library");
+        error = error.cure("the user needs the privileges of docs/publish.md, \"vSphere\"");
     }
     error.into()
 }

@@ -23,6 +23,7 @@ const LIBRARY: &str = "com/vmware/content/library";
 const ITEM: &str = "com/vmware/content/library/item";
 
 /// What an item is to hold.
+#[derive(Clone)]
 pub struct Item {
     /// vCenter's name of the library.
     pub library: String,
@@ -69,6 +70,28 @@ pub async fn library(session: &Session, name: &str, watch: &Watch) -> Result<Str
     }
 }
 
+/// The item of a name, with vCenter's name of it.
+pub async fn named(
+    session: &Session,
+    library: &str,
+    name: &str,
+    watch: &Watch,
+) -> Result<Option<(String, ItemInfo)>> {
+    let spec = json!({ "spec": { "library_id": library, "name": name } });
+    let path = format!("{ITEM}?~action=find");
+    let ids: Option<Vec<String>> = session.ask(Method::POST, &path, Some(&spec), watch).await?;
+    for id in ids.unwrap_or_default() {
+        let item: ItemInfo = session
+            .ask(Method::GET, &format!("{ITEM}/id:{id}"), None, watch)
+            .await?;
+        // It is found in upper and lower case.
+        if item.name == name {
+            return Ok(Some((id, item)));
+        }
+    }
+    Ok(None)
+}
+
 impl Item {
     pub async fn standing(&self, session: &Session, watch: &Watch) -> Result<Standing> {
         let Some((id, item)) = self.find(session, watch).await? else {
@@ -79,19 +102,12 @@ impl Item {
     }
 
     /// With vCenter's name of it.
-    async fn find(&self, session: &Session, watch: &Watch) -> Result<Option<(String, ItemInfo)>> {
-        let spec = json!({ "spec": { "library_id": self.library, "name": self.name } });
-        let path = format!("{ITEM}?~action=find");
-        let ids: Option<Vec<String>> = session.ask(Method::POST, &path, Some(&spec), watch).await?;
-        for id in ids.unwrap_or_default() {
-            let item: ItemInfo = session
-                .ask(Method::GET, &format!("{ITEM}/id:{id}"), None, watch)
-                .await?;
-            if item.name == self.name {
-                return Ok(Some((id, item)));
-            }
-        }
-        Ok(None)
+    pub async fn find(
+        &self,
+        session: &Session,
+        watch: &Watch,
+    ) -> Result<Option<(String, ItemInfo)>> {
+        named(session, &self.library, &self.name, watch).await
     }
 
     /// What an item is of this name.
@@ -227,10 +243,15 @@ async fn files(session: &Session, item: &str, watch: &Watch) -> Result<Vec<FileI
 }
 
 async fn describe(session: &Session, item: &str, description: &str, watch: &Watch) -> Result<()> {
-    let spec = json!({ "update_spec": { "description": description } });
+    change(session, item, &json!({ "description": description }), watch).await
+}
+
+/// Changes what is said of an item.
+pub async fn change(session: &Session, item: &str, spec: &Value, watch: &Watch) -> Result<()> {
+    let spec = json!({ "update_spec": spec });
     let path = format!("{ITEM}/id:{item}");
-    let described = session.ask::<Value>(Method::PATCH, &path, Some(&spec), watch);
-    described.await.map(drop)
+    let updated = session.ask::<Value>(Method::PATCH, &path, Some(&spec), watch);
+    updated.await.map(drop)
 }
 
 #[cfg(test)]

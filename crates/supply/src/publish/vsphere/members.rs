@@ -15,6 +15,14 @@ use winimg_base::error::{Error, Kind, Result};
 /// Bytes of a descriptor or a manifest.
 const LONGEST: u64 = 4 << 20;
 
+/// What an OVA holds.
+pub struct Package {
+    /// The descriptor, then what it refers to.
+    pub members: Vec<Member>,
+    /// The networks that the machine's cards are in, by the descriptor's names of them.
+    pub networks: Vec<String>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub name: String,
@@ -24,9 +32,9 @@ pub struct Member {
     pub sha256: Digest,
 }
 
-/// The descriptor, then what it refers to. The manifest itself is sent by none but its digests: vCenter wants it with a certificate alone.
+/// The manifest itself is sent by none but its digests: vCenter wants it with a certificate alone.
 /// (vSphere Automation REST API Programming Guide: upload an OVF or OVA package)
-pub fn members(path: &Path) -> Result<Vec<Member>> {
+pub fn package(path: &Path) -> Result<Package> {
     let unread = |e| Error::io("read", path, e);
     let mut file = File::open(path).map_err(unread)?;
     let mut places = BTreeMap::new();
@@ -49,9 +57,10 @@ pub fn members(path: &Path) -> Result<Vec<Member>> {
     };
     let (descriptor, envelope) = text(".ovf")?;
     let digests = digests(&text(".mf")?.1);
-    let references = references(&envelope).ok_or_else(|| not_one(path, "a descriptor in XML"))?;
+    let not_xml = |_| not_one(path, "a descriptor in XML");
+    let envelope = Document::parse(&envelope).map_err(not_xml)?;
     let mut members = Vec::new();
-    for name in std::iter::once(descriptor).chain(references) {
+    for name in std::iter::once(descriptor).chain(named(&envelope, "File", "href")) {
         let (Some(&(start, size)), Some(sha256)) = (places.get(&name), digests.get(&name)) else {
             return Err(not_one(
                 path,
@@ -65,16 +74,18 @@ pub fn members(path: &Path) -> Result<Vec<Member>> {
             name,
         });
     }
-    Ok(members)
+    Ok(Package {
+        members,
+        networks: named(&envelope, "Network", "name"),
+    })
 }
 
-/// The files that a descriptor refers to.
-fn references(envelope: &str) -> Option<Vec<String>> {
-    let document = Document::parse(envelope).ok()?;
-    let nodes = document.descendants();
-    let files = nodes.filter(|node| node.tag_name().name() == "File");
-    let names = files.filter_map(|file| file.attributes().find(|a| a.name() == "href"));
-    Some(names.map(|name| name.value().to_owned()).collect())
+/// An attribute of each element of this name: the files that a descriptor refers to, and its networks.
+fn named(envelope: &Document<'_>, element: &str, attribute: &str) -> Vec<String> {
+    let nodes = envelope.descendants();
+    let all = nodes.filter(|node| node.tag_name().name() == element);
+    let names = all.filter_map(|node| node.attributes().find(|a| a.name() == attribute));
+    names.map(|name| name.value().to_owned()).collect()
 }
 
 /// `SHA256(demo.ovf)= 0123…`

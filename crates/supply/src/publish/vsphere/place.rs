@@ -49,7 +49,7 @@ impl LibraryPlace {
 }
 
 /// What stands unescaped in a library and in an address.
-fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let odd = |c: char| c.is_control() || r#"\%?#*"<>|:@"#.contains(c);
     !text.is_empty() && !text.starts_with('.') && text.trim() == text && !text.contains(odd)
 }

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::answers::{refused, unexpected};
+use super::answers::{is_busy, refused, unexpected};
 use crate::fetch::client::{Answer, Client, Fault, is_here};
 use crate::fetch::failure::{Failure, unanswered};
 use crate::fetch::policy::Led;
@@ -28,9 +29,13 @@ use winimg_base::text::Secret;
 const LONGEST: u64 = 4 << 20;
 const LOGIN: &str = "rest/com/vmware/cis/session";
 const ID: &str = "vmware-api-session-id";
+/// What copies a disk answers when that is done.
+pub const COPYING: Duration = Duration::from_secs(3600);
 
 pub struct Session {
     client: Client,
+    /// For what copies a disk before it answers.
+    slow: Client,
     /// Ends with a slash.
     base: Url,
     user: String,
@@ -51,8 +56,11 @@ impl Session {
                     .cure("set GOVC_USERNAME and GOVC_PASSWORD"),
             );
         };
+        let mut slow = options.clone();
+        slow.patience.answer = COPYING;
         Ok(Self {
             client: client(vcenter, options),
+            slow: client(vcenter, &slow),
             base: vcenter.clone(),
             user,
             password,
@@ -92,8 +100,18 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T, Failure> {
-        let answer = self.answer(method, path, body).await?;
+        let answer = self.answer(&self.client, method, path, body).await?;
         self.value(path, answer).await
+    }
+
+    /// The same, of what copies a disk before it answers.
+    pub async fn make_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<T, Failure> {
+        let asked = self.answer(&self.slow, Method::POST, path, Some(body));
+        self.value(path, asked.await?).await
     }
 
     /// The same as `ask`, of what may no longer be there.
@@ -104,7 +122,8 @@ impl Session {
         watch: &Watch,
     ) -> Result<Option<T>> {
         self.patiently(watch, async || {
-            let answer = self.answer(method.clone(), path, None).await?;
+            let answer = self.answer(&self.client, method.clone(), path, None);
+            let answer = answer.await?;
             match answer.status() {
                 StatusCode::NOT_FOUND => Ok(None),
                 _ => self.value(path, answer).await.map(Some),
@@ -113,8 +132,24 @@ impl Session {
         .await
     }
 
+    /// Deletes what has this path. `false`: it is busy with something else.
+    pub async fn is_deleted(&self, path: &str, watch: &Watch) -> Result<bool> {
+        self.patiently(watch, async || {
+            let answer = self.answer(&self.slow, Method::DELETE, path, None).await?;
+            let (status, text) = self.read(answer).await?;
+            match status {
+                StatusCode::NOT_FOUND => Ok(true),
+                status if status.is_success() => Ok(true),
+                _ if is_busy(&text) => Ok(false),
+                status => Err(refused(path, status, &text)),
+            }
+        })
+        .await
+    }
+
     async fn answer(
         &self,
+        client: &Client,
         method: Method,
         path: &str,
         body: Option<&Value>,
@@ -129,19 +164,18 @@ impl Session {
                 }
             };
             let change = |request| by(&id, json(request, body));
-            self.send(method.clone(), &path, change).await
+            self.send(client, method.clone(), &path, change).await
         };
         renewed(ask, async || *self.id.lock().await = None).await
     }
 
     async fn log_in(&self) -> Result<Secret, Failure> {
-        let answer = self
-            .send(Method::POST, LOGIN, |request| {
-                // No cookie is wanted.
-                let request = request.header("vmware-use-header-authn", "true");
-                request.basic_auth(&self.user, Some(self.password.expose()))
-            })
-            .await?;
+        let asked = self.send(&self.client, Method::POST, LOGIN, |request| {
+            // No cookie is wanted.
+            let request = request.header("vmware-use-header-authn", "true");
+            request.basic_auth(&self.user, Some(self.password.expose()))
+        });
+        let answer = asked.await?;
         self.space.get_or_init(|| answer.from);
         if answer.status() == StatusCode::UNAUTHORIZED {
             return Err(
@@ -160,7 +194,9 @@ impl Session {
         let Some(id) = self.id.lock().await.take() else {
             return;
         };
-        let ended = self.send(Method::DELETE, LOGIN, |request| by(&id, request));
+        let ended = self.send(&self.client, Method::DELETE, LOGIN, |request| {
+            by(&id, request)
+        });
         if ended.await.is_err() {
             tracing::debug!("the session with vCenter was not ended; it runs out");
         }
@@ -168,6 +204,7 @@ impl Session {
 
     async fn send(
         &self,
+        client: &Client,
         method: Method,
         path: &str,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
@@ -175,8 +212,8 @@ impl Session {
         let malformed = |e| Error::new(Kind::Publish, "an address is malformed").because(e);
         let url = self.base.join(path).map_err(malformed)?;
         let failed = |fault| unanswered("vCenter", &url, fault);
-        let request = self.client.request(method, url.clone()).map_err(failed)?;
-        let sent = self.client.send(change(request), Led::ByUser);
+        let request = client.request(method, url.clone()).map_err(failed)?;
+        let sent = client.send(change(request), Led::ByUser);
         sent.await.map_err(failed)
     }
 
@@ -193,14 +230,18 @@ impl Session {
 
     /// The text of a good answer.
     async fn text(&self, what: &str, answer: Answer) -> Result<String, Failure> {
-        let status = answer.status();
-        let bytes = answer.whole(LONGEST).await;
-        let bytes = bytes.map_err(|fault| unanswered("vCenter", &self.base, fault))?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (status, text) = self.read(answer).await?;
         match status.is_success() {
             true => Ok(text),
             false => Err(refused(what, status, &text)),
         }
+    }
+
+    async fn read(&self, answer: Answer) -> Result<(StatusCode, String), Failure> {
+        let status = answer.status();
+        let bytes = answer.whole(LONGEST).await;
+        let bytes = bytes.map_err(|fault| unanswered("vCenter", &self.base, fault))?;
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// Puts a part of a file where vCenter takes it.
