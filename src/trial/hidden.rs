@@ -139,8 +139,11 @@ mod tests {
     fn what_the_data_have_is_hidden_and_the_rest_is_quoted() {
         let said = r"C:\>kubeadm join --token abcdef.0123456789abcdef && echo success";
         assert_eq!(hidden(DATA.as_bytes(), said), r"C:\>*** && echo success");
-        let error = "error execution phase preflight: token ID \"abcdef\" is unknown      ü";
+        let error = "error execution phase preflight: no route to host      ü";
         assert_eq!(hidden(DATA.as_bytes(), error), error);
+        let error = "the JWS with ID \"abcdef\" is unknown";
+        let shown = "the JWS with ID \"***\" is unknown";
+        assert_eq!(hidden(DATA.as_bytes(), error), shown);
         assert_eq!(hidden(DATA.as_bytes(), "23456789abc 2345 ü"), "*** 2345 ü");
     }
 
