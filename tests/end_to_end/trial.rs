@@ -29,6 +29,10 @@ struct Tried {
 }
 
 fn tried(image: &Path, manifest: &Path, target: &str, folder: &Path) -> Tried {
+    tried_with(image, manifest, target, folder, &[])
+}
+
+fn tried_with(image: &Path, manifest: &Path, target: &str, folder: &Path, more: &[&str]) -> Tried {
     let done = Command::new(tree::winimg())
         .args(["--log-format", "json", "try"])
         .arg(image)
@@ -38,6 +42,7 @@ fn tried(image: &Path, manifest: &Path, target: &str, folder: &Path) -> Tried {
             "--as", target, "--settle", SETTLE, "--memory", "2GiB", "--output",
         ])
         .arg(folder)
+        .args(more)
         .output()
         .expect("winimg starts");
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -80,6 +85,45 @@ pub fn comes_up(output: &Path, image: &str, target: &str) {
     assert_eq!(before, after, "the image was written");
     let running = processes_with(folder.to_str().expect("UTF-8"));
     assert!(running.is_empty(), "{running:?}");
+}
+
+/// User data of a person's, on a network with a way out: files are written, and a script that fails is named by its exit code. What they
+/// have is in nothing that is left.
+pub fn uses_user_data(output: &Path, image: &str, target: &str) {
+    const TOKEN: &str = "abcdef.0123456789abcdef";
+    let folder = output.join("user-data");
+    let file = output.join("user-data.txt");
+    let data = format!(
+        "#cloud-config\nwrite_files:\n- path: 'C:\\k\\join.txt'\n  content: {TOKEN}\nruncmd:\n- type C:\\k\\join.txt\n- exit /b 7\n"
+    );
+    std::fs::write(&file, data).expect("the user data");
+    let more = ["--network", "nat", "--user-data"];
+    let more = [&more[..], &[file.to_str().expect("UTF-8")]].concat();
+    let tried = tried_with(
+        &output.join(image),
+        &output.join("manifest.json"),
+        target,
+        &folder,
+        &more,
+    );
+    assert_eq!(tried.code, 11, "{}", tried.said);
+    let findings = tried.result["findings"].as_array().expect("findings");
+    let errors: Vec<&Value> = findings
+        .iter()
+        .filter(|finding| finding["severity"] == "error")
+        .collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert_eq!(
+        errors[0]["message"],
+        "a script of the user data failed on the clone"
+    );
+    assert_eq!(errors[0]["found"], "exit code 7");
+    let asked = tried.result["clones"][0]["requests"].to_string();
+    assert!(asked.contains("/user_data"), "{asked}");
+    assert!(!tried.said.contains(TOKEN), "{}", tried.said);
+    let left = output_of("grep", &["-rLa", TOKEN, folder.to_str().expect("UTF-8")]);
+    let all = output_of("find", &[folder.to_str().expect("UTF-8"), "-type", "f"]);
+    assert_eq!(left.lines().count(), all.lines().count(), "{all}");
 }
 
 /// These are not the same on both clones.
