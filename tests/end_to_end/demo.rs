@@ -37,7 +37,6 @@ fn the_artifacts_hold_what_the_steps_installed() {
     built(RECIPE, &output, &dir.path().join("cache"));
     judge(&output, dir.path());
     crate::end_to_end::trial::comes_up(&output, "demo.raw", "openstack");
-    crate::end_to_end::trial::uses_user_data(&output, "demo.raw", "openstack");
     crate::end_to_end::verify::each_damage_is_named(&output, dir.path());
 }
 

@@ -87,45 +87,6 @@ pub fn comes_up(output: &Path, image: &str, target: &str) {
     assert!(running.is_empty(), "{running:?}");
 }
 
-/// User data of a person's, on a network with a way out: files are written, and a script that fails is named by its exit code. What they
-/// have is in nothing that is left.
-pub fn uses_user_data(output: &Path, image: &str, target: &str) {
-    const TOKEN: &str = "abcdef.0123456789abcdef";
-    let folder = output.join("user-data");
-    let file = output.join("user-data.txt");
-    let data = format!(
-        "#cloud-config\nwrite_files:\n- path: 'C:\\k\\join.txt'\n  content: {TOKEN}\nruncmd:\n- type C:\\k\\join.txt\n- exit /b 7\n"
-    );
-    std::fs::write(&file, data).expect("the user data");
-    let more = ["--network", "nat", "--user-data"];
-    let more = [&more[..], &[file.to_str().expect("UTF-8")]].concat();
-    let tried = tried_with(
-        &output.join(image),
-        &output.join("manifest.json"),
-        target,
-        &folder,
-        &more,
-    );
-    assert_eq!(tried.code, 11, "{}", tried.said);
-    let findings = tried.result["findings"].as_array().expect("findings");
-    let errors: Vec<&Value> = findings
-        .iter()
-        .filter(|finding| finding["severity"] == "error")
-        .collect();
-    assert_eq!(errors.len(), 1, "{errors:?}");
-    assert_eq!(
-        errors[0]["message"],
-        "a script of the user data failed on the clone"
-    );
-    assert_eq!(errors[0]["found"], "exit code 7");
-    let asked = tried.result["clones"][0]["requests"].to_string();
-    assert!(asked.contains("/user_data"), "{asked}");
-    assert!(!tried.said.contains(TOKEN), "{}", tried.said);
-    let left = output_of("grep", &["-rLa", TOKEN, folder.to_str().expect("UTF-8")]);
-    let all = output_of("find", &[folder.to_str().expect("UTF-8"), "-type", "f"]);
-    assert_eq!(left.lines().count(), all.lines().count(), "{all}");
-}
-
 /// These are not the same on both clones.
 pub fn differ(result: &Value, identifiers: &[&str]) {
     let compared = result["compared"].as_array().expect("a comparison");
@@ -274,14 +235,60 @@ mod nightly {
     use crate::end_to_end::program::Build;
     use std::time::{Duration, Instant};
 
+    /// Files are written, on a network with a way out, and a script that fails is named by its exit code. What the data have is in nothing
+    /// that is left.
+    #[test]
+    #[ignore = "boots QEMU: make end-to-end-nightly"]
+    fn a_persons_user_data_are_used() {
+        const TOKEN: &str = "abcdef.0123456789abcdef";
+        let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
+        let output = given_or_built(dir.path());
+        let file = dir.path().join("user-data.txt");
+        let data = format!(
+            "#cloud-config\nwrite_files:\n- path: 'C:\\k\\join.txt'\n  content: {TOKEN}\nruncmd:\n- type C:\\k\\join.txt\n- exit /b 7\n"
+        );
+        std::fs::write(&file, data).expect("the user data");
+        let folder = dir.path().join("try");
+        let tried = tried_with(
+            &output.join("demo.raw"),
+            &output.join("manifest.json"),
+            "openstack",
+            &folder,
+            &[
+                "--network",
+                "nat",
+                "--user-data",
+                file.to_str().expect("UTF-8"),
+            ],
+        );
+        assert_eq!(tried.code, 11, "{}", tried.said);
+        let findings = tried.result["findings"].as_array().expect("findings");
+        let errors: Vec<&Value> = findings
+            .iter()
+            .filter(|finding| finding["severity"] == "error")
+            .collect();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(
+            errors[0]["message"],
+            "a script of the user data failed on the clone"
+        );
+        assert_eq!(errors[0]["found"], "exit code 7");
+        let asked = tried.result["clones"][0]["requests"].to_string();
+        assert!(asked.contains("/user_data"), "{asked}");
+        assert!(!tried.said.contains(TOKEN), "{}", tried.said);
+        let search = Command::new("grep")
+            .args(["-rla", TOKEN])
+            .arg(&folder)
+            .status();
+        // 1: it read everything, and found nothing.
+        assert_eq!(search.expect("grep").code(), Some(1));
+    }
+
     #[test]
     #[ignore = "boots QEMU: make end-to-end-nightly"]
     fn each_sabotage_is_named() {
         let dir = tempfile::tempdir_in(root().join("target")).expect("a directory");
-        let output = match std::env::var_os("DEMO") {
-            Some(folder) => PathBuf::from(folder),
-            None => demo(dir.path()),
-        };
+        let output = given_or_built(dir.path());
         let only = std::env::var("SABOTAGE").unwrap_or_default();
         let mut table = String::new();
         for (name, target, damage) in TABLE.iter().filter(|row| row.0.contains(&only)) {
@@ -298,6 +305,13 @@ mod nightly {
         }
         if only.is_empty() {
             insta::assert_snapshot!("each_sabotage_is_named", table);
+        }
+    }
+
+    fn given_or_built(folder: &Path) -> PathBuf {
+        match std::env::var_os("DEMO") {
+            Some(given) => PathBuf::from(given),
+            None => demo(folder),
         }
     }
 
