@@ -20,7 +20,7 @@ winimg=target/$([ "$profile" = dev ] && echo debug || echo "$profile")/examples/
 fallocate --dig-holes "$image"
 # What openssl hashes: the same number of bytes, one part for each processor.
 cores=$(nproc)
-bytes=$(awk -F '\t' '{ all += $2 } END { print all }' "$work/image.list")
+bytes=$(awk -F '\t' '{ all += $2 } END { printf "%.0f", all }' "$work/image.list")
 for ((n = 0; n < cores; n++)); do
     openssl enc -aes-128-ctr -K 00 -iv "0$n" -nosalt -in /dev/zero 2> /dev/null | head -c $((bytes / cores)) > "$work/part.$n" || true
 done
