@@ -189,10 +189,11 @@ fn error_type(text: &str) -> String {
 
 /// Whether vCenter refuses because something else is being done.
 pub fn is_busy(text: &str) -> bool {
-    matches!(
-        error_type(text).as_str(),
-        "resource_busy" | "resource_in_use"
-    )
+    means_busy(&error_type(text))
+}
+
+fn means_busy(error_type: &str) -> bool {
+    matches!(error_type, "resource_busy" | "resource_in_use")
 }
 
 /// What vCenter refuses, and whether asking again helps.
@@ -207,7 +208,7 @@ pub fn refused(what: &str, status: StatusCode, text: &str) -> Failure {
     if !said.is_empty() {
         error = error.found(said.join("; "));
     }
-    let passes = matches!(kind.as_str(), "service_unavailable" | "timed_out") || is_busy(text);
+    let passes = matches!(kind.as_str(), "service_unavailable" | "timed_out") || means_busy(&kind);
     if passes || status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
         return Failure::again(error);
     }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::super::answers::Deployment;
 use super::super::session::{COPYING, Session};
 use super::inventory::{Inventory, Spot};
+use super::or_cure;
 use crate::store::Watch;
 use winimg_base::error::{Error, Kind, Result};
 
@@ -105,13 +106,13 @@ pub async fn removed(session: &Session, id: &str, watch: &Watch) -> Result<()> {
 }
 
 fn not_removed(error: Error) -> Error {
-    if error.kind() == Kind::Cancelled || error.cure_text().is_some() {
-        return error;
-    }
     let ours = name("…");
-    error.cure(format!(
-        "look at the machine {ours} in the template's folder: it is removed before and after a template is made, and never runs"
-    ))
+    or_cure(
+        error,
+        format!(
+            "look at the machine {ours} in the template's folder: it is removed before and after a template is made, and never runs"
+        ),
+    )
 }
 
 #[cfg(test)]

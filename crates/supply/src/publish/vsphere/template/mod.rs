@@ -172,13 +172,13 @@ impl Template {
     }
 
     fn not_made(&self, error: Error) -> Error {
-        if error.kind() == Kind::Cancelled || error.cure_text().is_some() {
-            return error;
-        }
         let name = &self.name;
-        error.cure(format!(
-            "where a template or a machine of the inventory is called {name} already, name another --template, or rename that one; then publish it again"
-        ))
+        or_cure(
+            error,
+            format!(
+                "where a template or a machine of the inventory is called {name} already, name another --template, or rename that one; then publish it again"
+            ),
+        )
     }
 
     fn there(&self) -> (&Spot, &str) {
@@ -208,6 +208,14 @@ impl Template {
             }
             None => Some("a template that winimg did not make".into()),
         }
+    }
+}
+
+/// The cure of an error that has none. A cancel needs none.
+fn or_cure(error: Error, cure: String) -> Error {
+    match error.kind() == Kind::Cancelled || error.cure_text().is_some() {
+        true => error,
+        false => error.cure(cure),
     }
 }
 
