@@ -18,7 +18,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEn
 
 pub use self::build::{Attach, Build, Screen, Watch};
 pub use self::cache::{
-    Cache, CacheExplain, CacheLs, CachePrune, SharedCacheArgs, SharedLayersArgs,
+    Cache, CacheExplain, CacheLs, CachePrune, CachePush, SharedCacheArgs, SharedLayersArgs,
 };
 pub use self::image::{
     Diff, Doctor, Export, Format, Inspect, PatienceArgs, Publish, Report, Sign, SignArgs, Try,

@@ -68,6 +68,11 @@ pub struct Build {
     /// Ignore cached layers and outputs; rebuild from scratch
     #[arg(long, help_heading = "Cache")]
     pub fresh: bool,
+    /// Take the finished disk from a cache or fail; start no machine
+    ///
+    /// For a job that publishes what another one has built.
+    #[arg(long, help_heading = "Cache", conflicts_with_all = ["fresh", "breaks", "debug"])]
+    pub from_cache: bool,
     #[command(flatten)]
     pub shared: SharedLayersArgs,
     /// What to do with the VM, its disk and working files after a failure

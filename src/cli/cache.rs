@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{HypervisorArgs, LockArgs, RecipeArgs};
 use winimg_recipe::recipe::quantity;
@@ -29,13 +29,29 @@ pub struct SharedLayersArgs {
     #[arg(long = "cache-key", value_name = "KEY")]
     pub cache_keys: Vec<String>,
     /// Also upload layers and inputs to the shared cache
-    #[arg(long)]
-    pub cache_push: bool,
+    #[arg(
+        long,
+        value_enum,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "try"
+    )]
+    pub cache_push: Option<CachePush>,
     /// Minisign secret key that signs the uploaded layers
     ///
     /// WINIMG_CACHE_SIGN_KEY holds the key itself instead of a file's name; WINIMG_SIGN_PASSWORD holds its password.
     #[arg(long, value_name = "FILE")]
     pub cache_sign_key: Option<PathBuf>,
+}
+
+/// What an upload that fails is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CachePush {
+    /// What could not be uploaded is a warning
+    Try,
+    /// The build fails when the shared cache does not have its finished disk
+    Required,
 }
 
 #[derive(Debug, Subcommand)]

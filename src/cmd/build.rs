@@ -63,6 +63,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         pauses: &pauses,
         layers: args.layers,
         fresh: args.fresh,
+        from_cache: args.from_cache,
         fingerprint: fingerprint(args, opened, &ready.builder, context)?,
         verify: !args.no_verify,
         epoch: ready.epoch,

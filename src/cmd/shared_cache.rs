@@ -10,7 +10,9 @@ use crate::cli;
 use crate::record::key;
 use crate::record::sign;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_supply::fetch::sharing::{self, Address, PATIENCE, Places, Remote, Settings, Sign};
+use winimg_supply::fetch::sharing::{
+    self, Address, PATIENCE, Places, Push, Remote, Settings, Sign,
+};
 use winimg_trust::{minisign, short};
 
 use super::Context;
@@ -46,18 +48,21 @@ pub fn layers(
     let keys: Vec<_> = texts.into_iter().map(given).collect::<Result<_>>()?;
     let Some(address) = address(&args.shared, context)? else {
         return match args.cache_push {
-            false => Ok(None),
-            true => Err(Error::new(Kind::Recipe, "there is no shared cache to upload to")
+            None => Ok(None),
+            Some(_) => Err(Error::new(Kind::Recipe, "there is no shared cache to upload to")
                 .at("--cache-push")
                 .cure("name it: --cache-remote, WINIMG_CACHE_REMOTE, or `remote` under [cache] of the configuration file")),
         };
     };
     let push = match args.cache_push {
-        true => Some(signer(
-            args.cache_sign_key.as_deref(),
-            configured.sign_key.as_deref(),
-        )?),
-        false => None,
+        Some(how) => Some(Push {
+            sign: signer(
+                args.cache_sign_key.as_deref(),
+                configured.sign_key.as_deref(),
+            )?,
+            is_required: how == cli::CachePush::Required,
+        }),
+        None => None,
     };
     match offline {
         true => Ok(None),
@@ -82,7 +87,7 @@ fn address(args: &cli::SharedCacheArgs, context: &Context) -> Result<Option<Addr
 fn opened(
     address: Address,
     keys: Vec<minisign::Rule>,
-    push: Option<Sign>,
+    push: Option<Push>,
     context: &Context,
 ) -> Result<Option<Arc<Remote>>> {
     let configured = &context.host.said.cache;

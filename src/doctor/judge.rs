@@ -13,6 +13,8 @@ pub const HOST: u64 = 1 << 30;
 const CACHE: u64 = 32 << 30;
 const OUTPUT: u64 = 24 << 30;
 const TEMPORARY: u64 = 1 << 30;
+/// All of it.
+pub const FIRST_BUILD: u64 = CACHE + OUTPUT + TEMPORARY;
 /// Seconds by which files may be newer than the clock: copied from a machine whose clock differs a little.
 const SKEW: i64 = 300;
 

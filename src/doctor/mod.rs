@@ -11,7 +11,7 @@ use serde::Serialize;
 use winimg_base::error::Error;
 use winimg_base::problem::Problem;
 
-pub use judge::{HOST, judge};
+pub use judge::{FIRST_BUILD, HOST, judge};
 pub use system::{Program, System};
 
 /// What was found on a host.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::session::Session;
-use super::{Media, evidence};
+use super::{Media, Request, evidence};
 use crate::export::{self, Artifact, Job};
 use crate::usage::{self, DiskUsage, Sealed};
 use crate::verify::{self, Finding, Severity};
@@ -107,14 +107,20 @@ fn usage(
     Ok(usage::of_layers(&sealed))
 }
 
-/// Makes a layer of the disk and gives it to the shared cache.
+/// Makes a layer of the disk, unless it is one, and gives that to the shared cache.
 pub fn seal(session: &mut Session, chain: &Chain) -> Result<Option<Layer>> {
     let request = session.request;
     let layer = session.seal(chain.links())?;
-    if let (Some(layer), Some(remote)) = (&layer, &request.fetch.shared) {
-        remote.push_layer(layer, request.store)?;
+    if let Some(layer) = &layer {
+        share(request, layer)?;
     }
     Ok(layer)
+}
+
+/// Gives the finished disk to the shared cache, one of an earlier build as well: that may not have come so far.
+pub fn share(request: &Request, layer: &Layer) -> Result<()> {
+    let remote = request.fetch.shared.as_ref();
+    remote.map_or(Ok(()), |remote| remote.push_finished(layer, request.store))
 }
 
 /// Writes every output that the recipe names.

@@ -69,6 +69,12 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     let (held, all) = (resumed.as_ref().map(|r| r.links), chain.links().len());
     debug!(%key, held, of = all, "the layers were looked at");
     let is_whole = held == Some(all);
+    if request.from_cache && !is_whole {
+        return Err(resume::unfinished(request, held.unwrap_or(0), all));
+    }
+    if let Some(whole) = resumed.as_ref().filter(|_| is_whole) {
+        finish::share(request, &whole.layer)?;
+    }
     if is_whole && request.store.output_is(&request.output, &key) {
         return Ok(Outcome::Unchanged);
     }

@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub fingerprint: Digest,
     /// Begin with the installation although a layer holds it. Layers are sealed all the same.
     pub fresh: bool,
+    /// Start no machine: without a finished disk in a cache the build fails.
+    pub from_cache: bool,
     /// Look whether the sealed disk is what the recipe says before anything is exported.
     pub verify: bool,
     /// Seconds since 1970 for everything in the output that holds a time.

@@ -4,7 +4,7 @@ use tracing::debug;
 
 use super::session::Notes;
 use super::{Layers, Request};
-use winimg_base::error::Result;
+use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Silent, Sink};
 use winimg_recipe::plan::{Chain, Plan, change};
 use winimg_supply::store::{Kept, Layer, LayerRecord, Store};
@@ -47,6 +47,19 @@ pub fn from(request: &Request, chain: &Chain) -> Result<Option<Resumed>> {
     }
     report(request, chain, found.as_ref());
     Ok(found)
+}
+
+/// There is no finished disk, and no machine is to be started; so many parts of the chain are done.
+pub fn unfinished(request: &Request, held: usize, all: usize) -> Error {
+    let found = match request.layers {
+        Layers::None => "--layers none looks for none".into(),
+        _ => format!("{held} of {all} parts are done"),
+    };
+    let fact = "no cache has the finished disk, and --from-cache starts no machine";
+    Error::new(Kind::Recipe, fact)
+        .at(format!("the recipe {}", request.recipe.name.value))
+        .found(found)
+        .cure("build it without --from-cache; where several machines share a cache, with --cache-push=required")
 }
 
 /// Looks for the longest beginning; of a damaged layer it warns, and uses none. `limit`: at most so many links.

@@ -16,6 +16,48 @@ fn elsewhere(site: &Site, arguments: &[&str]) -> String {
         .into_owned()
 }
 
+/// As the jobs of a pipeline do: one has to leave the finished disk in the shared cache, the other makes artifacts of that or nothing.
+#[test]
+fn a_job_that_publishes_starts_no_machine() {
+    let site = Site::new(&format!("{STEPS}\n{SEAL}"));
+    let keys = minisign::KeyPair::generate_unencrypted_keypair().expect("keys");
+    site.write("cache.pub", &keys.pk.to_box().expect("a box").to_string());
+    let secret = keys.sk.to_box(None).expect("a box").to_string();
+    site.write("cache.key", &secret);
+    let registry = Registry::start(None);
+    let address = format!("oci+http://127.0.0.1:{}/team/cache", registry.port);
+    let both = ["--cache-remote", &address, "--cache-key", "cache.pub"];
+    let push = ["--cache-push=required", "--cache-sign-key", "cache.key"];
+    let builds = [&both[..], &push].concat();
+    let publishes = [&builds[..], &["--from-cache"]].concat();
+    let refused = |name: &str, arguments: &[&str]| {
+        let _ = std::fs::remove_file(site.path("asked.txt"));
+        let outcome = site.build(arguments);
+        assert_eq!(outcome.status(), Some(2), "{}", outcome.whole());
+        insta::assert_snapshot!(name, outcome.error());
+        assert!(!site.path("asked.txt").exists(), "a machine was started");
+    };
+
+    refused("nothing_built", &publishes);
+    elsewhere(&site, &builds);
+    insta::assert_snapshot!("from_cache", elsewhere(&site, &publishes));
+    let recipe = site.read("recipe.toml");
+    site.write("recipe.toml", &recipe.replace("\"gold\"", "\"silver\""));
+    refused("not_finished", &publishes);
+
+    // The disk that this machine finished is not in the shared cache, and the job says so.
+    drop(registry);
+    let lost = site.build(&builds);
+    assert_eq!(lost.status(), Some(4), "{}", lost.whole());
+    let error = lost.error();
+    assert!(
+        error
+            .contains("the finished disk is not in the shared cache, where it is required to be: "),
+        "{error}"
+    );
+    assert!(!site.path("out/recipe/manifest.json").exists());
+}
+
 #[test]
 fn a_machine_goes_on_from_the_layers_of_another() {
     let site = Site::new(&format!("{STEPS}\n{SEAL}"));

@@ -87,6 +87,57 @@ fn a_committed_pipeline_is_checked() {
 }
 
 #[test]
+fn a_file_of_a_stage_that_is_gone_does_not_stay() {
+    let site = site();
+    let all = ["--output", "ci"];
+    render(&site, "nodes.toml", "kubernetes", &all).ended_well();
+    let matrix = site.read("nodes.toml");
+    let (before, rest) = matrix.split_once("[pipeline.publish]").expect("a table");
+    let (_, after) = rest.split_once("\n\n").expect("another table");
+    site.write("nodes.toml", &format!("{before}{after}"));
+    // Not of our making.
+    site.write("ci/nodes-4-more.yaml", "# mine\n");
+
+    let check = ["--output", "ci", "--check"];
+    let stale = render(&site, "nodes.toml", "kubernetes", &check);
+    assert_eq!(stale.status(), Some(2), "{}", stale.whole());
+    insta::assert_snapshot!("gone", stale.error());
+    let said = render(&site, "nodes.toml", "kubernetes", &all).ended_well();
+    assert!(
+        said.stdout()
+            .ends_with("ci/nodes-3-publish.yaml: removed\n")
+    );
+    assert_eq!(
+        site.files("ci"),
+        [
+            "nodes-1-installations.yaml",
+            "nodes-2-variants.yaml",
+            "nodes-4-more.yaml"
+        ]
+    );
+    render(&site, "nodes.toml", "kubernetes", &check).ended_well();
+}
+
+/// Whoever renders may have variables set that no machine of the cluster has.
+#[test]
+fn the_environment_of_who_renders_is_not_that_of_the_machines() {
+    let site = site();
+    let recipe = site.read("node.toml");
+    let recipe = recipe.replace("[vars]", "[vars]\nmemory = \"8 GiB\"");
+    let recipe = recipe.replace(
+        "memory = \"8 GiB\"\n\n[[steps]]",
+        "memory = \"{{memory}}\"\n\n[[steps]]",
+    );
+    assert!(recipe.contains("{{memory}}"));
+    site.write("node.toml", &recipe);
+    let words = ["matrix", "render", "nodes.toml", "--engine", "argo"];
+    let plain = site.run(&words).ended_well().stdout();
+    let mut command = site.command(&words);
+    command.env("WINIMG_VAR_memory", "16 GiB");
+    assert_eq!(site.outcome(command).ended_well().stdout(), plain);
+}
+
+#[test]
 fn what_an_engine_lacks_is_said_at_once() {
     let site = site();
     let matrix = site.read("nodes.toml");

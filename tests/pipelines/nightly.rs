@@ -98,6 +98,12 @@ fn two_hosts_build_six_variants_over_two_installations() {
     let tags = std::fs::read_dir(tags).expect("tags").flatten();
     let tags = tags.filter(|tag| tag.file_name().to_string_lossy().starts_with("recipe-"));
     assert_eq!(tags.count(), 6);
+
+    // The next run of the same pipeline: it makes nothing anew, and puts its records in the place of those that are there.
+    for stage in STAGES.iter().chain(&["nodes-3-publish.yaml"]) {
+        two.stage(stage);
+    }
+    assert_eq!(two.installations(), 2);
     drop(two);
 
     let one = Cluster::start(1, 2, &matrix, INSTALLS);

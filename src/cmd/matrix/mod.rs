@@ -53,15 +53,23 @@ fn matrix(file: &Path, context: &Context) -> Result<Matrix> {
 
 /// The variants with their recipes, locks and plans, in the matrix's order. All complaints are shown at once.
 fn variants(args: &MatrixArgs, look: Look, context: &Context) -> Result<Vec<Read>> {
-    recipes(matrix(&args.file, context)?, &args.file, look, context)
+    let matrix = matrix(&args.file, context)?;
+    recipes(matrix, &args.file, &source::environment(), look, context)
 }
 
-/// The same of a matrix that is read already.
-fn recipes(matrix: Matrix, file: &Path, look: Look, context: &Context) -> Result<Vec<Read>> {
+/// The same of a matrix that is read already, for machines with these environment variables.
+fn recipes(
+    matrix: Matrix,
+    file: &Path,
+    environment: &[(String, String)],
+    look: Look,
+    context: &Context,
+) -> Result<Vec<Read>> {
     let mut found = Complaints::default();
     let mut all = Vec::new();
     for variant in matrix.variants {
-        let source = source_of(&variant, context)?;
+        let mut source = source_of(&variant, context)?;
+        source.options.env = environment.to_vec();
         let path = lock_path(file, &variant.name.value);
         let lock = path.is_file().then_some(path);
         let locks = LockArgs {

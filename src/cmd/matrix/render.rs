@@ -1,6 +1,6 @@
 //! `winimg matrix render`: the builds as the pipeline of an engine. Nothing is fetched, nothing is started.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::cli;
 use crate::matrix::pipeline::{self, Engine, File, Source};
@@ -23,9 +23,9 @@ pub fn run(args: &cli::MatrixRender, context: &Context) -> Result<()> {
             .cure("write where its jobs run and what they share: docs/pipelines.md"));
     };
     let platform = platform(&pipeline, context)?;
-    // Local files may be those of other machines.
+    // Local files may be those of other machines, and variables of this environment are not theirs.
     let look = Look::Files(Some(platform.is));
-    let all = recipes(matrix, &args.file, look, context)?;
+    let all = recipes(matrix, &args.file, &[], look, context)?;
     for read in &all {
         hypervisor::fits(platform.is, &read.recipe, context)?;
     }
@@ -41,8 +41,8 @@ pub fn run(args: &cli::MatrixRender, context: &Context) -> Result<()> {
     recipe::report(is_whole, complaints, context)?;
     let files = pipeline::render(args.engine, source)?;
     match (&args.output, args.check) {
-        (Some(folder), true) => check(folder, &files),
-        (Some(folder), false) => write(folder, &files),
+        (Some(folder), true) => check(folder, &files, &gone(folder, args, &files)),
+        (Some(folder), false) => write(folder, &files, &gone(folder, args, &files)),
         (None, _) => show(args.engine, &files),
     }
 }
@@ -93,17 +93,33 @@ fn show(engine: Engine, files: &[File]) -> Result<()> {
     }
 }
 
-fn write(folder: &Path, files: &[File]) -> Result<()> {
+/// Files of a stage that the pipeline has no more, as an earlier run has written them.
+fn gone(folder: &Path, args: &cli::MatrixRender, files: &[File]) -> Vec<PathBuf> {
+    let names = pipeline::names(args.engine, &args.file).into_iter();
+    let others = names.filter(|name| files.iter().all(|file| file.name != *name));
+    let is_ours = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.starts_with(pipeline::HEADING)
+    };
+    let paths = others.map(|name| folder.join(name));
+    paths.filter(is_ours).collect()
+}
+
+fn write(folder: &Path, files: &[File], gone: &[PathBuf]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|e| Error::io("make", folder, e))?;
     for file in files {
         let path = folder.join(&file.name);
         io::write_atomically(&path, file.text.as_bytes())?;
         print(&format!("{}\n", path.display()))?;
     }
+    for path in gone {
+        std::fs::remove_file(path).map_err(|e| Error::io("remove", path, e))?;
+        print(&format!("{}: removed\n", path.display()))?;
+    }
     Ok(())
 }
 
-fn check(folder: &Path, files: &[File]) -> Result<()> {
+fn check(folder: &Path, files: &[File], gone: &[PathBuf]) -> Result<()> {
     let mut stale = Vec::new();
     for file in files {
         let path = folder.join(&file.name);
@@ -116,6 +132,8 @@ fn check(folder: &Path, files: &[File]) -> Result<()> {
             Err(e) => return Err(Error::io("read", &path, e)),
         }
     }
+    let gone = gone.iter();
+    stale.extend(gone.map(|path| format!("{}: it would be removed", path.display())));
     if stale.is_empty() {
         return Ok(());
     }

@@ -57,6 +57,8 @@ pub fn all(engine: Engine, source: Source<'_>) -> Vec<Job> {
     for variant in &schedule.variants {
         let name = variant.name.as_str();
         let build = build(variant, source);
+        // An approved image is the one that was built, or none.
+        let again = [build.clone(), vec!["--from-cache".to_owned()]].concat();
         let of_same = |i: &&crate::matrix::Installation| i.key == variant.installation;
         let made_by = schedule.installations.iter().find(of_same);
         let made_by = made_by.filter(|i| i.first != *name);
@@ -69,14 +71,15 @@ pub fn all(engine: Engine, source: Source<'_>) -> Vec<Job> {
                 Some(_) => Stage::Variant,
             },
             needs: made_by.map(|i| id("build", &i.first)).into_iter().collect(),
-            commands: vec![build.clone()],
+            commands: vec![build],
             secrets: pipeline.secrets.clone(),
             cpus: variant.cpus,
             memory: variant.memory,
         };
         let publish = |to: String| {
             let folder = engine.output().join(name).display().to_string();
-            let words = ["winimg", "publish", &folder, "--to", &to];
+            // What the run before has put there is another file: the records say when they were made.
+            let words = ["winimg", "publish", &folder, "--to", &to, "--replace"];
             words.map(String::from).to_vec()
         };
         if let Some(approved) = &pipeline.publish {
@@ -87,7 +90,7 @@ pub fn all(engine: Engine, source: Source<'_>) -> Vec<Job> {
                 name: format!("publish {name}"),
                 stage: Stage::Publish,
                 needs: vec![job.id.clone()],
-                commands: vec![build, publish(approved.to.of(name))],
+                commands: vec![again, publish(approved.to.of(name))],
                 secrets: pipeline.secrets.iter().chain(more).cloned().collect(),
                 ..job.clone()
             });
@@ -113,7 +116,8 @@ fn build(variant: &Variant, source: Source<'_>) -> Vec<String> {
     for key in &cache.keys {
         words.extend(["--cache-key".to_owned(), key.clone()]);
     }
-    words.push("--cache-push".to_owned());
+    // What another job goes on from has to be there.
+    words.push("--cache-push=required".to_owned());
     words.extend(source.pipeline.arguments.iter().cloned());
     words
 }

@@ -35,6 +35,9 @@ pub enum Engine {
     Buildkite,
 }
 
+/// How each file begins.
+pub const HEADING: &str = "# Made from ";
+
 /// One file of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
@@ -94,6 +97,11 @@ impl Engine {
         }
     }
 
+    fn name(self, file: &Path, stage: &str) -> String {
+        let stem = file.file_stem().unwrap_or_default();
+        format!("{}{stage}{}", stem.to_string_lossy(), self.ending())
+    }
+
     /// What follows the matrix' name in that of the file.
     fn ending(self) -> &'static str {
         match self {
@@ -116,27 +124,35 @@ pub fn render(engine: Engine, source: Source<'_>) -> Result<Vec<File>> {
     if engine == Engine::Argo {
         refuse_tags(&all)?;
     }
-    let stem = source.file.file_stem().unwrap_or_default();
-    let stem = stem.to_string_lossy();
     let file = |stage: &str, jobs: &[&Job]| {
-        let name = format!("{stem}{stage}{}", engine.ending());
+        let name = engine.name(source.file, stage);
         let view = view::of(engine, source, jobs);
         filled(engine, &view).map(|text| File { name, text })
     };
     if engine != Engine::Kubernetes {
         return Ok(vec![file("", &all.iter().collect::<Vec<_>>())?]);
     }
-    // Jobs know no order: who applies them does.
-    let stages = [
-        (Stage::Installation, "-1-installations"),
-        (Stage::Variant, "-2-variants"),
-        (Stage::Publish, "-3-publish"),
-    ];
     let of = |stage: Stage| all.iter().filter(move |job| job.stage == stage);
-    let stages = stages.into_iter().map(|(stage, name)| (of(stage), name));
+    let stages = STAGES.into_iter().map(|(stage, name)| (of(stage), name));
     let stages = stages.map(|(jobs, name)| (jobs.collect::<Vec<_>>(), name));
     let stages = stages.filter(|(jobs, _)| !jobs.is_empty());
     stages.map(|(jobs, name)| file(name, &jobs)).collect()
+}
+
+/// The stages of which each is a file where jobs know no order: who applies them does.
+const STAGES: [(Stage, &str); 3] = [
+    (Stage::Installation, "-1-installations"),
+    (Stage::Variant, "-2-variants"),
+    (Stage::Publish, "-3-publish"),
+];
+
+/// What the files of a pipeline of this matrix can be called.
+pub fn names(engine: Engine, file: &Path) -> Vec<String> {
+    let stages = STAGES.iter().map(|(_, stage)| engine.name(file, stage));
+    match engine {
+        Engine::Kubernetes => stages.collect(),
+        _ => vec![engine.name(file, "")],
+    }
 }
 
 /// Argo fills in `{{…}}` wherever it stands, and has no way to write one.

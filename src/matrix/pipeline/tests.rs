@@ -2,6 +2,8 @@
 
 use super::jobs::dns;
 use super::quoted;
+use crate::doctor;
+use winimg_recipe::recipe::{keys, quantity};
 
 #[test]
 fn a_text_stays_one_whatever_is_in_it() {
@@ -13,4 +15,13 @@ fn a_text_stays_one_whatever_is_in_it() {
 #[test]
 fn an_identifier_has_small_letters_digits_and_dashes() {
     assert_eq!(dns("Node_1.35"), "node-1-35");
+}
+
+#[test]
+fn a_pod_asks_for_the_room_that_doctor_wants_to_see() {
+    let table = keys::of("matrix.pipeline.kubernetes");
+    let storage = table.keys.iter().find(|spec| spec.name == "storage");
+    let default = storage.and_then(|spec| spec.default.as_deref());
+    let default = quantity::size(default.expect("a default"));
+    assert_eq!(default, Ok(doctor::FIRST_BUILD));
 }

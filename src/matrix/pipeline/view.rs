@@ -31,6 +31,10 @@ pub fn of(engine: Engine, source: Source<'_>, jobs: &[&Job]) -> Value {
     };
     let built: Vec<&&Job> = jobs.iter().filter(|j| j.stage != Stage::Publish).collect();
     let ids: Vec<&str> = built.iter().map(|job| job.id.as_str()).collect();
+    let ended = ids
+        .iter()
+        .map(|id| format!("({id}.Succeeded || {id}.Failed || {id}.Errored || {id}.Omitted)"));
+    let ended: Vec<String> = ended.collect();
     let builds: Vec<Value> = [views(Stage::Installation), views(Stage::Variant)].concat();
     json!({
         "file": match engine.has_pods() {
@@ -43,7 +47,7 @@ pub fn of(engine: Engine, source: Source<'_>, jobs: &[&Job]) -> Value {
         "on_branch": format!("$CI_COMMIT_BRANCH == \"{}\"", pipeline.branch),
         "builds": builds,
         "build_ids": ids,
-        "after_builds": ids.join(" && "),
+        "after_builds": ended.join(" && "),
         "publishes": views(Stage::Publish),
         "has_publishes": of(Stage::Publish).next().is_some(),
     })
@@ -70,34 +74,42 @@ fn place(source: Source<'_>, job: &Job, all: &[&Job]) -> Value {
     let needed_names: Vec<&str> = needed.map(|other| other.name.as_str()).collect();
     let publish = source.pipeline.publish.as_ref();
     let environment = publish.map(|publish| publish.environment.as_str());
-    let depends = match job.stage {
-        Stage::Publish => APPROVE.to_owned(),
-        Stage::Installation | Stage::Variant => job.needs.join(" && "),
-    };
+    let approve = (job.stage == Stage::Publish).then_some(APPROVE);
+    let needs = job.needs.iter().map(String::as_str);
+    let depends: Vec<&str> = approve.into_iter().chain(needs).collect();
+    let object = format!("{}-{}", group(source.file), job.id);
     json!({
         "id": job.id,
         "name": job.name,
-        "object": format!("{}-{}", group(source.file), job.id),
+        "alone": format!("{object}-${{{{ github.ref }}}}"),
+        "object": object,
         "group": group(source.file),
         "variant": job.variant,
         "stage": job.stage.name(),
         "is_publish": job.stage == Stage::Publish,
         "environment": environment.unwrap_or_default(),
+        "branch": source.pipeline.branch,
+        "on_ref": format!("github.ref == 'refs/heads/{}'", source.pipeline.branch),
         "needs": job.needs,
         "has_needs": !job.needs.is_empty(),
         "needed_names": needed_names,
-        "depends": depends,
+        "depends": depends.join(" && "),
+        "depends_on": depends,
     })
 }
 
 /// What it runs and keeps: as lines of a shell, and as containers of a pod.
 fn work(engine: Engine, source: Source<'_>, job: &Job) -> Value {
-    let lines = job.commands.iter().map(|words| {
-        let words: Vec<String> = words.iter().map(|word| argv::posix(word)).collect();
-        shielded(engine, &words.join(" "))
-    });
+    let lines = job
+        .commands
+        .iter()
+        .map(|words| shielded(engine, &line(words)));
     let lines: Vec<String> = lines.collect();
-    let containers = job.commands.iter();
+    let commands = match engine {
+        Engine::Argo if job.commands.len() > 1 => vec![script(&job.commands)],
+        _ => job.commands.clone(),
+    };
+    let containers = commands.iter();
     let mut containers: Vec<Value> = containers
         .map(|words| container(engine, source, job, words))
         .collect();
@@ -117,6 +129,19 @@ fn work(engine: Engine, source: Source<'_>, job: &Job) -> Value {
         "secrets": secrets,
         "kept": kept.map(|name| format!("{folder}/{name}")),
     })
+}
+
+/// All commands as one. Argo retries by the exit status of a pod's main container, and knows none of another (Argo Workflows: Retries,
+/// `lastRetry.exitCode`).
+fn script(commands: &[Vec<String>]) -> Vec<String> {
+    let lines: Vec<String> = commands.iter().map(|words| line(words)).collect();
+    ["sh", "-ec", &lines.join("\n")].map(String::from).to_vec()
+}
+
+/// The words as a shell reads them.
+fn line(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| argv::posix(word)).collect();
+    words.join(" ")
 }
 
 /// Where it may run.
@@ -173,6 +198,7 @@ fn container(engine: Engine, source: Source<'_>, job: &Job, words: &[String]) ->
         "secrets": secrets,
         "cpus": job.cpus.to_string(),
         "memory": format!("{}Mi", (job.memory + MEMORY_BESIDE) >> 20),
+        "storage": format!("{}Mi", kubernetes.storage >> 20),
         "kvm": kubernetes.kvm,
     })
 }

@@ -65,7 +65,7 @@ func TestArgoRefusesMistakes(t *testing.T) {
 		"retryPolicy:":      "retryPolicies:",
 		"template: \"build": "template: \"builds",
 		"depends: \"build":  "depends: \"builds",
-		"\"winimg\"\n":      "\"{{inputs.parameters.none}}\"\n",
+		"\"sh\"\n":          "\"{{inputs.parameters.none}}\"\n",
 		"suspend: {}":       "suspended: {}",
 	} {
 		changed := bytes.Replace(text, []byte(right), []byte(wrong), 1)

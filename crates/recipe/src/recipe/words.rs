@@ -46,6 +46,12 @@ pub fn is_secret(name: &str) -> bool {
 /// Known in every recipe: the version of this program.
 pub const OWN_VERSION: &str = "winimg_version";
 
+/// Whether it is the name of an environment variable, in capitals.
+pub fn is_environment_variable(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(fits)
+}
+
 /// Why a variable cannot have this name, and the cure.
 pub fn refused_name(name: &str) -> Option<(String, String)> {
     if is_secret(name) {

@@ -10,6 +10,7 @@ use oci_client::client::{Client, ClientConfig, ClientProtocol};
 use oci_client::manifest::{OciImageManifest, OciManifest};
 use oci_client::secrets::RegistryAuth;
 use winimg_base::digest::Digest;
+use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::text::Secret;
 use winimg_supply::fetch::sharing::Credentials;
@@ -282,6 +283,51 @@ fn a_layer_over_another_disk_of_the_same_key_is_not_taken_and_not_given() {
             "note: the shared cache's layers lie over another disk after the installation than this cache has: they are not taken",
             "note: the shared cache has another disk after the installation than this cache: it stays, and no layer over ours is sent"
         ]
+    );
+}
+
+/// What is required is in the shared cache, or an error says why not; a failure in between is not the last word.
+#[test]
+fn a_finished_disk_that_is_required_is_there_or_an_error() {
+    let (registry, key) = (Registry::start(None), key());
+    let a = Machine::new();
+    let layer = a.seal(3, None, b"disk");
+    let remote = a.requiring(registry.port, &key, signing(&key));
+    remote.push_finished(&layer, &a.store).unwrap();
+    // It is the same for who finds it there.
+    remote.push_finished(&layer, &a.store).unwrap();
+    assert_eq!(
+        a.said(),
+        ["note: the layer after step `two` is in the shared cache now"]
+    );
+
+    let b = Machine::new();
+    let other = b.seal(3, None, b"the same inputs, built once more");
+    let remote = b.requiring(registry.port, &key, signing(&key));
+    let refused = remote.push_finished(&other, &b.store).unwrap_err();
+    assert_eq!(refused.kind(), Kind::Fetch);
+    assert_eq!(
+        plain(&refused.to_string()),
+        "the finished disk is not in the shared cache, where it is required to be\n  at: oci+http://REGISTRY/team/cache\n  \
+         expected: the layer sha256:… of this host\n  found: another disk, or none, of the same key\n  \
+         cure: to take that one, build with an empty cache: WINIMG_CACHE_DIR"
+    );
+
+    let c = Machine::new();
+    let layer = c.seal(3, None, b"disk");
+    let nobody = c.requiring(1, &key, signing(&key));
+    nobody.push_layer(&layer, &c.store).unwrap();
+    let refused = nobody.push_finished(&layer, &c.store).unwrap_err();
+    let text = plain(&refused.to_string());
+    assert!(
+        text.starts_with(
+            "the finished disk is not in the shared cache, where it is required to be: the shared cache cannot be reached\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("cure: run the same command again: it goes on from the finished disk"),
+        "{text}"
     );
 }
 

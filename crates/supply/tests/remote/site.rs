@@ -14,7 +14,7 @@ use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::plan::ExitRule;
 use winimg_recipe::plan::chain::{Action, Chain, Part};
 use winimg_supply::fetch::Patience;
-use winimg_supply::fetch::sharing::{Address, Credentials, Remote, Settings, Sign};
+use winimg_supply::fetch::sharing::{Address, Credentials, Push, Remote, Settings, Sign};
 use winimg_supply::store::{About, Layer, Store};
 use winimg_trust::minisign::Rule;
 
@@ -31,6 +31,21 @@ impl Sink for Heard {
         };
         self.0.lock().unwrap().push(line);
     }
+}
+
+/// The text without ports, folders and digests.
+pub fn plain(text: &str) -> String {
+    let filters = [
+        (r"127\.0\.0\.1:\d+", "REGISTRY"),
+        (r"/[^ ]*/layers/\.new-[0-9a-f]+", "DRAFT"),
+        (r"(sha256:|layer-)[0-9a-f]+", "${1}…"),
+    ];
+    let mut text = text.to_owned();
+    for (pattern, shown) in filters {
+        let pattern = regex::Regex::new(pattern).unwrap();
+        text = pattern.replace_all(&text, shown).into_owned();
+    }
+    text
 }
 
 pub fn key() -> KeyPair {
@@ -86,6 +101,29 @@ impl Machine {
         key: Option<&KeyPair>,
         push: Option<Sign>,
     ) -> Arc<Remote> {
+        let push = push.map(|sign| Push {
+            sign,
+            is_required: false,
+        });
+        self.opened(port, credentials, key, push)
+    }
+
+    /// One that has to have each finished disk.
+    pub fn requiring(&self, port: u16, key: &KeyPair, sign: Sign) -> Arc<Remote> {
+        let push = Push {
+            sign,
+            is_required: true,
+        };
+        self.opened(port, None, Some(key), Some(push))
+    }
+
+    fn opened(
+        &self,
+        port: u16,
+        credentials: Option<Credentials>,
+        key: Option<&KeyPair>,
+        push: Option<Push>,
+    ) -> Arc<Remote> {
         let keys = key.map(|key| Rule::new(&key.pk.to_base64()).unwrap());
         let settings = Settings {
             proxies: Default::default(),
@@ -101,21 +139,8 @@ impl Machine {
 
     /// What was said, without ports, folders and digests.
     pub fn said(&self) -> Vec<String> {
-        let filters = [
-            (r"127\.0\.0\.1:\d+", "REGISTRY"),
-            (r"/[^ ]*/layers/\.new-[0-9a-f]+", "DRAFT"),
-            (r"(sha256:|layer-)[0-9a-f]+", "${1}…"),
-        ];
-        let mut all = self.heard.0.lock().unwrap().clone();
-        for line in &mut all {
-            for (pattern, shown) in filters {
-                *line = regex::Regex::new(pattern)
-                    .unwrap()
-                    .replace_all(line, shown)
-                    .into_owned();
-            }
-        }
-        all
+        let all = self.heard.0.lock().unwrap();
+        all.iter().map(|line| plain(line)).collect()
     }
 
     /// Every layer's files with their bytes; what is of this machine alone is left out.

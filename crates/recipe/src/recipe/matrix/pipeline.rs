@@ -11,6 +11,7 @@ use crate::recipe::fields::Fields;
 use crate::recipe::keys;
 use crate::recipe::template::{self, Part};
 use crate::recipe::value::{Data, Entry, Table};
+use crate::recipe::words::is_environment_variable;
 use winimg_base::text::{Located, Place};
 
 /// With it a job signs the layers that it uploads.
@@ -68,6 +69,8 @@ pub struct Kubernetes {
     pub workdir: String,
     pub secret: String,
     pub kvm: String,
+    /// Bytes.
+    pub storage: u64,
     pub node_selector: Vec<(String, String)>,
 }
 
@@ -165,14 +168,16 @@ fn kubernetes_of(fields: &Fields<'_>) -> Option<Kubernetes> {
     let selector = selector
         .filter_map(|entry| selected(fields, entry))
         .collect();
-    let (secret, kvm) = (
+    let (secret, kvm, storage) = (
         word(fields, "secret", is_object),
         word(fields, "kvm", is_resource),
+        fields.size("storage"),
     );
     Some(Kubernetes {
         workdir: word(fields, "workdir", is_folder)?,
         secret: secret?,
         kvm: kvm?,
+        storage: storage?.value,
         node_selector: selector,
     })
 }
@@ -221,7 +226,7 @@ fn timeout(fields: &Fields<'_>) -> Option<Duration> {
 
 /// The names of the table's `secrets`, each there once.
 fn variables(fields: &Fields<'_>) -> Vec<String> {
-    let names = words(fields, "secrets", is_variable);
+    let names = words(fields, "secrets", is_environment_variable);
     let mut known: Vec<String> = Vec::new();
     for name in names {
         match known.contains(&name) {
@@ -331,11 +336,6 @@ fn is_branch(text: &str) -> bool {
 fn is_folder(text: &str) -> bool {
     text.strip_prefix('/')
         .is_some_and(|rest| has_only(rest, "-._/"))
-}
-
-fn is_variable(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    text.starts_with(|c: char| c.is_ascii_uppercase()) && text.chars().all(fits)
 }
 
 /// The name of an object (Kubernetes: Object Names and IDs, DNS subdomain names).

@@ -163,6 +163,33 @@ impl Remote {
         Ok(())
     }
 
+    /// Whether this very layer is there.
+    pub(super) fn has(&self, layer: &Layer) -> Result<bool, Fault> {
+        let tag = tag(&layer.record().key);
+        let bytes = layer.record_bytes()?;
+        let there = self.run(self.registry.manifest(&tag))?;
+        let digest = Digest::sha256_of(&bytes).to_string();
+        Ok(there.is_some_and(|there| there.config.digest == digest))
+    }
+
+    /// The finished disk's layer is not there; `why`: what came of giving it, where another one has not its name.
+    pub(super) fn lacks(&self, layer: &Layer, why: Option<Error>) -> Error {
+        let fact = "the finished disk is not in the shared cache, where it is required to be";
+        match why {
+            Some(error) => {
+                let problem = error.problem().clone().prefixed(format!("{fact}: "));
+                let cure = "run the same command again: it goes on from the finished disk";
+                Error::of(error.kind(), problem).cure(cure)
+            }
+            None => self
+                .registry
+                .error(fact)
+                .expected(format!("the layer {} of this host", layer.record().key))
+                .found("another disk, or none, of the same key")
+                .cure("to take that one, build with an empty cache: WINIMG_CACHE_DIR"),
+        }
+    }
+
     /// `false`: another layer has its name there.
     fn give_one(&self, layer: &Layer, store: &Store, sign: &Sign) -> Result<bool, Fault> {
         let (bytes, tag) = (layer.record_bytes()?, tag(&layer.record().key));

@@ -36,14 +36,22 @@ pub(crate) use address::is_segment;
 /// Signs bytes with a minisign key: the bytes, and the trusted comment.
 pub type Sign = Box<dyn Fn(&[u8], &str) -> Result<String> + Send + Sync>;
 
+/// How a shared cache is written to.
+pub struct Push {
+    /// With the key for layers.
+    pub sign: Sign,
+    /// A finished disk that it does not have in the end is an error.
+    pub is_required: bool,
+}
+
 /// What the user wants of a shared cache.
 pub struct Settings {
     pub address: Address,
     pub credentials: Option<Credentials>,
     /// Whose layers are believed; with none, layers are not asked for.
     pub keys: Vec<Rule>,
-    /// Write, too; with a key for layers.
-    pub push: Option<Sign>,
+    /// Write, too.
+    pub push: Option<Push>,
     pub proxies: Proxies,
     pub patience: Patience,
 }
@@ -60,7 +68,7 @@ pub const PATIENCE: Patience = Patience {
 pub struct Remote {
     registry: Registry,
     keys: Vec<Rule>,
-    push: Option<Sign>,
+    push: Option<Push>,
     sink: Arc<dyn Sink>,
     cancel: Cancel,
     tags: Mutex<Option<Arc<BTreeSet<String>>>>,
@@ -127,6 +135,27 @@ impl Remote {
     /// Gives the layer, with the parents that are not there. Errors are interrupts.
     pub fn push_layer(&self, layer: &Layer, store: &Store) -> Result<()> {
         self.writing(|sign| self.give(layer, store, sign))
+    }
+
+    /// Gives the layer of a finished disk, as [`Self::push_layer`] does, or where that is required.
+    ///
+    /// # Errors
+    ///
+    /// Interrupts; where it is required: the shared cache does not have this disk afterwards.
+    pub fn push_finished(&self, layer: &Layer, store: &Store) -> Result<()> {
+        let required = self.push.as_ref().filter(|push| push.is_required);
+        let Some(Push { sign, .. }) = required else {
+            return self.push_layer(layer, store);
+        };
+        // Asked again although it failed before: a build takes long, and this is its last word.
+        let given = self.give(layer, store, sign).and_then(|()| self.has(layer));
+        let why = match given {
+            Ok(true) => return Ok(()),
+            Ok(false) => None,
+            Err(Fault::Cancelled) => return Err(Error::cancelled()),
+            Err(Fault::Refused(error) | Fault::Unreachable(error)) => Some(error),
+        };
+        Err(self.lacks(layer, why))
     }
 
     /// Writes the bytes with this digest, at most `limit` of them; `false`: the cache does not hold them, and what was
@@ -199,7 +228,7 @@ impl Remote {
 
     /// Gives something, where the user wants that and the cache still takes it.
     fn writing(&self, work: impl FnOnce(&Sign) -> Result<(), Fault>) -> Result<()> {
-        let Some(sign) = &self.push else {
+        let Some(Push { sign, .. }) = &self.push else {
             return Ok(());
         };
         if self.no_writes.load(Ordering::SeqCst) {

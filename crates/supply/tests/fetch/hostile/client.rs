@@ -12,7 +12,7 @@ use winimg_base::text::Secret;
 use winimg_recipe::recipe::{self, InputId, Locked, Options, Recipe};
 use winimg_supply::fetch::Request;
 use winimg_supply::fetch::image::images;
-use winimg_supply::fetch::sharing::{Address, Credentials, Remote, Settings};
+use winimg_supply::fetch::sharing::{Address, Credentials, Push, Remote, Settings};
 use winimg_supply::store::Store;
 
 use super::answers;
@@ -132,7 +132,10 @@ fn upload(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
         address: Address::parse(&format!("{scheme}://{host}/team/cache")).unwrap(),
         credentials: (!row.proxied).then(|| Credentials::new("ci", Secret::new("open-sesame"))),
         keys: Vec::new(),
-        push: Some(Box::new(|_, _| Ok(String::new()))),
+        push: Some(Push {
+            sign: Box::new(|_, _| Ok(String::new())),
+            is_required: false,
+        }),
         patience: row.patience(),
     };
     let remote = Remote::open(settings, &sink, &desk.cancel).unwrap();
