@@ -211,9 +211,37 @@ node_selector = { "-x" = "y", "example.com/kvm" = "a b", "kvm" = 1.5 }
 "#;
     let (matrix, found) = matrix(&format!("{NODES}{pipeline}"));
     assert!(matrix.is_none());
+    assert!(!found.render(false).contains("hunter"));
     insta::assert_snapshot!(found.render(false));
     let (_, found) = self::matrix(&format!("{NODES}[pipeline]\n"));
     insta::assert_snapshot!("an_empty_pipeline", found.render(false));
+}
+
+#[test]
+fn no_complaint_shows_what_may_be_a_secret() {
+    let text = r#"
+schema = 1
+[matrix]
+name = "{{a}}"
+recipe = "x.toml"
+vars = { admin_password = "hunter1", base_url = "https://me:hunter2@h.example/" } bad
+[matrix.axes]
+a = [{ name = "x", vars = { token = "hunter3" }, set = { steps.log-in.user.password = "hunter4" }, sets = 1 }]
+"#;
+    let (_, found) = matrix(text);
+    let shown = found.render(false);
+    assert!(
+        shown.contains("nodes.toml:6") && shown.contains("`sets`"),
+        "{shown}"
+    );
+    assert!(!shown.contains("hunter"), "{shown}");
+    let open = r#"[matrix]
+name = "x"
+recipe = "x.toml"
+set = { steps.log-in.user.password = "random" }
+[[matrix.include]]
+"#;
+    assert!(lines(&format!("schema = 1\n{open}")).contains("random"));
 }
 
 /// As for recipes: every kind of value that a key does not take, and a key that is not there.

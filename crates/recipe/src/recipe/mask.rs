@@ -1,4 +1,4 @@
-//! Secrets in a recipe's text, overwritten byte for byte, so that no complaint can show them.
+//! Secrets in the text of a recipe or a matrix, overwritten byte for byte, so that no complaint can show them.
 
 use std::sync::Arc;
 
@@ -9,15 +9,7 @@ use winimg_base::text::Source;
 /// The text with the values of `[vars]` that would be secrets, users' passwords, and the user names in URLs, overwritten byte for byte,
 /// so that no complaint about that file can show them.
 pub fn mask_secrets(name: &str, text: String) -> String {
-    let source = Arc::new(Source {
-        name: name.into(),
-        text,
-    });
-    let (table, broken) = value::parse(&source);
-    let mut bytes = source.text.clone().into_bytes();
-    if !broken.is_empty() {
-        mask_lines(&source.text, &mut bytes);
-    }
+    let (table, mut bytes) = parse(name, text);
     let vars = table.get("vars").and_then(Value::as_table);
     for entry in vars.iter().flat_map(|t| &t.entries) {
         if words::is_secret(&entry.key) {
@@ -29,6 +21,66 @@ pub fn mask_secrets(name: &str, text: String) -> String {
     }
     mask_urls(&table, &mut bytes);
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The text of a matrix with the values of variables that would be secrets, what stands among the names of secrets and is none,
+/// and the user names in URLs overwritten in the same way.
+pub fn mask_matrix(name: &str, text: String) -> String {
+    let (table, mut bytes) = parse(name, text);
+    for entry in &table.entries {
+        match (entry.key.as_str(), entry.value.as_table()) {
+            ("pipeline", Some(pipeline)) => mask_pipeline(pipeline, &mut bytes),
+            _ => mask_named(&entry.value, &mut bytes),
+        }
+    }
+    mask_urls(&table, &mut bytes);
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// What was read, and the bytes to overwrite: those of lines that could not be read are overwritten already.
+fn parse(name: &str, text: String) -> (Table, Vec<u8>) {
+    let source = Arc::new(Source {
+        name: name.into(),
+        text,
+    });
+    let (table, broken) = value::parse(&source);
+    let mut bytes = source.text.clone().into_bytes();
+    if !broken.is_empty() {
+        mask_lines(&source.text, &mut bytes);
+    }
+    (table, bytes)
+}
+
+/// Whatever is called as a secret would be.
+fn mask_named(value: &Value, bytes: &mut [u8]) {
+    match &value.data {
+        Data::Array(items) => items.iter().for_each(|item| mask_named(item, bytes)),
+        Data::Table(table) => {
+            for entry in &table.entries {
+                match words::is_secret(&entry.key) && !is_open(&entry.value) {
+                    true => mask_value(&entry.value, bytes),
+                    false => mask_named(&entry.value, bytes),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `secrets` takes names: what is written there instead may be the secret itself.
+fn mask_pipeline(table: &Table, bytes: &mut [u8]) {
+    for entry in &table.entries {
+        match &entry.value.data {
+            Data::Table(inner) => mask_pipeline(inner, bytes),
+            Data::Array(items) if entry.key == "secrets" => {
+                let is_name = |item: &&Value| matches!(&item.data, Data::String(text) if words::is_environment_variable(text));
+                let others = items.iter().filter(|item| !is_name(item));
+                others.for_each(|item| mask_value(item, bytes));
+            }
+            Data::String(_) if entry.key == "secrets" => mask_value(&entry.value, bytes),
+            _ => {}
+        }
+    }
 }
 
 /// The text with all that stands before an `@` in an address overwritten, comments and broken lines included.
@@ -82,7 +134,7 @@ fn mask_urls_in(key: &str, value: &Value, bytes: &mut [u8]) {
 
 /// Whether a key's value is an address.
 pub fn holds_url(key: &str) -> bool {
-    key.ends_with("url") || ["certificate", "log", "catalog"].contains(&key)
+    key.ends_with("url") || ["certificate", "log", "catalog", "remote"].contains(&key)
 }
 
 /// Where the user name and password of a URL stand.
@@ -125,9 +177,13 @@ fn user_passwords(table: &Table) -> Vec<&Value> {
     });
     let users = tables.filter_map(|table| table.as_table()?.get("user"));
     let given = users.filter_map(|user| user.as_table()?.get("password"));
-    let allowed = |value: &&Value| match &value.data {
+    given.filter(|value| !is_open(value)).collect()
+}
+
+/// A password that is made in the guest, or known to everybody.
+fn is_open(value: &Value) -> bool {
+    match &value.data {
         Data::String(text) => text == "random" || text.starts_with("published:"),
         _ => false,
-    };
-    given.filter(|value| !allowed(value)).collect()
+    }
 }

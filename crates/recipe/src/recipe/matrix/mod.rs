@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use super::Root;
 use super::context::Context;
+use super::mask::mask_matrix;
 use super::overlay::Overlay;
 use super::sources::Sources;
 use super::value::parse;
@@ -56,6 +57,7 @@ pub fn read(path: &Path, text: String) -> (Option<Matrix>, Diagnostics) {
     let mut sources = Sources::default();
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let name = path.display().to_string();
+    let text = mask_matrix(&name, text);
     let source = sources.add_file(name, text, folder, Root::Recipe);
     let (tree, mut problems) = parse(&source);
     let scope = Scope::default();
