@@ -1,9 +1,10 @@
-//! What makes a release: the workflows, the scripts that they call, and the crates as they are published. GitHub is not asked: `gh` is a stand-in that
-//! knows the calls of these scripts and no other.
+//! What makes a release: the workflows, the scripts that they call on a hosted runner and here, and the crates as they are published. GitHub is not asked:
+//! `gh` is a stand-in that knows the calls of these scripts and no other.
 #![cfg(unix)]
 
 mod crates;
 mod fetched;
+mod hosted;
 mod packed;
 mod signed;
 mod told;
@@ -14,9 +15,14 @@ use std::process::{Command, Output};
 
 use support::tree::root;
 
-/// A script of `release/` with nothing of the caller's environment but where programs are found.
+/// A script of `release/`.
 fn script(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(root().join("release").join(name));
+    started(&root().join("release").join(name), arguments, environment)
+}
+
+/// A script with nothing of the caller's environment but where programs are found.
+fn started(script: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(script);
     command.args(arguments).current_dir(root()).env_clear();
     for name in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME"] {
         command.envs(std::env::var_os(name).map(|value| (name, value)));

@@ -1,13 +1,16 @@
 //! `.github/workflows` and `action.yml`: what they run is here, what they take from others is pinned, and few jobs may write. `make workflows` has
 //! actionlint judge them as a whole.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use regex::Regex;
 use support::tree::root;
 
-/// Programs that every hosted runner has.
-const PROGRAMS: [&str; 4] = ["cargo", "git", "make", "rustup"];
+use super::{printed, started, text};
+
+/// Programs that every hosted runner has, or the container of a job.
+const PROGRAMS: [&str; 5] = ["apt-get", "cargo", "git", "make", "rustup"];
 
 fn all() -> Vec<(String, String)> {
     let mut names = vec!["action.yml".to_owned()];
@@ -106,12 +109,98 @@ fn only_the_job_that_publishes_may_write_and_only_for_a_tag() {
     }
 }
 
+fn workflow(name: &str) -> String {
+    let path = root().join(".github/workflows").join(name);
+    fs::read_to_string(path).expect("a workflow")
+}
+
+/// The text of a job, from its name to the next one.
+fn job<'t>(workflow: &'t str, name: &str) -> &'t str {
+    let from = format!("\n  {name}:\n");
+    let (_, text) = workflow.split_once(&from).expect("the job");
+    let next = Regex::new(r"(?m)^  [a-z-]+:$").expect("a pattern");
+    next.find(text).map_or(text, |next| &text[..next.start()])
+}
+
 #[test]
 fn pushes_and_nights_run_what_the_makefile_names() {
-    let of = |name: &str| {
-        let path = root().join(".github/workflows").join(name);
-        fs::read_to_string(path).expect("a workflow")
+    let (ci, nightly) = (workflow("ci.yml"), workflow("nightly.yml"));
+    assert_eq!(values(&ci, "run:").last(), Some(&"make test"));
+    let parts = values(job(&nightly, "parts"), "run:");
+    assert_eq!(parts, ["tests/hosted/targets.sh"]);
+    let runs = values(job(&nightly, "nightly"), "run:");
+    assert_eq!(runs.last(), Some(&"make nightly NIGHTLY=\"$TARGET\""));
+    // A part of its own has no other that installed what it needs.
+    assert!(runs.contains(&"make packages"), "{runs:?}");
+}
+
+#[test]
+fn the_parts_of_a_night_are_those_of_the_makefile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = folder.path().join("output");
+    let script = root().join("tests/hosted/targets.sh");
+    printed(&started(&script, &[], &[("GITHUB_OUTPUT", text(&output))]));
+    let written = fs::read_to_string(&output).expect("an output");
+    let list = written.strip_prefix("targets=").expect("the name");
+    let listed: Vec<String> = serde_json::from_str(list).expect("JSON");
+    let makefile = fs::read_to_string(root().join("Makefile")).expect("the Makefile");
+    let (_, after) = makefile.split_once("\nNIGHTLY ?= ").expect("the list");
+    let (named, _) = after.split_once("\n\n").expect("its end");
+    let named: Vec<&str> = named.split_whitespace().filter(|w| *w != "\\").collect();
+    assert_eq!(listed, named);
+    let of = |target: &String| {
+        makefile.contains(&format!("\n{target}: ")) || makefile.contains(&format!(" {target}: "))
     };
-    assert_eq!(values(&of("ci.yml"), "run:"), ["make test"]);
-    assert_eq!(values(&of("nightly.yml"), "run:"), ["make nightly"]);
+    assert!(listed.len() > 20 && listed.iter().all(of), "{listed:?}");
+}
+
+/// Ubuntu has not all that the tests need. A container's first steps bring what a checkout and the scripts start with.
+#[test]
+fn what_is_tried_on_debian_runs_in_a_container_of_it() {
+    let jobs = [
+        ("ci.yml", "test"),
+        ("nightly.yml", "nightly"),
+        ("release.yml", "binary"),
+    ];
+    for (name, which) in jobs {
+        let text = workflow(name);
+        let text = job(&text, which);
+        assert!(text.contains("debian:bookworm\n"), "{name}");
+        let runs = values(text, "run:");
+        assert!(runs[0].starts_with("apt-get update"), "{runs:?}");
+        assert!(runs[1].contains(" ca-certificates curl git"), "{runs:?}");
+        assert!(runs.contains(&"tests/hosted/debian.sh"), "{runs:?}");
+        let checkout = text.find("actions/checkout").expect("a checkout");
+        assert!(text.find("apt-get install").expect("git") < checkout);
+    }
+}
+
+/// A container sees of the runner's folders only those that are mounted.
+#[test]
+fn what_is_freed_is_mounted_into_the_containers() {
+    let script = fs::read_to_string(root().join("tests/hosted/room.sh")).expect("the script");
+    let list = Regex::new("for folder in (/.*); do").expect("a pattern");
+    let folders: BTreeSet<&str> = list
+        .captures(&script)
+        .expect("a list")
+        .get(1)
+        .expect("it")
+        .as_str()
+        .split(' ')
+        .collect();
+    assert!(folders.len() > 4, "{folders:?}");
+    let mounted = Regex::new("\"(/[a-z/]+):/host(/[a-z/]+)\"").expect("a pattern");
+    for name in ["ci.yml", "nightly.yml"] {
+        let text = workflow(name);
+        assert!(text.contains("run: tests/hosted/room.sh /host\n"), "{name}");
+        let mounts: Vec<_> = mounted
+            .captures_iter(&text)
+            .map(|m| (m[1].to_owned(), m[2].to_owned()))
+            .collect();
+        assert!(mounts.iter().all(|(from, to)| from == to), "{mounts:?}");
+        for folder in &folders {
+            let is_below = |(top, _): &(String, String)| folder.starts_with(&format!("{top}/"));
+            assert!(mounts.iter().any(is_below), "{name}: {folder}");
+        }
+    }
 }

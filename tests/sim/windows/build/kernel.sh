@@ -2,7 +2,7 @@
 set -euo pipefail
 mkdir -p "$cache"
 package=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9].*-amd64\)$/\1/p' | head -n 1)
-[ -n "$package" ] || { echo "build.sh: apt knows no linux-image-amd64; run apt-get update" >&2; exit 1; }
+[ -n "$package" ] || { echo "build.sh: apt knows no linux-image-amd64: on Debian run apt-get update; elsewhere take a container of Debian" >&2; exit 1; }
 deb=$(find "$cache" -name "${package}_*.deb" | sort | tail -n 1)
 if [ -z "$deb" ]; then
     (cd "$cache" && apt-get -qq -o APT::Sandbox::User=root download "$package")
