@@ -315,7 +315,7 @@ prove-packages:
 	@tests/install-packages.sh prove
 
 .PHONY: prove
-prove: packages ## lines of docs/fidelity.toml proved on a Windows medium: ISO=…, VIRTIO=…; ROWS=word,word for some, JOIN=… KUBECONFIG=… for a cluster to join (docs/prove.md)
+prove: prove-packages ## lines of docs/fidelity.toml proved on a Windows medium: ISO=…, VIRTIO=…; ROWS=word,word for some, JOIN=… KUBECONFIG=… for a cluster to join (docs/prove.md)
 	@test -n "$(ISO)" || { echo "error: say which medium: make prove ISO=windows.iso VIRTIO=virtio-win.iso"; exit 2; }
 	$(CARGO) build --locked --package winimg --package winimg-prove --bins
 	$(BUILT)/prove run --iso $(ISO) $(if $(VIRTIO),--virtio $(VIRTIO)) $(if $(ROWS),--rows $(ROWS)) $(if $(PROOF),--output $(PROOF)) $(if $(JOIN),--join $(JOIN) --kubeconfig $(KUBECONFIG)) $(PROVE)

@@ -1,4 +1,4 @@
-//! What a job on a hosted runner begins with: `tests/hosted`. Programs that would change this machine are stand-ins.
+//! What a job on a hosted runner begins with: `tests/hosted`, and the packages of a proof. Programs that would change this machine are stand-ins.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -182,4 +182,21 @@ fn room_is_made_on_a_hosted_runner_and_nowhere_else() {
     assert!(cache.is_dir());
     let written = fs::read_to_string(&variables).expect("variables");
     assert_eq!(written, format!("WINIMG_CACHE_DIR={}\n", cache.display()));
+}
+
+/// The short list has no package that Ubuntu lacks, and needs no apt.
+#[test]
+fn a_proof_names_what_it_needs_where_there_is_no_apt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for program in ["bash", "dirname"] {
+        let link = folder.path().join(program);
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(program), link).expect("a link");
+    }
+    let install = root().join("tests/install-packages.sh");
+    let environment = [("PATH", text(folder.path()))];
+    assert_eq!(
+        printed(&started(&install, &["prove"], &environment)),
+        "no apt: install what is missing of qemu-system-x86 qemu-utils gcc libc6-dev make ovmf swtpm tesseract-ocr, \
+         by the names that this system has for them\n"
+    );
 }

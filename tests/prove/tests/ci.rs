@@ -1,9 +1,11 @@
 //! `.github/workflows/real-windows.yml` and its scripts, started here as it starts them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use prove::rows::{self, What};
 use support::tree::root;
 
 use crate::ledger::read;
@@ -30,7 +32,7 @@ fn each_run_is_cargo_or_a_script_that_is_there() {
     for run in runs {
         let program = run.split(' ').next().expect("a word");
         assert!(
-            program == "cargo" || root().join(program).is_file(),
+            ["cargo", "git"].contains(&program) || root().join(program).is_file(),
             "{run}"
         );
         // What comes from outside is no shell text.
@@ -128,4 +130,103 @@ fn a_run_without_its_medium_says_which() {
         "{}",
         said(&done)
     );
+}
+
+/// The jobs that `rows.sh` makes of these words: releases and rows.
+fn jobs(words: &str) -> Vec<(String, String)> {
+    let output = tempfile::NamedTempFile::new().expect("a file");
+    let path = output.path().to_str().expect("UTF-8");
+    let done = script("rows.sh", &[words], &[("GITHUB_OUTPUT", path)]);
+    assert!(done.status.success(), "{}", said(&done));
+    let written = fs::read_to_string(output.path()).expect("an output");
+    let list = written.strip_prefix("jobs=").expect("the name");
+    let list: Vec<BTreeMap<String, String>> = serde_json::from_str(list).expect("JSON");
+    list.into_iter()
+        .map(|job| (job["release"].clone(), job["row"].clone()))
+        .collect()
+}
+
+#[test]
+fn each_job_of_a_night_is_a_release_and_a_row_of_it() {
+    let builds = [("2019", "17763"), ("2022", "20348"), ("2025", "26100")];
+    let jobs = jobs("");
+    for (release, build) in builds {
+        let all = rows::all("qemu", build);
+        let named = jobs.iter().filter(|(of, _)| of == release);
+        let named: Vec<&str> = named.map(|(_, row)| row.as_str()).collect();
+        for row in &named {
+            assert!(all.iter().any(|r| r.name == *row), "{release}: {row}");
+        }
+        // All but the shipped recipes, of which a night has some.
+        let own = all.iter().filter(|r| matches!(r.what, What::Own { .. }));
+        for row in own {
+            assert!(
+                named.contains(&row.name.as_str()),
+                "{release}: {}",
+                row.name
+            );
+        }
+    }
+    assert!(jobs.len() > 20, "{jobs:?}");
+}
+
+#[test]
+fn jobs_on_demand_are_those_that_were_named_and_no_more() {
+    let of = |words: &str| -> Vec<String> {
+        jobs(words)
+            .into_iter()
+            .map(|(release, row)| format!("{release} {row}"))
+            .collect()
+    };
+    // A whole name is that row alone, in each release.
+    let virtio = ["2019 uefi-virtio", "2022 uefi-virtio", "2025 uefi-virtio"];
+    assert_eq!(of("uefi-virtio"), virtio);
+    assert_eq!(of("uefi-virtio,uefi-virtio"), virtio);
+    assert_eq!(of("nvme").len(), 6);
+    // Shipped recipes are for one release; what a part of a name means there, `prove` says.
+    assert_eq!(of("capi-ova, wmco"), ["2022 capi-ova", "2022 wmco"]);
+    let wrong = script("rows.sh", &["a\"b"], &[("GITHUB_OUTPUT", "/dev/null")]);
+    assert_eq!(wrong.status.code(), Some(2));
+    insta::assert_snapshot!(said(&wrong), @r#"
+    error: a"b is no row, nor a part of one's name
+      cure: words of small letters, digits and hyphens, such as uefi-virtio,capi-ova
+    "#);
+}
+
+/// A device that not even root may write: sudo is asked.
+#[test]
+fn a_device_that_is_closed_is_opened() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().expect("a folder");
+    let sudo = folder.path().join("sudo");
+    let asked = folder.path().join("asked");
+    fs::write(
+        &sudo,
+        format!("#!/bin/sh\necho \"$@\" >{}\n", asked.display()),
+    )
+    .expect("it");
+    fs::set_permissions(&sudo, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let path = std::env::var("PATH").expect("PATH");
+    let path = format!("{}:{path}", folder.path().display());
+    let device = "/proc/sys/kernel/osrelease";
+    let done = script("kvm.sh", &[], &[("DEVICE", device), ("PATH", &path)]);
+    assert!(done.status.success(), "{}", said(&done));
+    let asked = fs::read_to_string(asked).expect("a call");
+    assert_eq!(asked, format!("chmod 0666 {device}\n"));
+}
+
+/// What a build on Windows has to be told, in both workflows that have one.
+#[test]
+fn the_builds_on_windows_are_told_the_same() {
+    for name in ["windows.yml", "real-windows.yml"] {
+        let file = root().join(".github/workflows").join(name);
+        let text = fs::read_to_string(file).expect("the workflow");
+        for line in [
+            "AWS_LC_SYS_PREBUILT_NASM: \"1\"",
+            "run: git config --global core.autocrlf false",
+            "--package winimg-prove",
+        ] {
+            assert!(text.contains(line), "{name}: {line}");
+        }
+    }
 }
