@@ -14,6 +14,7 @@ case ${RUNNER_OS:-Linux}-${RUNNER_ARCH:-X64} in
     *) refuse "no binary of winimg is made for $RUNNER_OS on $RUNNER_ARCH" "take a runner with Linux or Windows" ;;
 esac
 
+command -v gh >/dev/null || refuse "there is no gh, by which a release is fetched, of a private repository too" "install GitHub's CLI on the runner; hosted runners have it"
 folder=$RUNNER_TEMP/winimg-$VERSION
 mkdir -p "$folder"
 gh release download "$VERSION" --repo "$REPOSITORY" --dir "$folder" --clobber --pattern "$file" --pattern 'SHA256SUMS*'
@@ -35,6 +36,12 @@ if [ "${HOST_PACKAGES:-false}" = true ]; then
     sudo=$([ "$(id -u)" -eq 0 ] || echo sudo)
     $sudo apt-get update -q
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools
+    # Hosted runners have KVM, and keep its device for root.
+    if [ -e "${DEVICE:-/dev/kvm}" ]; then
+        "$(dirname "$0")/../tests/prove/ci/kvm.sh"
+    else
+        echo "::warning::this runner has no KVM: a Windows takes many hours"
+    fi
 fi
 echo "$folder/$name" >>"$GITHUB_PATH"
 echo "version=$("$folder/$name/winimg" --version)" >>"$GITHUB_OUTPUT"

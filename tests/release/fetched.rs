@@ -156,6 +156,54 @@ fn a_signature_by_another_is_refused() {
 }
 
 #[test]
+fn a_runner_without_gh_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Bash, and no other program.
+    std::os::unix::fs::symlink("/bin/bash", folder.path().join("bash")).expect("a link");
+    let environment = [
+        ("PATH", text(folder.path())),
+        ("REPOSITORY", "example/winimg"),
+        ("VERSION", "v0.1.0"),
+        ("RUNNER_TEMP", "/nonexistent"),
+        ("GITHUB_PATH", "/nonexistent/paths"),
+        ("GITHUB_OUTPUT", "/nonexistent/outputs"),
+    ];
+    let output = script("action.sh", &[], &environment);
+    assert_eq!(output.status.code(), Some(2));
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stdout), @"
+    ::error::there is no gh, by which a release is fetched, of a private repository too
+      cure: install GitHub's CLI on the runner; hosted runners have it
+    ");
+}
+
+/// What a build needs is installed, and KVM's device opened, by a user who may do neither without sudo.
+#[test]
+fn host_packages_brings_qemu_and_opens_kvm() {
+    let runner = Runner::new();
+    let folder = runner.folder.path();
+    before_path(folder, "id", "#!/bin/sh\necho 1000\n");
+    let sudo = "#!/bin/sh\necho \"$*\" >>\"$RUNNER_TEMP/sudo\"\n";
+    before_path(folder, "sudo", sudo);
+    let tag = format!("v{}", version());
+    // A file that not even root may write.
+    let kvm = "/proc/sys/kernel/osrelease";
+    let of = |device| [("HOST_PACKAGES", "true"), ("DEVICE", device)];
+    printed(&runner.install(&tag, &of(kvm)));
+    let asked = fs::read_to_string(runner.at("temp/sudo")).expect("calls");
+    let asked: Vec<&str> = asked.lines().collect();
+    assert_eq!(asked.len(), 3, "{asked:?}");
+    assert_eq!(asked[0], "apt-get update -q");
+    for package in ["qemu-system-x86", "qemu-utils", "ovmf", "swtpm"] {
+        assert!(asked[1].contains(package), "{asked:?}");
+    }
+    assert_eq!(asked[2], format!("chmod 0666 {kvm}"));
+
+    let log = printed(&runner.install(&tag, &of("/nonexistent/kvm")));
+    let warning = "::warning::this runner has no KVM: a Windows takes many hours\n";
+    assert!(log.contains(warning), "{log}");
+}
+
+#[test]
 fn the_action_runs_that_script_with_every_variable_that_it_reads() {
     let action = fs::read_to_string(root().join("action.yml")).expect("the action");
     let script = fs::read_to_string(root().join("release/action.sh")).expect("the script");

@@ -46,7 +46,8 @@ fn values<'t>(text: &'t str, key: &str) -> Vec<&'t str> {
 fn each_run_is_a_script_that_is_there_or_a_program_of_every_runner() {
     for (name, text) in all() {
         for run in values(&text, "run:") {
-            let own = run.strip_prefix("${GITHUB_ACTION_PATH}/").unwrap_or(run);
+            let own = run.strip_prefix("'\"$GITHUB_ACTION_PATH/").unwrap_or(run);
+            let own = own.trim_end_matches("\"'");
             let first = own.split(' ').next().expect("a word");
             let known = first == ">-" || PROGRAMS.contains(&first);
             assert!(known || root().join(first).is_file(), "{name}: {run}");
