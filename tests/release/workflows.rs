@@ -205,3 +205,19 @@ fn what_is_freed_is_mounted_into_the_containers() {
         }
     }
 }
+
+#[test]
+fn a_tag_is_judged_before_anything_is_built() {
+    let release = workflow("release.yml");
+    let notes = job(&release, "notes");
+    assert_eq!(
+        values(notes, "run:"),
+        ["release/notes.sh \"$GITHUB_REF_NAME\""]
+    );
+    // The job runs for a release by hand too: one that is skipped would skip those that need it.
+    assert!(
+        notes.contains("      - if: github.ref_type == 'tag'\n        run: "),
+        "{notes}"
+    );
+    assert!(job(&release, "binary").contains("    needs: notes\n"));
+}
