@@ -129,13 +129,8 @@ workflows: ## .github/workflows judged by actionlint, which Go builds
 	@if [ -x $(ACTIONLINT) ]; then $(ACTIONLINT); else echo "workflows: there is no Go, which builds actionlint; not judged"; fi
 
 .PHONY: release-here
-release-here: packages ## what of a release needs no GitHub, in target/dist: the demo by its binary, and its package on a bare Debian; TARGETS="x86_64-linux aarch64-linux x86_64-windows"
-	for target in $(or $(TARGETS),x86_64-linux); do release/build.sh $$target; done
-	release/pack.sh $(DIST)
-	release/record.sh $(DIST)
-	$(if $(COSIGN_KEY),release/sign.sh $(DIST),@echo "not signed: COSIGN_KEY names no key")
-	$(MAKE) demo WINIMG=target/release-bin/winimg-x86_64-linux
-	release/bare.sh $(DIST) --demo
+release-here: ## what of a release needs no GitHub, in target/dist: binaries, packages, records, the demo by the static binary, its package on a bare Debian, the container image; names what it has to leave out; TARGETS="x86_64-linux" for some binaries
+	TARGETS="$(TARGETS)" release/here.sh $(DIST)
 
 .PHONY: packaged
 packaged: ## winimg by cargo install from its packaged crates

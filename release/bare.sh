@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
 # "bare.sh DIR [--demo]": the Debian package of DIR on a Debian that has nothing else (debootstrap), installed by apt: what the README says first is typed there.
-# With --demo it builds the demo there, from the stand-in installer that `make standin` made.
+# With --demo it builds the demo there, from the stand-in installer that `make standin` made. Ends with 3 where that Debian cannot be had.
 set -euo pipefail
 dist=$(cd "${1:?usage: bare.sh DIR [--demo]}" && pwd)
 cd "$(dirname "$0")/.."
-if [ "$(id -u)" -ne 0 ]; then exec sudo "$0" "$@"; fi
-version=$(release/version.sh)
-mirror=${MIRROR:-http://deb.debian.org/debian}
-suite=${SUITE:-bookworm}
-if ! command -v debootstrap >/dev/null; then
-    apt-get update -q
-    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends debootstrap debian-archive-keyring
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { printf 'error: only root can make a Debian\n  cure: run it as root, or install sudo\n' >&2; exit 3; }
+    exec sudo --preserve-env=MIRROR,SUITE release/bare.sh "$dist" "${@:2}"
 fi
+version=$(release/version.sh)
 
 root=$(mktemp -d "$PWD/target/bare.XXXXXX")
+there_is_debian=
 clean() {
+    local status=$?
     for place in work dev proc; do mountpoint -q "$root/$place" && umount "$root/$place"; done
     rm -rf --one-file-system "$root"
+    # A program's own 3 is a failure.
+    [ "$status" = 0 ] || [ -z "$there_is_debian" ] || exit 1
 }
 trap clean EXIT
-debootstrap --variant=minbase "$suite" "$root" "$mirror" >/dev/null
+release/bootstrap.sh "$root"
+there_is_debian=yes
 mount --bind /proc "$root/proc"
 mount --bind /dev "$root/dev"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -50,4 +52,4 @@ if [ "${2-}" = --demo ]; then
 fi
 there apt-get purge -q -y winimg
 there sh -ec '! command -v winimg'
-echo "winimg $version works on a bare $suite"
+echo "winimg $version works on a bare ${SUITE:-bookworm}"

@@ -34,7 +34,7 @@ case $engine in
     *) printf 'error: no engine is called %s\n  cure: ENGINE=docker or ENGINE=buildah\n' "$engine" >&2; exit 2 ;;
 esac
 [ "$(run --version)" = "winimg $version" ]
-run doctor
+run doctor || exit 1
 
 case $verb in
     build) ;;

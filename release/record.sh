@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# "record.sh DIR": beside what pack.sh packed there: the SBOM of the program (CycloneDX, by cargo-cyclonedx), SHA256SUMS and the provenance.
+# "record.sh DIR": beside what pack.sh packed there: the SBOM of the program (CycloneDX, by cargo-cyclonedx), SHA256SUMS and the provenance. Ends with 3 where
+# cargo-cyclonedx cannot be had.
 set -euo pipefail
 dist=$(cd "${1:?usage: record.sh DIR}" && pwd)
 cd "$(dirname "$0")/.."
@@ -10,7 +11,8 @@ SOURCE_DATE_EPOCH=$(release/version.sh epoch)
 export SOURCE_DATE_EPOCH LC_ALL=C
 
 if [ "$(cat "$tools/cyclonedx" 2>/dev/null)" != "$cyclonedx" ]; then
-    cargo install cargo-cyclonedx --version "$cyclonedx" --locked --debug --root "$tools" --target-dir "$tools/build"
+    cargo install cargo-cyclonedx --version "$cyclonedx" --locked --debug --root "$tools" --target-dir "$tools/build" ||
+        { printf 'error: cargo cannot install cargo-cyclonedx %s\n  cure: try again where crates.io is reached\n' "$cyclonedx" >&2; exit 3; }
     rm -rf "$tools/build"
     echo "$cyclonedx" >"$tools/cyclonedx"
 fi

@@ -4,6 +4,7 @@
 
 mod crates;
 mod fetched;
+mod here;
 mod hosted;
 mod packed;
 mod signed;

@@ -141,3 +141,18 @@ fn there_is_no_binary_for_any_other_system() {
     );
     assert!(root().join("release/requirements.txt").is_file());
 }
+
+#[test]
+fn who_lacks_a_compiler_for_a_binary_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Knows no target, and reaches no server.
+    let rustup = "#!/bin/sh\n[ \"$1 $2\" = \"target list\" ]\n";
+    let path = before_path(folder.path(), "rustup", rustup);
+    let output = script("build.sh", &["aarch64-linux"], &[("PATH", &path)]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(
+        said(&output),
+        "error: aarch64-linux is not built: rustup cannot fetch aarch64-unknown-linux-musl\n  \
+         cure: try again where static.rust-lang.org is reached\n"
+    );
+}
