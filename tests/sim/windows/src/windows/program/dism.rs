@@ -11,6 +11,7 @@ pub use package::wusa;
 
 use super::Arguments;
 use super::small::unknown;
+use crate::windows::NT;
 use crate::windows::boot::{CBS, reboot_pending};
 use crate::windows::process::Process;
 use crate::windows::registry::{Registry, dword_value, sz};
@@ -22,7 +23,8 @@ const DISABLE_PENDING: u32 = 2;
 const ENABLE_PENDING: u32 = 3;
 
 /// Feature, whether it is on in a fresh image, whether a change wants a reboot, the feature it needs.
-const FEATURES: [(&str, bool, bool, &str); 22] = [
+type Feature = (&'static str, bool, bool, &'static str);
+const FEATURES: [Feature; 23] = [
     ("Containers", false, true, ""),
     ("Containers-DisposableClientVM", false, true, "Containers"),
     ("Microsoft-Hyper-V", false, true, ""),
@@ -47,6 +49,7 @@ const FEATURES: [(&str, bool, bool, &str); 22] = [
     ("SMB1Protocol", false, true, ""),
     ("TelnetClient", false, false, ""),
     ("TFTP", false, false, ""),
+    ("MSRDC-Infrastructure", false, false, ""),
     ("IIS-WebServerRole", false, false, ""),
     ("IIS-WebServer", false, false, "IIS-WebServerRole"),
     ("NetFx4", true, false, ""),
@@ -57,10 +60,20 @@ const FEATURES: [(&str, bool, bool, &str); 22] = [
     ("Server-Core", true, false, ""),
 ];
 
-fn feature(name: &str) -> Option<&'static (&'static str, bool, bool, &'static str)> {
+/// Those that Server Core has not (Microsoft: Roles, Role Services, and Features not in Windows Server - Server Core).
+const NOT_IN_CORE: [&str; 1] = ["TFTP"];
+
+/// What this installation can enable.
+fn features(registry: &Registry) -> impl Iterator<Item = &'static Feature> {
+    let kind = registry.text(NT, "InstallationType");
+    let is_core = kind.as_deref() == Some("Server Core");
     FEATURES
         .iter()
-        .find(|(known, ..)| known.eq_ignore_ascii_case(name))
+        .filter(move |(name, ..)| !is_core || !NOT_IN_CORE.contains(name))
+}
+
+fn feature(registry: &Registry, name: &str) -> Option<&'static Feature> {
+    features(registry).find(|(known, ..)| known.eq_ignore_ascii_case(name))
 }
 
 fn state(registry: &Registry, name: &str, fresh: bool) -> u32 {
@@ -194,13 +207,13 @@ fn change(p: &mut Process, options: &Options, on: bool) -> u32 {
     let machine = p.machine.clone();
     let mut registry = machine.registry();
     let mut reboot = false;
-    let mut wanted: Vec<&(&str, bool, bool, &str)> = Vec::new();
+    let mut wanted: Vec<&Feature> = Vec::new();
     for name in &options.features {
-        let Some(mut known) = feature(name) else {
+        let Some(mut known) = feature(&registry, name) else {
             return failed(p, 0x800f_080c, &format!("Feature name {name} is unknown."));
         };
         wanted.push(known);
-        while let Some(parent) = feature(known.3).filter(|_| on) {
+        while let Some(parent) = feature(&registry, known.3).filter(|_| on) {
             let up = matches!(
                 state(&registry, parent.0, parent.1),
                 ENABLED | ENABLE_PENDING
@@ -267,10 +280,10 @@ fn list(p: &mut Process) -> u32 {
     let mut text =
         String::from("Features listing for package : Microsoft-Windows-Foundation-Package\n\n");
     let registry = p.machine.registry();
-    for (name, fresh, ..) in FEATURES {
+    for (name, fresh, ..) in features(&registry) {
         text += &format!(
             "Feature Name : {name}\nState : {}\n\n",
-            label(state(&registry, name, fresh))
+            label(state(&registry, name, *fresh))
         );
     }
     drop(registry);
@@ -291,10 +304,13 @@ fn info(p: &mut Process, options: &Options) -> u32 {
     let Some(name) = options.features.first() else {
         return failed(p, 87, "The feature-name option is missing");
     };
-    let Some((name, fresh, reboot, _)) = feature(name) else {
+    let registry = p.machine.registry();
+    let Some((name, fresh, reboot, _)) = feature(&registry, name) else {
+        drop(registry);
         return failed(p, 0x800f_080c, &format!("Feature name {name} is unknown."));
     };
-    let state = label(state(&p.machine.registry(), name, *fresh));
+    let state = label(state(&registry, name, *fresh));
+    drop(registry);
     let reboot = if *reboot { "Required" } else { "Possible" };
     p.print(&format!("Feature Information:\n\nFeature Name : {name}\nRestart Required : {reboot}\nState : {state}\n\nThe operation completed successfully.\n"));
     0

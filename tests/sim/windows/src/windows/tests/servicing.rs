@@ -26,6 +26,37 @@ fn server_2025_has_an_ssh_server_that_waits() {
     assert!(guest.text(key).starts_with("ssh-ed25519 "));
 }
 
+/// Microsoft: Roles, Role Services, and Features not in Windows Server - Server Core.
+#[test]
+fn server_core_has_no_tftp_client() {
+    const TWO: &str =
+        "dism /online /enable-feature /featurename:TelnetClient /featurename:TFTP /norestart";
+    let core = Guest::new();
+    codes(&core, &[(TWO, 0x800f_080c)]);
+    let shown = core.run("dism /online /get-features").1;
+    assert!(!shown.contains("Feature Name : TFTP\n"), "{shown}");
+    let desktop = Guest::of(&ImageFacts {
+        installation_type: "Server".into(),
+        ..facts()
+    });
+    codes(&desktop, &[(TWO, 0)]);
+}
+
+/// The probe of `make prove` is for both installations.
+#[test]
+fn what_the_probe_enables_is_in_server_core() {
+    let probes = include_str!("../../../../../prove/probes/probes.toml");
+    let lines = probes
+        .lines()
+        .filter_map(|line| line.strip_prefix("%dism% "));
+    let lines: Vec<String> = lines.map(|line| format!("dism /online {line}")).collect();
+    assert_eq!(lines.len(), 2);
+    let core = Guest::new();
+    for line in &lines {
+        codes(&core, &[(line, 0)]);
+    }
+}
+
 #[test]
 fn capabilities_come_from_a_folder() {
     let mut guest = Guest::new();
