@@ -20,10 +20,11 @@ pub enum What {
         targets: &'static [&'static str],
         outputs: &'static [&'static str],
     },
-    /// `winimg init NAME`, with what only a person decides.
+    /// `winimg init NAME`, with what only a person decides, and the targets that its clones are started as.
     Shipped {
         recipe: &'static str,
         vars: &'static [(&'static str, &'static str)],
+        targets: &'static [&'static str],
     },
 }
 
@@ -36,28 +37,43 @@ const NOBODYS_KEY: (&str, &str) = (
 /// The release that the shipped recipes are made for, by its build.
 pub const SHIPPED_FOR: &str = "20348";
 
-/// All shipped recipes but the demo and the starter: name, firmware, bus, and values.
+/// All shipped recipes but the demo and the starter: name, bus of the disk, values, and the targets of which a clone can come up. All are for
+/// UEFI. Not tried is what docs/try.md calls an error: an image that is not sealed, and one without cloudbase-init where that is the target's
+/// agent.
 type Shipped = (
     &'static str,
     &'static str,
-    &'static str,
     &'static [(&'static str, &'static str)],
+    &'static [&'static str],
 );
 const SHIPPED: [Shipped; 13] = [
-    ("capi-ami", "uefi", "nvme", &[]),
-    ("capi-azure", "uefi", "nvme", &[]),
-    ("capi-hyperv", "uefi", "nvme", &[]),
-    ("capi-openstack", "uefi", "virtio", &[]),
-    ("capi-ova", "uefi", "nvme", &[]),
-    ("capi-proxmox", "uefi", "virtio", &[]),
-    ("hyperv-vagrant", "uefi", "nvme", &[]),
-    ("kubeadm-wins", "uefi", "virtio", &[]),
-    ("wmco-aws", "uefi", "nvme", &[]),
-    ("wmco-byoh", "uefi", "virtio", &[NOBODYS_KEY]),
-    ("wmco-gcp", "uefi", "nvme", &[]),
-    ("wmco-nutanix", "uefi", "virtio", &[NOBODYS_KEY]),
-    ("wmco-vsphere", "uefi", "nvme", &[NOBODYS_KEY]),
+    ("capi-ami", "virtio", &[], &["aws-import"]),
+    ("capi-azure", "virtio", &[], &["azure"]),
+    ("capi-hyperv", "virtio", &[], &["hyperv-gen2"]),
+    ("capi-openstack", "virtio", &[], &["openstack"]),
+    ("capi-ova", "nvme", &[], &["vsphere"]),
+    ("capi-proxmox", "virtio", &[], &["proxmox"]),
+    ("hyperv-vagrant", "virtio", &[], &[]),
+    ("kubeadm-wins", "nvme", &[], &["vsphere", "hyperv-gen2"]),
+    (
+        "wmco-aws",
+        "virtio",
+        &[NOBODYS_KEY],
+        &["aws-import", "wmco-machineset"],
+    ),
+    ("wmco-byoh", "virtio", &[NOBODYS_KEY], &["wmco-byoh"]),
+    ("wmco-gcp", "nvme", &[], &[]),
+    (
+        "wmco-nutanix",
+        "virtio",
+        &[NOBODYS_KEY],
+        &["wmco-machineset"],
+    ),
+    ("wmco-vsphere", "nvme", &[NOBODYS_KEY], &["wmco-machineset"]),
 ];
+
+/// What the step that generalizes is called in each row's recipe.
+pub const SEAL: &str = "seal";
 
 /// Those whose images hold kubeadm, kubelet and cloudbase-init, which runs user data: what Cluster API makes nodes of.
 const NODES: [&str; 6] = [
@@ -73,6 +89,14 @@ impl Wanted {
     /// Whether a clone of the image can become a node by its user data.
     pub fn is_node(&self) -> bool {
         NODES.contains(&self.name.as_str())
+    }
+
+    /// As what its clones are started. Hyper-V's images are not tried: clones run on QEMU alone.
+    pub fn tries(&self) -> &'static [&'static str] {
+        match &self.what {
+            _ if self.machine.hypervisor != "qemu" => &[],
+            What::Own { targets, .. } | What::Shipped { targets, .. } => targets,
+        }
     }
 }
 
@@ -140,10 +164,14 @@ pub fn all(hypervisor: &str, build: &str) -> Vec<Wanted> {
         ),
     ];
     if build == SHIPPED_FOR {
-        rows.extend(SHIPPED.map(|(recipe, firmware, bus, vars)| Wanted {
+        rows.extend(SHIPPED.map(|(recipe, bus, vars, targets)| Wanted {
             name: recipe.into(),
-            machine: machine(hypervisor, firmware, bus, false),
-            what: What::Shipped { recipe, vars },
+            machine: machine(hypervisor, "uefi", bus, false),
+            what: What::Shipped {
+                recipe,
+                vars,
+                targets,
+            },
         }));
     }
     rows
@@ -198,7 +226,7 @@ pub fn recipe(
         .flatten()
         .map(|path| path.display().to_string());
     Ok(match &row.what {
-        What::Shipped { recipe, vars } => {
+        What::Shipped { recipe, vars, .. } => {
             let include: Vec<String> = [format!("{recipe}.toml")].into_iter().chain(own).collect();
             let mut text =
                 format!("schema = 1\nname = {recipe:?}\ninclude = {include:?}\n\n[vars]\n");
@@ -240,7 +268,7 @@ pub fn recipe(
                  [vars]\ncloudbase_metadata_services = {:?}\n\n\
                  [machine]\nfirmware = {firmware:?}\ndisk_bus = {disk_bus:?}\nsecure_boot = {trusted}\ntpm = {trusted}\n\
                  disk_size = \"40 GiB\"\ncpus = 2\n\n\
-                 [[steps]]\nname = \"seal\"\ngeneralize = {{ answer_file = {:?} }}\n\n\
+                 [[steps]]\nname = {SEAL:?}\ngeneralize = {{ answer_file = {:?} }}\n\n\
                  [outputs]\n{outputs}",
                 row.name,
                 found.join(", "),
