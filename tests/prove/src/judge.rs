@@ -5,7 +5,7 @@
 mod guest;
 
 use crate::ledger::Ledger;
-use crate::proof::{Outcome, Row, Trial, Verdict};
+use crate::proof::{Outcome, Row, Stage, Trial, Verdict};
 
 /// What one row says.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,6 +31,11 @@ pub const PROBES: &[Probe] = &[
         "installed",
         "Setup took the answer file, and the guest agent answered",
         installed,
+    ),
+    probe(
+        "installed-agent",
+        "the same on QEMU, where the bootstrap installs drivers and the agent",
+        |row| of(is_on_qemu(row), row, installed),
     ),
     probe("installed-virtio", "the same on a virtio disk", |row| {
         of(
@@ -182,25 +187,23 @@ pub const PROBES: &[Probe] = &[
         "dism.exe enables and disables two features at once",
         guest::features,
     ),
-    probe("trust", "Windows says that it has a TPM", guest::trust),
+    probe(
+        "trust",
+        "Windows says that it has a TPM, which is swtpm's",
+        |row| of(is_on_qemu(row), row, guest::trust),
+    ),
     probe(
         "hyperv",
         "a build on Hyper-V came to its end, and verify finds nothing wrong",
-        |row| of(!is_on_qemu(row), row, verified),
+        on_hyperv,
     ),
     probe(
         "hyperv-bios",
         "the same of a machine of generation 1",
-        |row| {
-            of(
-                !is_on_qemu(row) && row.machine.firmware == "bios",
-                row,
-                verified,
-            )
-        },
+        |row| of(row.machine.firmware == "bios", row, on_hyperv),
     ),
     probe("hyperv-trusted", "the same with a TPM", |row| {
-        of(!is_on_qemu(row) && row.machine.trusted, row, verified)
+        of(row.machine.trusted, row, on_hyperv)
     }),
 ];
 
@@ -221,46 +224,74 @@ fn is_on_qemu(row: &Row) -> bool {
     row.machine.hypervisor == "qemu"
 }
 
+/// winimg's exit statuses of a build that failed in Windows (docs/exit-status.md).
+const SETUP: i32 = 6;
+const STEP: i32 = 7;
+/// Of one whose machine failed, and of one whose disk is not what it should be.
+const MACHINE: i32 = 8;
+const VERIFY: i32 = 10;
+
+fn build(row: &Row) -> Option<&Stage> {
+    row.stages.iter().find(|stage| stage.what == "build")
+}
+
 /// The build ended well.
 fn is_whole(row: &Row) -> bool {
-    row.stages
-        .iter()
-        .any(|stage| stage.what == "build" && stage.is_good())
+    build(row).is_some_and(Stage::is_good)
 }
 
-/// Of a build that failed: its last word.
-fn broken(row: &Row) -> String {
-    let failed = row.stages.iter().find(|stage| !stage.is_good());
-    let said = failed.and_then(|stage| stage.said.clone());
-    said.unwrap_or_else(|| "it failed without a word".into())
+/// The last word of a build that failed with one of these statuses. Any other failure is the host's or the recipe's: a full disk, a QEMU that
+/// crashed, a kill.
+fn broken(row: &Row, by: &[i32]) -> Option<String> {
+    let build = build(row)?;
+    build.status.filter(|status| by.contains(status))?;
+    let said = build.said.clone();
+    Some(said.unwrap_or_else(|| "it failed without a word".into()))
 }
 
-fn has_build(row: &Row) -> bool {
-    row.stages.iter().any(|stage| stage.what == "build")
+fn fails(what: Option<String>) -> Said {
+    what.map_or(Said::Silent, Said::Fails)
 }
 
 fn installed(row: &Row) -> Said {
     match () {
         () if row.seen.is_installed() => Said::Holds,
-        // Before that nothing was started: the host's or the recipe's matter.
-        () if has_build(row) && row.seen.accelerator.is_some() => Said::Fails(broken(row)),
+        // Before that nothing was started.
+        () if row.seen.accelerator.is_some() => fails(broken(row, &[SETUP, STEP])),
         () => Said::Silent,
     }
 }
 
+/// By the step that generalizes: the phase `seal` is the power-off of any build, and sysprep runs before it.
 fn sealed(row: &Row) -> Said {
-    match () {
-        () if row.seen.phases.contains_key("seal") => Said::Holds,
-        () if row.seen.phases.contains_key("provision") => Said::Fails(broken(row)),
-        () => Said::Silent,
+    match row.seen.generalized {
+        Some(true) => Said::Holds,
+        Some(false) => fails(broken(row, &[SETUP, STEP])),
+        None => Said::Silent,
     }
 }
 
+/// An image that is not sealed says nothing of sealed ones.
 fn verified(row: &Row) -> Said {
     match &row.verified {
-        None => Said::Silent,
-        Some(verified) if verified.findings.is_empty() => Said::Holds,
-        Some(verified) => Said::Fails(verified.findings.join("\n")),
+        Some(verified) if row.seen.generalized == Some(true) => {
+            match verified.findings.is_empty() {
+                true => Said::Holds,
+                false => Said::Fails(verified.findings.join("\n")),
+            }
+        }
+        _ => Said::Silent,
+    }
+}
+
+/// There the machine's failure counts as well: it is Hyper-V that is asked.
+fn on_hyperv(row: &Row) -> Said {
+    if is_on_qemu(row) {
+        return Said::Silent;
+    }
+    match verified(row) {
+        Said::Silent => fails(broken(row, &[SETUP, STEP, MACHINE, VERIFY])),
+        said => said,
     }
 }
 

@@ -72,6 +72,7 @@ pub struct Row {
     /// What was done, in its order; the last one failed where one did.
     pub stages: Vec<Stage>,
     pub seen: Seen,
+    /// Of the finished image; where the build refused it, of what the build's own check found.
     pub verified: Option<Verified>,
     pub trials: Vec<Trial>,
     /// Of each target as which clones were to join a cluster; none where no control plane was given.
@@ -130,6 +131,8 @@ pub struct Seen {
     pub layers_sealed: usize,
     /// The build went on from a layer that an earlier one had sealed after the installation.
     pub resumed: bool,
+    /// Whether the step that generalizes ended well, which is after sysprep and the power-off; null: none was begun.
+    pub generalized: Option<bool>,
     /// `disk-usage.json` was written.
     pub disk_usage: bool,
     /// What each probe in the guest printed, by the probe's name.
@@ -142,7 +145,7 @@ impl Seen {
     }
 }
 
-/// `winimg verify --json` of the finished image.
+/// What `winimg verify` says of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {

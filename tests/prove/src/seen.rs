@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::proof::{Seen, Trial, Verified};
+use crate::rows::SEAL;
 
 /// Steps of the recipe whose output is an answer begin so.
 const PROBE: &str = "probe ";
@@ -16,6 +17,7 @@ const PROBE: &str = "probe ";
 pub fn build(events: &str) -> Seen {
     let mut seen = Seen::default();
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
+    let mut seal = None;
     // A line that was cut off is passed over (docs/events.md).
     let lines = events
         .lines()
@@ -31,6 +33,10 @@ pub fn build(events: &str) -> Seen {
             "layer_sealed" => seen.layers_sealed += 1,
             "layer_used" => seen.resumed = true,
             "step_started" => {
+                seal = event["step"].as_u64().filter(|_| text("name") == SEAL);
+                if seal.is_some() {
+                    seen.generalized = Some(false);
+                }
                 if let (Some(step), Some(name)) =
                     (event["step"].as_u64(), text("name").strip_prefix(PROBE))
                 {
@@ -40,6 +46,9 @@ pub fn build(events: &str) -> Seen {
                 } else if let Some(step) = event["step"].as_u64() {
                     names.remove(&step);
                 }
+            }
+            "step_finished" if seal.is_some() && event["step"].as_u64() == seal => {
+                seen.generalized = Some(true);
             }
             "output" => {
                 let step = event["step"].as_u64().unwrap_or_default();
@@ -51,6 +60,29 @@ pub fn build(events: &str) -> Seen {
         }
     }
     seen
+}
+
+/// What the last of these builds said of the disk that it had sealed; nothing where it did not come to that.
+pub fn checked(events: &str) -> Option<Verified> {
+    let lines = events
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let (mut findings, mut found) = (Vec::new(), None);
+    for event in lines {
+        match event["event"].as_str().unwrap_or_default() {
+            "started" => (findings, found) = (Vec::new(), None),
+            "finding" => findings.push(event),
+            "checked" => {
+                found = Some(Verified {
+                    checks: event["checks"].as_u64()?,
+                    hold: event["hold"].as_u64()?,
+                    findings: sentences(&Value::Array(std::mem::take(&mut findings)))?,
+                });
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The last word of a command that failed: the fact, with what was found.

@@ -18,6 +18,8 @@ use crate::site::{Done, Site, at};
 const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// An interrupt at the terminal reaches winimg, too, which then removes its machine.
 const TO_CLEAN_UP: Duration = Duration::from_secs(60);
+/// winimg's exit status of a build whose disk is not what it should be (docs/exit-status.md).
+const VERIFY: i32 = 10;
 
 impl Site<'_> {
     /// `pin` of a shipped recipe, `build`, `verify`, and `try` for each target, with `join` where there is a cluster; what follows a stage that failed is left out.
@@ -49,6 +51,9 @@ impl Site<'_> {
         let events = fs::read_to_string(folder.join("build.jsonl")).unwrap_or_default();
         row.seen = seen::build(&events);
         row.seen.disk_usage = output.join("disk-usage.json").exists();
+        if row.stages.last().and_then(|stage| stage.status) == Some(VERIFY) {
+            row.verified = seen::checked(&events);
+        }
         if !is_built {
             return Ok(());
         }

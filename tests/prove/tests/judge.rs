@@ -52,6 +52,7 @@ pub fn row(name: &str) -> Row {
                 .into(),
             layers_sealed: 1,
             resumed: false,
+            generalized: Some(true),
             disk_usage: true,
             answers: answers
                 .map(|(name, said)| (name.to_owned(), said.to_owned()))
@@ -175,21 +176,132 @@ fn a_host_that_could_start_nothing_says_nothing_of_windows() {
     assert_eq!(decided.count(), 0);
 }
 
-#[test]
-fn a_setup_that_stopped_fails_with_its_last_word() {
-    let mut row = row("uefi-virtio");
-    row.seen.phases.clear();
-    row.seen.answers.clear();
+/// A row whose build ended with this status, with what it had seen by then.
+fn broken(name: &str, status: Option<i32>, seen: Seen) -> Row {
+    let mut row = row(name);
+    row.seen = Seen {
+        accelerator: Some("kvm".into()),
+        ..seen
+    };
     row.verified = None;
     row.trials.clear();
     row.stages.truncate(1);
-    row.stages[0].status = Some(6);
-    row.stages[0].said = Some("Setup stopped".into());
-    let wrong = vec!["uefi-virtio: Setup stopped".to_owned()];
+    row.stages[0].status = status;
+    row.stages[0].said = Some("its last word".into());
+    row
+}
+
+/// Installed, and at its seal.
+fn sealing() -> Seen {
+    Seen {
+        phases: [("install".to_owned(), 60.0)].into(),
+        generalized: Some(false),
+        ..Seen::default()
+    }
+}
+
+#[test]
+fn a_setup_that_stopped_fails_with_its_last_word() {
+    let row = broken("uefi-virtio", Some(6), Seen::default());
+    let wrong = vec!["uefi-virtio: its last word".to_owned()];
     assert_eq!(
         outcome("setup-answer-file", &[row]),
         (Outcome::Failed, wrong)
     );
+}
+
+#[test]
+fn a_full_disk_a_kill_and_a_crash_of_qemu_say_nothing_of_windows() {
+    for status in [Some(1), Some(3), Some(8), Some(130), None] {
+        for seen in [Seen::default(), sealing()] {
+            let all = verdicts(&read(), &[broken("uefi-virtio", status, seen)]);
+            let failed = all.iter().filter(|v| v.outcome == Outcome::Failed);
+            let failed: Vec<&str> = failed.map(|v| v.claim.as_str()).collect();
+            assert!(failed.is_empty(), "{status:?}: {failed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_sysprep_that_fails_refutes_what_is_said_of_it() {
+    let row = broken("uefi-virtio", Some(7), sealing());
+    for claim in ["sysprep-generalizes", "servicing-rests"] {
+        assert_eq!(
+            outcome(claim, std::slice::from_ref(&row)).0,
+            Outcome::Failed
+        );
+    }
+    assert_eq!(outcome("setup-answer-file", &[row]).0, Outcome::Held);
+    // A step before it says nothing of sysprep.
+    let mut step = sealing();
+    step.generalized = None;
+    let row = broken("uefi-virtio", Some(7), step);
+    assert_eq!(outcome("sysprep-generalizes", &[row]).0, Outcome::Open);
+}
+
+#[test]
+fn an_image_that_is_not_sealed_says_nothing_of_sealed_ones() {
+    let mut row = row("wmco-gcp");
+    row.seen.generalized = None;
+    let held = "HKLM\\SYSTEM\\CurrentControlSet\\Services\\vmbus\\StartOverride\r\n";
+    row.seen.answers.insert("boot drivers".into(), held.into());
+    for claim in [
+        "sysprep-generalizes",
+        "servicing-rests",
+        "sealed-setup-state",
+        "boot-drivers-override",
+    ] {
+        let found = outcome(claim, std::slice::from_ref(&row));
+        assert_eq!(found, (Outcome::Open, Vec::new()), "{claim}");
+    }
+    row.seen.generalized = Some(true);
+    assert_eq!(outcome("boot-drivers-override", &[row]).0, Outcome::Held);
+}
+
+#[test]
+fn a_build_that_refuses_its_own_disk_fails_as_verify_does() {
+    let mut seen = sealing();
+    seen.generalized = Some(true);
+    let mut row = broken("uefi-virtio", Some(10), seen);
+    row.verified = Some(Verified {
+        checks: 3,
+        hold: 2,
+        findings: vec!["SetupType is 0".into()],
+    });
+    let wrong = vec!["uefi-virtio: SetupType is 0".to_owned()];
+    assert_eq!(
+        outcome("sealed-setup-state", &[row]),
+        (Outcome::Failed, wrong)
+    );
+}
+
+#[test]
+fn a_build_on_hyper_v_that_fails_there_is_judged() {
+    for status in [6, 7, 8, 10] {
+        let mut row = broken("hyperv-uefi", Some(status), Seen::default());
+        row.machine.hypervisor = "hyperv".into();
+        let (found, _) = outcome("hyperv-boot-order", std::slice::from_ref(&row));
+        assert_eq!(found, Outcome::Failed, "{status}");
+        row.stages[0].status = Some(3);
+        assert_eq!(outcome("hyperv-boot-order", &[row]).0, Outcome::Open);
+    }
+}
+
+#[test]
+fn hyper_v_proves_nothing_of_what_qemu_gives() {
+    let mut row = row("hyperv-uefi-trusted");
+    row.machine.hypervisor = "hyperv".into();
+    row.machine.trusted = true;
+    let answer = "tpm=True\r\nsecure-boot=True\r\n";
+    row.seen.answers.insert("trust".into(), answer.into());
+    let of = |claim: &str, row: &Row| outcome(claim, std::slice::from_ref(row)).0;
+    assert_eq!(of("swtpm-in-windows", &row), Outcome::Open);
+    assert_eq!(of("bootstrap-agent", &row), Outcome::Open);
+    assert_eq!(of("setup-answer-file", &row), Outcome::Held);
+    assert_eq!(of("hyperv-tpm", &row), Outcome::Held);
+    row.machine.hypervisor = "qemu".into();
+    assert_eq!(of("swtpm-in-windows", &row), Outcome::Held);
+    assert_eq!(of("bootstrap-agent", &row), Outcome::Held);
 }
 
 #[test]

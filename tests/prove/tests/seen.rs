@@ -1,6 +1,6 @@
 //! winimg's records, as far as a proof needs them.
 
-use prove::seen::{build, failure, medium, trial, verified};
+use prove::seen::{build, checked, failure, medium, trial, verified};
 
 #[test]
 fn events_become_what_was_seen() {
@@ -22,6 +22,40 @@ fn events_become_what_was_seen() {
         answers,
         [("firewall".into(), "added=0\r\nshown=0\r\n".into())]
     );
+}
+
+#[test]
+fn a_seal_is_a_step_that_began_and_ended() {
+    let step = |event: &str, step: u8, name: &str| {
+        format!("{{\"event\":\"{event}\",\"step\":{step},\"name\":\"{name}\"}}\n")
+    };
+    let began = step("step_started", 3, "probe acl")
+        + &step("step_finished", 3, "")
+        + "{\"event\":\"phase_finished\",\"phase\":\"provision\",\"seconds\":1}\n";
+    assert_eq!(build(&began).generalized, None);
+    let began = began + &step("step_started", 4, "seal");
+    assert_eq!(build(&began).generalized, Some(false));
+    let ended = began + &step("step_finished", 4, "");
+    assert_eq!(build(&ended).generalized, Some(true));
+    // A build that goes on from the sealed layer runs no step.
+    let again = ended + "{\"event\":\"started\"}\n{\"event\":\"layer_used\"}\n";
+    assert_eq!(build(&again).generalized, Some(true));
+}
+
+#[test]
+fn what_the_last_build_said_of_its_disk_is_read() {
+    let events = r#"{"event":"started"}
+{"event":"finding","severity":"error","message":"of an earlier build"}
+{"event":"checked","checks":9,"hold":8}
+{"event":"started"}
+{"event":"finding","severity":"error","message":"SetupType is 0"}
+{"event":"finding","severity":"unknown","message":"a service's state"}
+{"event":"checked","checks":9,"hold":7}
+{"event":"failed","status":10,"message":"the image is not what it should be"}"#;
+    let found = checked(events).expect("a result");
+    assert_eq!((found.checks, found.hold), (9, 7));
+    assert_eq!(found.findings, ["SetupType is 0"]);
+    assert_eq!(checked("{\"event\":\"started\"}"), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! They print what they saw, as lines `name=value`, and below a line `[name]` what a program said. A probe that printed none of its lines,
 //! for example because there is no PowerShell, is silent.
 
-use super::{Said, holds};
+use super::{Said, holds, verified};
 use crate::proof::Row;
 
 /// What one probe printed.
@@ -102,14 +102,10 @@ pub fn boot_drivers(row: &Row) -> Said {
         return Said::Silent;
     };
     let is_held_back = answer.0.contains("StartOverride");
-    let was_right = row
-        .verified
-        .as_ref()
-        .map(|verified| verified.findings.is_empty());
-    match was_right {
-        Some(false) => Said::Fails("verify does not find the sealed disk good".into()),
-        Some(true) => holds(is_held_back),
-        None => Said::Silent,
+    match verified(row) {
+        Said::Fails(_) => Said::Fails("verify does not find the sealed disk good".into()),
+        Said::Holds => holds(is_held_back),
+        Said::Silent => Said::Silent,
     }
 }
 
