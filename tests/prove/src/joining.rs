@@ -3,16 +3,16 @@
 //! Whatever comes of it, the clones' nodes are taken out of the cluster at its end.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use winimg::trial::HOST_NAMES;
 
 use crate::cluster::Cluster;
 use crate::nodes;
-use crate::proof::{Joined, Node, Row, Stage};
+use crate::proof::{Joined, Node, Stage};
 use crate::site::{Done, Site};
-use crate::stages::{push, text};
+use crate::stages::text;
+use crate::work::{Planned, Work};
 
 /// Between two questions to the API server while clones run.
 const ASKS_EVERY: Duration = Duration::from_secs(15);
@@ -23,21 +23,14 @@ const DID_NOT_COME_UP: i32 = 11;
 impl Site<'_> {
     /// # Errors
     /// The host's, an interrupt among them. What the cluster did not do is in the row.
-    pub fn joined(
-        &self,
-        folder: &Path,
-        target: &str,
-        cluster: &Cluster,
-        row: &mut Row,
-    ) -> Done<()> {
-        let what = format!("join {target}");
+    pub fn joined(&self, work: &mut Work, target: &'static str, cluster: &Cluster) -> Done<()> {
+        let what = Planned::Join(target).to_string();
         // An earlier row may have left them, and a node of an earlier clone would speak for this one.
         if let Err(said) = cluster.is_free() {
-            push(row, failed(&what, said));
-            return Ok(());
+            return work.push(failed(&what, said)).map(drop);
         }
         let mut seen = BTreeMap::new();
-        let stage = self.joining(folder, target, cluster, row, &mut seen);
+        let stage = self.joining(work, target, cluster, &mut seen);
         let forgotten = cluster.forget();
         let mut stage = match (stage, &forgotten) {
             (Ok(stage), _) => stage,
@@ -55,14 +48,14 @@ impl Site<'_> {
             (stage.status, stage.said) = (Some(1), Some(said));
         }
         if shows_something {
-            row.joins.push(Joined {
+            work.row.joins.push(Joined {
                 target: target.to_owned(),
                 nodes,
             });
         }
-        push(row, stage);
+        work.push(stage)?;
         if let Err(said) = forgotten {
-            push(row, failed(&format!("{what}: delete nodes"), said));
+            work.push(failed(&format!("{what}: delete nodes"), said))?;
         }
         Ok(())
     }
@@ -70,13 +63,12 @@ impl Site<'_> {
     /// Runs the clones. The token goes in by a pipe: it is in no file and in no argument.
     fn joining(
         &self,
-        folder: &Path,
-        target: &str,
+        work: &Work,
+        target: &'static str,
         cluster: &Cluster,
-        row: &Row,
         seen: &mut BTreeMap<String, Node>,
     ) -> Done<Stage> {
-        let output = folder.join("out");
+        let output = work.folder.join("out");
         let mut arguments = self.trial(&output, target)?;
         let results = text(&output.join("join"))?;
         let join = [
@@ -101,9 +93,9 @@ impl Site<'_> {
                 last = Instant::now();
             }
         };
-        let what = format!("join {target}");
+        let what = Planned::Join(target);
         let data = cluster.join.user_data();
-        let stage = self.command(folder, &what, &arguments, row, Some(&data), &mut glance)?;
+        let stage = self.command(work, what, &arguments, Some(&data), &mut glance)?;
         look(seen);
         Ok(stage)
     }

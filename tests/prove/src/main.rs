@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use prove::cluster::Cluster;
 use prove::join::Join;
 use prove::ledger::Ledger;
-use prove::proof::{Outcome, Proof, Stage};
+use prove::proof::{Outcome, Proof, Row};
 use prove::run::{self, Options};
 use prove::{enter, page};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -79,7 +79,7 @@ struct Run {
     /// File by which kubectl asks that cluster for its nodes, and deletes those of clones
     #[arg(long, value_name = "FILE", requires = "join")]
     kubeconfig: Option<PathBuf>,
-    /// Keep the artifacts
+    /// Keep the artifacts and layers of rows that ended well
     #[arg(long)]
     keep: bool,
     /// The winimg to prove; the one beside this program without
@@ -172,11 +172,7 @@ fn proved(args: Run) -> Result<bool, String> {
         println!("This was no Windows: nothing shows that the medium is Microsoft's.");
     }
     println!("{}", file.with_extension("html").display());
-    let is_whole = proof
-        .rows
-        .iter()
-        .flat_map(|row| &row.stages)
-        .all(Stage::is_good);
+    let is_whole = proof.rows.iter().all(Row::is_good);
     Ok(is_whole && failed == 0)
 }
 
@@ -211,12 +207,9 @@ fn signers(files: Vec<PathBuf>) -> Result<sign::Signers, String> {
     sign::Signers::open(&options, &Cancel::default()).map_err(|e| e.to_string())
 }
 
-/// Signatures beside the proof, as those that `winimg sign` writes beside a lock; an older one that is of other bytes goes.
+/// Signatures beside the proof, as those that `winimg sign` writes beside a lock.
 fn signed(signers: &sign::Signers, file: &Path) -> Result<(), String> {
     let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", file.display()));
-    for suffix in sign::BESIDE {
-        let _ = std::fs::remove_file(beside(suffix));
-    }
     if signers.is_empty() {
         return Ok(());
     }

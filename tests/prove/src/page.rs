@@ -127,7 +127,10 @@ fn rows(proof: &Proof) -> String {
     let no_windows = mark(proof);
     let mut lines = String::new();
     for row in &proof.rows {
-        let stages: Vec<String> = row.stages.iter().map(stage).collect();
+        let mut stages: Vec<String> = row.stages.iter().map(stage).collect();
+        if !row.missing.is_empty() {
+            stages.push(format!("not done: {}", shown(&row.missing.join(", "))));
+        }
         let trust = if row.machine.trusted {
             ", Secure Boot and a TPM"
         } else {
@@ -263,6 +266,8 @@ fn host(proof: &Proof) -> String {
         ("size", size(medium.size)),
         ("images", medium.images.join(", ")),
         ("winimg", proof.winimg.clone()),
+        ("winimg's SHA-256", proof.winimg_sha256.clone()),
+        ("commit", proof.commit.clone().unwrap_or_default()),
         ("from", proof.started.clone()),
         ("to", proof.ended.clone()),
     ];

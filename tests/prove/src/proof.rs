@@ -15,6 +15,10 @@ pub struct Proof {
     pub schema: String,
     /// What `winimg --version` says.
     pub winimg: String,
+    /// Of the program itself, lower-case hex: builds of one version are told apart by it.
+    pub winimg_sha256: String,
+    /// The commit of the source tree that `prove` was built from, `-dirty` behind it where files of it were changed; null: no git says.
+    pub commit: Option<String>,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC.
@@ -69,8 +73,10 @@ pub struct Row {
     pub windows: String,
     /// The shipped recipe that it is, or null: one of the rows' own.
     pub shipped: Option<String>,
-    /// What was done, in its order; the last one failed where one did.
+    /// What was done, in its order.
     pub stages: Vec<Stage>,
+    /// Stages that were not begun: after an interrupt, and behind one that failed.
+    pub missing: Vec<String>,
     pub seen: Seen,
     /// Of the finished image; where the build refused it, of what the build's own check found.
     pub verified: Option<Verified>,
@@ -83,7 +89,8 @@ pub struct Row {
 impl Row {
     /// Every stage was begun and ended well.
     pub fn is_good(&self) -> bool {
-        !self.stages.is_empty() && self.stages.iter().all(Stage::is_good)
+        let is_whole = self.missing.is_empty() && !self.stages.is_empty();
+        is_whole && self.stages.iter().all(Stage::is_good)
     }
 }
 

@@ -1,22 +1,24 @@
 //! The run itself: row after row, and what each left judged.
 //!
-//! A row that is done is not done again: its `row.json` is kept with the key of all that went into it. A row that failed is tried again from
-//! its last layer, and hides no other.
+//! A stage that is done is not done again: each row's `row.json` is kept with the key of all that went into it. What failed is tried again, a
+//! build from its last layer, and hides no other row. Rows of earlier runs stay in the proof as long as winimg, the medium and the probes are
+//! the same.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use winimg::record::sign;
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 
 use crate::cluster::Cluster;
 use crate::judge;
 use crate::ledger::Ledger;
-use crate::page;
 use crate::proof::{Medium, Proof, Row, SCHEMA, Seen};
 use crate::rows::{self, Wanted, What};
 use crate::site::{Done, Site, at};
+use crate::work::{self, Origin, Planned, Work};
+use crate::{page, room};
 
 /// What was asked for.
 pub struct Options {
@@ -39,23 +41,17 @@ pub struct Options {
     pub settle: Option<String>,
     /// What clones of node images join.
     pub cluster: Option<Cluster>,
-    /// Keep artifacts, which are large.
+    /// Keep artifacts and layers of rows that ended well, which are large.
     pub keep: bool,
     /// Set by an interrupt.
     pub cancel: Cancel,
 }
 
-/// A row as it was kept.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    key: String,
-    row: Row,
-}
-
 /// Builds, tries and judges; the proof's files are written anew after each row.
 ///
 /// # Errors
-/// What keeps any row from being begun: a medium that is none, a folder that cannot be written.
+/// What keeps any row from being begun: a medium that is none, a folder that cannot be written, a host on which no machine starts. An
+/// interrupt, after which the proof has what there is of the row.
 pub fn run(options: &Options, ledger: &Ledger) -> Done<Proof> {
     let work = options.output.join("work");
     at(&work, fs::create_dir_all(&work))?;
@@ -66,31 +62,51 @@ pub fn run(options: &Options, ledger: &Ledger) -> Done<Proof> {
     }
     let medium = site.medium(ledger)?;
     let all = rows::all(&options.hypervisor, build(&medium));
+    let order: Vec<String> = all.iter().map(|row| row.name.clone()).collect();
     let wanted = rows::chosen(all, &options.words);
     if wanted.is_empty() {
         return Err(format!("no row is called so: {}", options.words.join(", ")));
     }
+    let origin = Origin {
+        winimg: site.program()?,
+        medium: medium.sha256.clone(),
+        probes: probes(options)?,
+    };
+    let kept = order
+        .iter()
+        .filter_map(|name| work::kept(&site.work.join(name), &origin));
+    let rows: Vec<Row> = kept.collect();
     let mut proof = Proof {
         schema: SCHEMA.into(),
         winimg: site.version()?,
+        winimg_sha256: origin.winimg.clone(),
+        commit: site.commit(),
         started: now(),
         ended: now(),
-        has_control_plane: options.cluster.is_some(),
+        has_control_plane: options.cluster.is_some()
+            || rows.iter().any(|row| !row.joins.is_empty()),
         host: site.host()?,
         medium,
-        rows: Vec::new(),
+        rows,
         verdicts: Vec::new(),
     };
     let values = site.values(&proof.medium)?;
     for wanted in &wanted {
-        let row = row(&site, wanted, &values, &proof)?;
-        let word = if row.is_good() { "good" } else { "BAD" };
-        let seconds: f64 = row.stages.iter().map(|stage| stage.seconds).sum();
-        println!("{word:<4} {:6.1} min  {}", seconds / 60.0, row.name);
-        proof.rows.push(row);
+        let mut work = open(&site, wanted, &values, &proof.medium, &origin)?;
+        let ended = done(&site, &mut work, &values);
+        if ended.is_ok() {
+            let word = if work.row.is_good() { "good" } else { "BAD" };
+            let seconds: f64 = work.row.stages.iter().map(|stage| stage.seconds).sum();
+            println!("{word:<4} {:6.1} min  {}", seconds / 60.0, work.row.name);
+        }
+        proof.rows.retain(|row| row.name != work.row.name);
+        proof.rows.push(work.row);
+        let place = |row: &Row| order.iter().position(|name| *name == row.name);
+        proof.rows.sort_by_key(place);
         proof.ended = now();
         proof.verdicts = judge::verdicts(ledger, &proof.rows);
         write(&options.output, &proof, ledger)?;
+        ended?;
     }
     Ok(proof)
 }
@@ -100,13 +116,17 @@ fn now() -> String {
     now.round(jiff::Unit::Second).unwrap_or(now).to_string()
 }
 
-/// `BUILD.json` and `BUILD.html`.
+/// `BUILD.json` and `BUILD.html`; signatures of what was there before go.
 ///
 /// # Errors
 /// A file cannot be written.
 pub fn write(folder: &Path, proof: &Proof, ledger: &Ledger) -> Done<()> {
     let name = |ending: &str| folder.join(format!("{}.{ending}", proof.build()));
     let json = serde_json::to_string_pretty(proof).map_err(|e| e.to_string())? + "\n";
+    for suffix in sign::BESIDE {
+        // There may be none.
+        let _ = fs::remove_file(name(&format!("json{suffix}")));
+    }
     for (path, text) in [
         (name("json"), json),
         (name("html"), page::page(proof, ledger)),
@@ -121,42 +141,56 @@ fn key(parts: &[&str]) -> String {
     Digest::sha256_of(parts.join("\0").as_bytes()).hex()
 }
 
-fn row(site: &Site<'_>, wanted: &Wanted, values: &[String], proof: &Proof) -> Done<Row> {
-    let options = site.options;
-    let folder = site.work.join(&wanted.name);
-    let with = options.with.as_deref();
-    let recipe = rows::recipe(wanted, build(&proof.medium), &options.tree, with)?;
+/// SHA-256 of the probes, lower-case hex.
+fn probes(options: &Options) -> Done<String> {
     let probes = options.tree.join("tests/prove/probes/probes.toml");
-    let probes = at(&probes, fs::read_to_string(&probes))?;
+    let text = at(&probes, fs::read(&probes))?;
+    Ok(Digest::sha256_of(&text).hex())
+}
+
+fn open(
+    site: &Site<'_>,
+    wanted: &Wanted,
+    values: &[String],
+    medium: &Medium,
+    origin: &Origin,
+) -> Done<Work> {
+    let options = site.options;
+    let with = options.with.as_deref();
+    let recipe = rows::recipe(wanted, build(medium), &options.tree, with)?;
     let with = with.map(|with| at(with, fs::read_to_string(with)));
     let with = with.transpose()?.unwrap_or_default();
-    let cluster = options.cluster.as_ref().filter(|_| wanted.is_node());
-    let joins = cluster.map_or("", |cluster| cluster.join.endpoint());
-    let values_text = values.join("\n");
-    let key = key(&[&recipe, &probes, &proof.winimg, &values_text, &with, joins]);
-    let file = folder.join("row.json");
-    let kept = fs::read_to_string(&file).ok();
-    let kept: Option<Kept> = kept.and_then(|text| serde_json::from_str(&text).ok());
-    match kept {
-        Some(kept) if kept.key == key && kept.row.is_good() => return Ok(kept.row),
-        // The same once more: recipe with its pins, and the events of what an earlier run did, stay.
-        Some(kept) if kept.key == key => {}
-        _ => {
-            let _ = fs::remove_dir_all(&folder);
-            at(&folder, fs::create_dir_all(&folder))?;
-            let path = folder.join("recipe.toml");
-            at(&path, fs::write(&path, &recipe))?;
-        }
+    let joins = options.cluster.as_ref().filter(|_| wanted.is_node());
+    let planned = work::planned(wanted, joins.is_some());
+    let stages: Vec<String> = planned.iter().map(Planned::to_string).collect();
+    let joins = joins.map_or("", |cluster| cluster.join.endpoint());
+    let key = key(&[
+        &recipe,
+        &origin.probes,
+        &origin.winimg,
+        &values.join("\n"),
+        &with,
+        &stages.join("\n"),
+        joins,
+    ]);
+    let key = (key, origin.clone());
+    let folder = site.work.join(&wanted.name);
+    Work::open(folder, key, planned, empty(wanted, medium), &recipe)
+}
+
+/// Does what is not done of a row.
+fn done(site: &Site<'_>, work: &mut Work, values: &[String]) -> Done<()> {
+    if work.row.is_good() {
+        return Ok(());
     }
-    let mut row = empty(wanted, &proof.medium);
-    site.stages(&folder, values, cluster, &mut row)?;
-    let kept = Kept { key, row };
-    let text = serde_json::to_string_pretty(&kept).map_err(|e| e.to_string())?;
-    at(&file, fs::write(&file, text))?;
-    if !options.keep && kept.row.is_good() {
-        site.forget(&folder)?;
+    let ended = site.stages(work, values, site.options.cluster.as_ref());
+    // After an interrupt, too.
+    work.write()?;
+    ended?;
+    if !site.options.keep && work.row.is_good() {
+        room::free(&work.folder, &site.cache().join("layers"))?;
     }
-    Ok(kept.row)
+    Ok(())
 }
 
 fn empty(wanted: &Wanted, medium: &Medium) -> Row {
@@ -169,6 +203,7 @@ fn empty(wanted: &Wanted, medium: &Medium) -> Row {
             What::Shipped { recipe, .. } => Some((*recipe).to_owned()),
         },
         stages: Vec::new(),
+        missing: Vec::new(),
         seen: Seen::default(),
         verified: None,
         trials: Vec::new(),

@@ -34,8 +34,12 @@ impl Site<'_> {
         let mut command = Command::new(&self.options.winimg);
         command.args(["--log-format", "json"]).args(arguments);
         // Its own: a layer of it is of this run or of one before it.
-        command.env("WINIMG_CACHE_DIR", self.work.join("cache"));
+        command.env("WINIMG_CACHE_DIR", self.cache());
         command
+    }
+
+    pub fn cache(&self) -> PathBuf {
+        self.work.join("cache")
     }
 
     /// Standard output of a short command that has to end well.
@@ -51,6 +55,27 @@ impl Site<'_> {
 
     pub fn version(&self) -> Done<String> {
         Ok(self.output(&["--version"])?.trim().to_owned())
+    }
+
+    /// SHA-256 of the program, lower-case hex.
+    pub fn program(&self) -> Done<String> {
+        Ok(digest(&self.options.winimg)?.0)
+    }
+
+    /// The commit of the source tree, as git describes it; nothing where there is no git or no repository.
+    pub fn commit(&self) -> Option<String> {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&self.options.tree);
+        git.args([
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=40",
+            "--exclude=*",
+        ]);
+        let done = git.output().ok().filter(|done| done.status.success())?;
+        let said = String::from_utf8(done.stdout).ok()?;
+        Some(said.trim().to_owned()).filter(|said| !said.is_empty())
     }
 
     /// What doctor found; that something is missing is for the rows to say.

@@ -3,88 +3,108 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use winimg::record::Manifest;
 use winimg_base::text::Secret;
 
 use crate::cluster::Cluster;
-use crate::proof::{Row, Stage};
+use crate::proof::Stage;
 use crate::seen;
 use crate::site::{Done, Site, at};
+use crate::work::{Planned, Work};
 
 /// Longer than any command of winimg takes on a machine without virtualization, which has deadlines of its own.
 const LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// An interrupt at the terminal reaches winimg, too, which then removes its machine.
+/// After an interrupt winimg removes its machine.
 const TO_CLEAN_UP: Duration = Duration::from_secs(60);
 /// winimg's exit status of a build whose disk is not what it should be (docs/exit-status.md).
 const VERIFY: i32 = 10;
 
 impl Site<'_> {
-    /// `pin` of a shipped recipe, `build`, `verify`, and `try` for each target, with `join` where there is a cluster; what follows a stage that failed is left out.
+    /// What is planned and not done yet; what follows `pin`, `build` or `verify` that failed is left out, and so is the join of clones that did
+    /// not come up.
     ///
     /// # Errors
     /// The host's: a file that cannot be read or written, an interrupt. What winimg says of the image is in the row.
     pub fn stages(
         &self,
-        folder: &Path,
+        work: &mut Work,
         values: &[String],
         cluster: Option<&Cluster>,
-        row: &mut Row,
     ) -> Done<()> {
-        let recipe = text(&folder.join("recipe.toml"))?;
-        if row.shipped.is_some() {
-            let arguments = [vec!["pin".into(), recipe.clone()], values.to_vec()].concat();
-            if !self.stage(folder, "pin", &arguments, row)? {
-                return Ok(());
+        for what in work.planned.clone() {
+            if work.is_done(what) {
+                continue;
+            }
+            let goes_on = match what {
+                Planned::Pin => {
+                    let recipe = text(&work.folder.join("recipe.toml"))?;
+                    let arguments = [vec!["pin".into(), recipe], values.to_vec()].concat();
+                    self.stage(work, what, &arguments)?
+                }
+                Planned::Build => self.built(work, values)?,
+                Planned::Verify => self.verified(work)?,
+                Planned::Try(target) => {
+                    self.tried(work, target)?;
+                    true
+                }
+                Planned::Join(target) => {
+                    if let (true, Some(cluster)) = (work.is_done(Planned::Try(target)), cluster) {
+                        self.joined(work, target, cluster)?;
+                    }
+                    true
+                }
+            };
+            if !goes_on {
+                break;
             }
         }
-        let output = folder.join("out");
+        Ok(())
+    }
+
+    fn built(&self, work: &mut Work, values: &[String]) -> Done<bool> {
+        let recipe = text(&work.folder.join("recipe.toml"))?;
+        let output = work.folder.join("out");
         let mut build: Vec<String> = ["build", &recipe, "--no-lock", "--output", &text(&output)?]
             .map(String::from)
             .into();
         build.extend(["--hypervisor".into(), self.options.hypervisor.clone()]);
         build.extend(self.accel());
         build.extend_from_slice(values);
-        let is_built = self.stage(folder, "build", &build, row)?;
-        let events = fs::read_to_string(folder.join("build.jsonl")).unwrap_or_default();
-        row.seen = seen::build(&events);
-        row.seen.disk_usage = output.join("disk-usage.json").exists();
-        if row.stages.last().and_then(|stage| stage.status) == Some(VERIFY) {
-            row.verified = seen::checked(&events);
+        let stage = self.command(work, Planned::Build, &build, None, &mut || {});
+        // After an interrupt, too: what the guest said up to it.
+        let events = fs::read_to_string(work.folder.join("build.jsonl")).unwrap_or_default();
+        work.row.seen = seen::build(&events);
+        work.row.seen.disk_usage = output.join("disk-usage.json").exists();
+        let stage = stage?;
+        if stage.status == Some(VERIFY) {
+            work.row.verified = seen::checked(&events);
         }
-        if !is_built {
-            return Ok(());
-        }
-        let manifest = output.join("manifest.json");
-        let verify = ["verify".into(), "--json".into(), text(&manifest)?];
-        let is_verified = self.stage(folder, "verify", &verify, row)?;
-        let said = fs::read_to_string(folder.join("verify.out")).unwrap_or_default();
-        row.verified = seen::verified(&said).ok();
-        if is_verified && self.options.hypervisor == "qemu" {
-            for target in self::manifest(&manifest)?.targets {
-                let comes_up = self.tried(folder, &target, row)?;
-                if let (true, Some(cluster)) = (comes_up, cluster) {
-                    self.joined(folder, &target, cluster, row)?;
-                }
-            }
-        }
-        Ok(())
+        work.push(stage)
     }
 
-    fn tried(&self, folder: &Path, target: &str, row: &mut Row) -> Done<bool> {
-        let output = folder.join("out");
+    fn verified(&self, work: &mut Work) -> Done<bool> {
+        let manifest = text(&work.folder.join("out/manifest.json"))?;
+        let verify = ["verify".into(), "--json".into(), manifest];
+        let stage = self.command(work, Planned::Verify, &verify, None, &mut || {})?;
+        let said = fs::read_to_string(work.folder.join("verify.out")).unwrap_or_default();
+        work.row.verified = seen::verified(&said).ok();
+        work.push(stage)
+    }
+
+    fn tried(&self, work: &mut Work, target: &'static str) -> Done<()> {
+        let output = work.folder.join("out");
         let arguments = self.trial(&output, target)?;
         let result = output.join(format!("try/{target}.json"));
         // One of an earlier try would speak for this one. There may be none.
         let _ = fs::remove_file(&result);
-        let comes_up = self.stage(folder, &format!("try {target}"), &arguments, row)?;
+        let stage = self.command(work, Planned::Try(target), &arguments, None, &mut || {})?;
         // A host that failed leaves none: that says nothing of the image.
         if let Ok(said) = fs::read_to_string(&result) {
-            row.trials.push(seen::trial(&said)?);
+            work.row.trials.push(seen::trial(&said)?);
         }
-        Ok(comes_up)
+        work.push(stage).map(drop)
     }
 
     /// The arguments of a trial of what a build left in `output`.
@@ -105,27 +125,31 @@ impl Site<'_> {
             .collect()
     }
 
-    /// One command of winimg; its events are appended to `WHAT.jsonl`, its standard output is `WHAT.out`. Whether it ended well.
-    fn stage(&self, folder: &Path, what: &str, arguments: &[String], row: &mut Row) -> Done<bool> {
-        let stage = self.command(folder, what, arguments, row, None, &mut || {})?;
-        Ok(push(row, stage))
+    /// One command of winimg that is a stage. Whether it ended well.
+    fn stage(&self, work: &mut Work, what: Planned, arguments: &[String]) -> Done<bool> {
+        let stage = self.command(work, what, arguments, None, &mut || {})?;
+        work.push(stage)
     }
 
-    /// The same as a stage that is not in the row yet. `input`: its standard input. `glance` is called while it runs.
+    /// The same, and the stage is not in the row yet: its events are appended to `WHAT.jsonl`, its standard output is `WHAT.out`. `input`: its
+    /// standard input. `glance` is called while it runs.
     pub fn command(
         &self,
-        folder: &Path,
-        what: &str,
+        work: &Work,
+        what: Planned,
         arguments: &[String],
-        row: &Row,
         input: Option<&Secret>,
         glance: &mut dyn FnMut(),
     ) -> Done<Stage> {
-        println!("     {} {what} …", row.name);
+        let interrupted = || "interrupted; the next run goes on".to_owned();
+        if self.options.cancel.is_cancelled() {
+            return Err(interrupted());
+        }
+        println!("     {} {what} …", work.row.name);
         let began = Instant::now();
-        let name = what.replace(' ', "-");
-        let log = folder.join(format!("{name}.jsonl"));
-        let out = folder.join(format!("{name}.out"));
+        let name = what.to_string().replace(' ', "-");
+        let log = work.folder.join(format!("{name}.jsonl"));
+        let out = work.folder.join(format!("{name}.out"));
         let before = fs::metadata(&log).map_or(0, |found| found.len());
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut command = self.winimg(&arguments);
@@ -135,6 +159,7 @@ impl Site<'_> {
         if input.is_some() {
             command.stdin(Stdio::piped());
         }
+        alone(&mut command);
         let mut child = at(&self.options.winimg, command.spawn())?;
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
             // One that ends before it has read it says why.
@@ -142,13 +167,14 @@ impl Site<'_> {
         }
         let ended = self.ended(&mut child, began + LIMIT, glance);
         let status = at(&self.options.winimg, ended)?;
-        if self.options.cancel.is_cancelled() {
-            return Err("interrupted; the next run goes on".into());
+        let is_good = status.is_some_and(|status| status.success());
+        if self.options.cancel.is_cancelled() && !is_good {
+            return Err(interrupted());
         }
         let events = fs::read(&log).unwrap_or_default();
         let events = events.get(before as usize..).unwrap_or_default();
         Ok(Stage {
-            what: what.to_owned(),
+            what: what.to_string(),
             status: status.and_then(|status| status.code()),
             seconds: (began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
             said: seen::failure(&String::from_utf8_lossy(events)),
@@ -169,6 +195,7 @@ impl Site<'_> {
             }
             if self.options.cancel.is_cancelled() && !is_cancelled {
                 is_cancelled = true;
+                interrupt(child);
                 deadline = Instant::now() + TO_CLEAN_UP;
             }
             if Instant::now() > deadline {
@@ -180,38 +207,33 @@ impl Site<'_> {
             std::thread::sleep(Duration::from_millis(200));
         }
     }
-
-    /// Takes the artifacts away, which are large; the records stay.
-    ///
-    /// # Errors
-    /// The manifest cannot be read, or a file not removed.
-    pub fn forget(&self, folder: &Path) -> Done<()> {
-        let output = folder.join("out");
-        for artifact in manifest(&output.join("manifest.json"))?.artifacts {
-            let file = output.join(artifact.file);
-            if file.starts_with(&output) && file.is_file() {
-                at(&file, fs::remove_file(&file))?;
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Whether the stage ended well; its last word is printed where it did not.
-pub fn push(row: &mut Row, stage: Stage) -> bool {
-    let is_good = stage.is_good();
-    if let (false, Some(said)) = (is_good, &stage.said) {
-        println!("     {}", said.replace('\n', "\n     "));
+/// In a process group of its own: Ctrl-C at the terminal would otherwise reach winimg beside what `interrupt` sends, and the second ends it
+/// before its machine is gone.
+fn alone(command: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    #[cfg(not(unix))]
+    let _ = command;
+}
+
+/// Asks winimg to stop. On Windows the console has done so.
+fn interrupt(child: &Child) {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{Signal, kill};
+        use nix::unistd::Pid;
+        if let Ok(id) = i32::try_from(child.id()) {
+            // It may have ended meanwhile.
+            let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+        }
     }
-    row.stages.push(stage);
-    is_good
+    #[cfg(not(unix))]
+    let _ = child;
 }
 
 pub fn text(path: &Path) -> Done<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| format!("{}: the path is not UTF-8", path.display()))
-}
-
-fn manifest(path: &Path) -> Done<Manifest> {
-    Manifest::read(path).map_err(|e| e.to_string())
 }

@@ -129,7 +129,7 @@ impl Bench {
 }
 
 /// One that winimg reads, of a build for OpenStack.
-fn manifest() -> String {
+pub fn manifest() -> String {
     let file = root().join("tests/snapshots/winimg__export_record__the_manifest_as_text.snap");
     let snapshot = fs::read_to_string(file).expect("a manifest");
     let (_, text) = snapshot.split_once("---\n{").expect("JSON");

@@ -45,6 +45,7 @@ pub fn row(name: &str) -> Row {
         windows: "20348.587".into(),
         shipped: None,
         stages: ["build", "verify", "try openstack"].map(stage).into(),
+        missing: Vec::new(),
         seen: Seen {
             accelerator: Some("tcg".into()),
             phases: [("install", 60.0), ("provision", 20.0), ("seal", 5.0)]
@@ -83,6 +84,8 @@ pub fn proof(known: Option<&str>, rows: Vec<Row>) -> Proof {
     Proof {
         schema: SCHEMA.into(),
         winimg: "winimg 0.1.0".into(),
+        winimg_sha256: "11".repeat(32),
+        commit: Some("22".repeat(20)),
         started: "2026-12-01T01:00:00Z".into(),
         ended: "2026-12-01T02:00:00Z".into(),
         medium: Medium {

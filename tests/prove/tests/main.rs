@@ -7,6 +7,8 @@ mod doubts;
 mod enter;
 mod join;
 mod judge;
+#[cfg(unix)]
+mod kept;
 mod ledger;
 mod nightly;
 mod page;

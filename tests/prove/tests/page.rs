@@ -41,6 +41,20 @@ fn a_run_on_windows_is_not_called_none() {
 }
 
 #[test]
+fn what_was_not_done_and_which_winimg_it_was_stand_on_the_page() {
+    let mut row = row("uefi-virtio");
+    row.missing = vec!["try openstack".into()];
+    let page = page(&proof(None, vec![row]), &read());
+    for text in [
+        "not done: try openstack",
+        &"11".repeat(32),
+        &"22".repeat(20),
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
 fn text_of_guests_and_media_is_no_markup() {
     let mut row = row("uefi-virtio");
     row.seen
