@@ -318,7 +318,7 @@ prove: prove-packages ## lines of docs/fidelity.toml proved on a Windows medium:
 .PHONY: prove-standin
 prove-standin: standin ## the same on the stand-in installer, whose page says on every line that it was no Windows
 	rm -rf target/proof
-	$(MAKE) prove ISO=$(STANDIN)/standin.iso VIRTIO=$(STANDIN)/virtio-win.iso ROWS=uefi-virtio,bios-ahci PROOF=target/proof PROVE="--with tests/prove/standin.toml --settle 20s"
+	$(MAKE) prove ISO=$(STANDIN)/standin.iso VIRTIO=$(STANDIN)/virtio-win.iso ROWS=uefi-virtio,bios-ahci PROOF=target/proof PROVE="--with tests/prove/standin.toml --settle 20s --accel auto"
 	$(CARGO) test --locked --package winimg-prove -- --ignored --nocapture nightly
 
 .PHONY: bench-export

@@ -68,6 +68,7 @@ struct Run {
     sets: Vec<String>,
     #[arg(long, default_value = if cfg!(windows) { "hyperv" } else { "qemu" }, value_parser = ["qemu", "hyperv"])]
     hypervisor: String,
+    /// Accelerator, as for `winimg build`; without one a host of Linux has to have KVM
     #[arg(long)]
     accel: Option<String>,
     /// How long nothing may move on a clone until it counts as settled

@@ -27,7 +27,7 @@ pub struct Proof {
     /// A control plane was given for clones of node images to join.
     #[serde(default)]
     pub has_control_plane: bool,
-    /// What `winimg doctor` found on the host, a line each.
+    /// What `winimg doctor` found on the host, a line each, with its cure where something is lacking.
     pub host: Vec<String>,
     pub rows: Vec<Row>,
     /// Of each claim that has a probe, in the ledger's order.

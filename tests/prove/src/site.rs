@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::Deserialize;
+
 use crate::ledger::Ledger;
 use crate::proof::Medium;
 use crate::run::Options;
@@ -20,6 +22,36 @@ pub fn at<T>(what: &Path, result: std::io::Result<T>) -> Done<T> {
 fn digest(path: &Path) -> Done<(String, u64)> {
     let (digest, size) = io::sha256(path).map_err(|e| e.to_string())?;
     Ok((digest.hex(), size))
+}
+
+/// One line of `winimg doctor --json`.
+#[derive(Deserialize)]
+struct Check {
+    about: String,
+    state: String,
+    found: String,
+    cure: Option<String>,
+}
+
+impl Check {
+    fn is_missing(&self) -> bool {
+        self.state == "missing"
+    }
+
+    /// As `winimg doctor` prints it.
+    fn line(&self) -> String {
+        let state = match self.state.as_str() {
+            "good" => String::new(),
+            state => format!("{state}: "),
+        };
+        let cure = self.cure.as_ref().map(|cure| format!("; {cure}"));
+        format!("{state}{}{}", self.found, cure.unwrap_or_default())
+    }
+}
+
+#[derive(Deserialize)]
+struct Checks {
+    checks: Vec<Check>,
 }
 
 /// The host's side of a run.
@@ -78,20 +110,40 @@ impl Site<'_> {
         Some(said.trim().to_owned()).filter(|said| !said.is_empty())
     }
 
-    /// What doctor found; that something is missing is for the rows to say.
+    /// The accelerator without which no row is begun: what was asked for, and on Linux KVM.
+    fn wanted(&self) -> Option<&str> {
+        let is_linux = cfg!(target_os = "linux") && self.options.hypervisor == "qemu";
+        self.options.accel.as_deref().or(is_linux.then_some("kvm"))
+    }
+
+    /// What doctor found of this host and of the folder that rows are made in, a line each. Other things that are missing are for the rows to say.
+    ///
+    /// # Errors
+    /// No machine starts with the accelerator that is wanted.
     pub fn host(&self) -> Done<Vec<String>> {
-        let mut command =
-            self.winimg(&["doctor", "--json", "--hypervisor", &self.options.hypervisor]);
-        let done = at(&self.options.winimg, command.output())?;
-        let found: serde_json::Value = serde_json::from_slice(&done.stdout).map_err(|e| {
+        let folder = self.work.to_str().ok_or("the folder's name is not UTF-8")?;
+        let mut arguments = vec!["doctor", "--json", "--output", folder];
+        arguments.extend(["--hypervisor", &self.options.hypervisor]);
+        let wanted = self.wanted();
+        arguments.extend(wanted.into_iter().flat_map(|accel| ["--accel", accel]));
+        let done = at(&self.options.winimg, self.winimg(&arguments).output())?;
+        let found: Checks = serde_json::from_slice(&done.stdout).map_err(|e| {
             format!(
                 "winimg doctor: {e}\n{}",
                 String::from_utf8_lossy(&done.stderr)
             )
         })?;
-        let checks = found["checks"].as_array().cloned().unwrap_or_default();
-        let line = |check: &serde_json::Value| check["found"].as_str().map(str::to_owned);
-        Ok(checks.iter().filter_map(line).collect())
+        let lines: Vec<String> = found.checks.iter().map(Check::line).collect();
+        for line in &lines {
+            println!("host {line}");
+        }
+        // With each firmware: one that is not installed keeps the rows of the other from nothing.
+        let machines = found.checks.iter().filter(|check| check.about == "qemu");
+        let machines: Vec<&Check> = machines.collect();
+        match machines.iter().all(|check| check.is_missing()) {
+            true if !machines.is_empty() => Err(no_machine(&found.checks, machines[0], wanted)),
+            _ => Ok(lines),
+        }
     }
 
     pub fn medium(&self, ledger: &Ledger) -> Done<Medium> {
@@ -132,4 +184,21 @@ impl Site<'_> {
             .chain(sets.flat_map(|set| ["--set".to_owned(), set]))
             .collect())
     }
+}
+
+fn no_machine(checks: &[Check], first: &Check, wanted: Option<&str>) -> String {
+    let with = wanted.map(|accel| format!(" with {accel}"));
+    let mut said = format!(
+        "no machine starts{} on this host\n  found: {}",
+        with.unwrap_or_default(),
+        first.found
+    );
+    let kvm = checks.iter().find(|check| check.about == "kvm");
+    let cures = [kvm, Some(first)].into_iter().flatten();
+    let cure = cures.filter_map(|check| check.cure.as_ref()).next();
+    said.extend(cure.map(|cure| format!("\n  cure: {cure}")));
+    if wanted == Some("kvm") {
+        said += "\n  cure: or emulate it with --accel tcg, where each installation of Windows takes many hours";
+    }
+    said
 }

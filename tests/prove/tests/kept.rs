@@ -1,4 +1,4 @@
-//! A run that goes on. winimg is a program of a few lines that refuses every command that it does not know.
+//! A run that goes on, and the host that it begins on. winimg is a program of a few lines that refuses every command that it does not know.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -220,4 +220,36 @@ fn a_good_row_leaves_its_records_and_no_disk() {
     let layer = bench.path("proof/work/cache/layers").join("bb".repeat(32));
     assert!(layer.exists());
     assert!(bench.path("proof/work/bios-virtio/out/node.qcow2").exists());
+}
+
+#[test]
+fn a_host_without_kvm_is_refused_before_the_first_row() {
+    let mut bench = Bench::new("bios-virtio");
+    fs::remove_file(bench.path("kvm")).expect("a file");
+    let said = run(&bench.options, &read()).expect_err("no KVM");
+    insta::assert_snapshot!(said, @"
+    no machine starts with kvm on this host
+      found: UEFI: QEMU 10.0
+      cure: sudo modprobe kvm_intel
+      cure: or emulate it with --accel tcg, where each installation of Windows takes many hours
+    ");
+    assert_eq!(bench.calls("build"), 0);
+    bench.options.accel = Some("tcg".into());
+    let proof = bench.run();
+    assert!(proof.rows[0].is_good());
+    assert_eq!(
+        proof.host,
+        [
+            "UEFI: QEMU 10.0; leave --accel away",
+            "BIOS: QEMU 10.0",
+            "advice: KVM: there is no /dev/kvm; sudo modprobe kvm_intel",
+            "room: 9 GiB free",
+        ]
+    );
+    // The room is that of the folder in which rows are made.
+    let output = format!(
+        "doctor --json --output {}",
+        bench.path("proof/work").display()
+    );
+    assert_eq!(bench.calls(&output), 2);
 }
