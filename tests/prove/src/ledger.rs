@@ -57,7 +57,7 @@ pub struct Claim {
     pub remark: Option<String>,
     /// The probe whose answer on Windows decides it; without one a person has to.
     pub probe: Option<String>,
-    /// Files of `recipes/targets` with a fact that is `unproven` and is this claim.
+    /// Files of `recipes/targets` with a fact that is `unproven`, `mem` or `inferred` and is this claim.
     #[serde(default)]
     pub facts: Vec<String>,
 }

@@ -64,7 +64,6 @@ const NOT_ABOUT_GUESTS: &[&str] = &[
     "docs/report.md",
     "docs/reproducible.md",
     "docs/revocation.md",
-    "docs/secrets.md",
     "docs/signing.md",
     "docs/upgrade.md",
     "docs/watch.md",

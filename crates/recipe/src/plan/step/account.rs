@@ -1,7 +1,7 @@
 //! `user` and `group`: through `net.exe` (Microsoft: net user, net localgroup), and a short PowerShell for the two
 //! things it cannot do: a random password, and one that never expires.
 //!
-//! net.exe ends with 2 for every refusal but always prints the error's number, in every language; "is a member already"
+//! net.exe ends with 2 for every refusal but prints the error's number (docs/fidelity.md#net-error-numbers); "is a member already"
 //! (1378) and "is not there" are distinguished from failures by it. Built-in groups are named in English and, where there is
 //! no group of that name, looked up by SID.
 
