@@ -1,8 +1,8 @@
 //! Who says of Windows that something is not proved names the line of the ledger that says it, by `fidelity.md#ID`.
 //!
 //! Read are all pages, and the texts in the tool's source and its recipes; not comments, and no changelog, which tells of the past. What this
-//! does not find: a doubt in other words than `DOUBTS`, and a sentence that claims something of Windows without any doubt. Against the
-//! second stands that each page of docs/ which is about guests or platforms links to the ledger at all.
+//! does not find: a doubt in other words than `DOUBTS`, and a sentence that claims something of Windows without any doubt, for which `said.rs`
+//! looks. Each page of docs/ which is about guests or platforms links to the ledger, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ static DOUBTS: LazyLock<Regex> = LazyLock::new(|| {
     ];
     Regex::new(&format!("(?i){}", words.join("|"))).expect("a pattern")
 });
-static LINK: LazyLock<Regex> =
+pub static LINK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"fidelity\.md#([a-z0-9-]+)").expect("a pattern"));
 
 /// Pages that are about the host, the tool and its files alone.
@@ -74,7 +74,7 @@ fn text(file: &str) -> String {
 }
 
 /// What stands together and is read at once: a paragraph, an item of a list, a row of a table; no code. Each with the number of its first line.
-fn blocks(page: &str) -> Vec<(usize, String)> {
+pub fn blocks(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut is_open = false;
     let mut is_code = false;

@@ -13,4 +13,5 @@ mod ledger;
 mod nightly;
 mod page;
 mod rows;
+mod said;
 mod seen;
