@@ -193,12 +193,10 @@ fn no_machine(checks: &[Check], first: &Check, wanted: Option<&str>) -> String {
         with.unwrap_or_default(),
         first.found
     );
+    // KVM's own first; that of the machine names the other accelerator.
     let kvm = checks.iter().find(|check| check.about == "kvm");
     let cures = [kvm, Some(first)].into_iter().flatten();
-    let cure = cures.filter_map(|check| check.cure.as_ref()).next();
-    said.extend(cure.map(|cure| format!("\n  cure: {cure}")));
-    if wanted == Some("kvm") {
-        said += "\n  cure: or emulate it with --accel tcg, where each installation of Windows takes many hours";
-    }
+    let cures = cures.filter_map(|check| check.cure.as_ref());
+    said.extend(cures.map(|cure| format!("\n  cure: {cure}")));
     said
 }
