@@ -172,7 +172,7 @@ impl Remote {
         Ok(there.is_some_and(|there| there.config.digest == digest))
     }
 
-    /// The finished disk's layer is not there; `why`: what came of giving it, where another one has not its name.
+    /// The finished disk's layer is not there. `why`: what kept it from being given; without one another layer has its name.
     pub(super) fn lacks(&self, layer: &Layer, why: Option<Error>) -> Error {
         let fact = "the finished disk is not in the shared cache, where it is required to be";
         match why {

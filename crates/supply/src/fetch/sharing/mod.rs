@@ -137,7 +137,7 @@ impl Remote {
         self.writing(|sign| self.give(layer, store, sign))
     }
 
-    /// Gives the layer of a finished disk, as [`Self::push_layer`] does, or where that is required.
+    /// Gives the layer of a finished disk as [`Self::push_layer`] does, and looks whether it is there where that is required.
     ///
     /// # Errors
     ///
