@@ -121,7 +121,7 @@ fn refuse_names_of_shipped(path: &Path) -> Result<()> {
 }
 
 /// A variable that is not UTF-8 cannot be one of ours.
-pub(super) fn environment() -> Vec<(String, String)> {
+fn environment() -> Vec<(String, String)> {
     let both = |(name, value): (OsString, OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };

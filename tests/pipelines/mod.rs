@@ -118,7 +118,7 @@ fn a_file_of_a_stage_that_is_gone_does_not_stay() {
     render(&site, "nodes.toml", "kubernetes", &check).ended_well();
 }
 
-/// Whoever renders may have variables set that no machine of the cluster has.
+/// A variable in the shell of the person who renders is not set on the machines of the cluster, so it must not change the pipeline.
 #[test]
 fn the_environment_of_who_renders_is_not_that_of_the_machines() {
     let site = site();

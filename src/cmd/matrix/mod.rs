@@ -54,14 +54,22 @@ fn matrix(file: &Path, context: &Context) -> Result<Matrix> {
 /// The variants with their recipes, locks and plans, in the matrix's order. All complaints are shown at once.
 fn variants(args: &MatrixArgs, look: Look, context: &Context) -> Result<Vec<Read>> {
     let matrix = matrix(&args.file, context)?;
-    recipes(matrix, &args.file, &source::environment(), look, context)
+    recipes(matrix, &args.file, Host::This, look, context)
 }
 
-/// The same of a matrix that is read already, for machines with these environment variables.
+/// Where the variants are built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Host {
+    This,
+    /// Another one, which does not have this host's environment variables.
+    Other,
+}
+
+/// The same of a matrix that is read already.
 fn recipes(
     matrix: Matrix,
     file: &Path,
-    environment: &[(String, String)],
+    host: Host,
     look: Look,
     context: &Context,
 ) -> Result<Vec<Read>> {
@@ -69,7 +77,9 @@ fn recipes(
     let mut all = Vec::new();
     for variant in matrix.variants {
         let mut source = source_of(&variant, context)?;
-        source.options.env = environment.to_vec();
+        if host == Host::Other {
+            source.options.env.clear();
+        }
         let path = lock_path(file, &variant.name.value);
         let lock = path.is_file().then_some(path);
         let locks = LockArgs {

@@ -12,7 +12,7 @@ use winimg_recipe::recipe::matrix::Pipeline;
 
 use super::super::recipe::{self, Look};
 use super::super::{Context, hypervisor, print};
-use super::{build, matrix, recipes, schedule};
+use super::{Host, build, matrix, recipes, schedule};
 
 pub fn run(args: &cli::MatrixRender, context: &Context) -> Result<()> {
     refuse_absolute(&args.file)?;
@@ -23,9 +23,9 @@ pub fn run(args: &cli::MatrixRender, context: &Context) -> Result<()> {
             .cure("write where its jobs run and what they share: docs/pipelines.md"));
     };
     let platform = platform(&pipeline, context)?;
-    // Local files may be those of other machines, and variables of this environment are not theirs.
+    // Local files may be those of other machines.
     let look = Look::Files(Some(platform.is));
-    let all = recipes(matrix, &args.file, &[], look, context)?;
+    let all = recipes(matrix, &args.file, Host::Other, look, context)?;
     for read in &all {
         hypervisor::fits(platform.is, &read.recipe, context)?;
     }

@@ -100,13 +100,19 @@ fn place(source: Source<'_>, job: &Job, all: &[&Job]) -> Value {
 
 /// What it runs and keeps: as lines of a shell, and as containers of a pod.
 fn work(engine: Engine, source: Source<'_>, job: &Job) -> Value {
-    let lines = job
-        .commands
-        .iter()
-        .map(|words| shielded(engine, &line(words)));
+    let line = |words: &Vec<String>| {
+        let words: Vec<String> = words.iter().map(|word| argv::posix(word)).collect();
+        words.join(" ")
+    };
+    let plain: Vec<String> = job.commands.iter().map(line).collect();
+    let lines = plain.iter().map(|line| shielded(engine, line));
     let lines: Vec<String> = lines.collect();
     let commands = match engine {
-        Engine::Argo if job.commands.len() > 1 => vec![script(&job.commands)],
+        // It retries by the exit status of a pod's main container, and knows none of another (Argo Workflows: Retries,
+        // `lastRetry.exitCode`): all commands are one there.
+        Engine::Argo if plain.len() > 1 => {
+            vec![["sh", "-ec", &plain.join("\n")].map(String::from).to_vec()]
+        }
         _ => job.commands.clone(),
     };
     let containers = commands.iter();
@@ -129,19 +135,6 @@ fn work(engine: Engine, source: Source<'_>, job: &Job) -> Value {
         "secrets": secrets,
         "kept": kept.map(|name| format!("{folder}/{name}")),
     })
-}
-
-/// All commands as one. Argo retries by the exit status of a pod's main container, and knows none of another (Argo Workflows: Retries,
-/// `lastRetry.exitCode`).
-fn script(commands: &[Vec<String>]) -> Vec<String> {
-    let lines: Vec<String> = commands.iter().map(|words| line(words)).collect();
-    ["sh", "-ec", &lines.join("\n")].map(String::from).to_vec()
-}
-
-/// The words as a shell reads them.
-fn line(words: &[String]) -> String {
-    let words: Vec<String> = words.iter().map(|word| argv::posix(word)).collect();
-    words.join(" ")
 }
 
 /// Where it may run.

@@ -15,7 +15,7 @@ pub struct Proof {
     pub schema: String,
     /// What `winimg --version` says.
     pub winimg: String,
-    /// Of the program itself, lower-case hex: builds of one version are told apart by it.
+    /// SHA-256 of the program winimg, lower-case hex; two builds of one version differ in it.
     pub winimg_sha256: String,
     /// The commit of the source tree that `prove` was built from, `-dirty` behind it where files of it were changed; null: no git says.
     pub commit: Option<String>,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use winimg::record::Manifest;
 use winimg_base::digest::Digest;
 
+use crate::seen;
 use crate::site::{Done, at};
 
 /// # Errors
@@ -36,9 +37,7 @@ pub fn free(folder: &Path, layers: &Path) -> Done<()> {
 
 /// The keys of the layers that builds sealed, each after those that it lies on.
 fn sealed(events: &str) -> Vec<Digest> {
-    let events = events.lines();
-    let events = events.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let sealed = events.filter(|event| event["event"] == "layer_sealed");
+    let sealed = seen::each(events).filter(|event| event["event"] == "layer_sealed");
     let keys = sealed.filter_map(|event| event["key"].as_str()?.parse().ok());
     keys.collect()
 }

@@ -18,11 +18,7 @@ pub fn build(events: &str) -> Seen {
     let mut seen = Seen::default();
     let mut names: BTreeMap<u64, String> = BTreeMap::new();
     let mut seal = None;
-    // A line that was cut off is passed over (docs/events.md).
-    let lines = events
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    for event in lines {
+    for event in each(events) {
         let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
         match event["event"].as_str().unwrap_or_default() {
             "host_probed" => seen.accelerator = Some(text("accelerator")),
@@ -62,13 +58,16 @@ pub fn build(events: &str) -> Seen {
     seen
 }
 
+/// Each event of these lines. One that was cut off is passed over (docs/events.md).
+pub fn each(events: &str) -> impl Iterator<Item = Value> {
+    let lines = events.lines();
+    lines.filter_map(|line| serde_json::from_str(line).ok())
+}
+
 /// What the last of these builds said of the disk that it had sealed; nothing where it did not come to that.
 pub fn checked(events: &str) -> Option<Verified> {
-    let lines = events
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let (mut findings, mut found) = (Vec::new(), None);
-    for event in lines {
+    for event in each(events) {
         match event["event"].as_str().unwrap_or_default() {
             "started" => (findings, found) = (Vec::new(), None),
             "finding" => findings.push(event),
@@ -106,9 +105,7 @@ pub fn failure(events: &str) -> Option<String> {
 
 /// The errors of the recipe, where it has any.
 fn complaints(events: &str) -> Vec<String> {
-    let events = events.lines();
-    let events = events.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let complaints = events.filter(|event| event["event"] == "diagnostics");
+    let complaints = each(events).filter(|event| event["event"] == "diagnostics");
     let complaints = complaints.flat_map(|event| {
         let all = event["diagnostics"].as_array().cloned();
         all.unwrap_or_default()

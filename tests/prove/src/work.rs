@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use winimg_base::io;
 
 use crate::proof::{Row, Stage};
 use crate::rows::{Wanted, What};
@@ -176,11 +177,7 @@ impl Work {
         };
         let text = serde_json::to_string_pretty(&kept).map_err(|e| e.to_string())?;
         // Whole or not at all: one that is cut off would cost the row.
-        let (new, file) = (
-            self.folder.join("row.json.new"),
-            self.folder.join("row.json"),
-        );
-        at(&new, fs::write(&new, text))?;
-        at(&file, fs::rename(&new, &file))
+        let file = self.folder.join("row.json");
+        io::write_atomically(&file, text.as_bytes()).map_err(|e| e.to_string())
     }
 }
