@@ -37,7 +37,10 @@ if [ ${#changed[@]} = 0 ]; then
 fi
 packages=("${!changed[@]}")
 echo "changed since $base: ${packages[*]}"
-"$cargo" clippy --locked --no-deps "${packages[@]/#/--package=}" --all-targets -- -D warnings
+export CLIPPY_ARGS=--cap-lints=warn RUSTC_WORKSPACE_WRAPPER=${CLIPPY_DRIVER:-$(rustup which clippy-driver)}
+"$cargo" build --locked "${packages[@]/#/--package=}" --bins --tests --examples
+"$cargo" build --locked "${packages[@]/#/--package=}" --bins --tests --examples --message-format short 2>&1 |
+    tests/warnings.sh
 if [ "${changed[winimg]:-}" ]; then
     unset 'changed[winimg]'
     packages=("${!changed[@]}")

@@ -49,7 +49,7 @@ export SOURCE_DATE_EPOCH=1630000000 LC_ALL=C TZ=UTC
 export here repo build retail debug table year release revision out cache work
 iso=standin.iso
 
-. "$here/build/programs.sh"   # the Rust programs, statically linked
+. "$here/build/programs.sh"   # the Rust programs
 . "$here/build/kernel.sh"     # kernel and modules out of the Debian package
 . "$here/build/initrd.sh"     # the system both Setup and the installed "Windows" run in
 . "$here/build/loader.sh"     # El Torito images and boot loaders

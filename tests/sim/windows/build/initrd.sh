@@ -19,11 +19,13 @@ install -s -m 755 "$programs/standin-init" "$work/initrd/init"
 if [ -n "$table" ]; then
     install -m 644 "$table" "$work/initrd/programs.json"
 fi
-for tool in /bin/ntfs-3g /sbin/mkntfs /sbin/ntfsresize /bin/ntfsfix /sbin/mkfs.fat /usr/bin/wimlib-imagex; do
-    path=$(readlink -f "$(command -v "${tool##*/}" || echo "$tool")")
-    cp "$path" "$work/initrd/bin/${tool##*/}"
-    ldd "$path" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^\t\(\/lib64[^ ]*\).*/\1/p'
-done | sort -u | grep -v -e libicu -e libstdc++ -e libgcc_s >"$work/libraries"
+for tool in ntfs-3g mkntfs ntfsresize ntfsfix mkfs.fat wimlib-imagex; do
+    cp "$(readlink -f "$(PATH=$PATH:/usr/sbin:/sbin command -v "$tool")")" "$work/initrd/bin/$tool"
+done
+# Nothing here needs libstdc++: ICU alone does, which is replaced below.
+for program in "$work/initrd/init" "$work"/initrd/bin/*; do
+    ldd "$program" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p; s/^\t\(\/lib64[^ ]*\).*/\1/p'
+done | sort -u | grep -v -e libicu -e libstdc++ >"$work/libraries"
 while read -r library; do
     install -D -m 755 "$(readlink -f "$library")" "$work/initrd$library"
 done <"$work/libraries"

@@ -1,14 +1,10 @@
-# The Rust programs of the stand-in, static so that the initrd needs no library for them.
-# STANDIN_PROGRAMS names a directory with ready ones.
+# The Rust programs of the stand-in, as `make build` compiles them.
+# STANDIN_PROGRAMS names a directory with others.
 set -euo pipefail
-if [ -n "${STANDIN_PROGRAMS:-}" ]; then
-    programs=$STANDIN_PROGRAMS
-else
-    target=x86_64-unknown-linux-gnu
-    (cd "$repo" && CARGO_ENCODED_RUSTFLAGS='-Ctarget-feature=+crt-static' \
-        cargo build --quiet --package winimg-standin --bins --target "$target")
-    programs=${CARGO_TARGET_DIR:-$repo/target}/$target/debug
-fi
+programs=${STANDIN_PROGRAMS:-${CARGO_TARGET_DIR:-$repo/target}/debug}
+for program in standin-init standin-image; do
+    [ -x "$programs/$program" ] || { echo "build.sh: there is no $programs/$program: make build" >&2; exit 2; }
+done
 export programs
 # genisoimage, sbsign, wimlib and wixl stamp files with the time of day; this library stops their clock.
 gcc -O1 -shared -fPIC -o "$work/stopclock.so" "$here/boot/stopclock.c"
