@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${BASE:-}
-if ! git cat-file -e "$base^{commit}" 2>/dev/null; then
+if [ -z "$base" ] || ! git cat-file -e "$base^{commit}" 2>/dev/null; then
     base=$(git rev-list -1 --before=$(($(git log -1 --format=%ct) - 86400)) HEAD)
 fi
 list() {

@@ -11,7 +11,7 @@ mkdir -p "$logs"
 
 # The folder that cargo starts each program in, and the program; the one with the most tests first.
 "$@" test --locked --workspace --bins --tests --no-run --message-format json 2>/dev/null |
-    sed -nE 's/.*"manifest_path":"([^"]*)\/Cargo.toml".*"test":true.*"executable":"([^"]+)".*/\1 \2/p' >"$logs/programs"
+    sed -nE 's/.*"manifest_path":"([^"]*)\/Cargo.toml".*"profile":\{[^}]*"test":true.*"executable":"([^"]+)".*/\1 \2/p' >"$logs/programs"
 [ -s "$logs/programs" ] || { echo "error: cargo names no test program" >&2; exit 1; }
 
 # A program's log appears whole, and its status is kept beside it.

@@ -7,6 +7,7 @@ mod fetched;
 mod here;
 mod hosted;
 mod packed;
+mod parts;
 mod signed;
 mod told;
 mod workflows;
