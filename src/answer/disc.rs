@@ -1,4 +1,5 @@
-//! The answer CD: `Autounattend.xml` at its root, the bootstrap files in `winimg`, drivers in `drv`.
+//! The answer CD: `Autounattend.xml` at its root, the bootstrap files in `winimg`, drivers in
+//! `drv`.
 
 use std::path::Path;
 
@@ -31,9 +32,9 @@ pub struct Disc {
     pub left_out: Vec<String>,
 }
 
-/// Everything that goes onto the CD. Drivers are `facts.drivers`, each from the team's own folder `own/<name>` when it is
-/// there, otherwise from the virtio-win medium; the agent comes from the latter, and stays out without it. Of a driver's
-/// folder its packages are taken.
+/// Everything that goes onto the CD. Drivers are `facts.drivers`, each from the team's own folder
+/// `own/<name>` when it is there, otherwise from the virtio-win medium; the agent comes from the
+/// latter, and stays out without it. Of a driver's folder its packages are taken.
 pub fn disc(
     facts: &Facts,
     xml: &Secret,
@@ -132,7 +133,8 @@ fn virtio_files(virtio: Option<&Medium>, name: &str, release: Release) -> Result
     }))
 }
 
-/// Setup would pass over a driver folder without an INF in silence, and fail on one that lacks a file.
+/// Setup would pass over a driver folder without an INF in silence, and fail on one that lacks a
+/// file.
 fn incomplete(faults: Vec<Fault>, place: String) -> Error {
     Error::of(Kind::Recipe, driver::problem(faults)).at(place)
 }
@@ -176,8 +178,8 @@ fn not_virtio(medium: &Medium) -> Error {
     .cure("give the virtio-win ISO")
 }
 
-/// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the root. Without Joliet
-/// the file would be called `AUTOUNAT.XML`, which Setup does not look for.
+/// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the
+/// root. Without Joliet the file would be called `AUTOUNAT.XML`, which Setup does not look for.
 pub fn check(medium: &Medium) -> Result<()> {
     let wrong = |fact: String| Error::failed(fact).at(medium.path.display());
     if medium.file_system != FileSystem::Joliet {

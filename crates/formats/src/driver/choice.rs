@@ -60,8 +60,9 @@ pub fn is_inf(path: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".inf")
 }
 
-/// The packages of the INFs that `is_wanted` takes, and of those that these copy (CopyINF). An `.inf` file that is not the
-/// INF of a driver, such as `autorun.inf`, belongs to no package. Names are compared without case.
+/// The packages of the INFs that `is_wanted` takes, and of those that these copy (CopyINF). An
+/// `.inf` file that is not the INF of a driver, such as `autorun.inf`, belongs to no package. Names
+/// are compared without case.
 pub(super) fn choose(
     paths: &[&str],
     is_wanted: impl Fn(&str) -> bool,
@@ -239,8 +240,8 @@ impl Named<'_> {
     }
 }
 
-/// The files of SourceDisksFiles, each by its name and its path below the INF's folder. A section for this processor
-/// counts more than the one for all.
+/// The files of SourceDisksFiles, each by its name and its path below the INF's folder. A section
+/// for this processor counts more than the one for all.
 fn sources(inf: &Inf) -> Vec<(String, String)> {
     let decorated = |section: &str| [format!("{section}.{PROCESSOR}"), section.to_owned()];
     let mut found: Vec<(String, String)> = Vec::new();

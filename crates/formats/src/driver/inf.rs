@@ -1,7 +1,8 @@
 //! Setup information files (`.inf`) as far as they say which files a driver package has.
 //!
-//! Reads UTF-16 and UTF-8; anything else is taken for a code page of one byte a letter. Knows comments, quoted strings,
-//! lines that go on after a backslash, and `%strings%`. Executes nothing. (Microsoft: General Syntax Rules for INF Files)
+//! Reads UTF-16 and UTF-8; anything else is taken for a code page of one byte a letter. Knows
+//! comments, quoted strings, lines that go on after a backslash, and `%strings%`. Executes nothing.
+//! (Microsoft: General Syntax Rules for INF Files)
 
 use std::collections::HashMap;
 
@@ -89,7 +90,8 @@ impl Inf {
         }
     }
 
-    /// Replaces each `%name%` by its string. A string that only a section for a language has is taken from there.
+    /// Replaces each `%name%` by its string. A string that only a section for a language has is
+    /// taken from there.
     fn fill_in(&mut self) {
         let mut strings = HashMap::new();
         let is_localized = |name: &str| name.to_lowercase().starts_with("strings.");

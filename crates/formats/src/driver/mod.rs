@@ -1,8 +1,10 @@
-//! Driver packages: which files of a folder belong to one, and the folders of drivers on a virtio-win medium.
+//! Driver packages: which files of a folder belong to one, and the folders of drivers on a
+//! virtio-win medium.
 //!
-//! A package is what its INF names: the INF itself, its catalog, and the files of its SourceDisksFiles. Everything else in
-//! the folder is left out, such as symbols and tools. Refuses names that lead out of the folder, and packages that are
-//! not complete. Judges no signature. (Microsoft: INF SourceDisksFiles Section, INF Version Section)
+//! A package is what its INF names: the INF itself, its catalog, and the files of its
+//! SourceDisksFiles. Everything else in the folder is left out, such as symbols and tools. Refuses
+//! names that lead out of the folder, and packages that are not complete. Judges no signature.
+//! (Microsoft: INF SourceDisksFiles Section, INF Version Section)
 
 mod choice;
 mod inf;

@@ -1,8 +1,9 @@
-//! The drivers that a recipe takes from a medium, judged by their catalogs: each file of a driver package, for every release
-//! that the medium has a driver for. What belongs to a package is decided by its INF.
+//! The drivers that a recipe takes from a medium, judged by their catalogs: each file of a driver
+//! package, for every release that the medium has a driver for. What belongs to a package is
+//! decided by its INF.
 //!
-//! Refuses a rule that is not Authenticode. A driver that the medium does not have proves nothing and is no fault here: what
-//! takes drivers from the medium refuses that.
+//! Refuses a rule that is not Authenticode. A driver that the medium does not have proves nothing
+//! and is no fault here: what takes drivers from the medium refuses that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,8 @@ impl Taken {
     }
 }
 
-/// Who signed the catalogs of these drivers on the medium at `path`. `beside` takes files for as long as they are looked at.
+/// Who signed the catalogs of these drivers on the medium at `path`. `beside` takes files for as
+/// long as they are looked at.
 pub(super) fn judge(
     demand: &Demand,
     names: &[String],
@@ -124,7 +126,8 @@ fn one(
     }))
 }
 
-/// Copies of the files, called by numbers: two names that differ in case alone are two files on a medium.
+/// Copies of the files, called by numbers: two names that differ in case alone are two files on a
+/// medium.
 fn take(medium: &Medium, entries: &[&Entry], beside: &Path) -> Result<(TempDir, Vec<Taken>)> {
     let sizes = entries.iter().map(|entry| entry.size);
     let total = sizes.fold(0, u64::saturating_add);

@@ -1,8 +1,10 @@
-//! A driver package: its catalogs have to be well signed, and one of them has to list every other file.
+//! A driver package: its catalogs have to be well signed, and one of them has to list every other
+//! file.
 //!
-//! Refuses a package without a catalog, a catalog by anybody else beside a good one (Windows would be given both), and each
-//! file that no catalog lists by its own digest. Which files of a folder belong to a package is decided elsewhere, by its
-//! INF. (Microsoft: Catalog Files and Digital Signatures)
+//! Refuses a package without a catalog, a catalog by anybody else beside a good one (Windows would
+//! be given both), and each file that no catalog lists by its own digest. Which files of a folder
+//! belong to a package is decided elsewhere, by its INF. (Microsoft: Catalog Files and Digital
+//! Signatures)
 
 use std::fs;
 use std::time::SystemTime;
@@ -11,8 +13,8 @@ use super::source::unreadable;
 use super::{Kind, Rule, judge};
 use crate::{Evidence, Judged, Reason, Refusal, Signer, Subject};
 
-/// Who signed the catalogs, or what is refused: a file by its number in `files`, or the package itself. Of `evidence` the
-/// lists of revoked certificates are used.
+/// Who signed the catalogs, or what is refused: a file by its number in `files`, or the package
+/// itself. Of `evidence` the lists of revoked certificates are used.
 pub fn judge_package(
     rule: &Rule,
     files: &[Subject<'_>],
@@ -68,7 +70,8 @@ fn catalog(
     Ok((signer, listing))
 }
 
-/// One of the catalogs lists the file. The refusal is of the catalog that knows it by its name, if one does.
+/// One of the catalogs lists the file. The refusal is of the catalog that knows it by its name, if
+/// one does.
 fn listed(rule: &Rule, file: Subject<'_>, catalogs: &[Evidence], now: SystemTime) -> Judged {
     let mut worst: Option<Refusal> = None;
     for catalog in catalogs {
