@@ -101,7 +101,7 @@ mod nightly {
             let found: Vec<String> = images
                 .map(|image| {
                     let display = image.display_name.replacen(word, "", 1);
-                    let edition = image.edition_id.trim_end_matches(suffix);
+                    let edition = image.edition_id.strip_suffix(suffix).expect(suffix);
                     let (index, name) = (image.index, &image.name);
                     format!(
                         "{index} | {name} | {display} | {edition} | {}",
