@@ -40,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     new("checksum", targets::texts::checksum, 8 * KIB),
     new("recipe", targets::texts::recipe, 16 * KIB),
     new("answer-file", targets::texts::answer_file, 32 * KIB),
+    new("driver-inf", targets::texts::driver_inf, 16 * KIB),
     new("zip", targets::archives::zip, 16 * KIB),
     new("tar", targets::archives::tar, 32 * KIB),
     new("packed-tar", targets::archives::packed, 16 * KIB),

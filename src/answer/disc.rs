@@ -1,11 +1,12 @@
-//! The answer CD: `Autounattend.xml` at its root, the bootstrap files in `winimg`, drivers in `drv`.
+//! The answer CD: `Autounattend.xml` at its root, the bootstrap files in `winimg`, drivers in
+//! `drv`.
 
 use std::path::Path;
 
 use winimg_base::diag::most_alike;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
-use winimg_formats::driver;
+use winimg_formats::driver::{self, Chosen, Fault};
 use winimg_formats::iso::{Source, Tree};
 use winimg_formats::udf::{FileSystem, Medium};
 use winimg_formats::wim::Release;
@@ -23,14 +24,24 @@ const LABEL: &str = "WINIMG_ANSWER";
 const AGENT: &str = "guest-agent/qemu-ga-x86_64.msi";
 const AGENT_NAME: &str = "qemu-ga-x86_64.msi";
 
-/// Everything that goes onto the CD. Drivers are `facts.drivers`, each from the team's own folder `own/<name>` when it is
-/// there, otherwise from the virtio-win medium; the agent comes from the latter, and stays out without it.
+/// The CD, and what of the drivers' folders is not on it.
+#[derive(Debug)]
+pub struct Disc {
+    pub tree: Tree,
+    /// Files that no INF names, as `NetKVM/netkvmco.exe`.
+    pub left_out: Vec<String>,
+}
+
+/// Everything that goes onto the CD. Drivers are `facts.drivers`, each from the team's own folder
+/// `own/<name>` when it is there, otherwise from the virtio-win medium; the agent comes from the
+/// latter, and stays out without it. Of a driver's folder its packages are taken.
 pub fn disc(
     facts: &Facts,
     xml: &Secret,
     virtio: Option<&Medium>,
     own: Option<&Path>,
-) -> Result<Tree> {
+) -> Result<Disc> {
+    let mut left_out = Vec::new();
     let mut tree =
         Tree::new(LABEL).file(FILE_NAME, Source::Bytes(xml.expose().as_bytes().to_vec()));
     for (name, text) in bootstrap::files(&facts.drivers)? {
@@ -57,11 +68,30 @@ pub fn disc(
             Some(folder) => own_files(&folder)?,
             None => virtio_files(virtio, name, facts.release)?,
         };
-        for (file, source) in files {
+        for (file, source) in files.taken {
             tree.add(format!("drv/{name}/{file}"), source);
         }
+        let others = files.left_out.iter();
+        left_out.extend(others.map(|file| format!("{name}/{file}")));
     }
-    Ok(tree)
+    Ok(Disc { tree, left_out })
+}
+
+/// The files of a driver's folder.
+struct Files {
+    taken: Vec<(String, Source)>,
+    left_out: Vec<String>,
+}
+
+impl Files {
+    fn of(chosen: Chosen, source: impl Fn(&str) -> Option<Source>) -> Self {
+        let paths = chosen.paths().into_iter();
+        let taken = paths.filter_map(|path| Some((path.to_owned(), source(path)?)));
+        Self {
+            taken: taken.collect(),
+            left_out: chosen.left_out,
+        }
+    }
 }
 
 /// `own/<name>/<2k22>/amd64`, `own/<name>/<2k22>` or `own/<name>`, whichever is there first.
@@ -73,25 +103,15 @@ fn own_folder(own: &Path, name: &str, release: Release) -> Option<std::path::Pat
         .find(|f| f.is_dir())
 }
 
-fn own_files(folder: &Path) -> Result<Vec<(String, Source)>> {
-    let cannot = |e| Error::io("read", folder, e);
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("");
-        if driver::belongs(name) && path.is_file() {
-            files.push((name.to_string(), Source::Path(path)));
-        }
-    }
-    files.sort_by(|a, b| a.0.cmp(&b.0));
-    with_inf(files, || folder.display().to_string())
+fn own_files(folder: &Path) -> Result<Files> {
+    let chosen = driver::in_folder(folder, driver::is_here)?;
+    let chosen = chosen.map_err(|faults| incomplete(faults, folder.display().to_string()))?;
+    Ok(Files::of(chosen, |path| {
+        Some(Source::Path(folder.join(path)))
+    }))
 }
 
-fn virtio_files(
-    virtio: Option<&Medium>,
-    name: &str,
-    release: Release,
-) -> Result<Vec<(String, Source)>> {
+fn virtio_files(virtio: Option<&Medium>, name: &str, release: Release) -> Result<Files> {
     let Some(medium) = virtio else {
         return Err(Error::new(
             Kind::Recipe,
@@ -102,28 +122,21 @@ fn virtio_files(
         )));
     };
     let folder = driver::folder(name, release);
-    let Some(files) = driver::files(medium, &folder)? else {
+    let Some(found) = driver::on_medium(medium, &folder)? else {
         return Err(no_driver(medium, name, release, &folder));
     };
-    let files = files
-        .into_iter()
-        .map(|e| (e.name.clone(), Source::Medium(medium.file(&e))))
-        .collect();
-    with_inf(files, || format!("{}:{folder}", medium.path.display()))
+    let place = format!("{}:{folder}", medium.path.display());
+    let chosen = found.packages.clone();
+    let chosen = chosen.map_err(|faults| incomplete(faults, place))?;
+    Ok(Files::of(chosen, |path| {
+        Some(Source::Medium(medium.file(found.entry(path)?)))
+    }))
 }
 
-/// A driver folder without an .inf would be passed over in silence by Setup.
-fn with_inf(
-    files: Vec<(String, Source)>,
-    place: impl FnOnce() -> String,
-) -> Result<Vec<(String, Source)>> {
-    match files
-        .iter()
-        .any(|(name, _)| name.to_ascii_lowercase().ends_with(".inf"))
-    {
-        true => Ok(files),
-        false => Err(Error::new(Kind::Recipe, "this driver folder holds no .inf file").at(place())),
-    }
+/// Setup would pass over a driver folder without an INF in silence, and fail on one that lacks a
+/// file.
+fn incomplete(faults: Vec<Fault>, place: String) -> Error {
+    Error::of(Kind::Recipe, driver::problem(faults)).at(place)
 }
 
 /// Lists the drivers that the medium has for this release.
@@ -165,8 +178,8 @@ fn not_virtio(medium: &Medium) -> Error {
     .cure("give the virtio-win ISO")
 }
 
-/// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the root. Without Joliet
-/// the file would be called `AUTOUNAT.XML`, which Setup does not look for.
+/// Looks at a written answer CD as Windows does: Joliet, and exactly one `Autounattend.xml` at the
+/// root. Without Joliet the file would be called `AUTOUNAT.XML`, which Setup does not look for.
 pub fn check(medium: &Medium) -> Result<()> {
     let wrong = |fact: String| Error::failed(fact).at(medium.path.display());
     if medium.file_system != FileSystem::Joliet {

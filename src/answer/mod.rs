@@ -17,7 +17,7 @@ mod template;
 use winimg_base::text::Source;
 
 pub use bootstrap::files as bootstrap_files;
-pub use disc::{FILE_NAME, check as check_disc, disc};
+pub use disc::{Disc, FILE_NAME, check as check_disc, disc};
 pub use facts::Facts;
 pub use keys::{is_published_key, product_key};
 pub use lint::{LintFacts, lint, lint_clone};

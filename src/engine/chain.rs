@@ -7,7 +7,7 @@ use super::{Inputs, Media};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::plan::chain::Installation;
-use winimg_recipe::plan::{Chain, Entry, key};
+use winimg_recipe::plan::{Chain, DriverFolder, Entry, key};
 use winimg_recipe::recipe::InputId;
 
 /// The installation and every step, each with the key of the disk after it.
@@ -36,14 +36,23 @@ pub fn of(source: &Source<'_>, inputs: &Inputs, media: &Media) -> Result<Chain> 
 /// Of what a payload entry holds.
 fn digest(number: usize, entry: &Entry, inputs: &Inputs) -> Option<Digest> {
     match entry {
-        Entry::Component { component, .. } | Entry::Tree { component, .. } => inputs
+        Entry::Component { component, .. }
+        | Entry::Tree { component, .. }
+        | Entry::Drivers {
+            from: DriverFolder::Component(component),
+            ..
+        } => inputs
             .component(component)
             .map(|blob| blob.digest().clone()),
         Entry::Image { image } => {
             let image = inputs.image(image)?;
             Some(image.manifest.blob.digest().clone())
         }
-        Entry::Local { .. } => inputs.own.get(&number).map(Own::digest),
+        Entry::Local { .. }
+        | Entry::Drivers {
+            from: DriverFolder::Local(_),
+            ..
+        } => inputs.own.get(&number).map(Own::digest),
         Entry::Text { text, .. } => Some(Digest::sha256_of(text.as_bytes())),
     }
 }

@@ -1,19 +1,20 @@
 //! Everything that goes in, fetched and proved before a machine starts; archives unpacked, the recipe's own files taken into
 //! the store. What is not a [`Blob`] reaches no guest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Proof, Sink};
+use winimg_base::event::{Cancel, Event, Phase, Proof, Sink};
 use winimg_base::io;
 use winimg_base::text::redact;
 use winimg_formats::archive::{Filter, Limits};
+use winimg_formats::driver::{self, Chosen};
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::chain::listing;
-use winimg_recipe::plan::{Entry, Plan};
+use winimg_recipe::plan::{DriverFolder, Entry, Plan};
 use winimg_recipe::recipe::{
     Address, ContainerImage, ImageProof, Input, InputId, InputSource, Recipe,
 };
@@ -28,6 +29,8 @@ pub struct Inputs {
     pub images: Vec<Image>,
     /// The unpacked trees, by the number of their payload entry.
     pub trees: BTreeMap<usize, Tree>,
+    /// The files of driver packages in unpacked trees, by the number of their payload entry.
+    pub drivers: BTreeMap<usize, BTreeSet<String>>,
     /// The files beside the recipe, by the number of their payload entry.
     pub own: BTreeMap<usize, Own>,
 }
@@ -207,6 +210,7 @@ pub fn fetch(from: &Source<'_>) -> Result<Inputs> {
         files: ids.into_iter().zip(blobs).collect(),
         images: Vec::new(),
         trees: BTreeMap::new(),
+        drivers: BTreeMap::new(),
         own: BTreeMap::new(),
     };
     unpack(&mut inputs, from)?;
@@ -237,10 +241,10 @@ pub fn needed<'r>(
         InputId::Iso => true,
         // Its drivers and its agent are for QEMU's machines.
         InputId::Virtio => platform != Some(Platform::HyperV),
-        InputId::Component(name) => plan.payload.iter().any(|entry| match entry {
-            Entry::Component { component, .. } | Entry::Tree { component, .. } => component == name,
-            Entry::Image { .. } | Entry::Local { .. } | Entry::Text { .. } => false,
-        }),
+        InputId::Component(name) => {
+            let mut entries = plan.payload.iter();
+            entries.any(|entry| entry.component() == Some(name.as_str()))
+        }
         InputId::Image(name) => {
             let mut entries = plan.payload.iter();
             entries.any(|entry| matches!(entry, Entry::Image { image } if image == name))
@@ -250,13 +254,17 @@ pub fn needed<'r>(
 
 fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
     for (number, entry) in from.plan.payload.iter().enumerate() {
-        let Entry::Tree {
-            component: name,
-            strip,
-            only,
-        } = entry
-        else {
-            continue;
+        let (name, strip, only) = match entry {
+            Entry::Tree {
+                component,
+                strip,
+                only,
+            } => (component, *strip, only),
+            Entry::Drivers {
+                from: DriverFolder::Component(component),
+                only,
+            } => (component, 0, only),
+            _ => continue,
         };
         let components = &from.recipe.components;
         let Some(component) = components.iter().find(|c| c.name.value == *name) else {
@@ -266,7 +274,7 @@ fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
             continue;
         };
         let filter = Filter {
-            strip: *strip,
+            strip,
             only: only.clone(),
         };
         let watch = from.watch(name.clone());
@@ -274,21 +282,74 @@ fn unpack(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
             .store
             .tree(blob, format.into(), &filter, &Limits::default(), &watch)
             .map_err(|e| e.from_place(&component.name.place))?;
+        if matches!(entry, Entry::Drivers { .. }) {
+            let chosen = drivers_of(&tree, name, from);
+            let chosen = chosen.map_err(|e| e.from_place(&component.name.place))?;
+            inputs.drivers.insert(number, chosen);
+        }
         inputs.trees.insert(number, tree);
     }
     Ok(())
 }
 
+/// The files of an unpacked archive that its driver packages have.
+fn drivers_of(tree: &Tree, component: &str, from: &Source<'_>) -> Result<BTreeSet<String>> {
+    let files: Vec<&str> = tree.files().iter().map(|file| file.path.as_str()).collect();
+    let chosen = driver::chosen(tree.path(), &files, |_| true)?;
+    let chosen = chosen.map_err(|faults| {
+        let problem = driver::problem(faults).cure("let `only` take every file of the package");
+        Error::of(Kind::Recipe, problem).at(format!("component {component}"))
+    })?;
+    note_left_out(component, &chosen, from);
+    Ok(chosen.paths().into_iter().map(str::to_owned).collect())
+}
+
+/// The files of a local folder that its driver packages have.
+fn own_drivers(path: &Path, only: &[String], from: &Source<'_>) -> Result<Vec<String>> {
+    let chosen = driver::in_folder(path, |inf| is_taken(inf, only))?;
+    let chosen = chosen
+        .map_err(|faults| Error::of(Kind::Recipe, driver::problem(faults)).at(path.display()))?;
+    note_left_out(&path.display().to_string(), &chosen, from);
+    Ok(chosen.paths().into_iter().map(str::to_owned).collect())
+}
+
+/// The plan has judged the patterns.
+fn is_taken(inf: &str, only: &[String]) -> bool {
+    let filter = Filter {
+        strip: 0,
+        only: only.to_vec(),
+    };
+    filter.takes(inf).unwrap_or(false)
+}
+
+fn note_left_out(what: &str, chosen: &Chosen, from: &Source<'_>) {
+    if let Some(left_out) = driver::left_out_in_words(&chosen.left_out) {
+        from.sink.emit(&Event::Progress {
+            phase: Phase::Fetch,
+            text: format!("drivers of {what}: {left_out}"),
+        });
+    }
+}
+
 /// Takes the files of the recipe's own folder into the store: from here on nobody reads them there.
 fn take_own(inputs: &mut Inputs, from: &Source<'_>) -> Result<()> {
     for (number, entry) in from.plan.payload.iter().enumerate() {
-        let Entry::Local { path } = entry else {
-            continue;
+        let (path, drivers) = match entry {
+            Entry::Local { path } => (path, None),
+            Entry::Drivers {
+                from: DriverFolder::Local(path),
+                only,
+            } => (path, Some(only)),
+            _ => continue,
         };
         let is_folder = path.is_dir();
         let mut files = BTreeMap::new();
         if is_folder {
-            for name in io::files_below(path).map_err(|e| Error::io("read", path, e))? {
+            let names = match drivers {
+                Some(only) => own_drivers(path, only, from)?,
+                None => io::files_below(path).map_err(|e| Error::io("read", path, e))?,
+            };
+            for name in names {
                 let blob = admit_own(&path.join(&name), from)?;
                 files.insert(name, blob);
             }

@@ -11,6 +11,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Phase};
 use winimg_base::io;
 use winimg_base::text::{Secret, Source as Template};
+use winimg_formats::driver;
 use winimg_formats::iso::{self, Disc, Source, Tree};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::{Image, MediaFacts, Release};
@@ -104,7 +105,14 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, &facts)?;
     lint(recipe, &template, &xml, &facts, &found, &mut warnings)?;
-    let mut disc = answer_tree(recipe, inputs, &facts, &xml)?;
+    let answer = answer_disc(recipe, inputs, &facts, &xml)?;
+    if let Some(left_out) = driver::left_out_in_words(&answer.left_out) {
+        sink.emit(&Event::Progress {
+            phase: Phase::Media,
+            text: format!("drivers: {left_out}"),
+        });
+    }
+    let mut disc = answer.tree;
     let own = take_own(&mut disc, source)?;
     // It may hold a product key.
     disc.replace(answer::FILE_NAME, Source::Bytes(Vec::new()));
@@ -272,7 +280,12 @@ fn lint(
     })
 }
 
-fn answer_tree(recipe: &Recipe, inputs: &Inputs, facts: &Facts, xml: &Secret) -> Result<Tree> {
+fn answer_disc(
+    recipe: &Recipe,
+    inputs: &Inputs,
+    facts: &Facts,
+    xml: &Secret,
+) -> Result<answer::Disc> {
     let origin = recipe.media.virtio.as_ref();
     let blame = |error: Error| match origin {
         Some(origin) => error.from_place(&origin.url.place),

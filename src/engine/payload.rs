@@ -10,10 +10,11 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::crlf;
+use winimg_formats::archive::Unpacked;
 use winimg_formats::iso::{self, Source, Tree};
-use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
+use winimg_recipe::plan::{DriverFolder, Entry, ExitRule, Op, Plan, PlannedStep, Put};
 use winimg_recipe::recipe::Encoding;
-use winimg_supply::store::Blob;
+use winimg_supply::store::{Blob, Tree as UnpackedTree};
 
 /// The file at the disc's root by which `payload.cmd` knows it.
 const MARK: &str = "winimg.payload";
@@ -108,6 +109,15 @@ enum Content<'i> {
 }
 
 impl<'i> File<'i> {
+    fn of_unpacked(tree: &UnpackedTree, file: &Unpacked) -> Self {
+        Self {
+            path: file.path.clone(),
+            size: file.size,
+            sha256: file.sha256.clone(),
+            content: Content::Unpacked(tree.path().join(&file.path)),
+        }
+    }
+
     fn of_blob(path: &str, blob: &'i Blob) -> Self {
         Self {
             path: path.into(),
@@ -130,15 +140,26 @@ pub(super) fn files<'i>(number: usize, entry: &Entry, inputs: &'i Inputs) -> Res
         Entry::Tree { component, .. } => {
             let tree = inputs.trees.get(&number);
             let tree = tree.ok_or_else(|| missing(component))?;
-            let files = tree.files().iter().map(|file| File {
-                path: file.path.clone(),
-                size: file.size,
-                sha256: file.sha256.clone(),
-                content: Content::Unpacked(tree.path().join(&file.path)),
-            });
-            Ok(files.collect())
+            let files = tree.files().iter();
+            Ok(files.map(|file| File::of_unpacked(tree, file)).collect())
         }
-        Entry::Local { path } => {
+        Entry::Drivers {
+            from: DriverFolder::Component(component),
+            ..
+        } => {
+            let tree = inputs.trees.get(&number);
+            let tree = tree.ok_or_else(|| missing(component))?;
+            let chosen = inputs.drivers.get(&number);
+            let chosen = chosen.ok_or_else(|| missing(component))?;
+            let files = tree.files().iter();
+            let files = files.filter(|file| chosen.contains(&file.path));
+            Ok(files.map(|file| File::of_unpacked(tree, file)).collect())
+        }
+        Entry::Local { path }
+        | Entry::Drivers {
+            from: DriverFolder::Local(path),
+            ..
+        } => {
             let own = inputs.own.get(&number);
             let own = own.ok_or_else(|| missing(&path.display().to_string()))?;
             Ok(own

@@ -11,7 +11,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::chain::Installation;
-use winimg_recipe::plan::{Entry, Plan, key};
+use winimg_recipe::plan::{DriverFolder, Entry, Plan, key};
 use winimg_recipe::recipe::{Address, InputId, Recipe};
 
 /// One key a part: the installation, then each step as far as the recipe decides it.
@@ -31,12 +31,19 @@ pub fn keys(recipe: &Recipe, plan: &Plan, platform: Platform) -> Result<Vec<Dige
     };
     let digest_of = |_: usize, entry: &Entry| {
         Ok(match entry {
-            Entry::Component { component, .. } | Entry::Tree { component, .. } => {
-                input(recipe, &InputId::Component(component.clone()))
-            }
+            Entry::Component { component, .. }
+            | Entry::Tree { component, .. }
+            | Entry::Drivers {
+                from: DriverFolder::Component(component),
+                ..
+            } => input(recipe, &InputId::Component(component.clone())),
             Entry::Image { image } => input(recipe, &InputId::Image(image.clone())),
             // The same file of this host, whatever is in it.
-            Entry::Local { path } => Digest::of_json(&json!({ "path": path })),
+            Entry::Local { path }
+            | Entry::Drivers {
+                from: DriverFolder::Local(path),
+                ..
+            } => Digest::of_json(&json!({ "path": path })),
             Entry::Text { text, .. } => Digest::sha256_of(text.as_bytes()),
         })
     };

@@ -328,11 +328,8 @@ fn taken(plan: &Plan, entries: &[u32]) -> Vec<InputId> {
         .filter_map(|&at| plan.payload.get(at as usize));
     let mut ids: Vec<InputId> = entries
         .filter_map(|entry| match entry {
-            Entry::Component { component, .. } | Entry::Tree { component, .. } => {
-                Some(InputId::Component(component.clone()))
-            }
             Entry::Image { image } => Some(InputId::Image(image.clone())),
-            Entry::Local { .. } | Entry::Text { .. } => None,
+            other => Some(InputId::Component(other.component()?.to_owned())),
         })
         .collect();
     ids.sort();

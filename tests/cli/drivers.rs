@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cli::site::{SEAL, Site};
-use support::media::{put, run, text};
+use support::media::{inf, put, run, text};
 use support::tree::root;
 
 const DRIVERS: [&str; 4] = ["viostor", "vioscsi", "NetKVM", "vioserial"];
@@ -91,12 +91,14 @@ fn drivers_that_their_catalogs_list_are_taken_and_recorded() {
     );
 }
 
-/// Symbols and texts do not go onto the answer disc.
+/// Symbols and tools do not go onto the answer disc.
 #[test]
 fn what_is_not_taken_of_a_folder_needs_no_catalog() {
     let site = site();
     change(&site, "viostor/2k22/amd64/viostor.pdb", b"symbols");
     change(&site, "Balloon/2k22/amd64/balloon.sys", b"another");
+    // virtio-win has it in NetKVM's folders: neither the INF nor the catalog names it.
+    change(&site, "NetKVM/2k22/amd64/netkvmco.exe", b"MZ a tool");
     site.run(&["fetch", "recipe.toml"]).ended_well();
 }
 
@@ -105,13 +107,25 @@ type Spoil = fn(&Site);
 
 #[test]
 fn what_no_catalog_lists_stops_before_a_machine_starts() {
-    let cases: [(&str, Spoil); 5] = [
+    let cases: [(&str, Spoil); 6] = [
         ("a changed text", |site| {
-            change(site, "viostor/2k22/amd64/viostor.inf", b"others");
+            let text = inf("viostor.cat", &["viostor.sys"]) + "; others";
+            change(site, "viostor/2k22/amd64/viostor.inf", text.as_bytes());
         }),
         ("two at once", |site| {
             change(site, "viostor/2k22/amd64/viostor.sys", b"others");
+            let folder = "virtio/NetKVM/2k22/amd64";
+            let text = inf("NetKVM.cat", &["NetKVM.sys", "more.dll"]);
+            site.write(&format!("{folder}/NetKVM.inf"), &text);
+            let listed = ["inf", "sys"].map(|kind| format!("{folder}/NetKVM.{kind}"));
+            let listed = listed.each_ref().map(String::as_str);
+            sign(site, &format!("{folder}/NetKVM.cat"), &listed);
             change(site, "NetKVM/2k22/amd64/more.dll", b"not listed");
+        }),
+        ("a file that the INF names", |site| {
+            let driver = site.path("virtio/NetKVM/2k22/amd64/NetKVM.sys");
+            std::fs::remove_file(driver).expect("a driver");
+            medium(site);
         }),
         ("no catalog", |site| {
             let catalog = site.path("virtio/vioserial/2k22/amd64/vioserial.cat");

@@ -23,6 +23,7 @@ pub mod paused;
 mod pin;
 mod planned;
 mod proof;
+mod real_virtio;
 mod refused;
 mod report;
 mod reproducible;

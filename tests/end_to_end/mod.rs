@@ -11,6 +11,7 @@ mod interrupts;
 mod matrix;
 pub mod program;
 mod publishers;
+mod real_media;
 mod real_node;
 mod recipes;
 mod refusals;

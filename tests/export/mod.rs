@@ -9,6 +9,7 @@ pub mod fixture;
 mod formats;
 mod layers;
 mod ova;
+mod real_ovf;
 mod security;
 mod shrink;
 mod virtual_disks;

@@ -20,12 +20,10 @@ fn virtio(dir: &Path) -> Medium {
     let root = dir.join("virtio");
     for driver in ["viostor", "NetKVM", "vioserial", "Balloon"] {
         for release in ["2k19", "2k22", "2k25", "w11"] {
-            for file in ["x.inf", "x.sys", "x.cat", "x.pdb", "help.txt"] {
-                put(
-                    &root,
-                    &format!("{driver}/{release}/amd64/{file}"),
-                    format!("{driver} {release} {file}").as_bytes(),
-                );
+            let folder = format!("{driver}/{release}/amd64");
+            media::driver(&root, &folder, "x");
+            for file in ["x.pdb", "tool.exe", "help.txt"] {
+                put(&root, &format!("{folder}/{file}"), b"beside a driver");
             }
         }
     }
@@ -55,15 +53,28 @@ fn the_answer_cd_holds_what_setup_and_the_first_hooks_need() {
     let dir = tempfile::tempdir().unwrap();
     let virtio = virtio(dir.path());
     let own = dir.path().join("drivers");
-    put(&own, "NetKVM/netkvm.inf", b"our own");
+    let inf = media::inf("netkvm.cat", &["lib/our.dll"]).replace("1,,\r\n", "1,lib,\r\n");
+    let inf = inf.replace("lib/our.dll", "our.dll");
+    put(&own, "NetKVM/netkvm.inf", inf.as_bytes());
+    put(&own, "NetKVM/netkvm.cat", b"our own");
+    put(&own, "NetKVM/lib/our.dll", b"our own");
     put(&own, "NetKVM/README.md", b"not a driver");
+    put(&own, "NetKVM/old/old.inf", b"not here");
     let facts = facts(Release::Server2022, Firmware::Uefi, true);
     let xml = answer::render(&answer::built_in(), &facts).unwrap();
-    let tree = answer::disc(&facts, &xml, Some(&virtio), Some(&own)).unwrap();
+    let disc = answer::disc(&facts, &xml, Some(&virtio), Some(&own)).unwrap();
+    let beside = ["help.txt", "tool.exe", "x.pdb"];
+    let beside = |driver: &str| beside.map(|file| format!("{driver}/{file}"));
+    let own = ["NetKVM/README.md", "NetKVM/old/old.inf"].map(str::to_owned);
+    let left_out = [&beside("viostor")[..], &own, &beside("vioserial")].concat();
+    assert_eq!(disc.left_out, left_out);
+    let tree = disc.tree;
     assert_eq!(
         tree.paths().collect::<Vec<_>>(),
         [
             "Autounattend.xml",
+            "drv/NetKVM/lib/our.dll",
+            "drv/NetKVM/netkvm.cat",
             "drv/NetKVM/netkvm.inf",
             "drv/vioserial/x.cat",
             "drv/vioserial/x.inf",
@@ -86,8 +97,8 @@ fn the_answer_cd_holds_what_setup_and_the_first_hooks_need() {
     answer::check_disc(&cd).unwrap();
     let read = |p: &str| cd.read(&cd.find(p).unwrap().unwrap(), 1 << 20).unwrap();
     assert_eq!(read("autounattend.xml"), xml.expose().as_bytes());
-    assert_eq!(read("drv/viostor/x.sys"), b"viostor 2k22 x.sys");
-    assert_eq!(read("drv/netkvm/netkvm.inf"), b"our own");
+    assert_eq!(read("drv/viostor/x.sys"), b"viostor/2k22/amd64/x.sys");
+    assert_eq!(read("drv/netkvm/lib/our.dll"), b"our own");
     let complete = String::from_utf8(read("winimg/SetupComplete.cmd")).unwrap();
     assert!(
         complete.contains(
@@ -136,6 +147,43 @@ there is nothing to take the driver viostor from
     assert_eq!(
         say(&["..\\x"], Some(&virtio)),
         "\"..\\x\" is no driver folder: only letters, digits, - and _"
+    );
+}
+
+/// All faults of a package at once, by name, from the medium and from the team's own folder.
+#[test]
+fn a_driver_that_lacks_a_file_is_refused_by_name() {
+    if !have(&["genisoimage"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let virtio = virtio(dir.path());
+    let own = dir.path().join("own");
+    let mut facts = facts(Release::Server2022, Firmware::Uefi, true);
+    facts.drivers = vec!["viostor".into()];
+    let say = |inf: &str| {
+        put(&own, "viostor/v.inf", inf.as_bytes());
+        answer::disc(&facts, &Secret::new("<x/>"), Some(&virtio), Some(&own))
+            .unwrap_err()
+            .to_string()
+            .replace(text(dir.path()), "")
+    };
+    assert_eq!(
+        say("our own"),
+        "\
+this driver folder has no INF of a driver
+  at: /own/viostor
+  expected: a [Version] section with Signature = \"$Windows NT$\"
+  found: v.inf"
+    );
+    assert_eq!(
+        say(&media::inf("v.cat", &["v.sys"])),
+        "\
+2 faults in the driver packages of this folder
+  at: /own/viostor
+  | v.inf names v.cat, which is not in the folder (expected v.cat)
+  | v.inf names v.sys, which is not in the folder (expected v.sys)
+  cure: give the whole package, as its publisher has it"
     );
 }
 
@@ -237,9 +285,10 @@ fn a_medium_and_a_recipe_make_an_answer_cd() {
         &LintFacts::new("Autounattend.xml", &facts, &medium),
     );
     assert_eq!(shown(&found), [""; 0]);
-    let tree = answer::disc(&facts, &xml, Some(&virtio(dir.path())), None).unwrap();
+    let virtio = virtio(dir.path());
+    let disc = answer::disc(&facts, &xml, Some(&virtio), None).unwrap();
     let path = dir.path().join("answer.iso");
-    iso::write(&tree, &path).unwrap();
+    iso::write(&disc.tree, &path).unwrap();
     answer::check_disc(&Medium::open(&path).unwrap()).unwrap();
 
     let say = |image, key, language| {

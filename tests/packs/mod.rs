@@ -67,7 +67,7 @@ fn options() -> Options {
 }
 
 /// Only OpenShift's operator needs a key in the image, and not where its user data brings the key.
-fn options_for(recipe: &str) -> Options {
+pub fn options_for(recipe: &str) -> Options {
     let has_key = recipe.starts_with("wmco") && !recipe.starts_with("wmco-gcp");
     let env = SAID
         .iter()
@@ -91,13 +91,13 @@ fn toml_files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn name(path: &Path) -> String {
+pub fn name(path: &Path) -> String {
     let name = path.file_name().expect("a name");
     name.to_string_lossy().into_owned()
 }
 
 /// The recipe, if it was read without a word.
-fn silent(path: &Path, options: &Options) -> Recipe {
+pub fn silent(path: &Path, options: &Options) -> Recipe {
     let (recipe, said) = read(path, options);
     assert_eq!(said.render(false), "", "{}", path.display());
     recipe.expect("a recipe")
@@ -116,7 +116,7 @@ fn plan_of(recipe: &Recipe) -> String {
 }
 
 /// winimg's recipes, without the demo (its files are made by `make standin`) and the text of `winimg init`.
-fn recipes() -> Vec<PathBuf> {
+pub fn recipes() -> Vec<PathBuf> {
     let own = ["demo.toml", "starter.toml"];
     let mut found = toml_files("recipes");
     found.retain(|path| !own.contains(&name(path).as_str()));

@@ -69,9 +69,7 @@ impl Node {
 
     pub fn plan(&self, name: &str, steps: &str) -> (Recipe, Plan) {
         // A folder beside the recipe, for what is taken from one.
-        let tree = self.work.path().join("tree");
-        std::fs::create_dir_all(&tree).expect("a folder");
-        std::fs::write(tree.join("example.inf"), "[Version]\r\n").expect("a file");
+        support::media::driver(self.work.path(), "tree", "example");
         let programs = made().join("programs").display().to_string();
         let text = format!("{}{steps}", include_str!("recipes/head.toml"));
         self.read(name, &text, vec![("programs".into(), programs)])

@@ -4,6 +4,7 @@ mod disk_hostile;
 mod disk_usage;
 mod disk_vhdx;
 mod disk_vma;
+mod drivers;
 mod evtx;
 mod hive;
 mod media_boot;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{self, judge_folder};
+use winimg_trust::authenticode::{self, judge_package};
 use winimg_trust::{Evidence, Rule, Subject};
 
 use crate::containers::{fixtures, rule};
@@ -35,7 +35,7 @@ fn judged(rule: &authenticode::Rule, folder: &[(&str, &str)], now: SystemTime) -
             digest,
         })
         .collect();
-    match judge_folder(rule, &files, &Evidence::default(), now) {
+    match judge_package(rule, &files, &Evidence::default(), now) {
         Ok(signers) => {
             let signers = signers.iter().map(|s| format!("  by {}\n", s.signer));
             signers.collect()

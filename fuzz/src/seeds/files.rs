@@ -9,6 +9,7 @@ use super::seed;
 use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
 use support::evtx;
 use support::hive::{self as hives, Key, List, sz};
+use support::media::inf;
 use support::tree::snapshot;
 use support::udf as laid;
 
@@ -157,6 +158,16 @@ fn texts() {
         let file = format!("tests/snapshots/winimg__media_answer__{release}.snap");
         seed("answer-file", name, snapshot(&file).as_bytes());
     }
+    let subfolder = inf("N.cat", &["n.sys", "%dll%"]).replace("%dll% = 1,,", "%dll% = 1,below");
+    let strings = format!("{subfolder}dll = n.dll\r\n[Strings.0407]\r\nx = \"y\"\r\n");
+    seed("driver-inf", "strings", strings.as_bytes());
+    seed(
+        "driver-inf",
+        "refused-absent",
+        inf("n.cat", &["other.sys"]).as_bytes(),
+    );
+    let outside = inf("n.cat", &["..\\n.sys"]);
+    seed("driver-inf", "refused-outside", outside.as_bytes());
 }
 
 /// A recipe that is right, with templates, conditions and steps of several kinds.

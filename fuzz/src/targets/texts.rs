@@ -3,6 +3,7 @@
 use std::fs;
 
 use winimg::answer::{LintFacts, lint, lint_clone};
+use winimg_formats::driver;
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::{Firmware, Options, read};
 use winimg_trust::checksum::{self, Wanted};
@@ -51,6 +52,34 @@ pub fn recipe(bytes: &[u8]) -> bool {
         "no recipe and no complaint"
     );
     recipe.is_some()
+}
+
+/// The INF of a driver's folder. What is taken is in the folder, whatever the INF names.
+pub fn driver_inf(bytes: &[u8]) -> bool {
+    const FILES: [&str; 4] = ["n.cat", "n.sys", "below/n.dll", "n.pdb"];
+    let folder = ground::folder().join("driver");
+    if !folder.exists() {
+        fs::create_dir_all(folder.join("below")).expect("a temporary folder");
+        for file in FILES {
+            fs::write(folder.join(file), "").expect("a file");
+        }
+    }
+    fs::write(folder.join("n.inf"), bytes).expect("a file");
+    let chosen = driver::in_folder(&folder, driver::is_here).expect("a folder that is read");
+    match chosen {
+        Ok(chosen) => {
+            let mut all = chosen.paths();
+            assert!(all.remove("n.inf"), "the INF belongs to its package");
+            assert!(all.iter().all(|path| FILES.contains(path)), "{all:?}");
+            let left_out = chosen.left_out.len();
+            assert_eq!(all.len() + left_out, FILES.len(), "{:?}", chosen.left_out);
+            true
+        }
+        Err(faults) => {
+            ground::say(|| format!("{:?}", driver::problem(faults)));
+            false
+        }
+    }
 }
 
 /// An answer file that a recipe brings, for Setup and for a clone.

@@ -63,6 +63,34 @@ fn every_test_that_a_claim_names_is_there() {
     assert_eq!(idle, BTreeSet::new(), "files without a test");
 }
 
+/// A list that no claim names is compared with nothing that anybody relies on; one that is named has to be there.
+#[test]
+fn every_list_of_a_real_medium_is_named_by_a_claim() {
+    let ledger = read();
+    let shown: Vec<&str> = ledger
+        .claims
+        .iter()
+        .filter_map(|c| c.shown.as_deref())
+        .collect();
+    let lists = support::tree::files("tests/real", &["txt", "json"]);
+    assert!(!lists.is_empty());
+    for list in &lists {
+        let is_named = shown
+            .iter()
+            .any(|shown| shown.contains(&format!("`{list}`")));
+        assert!(is_named, "{list}");
+        let text = fs::read_to_string(root().join(list)).expect("a list");
+        assert!(text.contains("# Source"), "{list} names no source");
+    }
+    for name in shown.iter().flat_map(|shown| shown.split('`')) {
+        let is_list = name.starts_with("tests/real/");
+        assert!(
+            !is_list || lists.iter().any(|list| list == name),
+            "no {name}"
+        );
+    }
+}
+
 /// A fact of a target that nobody saw is a claim like any other, whether it is unproven, from memory or inferred.
 #[test]
 fn every_fact_of_a_target_that_nobody_saw_has_its_claim() {

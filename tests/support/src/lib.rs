@@ -10,6 +10,7 @@ pub mod hive;
 pub mod media;
 pub mod ntfs;
 pub mod planted;
+pub mod real;
 pub mod registry;
 pub mod rows;
 pub mod screens;

@@ -183,13 +183,32 @@ pub fn udf(root: &Path, iso: &Path, more: &[&str]) {
     run("genisoimage", &arguments);
 }
 
+/// The INF of a driver package: its catalog, and the files that it names.
+pub fn inf(catalog: &str, files: &[&str]) -> String {
+    let mut text = format!(
+        "; {catalog}\r\n[Version]\r\nSignature = \"$WINDOWS NT$\"\r\nCatalogFile = {catalog}\r\n\r\n\
+         [SourceDisksNames]\r\n1 = %Disk%,,,\"\"\r\n\r\n[SourceDisksFiles]\r\n"
+    );
+    for file in files {
+        text.push_str(&format!("{file} = 1,,\r\n"));
+    }
+    text + "\r\n[Strings]\r\nDisk = \"a disk\"\r\n"
+}
+
+/// Puts a driver package into a folder: an INF, a catalog that nobody signed, and one file.
+pub fn driver(root: &Path, folder: &str, name: &str) {
+    let file = |kind: &str| format!("{folder}/{name}.{kind}");
+    let text = inf(&format!("{name}.cat"), &[&format!("{name}.sys")]);
+    put(root, &file("inf"), text.as_bytes());
+    for kind in ["sys", "cat"] {
+        put(root, &file(kind), file(kind).as_bytes());
+    }
+}
+
 /// A virtio-win medium in small.
 pub fn virtio(root: &Path, iso: &Path) {
-    for driver in ["viostor", "vioscsi", "NetKVM", "vioserial", "Balloon"] {
-        for kind in ["inf", "sys", "cat"] {
-            let file = format!("{driver}/2k22/amd64/{driver}.{kind}");
-            put(root, &file, file.as_bytes());
-        }
+    for name in ["viostor", "vioscsi", "NetKVM", "vioserial", "Balloon"] {
+        driver(root, &format!("{name}/2k22/amd64"), name);
     }
     put(root, "guest-agent/qemu-ga-x86_64.msi", b"an MSI");
     let (iso, root) = (text(iso), text(root));

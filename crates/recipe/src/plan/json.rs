@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
-use super::{CloneCheck, Entry, Op, Plan, PlannedStep, start_seal, undecided};
+use super::{CloneCheck, DriverFolder, Entry, Op, Plan, PlannedStep, start_seal, undecided};
 use crate::recipe::{
     Component, ContainerImage, Effective, ImageProof, ProofSpec, Recipe, Signature, Var,
 };
@@ -97,6 +97,15 @@ fn entry(index: usize, entry: &Entry) -> Value {
         } => {
             json!({ "path": path, "component": component, "strip": strip, "only": only })
         }
+        Entry::Drivers { from, only } => match from {
+            DriverFolder::Component(component) => {
+                json!({ "path": path, "component": component, "drivers": true, "only": only })
+            }
+            DriverFolder::Local(host) => {
+                let host = host.display().to_string();
+                json!({ "path": path, "local": host, "drivers": true, "only": only })
+            }
+        },
         Entry::Image { image } => json!({ "path": path, "image": image }),
         Entry::Local { path: host } => json!({ "path": path, "local": host.display().to_string() }),
         Entry::Text { text, encoding, .. } => {

@@ -3,7 +3,7 @@
 //! Pure. Never sees a password.
 
 use super::chain::{Action, Content, Installation, Part, Payload};
-use super::{Chain, Entry, Op, Plan, PlannedStep};
+use super::{Chain, DriverFolder, Entry, Op, Plan, PlannedStep};
 use crate::recipe::Recipe;
 use winimg_base::digest::Digest;
 
@@ -100,7 +100,21 @@ fn content(
             image,
             digest: digest()?,
         },
-        Entry::Local { path } => {
+        Entry::Drivers {
+            from: DriverFolder::Component(component),
+            only,
+        } => Content::Tree {
+            version: version(&component),
+            component,
+            strip: 0,
+            only,
+            digest: digest()?,
+        },
+        Entry::Local { path }
+        | Entry::Drivers {
+            from: DriverFolder::Local(path),
+            ..
+        } => {
             let name = path.file_name().unwrap_or_default();
             Content::Local {
                 name: name.to_string_lossy().into_owned(),

@@ -217,6 +217,11 @@ pub enum Entry {
     },
     /// A local file (as `p\NNNN\<its name>`) or folder (its content below `p\NNNN\`).
     Local { path: PathBuf },
+    /// The driver packages of a folder below `p\NNNN\`: of its files, those that an INF names.
+    Drivers {
+        from: DriverFolder,
+        only: Vec<String>,
+    },
     /// A container image as one OCI archive, as `p\NNNN\<image>.tar`.
     Image { image: String },
     /// Text, as `p\NNNN\<file>`: these characters exactly (line ends too), in this encoding.
@@ -225,6 +230,32 @@ pub enum Entry {
         text: String,
         encoding: Encoding,
     },
+}
+
+/// Where driver packages are taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriverFolder {
+    /// The unpacked archive. The patterns of `only` choose what is unpacked.
+    Component(String),
+    /// A local folder. The patterns of `only` choose INFs.
+    Local(PathBuf),
+}
+
+impl Entry {
+    /// The component that the entry is a part of.
+    pub fn component(&self) -> Option<&str> {
+        match self {
+            Self::Component { component, .. }
+            | Self::Tree { component, .. }
+            | Self::Drivers {
+                from: DriverFolder::Component(component),
+                ..
+            } => Some(component),
+            Self::Drivers { .. } | Self::Image { .. } | Self::Local { .. } | Self::Text { .. } => {
+                None
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::check::{Acl, Firewall, FirewallScope, Payload, Service};
 use super::step::start_name;
-use super::{Entry, ExitRule, Plan, Planned};
+use super::{DriverFolder, Entry, ExitRule, Plan, Planned};
 use crate::recipe::{Encoding, Origin, ProofSpec, RegistryData, Signature};
 use winimg_base::text::count;
 
@@ -64,7 +64,7 @@ pub(super) fn entry_path(index: usize, entry: &Entry) -> String {
         Entry::Local { path } if path.is_file() => path
             .file_name()
             .map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
-        Entry::Tree { .. } | Entry::Local { .. } => String::new(),
+        Entry::Tree { .. } | Entry::Local { .. } | Entry::Drivers { .. } => String::new(),
     };
     format!(r"p\{index:04}\{file}")
 }
@@ -83,6 +83,14 @@ pub(super) fn entry_origin(entry: &Entry) -> String {
             };
             let only = list(", only ", only, " ");
             format!("component {component}, unpacked{stripped}{only}")
+        }
+        Entry::Drivers { from, only } => {
+            let from = match from {
+                DriverFolder::Component(component) => format!("component {component}, unpacked"),
+                DriverFolder::Local(path) => path.display().to_string(),
+            };
+            let only = list(", only ", only, " ");
+            format!("the driver packages of {from}{only}")
         }
         Entry::Image { image } => format!("container image {image}, an OCI archive"),
         Entry::Local { path } => path.display().to_string(),

@@ -466,6 +466,12 @@ fn what_windows_itself_would_not_take_is_refused() {
                 only: vec!["viostor/*".into()],
             })
         })
+        .step("a driver that lacks files", |m| {
+            Verb::Driver(Driver {
+                from: Content::Local(m.at("").map(|_| local("broken-drivers"))),
+                only: vec![],
+            })
+        })
         .step("a malformed pattern", |m| {
             Verb::Driver(Driver {
                 from: Content::Local(m.at("").map(|_| local("windows/drivers"))),

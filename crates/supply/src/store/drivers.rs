@@ -1,8 +1,9 @@
-//! The drivers that a recipe takes from a medium, judged by the catalogs in their folders: each file that can go into an
-//! image, for every release that the medium has a driver for.
+//! The drivers that a recipe takes from a medium, judged by their catalogs: each file of a driver
+//! package, for every release that the medium has a driver for. What belongs to a package is
+//! decided by its INF.
 //!
-//! Refuses a rule that is not Authenticode. A driver that the medium does not have proves nothing and is no fault here: what
-//! takes drivers from the medium refuses that.
+//! Refuses a rule that is not Authenticode. A driver that the medium does not have proves nothing
+//! and is no fault here: what takes drivers from the medium refuses that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_formats::driver;
+use winimg_formats::driver::{self, Fault, OnMedium, Package};
 use winimg_formats::udf::{Entry, Medium};
 use winimg_formats::wim::Release;
 use winimg_trust::{Reason, Refusal, Rule, Signer, Subject, authenticode};
@@ -38,7 +39,8 @@ impl Taken {
     }
 }
 
-/// Who signed the catalogs of these drivers on the medium at `path`. `beside` takes files for as long as they are looked at.
+/// Who signed the catalogs of these drivers on the medium at `path`. `beside` takes files for as
+/// long as they are looked at.
 pub(super) fn judge(
     demand: &Demand,
     names: &[String],
@@ -52,20 +54,30 @@ pub(super) fn judge(
     for name in names {
         for release in Release::ALL {
             let folder = driver::folder(name, release);
-            let Some(entries) = driver::files(&medium, &folder)? else {
+            let Some(found) = driver::on_medium(&medium, &folder)? else {
                 continue;
             };
-            count += entries.len().max(1);
-            match one(demand, &medium, &entries, beside)? {
-                Ok(signers) => {
-                    for signer in signers {
-                        gather(&mut signed, signer, &folder);
-                    }
+            let packages = match &found.packages {
+                Ok(chosen) => &chosen.packages,
+                Err(faults) => {
+                    count += faults.len();
+                    refused.extend(faults.iter().map(|fault| incomplete(&folder, fault)));
+                    continue;
                 }
-                Err(refusals) => refused.extend(refusals.into_iter().map(|(file, refusal)| {
-                    let file = file.map_or(folder.clone(), |name| format!("{folder}/{name}"));
-                    (file, refusal)
-                })),
+            };
+            for package in packages {
+                count += package.paths().count();
+                match one(demand, &medium, &found, package, beside)? {
+                    Ok(signers) => {
+                        for signer in signers {
+                            gather(&mut signed, signer, &folder);
+                        }
+                    }
+                    Err(refusals) => refused.extend(refusals.into_iter().map(|(file, refusal)| {
+                        let file = file.map_or(folder.clone(), |name| format!("{folder}/{name}"));
+                        (file, refusal)
+                    })),
+                }
             }
         }
     }
@@ -76,10 +88,25 @@ pub(super) fn judge(
     Ok(signers.map(|(s, of)| named(s, "drivers", &of)).collect())
 }
 
-/// One folder. The refusals are of a file, by its name, or of the folder.
-type Folder = Result<Vec<Signer>, Vec<(Option<String>, Refusal)>>;
+/// A folder whose INF names what is not there.
+fn incomplete(folder: &str, fault: &Fault) -> (String, Refusal) {
+    let refusal = Refusal {
+        reason: Reason::Missing,
+        problem: fault.problem.clone(),
+    };
+    (folder.to_owned(), refusal)
+}
 
-fn one(demand: &Demand, medium: &Medium, entries: &[Entry], beside: &Path) -> Result<Folder> {
+/// One package. The refusals are of a file, by its path in the folder, or of the folder.
+type Judged = Result<Vec<Signer>, Vec<(Option<String>, Refusal)>>;
+
+fn one(
+    demand: &Demand,
+    medium: &Medium,
+    folder: &OnMedium,
+    package: &Package,
+    beside: &Path,
+) -> Result<Judged> {
     let Rule::Authenticode(rule) = &demand.rule else {
         let fact = format!(
             "catalogs are signed by Authenticode, not {}",
@@ -87,18 +114,21 @@ fn one(demand: &Demand, medium: &Medium, entries: &[Entry], beside: &Path) -> Re
         );
         return Ok(Err(vec![(None, Reason::Unsupported.refusal(fact))]));
     };
-    let (_folder, taken) = take(medium, entries, beside)?;
+    let paths: Vec<&str> = package.paths().collect();
+    let entries: Vec<&Entry> = paths.iter().filter_map(|path| folder.entry(path)).collect();
+    let (_folder, taken) = take(medium, &entries, beside)?;
     let files: Vec<Subject<'_>> = taken.iter().map(Taken::subject).collect();
-    let judged = authenticode::judge_folder(rule, &files, &demand.evidence, SystemTime::now());
+    let judged = authenticode::judge_package(rule, &files, &demand.evidence, SystemTime::now());
     Ok(judged.map_err(|refused| {
-        let named = |number: Option<usize>| Some(taken.get(number?)?.name.clone());
+        let named = |number: Option<usize>| Some((*paths.get(number?)?).to_owned());
         let refused = refused.into_iter();
         refused.map(|(number, r)| (named(number), r)).collect()
     }))
 }
 
-/// Copies of the files, called by numbers: two names that differ in case alone are two files on a medium.
-fn take(medium: &Medium, entries: &[Entry], beside: &Path) -> Result<(TempDir, Vec<Taken>)> {
+/// Copies of the files, called by numbers: two names that differ in case alone are two files on a
+/// medium.
+fn take(medium: &Medium, entries: &[&Entry], beside: &Path) -> Result<(TempDir, Vec<Taken>)> {
     let sizes = entries.iter().map(|entry| entry.size);
     let total = sizes.fold(0, u64::saturating_add);
     if total > medium.size() {

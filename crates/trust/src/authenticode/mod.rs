@@ -10,10 +10,10 @@ mod cab;
 mod carried;
 mod catalog;
 mod compound;
-mod folder;
 mod indirect;
 mod kind;
 mod msi;
+mod package;
 mod pe;
 mod script;
 mod source;
@@ -39,7 +39,7 @@ pub use crate::policy::Pins;
 
 pub use about::{About, Version};
 pub use carried::{Carried, carried};
-pub use folder::judge_folder;
+pub use package::judge_package;
 
 /// szOID_CTL
 const CERTIFICATE_TRUST_LIST: ObjectIdentifier =

@@ -5,9 +5,9 @@ images=$work/images
 wim=$work/medium/sources/install.wim
 rm -rf "$images" "$work/medium"
 mkdir -p "$images" "$work/medium"/{boot/standin,efi/boot,efi/microsoft/boot,sources,support}
-suffix= eval_word=
+suffix= eval_word= datacenter=DataCenter
 if [ "$retail" = 0 ]; then
-    suffix=Eval eval_word=" Evaluation"
+    suffix=Eval eval_word=" Evaluation" datacenter=Datacenter
 fi
 
 add_image() { # VERB NAME EDITION TITLE INSTALLATIONTYPE FLAGS
@@ -21,7 +21,7 @@ add_image() { # VERB NAME EDITION TITLE INSTALLATIONTYPE FLAGS
         CREATIONTIME/HIGHPART=0x01D79A00 CREATIONTIME/LOWPART=0x00000000
         LASTMODIFICATIONTIME/HIGHPART=0x01D79A00 LASTMODIFICATIONTIME/LOWPART=0x00000000
         WINDOWS/ARCH=9 WINDOWS/PRODUCTNAME="Microsoft Windows Operating System" WINDOWS/EDITIONID="$edition"
-        WINDOWS/INSTALLATIONTYPE="$kind" WINDOWS/HAL=acpiapic WINDOWS/PRODUCTTYPE=ServerNT WINDOWS/PRODUCTSUITE="Terminal Server"
+        WINDOWS/INSTALLATIONTYPE="$kind" WINDOWS/PRODUCTTYPE=ServerNT WINDOWS/PRODUCTSUITE=Enterprise
         WINDOWS/LANGUAGES/LANGUAGE=en-US WINDOWS/LANGUAGES/DEFAULT=en-US
         WINDOWS/VERSION/MAJOR=10 WINDOWS/VERSION/MINOR=0 WINDOWS/VERSION/BUILD="$build"
         WINDOWS/VERSION/SPBUILD="$revision" WINDOWS/VERSION/SPLEVEL=0 WINDOWS/SYSTEMROOT=WINDOWS
@@ -37,8 +37,8 @@ add_image() { # VERB NAME EDITION TITLE INSTALLATIONTYPE FLAGS
 }
 add_image capture SERVERSTANDARDCORE ServerStandard "Standard$eval_word" "Server Core" "ServerStandard${suffix}Core"
 add_image append SERVERSTANDARD ServerStandard "Standard$eval_word (Desktop Experience)" Server "ServerStandard$suffix"
-add_image append SERVERDATACENTERCORE ServerDatacenter "Datacenter$eval_word" "Server Core" "ServerDatacenter${suffix}Core"
-add_image append SERVERDATACENTER ServerDatacenter "Datacenter$eval_word (Desktop Experience)" Server "ServerDatacenter$suffix"
+add_image append SERVERDATACENTERCORE ServerDatacenter "Datacenter$eval_word" "Server Core" "Server$datacenter${suffix}Core"
+add_image append SERVERDATACENTER ServerDatacenter "Datacenter$eval_word (Desktop Experience)" Server "Server$datacenter$suffix"
 # The WIM's GUID is random; it names nothing here.
 printf 'winimg-stand-in!' | dd of="$wim" bs=1 seek=24 conv=notrunc status=none
 
@@ -57,6 +57,13 @@ printf '[EditionID]\r\n\r\n[Channel]\r\n%s\r\n\r\n[VL]\r\n%s\r\n' "$channel" "$v
 printf '[Available UI Languages]\r\nen-US = 3\r\n\r\n[Fallback Languages]\r\nen-US = en-us\r\n' >"$medium/sources/lang.ini"
 printf 'This disc contains a "UDF" file system and requires an operating system\r\nthat supports the ISO-13346 "UDF" file system specification.\r\n\r\nwinimg stand-in (not Windows)\r\n' \
     >"$medium/README.TXT"
+# Whatever else a real medium has.
+while IFS=: read -r folder files; do
+    mkdir -p "$medium/$folder"
+    for file in $files; do
+        [ -e "$medium/$folder/$file" ] || printf 'winimg stand-in (not Windows)\r\n' >"$medium/$folder/$file"
+    done
+done < <(grep -v '^#' "$repo/tests/real/windows-medium.txt")
 find "$medium" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
 label=SSS_X64FREE_EN-US_DV9

@@ -9,24 +9,34 @@ use std::path::PathBuf;
 use super::super::batch::{self, Script};
 use super::super::check::Packages;
 use super::super::site::{MINUTE, Site, on_disc};
-use super::super::{ExitRule, Planned};
+use super::super::{DriverFolder, Entry, ExitRule, Planned};
 use super::files::folder;
 use crate::recipe::verb::Driver;
 use crate::recipe::{Content, GuestPath};
-use winimg_base::io;
 use winimg_base::text::Located;
 use winimg_formats::archive::Filter;
+use winimg_formats::driver;
 
 const PNPUTIL: &str = r"C:\Windows\System32\pnputil.exe";
 
 pub(super) fn driver(site: &mut Site<'_>, driver: &Driver) -> Option<()> {
-    let entry = folder(site, &driver.from, &driver.only)?;
-    let wanted = match &driver.from {
-        Content::Local(path) => Some((path, local_packages(site, path, &driver.only)?)),
+    // Whether there is such a folder or archive.
+    folder(site, &driver.from, &driver.only)?;
+    let (from, wanted) = match &driver.from {
+        Content::Local(path) => {
+            let packages = local_packages(site, path, &driver.only)?;
+            (
+                DriverFolder::Local(path.value.clone()),
+                Some((path, packages)),
+            )
+        }
         // Which files an archive holds is known when it is there.
-        Content::Component(_) => None,
+        Content::Component(name) => (DriverFolder::Component(name.value.clone()), None),
     };
-    let entry = site.entry(entry);
+    let entry = site.entry(Entry::Drivers {
+        from,
+        only: driver.only.clone(),
+    });
     let mut script = Script::new();
     match wanted {
         Some((path, packages)) if !driver.only.is_empty() => {
@@ -71,7 +81,8 @@ fn each(
     Some(())
 }
 
-/// The `.inf` files of the folder that `only` takes, `/` between folders, sorted. None at all is a mistake.
+/// The INFs of the folder that `only` takes, `/` between folders, sorted. None at all is a mistake, and so is a package
+/// that is not complete.
 fn local_packages(
     site: &mut Site<'_>,
     folder: &Located<PathBuf>,
@@ -81,34 +92,32 @@ fn local_packages(
         strip: 0,
         only: only.to_vec(),
     };
-    let listed = io::files_below(&folder.value).map_err(|e| {
-        format!(
-            "the folder `{}` cannot be read: {e}",
-            folder.value.display()
-        )
-    });
-    let files = site.judged(listed, &folder.place)?;
-    let mut packages = Vec::new();
-    for file in files {
-        let taken = site.judged(filter.takes(&file), &folder.place)?;
-        if taken && file.to_ascii_lowercase().ends_with(".inf") {
-            packages.push(file);
-        }
-    }
-    if packages.is_empty() {
+    // A malformed pattern is an error of its own.
+    site.judged(filter.takes("any"), &folder.place)?;
+    let is_taken = |inf: &str| filter.takes(inf).unwrap_or(false);
+    let found = driver::in_folder(&folder.value, is_taken);
+    let found = found.map_err(|e| {
         let shown = folder.value.display();
-        let (message, help) = match only.is_empty() {
-            true => (
-                format!("`{shown}` holds no driver package"),
-                "a driver package has an `.inf` file",
-            ),
-            false => (
-                format!("`{shown}` holds no `.inf` file that `only` takes"),
-                "patterns are over the folder's paths: `only = [\"vioscsi/2k22/amd64/*\"]`",
-            ),
-        };
+        format!("the folder `{shown}` cannot be read: {}", e.with_causes())
+    });
+    let faults = match site.judged(found, &folder.place)? {
+        Ok(chosen) => {
+            let infs = chosen.packages.into_iter().map(|package| package.inf);
+            return Some(infs.collect());
+        }
+        Err(faults) => faults,
+    };
+    let shown = folder.value.display();
+    for fault in faults {
+        if fault.inf.is_none() && !only.is_empty() {
+            let message = format!("`{shown}` holds no `.inf` file that `only` takes");
+            let help = "patterns are over the folder's paths: `only = [\"vioscsi/2k22/amd64/*\"]`";
+            site.error_with_help(&folder.place, message, "looked for here", help);
+            continue;
+        }
+        let message = format!("`{shown}`: {}", fault.problem.in_one_line());
+        let help = fault.problem.cures.join("; ");
         site.error_with_help(&folder.place, message, "looked for here", help);
-        return None;
     }
-    Some(packages)
+    None
 }

@@ -138,4 +138,26 @@ mod tests {
         assert_eq!(read(&["Basic realm=\"cache\"", text]), bearer);
         assert_eq!(read(&["Negotiate", "junk \u{1}"]), Challenge::None);
     }
+
+    /// Each answer of `tests/real/registries.txt`: who gives tokens for what, or a password at once.
+    #[test]
+    fn the_challenges_of_real_registries_are_read() {
+        let lines = support::real::lines("registries.txt");
+        assert!(lines.len() > 5);
+        for line in lines {
+            let (registry, value) = line.split_once(" | ").expect("a registry and its answer");
+            let part = |name: &str| {
+                let (_, after) = value.split_once(&format!("{name}=\""))?;
+                Some(after.split_once('"')?.0.to_owned())
+            };
+            let expected = match value.starts_with("Bearer ") {
+                false => Challenge::Basic,
+                true => Challenge::Bearer {
+                    realm: part("realm").expect("a realm"),
+                    service: part("service"),
+                },
+            };
+            assert_eq!(challenge([value].into_iter()), expected, "{registry}");
+        }
+    }
 }

@@ -1,7 +1,10 @@
-//! A driver's folder: each catalog in it has to be well signed, and one of them has to list every other file.
+//! A driver package: its catalogs have to be well signed, and one of them has to list every other
+//! file.
 //!
-//! Refuses a folder without a catalog, a catalog by anybody else beside a good one (Windows would be given both), and each
-//! file that no catalog lists by its own digest. (Microsoft: Catalog Files and Digital Signatures)
+//! Refuses a package without a catalog, a catalog by anybody else beside a good one (Windows would
+//! be given both), and each file that no catalog lists by its own digest. Which files of a folder
+//! belong to a package is decided elsewhere, by its INF. (Microsoft: Catalog Files and Digital
+//! Signatures)
 
 use std::fs;
 use std::time::SystemTime;
@@ -10,9 +13,9 @@ use super::source::unreadable;
 use super::{Kind, Rule, judge};
 use crate::{Evidence, Judged, Reason, Refusal, Signer, Subject};
 
-/// Who signed the catalogs, or what is refused: a file by its number in `files`, or the folder itself. Of `evidence` the
-/// lists of revoked certificates are used.
-pub fn judge_folder(
+/// Who signed the catalogs, or what is refused: a file by its number in `files`, or the package
+/// itself. Of `evidence` the lists of revoked certificates are used.
+pub fn judge_package(
     rule: &Rule,
     files: &[Subject<'_>],
     evidence: &Evidence,
@@ -67,7 +70,8 @@ fn catalog(
     Ok((signer, listing))
 }
 
-/// One of the catalogs lists the file. The refusal is of the catalog that knows it by its name, if one does.
+/// One of the catalogs lists the file. The refusal is of the catalog that knows it by its name, if
+/// one does.
 fn listed(rule: &Rule, file: Subject<'_>, catalogs: &[Evidence], now: SystemTime) -> Judged {
     let mut worst: Option<Refusal> = None;
     for catalog in catalogs {
@@ -87,7 +91,7 @@ fn listed(rule: &Rule, file: Subject<'_>, catalogs: &[Evidence], now: SystemTime
 fn no_catalog(files: &[Subject<'_>]) -> Refusal {
     let names: Vec<&str> = files.iter().map(|file| file.name).collect();
     let refusal = Reason::Missing
-        .refusal("no catalog is in the folder")
+        .refusal("the package has no catalog")
         .expected("a .cat file that lists each file")
         .cure("take the publisher's whole folder, with its catalog");
     match names.is_empty() {
