@@ -165,6 +165,31 @@ impl Client {
         }
     }
 
+    /// The answer to a request whose body is a secret: it goes to no other address, so a redirect is refused.
+    pub async fn send_secret(&self, request: RequestBuilder, led: Led) -> Result<Answer, Fault> {
+        let request = request.build().map_err(Fault::Unanswered)?;
+        let url = request.url().clone();
+        tracing::debug!(url = redact(url.as_str()), method = %request.method(), "request");
+        let sent = self.reaching(&url, led)?.execute(request);
+        let answered = timeout(self.patience.answer, sent).await;
+        let answered = answered.map_err(|_| Fault::Silent(self.patience.answer))?;
+        let response = answered.map_err(unanswered)?;
+        if let Some(next) = redirected(&response) {
+            let words = format!(
+                "{} redirects a login, which is not followed ({})",
+                redact(url.as_str()),
+                redact(next.as_str())
+            );
+            return Err(Refusal::Redirect(winimg_base::unseen::line(&words)).into());
+        }
+        Ok(Answer {
+            from: self.space(&url, &response),
+            response,
+            patience: self.patience,
+            pace: Pace::default(),
+        })
+    }
+
     /// The client whose names lead no nearer than they may.
     fn reaching(&self, url: &Url, led: Led) -> Result<&reqwest::Client, Fault> {
         let from = match led {

@@ -14,6 +14,7 @@ use url::Url;
 
 use crate::fetch::Proxies;
 use crate::fetch::client::{Client, Fault};
+use crate::fetch::failure::is_passing;
 use crate::fetch::policy::{Led, Patience};
 use winimg_base::io::without_our_secrets;
 
@@ -99,7 +100,7 @@ impl HttpSend for Asks {
         loop {
             let answer = asked(&self.client, &parts, &url, &body).await;
             let is_lost = match &answer {
-                Ok(answer) => answer.status().is_server_error(),
+                Ok(answer) => is_passing(answer.status()),
                 Err(_) => true,
             };
             if !is_lost || tries == TRIES {

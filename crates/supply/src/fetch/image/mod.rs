@@ -2,8 +2,8 @@
 //! Format Specifications).
 //!
 //! Registries are asked without credentials. A tag is only followed where the recipe says why that is accepted; of an
-//! index one Windows manifest is taken. Refuses foreign layers, which the registry does not serve, and follows no address
-//! that a manifest names (`urls`).
+//! index one Windows manifest is taken. Foreign layers have to be in the registry: no address that a manifest names (`urls`)
+//! is followed.
 
 mod archive;
 mod choice;
