@@ -113,7 +113,7 @@ async fn one(
         }
     };
     if !options.offline {
-        super::proxy::warn_of_broken(|text| watch.warn(text));
+        super::proxy::warn_of_broken(&options.proxies, |text| watch.warn(text));
     }
     // Over plain http only where the recipe writes `http://`, which it may only with a digest.
     let plain = asked.is_plain_http();

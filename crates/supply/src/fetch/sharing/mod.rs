@@ -89,7 +89,7 @@ impl Remote {
                 "the shared cache is used for inputs only: without --cache-key none of its layers is trusted",
             );
         }
-        super::proxy::warn_of_broken(|text| sink.warn(text));
+        super::proxy::warn_of_broken(&settings.proxies, |text| sink.warn(text));
         let registry = Registry::new(
             &settings.address,
             settings.login,
