@@ -12,8 +12,22 @@ pub const LOOKED_AT: usize = 33 << 10;
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 /// What no file begins with that is not one of text for people or programs.
 const TEXTS: [&str; 16] = [
-    "cfg", "conf", "config", "crt", "json", "key", "pem", "properties", "ps1", "psd1", "psm1",
-    "svg", "toml", "xml", "yaml", "yml",
+    "cfg",
+    "conf",
+    "config",
+    "crt",
+    "json",
+    "key",
+    "pem",
+    "properties",
+    "ps1",
+    "psd1",
+    "psm1",
+    "svg",
+    "toml",
+    "xml",
+    "yaml",
+    "yml",
 ];
 
 /// A kind of file, and how it begins.
@@ -175,7 +189,10 @@ fn described(head: &[u8]) -> String {
     let is_text = |text: &str| !text.contains(|c: char| c.is_control() && !c.is_whitespace());
     match std::str::from_utf8(beginning) {
         Ok(text) if is_text(text) => {
-            format!("text that begins with `{}`", winimg_base::unseen::line(text))
+            format!(
+                "text that begins with `{}`",
+                winimg_base::unseen::line(text)
+            )
         }
         _ => {
             let bytes = &beginning[..beginning.len().min(8)];
@@ -216,17 +233,41 @@ mod tests {
         for (name, head, expected) in [
             ("kubelet.exe", &b""[..], "an empty file, 0 bytes"),
             ("tool", b"", "an empty file, 0 bytes"),
-            ("kubelet.exe", pointer, "a Git LFS pointer, which names the file and is not it"),
+            (
+                "kubelet.exe",
+                pointer,
+                "a Git LFS pointer, which names the file and is not it",
+            ),
             ("kubelet.exe", b"\x1f\x8b\x08\0\0\0\0\0", "gzip"),
             ("kubelet.exe", b"PK\x03\x04", "a ZIP archive"),
             ("agent.msi", b"MZ\x90", "a Windows program"),
-            ("wins.tgz", b"\0\0\0\0\0\0\0\0\0", "a file that begins with the bytes 0000000000000000"),
-            ("tool.zip", json, "text that begins with `{\"errors\":[{\"status\":404,\"message\":\"File not found.\"}]}`"),
-            ("tool", json, "text that begins with `{\"errors\":[{\"status\":404,\"message\":\"File not found.\"}]}`"),
-            ("tool.bin", xml, "text that begins with `<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error`"),
+            (
+                "wins.tgz",
+                b"\0\0\0\0\0\0\0\0\0",
+                "a file that begins with the bytes 0000000000000000",
+            ),
+            (
+                "tool.zip",
+                json,
+                "text that begins with `{\"errors\":[{\"status\":404,\"message\":\"File not found.\"}]}`",
+            ),
+            (
+                "tool",
+                json,
+                "text that begins with `{\"errors\":[{\"status\":404,\"message\":\"File not found.\"}]}`",
+            ),
+            (
+                "tool.bin",
+                xml,
+                "text that begins with `<?xml version=\"1.0\"?><Error><Code>AccessDenied</Code></Error`",
+            ),
             ("w.iso", b"iso", "text that begins with `iso`"),
         ] {
-            assert_eq!(found(name, None, true, head).as_deref(), Some(expected), "{name}");
+            assert_eq!(
+                found(name, None, true, head).as_deref(),
+                Some(expected),
+                "{name}"
+            );
         }
         let unpacked = found("download", Some(Archive::TarGz), true, b"MZ");
         assert_eq!(unpacked.as_deref(), Some("a Windows program"));

@@ -236,7 +236,10 @@ impl Wanted {
         let Some(unfit) = first_use::judge(&asked, &head, blob.size()) else {
             return Ok(());
         };
-        let fact = format!("{} is not the file, so its digest is not taken", self.request.id);
+        let fact = format!(
+            "{} is not the file, so its digest is not taken",
+            self.request.id
+        );
         Err(Error::new(Kind::Unproved, fact)
             .at(address)
             .expected(unfit.expected)

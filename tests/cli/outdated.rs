@@ -134,9 +134,17 @@ fn an_address_is_gone_only_when_get_says_so() {
         ("/nothing.exe", 14),
     ] {
         let agent = format!("url = \"{}\"", server.url(path));
-        site.write("recipe.toml", &recipe.replace("url = \"agent.msi\"", &agent));
+        site.write(
+            "recipe.toml",
+            &recipe.replace("url = \"agent.msi\"", &agent),
+        );
         let outcome = site.run(&["outdated", "recipe.toml", "--urls"]);
-        assert_eq!(outcome.status(), Some(status), "{path}: {}", outcome.whole());
+        assert_eq!(
+            outcome.status(),
+            Some(status),
+            "{path}: {}",
+            outcome.whole()
+        );
         let log = asked.lock().expect("the log").join("\n");
         assert!(log.ends_with(&format!("GET {path}")), "{log}");
     }
@@ -152,7 +160,10 @@ fn a_rebuild_of_the_same_version_is_a_successor() {
     let versions = format!("versions = {{ atom = \"{}\" }}", server.url("/feed.atom"));
     let recipe = site
         .read("recipe.toml")
-        .replace("url = \"tool.exe\"", &format!("url = \"tool.exe\"\n{versions}"))
+        .replace(
+            "url = \"tool.exe\"",
+            &format!("url = \"tool.exe\"\n{versions}"),
+        )
         .replace("version = \"1.2.0\"", "version = \"1.36.4+rke2r1\"");
     site.write("recipe.toml", &recipe);
     let outcome = site.run(&["outdated", "recipe.toml"]);

@@ -12,7 +12,8 @@ fn globs(pack: &str) -> Vec<String> {
 
 /// As kubelet compares them: part by part between the dots. (Kubernetes: k8s.io/kubelet, CredentialProvider.MatchImages)
 fn is_matched(glob: &str, host: &str) -> bool {
-    let (globs, parts): (Vec<&str>, Vec<&str>) = (glob.split('.').collect(), host.split('.').collect());
+    let (globs, parts): (Vec<&str>, Vec<&str>) =
+        (glob.split('.').collect(), host.split('.').collect());
     globs.len() == parts.len()
         && globs
             .iter()
@@ -39,10 +40,20 @@ fn every_name_of_a_private_registry_gets_credentials_and_no_other_name() {
     for (pack, hosts) in [("ecr.toml", ecr), ("azure-acr.toml", acr)] {
         let globs = globs(pack);
         for host in hosts {
-            assert!(globs.iter().any(|glob| is_matched(glob, host)), "{pack}: {host}");
+            assert!(
+                globs.iter().any(|glob| is_matched(glob, host)),
+                "{pack}: {host}"
+            );
         }
-        for foreign in ["registry.k8s.io", "public.ecr.aws", "dkr-ecr.eu-west-1.on.aws.example.com"] {
-            assert!(!globs.iter().any(|glob| is_matched(glob, foreign)), "{pack}: {foreign}");
+        for foreign in [
+            "registry.k8s.io",
+            "public.ecr.aws",
+            "dkr-ecr.eu-west-1.on.aws.example.com",
+        ] {
+            assert!(
+                !globs.iter().any(|glob| is_matched(glob, foreign)),
+                "{pack}: {foreign}"
+            );
         }
     }
 }

@@ -172,7 +172,10 @@ pub fn settings(
 
 /// What Azure is reached with, by the variables of its command line.
 fn azure(args: &cli::Publish) -> Result<AzureSettings> {
-    let account = account(variable("AZURE_STORAGE_KEY"), variable("AZURE_STORAGE_SAS_TOKEN"))?;
+    let account = account(
+        variable("AZURE_STORAGE_KEY"),
+        variable("AZURE_STORAGE_SAS_TOKEN"),
+    )?;
     let version = match &args.gallery {
         None => None,
         Some(text) => Some(Version::parse(text).ok_or_else(|| {
@@ -210,7 +213,8 @@ fn account(key: Option<String>, signature: Option<String>) -> Result<Option<Acco
     let Some(signature) = signature else {
         return Ok(None);
     };
-    let is_signature = signature.contains("sig=") && signature.chars().all(|c| c.is_ascii_graphic());
+    let is_signature =
+        signature.contains("sig=") && signature.chars().all(|c| c.is_ascii_graphic());
     match is_signature {
         true => Ok(Some(AccountLogin::Signature(Secret::new(signature)))),
         false => {
@@ -333,10 +337,16 @@ mod tests {
         };
         assert_eq!(read(None, None), "none");
         assert_eq!(read(some("c2VjcmV0"), some("sig=x")), "a key");
-        assert_eq!(read(some("c2Vj cmV0"), None), "AZURE_STORAGE_KEY cannot be used");
+        assert_eq!(
+            read(some("c2Vj cmV0"), None),
+            "AZURE_STORAGE_KEY cannot be used"
+        );
         assert_eq!(read(None, some("?sv=1&sig=ab%2Bc%3D")), "a signature");
         for wrong in ["sv=1&sig=a b", "sv=1&sig=a\nb", "hunter2"] {
-            assert_eq!(read(None, some(wrong)), "AZURE_STORAGE_SAS_TOKEN cannot be used");
+            assert_eq!(
+                read(None, some(wrong)),
+                "AZURE_STORAGE_SAS_TOKEN cannot be used"
+            );
         }
     }
 }

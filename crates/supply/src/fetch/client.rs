@@ -23,8 +23,8 @@ use winimg_base::error::{Error, Kind};
 use winimg_base::text::redact;
 
 use super::Proxies;
-use super::proxy::Through;
 use super::policy::{Led, Pace, Patience, Refusal, is_near, may_reach, may_redirect};
+use super::proxy::Through;
 use super::resolver::Within;
 use super::space::Space;
 
@@ -236,9 +236,7 @@ impl Client {
         let builder = match way {
             Way::Proxied => self.proxies.apply(builder),
             Way::Straight(None) => builder.no_proxy(),
-            Way::Straight(Some(floor)) => {
-                builder.no_proxy().dns_resolver(Arc::new(Within(floor)))
-            }
+            Way::Straight(Some(floor)) => builder.no_proxy().dns_resolver(Arc::new(Within(floor))),
         };
         let client = builder.build().map_err(|e| {
             let fact = format!("https cannot be set up: {}", innermost(&e));

@@ -26,7 +26,10 @@ enum Hosts {
     /// All below a name.
     Below(String),
     /// An address, or all with the same first bits.
-    Network { address: IpAddr, bits: u32 },
+    Network {
+        address: IpAddr,
+        bits: u32,
+    },
 }
 
 impl Except {
@@ -64,9 +67,7 @@ impl Hosts {
                 let host = host.trim_end_matches('.');
                 host == name || is_below(host, name)
             }
-            (Self::Below(name), Host::Domain(host)) => {
-                is_below(host.trim_end_matches('.'), name)
-            }
+            (Self::Below(name), Host::Domain(host)) => is_below(host.trim_end_matches('.'), name),
             (Self::Network { address, bits }, Host::Ipv4(host)) => {
                 has_bits(IpAddr::V4(*host), *address, *bits)
             }
@@ -85,9 +86,11 @@ fn is_below(host: &str, name: &str) -> bool {
 
 fn has_bits(host: IpAddr, network: IpAddr, bits: u32) -> bool {
     let (host, network, width) = match (host, network) {
-        (IpAddr::V4(host), IpAddr::V4(network)) => {
-            (u128::from(host.to_bits()), u128::from(network.to_bits()), 32)
-        }
+        (IpAddr::V4(host), IpAddr::V4(network)) => (
+            u128::from(host.to_bits()),
+            u128::from(network.to_bits()),
+            32,
+        ),
         (IpAddr::V6(host), IpAddr::V6(network)) => (host.to_bits(), network.to_bits(), 128),
         _ => return false,
     };
@@ -153,30 +156,92 @@ mod tests {
     #[test]
     fn every_form_that_clients_read_is_honoured() {
         for (list, yes, no) in [
-            ("*", &["http://a.example/", "https://10.0.0.1/", "http://[::1]/"][..], &[][..]),
+            (
+                "*",
+                &["http://a.example/", "https://10.0.0.1/", "http://[::1]/"][..],
+                &[][..],
+            ),
             (
                 "corp.example",
-                &["http://corp.example/", "https://a.b.corp.example:8443/", "http://CORP.example./"],
-                &["http://xcorp.example/", "http://corp.example.org/", "http://example/"],
+                &[
+                    "http://corp.example/",
+                    "https://a.b.corp.example:8443/",
+                    "http://CORP.example./",
+                ],
+                &[
+                    "http://xcorp.example/",
+                    "http://corp.example.org/",
+                    "http://example/",
+                ],
             ),
-            (".corp.example", &["http://corp.example/", "http://a.corp.example/"], &["http://xcorp.example/"]),
-            ("*.corp.example", &["http://a.corp.example/", "http://a.b.corp.example/"], &["http://corp.example/"]),
+            (
+                ".corp.example",
+                &["http://corp.example/", "http://a.corp.example/"],
+                &["http://xcorp.example/"],
+            ),
+            (
+                "*.corp.example",
+                &["http://a.corp.example/", "http://a.b.corp.example/"],
+                &["http://corp.example/"],
+            ),
             (
                 "files.example:8443",
-                &["https://files.example:8443/", "https://a.files.example:8443/"],
+                &[
+                    "https://files.example:8443/",
+                    "https://a.files.example:8443/",
+                ],
                 &["https://files.example/", "http://files.example:844/"],
             ),
-            ("files.example:443", &["https://files.example/"], &["http://files.example/"]),
-            ("10.0.0.0/8", &["http://10.255.0.1/"], &["http://11.0.0.1/", "http://x10.0.0.1.example/"]),
-            ("10.1.2.3", &["http://10.1.2.3/", "http://10.1.2.3:81/"], &["http://10.1.2.4/"]),
-            ("10.1.2.3:81", &["http://10.1.2.3:81/"], &["http://10.1.2.3/"]),
-            ("192.168.1.7/24", &["http://192.168.1.200/"], &["http://192.168.2.7/"]),
-            ("0.0.0.0/0", &["http://8.8.8.8/"], &["http://a.example/", "http://[::1]/"]),
-            ("fd00::/8", &["http://[fd12::1]/"], &["http://[fe80::1]/", "http://10.0.0.1/"]),
+            (
+                "files.example:443",
+                &["https://files.example/"],
+                &["http://files.example/"],
+            ),
+            (
+                "10.0.0.0/8",
+                &["http://10.255.0.1/"],
+                &["http://11.0.0.1/", "http://x10.0.0.1.example/"],
+            ),
+            (
+                "10.1.2.3",
+                &["http://10.1.2.3/", "http://10.1.2.3:81/"],
+                &["http://10.1.2.4/"],
+            ),
+            (
+                "10.1.2.3:81",
+                &["http://10.1.2.3:81/"],
+                &["http://10.1.2.3/"],
+            ),
+            (
+                "192.168.1.7/24",
+                &["http://192.168.1.200/"],
+                &["http://192.168.2.7/"],
+            ),
+            (
+                "0.0.0.0/0",
+                &["http://8.8.8.8/"],
+                &["http://a.example/", "http://[::1]/"],
+            ),
+            (
+                "fd00::/8",
+                &["http://[fd12::1]/"],
+                &["http://[fe80::1]/", "http://10.0.0.1/"],
+            ),
             ("::1", &["http://[::1]:81/"], &["http://[::2]/"]),
             ("[::1]:81", &["http://[::1]:81/"], &["http://[::1]/"]),
-            ("bücher.example", &["http://b\u{fc}cher.example/", "http://xn--bcher-kva.example/"], &[]),
-            ("localhost", &["http://localhost:5000/"], &["http://127.0.0.1/"]),
+            (
+                "bücher.example",
+                &[
+                    "http://b\u{fc}cher.example/",
+                    "http://xn--bcher-kva.example/",
+                ],
+                &[],
+            ),
+            (
+                "localhost",
+                &["http://localhost:5000/"],
+                &["http://127.0.0.1/"],
+            ),
         ] {
             let (except, unread) = Except::read(list);
             assert_eq!(unread, Vec::<&str>::new(), "{list}");
@@ -192,7 +257,12 @@ mod tests {
 
     #[test]
     fn entries_have_commas_semicolons_or_white_space_between_them() {
-        for list in ["a.example,b.example", "a.example b.example", " a.example ,\tb.example\n,", "a.example;b.example"] {
+        for list in [
+            "a.example,b.example",
+            "a.example b.example",
+            " a.example ,\tb.example\n,",
+            "a.example;b.example",
+        ] {
             let (except, unread) = Except::read(list);
             assert_eq!((except.0.len(), unread.len()), (2, 0), "{list}");
         }

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::Write;
 
 use reqwest::header::{
-    CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_RANGE, LAST_MODIFIED, RANGE,
+    CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use reqwest::{Method, StatusCode};
 use tracing::debug;

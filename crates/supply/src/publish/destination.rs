@@ -139,7 +139,9 @@ fn judge_bucket(bucket: &str) -> Result<(), String> {
         }
         _ => return Ok(()),
     };
-    Err(format!("has a bucket name that S3 does not allow: `{bucket}` {fault}"))
+    Err(format!(
+        "has a bucket name that S3 does not allow: `{bucket}` {fault}"
+    ))
 }
 
 fn gcs(rest: &str, text: &str) -> Result<Destination> {

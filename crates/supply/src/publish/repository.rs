@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::body::Body;
 use super::container_disk::Layout;
 use super::destination::Tag;
-use super::server::OF_PUBLISH;
 use super::documents::{EMPTY, INDEX, MANIFEST, artifact, attached, descriptor, json as written};
+use super::server::OF_PUBLISH;
 use super::{
     Arrived, File, Image, Known, Login, Object, Role, Settings, Standing, Target, patiently,
 };

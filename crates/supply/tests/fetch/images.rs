@@ -288,7 +288,8 @@ fn wants_a_token_later(given: &'static str) -> (Server, String) {
             (_, Some("Bearer t0ken")) => answer(&held, asked),
             _ => {
                 let scope = "repository:pause:pull registry:catalog:*";
-                let realm = format!("Bearer realm=\"http://{host}/token\",service=\"r\",scope=\"{scope}\"");
+                let realm =
+                    format!("Bearer realm=\"http://{host}/token\",service=\"r\",scope=\"{scope}\"");
                 Answer::new("401 Unauthorized", &[("www-authenticate", &realm)], "")
             }
         }
@@ -317,5 +318,12 @@ fn a_token_is_asked_for_where_any_answer_wants_one() {
     let (server, digest) = wants_a_token_later(r#"{"token": "other"}"#);
     let text = fetch_pinned(&Desk::new(), &server, &digest, "10.0.20348").unwrap_err();
     assert!(text.contains("not authorized"), "{text}");
-    assert_eq!(server.log().iter().filter(|line| line.contains("/token")).count(), 1);
+    assert_eq!(
+        server
+            .log()
+            .iter()
+            .filter(|line| line.contains("/token"))
+            .count(),
+        1
+    );
 }

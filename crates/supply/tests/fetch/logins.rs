@@ -50,7 +50,11 @@ fn child() {
 fn shown(asked: &Asked) -> Option<String> {
     let path = asked.path.split('?').next().unwrap_or_default();
     let path = path.rsplit_once('/').map_or(path, |(_, last)| last);
-    let path = if path.starts_with("sha256:") { "blob" } else { path };
+    let path = if path.starts_with("sha256:") {
+        "blob"
+    } else {
+        path
+    };
     let body = String::from_utf8_lossy(&asked.body);
     match (asked.header("authorization"), body.is_empty()) {
         (Some(word), _) => Some(format!("{path}: {word}")),
@@ -68,9 +72,7 @@ fn registry(challenge: &'static str) -> (Server, Arc<Mutex<Vec<String>>>) {
         let host = asked.header("host").unwrap_or_default();
         match (asked.path.split('?').next(), asked.header("authorization")) {
             (Some("/token"), _) => Answer::new("200 OK", &[], r#"{"access_token": "t0ken"}"#),
-            (_, Some("Bearer t0ken" | "Basic dXNlcjpwYXNz")) => {
-                Answer::new("200 OK", &[], CONTENT)
-            }
+            (_, Some("Bearer t0ken" | "Basic dXNlcjpwYXNz")) => Answer::new("200 OK", &[], CONTENT),
             _ => {
                 let asks = challenge.replace("HOST", host);
                 Answer::new("401 Unauthorized", &[("www-authenticate", &asks)], "")
@@ -98,7 +100,12 @@ fn asked(server: &Server, files: &[(&str, &str)], set: &[(&str, &str)]) -> Strin
     let path = env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", home.path().join("bin").display());
     let mut child = this_program_as(module_path!(), "child");
-    for name in ["REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"] {
+    for name in [
+        "REGISTRY_AUTH_FILE",
+        "DOCKER_CONFIG",
+        "XDG_RUNTIME_DIR",
+        "XDG_CONFIG_HOME",
+    ] {
         child.env_remove(name);
     }
     let child = child
@@ -129,13 +136,26 @@ fn a_login_is_found_in_each_clients_file() {
     for (file, text) in [
         (".docker/config.json", USER),
         (".config/containers/auth.json", USER),
-        (".docker/config.json", r#"{"auths": {"http://HOST/v2/": {"username": "user", "password": "pass"}}}"#),
-        (".config/containers/auth.json", r#"{"auths": {"HOST/team": {"auth": "dXNlcjpwYXNz"}}}"#),
+        (
+            ".docker/config.json",
+            r#"{"auths": {"http://HOST/v2/": {"username": "user", "password": "pass"}}}"#,
+        ),
+        (
+            ".config/containers/auth.json",
+            r#"{"auths": {"HOST/team": {"auth": "dXNlcjpwYXNz"}}}"#,
+        ),
         (".dockercfg", r#"{"HOST": {"auth": "dXNlcjpwYXNz"}}"#),
     ] {
         let (server, learnt) = registry(BASIC);
-        assert_eq!(asked(&server, &[(file, text)], &[]), "it came", "{file}: {text}");
-        assert_eq!(learnt.lock().unwrap().as_slice(), ["blob: Basic dXNlcjpwYXNz"]);
+        assert_eq!(
+            asked(&server, &[(file, text)], &[]),
+            "it came",
+            "{file}: {text}"
+        );
+        assert_eq!(
+            learnt.lock().unwrap().as_slice(),
+            ["blob: Basic dXNlcjpwYXNz"]
+        );
     }
     let (server, _) = registry(BEARER);
     let text = USER.replace("HOST", &server.host());
@@ -147,7 +167,10 @@ fn a_login_is_found_in_each_clients_file() {
 fn tokens_are_sent_where_they_are_meant_for() {
     let identity = r#"{"auths": {"HOST": {"auth": "MDAwMDAwMDA6", "identitytoken": "IDT"}}}"#;
     let (server, learnt) = registry(BEARER);
-    assert_eq!(asked(&server, &[(".docker/config.json", identity)], &[]), "it came");
+    assert_eq!(
+        asked(&server, &[(".docker/config.json", identity)], &[]),
+        "it came"
+    );
     assert_eq!(
         learnt.lock().unwrap().as_slice(),
         [
@@ -158,7 +181,10 @@ fn tokens_are_sent_where_they_are_meant_for() {
     );
     let token = r#"{"auths": {"HOST": {"registrytoken": "t0ken"}}}"#;
     let (server, learnt) = registry(BEARER);
-    assert_eq!(asked(&server, &[(".docker/config.json", token)], &[]), "it came");
+    assert_eq!(
+        asked(&server, &[(".docker/config.json", token)], &[]),
+        "it came"
+    );
     assert_eq!(learnt.lock().unwrap().as_slice(), ["blob: Bearer t0ken"]);
 }
 
@@ -177,7 +203,10 @@ fn a_helper_is_asked_for_the_login() {
             ("bin/docker-credential-testing", helper),
         ];
         assert_eq!(asked(&server, &files, &[]), "it came", "{config}");
-        assert_eq!(learnt.lock().unwrap().as_slice(), ["blob: Basic dXNlcjpwYXNz"]);
+        assert_eq!(
+            learnt.lock().unwrap().as_slice(),
+            ["blob: Basic dXNlcjpwYXNz"]
+        );
     }
 }
 
@@ -193,8 +222,14 @@ fn a_refusal_says_where_a_login_was_looked_for() {
     assert_eq!(
         [
             refused(&[]),
-            refused(&[(config, r#"{"auths": {"other.example": {"auth": "dXNlcjpwYXNz"}}}"#)]),
-            refused(&[(config, r#"{"auths": {"HOST": {}}, "credsStore": "winimg-has-none"}"#)]),
+            refused(&[(
+                config,
+                r#"{"auths": {"other.example": {"auth": "dXNlcjpwYXNz"}}}"#
+            )]),
+            refused(&[(
+                config,
+                r#"{"auths": {"HOST": {}}, "credsStore": "winimg-has-none"}"#
+            )]),
             refused(&[(config, r#"{"auths": {"HOST": {"auth": "hunter2"}}}"#)]),
             // user:word, which the registry does not take.
             refused(&[(config, r#"{"auths": {"HOST": {"auth": "dXNlcjp3b3Jk"}}}"#)]),

@@ -168,7 +168,12 @@ fn proxies_come_from_the_environment() {
         ("http_proxy", &direct.url("/d"), "127.0.0.1", "directly"),
         ("http_proxy", &direct.url("/e"), &direct.host(), "directly"),
         ("http_proxy", &direct.url("/f"), "a.example *", "directly"),
-        ("http_proxy", "http://files.example/g", "*.other.example", "by proxy"),
+        (
+            "http_proxy",
+            "http://files.example/g",
+            "*.other.example",
+            "by proxy",
+        ),
     ] {
         let digest = Digest::sha256_of(content.as_bytes()).to_string();
         let environment = [

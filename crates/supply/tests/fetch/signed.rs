@@ -506,7 +506,10 @@ fn a_log_is_asked_for_the_entry_itself() {
         }
         bench.fetch(&loose).unwrap();
         let log = bench.server.log().join("\n");
-        assert!(log.contains(&format!("POST {BY_ENTRY}")) && !log.contains("index"), "{log}");
+        assert!(
+            log.contains(&format!("POST {BY_ENTRY}")) && !log.contains("index"),
+            "{log}"
+        );
     }
     // A log that knows nothing of it is believed.
     for entries in [b"[]".to_vec(), keyless("stranger.json")] {

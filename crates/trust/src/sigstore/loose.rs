@@ -48,6 +48,7 @@ pub fn rekor_entry(
     let Some((signature, certificate)) = published(signature, Some(certificate))? else {
         return Err(is_bundle());
     };
+    let pem = certificate.to_pem().replace("\r\n", "\n");
     Ok(serde_json::json!({ "entries": [{
         "kind": "hashedrekord",
         "apiVersion": "0.0.1",
@@ -55,7 +56,7 @@ pub fn rekor_entry(
             "data": { "hash": { "algorithm": "sha256", "value": digest.hex() } },
             "signature": {
                 "content": STANDARD.encode(signature),
-                "publicKey": { "content": STANDARD.encode(certificate.to_pem()) },
+                "publicKey": { "content": STANDARD.encode(pem) },
             },
         },
     }] }))

@@ -257,7 +257,11 @@ fn the_log_is_asked_for_the_entry_by_all_that_it_says() {
     let body = STANDARD.decode(body.unwrap()).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(asked, serde_json::json!({ "entries": [body] }));
-    let text = refused(sigstore::rekor_entry(&digest, &read("own/good.sigstore.json"), &cert));
+    let text = refused(sigstore::rekor_entry(
+        &digest,
+        &read("own/good.sigstore.json"),
+        &cert,
+    ));
     assert!(text.starts_with("WrongUse: it is a bundle"), "{text}");
 }
 

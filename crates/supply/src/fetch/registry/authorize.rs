@@ -82,7 +82,12 @@ impl Client {
     }
 
     /// Authorized when it goes to the registry itself.
-    pub(super) async fn request(&self, method: Method, url: Url, writes: bool) -> Result<RequestBuilder> {
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        url: Url,
+        writes: bool,
+    ) -> Result<RequestBuilder> {
         self.check_scheme(&url)?;
         let is_own = url.origin() == self.base.origin();
         tracing::debug!(%method, url = redact(url.as_str()), is_own, "request to a registry");
@@ -162,7 +167,10 @@ impl Client {
         };
         let rights = if writes { "pull,push" } else { "pull" };
         let own = format!("repository:{}:{rights}", self.repository);
-        let more = asked.scopes.split_whitespace().filter(|scope| *scope != own);
+        let more = asked
+            .scopes
+            .split_whitespace()
+            .filter(|scope| *scope != own);
         let scopes: Vec<&str> = std::iter::once(own.as_str()).chain(more).collect();
         let response = match credentials.map(|known| &known.login) {
             // (Docker: Token Authentication, OAuth2)

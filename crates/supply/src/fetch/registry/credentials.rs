@@ -136,7 +136,8 @@ pub fn logged_in(wanted: Wanted<'_>, configured: &Places) -> Result<Lookup> {
         };
         let found = login_file::find(&text, wanted.registry, wanted.repository);
         let found = found.ok_or_else(|| {
-            Error::new(Kind::Recipe, "a file of registry credentials is not JSON").at(source.shown())
+            Error::new(Kind::Recipe, "a file of registry credentials is not JSON")
+                .at(source.shown())
         })?;
         if let Some((name, server)) = &found.helper {
             has_helper = true;
@@ -156,7 +157,10 @@ pub fn logged_in(wanted: Wanted<'_>, configured: &Places) -> Result<Lookup> {
             return wanted.with(login, &from, configured);
         }
         if let Some(key) = found.unreadable {
-            looked.push(format!("{} has no user and password under `{key}`", source.shown()));
+            looked.push(format!(
+                "{} has no user and password under `{key}`",
+                source.shown()
+            ));
         } else if found.helper.is_none() {
             looked.push(format!("{} has no login for it", source.shown()));
         }
@@ -242,7 +246,9 @@ fn sources(set: &dyn Fn(&str) -> Option<String>, configured: &Places) -> Vec<Sou
         all.push(Source::File(named));
         return all;
     }
-    let home = set("HOME").or_else(|| set("USERPROFILE")).map(PathBuf::from);
+    let home = set("HOME")
+        .or_else(|| set("USERPROFILE"))
+        .map(PathBuf::from);
     let of_podman = |folder: PathBuf| Source::File(folder.join("containers").join("auth.json"));
     if let Some(home) = &home {
         all.push(Source::File(within(&home.join(".docker"))));
@@ -279,7 +285,10 @@ fn bare_host(name: &str, text: &str) -> Result<String> {
 }
 
 fn of_environment() -> Result<Option<Credentials>> {
-    match (variable("WINIMG_CACHE_USER"), variable("WINIMG_CACHE_PASSWORD")) {
+    match (
+        variable("WINIMG_CACHE_USER"),
+        variable("WINIMG_CACHE_PASSWORD"),
+    ) {
         (Some(user), Some(password)) => Ok(Some(Credentials::new(user, Secret::new(password)))),
         (None, None) => Ok(None),
         (user, _) => {
@@ -327,7 +336,10 @@ mod tests {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        sources(&set, configured).iter().map(Source::shown).collect()
+        sources(&set, configured)
+            .iter()
+            .map(Source::shown)
+            .collect()
     }
 
     #[test]
@@ -349,11 +361,21 @@ mod tests {
         );
         assert_eq!(shown(&[home], &configured), ["/etc/winimg/registries.json"]);
         assert_eq!(
-            shown(&[home, ("DOCKER_CONFIG", "/ci"), ("DOCKER_AUTH_CONFIG", "{}")], &configured),
+            shown(
+                &[home, ("DOCKER_CONFIG", "/ci"), ("DOCKER_AUTH_CONFIG", "{}")],
+                &configured
+            ),
             ["DOCKER_AUTH_CONFIG", "/ci/config.json"]
         );
         assert_eq!(
-            shown(&[home, ("DOCKER_CONFIG", "/ci"), ("REGISTRY_AUTH_FILE", "/a.json")], &none),
+            shown(
+                &[
+                    home,
+                    ("DOCKER_CONFIG", "/ci"),
+                    ("REGISTRY_AUTH_FILE", "/a.json")
+                ],
+                &none
+            ),
             ["/a.json"]
         );
     }

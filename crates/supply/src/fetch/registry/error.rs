@@ -89,7 +89,9 @@ impl Error {
             Self::Http(Fault::Refused(_) | Fault::TooLong { .. } | Fault::Host(_)) => false,
             Self::Http(_) | Self::Lost(_) => true,
             _ => {
-                let status = self.status().and_then(|code| StatusCode::from_u16(code).ok());
+                let status = self
+                    .status()
+                    .and_then(|code| StatusCode::from_u16(code).ok());
                 status.is_some_and(is_passing)
             }
         }

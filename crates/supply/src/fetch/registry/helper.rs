@@ -116,6 +116,9 @@ mod tests {
     #[test]
     fn a_helper_that_is_not_there_is_a_reason_and_no_failure() {
         assert_eq!(ask("winimg-has-none", "r").unwrap_err(), "is not installed");
-        assert_eq!(ask("../x", "r").unwrap_err(), "has a name that no program has");
+        assert_eq!(
+            ask("../x", "r").unwrap_err(),
+            "has a name that no program has"
+        );
     }
 }

@@ -62,7 +62,11 @@ pub(super) fn find(text: &[u8], registry: &str, repository: &str) -> Option<Foun
 }
 
 /// The program for this registry, else the one for all.
-fn helper(whole: &Map<String, Value>, registry: &str, repository: &str) -> Option<(String, String)> {
+fn helper(
+    whole: &Map<String, Value>,
+    registry: &str,
+    repository: &str,
+) -> Option<(String, String)> {
     let server = match is_docker_hub(&host(registry)) {
         true => DOCKER_HUB_LOGIN.to_owned(),
         false => registry.to_owned(),
@@ -252,7 +256,10 @@ mod tests {
             (r#"{"auth": "dXNlcjpwYXNzOndvcmQ\n"}"#, "r: user:pass:word"),
             (r#"{"auth": "dXNlcjpwAAA="}"#, "r: user:p"),
             (r#"{"username": "u", "password": "p"}"#, "r: u:p"),
-            (r#"{"Username": "u", "Password": "p", "auth": ""}"#, "r: u:p"),
+            (
+                r#"{"Username": "u", "Password": "p", "auth": ""}"#,
+                "r: u:p",
+            ),
             (
                 // As `az acr login` writes it.
                 r#"{"auth": "MDAwMDAwMDAtMDAwMC0wMDAwLTAwMDAtMDAwMDAwMDAwMDAwOg==", "identitytoken": "IDT"}"#,
@@ -275,7 +282,10 @@ mod tests {
     #[test]
     fn a_helper_is_named_with_the_server_that_it_is_asked_for() {
         let store = r#"{"auths": {"r.example.com": {}}, "credsStore": "desktop"}"#;
-        assert_eq!(found(store, "r.example.com", "x"), "docker-credential-desktop for r.example.com");
+        assert_eq!(
+            found(store, "r.example.com", "x"),
+            "docker-credential-desktop for r.example.com"
+        );
         assert_eq!(
             found(store, "docker.io", "x"),
             "docker-credential-desktop for https://index.docker.io/v1/"
@@ -292,8 +302,17 @@ mod tests {
     fn files_of_other_ages_and_editors_are_read() {
         // docker's first file has no `auths`; Windows' editors begin with a mark.
         let old = "\u{feff}{\"https://r.example.com/v1/\": {\"auth\": \"dXNlcjpwYXNz\", \"email\": \"\"}}";
-        assert_eq!(found(old, "r.example.com", "x"), "https://r.example.com/v1/: user:pass");
-        for empty in ["", " \n", "{}", r#"{"auths": null}"#, r#"{"HttpHeaders": {"r": "x"}, "auths": {}}"#] {
+        assert_eq!(
+            found(old, "r.example.com", "x"),
+            "https://r.example.com/v1/: user:pass"
+        );
+        for empty in [
+            "",
+            " \n",
+            "{}",
+            r#"{"auths": null}"#,
+            r#"{"HttpHeaders": {"r": "x"}, "auths": {}}"#,
+        ] {
             assert_eq!(found(empty, "r", "x"), "nothing", "{empty}");
         }
         for other in ["hunter2", "[]", "\"x\"", "{"] {

@@ -16,9 +16,7 @@ use std::sync::Mutex;
 
 use bytes::Bytes;
 use oci_client::Reference;
-use reqwest::header::{
-    ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE,
-};
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use url::Url;
@@ -167,13 +165,19 @@ impl Client {
     /// Gives bytes that begin `from` there in the blob; where the next ones go.
     pub async fn give_piece(&self, upload: &Upload, from: u64, bytes: Bytes) -> Result<Upload> {
         let last = (from + bytes.len() as u64).saturating_sub(1);
-        let asked = self.ask(Method::PATCH, upload.url.clone(), true, upload.led, |request| {
-            request
-                .header(CONTENT_RANGE, format!("{from}-{last}"))
-                .header(CONTENT_LENGTH, bytes.len())
-                .header(CONTENT_TYPE, "application/octet-stream")
-                .body(bytes.clone())
-        });
+        let asked = self.ask(
+            Method::PATCH,
+            upload.url.clone(),
+            true,
+            upload.led,
+            |request| {
+                request
+                    .header(CONTENT_RANGE, format!("{from}-{last}"))
+                    .header(CONTENT_LENGTH, bytes.len())
+                    .header(CONTENT_TYPE, "application/octet-stream")
+                    .body(bytes.clone())
+            },
+        );
         self.upload(taken(asked.await?).await?)
     }
 
@@ -248,9 +252,7 @@ impl Client {
         let url = self.url(&format!("manifests/{tag}"))?;
         let bytes = Bytes::from(bytes);
         let asked = self.ask(Method::PUT, url, true, Led::ByUser, |request| {
-            request
-                .header(CONTENT_TYPE, media_type)
-                .body(bytes.clone())
+            request.header(CONTENT_TYPE, media_type).body(bytes.clone())
         });
         let response = taken(asked.await?).await?;
         let digest = Digest::sha256_of(&bytes);
@@ -296,7 +298,6 @@ impl Client {
             .into()),
         }
     }
-
 }
 
 /// Where an answer names the digest of what was given, it has to be the right one.

@@ -120,8 +120,8 @@ fn refused(action: &str, region: &str, status: StatusCode, text: &str) -> Failur
     if !words.is_empty() {
         error = error.found(words);
     }
-    let passes = is_passing(status)
-        || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
+    let passes =
+        is_passing(status) || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
     if passes {
         return Failure::again(error);
     }

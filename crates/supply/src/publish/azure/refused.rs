@@ -36,8 +36,7 @@ pub async fn of(answer: Answer, what: &str, url: &Url) -> Failure {
     if let Some(words) = words {
         error = error.found(words);
     }
-    let passes = is_passing(status)
-        || matches!(code.as_str(), "Md5Mismatch" | "OperationTimedOut");
+    let passes = is_passing(status) || matches!(code.as_str(), "Md5Mismatch" | "OperationTimedOut");
     if passes {
         return Failure::again(error);
     }

@@ -15,7 +15,9 @@ const LONGEST: u64 = 1 << 16;
 pub async fn of(answer: Answer, what: &str, at: &str) -> Failure {
     let status = answer.status();
     let named = answer.headers().get("x-amz-bucket-region");
-    let named = named.and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let named = named
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
     let body = answer.whole(LONGEST).await.unwrap_or_default();
     let said = answers::error(&String::from_utf8_lossy(&body)).unwrap_or_default();
     let region = named.or_else(|| said.region.clone());
@@ -140,7 +142,10 @@ mod tests {
         // Not what no region is called.
         let foreign = malformed.replace("<Region>eu-west-1", "<Region>x; rm -rf /");
         let (_, text) = shown(400, &foreign, None);
-        assert!(text.ends_with("cure: set AWS_REGION to the bucket's region"), "{text}");
+        assert!(
+            text.ends_with("cure: set AWS_REGION to the bucket's region"),
+            "{text}"
+        );
         let (_, text) = shown(400, "<Error><Code>EntityTooLarge</Code></Error>", None);
         assert!(!text.contains("cure"), "{text}");
     }
@@ -149,7 +154,13 @@ mod tests {
     fn what_a_store_does_not_implement_is_not_asked_again() {
         let said = "<Error><Code>NotImplemented</Code><Message>A header is not implemented.</Message></Error>";
         let (again, text) = shown(501, said, None);
-        assert!(!again && text.contains("cure: this store lacks a part of S3's protocol"), "{text}");
-        assert!(shown(503, "", None).0 && shown(500, "<Error><Code>InternalError</Code></Error>", None).0);
+        assert!(
+            !again && text.contains("cure: this store lacks a part of S3's protocol"),
+            "{text}"
+        );
+        assert!(
+            shown(503, "", None).0
+                && shown(500, "<Error><Code>InternalError</Code></Error>", None).0
+        );
     }
 }

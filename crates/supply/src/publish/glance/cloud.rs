@@ -51,7 +51,9 @@ impl Cloud {
         for name in ["region_name", "interface"] {
             values.extend(variable(name, environment));
         }
-        let secrets = SECRETS.iter().filter_map(|name| variable(name, environment));
+        let secrets = SECRETS
+            .iter()
+            .filter_map(|name| variable(name, environment));
         let values = Values {
             said: values,
             secrets: secrets.collect(),
@@ -113,7 +115,8 @@ impl Values {
     fn auth(&self) -> Result<Value> {
         let kind = self.first(&["auth_type", "auth_plugin"]);
         let kind = kind.map(|kind| kind.trim_start_matches("v3"));
-        let credential = ["id", "name", "secret"].map(|part| format!("application_credential_{part}"));
+        let credential =
+            ["id", "name", "secret"].map(|part| format!("application_credential_{part}"));
         let has_credential = credential.iter().any(|name| self.get(name).is_some());
         let has_token = self.first(&["token", "auth_token"]).is_some();
         let is_token = has_token && self.get("password").is_none();
@@ -273,5 +276,124 @@ fn address_of(text: &str) -> Result<Url> {
         _ => Err(
             wrong("is not one of https: a password would be readable on its way").cure("use https"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENVIRONMENT: [(&str, &str); 4] = [
+        ("OS_AUTH_URL", "https://k.example/v3"),
+        ("OS_USERNAME", "u"),
+        ("OS_PASSWORD", "p"),
+        ("OS_PROJECT_NAME", "img"),
+    ];
+
+    fn of(set: &[(&str, &str)]) -> Result<Value> {
+        let set = |name: &str| {
+            let found = set.iter().find(|(set, _)| *set == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let cloud = Cloud::of(&set)?;
+        Ok(serde_json::from_str(cloud.login.expose()).unwrap())
+    }
+
+    /// With this text as `clouds.yaml` and its cloud `lab`.
+    fn of_file(text: &str, more: &[(&str, &str)]) -> Result<Value> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clouds.yaml");
+        std::fs::write(&path, text).unwrap();
+        let path = path.display().to_string();
+        let own = [("OS_CLOUD", "lab"), ("OS_CLIENT_CONFIG_FILE", &path)];
+        of(&[&own, more].concat())
+    }
+
+    /// The domains of the user and of the project.
+    fn domains(auth: &Value) -> (String, String) {
+        let user = &auth["auth"]["identity"]["password"]["user"]["domain"];
+        let project = &auth["auth"]["scope"]["project"]["domain"];
+        (user.to_string(), project.to_string())
+    }
+
+    #[test]
+    fn one_domain_stands_for_that_of_user_and_project() {
+        let (corp, by_id) = (r#"{"name":"Corp"}"#, r#"{"id":"c0"}"#);
+        for (more, user, project) in [
+            (&[][..], r#"{"id":"default"}"#, r#"{"id":"default"}"#),
+            (&[("OS_DOMAIN_NAME", "Corp")], corp, corp),
+            (&[("OS_DOMAIN_ID", "c0")], by_id, by_id),
+            (&[("OS_DEFAULT_DOMAIN_ID", "c0")], by_id, by_id),
+            (&[("OS_DEFAULT_DOMAIN_NAME", "Corp")], corp, corp),
+            (&[("OS_DEFAULT_DOMAIN", "c0")], by_id, by_id),
+            (
+                &[("OS_DOMAIN_NAME", "Corp"), ("OS_USER_DOMAIN_ID", "c0")],
+                by_id,
+                corp,
+            ),
+            (
+                &[("OS_PROJECT_DOMAIN_NAME", "Corp")],
+                r#"{"id":"default"}"#,
+                corp,
+            ),
+        ] {
+            let auth = of(&[&ENVIRONMENT, more].concat()).unwrap();
+            assert_eq!(domains(&auth), (user.into(), project.into()), "{more:?}");
+        }
+        let file = "clouds:\n  lab:\n    auth: {auth_url: https://k/v3, username: u, password: p, \
+                    project_name: img, domain_name: Corp}\n";
+        assert_eq!(
+            domains(&of_file(file, &[]).unwrap()),
+            (corp.into(), corp.into())
+        );
+    }
+
+    #[test]
+    fn a_secret_that_a_file_leaves_out_is_one_of_the_environment() {
+        let file =
+            "clouds:\n  lab:\n    auth: {auth_url: https://k/v3, user_id: '1', project_id: '2'}\n";
+        let auth = of_file(file, &[("OS_PASSWORD", "p")]).unwrap();
+        let user = &auth["auth"]["identity"]["password"]["user"];
+        assert_eq!(user, &json!({ "id": "1", "password": "p" }));
+        // What the file has counts.
+        let own = file.replace("user_id", "password: own, user_id");
+        let auth = of_file(&own, &[("OS_PASSWORD", "p")]).unwrap();
+        assert_eq!(
+            auth["auth"]["identity"]["password"]["user"]["password"],
+            "own"
+        );
+        let credential = "clouds:\n  lab:\n    auth_type: v3applicationcredential\n    auth: {auth_url: https://k/v3, application_credential_id: a}\n";
+        let auth = of_file(credential, &[("OS_APPLICATION_CREDENTIAL_SECRET", "s")]).unwrap();
+        let credential = &auth["auth"]["identity"]["application_credential"];
+        assert_eq!(credential, &json!({ "id": "a", "secret": "s" }));
+    }
+
+    #[test]
+    fn no_cure_names_what_is_set_already() {
+        let cures = |result: Result<Value>| {
+            let error = result.unwrap_err();
+            format!(
+                "{}: {}",
+                error.fact(),
+                error.cure_text().unwrap_or_default()
+            )
+        };
+        let file = |auth: &str| format!("clouds:\n  lab:\n    auth: {{{auth}}}\n");
+        assert_eq!(
+            cures(of_file(&file("username: u"), &[])),
+            "the cloud has no auth_url: write auth_url under `auth` of the cloud in clouds.yaml"
+        );
+        assert_eq!(
+            cures(of_file(
+                &file("auth_url: https://k/v3, user_id: '1', project_id: '2'"),
+                &[]
+            )),
+            "the cloud has no password: write password under `auth` of the cloud in clouds.yaml or secure.yaml, or set OS_PASSWORD"
+        );
+        let without = &ENVIRONMENT[..3];
+        assert_eq!(
+            cures(of(without)),
+            "the cloud has no project_name: set OS_PROJECT_NAME"
+        );
     }
 }

@@ -102,11 +102,17 @@ impl Cloud {
     /// All values, those of the region over the others, in one map.
     fn in_region(mut self, wanted: Option<&str>, path: &Path) -> Result<BTreeMap<String, String>> {
         // Earlier versions have several in one text.
-        let listed = self.plain.get("region_name").filter(|text| text.contains(','));
+        let listed = self
+            .plain
+            .get("region_name")
+            .filter(|text| text.contains(','));
         if let Some(listed) = listed
             && self.regions.is_empty()
         {
-            self.regions = listed.split(',').map(|name| Region::new(name.trim())).collect();
+            self.regions = listed
+                .split(',')
+                .map(|name| Region::new(name.trim()))
+                .collect();
         }
         let regions = std::mem::take(&mut self.regions);
         let own = self.plain.get("region_name").map(String::as_str);
@@ -153,7 +159,12 @@ fn files(variable: &str, name: &str, environment: &impl Environment) -> Vec<Path
     let of_home = home.map(|home| home.join(".config"));
     let config = environment.set("XDG_CONFIG_HOME").map(PathBuf::from);
     let mut folders = vec![PathBuf::new()];
-    folders.extend([config, of_home].into_iter().flatten().map(|f| f.join("openstack")));
+    folders.extend(
+        [config, of_home]
+            .into_iter()
+            .flatten()
+            .map(|f| f.join("openstack")),
+    );
     folders.extend(["/etc/xdg/openstack", "/etc/openstack"].map(PathBuf::from));
     folders.dedup();
     let named = |folder: &PathBuf| ENDINGS.map(|ending| folder.join(format!("{name}.{ending}")));
@@ -222,7 +233,8 @@ impl<'de> Visitor<'de> for CloudVisitor {
                 "auth" => {
                     let auth: Option<BTreeMap<String, Scalar>> = map.next_value()?;
                     let auth = auth.unwrap_or_default().into_iter();
-                    let values = auth.filter_map(|(name, value)| Some((plain_name(&name), value.0?)));
+                    let values =
+                        auth.filter_map(|(name, value)| Some((plain_name(&name), value.0?)));
                     cloud.auth.extend(values);
                 }
                 "regions" => {
@@ -320,9 +332,15 @@ mod tests {
             let found = value(&format!("password: {text}"), "password");
             assert_eq!(found.as_deref(), Some(text));
         }
-        assert_eq!(value("password: '0123 # x'", "password").as_deref(), Some("0123 # x"));
+        assert_eq!(
+            value("password: '0123 # x'", "password").as_deref(),
+            Some("0123 # x")
+        );
         assert_eq!(value("password:", "password"), None);
-        assert_eq!(value("auth-url: https://k/v3", "auth_url").as_deref(), Some("https://k/v3"));
+        assert_eq!(
+            value("auth-url: https://k/v3", "auth_url").as_deref(),
+            Some("https://k/v3")
+        );
     }
 
     #[test]
@@ -345,9 +363,15 @@ mod tests {
             (found["region_name"].clone(), found.get("auth_url").cloned())
         };
         assert_eq!(of(None), ("one".into(), None));
-        assert_eq!(of(Some("two")), ("two".into(), Some("https://two/v3".into())));
+        assert_eq!(
+            of(Some("two")),
+            ("two".into(), Some("https://two/v3".into()))
+        );
         let error = values(text, Some("three")).unwrap_err().to_string();
-        assert!(error.contains("expected: one of one, two\n  found: three"), "{error}");
+        assert!(
+            error.contains("expected: one of one, two\n  found: three"),
+            "{error}"
+        );
         // As earlier versions list them.
         let text = "clouds:\n  lab:\n    region_name: one, two\n";
         assert_eq!(values(text, None).unwrap()["region_name"], "one");
@@ -356,9 +380,16 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_read_is_named_without_its_lines() {
-        for text in ["clouds: [hunter2", "hunter2", "clouds:\n  lab:\n    auth:\n      password: [hunter2]\n"] {
+        for text in [
+            "clouds: [hunter2",
+            "hunter2",
+            "clouds:\n  lab:\n    auth:\n      password: [hunter2]\n",
+        ] {
             let error = parse(text).map(drop).unwrap_err().to_string();
-            assert!(error.starts_with("a file of clouds cannot be read"), "{error}");
+            assert!(
+                error.starts_with("a file of clouds cannot be read"),
+                "{error}"
+            );
             assert!(!error.contains("hunter2"), "{error}");
         }
         assert!(parse("").unwrap().is_empty());

@@ -56,4 +56,3 @@ pub fn variable(name: &str, environment: &impl Environment) -> Option<(String, S
     let value = environment.set(&format!("OS_{}", name.to_ascii_uppercase()))?;
     Some((name.to_owned(), value))
 }
-

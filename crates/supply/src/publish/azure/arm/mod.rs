@@ -303,8 +303,8 @@ fn refused(id: &str, status: StatusCode, text: &str) -> Failure {
     if !complaint.message.is_empty() {
         error = error.found(unseen::line(&complaint.message));
     }
-    let passes = is_passing(status)
-        || matches!(code, "AnotherOperationInProgress" | "RetryableError");
+    let passes =
+        is_passing(status) || matches!(code, "AnotherOperationInProgress" | "RetryableError");
     if passes {
         return Failure::again(error);
     }
