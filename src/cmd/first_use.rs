@@ -1,6 +1,8 @@
-//! Whether bytes that nothing proves yet can be the file that is asked for. Pure, by how they begin.
+//! Whether bytes that nothing proves yet can be the file that is asked for. Pure, by how they
+//! begin.
 //!
-//! A digest that is taken on first use is obeyed from then on, so an error page or an empty answer is not taken.
+//! A digest that is taken on first use is obeyed from then on, so an error page or an empty answer
+//! is not taken.
 
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::Archive;

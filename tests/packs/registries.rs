@@ -10,7 +10,8 @@ fn globs(pack: &str) -> Vec<String> {
     serde_json::from_str(list).expect("a list of globs")
 }
 
-/// As kubelet compares them: part by part between the dots. (Kubernetes: k8s.io/kubelet, CredentialProvider.MatchImages)
+/// As kubelet compares them: part by part between the dots. (Kubernetes: k8s.io/kubelet,
+/// CredentialProvider.MatchImages)
 fn is_matched(glob: &str, host: &str) -> bool {
     let (globs, parts): (Vec<&str>, Vec<&str>) =
         (glob.split('.').collect(), host.split('.').collect());
@@ -23,7 +24,8 @@ fn is_matched(glob: &str, host: &str) -> bool {
 
 #[test]
 fn every_name_of_a_private_registry_gets_credentials_and_no_other_name() {
-    // kubernetes/cloud-provider-aws: cmd/ecr-credential-provider, ecrPrivateHostPattern; amazon-eks-ami#2592.
+    // kubernetes/cloud-provider-aws: cmd/ecr-credential-provider, ecrPrivateHostPattern;
+    // amazon-eks-ami#2592.
     let ecr: &[&str] = &[
         "123456789012.dkr.ecr.eu-west-1.amazonaws.com",
         "123456789012.dkr.ecr-fips.us-east-1.amazonaws.com",

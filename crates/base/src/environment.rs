@@ -5,7 +5,8 @@ pub fn variable(name: &str) -> Option<String> {
     value(std::env::var(name).ok()?)
 }
 
-/// A value without the line breaks at its end, which `echo` and stores of secrets leave there and nobody means.
+/// A value without the line breaks at its end, which `echo` and stores of secrets leave there and
+/// nobody means.
 pub fn value(text: String) -> Option<String> {
     let value = text.trim_end_matches(['\r', '\n']);
     (!value.is_empty()).then(|| value.to_owned())

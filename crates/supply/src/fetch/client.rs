@@ -176,7 +176,8 @@ impl Client {
         }
     }
 
-    /// The answer to a request whose body is a secret: it goes to no other address, so a redirect is refused.
+    /// The answer to a request whose body is a secret: it goes to no other address, so a redirect
+    /// is refused.
     pub async fn send_secret(&self, request: RequestBuilder, led: Led) -> Result<Answer, Fault> {
         let request = request.build().map_err(Fault::Unanswered)?;
         let url = request.url().clone();

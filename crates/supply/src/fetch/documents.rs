@@ -146,7 +146,8 @@ impl Documents {
         if BUSY.contains(&head.status().as_u16()) {
             return Err(refused(what, url, &head));
         }
-        // A signed address is signed for one method, and some servers answer GET alone: only GET's answer counts. Its body is not read.
+        // A signed address is signed for one method, and some servers answer GET alone: only GET's
+        // answer counts. Its body is not read.
         let request = client.request(Method::GET, url.clone()).map_err(failed)?;
         let request = request.header(RANGE, "bytes=0-0");
         let sent = client.send(request, Led::ByUser).await;

@@ -110,7 +110,8 @@ impl Asked<'_> {
         self.read(blob).await
     }
 
-    /// The entry of a signature: by what the entry says, and where the log has none so, by its index.
+    /// The entry of a signature: by what the entry says, and where the log has none so, by its
+    /// index.
     async fn ask_log(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
         let first = match self.by_entry(base, signed).await {
             Err(error) if error.kind() != Kind::Cancelled => error,
@@ -135,7 +136,8 @@ impl Asked<'_> {
         self.chosen(&answer, signed, &shown)
     }
 
-    /// Of every entry that the index has about the file the one of this signature; anyone may have made the others.
+    /// Of every entry that the index has about the file the one of this signature; anyone may have
+    /// made the others.
     async fn by_index(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
         let file = signed.file;
         let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;

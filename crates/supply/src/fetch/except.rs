@@ -1,7 +1,8 @@
 //! Hosts that are reached without a proxy, as `NO_PROXY` lists them. Pure.
 //!
-//! Clients differ in what they read there, and their users write the forms of all of them. Each is honoured, or named as one
-//! that is not understood. (curl: NO_PROXY; Go: golang.org/x/net/http/httpproxy; Python: urllib.request)
+//! Clients differ in what they read there, and their users write the forms of all of them. Each is
+//! honoured, or named as one that is not understood. (curl: NO_PROXY; Go:
+//! golang.org/x/net/http/httpproxy; Python: urllib.request)
 
 use std::net::IpAddr;
 
@@ -33,8 +34,8 @@ enum Hosts {
 }
 
 impl Except {
-    /// Reads a list, with commas, semicolons or white space between its entries; and returns the entries that are no form
-    /// of a host.
+    /// Reads a list, with commas, semicolons or white space between its entries; and returns the
+    /// entries that are no form of a host.
     pub fn read(text: &str) -> (Self, Vec<&str>) {
         let parts = text.split(|c: char| c == ',' || c == ';' || c.is_whitespace());
         let (mut entries, mut unread) = (Vec::new(), Vec::new());
@@ -136,7 +137,8 @@ fn domain(text: &str) -> Option<Hosts> {
         None => (false, text.strip_prefix('.').unwrap_or(text)),
     };
     let name = name.trim_end_matches('.');
-    // In the form that addresses have: small, without letters beyond ASCII. The parser takes stars as well.
+    // In the form that addresses have: small, without letters beyond ASCII. The parser takes stars
+    // as well.
     let Ok(Host::Domain(name)) = Host::parse(name) else {
         return None;
     };

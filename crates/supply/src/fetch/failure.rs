@@ -116,8 +116,8 @@ pub(crate) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
     Failure::Final(error)
 }
 
-/// Whether a server that answers so may answer the same request in another way later. What it does not implement it will
-/// not implement then either.
+/// Whether a server that answers so may answer the same request in another way later. What it does
+/// not implement it will not implement then either.
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     match status.as_u16() {
         408 | 425 | 429 => true,

@@ -158,7 +158,8 @@ pub(super) fn warn_of_broken(proxies: &Proxies, warn: impl Fn(String)) {
 }
 
 impl Proxies {
-    /// The hosts without a proxy that cannot be read: in the first line which, then what is expected.
+    /// The hosts without a proxy that cannot be read: in the first line which, then what is
+    /// expected.
     pub fn unread(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let (used, except) = self.used(variable);
         let named = EXCEPT.iter().find(|name| variable(name).is_some());

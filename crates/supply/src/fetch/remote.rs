@@ -267,7 +267,8 @@ impl Remote<'_> {
     }
 }
 
-/// A file that the server packed on its way has another digest than the file itself: that digest helps nobody.
+/// A file that the server packed on its way has another digest than the file itself: that digest
+/// helps nobody.
 fn packed(error: Error, encoding: Option<&str>) -> Error {
     match encoding {
         Some(encoding) if error.kind() == Kind::Unproved => error

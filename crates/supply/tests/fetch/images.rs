@@ -277,7 +277,8 @@ fn a_foreign_layer_that_the_registry_does_not_have_is_named() {
     assert!(!text.contains("foreign"), "{text}");
 }
 
-/// A registry that lets everybody in at its first address and wants a token for the rest; what gives the token says this.
+/// A registry that lets everybody in at its first address and wants a token for the rest; what
+/// gives the token says this.
 fn wants_a_token_later(given: &'static str) -> (Server, String) {
     let (held, digest) = pause();
     let server = Server::start(move |asked| {

@@ -18,7 +18,8 @@ use support::server::{Answer, Asked, Server};
 
 const CONTENT: &[u8] = b"content";
 
-/// Not a test of its own: the others start this binary again for it. Asks a registry with the login that the environment has.
+/// Not a test of its own: the others start this binary again for it. Asks a registry with the login
+/// that the environment has.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
@@ -231,6 +232,7 @@ fn a_refusal_says_where_a_login_was_looked_for() {
                 r#"{"auths": {"HOST": {}}, "credsStore": "winimg-has-none"}"#
             )]),
             refused(&[(config, r#"{"auths": {"HOST": {"auth": "hunter2"}}}"#)]),
+            refused(&[(config, "hunter2")]),
             // user:word, which the registry does not take.
             refused(&[(config, r#"{"auths": {"HOST": {"auth": "dXNlcjp3b3Jk"}}}"#)]),
         ],
@@ -242,6 +244,8 @@ fn a_refusal_says_where_a_login_was_looked_for() {
              HOME/.docker/config.json names docker-credential-winimg-has-none, which is not installed",
             "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login HOST`: \
              HOME/.docker/config.json has no user and password under `HOST`",
+            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login HOST`: \
+             HOME/.docker/config.json cannot be read: a file of registry credentials is not JSON",
             "cure: the login under `HOST` in HOME/.docker/config.json was used: check what it may do there, \
              or set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD",
         ]

@@ -4,8 +4,8 @@
 //! was made within them. Anyone may log an entry for any digest: refuses every entry but the one of this signature and
 //! this certificate. The log is asked by others; here are the questions and the choice.
 //!
-//! cosign: specs/SIGNATURE_SPEC.md; Rekor: openapi.yaml (`/api/v1/log/entries/retrieve`, `/api/v1/index/retrieve`,
-//! `/api/v1/log/entries`).
+//! cosign: specs/SIGNATURE_SPEC.md; Rekor: openapi.yaml (`/api/v1/log/entries/retrieve`,
+//! `/api/v1/index/retrieve`, `/api/v1/log/entries`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,9 +35,9 @@ pub fn rekor_query(digest: &Digest) -> Value {
     serde_json::json!({ "hash": digest.to_string() })
 }
 
-/// The body of `POST {log}/api/v1/log/entries/retrieve`, which answers with the entry of exactly this signature by this
-/// certificate, where the log has it: it is found by what it says, as cosign does, and not by the index, which promises
-/// nothing.
+/// The body of `POST {log}/api/v1/log/entries/retrieve`, which answers with the entry of exactly
+/// this signature by this certificate, where the log has it: it is found by what it says, as cosign
+/// does, and not by the index, which promises nothing.
 ///
 /// `digest` is the file's SHA-256. The answer goes to [`choose_entry`].
 pub fn rekor_entry(

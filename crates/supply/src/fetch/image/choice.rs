@@ -73,8 +73,8 @@ pub fn parts(manifest: &Part, name: &str) -> Result<Vec<OciDescriptor>> {
         .collect())
 }
 
-/// Whether a layer may be at another place than the registry: docker's foreign layers, and what OCI calls them. Many
-/// registries have them all the same.
+/// Whether a layer may be at another place than the registry: docker's foreign layers, and what OCI
+/// calls them. Many registries have them all the same.
 pub fn may_be_elsewhere(media_type: &str) -> bool {
     media_type.contains(".foreign.") || media_type.contains(".nondistributable.")
 }

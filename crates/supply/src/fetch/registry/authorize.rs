@@ -24,8 +24,9 @@ struct Asked<'a> {
 }
 
 impl Client {
-    /// Sends a request whose body can be sent again: once more where the answer asks for an authorization that was not
-    /// tried. Not every registry says at its first address how the rest of it is asked.
+    /// Sends a request whose body can be sent again: once more where the answer asks for an
+    /// authorization that was not tried. Not every registry says at its first address how the rest
+    /// of it is asked.
     pub(super) async fn ask(
         &self,
         method: Method,
@@ -123,7 +124,8 @@ impl Client {
         Ok(access)
     }
 
-    /// The registry's first answer says how it is asked. (OCI Distribution Specification: determining support)
+    /// The registry's first answer says how it is asked. (OCI Distribution Specification:
+    /// determining support)
     async fn ask_access(&self, writes: bool) -> Result<Access> {
         let url = self.base.join("/v2/").map_err(malformed)?;
         let request = self.http.request(Method::GET, url)?;

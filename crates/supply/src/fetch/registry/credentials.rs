@@ -1,7 +1,8 @@
-//! Who asks a registry: from the environment, or as `docker login`, `podman login` and `oras login` leave it in a file or
-//! with a credential helper.
+//! Who asks a registry: from the environment, or as `docker login`, `podman login` and `oras login`
+//! leave it in a file or with a credential helper.
 //!
-//! Never shown, never in an argument. What was looked at is remembered for the message of a registry that refuses.
+//! Never shown, never in an argument. What was looked at is remembered for the message of a
+//! registry that refuses.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -109,7 +110,8 @@ impl Lookup {
     }
 }
 
-/// For the registry of a shared cache: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else what a login left.
+/// For the registry of a shared cache: `WINIMG_CACHE_USER` and `WINIMG_CACHE_PASSWORD`, else what a
+/// login left.
 pub fn found(registry: &str, repository: &str, configured: &Places) -> Result<Lookup> {
     let wanted = Wanted {
         registry,
@@ -125,20 +127,26 @@ pub fn found(registry: &str, repository: &str, configured: &Places) -> Result<Lo
     }
 }
 
-/// What a login left: in the file that `REGISTRY_AUTH_FILE` or `DOCKER_CONFIG` names, else in the `configured` one, else in
-/// those that docker and podman write.
+/// What a login left: in the file that `REGISTRY_AUTH_FILE` or `DOCKER_CONFIG` names, else in the
+/// `configured` one, else in those that docker and podman write.
 pub fn logged_in(wanted: Wanted<'_>, configured: &Places) -> Result<Lookup> {
     let mut looked = Vec::new();
     let mut has_helper = false;
     for source in sources(&variable, configured) {
-        let Some(text) = source.read()? else {
-            continue;
+        let found = match source.find(&wanted) {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            // Nobody said that a login is there.
+            Err(error) if source.is_default() => {
+                looked.push(format!(
+                    "{} cannot be read: {}",
+                    source.shown(),
+                    error.fact()
+                ));
+                continue;
+            }
+            Err(error) => return Err(error),
         };
-        let found = login_file::find(&text, wanted.registry, wanted.repository);
-        let found = found.ok_or_else(|| {
-            Error::new(Kind::Recipe, "a file of registry credentials is not JSON")
-                .at(source.shown())
-        })?;
         if let Some((name, server)) = &found.helper {
             has_helper = true;
             match helper::ask(name, server) {
@@ -203,20 +211,41 @@ impl Wanted<'_> {
 /// Where logins are read from.
 #[derive(Debug, PartialEq, Eq)]
 enum Source {
+    /// One that somebody names.
     File(PathBuf),
+    /// One where a client writes it unless it is told otherwise.
+    Default(PathBuf),
     /// The text of the variable [`DOCKER_AUTH_CONFIG`].
     Variable(Secret),
 }
 
 impl Source {
-    /// `None`: there is none.
+    /// What it has for a repository. `None`: there is no such file.
+    fn find(&self, wanted: &Wanted<'_>) -> Result<Option<login_file::Found>> {
+        let Some(text) = self.read()? else {
+            return Ok(None);
+        };
+        let found = login_file::find(&text, wanted.registry, wanted.repository);
+        let unread = || {
+            let fact = "a file of registry credentials is not JSON";
+            Error::new(Kind::Recipe, fact).at(self.shown())
+        };
+        found.map(Some).ok_or_else(unread)
+    }
+
+    fn is_default(&self) -> bool {
+        matches!(self, Self::Default(_))
+    }
+
     fn read(&self) -> Result<Option<Vec<u8>>> {
         let path = match self {
             Self::Variable(text) => return Ok(Some(text.expose().as_bytes().to_vec())),
-            Self::File(path) => path,
+            Self::File(path) | Self::Default(path) => path,
         };
         let file = match File::open(path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&e.kind()) => {
+                return Ok(None);
+            }
             other => other.map_err(|e| Error::io("read", path, e))?,
         };
         let mut text = Vec::new();
@@ -227,13 +256,14 @@ impl Source {
 
     fn shown(&self) -> String {
         match self {
-            Self::File(path) => path.display().to_string(),
+            Self::File(path) | Self::Default(path) => path.display().to_string(),
             Self::Variable(_) => DOCKER_AUTH_CONFIG.to_owned(),
         }
     }
 }
 
-/// All of them in their order. A file that somebody names is the only one. (docker/cli: config; containers-auth.json(5))
+/// All of them in their order. A file that somebody names is the only one. (docker/cli: config;
+/// containers-auth.json(5))
 fn sources(set: &dyn Fn(&str) -> Option<String>, configured: &Places) -> Vec<Source> {
     if let Some(file) = set("REGISTRY_AUTH_FILE") {
         return vec![Source::File(file.into())];
@@ -249,15 +279,14 @@ fn sources(set: &dyn Fn(&str) -> Option<String>, configured: &Places) -> Vec<Sou
     let home = set("HOME")
         .or_else(|| set("USERPROFILE"))
         .map(PathBuf::from);
-    let of_podman = |folder: PathBuf| Source::File(folder.join("containers").join("auth.json"));
-    if let Some(home) = &home {
-        all.push(Source::File(within(&home.join(".docker"))));
-    }
-    all.extend(set("XDG_RUNTIME_DIR").map(PathBuf::from).map(of_podman));
+    let of_podman = |folder: PathBuf| folder.join("containers").join("auth.json");
+    let of_docker = home.as_ref().map(|home| within(&home.join(".docker")));
+    let runtime = set("XDG_RUNTIME_DIR").map(PathBuf::from).map(of_podman);
     let config = set("XDG_CONFIG_HOME").map(PathBuf::from);
     let config = config.or_else(|| Some(home.as_ref()?.join(".config")));
-    all.extend(config.map(of_podman));
-    all.extend(home.map(|home| Source::File(home.join(".dockercfg"))));
+    let old = home.map(|home| home.join(".dockercfg"));
+    let files = [of_docker, runtime, config.map(of_podman), old];
+    all.extend(files.into_iter().flatten().map(Source::Default));
     all
 }
 

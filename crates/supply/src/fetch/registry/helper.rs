@@ -1,6 +1,8 @@
-//! A program that keeps logins to registries: `docker-credential-NAME get`. (Docker: credential helper protocol)
+//! A program that keeps logins to registries: `docker-credential-NAME get`. (Docker: credential
+//! helper protocol)
 //!
-//! What it says is not shown: it may hold the secret. Its failure is only a reason why there is no login.
+//! What it says is not shown: it may hold the secret. Its failure is only a reason why there is no
+//! login.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -30,7 +32,8 @@ struct Given {
     secret: String,
 }
 
-/// Asks the helper for a server's login. The error says why there is none: it fits after the program's name.
+/// Asks the helper for a server's login. The error says why there is none: it fits after the
+/// program's name.
 pub(super) fn ask(name: &str, server: &str) -> Result<Login, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !name.chars().all(is_plain) {

@@ -23,7 +23,8 @@ const DOCKER_HUB_LOGIN: &str = "https://index.docker.io/v1/";
 /// What a file has for one repository.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The program that keeps the login, by its name behind `docker-credential-`, and the server that it is asked for.
+    /// The program that keeps the login, by its name behind `docker-credential-`, and the server
+    /// that it is asked for.
     pub helper: Option<(String, String)>,
     /// The login that the file itself has, with the key of its entry.
     pub login: Option<(String, Login)>,
@@ -98,8 +99,9 @@ fn best<'v>(
     ranked.max_by_key(|(rank, _)| *rank).map(|(_, entry)| entry)
 }
 
-/// How well a key fits: a folder of the registry that the repository lies in, the longer the better; then the registry
-/// itself; then another path of it, as docker's older versions wrote one. `None`: another registry.
+/// How well a key fits: a folder of the registry that the repository lies in, the longer the
+/// better; then the registry itself; then another path of it, as docker's older versions wrote one.
+/// `None`: another registry.
 fn rank(key: &str, registry: &str, repository: &str) -> Option<(u8, usize)> {
     let (is_address, rest) = match key.split_once("://") {
         Some((_, rest)) => (true, rest),

@@ -16,7 +16,8 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Secret, redact};
 use winimg_base::unseen;
 
-/// What the environment may have of a cloud that a file describes: it does not belong into every file.
+/// What the environment may have of a cloud that a file describes: it does not belong into every
+/// file.
 const SECRETS: [&str; 3] = ["password", "application_credential_secret", "token"];
 
 /// A cloud and who sends to it.
@@ -197,7 +198,8 @@ impl Values {
         }
     }
 
-    /// One name may be that of both domains. (openstacksdk: `domain_name`; keystoneauth: `default_domain_id`)
+    /// One name may be that of both domains. (openstacksdk: `domain_name`; keystoneauth:
+    /// `default_domain_id`)
     fn domain(&self, whose: &str) -> Value {
         let own = |what: &str| self.get(&format!("{whose}_domain_{what}"));
         let default = ["default_domain_id", "default_domain"];

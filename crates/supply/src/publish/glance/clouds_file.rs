@@ -1,6 +1,8 @@
-//! A cloud of `clouds.yaml`, with what `secure.yaml` adds to it. (openstacksdk: configuring OpenStack SDK applications)
+//! A cloud of `clouds.yaml`, with what `secure.yaml` adds to it. (openstacksdk: configuring
+//! OpenStack SDK applications)
 //!
-//! Values stay as they are written: `0123` is no number in a password. Shows no value, which may be a password.
+//! Values stay as they are written: `0123` is no number in a password. Shows no value, which may be
+//! a password.
 
 use std::collections::BTreeMap;
 use std::fmt;

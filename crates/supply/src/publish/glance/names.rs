@@ -1,6 +1,7 @@
 //! The names by which files and the environment describe a cloud.
 
-/// What is read of a cloud, as `clouds.yaml` names it; the variables are the same in capitals behind `OS_`.
+/// What is read of a cloud, as `clouds.yaml` names it; the variables are the same in capitals
+/// behind `OS_`.
 pub const NAMES: [&str; 31] = [
     "auth_plugin",
     "auth_type",
