@@ -155,7 +155,7 @@ fn a_rebuild_of_the_same_version_is_a_successor() {
     let feed = FEED
         .replace("v1.2.7", "v1.36.4%2Brke2r2")
         .replace("v1.3.0", "v1.36.4%2Brke2r1");
-    let server = Server::start(move |_| Answer::new("200 OK", &[], &feed));
+    let server = Server::start(move |_| Answer::new("200 OK", &[], feed.as_str()));
     let site = Site::new(SEAL);
     let versions = format!("versions = {{ atom = \"{}\" }}", server.url("/feed.atom"));
     let recipe = site
