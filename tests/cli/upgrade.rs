@@ -169,7 +169,7 @@ fn later_versions_of_the_series_go_into_the_recipe_with_their_digests_and_are_lo
     let again = publisher.lock(&["--upgrade"]).ended_well();
     insta::assert_snapshot!(publisher.shown(&again.stdout()));
     publisher.publish("/agent.txt", "2.0.30\n");
-    publisher.publish("/agent-2.0.30.msi", "agent 2.0.30");
+    publisher.publish("/agent-2.0.30.dat", "agent 2.0.30");
     publisher.lock(&["--upgrade", "agent"]).ended_well();
     let later = expected
         .replace("2.0.3", "2.0.30")
@@ -297,7 +297,7 @@ fn what_the_recipe_itself_declares_is_changed_where_it_stands() {
     let own = format!(
         "\n# Ours alone.\n[components.own]\nversion  = \"2.0.0\"  # as the agent\nurl      = \"{}\"\n\
          versions = {{ text = \"{}\" }}\nsha256   = \"{}\"\n",
-        publisher.server.url("/agent-{{version}}.msi"),
+        publisher.server.url("/agent-{{version}}.dat"),
         publisher.server.url("/agent.txt"),
         Digest::sha256_of(b"agent 2.0.0").hex()
     );
