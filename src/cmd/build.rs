@@ -18,6 +18,7 @@ use crate::record::{self, Manifest, manifest};
 use crate::report::{Everywhere, JsonLines};
 use crate::usage;
 use winimg_base::digest::Digest;
+use winimg_base::environment::variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Artifact, Cancel, Event, Sink};
 use winimg_base::io;
@@ -352,8 +353,7 @@ fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
         let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
         return Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))));
     }
-    let given = std::env::var("WINIMG_ADMIN_PASSWORD");
-    Ok(given.ok().filter(|text| !text.is_empty()).map(Secret::new))
+    Ok(variable("WINIMG_ADMIN_PASSWORD").map(Secret::new))
 }
 
 /// The artifacts' names and sizes: what a user copies from the end of a log.

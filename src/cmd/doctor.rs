@@ -85,7 +85,8 @@ fn facts(
             without_user(&used.address)
         )
     };
-    let broken = broken_proxies(&variable).into_iter();
+    let unread = context.host.proxies.unread(&variable);
+    let broken = broken_proxies(&variable).into_iter().chain(unread);
     Facts {
         machines: match platform {
             Platform::Qemu => qemu(accel, context),

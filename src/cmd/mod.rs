@@ -10,6 +10,7 @@ mod doctor;
 pub mod documents;
 mod export;
 mod fetch;
+mod first_use;
 mod host;
 mod hypervisor;
 mod in_short;

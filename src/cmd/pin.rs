@@ -4,6 +4,7 @@
 //! right ones. Changes the recipe that it is given and no file that it includes.
 
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::sync::Arc;
 
 use crate::cli;
@@ -19,7 +20,7 @@ use winimg_supply::fetch::{self, FetchOptions};
 use winimg_supply::store::{Blob, Store};
 use winimg_trust::authenticode;
 
-use super::{Context, inputs, print, recipe, source};
+use super::{Context, first_use, inputs, print, recipe, source};
 
 pub fn run(args: &cli::Pin, context: &Context) -> Result<()> {
     source::needs_file(&args.recipe, "pin")?;
@@ -193,6 +194,7 @@ impl Wanted {
         let fetched = fetched?.into_iter().next();
         let fetched = fetched.ok_or_else(|| Error::new(Kind::Failed, "nothing was fetched"))?;
         let blob = fetched.blob;
+        self.judge(&blob)?;
         let digest = match self.missing.algorithm {
             Algorithm::Sha256 => blob.digest().clone(),
             algorithm => {
@@ -213,6 +215,36 @@ impl Wanted {
             signed,
             wanted: self,
         })
+    }
+}
+
+impl Wanted {
+    /// Refuses bytes that cannot be the file, before their digest is obeyed.
+    fn judge(&self, blob: &Blob) -> Result<()> {
+        let unread = |e| Error::io("read", blob.path(), e);
+        let mut head = Vec::new();
+        let file = File::open(blob.path()).map_err(unread)?;
+        file.take(first_use::LOOKED_AT as u64)
+            .read_to_end(&mut head)
+            .map_err(unread)?;
+        let address = &self.request.origin.url.value;
+        let asked = first_use::Asked {
+            name: &self.request.file,
+            archive: self.request.archive,
+            is_remote: matches!(address, Address::Remote(_)),
+        };
+        let Some(unfit) = first_use::judge(&asked, &head, blob.size()) else {
+            return Ok(());
+        };
+        let fact = format!(
+            "{} is not the file, so its digest is not taken",
+            self.request.id
+        );
+        Err(Error::new(Kind::Unproved, fact)
+            .at(address)
+            .expected(unfit.expected)
+            .found(unfit.found)
+            .cure(first_use::by_hand(blob.digest())))
     }
 }
 

@@ -96,7 +96,7 @@ fn opened(
         token_host: configured.token_host.clone(),
     };
     let settings = Settings {
-        credentials: sharing::credentials(&address.registry, &places)?,
+        login: sharing::credentials(&address.registry, &address.repository, &places)?,
         proxies: context.host.proxies.clone(),
         address,
         keys,

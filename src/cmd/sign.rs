@@ -1,12 +1,12 @@
 //! `winimg sign`, and the keys of `winimg build`.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::cli;
 use crate::record::sign::{BESIDE, Options, Signers};
 use crate::record::{built, check};
 use crate::verify;
+use winimg_base::environment::variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::Secret;
@@ -110,7 +110,7 @@ pub fn options(args: &cli::SignArgs, context: &Context) -> Options {
 
 /// Empty is as good as unset: that is how CI systems hand over a secret that there is not.
 pub(super) fn secret(name: &str) -> Option<Secret> {
-    let value = env::var(name).ok().filter(|v| !v.trim().is_empty())?;
+    let value = variable(name).filter(|value| !value.trim().is_empty())?;
     Some(Secret::new(value))
 }
 

@@ -9,7 +9,7 @@ use support::tree::root;
 use super::links::{read, sources};
 
 /// What winimg's own code reads of the environment, beside `winimg`'s own names.
-const OTHERS: [&str; 40] = [
+const OTHERS: [&str; 42] = [
     "ALL_PROXY",
     "APPDATA",
     "AWS_ACCESS_KEY_ID",
@@ -21,6 +21,7 @@ const OTHERS: [&str; 40] = [
     "AWS_REGION",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE",
     "CLOUDSDK_CONFIG",
+    "DOCKER_AUTH_CONFIG",
     "DOCKER_CONFIG",
     "GCE_METADATA_HOST",
     "GITHUB_ACTIONS",
@@ -50,6 +51,7 @@ const OTHERS: [&str; 40] = [
     "USERPROFILE",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
 ];
 /// Labels of discs, and what only a compiler reads.
 const NO_VARIABLES: [&str; 3] = ["WINIMG_ANSWER", "WINIMG_COMMIT", "WINIMG_PAYLOAD"];

@@ -32,6 +32,13 @@ fn site() -> (Site, Server, Asked) {
             (_, "/tool.exe" | "/agent.msi.sha256") => Answer::new("200 OK", &[], "MZ"),
             ("HEAD", "/get-alone.exe") => Answer::new("405 Method Not Allowed", &[], ""),
             ("GET", "/get-alone.exe") => Answer::new("200 OK", &[], "MZ"),
+            ("HEAD", "/signed.exe") => Answer::new("403 Forbidden", &[], ""),
+            ("GET", "/signed.exe") => Answer::new("206 Partial Content", &[], "M"),
+            ("HEAD", "/hidden.exe") => Answer::new("404 Not Found", &[], ""),
+            ("GET", "/hidden.exe") => Answer::new("200 OK", &[], "MZ"),
+            ("HEAD", "/empty.exe") => Answer::new("400 Bad Request", &[], ""),
+            ("GET", "/empty.exe") => Answer::new("416 Range Not Satisfiable", &[], ""),
+            (_, "/private.exe") => Answer::new("403 Forbidden", &[], ""),
             _ => Answer::new("404 Not Found", &[], ""),
         }
     });
@@ -112,6 +119,57 @@ fn addresses_that_are_gone_have_a_status_of_their_own_and_nothing_is_downloaded(
         server.url("/agent.msi")
     );
     assert!(outcome.stdout().contains(&line), "{}", outcome.stdout());
+}
+
+#[test]
+fn an_address_is_gone_only_when_get_says_so() {
+    let (site, server, asked) = site();
+    let recipe = site.read("recipe.toml");
+    let recipe = recipe.replace("version = \"1.2.0\"", "version = \"1.3.0\"");
+    for (path, status) in [
+        ("/signed.exe", 0),
+        ("/hidden.exe", 0),
+        ("/empty.exe", 0),
+        ("/private.exe", 4),
+        ("/nothing.exe", 14),
+    ] {
+        let agent = format!("url = \"{}\"", server.url(path));
+        site.write(
+            "recipe.toml",
+            &recipe.replace("url = \"agent.msi\"", &agent),
+        );
+        let outcome = site.run(&["outdated", "recipe.toml", "--urls"]);
+        assert_eq!(
+            outcome.status(),
+            Some(status),
+            "{path}: {}",
+            outcome.whole()
+        );
+        let log = asked.lock().expect("the log").join("\n");
+        assert!(log.ends_with(&format!("GET {path}")), "{log}");
+    }
+}
+
+#[test]
+fn a_rebuild_of_the_same_version_is_a_successor() {
+    let feed = FEED
+        .replace("v1.2.7", "v1.36.4%2Brke2r2")
+        .replace("v1.3.0", "v1.36.4%2Brke2r1");
+    let server = Server::start(move |_| Answer::new("200 OK", &[], feed.as_str()));
+    let site = Site::new(SEAL);
+    let versions = format!("versions = {{ atom = \"{}\" }}", server.url("/feed.atom"));
+    let recipe = site
+        .read("recipe.toml")
+        .replace(
+            "url = \"tool.exe\"",
+            &format!("url = \"tool.exe\"\n{versions}"),
+        )
+        .replace("version = \"1.2.0\"", "version = \"1.36.4+rke2r1\"");
+    site.write("recipe.toml", &recipe);
+    let outcome = site.run(&["outdated", "recipe.toml"]);
+    assert_eq!(outcome.status(), Some(13), "{}", outcome.whole());
+    let row = "tool  1.36.4+rke2r1  v1.36.4+rke2r2  v1.36.4+rke2r2\n";
+    assert!(outcome.stdout().contains(row), "{}", outcome.stdout());
 }
 
 #[test]

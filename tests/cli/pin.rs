@@ -75,6 +75,16 @@ when = "{{operator_key}}"
 cmd = "echo there"
 "#;
 
+/// Bytes that begin as a file of this name does.
+fn bytes_of(path: &str) -> String {
+    let mark = match path.rsplit_once('.') {
+        Some((_, "zip")) => "PK\u{3}\u{4}",
+        Some((_, "exe")) => "MZ",
+        _ => "",
+    };
+    format!("{mark}the bytes of {path}\n")
+}
+
 /// A recipe that leaves proofs open, and its publishers.
 struct Open {
     site: Site,
@@ -90,7 +100,7 @@ impl Open {
         let (tls, certificate) = Server::start_tls(move |asked| {
             match missing.lock().expect("names").contains(&asked.path) {
                 true => Answer::new("404 Not Found", &[], ""),
-                false => Answer::new("200 OK", &[], format!("the bytes of {}\n", asked.path)),
+                false => Answer::new("200 OK", &[], bytes_of(&asked.path)),
             }
         });
         let http = Server::start(|_| Answer::new("200 OK", &[], "plain\n"));
@@ -265,4 +275,52 @@ fn of_a_recipe_that_leaves_something_open_no_layer_is_known() {
         let decided = [command, &fake, &["--var", "note=x"]].concat();
         assert_ne!(layers(&decided), "  not known before everything is decided");
     }
+}
+
+#[test]
+fn what_cannot_be_the_file_is_not_pinned() {
+    let server = Server::start(|asked| {
+        let gzip: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+        match asked.path.as_str() {
+            "/empty.exe" => Answer::new("200 OK", &[], ""),
+            "/error.exe" => Answer::new("200 OK", &[], r#"{"errors":[{"status":404}]}"#),
+            "/pointer.exe" => {
+                let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
+                Answer::new("200 OK", &[], pointer)
+            }
+            "/packed.exe" => Answer::new("200 OK", &[("content-encoding", "gzip")], gzip),
+            _ => Answer::new("200 OK", &[], "MZ a program"),
+        }
+    });
+    let site = Site::empty();
+    site.write("windows.iso", "a medium\n");
+    site.write("virtio-win.iso", "drivers\n");
+    let mut recipe = RECIPE.replace("include = [\"pack.toml\"]\n", "");
+    recipe = recipe.replace("tool_sha256   = { required = \"the digest of tool.zip, which its author does not publish\" }\n", "");
+    for name in ["empty", "error", "pointer", "packed", "good"] {
+        let url = server.url(&format!("/{name}.exe"));
+        recipe += &format!("\n[components.{name}]\nurl = \"{url}\"\n");
+    }
+    site.write("recipe.toml", &recipe);
+    let outcome = site.run(&["pin", "recipe.toml"]);
+    assert_ne!(outcome.status(), Some(0), "{}", outcome.whole());
+    let said = outcome.whole();
+    for found in [
+        "found: an empty file, 0 bytes",
+        "found: text that begins with `{\"errors\":[{\"status\":404}]}`",
+        "found: a Git LFS pointer, which names the file and is not it",
+        "found: gzip",
+    ] {
+        assert!(said.contains(found), "{found}: {said}");
+    }
+    // The others are pinned.
+    let digest = winimg_base::digest::Digest::sha256_of(b"MZ a program").hex();
+    let written = site.read("recipe.toml");
+    assert_eq!(written.matches("sha256 = \"").count(), 2, "{written}");
+    assert!(written.contains(&digest), "{written}");
+    // Without a way to write what it was, nobody could take it.
+    assert!(
+        said.contains("write their digest into the recipe by hand: sha256 = \""),
+        "{said}"
+    );
 }

@@ -37,7 +37,7 @@ unverified = "published without a digest"
 [components.agent]
 version  = "{{agent_version}}"
 versions = { text = "SERVER/agent.txt" }
-url      = "SERVER/agent-{{agent_version}}.msi"
+url      = "SERVER/agent-{{agent_version}}.dat"
 sha256   = "{{agent_sha256}}"
 
 [components.fixed]
@@ -72,7 +72,7 @@ impl Publisher {
         }
         for version in ["2.0.0", "2.0.3", "3.0.1"] {
             publisher.publish(
-                &format!("/agent-{version}.msi"),
+                &format!("/agent-{version}.dat"),
                 &format!("agent {version}"),
             );
         }
@@ -142,7 +142,7 @@ fn later_versions_of_the_series_go_into_the_recipe_with_their_digests_and_are_lo
     let size = "agent 2.0.3".len();
     let remark = format!(
         "winimg pin: {size} bytes from {}, not signed",
-        publisher.server.url("/agent-2.0.3.msi")
+        publisher.server.url("/agent-2.0.3.dat")
     );
     let digest = Digest::sha256_of(b"agent 2.0.3").hex();
     let expected = recipe.replace(
@@ -169,7 +169,7 @@ fn later_versions_of_the_series_go_into_the_recipe_with_their_digests_and_are_lo
     let again = publisher.lock(&["--upgrade"]).ended_well();
     insta::assert_snapshot!(publisher.shown(&again.stdout()));
     publisher.publish("/agent.txt", "2.0.30\n");
-    publisher.publish("/agent-2.0.30.msi", "agent 2.0.30");
+    publisher.publish("/agent-2.0.30.dat", "agent 2.0.30");
     publisher.lock(&["--upgrade", "agent"]).ended_well();
     let later = expected
         .replace("2.0.3", "2.0.30")
@@ -297,7 +297,7 @@ fn what_the_recipe_itself_declares_is_changed_where_it_stands() {
     let own = format!(
         "\n# Ours alone.\n[components.own]\nversion  = \"2.0.0\"  # as the agent\nurl      = \"{}\"\n\
          versions = {{ text = \"{}\" }}\nsha256   = \"{}\"\n",
-        publisher.server.url("/agent-{{version}}.msi"),
+        publisher.server.url("/agent-{{version}}.dat"),
         publisher.server.url("/agent.txt"),
         Digest::sha256_of(b"agent 2.0.0").hex()
     );
@@ -312,7 +312,7 @@ fn what_the_recipe_itself_declares_is_changed_where_it_stands() {
         .ended_well();
     let remark = format!(
         "  # winimg pin: 11 bytes from {}, not signed",
-        publisher.server.url("/agent-2.0.3.msi")
+        publisher.server.url("/agent-2.0.3.dat")
     );
     let pinned = format!("{}\"{remark}", Digest::sha256_of(b"agent 2.0.3").hex());
     let expected = recipe

@@ -5,6 +5,7 @@ mod accounts;
 mod baseline;
 mod cluster;
 mod proofs;
+mod registries;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -252,3 +252,31 @@ fn strings<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
         _ => {}
     }
 }
+
+#[test]
+fn actions_of_others_are_named_by_the_commits_that_our_own_workflows_name() {
+    let site = site();
+    let used = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter_map(|line| line.split_once("uses: "));
+        let lines = lines.map(|(_, used)| used.to_owned());
+        lines.filter(|used| used.starts_with("actions/")).collect()
+    };
+    let pinned = regex::Regex::new(r"^actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$");
+    let pinned = pinned.expect("a pattern");
+    let mut own = Vec::new();
+    for name in tree::files(".github/workflows", &["yml"]) {
+        let text = std::fs::read_to_string(tree::root().join(name)).expect("a workflow");
+        own.extend(used(&text));
+    }
+    let docs = std::fs::read_to_string(tree::root().join("docs/ci.md")).expect("the page");
+    for file in ["nodes.toml", "hostile.toml"] {
+        let rendered = render(&site, file, "github", &[]).ended_well();
+        let mut all = used(&rendered.stdout());
+        assert!(all.len() > 2, "{all:?}");
+        all.extend(used(&docs));
+        for used in all {
+            assert!(pinned.is_match(&used), "{used}");
+            assert!(own.contains(&used), "{used} is in no workflow of ours");
+        }
+    }
+}

@@ -11,6 +11,7 @@ mod gcs;
 mod glance;
 mod openstack;
 mod place;
+mod pushed;
 mod registry;
 mod server;
 mod vsphere;

@@ -200,6 +200,6 @@ fn a_registry_that_wants_a_login_says_so() {
     assert_eq!(output.status.code(), Some(15));
     let text = complained(&output);
     assert!(text.contains("the registry denies access"), "{text}");
-    assert!(text.contains("`docker login`"), "{text}");
+    assert!(text.contains("`docker login 127.0.0.1:"), "{text}");
     assert!(!place.path("published.json").exists());
 }

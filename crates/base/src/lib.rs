@@ -5,6 +5,7 @@
 pub mod argv;
 pub mod diag;
 pub mod digest;
+pub mod environment;
 pub mod error;
 pub mod event;
 pub mod filename;

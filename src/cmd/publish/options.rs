@@ -1,13 +1,15 @@
 //! What a destination is reached with, and which options it takes.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::time::Duration;
 
 use super::super::{Context, targets};
 use super::properties;
 use crate::cli;
 use crate::record::Manifest;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use winimg_base::environment::variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 use winimg_supply::fetch::sharing::Places;
@@ -142,17 +144,16 @@ pub fn settings(
     manifest: &Manifest,
     context: &Context,
 ) -> Result<Settings> {
-    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let configured = &context.host.said.cache;
     Ok(Settings {
         places: Places {
             file: configured.credentials.clone(),
             token_host: configured.token_host.clone(),
         },
-        region: set("AWS_REGION").or_else(|| set("AWS_DEFAULT_REGION")),
-        endpoint: set("AWS_ENDPOINT_URL_S3").or_else(|| set("AWS_ENDPOINT_URL")),
-        compute: set("AWS_ENDPOINT_URL_EC2").or_else(|| set("AWS_ENDPOINT_URL")),
-        storage: set("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
+        region: variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION")),
+        endpoint: variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL")),
+        compute: variable("AWS_ENDPOINT_URL_EC2").or_else(|| variable("AWS_ENDPOINT_URL")),
+        storage: variable("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
         cloud: cloud(destination, context)?,
         properties: properties(args, destination, manifest, context)?,
         copies: args.copy_to.clone(),
@@ -171,9 +172,10 @@ pub fn settings(
 
 /// What Azure is reached with, by the variables of its command line.
 fn azure(args: &cli::Publish) -> Result<AzureSettings> {
-    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-    let key = set("AZURE_STORAGE_KEY").map(|key| AccountLogin::Key(Secret::new(key)));
-    let signature = set("AZURE_STORAGE_SAS_TOKEN");
+    let account = account(
+        variable("AZURE_STORAGE_KEY"),
+        variable("AZURE_STORAGE_SAS_TOKEN"),
+    )?;
     let version = match &args.gallery {
         None => None,
         Some(text) => Some(Version::parse(text).ok_or_else(|| {
@@ -184,12 +186,42 @@ fn azure(args: &cli::Publish) -> Result<AzureSettings> {
         })?),
     };
     Ok(AzureSettings {
-        blobs: set("AZURE_STORAGE_SERVICE_ENDPOINT"),
-        manager: set("AZURE_RESOURCE_MANAGER_ENDPOINT"),
-        account: key.or(signature.map(|token| AccountLogin::Signature(Secret::new(token)))),
+        blobs: variable("AZURE_STORAGE_SERVICE_ENDPOINT"),
+        manager: variable("AZURE_RESOURCE_MANAGER_ENDPOINT"),
+        account,
         version,
         replicas: args.replicas.unwrap_or(1),
     })
+}
+
+/// The key or the signature of a storage account, if they are such.
+fn account(key: Option<String>, signature: Option<String>) -> Result<Option<AccountLogin>> {
+    let malformed = |name: &str, expected: &str| {
+        Error::new(Kind::Recipe, format!("{name} cannot be used"))
+            .expected(expected)
+            .cure(format!("set {name} again; its value is not shown"))
+    };
+    if let Some(key) = key {
+        return match STANDARD.decode(&key) {
+            Ok(_) => Ok(Some(AccountLogin::Key(Secret::new(key)))),
+            Err(_) => {
+                let expected = "a storage account's key: base64, with no space or line break";
+                Err(malformed("AZURE_STORAGE_KEY", expected))
+            }
+        };
+    }
+    let Some(signature) = signature else {
+        return Ok(None);
+    };
+    let is_signature =
+        signature.contains("sig=") && signature.chars().all(|c| c.is_ascii_graphic());
+    match is_signature {
+        true => Ok(Some(AccountLogin::Signature(Secret::new(signature)))),
+        false => {
+            let expected = "a shared access signature: sv=…&sig=…, with no space or line break";
+            Err(malformed("AZURE_STORAGE_SAS_TOKEN", expected))
+        }
+    }
 }
 
 /// The cloud of an image in Glance, and who publishes to it.
@@ -197,7 +229,7 @@ fn cloud(destination: &Destination, context: &Context) -> Result<Option<Cloud>> 
     if !matches!(destination, Destination::Glance(_)) {
         return Ok(None);
     }
-    let cloud = Cloud::of(&|name: &str| env::var(name).ok())?;
+    let cloud = Cloud::of(&variable)?;
     if cloud.is_unheeded {
         context.sink.warn(
             "what clouds.yaml or OS_CACERT say of certificates is not heeded: they are checked, by the system's roots or those of SSL_CERT_FILE",
@@ -276,17 +308,45 @@ fn vcenter(destination: &Destination, context: &Context) -> Option<Login> {
     if !matches!(destination, Destination::Vsphere(_)) {
         return None;
     }
-    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     for name in ["GOVC_INSECURE", "GOVC_TLS_CA_CERTS"] {
-        if set(name).is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
+        if variable(name).is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
             context.sink.warn(format!(
                 "{name} is not heeded: vCenter's certificate is checked, by the system's roots or those of SSL_CERT_FILE"
             ));
         }
     }
-    let (user, password) = set("GOVC_USERNAME").zip(set("GOVC_PASSWORD"))?;
+    let (user, password) = variable("GOVC_USERNAME").zip(variable("GOVC_PASSWORD"))?;
     Some(Login::Password {
         user,
         password: Secret::new(password),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_accounts_secret_that_cannot_be_used_is_named() {
+        let some = |text: &str| Some(text.to_owned());
+        let read = |key, signature| match account(key, signature) {
+            Ok(Some(AccountLogin::Key(_))) => "a key".to_owned(),
+            Ok(Some(AccountLogin::Signature(_))) => "a signature".to_owned(),
+            Ok(None) => "none".to_owned(),
+            Err(error) => error.fact().to_owned(),
+        };
+        assert_eq!(read(None, None), "none");
+        assert_eq!(read(some("c2VjcmV0"), some("sig=x")), "a key");
+        assert_eq!(
+            read(some("c2Vj cmV0"), None),
+            "AZURE_STORAGE_KEY cannot be used"
+        );
+        assert_eq!(read(None, some("?sv=1&sig=ab%2Bc%3D")), "a signature");
+        for wrong in ["sv=1&sig=a b", "sv=1&sig=a\nb", "hunter2"] {
+            assert_eq!(
+                read(None, some(wrong)),
+                "AZURE_STORAGE_SAS_TOKEN cannot be used"
+            );
+        }
+    }
 }

@@ -29,6 +29,19 @@ impl Held {
     }
 }
 
+/// An image of one layer of this type, and the digests of its manifest and of its layer.
+pub fn of_one_layer(media_type: &'static str) -> (Held, String, String) {
+    let mut held = Held::default();
+    let config = held.add_json(CONFIG, &json!({ "os": "windows" }));
+    let layer = held.add(media_type, b"the base of Windows".to_vec());
+    let manifest = held.add_json(
+        MANIFEST,
+        &json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] }),
+    );
+    let digest = |of: &Value| of["digest"].as_str().unwrap().to_owned();
+    (held, digest(&manifest), digest(&layer))
+}
+
 /// An image for two builds of Server 2022, one of 2019 and one of Linux; the index's digest.
 pub fn pause() -> (Held, String) {
     let mut held = Held::default();

@@ -14,6 +14,7 @@ pub struct Asked {
     pub number: usize,
     pub method: String,
     pub path: String,
+    pub body: Vec<u8>,
     headers: Vec<(String, String)>,
 }
 
@@ -303,12 +304,15 @@ fn read(stream: &mut impl Read, log: &Mutex<Vec<String>>) -> Option<Asked> {
     // An answer before its end would break the connection.
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let length = length.and_then(|(_, value)| value.parse().ok());
-    std::io::copy(&mut reader.take(length.unwrap_or(0)), &mut std::io::sink()).ok()?;
+    let mut body = Vec::new();
+    let mut rest = reader.take(length.unwrap_or(0));
+    rest.read_to_end(&mut body).ok()?;
     let mut log = log.lock().unwrap();
     let asked = Asked {
         number: log.len(),
         method,
         path,
+        body,
         headers,
     };
     log.push(asked.line());

@@ -77,6 +77,7 @@ pub fn without_secrets(command: &mut Command) {
 /// What of the environment no log may hold. Of a proxy's address that is its password; of a key each line of its own.
 pub fn environment_secrets() -> Vec<Secret> {
     let of = |name: &str, value: String| {
+        let value = value.trim_end_matches(['\r', '\n']).to_owned();
         if PROXIES.contains(&name) {
             proxy_password(&value)
         } else if value.contains('\n') {

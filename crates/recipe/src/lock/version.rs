@@ -3,9 +3,43 @@
 use std::cmp::Ordering;
 
 /// `None` where a version does not begin with a number, as `latest` does. A pre-release comes before its release
-/// (Semantic Versioning 2.0.0, 11); what follows a `+` does not count.
+/// (Semantic Versioning 2.0.0, 11). What follows a `+` only counts where nothing else differs and both say the same there
+/// but for its numbers: `v1.36.4+rke2r2` comes after `v1.36.4+rke2r1`.
 pub fn order(one: &str, other: &str) -> Option<Ordering> {
-    Some(Version::read(one)?.cmp(&Version::read(other)?))
+    let order = Version::read(one)?.cmp(&Version::read(other)?);
+    Some(order.then_with(|| order_of_builds(one, other)))
+}
+
+/// Of the numbers behind the `+` of both versions.
+fn order_of_builds(one: &str, other: &str) -> Ordering {
+    let (Some((_, one)), Some((_, other))) = (one.split_once('+'), other.split_once('+')) else {
+        return Ordering::Equal;
+    };
+    let (one, other) = (runs(one.trim()), runs(other.trim()));
+    let words = |runs: &[Part<'_>]| -> Vec<Option<String>> {
+        let word = |run: &Part<'_>| match run {
+            Part::Word(word) => Some((*word).to_owned()),
+            Part::Number(..) => None,
+        };
+        runs.iter().map(word).collect()
+    };
+    match words(&one) == words(&other) {
+        true => one.cmp(&other),
+        false => Ordering::Equal,
+    }
+}
+
+/// The numbers of a text, and the words between them.
+fn runs(text: &str) -> Vec<Part<'_>> {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let (mut rest, mut runs) = (text, Vec::new());
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_digit(c) != is_digit(first));
+        let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
+        runs.push(part(run));
+        rest = after;
+    }
+    runs
 }
 
 /// Whether it is no pre-release.
@@ -93,11 +127,23 @@ mod tests {
             ("1.36.1-rc.2", "1.36.1-rc.10"),
             ("0.1.271-1", "0.1.285-1"),
             ("10.0.0.0p1-Preview", "10.0.0.0p2-Preview"),
+            ("v1.36.4+rke2r1", "v1.36.4+rke2r2"),
+            ("v1.36.4+k3s9", "v1.36.4+k3s10"),
+            ("v1.36.4+rke2r2", "v1.36.5+rke2r1"),
+            ("1.0+20260102.1", "1.0+20260102.2"),
         ] {
             assert_eq!(order(low, high), Some(Ordering::Less), "{low} {high}");
             assert_eq!(order(high, low), Some(Ordering::Greater), "{high} {low}");
         }
         assert_eq!(order("1.36", "v1.36.0+build5"), Some(Ordering::Equal));
+        // Whose builds they are says nothing of their order.
+        for (one, other) in [
+            ("1.36.4+rke2r1", "1.36.4+k3s2"),
+            ("1.0+5", "1.0"),
+            ("1.0+a1", "1.0+a1b"),
+        ] {
+            assert_eq!(order(one, other), Some(Ordering::Equal), "{one} {other}");
+        }
         assert_eq!(order("1.0-0", "1.0"), Some(Ordering::Less));
         assert_eq!(order("latest", "1.0"), None);
     }

@@ -10,7 +10,6 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{
     ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION,
     PROXY_AUTHORIZATION, TRANSFER_ENCODING,
@@ -25,6 +24,7 @@ use winimg_base::text::redact;
 
 use super::Proxies;
 use super::policy::{Led, Pace, Patience, Refusal, is_near, may_reach, may_redirect};
+use super::proxy::Through;
 use super::resolver::Within;
 use super::space::Space;
 
@@ -34,12 +34,21 @@ const FLOORS: [Space; 3] = [Space::Public, Space::Private, Space::Here];
 pub(crate) struct Client {
     proxies: Proxies,
     /// Which addresses a proxy is asked for; `None`: no proxy is asked.
-    through: Option<Matcher>,
+    through: Option<Through>,
     patience: Patience,
-    /// For addresses that the user named.
+    /// For addresses that a proxy is asked for.
+    proxied: OnceLock<reqwest::Client>,
+    /// For other addresses that the user named.
     open: OnceLock<reqwest::Client>,
     /// For those that servers of the [`FLOORS`] name.
     within: [OnceLock<reqwest::Client>; FLOORS.len()],
+}
+
+/// How a request leaves this host.
+enum Way {
+    Proxied,
+    /// Past every proxy, where it says so to addresses that lie no nearer than this.
+    Straight(Option<Space>),
 }
 
 /// Why a request has no answer, or not the whole of it.
@@ -94,8 +103,9 @@ impl Client {
     pub fn new(proxies: &Proxies, patience: Patience) -> Self {
         Self {
             proxies: proxies.clone(),
-            through: Some(proxies.matcher()),
+            through: Some(proxies.through()),
             patience,
+            proxied: OnceLock::new(),
             open: OnceLock::new(),
             within: Default::default(),
         }
@@ -111,7 +121,8 @@ impl Client {
 
     /// A request to be sent by [`Client::send`].
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Fault> {
-        let request = self.client(&self.open, None)?.request(method, url);
+        let client = self.client(&self.open, Way::Straight(None))?;
+        let request = client.request(method, url);
         Ok(request.header(ACCEPT_ENCODING, "identity"))
     }
 
@@ -165,25 +176,54 @@ impl Client {
         }
     }
 
+    /// The answer to a request whose body is a secret: it goes to no other address, so a redirect
+    /// is refused.
+    pub async fn send_secret(&self, request: RequestBuilder, led: Led) -> Result<Answer, Fault> {
+        let request = request.build().map_err(Fault::Unanswered)?;
+        let url = request.url().clone();
+        tracing::debug!(url = redact(url.as_str()), method = %request.method(), "request");
+        let sent = self.reaching(&url, led)?.execute(request);
+        let answered = timeout(self.patience.answer, sent).await;
+        let answered = answered.map_err(|_| Fault::Silent(self.patience.answer))?;
+        let response = answered.map_err(unanswered)?;
+        if let Some(next) = redirected(&response) {
+            let words = format!(
+                "{} redirects a login, which is not followed ({})",
+                redact(url.as_str()),
+                redact(next.as_str())
+            );
+            return Err(Refusal::Redirect(winimg_base::unseen::line(&words)).into());
+        }
+        Ok(Answer {
+            from: self.space(&url, &response),
+            response,
+            patience: self.patience,
+            pace: Pace::default(),
+        })
+    }
+
     /// The client whose names lead no nearer than they may.
     fn reaching(&self, url: &Url, led: Led) -> Result<&reqwest::Client, Fault> {
         let from = match led {
             Led::From(from) if !is_near(&self.proxies.near, url) => from,
-            Led::ByUser | Led::From(_) => return self.client(&self.open, None),
+            Led::ByUser | Led::From(_) if self.is_proxied(url) => {
+                return self.client(&self.proxied, Way::Proxied);
+            }
+            Led::ByUser | Led::From(_) => return self.client(&self.open, Way::Straight(None)),
         };
         may_reach(from, url)?;
         // A proxy looks the name up, in its own network.
         if self.is_proxied(url) {
-            return self.client(&self.open, None);
+            return self.client(&self.proxied, Way::Proxied);
         }
         let floor = FLOORS.iter().rposition(|floor| *floor <= from).unwrap_or(0);
-        self.client(&self.within[floor], Some(FLOORS[floor]))
+        self.client(&self.within[floor], Way::Straight(Some(FLOORS[floor])))
     }
 
     fn client<'c>(
         &self,
         made: &'c OnceLock<reqwest::Client>,
-        floor: Option<Space>,
+        way: Way,
     ) -> Result<&'c reqwest::Client, Fault> {
         if let Some(client) = made.get() {
             return Ok(client);
@@ -194,13 +234,10 @@ impl Client {
             // Referer would carry a signed URL to the next host.
             .referer(false)
             .connect_timeout(self.patience.connect);
-        let builder = match floor {
-            Some(floor) => builder.dns_resolver(Arc::new(Within(floor))),
-            None => builder,
-        };
-        let builder = match self.through {
-            Some(_) => self.proxies.apply(builder),
-            None => builder.no_proxy(),
+        let builder = match way {
+            Way::Proxied => self.proxies.apply(builder),
+            Way::Straight(None) => builder.no_proxy(),
+            Way::Straight(Some(floor)) => builder.no_proxy().dns_resolver(Arc::new(Within(floor))),
         };
         let client = builder.build().map_err(|e| {
             let fact = format!("https cannot be set up: {}", innermost(&e));
@@ -212,10 +249,8 @@ impl Client {
     }
 
     fn is_proxied(&self, url: &Url) -> bool {
-        let (Some(through), Ok(uri)) = (&self.through, url.as_str().parse()) else {
-            return false;
-        };
-        through.intercept(&uri).is_some()
+        let through = self.through.as_ref();
+        through.is_some_and(|through| through.takes(url))
     }
 
     /// Of a server behind a proxy nobody knows where it lies.

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use reqwest::header::RANGE;
 use reqwest::{Method, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
@@ -17,8 +18,10 @@ use super::evidence::{Ask, Asked};
 use super::failure::{Failure, mirrored, must_be_online, refused, unanswered};
 use super::policy::Led;
 use super::retry::Tries;
-use super::transfer::Transfer;
 use super::{Context, FetchOptions, block_on};
+
+/// Statuses of servers that are asked again later, and not in another way.
+const BUSY: [u16; 6] = [408, 425, 429, 502, 503, 504];
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -136,24 +139,22 @@ impl Documents {
         let failed = |fault| unanswered(what, url, fault);
         let request = client.request(Method::HEAD, url.clone()).map_err(failed)?;
         let sent = client.send(request, Led::ByUser).await;
-        let mut response = sent.map_err(failed)?;
-        // Some servers answer GET alone. Its body is not read.
-        if matches!(
-            response.status(),
-            StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED
-        ) {
-            let transfer = Transfer {
-                context: &self.0,
-                url,
-                file: "",
-                watch,
-                cached: None,
-                query: None,
-                locked: None,
-            };
-            response = transfer.ask(None).await?;
+        let head = sent.map_err(failed)?;
+        if head.status().is_success() {
+            return Ok(None);
         }
+        if BUSY.contains(&head.status().as_u16()) {
+            return Err(refused(what, url, &head));
+        }
+        // A signed address is signed for one method, and some servers answer GET alone: only GET's
+        // answer counts. Its body is not read.
+        let request = client.request(Method::GET, url.clone()).map_err(failed)?;
+        let request = request.header(RANGE, "bytes=0-0");
+        let sent = client.send(request, Led::ByUser).await;
+        let response = sent.map_err(failed)?;
         match response.status() {
+            // An empty file has no first byte.
+            StatusCode::RANGE_NOT_SATISFIABLE => Ok(None),
             status if status.is_success() => Ok(None),
             status @ (StatusCode::NOT_FOUND | StatusCode::GONE) => Ok(Some(status.to_string())),
             _ => Err(refused(what, url, &response)),

@@ -49,6 +49,13 @@ pub(super) struct Asked<'a> {
     pub anew: bool,
 }
 
+/// What a log is asked about.
+struct Signed<'a> {
+    file: &'a Digest,
+    signature: &'a [u8],
+    certificate: &'a [u8],
+}
+
 /// How a small file is asked for.
 #[derive(Clone, Copy)]
 pub(super) enum Ask<'a> {
@@ -90,9 +97,12 @@ impl Asked<'_> {
             Some(blob) => blob,
             None => {
                 must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
-                let answers = self.ask_log(base, file).await?;
-                let entry = sigstore::choose_entry(&answers, signature, certificate);
-                let entry = entry.map_err(|refusal| self.refused(refusal, &shown))?;
+                let signed = Signed {
+                    file,
+                    signature,
+                    certificate,
+                };
+                let entry = self.ask_log(base, &signed).await?;
                 self.keep(&key, &shown, entry).await?
             }
         };
@@ -100,8 +110,36 @@ impl Asked<'_> {
         self.read(blob).await
     }
 
-    /// Every entry that the log has about the file; anyone may have made them.
-    async fn ask_log(&self, base: &str, file: &Digest) -> Result<Vec<u8>> {
+    /// The entry of a signature: by what the entry says, and where the log has none so, by its
+    /// index.
+    async fn ask_log(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
+        let first = match self.by_entry(base, signed).await {
+            Err(error) if error.kind() != Kind::Cancelled => error,
+            other => return other,
+        };
+        match self.by_index(base, signed).await {
+            Err(error) if error.kind() != Kind::Cancelled => {
+                // No outage is a verdict about the file.
+                let both = first.kind() == Kind::Unproved && error.kind() == Kind::Unproved;
+                Err(if both { error } else { first })
+            }
+            other => other,
+        }
+    }
+
+    async fn by_entry(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
+        let url = self.log_url(&format!("{base}/api/v1/log/entries/retrieve"))?;
+        let shown = redact(url.as_str());
+        let query = sigstore::rekor_entry(signed.file, signed.signature, signed.certificate);
+        let query = query.map_err(|refusal| self.refused(refusal, &shown))?;
+        let answer = self.small(&url, Ask::Query(&query.to_string())).await?;
+        self.chosen(&answer, signed, &shown)
+    }
+
+    /// Of every entry that the index has about the file the one of this signature; anyone may have
+    /// made the others.
+    async fn by_index(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
+        let file = signed.file;
         let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;
         let query = sigstore::rekor_query(file).to_string();
         let answer = self.small(&index, Ask::Query(&query)).await?;
@@ -134,7 +172,12 @@ impl Asked<'_> {
                 return Err(error.at(redact(url.as_str())));
             }
         }
-        Ok(answers)
+        self.chosen(&answers, signed, &redact(index.as_str()))
+    }
+
+    fn chosen(&self, answers: &[u8], signed: &Signed<'_>, at: &str) -> Result<Vec<u8>> {
+        let entry = sigstore::choose_entry(answers, signed.signature, signed.certificate);
+        entry.map_err(|refusal| self.refused(refusal, at))
     }
 
     fn log_url(&self, text: &str) -> Result<Url> {

@@ -107,13 +107,23 @@ pub(crate) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
         407 => error.cure("the proxy asks for a login: put user and password into https_proxy"),
         _ => error,
     };
-    if status.is_server_error() || [408, 425, 429].contains(&status.as_u16()) {
+    if is_passing(status) {
         return Failure::Again {
             error,
             after: asked_wait(response.headers()),
         };
     }
     Failure::Final(error)
+}
+
+/// Whether a server that answers so may answer the same request in another way later. What it does
+/// not implement it will not implement then either.
+pub(crate) fn is_passing(status: StatusCode) -> bool {
+    match status.as_u16() {
+        408 | 425 | 429 => true,
+        501 | 505 | 510 => false,
+        code => code >= 500,
+    }
 }
 
 fn words(status: StatusCode) -> String {
@@ -184,6 +194,17 @@ pub(crate) fn must_be_online(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_may_change_is_asked_again() {
+        let passing = |code: u16| is_passing(StatusCode::from_u16(code).unwrap());
+        for code in [408, 425, 429, 500, 502, 503, 504, 507, 599] {
+            assert!(passing(code), "{code}");
+        }
+        for code in [200, 301, 400, 401, 403, 404, 411, 501, 505, 510] {
+            assert!(!passing(code), "{code}");
+        }
+    }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {

@@ -8,6 +8,7 @@ mod checksum_file;
 pub(crate) mod client;
 pub mod documents;
 mod evidence;
+mod except;
 pub(crate) mod failure;
 pub mod image;
 mod obtain;

@@ -6,10 +6,12 @@
 use std::sync::Once;
 
 use hyper_util::client::proxy::matcher::Matcher;
-use reqwest::{ClientBuilder, NoProxy, Proxy};
+use reqwest::{ClientBuilder, Proxy};
 use url::Url;
 
+use super::except::Except;
 use winimg_base::text::Secret;
+use winimg_base::unseen;
 
 const HTTPS: &str = "https addresses";
 const HTTP: &str = "http addresses";
@@ -70,45 +72,55 @@ impl Proxies {
         (used, except.unwrap_or_else(|| self.except.join(",")))
     }
 
-    /// Which addresses are asked through a proxy, by the reader that the clients have.
-    pub(super) fn matcher(&self) -> Matcher {
-        if self.is_empty() {
-            return Matcher::from_system();
+    /// Which addresses are asked through a proxy.
+    pub(super) fn through(&self) -> Through {
+        let (used, except) = self.used(&variable);
+        let matcher = match self.is_of_system(&variable) {
+            true => Matcher::from_system(),
+            false => {
+                let all = used.into_iter();
+                let builder = all.fold(Matcher::builder(), |builder, one| match one.used_for {
+                    HTTPS => builder.https(one.address),
+                    HTTP => builder.http(one.address),
+                    _ => builder.all(one.address),
+                });
+                builder.build()
+            }
+        };
+        Through {
+            matcher,
+            except: Except::read(&except).0,
         }
-        let (used, except) = self.used(&|name| std::env::var(name).ok());
-        let builder = Matcher::builder().no(except);
-        let builder = used
-            .into_iter()
-            .fold(builder, |builder, one| match one.used_for {
-                HTTPS => builder.https(one.address),
-                HTTP => builder.http(one.address),
-                _ => builder.all(one.address),
-            });
-        builder.build()
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether nobody names a proxy but the system's own settings, which Windows and macOS have.
+    fn is_of_system(&self, variable: &dyn Fn(&str) -> Option<String>) -> bool {
         let own = [&self.https, &self.http, &self.all];
-        own.iter().all(|own| own.is_none()) && self.except.is_empty()
+        let mut names = VARIABLES.iter().flat_map(|(names, _)| names);
+        own.iter().all(|own| own.is_none()) && names.all(|name| variable(name).is_none())
     }
 
-    /// The client with these proxies. Without a configuration it reads the environment itself.
+    /// The client with these proxies, for whatever it is asked.
     pub(super) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
-        if self.is_empty() {
+        if self.is_of_system(&variable) {
             return builder;
         }
-        let (used, except) = self.used(&|name| std::env::var(name).ok());
+        let (used, _) = self.used(&variable);
         // The first that is added keeps the clients from looking at the environment.
         let mut builder = builder.no_proxy();
         for one in used {
+            // A host with a port alone would be read as an address with a scheme.
+            let address = match one.address.contains("://") {
+                true => one.address,
+                false => format!("http://{}", one.address),
+            };
             let made = match one.used_for {
-                HTTPS => Proxy::https(one.address),
-                HTTP => Proxy::http(one.address),
-                _ => Proxy::all(one.address),
+                HTTPS => Proxy::https(address),
+                HTTP => Proxy::http(address),
+                _ => Proxy::all(address),
             };
             // One that cannot be used was warned about.
             let Ok(made) = made else { continue };
-            let made = made.no_proxy(NoProxy::from_string(&except));
             builder = builder.proxy(match (&self.credentials, one.variable) {
                 (Some((user, password)), None) => made.basic_auth(user, password.expose()),
                 _ => made,
@@ -118,14 +130,59 @@ impl Proxies {
     }
 }
 
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Which addresses are asked through a proxy.
+pub(super) struct Through {
+    matcher: Matcher,
+    except: Except,
+}
+
+impl Through {
+    pub fn takes(&self, url: &Url) -> bool {
+        let uri = url.as_str().parse();
+        uri.is_ok_and(|uri| self.matcher.intercept(&uri).is_some()) && !self.except.has(url)
+    }
+}
+
 static REPORTED: Once = Once::new();
 
 /// Warns of each, once a process.
-pub(super) fn warn_of_broken(warn: impl Fn(String)) {
+pub(super) fn warn_of_broken(proxies: &Proxies, warn: impl Fn(String)) {
     REPORTED.call_once(|| {
-        let variable = |name: &str| std::env::var(name).ok();
         broken(&variable).into_iter().for_each(&warn);
+        proxies.unread(&variable).into_iter().for_each(&warn);
     });
+}
+
+impl Proxies {
+    /// The hosts without a proxy that cannot be read: in the first line which, then what is
+    /// expected.
+    pub fn unread(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let (used, except) = self.used(variable);
+        let named = EXCEPT.iter().find(|name| variable(name).is_some());
+        let whose = named.map_or("`except` under [proxy]", |name| *name);
+        let (_, unread) = Except::read(&except);
+        let warning = |entry: &str| {
+            // It may be an address with a password.
+            let shown = match entry.contains('@') {
+                true => "an entry with an @",
+                false => entry,
+            };
+            format!(
+                "{whose}: {} is not understood, so the proxy is asked for it\n  expected: a host, a \
+                 domain (corp.example, .corp.example, *.corp.example), an address, a network \
+                 (10.0.0.0/8), each with a port or without, or *",
+                unseen::line(shown)
+            )
+        };
+        match used.is_empty() {
+            true => Vec::new(),
+            false => unread.into_iter().map(warning).collect(),
+        }
+    }
 }
 
 /// Those that cannot be used: the variable and the fault in the first line, then what is expected.
@@ -243,6 +300,28 @@ mod tests {
             "https addresses d.example:4 Some(\"https_proxy\")\n\
              all addresses socks5://c.example:3 None\n"
         );
+    }
+
+    #[test]
+    fn a_host_without_a_proxy_that_cannot_be_read_is_named() {
+        let unread = |set: &[(&str, &str)]| {
+            let warnings = Proxies::default().unread(&|name| {
+                let found = set.iter().find(|(set, _)| *set == name);
+                found.map(|(_, value)| (*value).to_string())
+            });
+            let first = |text: String| text.lines().next().map(str::to_owned).unwrap();
+            warnings.into_iter().map(first).collect::<Vec<_>>()
+        };
+        let proxy = ("https_proxy", "http://p.example:1");
+        assert_eq!(
+            unread(&[proxy, ("no_proxy", "*.corp, 192.168.*, u:hunter2@h/x")]),
+            [
+                "no_proxy: 192.168.* is not understood, so the proxy is asked for it",
+                "no_proxy: an entry with an @ is not understood, so the proxy is asked for it"
+            ]
+        );
+        // Where no proxy is used, nothing comes of it.
+        assert_eq!(unread(&[("NO_PROXY", "192.168.*")]), Vec::<String>::new());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use url::Url;
 use crate::store::{Blob, Expected, Partial, Resumable, Seen, Terms};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::unseen;
 
 use super::failure::{mirrored, must_be_online};
 use super::transfer::{Got, Transfer};
@@ -204,7 +205,10 @@ impl Remote<'_> {
                         e.fact()
                     ));
                 }
-                Err(e) => return Err(mirrored(self.at(e), mirror.as_ref(), self.url)),
+                Err(e) => {
+                    let e = packed(e, from.encoding.as_deref());
+                    return Err(mirrored(self.at(e), mirror.as_ref(), self.url));
+                }
                 Ok(blob) => {
                     self.remember(&blob, from, cached)?;
                     let from = CameFrom::Network;
@@ -260,6 +264,23 @@ impl Remote<'_> {
         };
         let (store, watch) = (self.wanted.context.store.clone(), self.wanted.watch.clone());
         blocking(move || store.partial(&key, &watch)).await
+    }
+}
+
+/// A file that the server packed on its way has another digest than the file itself: that digest
+/// helps nobody.
+fn packed(error: Error, encoding: Option<&str>) -> Error {
+    match encoding {
+        Some(encoding) if error.kind() == Kind::Unproved => error
+            .lines([format!(
+                "the server sent it compressed, which was not asked for (Content-Encoding: {})",
+                unseen::line(encoding)
+            )])
+            .cure(
+                "the digest is of the compressed bytes and not of the file: name an address that sends the file as it is, \
+                 or download and unpack it once and give its path",
+            ),
+        _ => error,
     }
 }
 

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::Write;
 
 use reqwest::header::{
-    CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_RANGE, LAST_MODIFIED, RANGE,
+    CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use reqwest::{Method, StatusCode};
 use tracing::debug;
@@ -107,7 +107,7 @@ impl Transfer<'_> {
     }
 
     pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Answer, Failure> {
-        super::proxy::warn_of_broken(|text| self.watch.warn(text));
+        super::proxy::warn_of_broken(&self.context.options.proxies, |text| self.watch.warn(text));
         let client = &self.context.client;
         let ask = |method| client.request(method, self.url.clone());
         let asked = match self.query {
@@ -154,6 +154,8 @@ impl Transfer<'_> {
             etag: header(headers, ETAG).filter(|e| !e.starts_with("W/")),
             last_modified: header(headers, LAST_MODIFIED),
             total: response.content_length(),
+            encoding: header(headers, CONTENT_ENCODING)
+                .filter(|encoding| !encoding.eq_ignore_ascii_case("identity")),
         };
         if !says_page {
             self.check_length(from.total.unwrap_or(0))?;

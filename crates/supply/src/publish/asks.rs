@@ -2,19 +2,23 @@
 //!
 //! Shows no request and no answer: both hold secrets.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use reqsign_core::{
-    CommandExecute, CommandOutput, Context, Error as Unsigned, FileRead, HttpSend, OsEnv,
+    CommandExecute, CommandOutput, Context, Env, Error as Unsigned, FileRead, HttpSend, OsEnv,
 };
 use url::Url;
 
 use crate::fetch::Proxies;
 use crate::fetch::client::{Client, Fault};
+use crate::fetch::failure::is_passing;
 use crate::fetch::policy::{Led, Patience};
+use winimg_base::environment::value;
 use winimg_base::io::without_our_secrets;
 
 /// Bytes of an answer with credentials.
@@ -41,7 +45,7 @@ const METADATA: [&str; 4] = [
 /// What a chain of credentials reads files, runs programs and asks metadata with.
 pub fn context(proxies: &Proxies) -> Context {
     Context::new()
-        .with_env(OsEnv)
+        .with_env(Variables)
         .with_file_read(Files)
         .with_http_send(Asks::new(proxies))
         .with_command_execute(Programs)
@@ -49,6 +53,26 @@ pub fn context(proxies: &Proxies) -> Context {
 
 fn unexpected(words: impl fmt::Display) -> Unsigned {
     Unsigned::unexpected(words.to_string())
+}
+
+/// The environment, without the line breaks that stores of secrets leave at the end of values.
+#[derive(Clone, Copy, Debug)]
+pub struct Variables;
+
+impl Env for Variables {
+    fn var(&self, name: &str) -> Option<String> {
+        OsEnv.var(name).and_then(value)
+    }
+
+    fn vars(&self) -> HashMap<String, String> {
+        let all = OsEnv.vars().into_iter();
+        all.filter_map(|(name, text)| Some((name, value(text)?)))
+            .collect()
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        OsEnv.home_dir()
+    }
 }
 
 #[derive(Debug)]
@@ -99,7 +123,7 @@ impl HttpSend for Asks {
         loop {
             let answer = asked(&self.client, &parts, &url, &body).await;
             let is_lost = match &answer {
-                Ok(answer) => answer.status().is_server_error(),
+                Ok(answer) => is_passing(answer.status()),
                 Err(_) => true,
             };
             if !is_lost || tries == TRIES {

@@ -114,15 +114,34 @@ fn wrong(fact: &str, text: &str) -> Error {
 
 fn bucket(rest: &str, text: &str) -> Result<BucketPlace> {
     let (bucket, folder) = rest.split_once('/').unwrap_or((rest, ""));
-    // (Amazon S3: general purpose bucket naming rules)
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
-    if !(3..=63).contains(&bucket.len()) || !bucket.chars().all(plain) {
-        return Err(wrong("names no bucket", text));
+    if let Err(fact) = judge_bucket(bucket) {
+        return Err(wrong(&fact, text));
     }
     Ok(BucketPlace {
         bucket: bucket.to_owned(),
         prefix: prefix(folder).map_err(|fact| wrong(fact, text))?,
     })
+}
+
+/// Whether S3 can have a bucket of this name. (Amazon S3: general purpose bucket naming rules)
+fn judge_bucket(bucket: &str) -> Result<(), String> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let length = bucket.chars().count();
+    let fault = match length {
+        0 => return Err("names no bucket".to_owned()),
+        1..3 => "is too short: 3 to 63 characters",
+        64.. => "is too long: 3 to 63 characters",
+        _ if !bucket.chars().all(|c| is_plain(c) || ".-".contains(c)) => {
+            "has other characters than small letters, digits, dots and hyphens"
+        }
+        _ if !bucket.starts_with(is_plain) || !bucket.ends_with(is_plain) => {
+            "does not begin and end with a small letter or a digit"
+        }
+        _ => return Ok(()),
+    };
+    Err(format!(
+        "has a bucket name that S3 does not allow: `{bucket}` {fault}"
+    ))
 }
 
 fn gcs(rest: &str, text: &str) -> Result<Destination> {
@@ -284,7 +303,21 @@ mod tests {
                 "has a scheme that is not known",
                 "ftp://host/x",
             ),
-            ("s3://Images/x", "names no bucket", "s3://Images/x"),
+            (
+                "s3://Images/x",
+                "has a bucket name that S3 does not allow: `Images` has other characters than small letters, digits, dots and hyphens",
+                "s3://Images/x",
+            ),
+            (
+                "ami://b/f",
+                "has a bucket name that S3 does not allow: `b` is too short: 3 to 63 characters",
+                "ami://b/f",
+            ),
+            (
+                "s3://-images/f",
+                "has a bucket name that S3 does not allow: `-images` does not begin and end with a small letter or a digit",
+                "s3://-images/f",
+            ),
             ("s3:///x", "names no bucket", "s3:///x"),
             (
                 "s3://images/a/../b",

@@ -15,13 +15,14 @@ use super::body::Body;
 use super::container_disk::Layout;
 use super::destination::Tag;
 use super::documents::{EMPTY, INDEX, MANIFEST, artifact, attached, descriptor, json as written};
+use super::server::OF_PUBLISH;
 use super::{
     Arrived, File, Image, Known, Login, Object, Role, Settings, Standing, Target, patiently,
 };
 use crate::fetch::FetchOptions;
 use crate::fetch::failure::Failure;
 use crate::fetch::registry::{
-    Client, Credentials, Error as Said, Places, Upload, logged_in, with_token_host,
+    Client, Credentials, Error as Said, Lookup, Places, Upload, Wanted, logged_in, with_token_host,
 };
 use crate::fetch::retry::Tries;
 use crate::fetch::upload;
@@ -37,6 +38,8 @@ pub struct Repository {
     tag: Tag,
     is_container_disk: bool,
     options: FetchOptions,
+    /// What helps where the registry denies access.
+    cure: String,
 }
 
 /// What a registry has an object as.
@@ -118,7 +121,7 @@ impl Target for Repository {
 
 impl Repository {
     pub fn new(tag: &Tag, is_container_disk: bool, settings: Settings) -> Result<Self> {
-        let credentials = credentials(tag, settings.login, &settings.places)?;
+        let Lookup { credentials, cure } = login(tag, settings.login, &settings.places)?;
         let options = settings.options;
         if credentials.is_some() && tag.plain && !tag.is_here {
             let fact = "a password for the registry would be readable on its way";
@@ -136,6 +139,7 @@ impl Repository {
             tag: tag.clone(),
             is_container_disk,
             options,
+            cure,
         })
     }
 
@@ -382,7 +386,7 @@ impl Repository {
             (Some(401 | 403), said) | (_, said @ (Said::Unauthorized | Said::NoToken(_))) => self
                 .error(what, "denies access")
                 .found(said)
-                .cure("`docker login` to it, with rights to push"),
+                .cure(&self.cure),
             (Some(404), said) => self
                 .error(what, "has no such repository")
                 .found(said)
@@ -396,12 +400,18 @@ impl Repository {
     }
 }
 
-/// Who publishes: as the environment says, else as `docker login` left it.
-fn credentials(tag: &Tag, login: Option<Login>, places: &Places) -> Result<Option<Credentials>> {
+/// Who publishes: as the environment says, else as a login left it.
+fn login(tag: &Tag, login: Option<Login>, places: &Places) -> Result<Lookup> {
+    let wanted = Wanted {
+        registry: &tag.registry,
+        repository: &tag.repository,
+        variables: &OF_PUBLISH,
+    };
     match login {
-        None => logged_in(&tag.registry, places),
+        None => logged_in(wanted, places),
         Some(Login::Password { user, password }) => {
-            with_token_host(Credentials::new(user, password), places).map(Some)
+            let credentials = with_token_host(Credentials::new(user, password), places)?;
+            Ok(Lookup::of_variables(credentials, &OF_PUBLISH))
         }
         Some(Login::Token(_)) => {
             let fact = "a registry is given no token without a user";

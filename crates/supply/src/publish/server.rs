@@ -3,7 +3,6 @@
 //! Few such servers compute digests; where one names a digest in its answers, it is compared. A file whose transfer breaks off is
 //! sent again from its beginning: HTTP has no agreed way to continue.
 
-use std::env;
 use std::sync::Arc;
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
@@ -15,14 +14,22 @@ use super::{Arrived, Image, Known, Object, Settings, Standing, Target, files, pa
 use crate::fetch::client::{Answer, Client, Fault};
 use crate::fetch::failure::{Failure, refused, unanswered};
 use crate::fetch::policy::Led;
+use crate::fetch::registry::Variables;
 use crate::fetch::{FetchOptions, upload};
 use crate::store::Watch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use winimg_base::digest::Digest;
+use winimg_base::environment::variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 
+/// The variables of whoever publishes to a server or a registry.
+pub const OF_PUBLISH: Variables = Variables {
+    user: "WINIMG_PUBLISH_USER",
+    password: "WINIMG_PUBLISH_PASSWORD",
+};
+const TOKEN: &str = "WINIMG_PUBLISH_TOKEN";
 /// The digest as repositories of artifacts take and name it (JFrog: deploy artifact by checksum).
 const SHA256: &str = "x-checksum-sha256";
 /// (RFC 9530)
@@ -37,11 +44,18 @@ pub enum Login {
 impl Login {
     /// `WINIMG_PUBLISH_TOKEN`, or `WINIMG_PUBLISH_USER` and `WINIMG_PUBLISH_PASSWORD`.
     pub fn of_environment() -> Result<Option<Self>> {
-        let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let (user, password) = (set("WINIMG_PUBLISH_USER"), set("WINIMG_PUBLISH_PASSWORD"));
-        match (set("WINIMG_PUBLISH_TOKEN"), user, password) {
+        let user = variable(OF_PUBLISH.user);
+        match (variable(TOKEN), user, variable(OF_PUBLISH.password)) {
             (None, None, None) => Ok(None),
-            (Some(token), None, None) => Ok(Some(Self::Token(Secret::new(token)))),
+            (Some(token), None, None) if token.chars().all(|c| c.is_ascii_graphic()) => {
+                Ok(Some(Self::Token(Secret::new(token))))
+            }
+            (Some(_), None, None) => Err(Error::new(
+                Kind::Recipe,
+                "a token holds a space, a line break or another character that no token has",
+            )
+            .at(TOKEN)
+            .cure("set it to the token alone, in one line")),
             (None, Some(user), Some(password)) => Ok(Some(Self::Password {
                 user,
                 password: Secret::new(password),

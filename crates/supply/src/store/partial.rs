@@ -23,6 +23,9 @@ pub struct Resumable {
     pub last_modified: Option<String>,
     /// Bytes of the whole file.
     pub total: Option<u64>,
+    /// How the server packed the bytes that it sent, though it was asked not to: `gzip`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
 }
 
 impl Resumable {

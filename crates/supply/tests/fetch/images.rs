@@ -12,7 +12,7 @@ use winimg_supply::fetch::CameFrom;
 use winimg_supply::fetch::image::{Image, images};
 
 use crate::fetch::desk::Desk;
-use support::registry::{INDEX, answer, pause};
+use support::registry::{INDEX, answer, of_one_layer, pause};
 use support::server::{Answer, Cut, Server};
 
 fn spec(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
@@ -236,4 +236,95 @@ fn a_registry_that_is_asked_too_often_is_asked_again() {
     });
     let desk = Desk::new();
     fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
+}
+
+/// docker's type of layers whose bytes are Microsoft's, and the one of OCI for the same.
+const FOREIGN: [&str; 2] = [
+    "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+    "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip",
+];
+
+#[test]
+fn a_foreign_layer_is_taken_where_the_registry_has_it() {
+    for media_type in FOREIGN {
+        let (held, digest, layer) = of_one_layer(media_type);
+        let server = Server::start(move |asked| answer(&held, asked));
+        let desk = Desk::new();
+        let image = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
+        assert_eq!(image.parts[1].blob.digest().to_string(), layer);
+        assert_eq!(image.parts[1].media_type, media_type);
+    }
+}
+
+#[test]
+fn a_foreign_layer_that_the_registry_does_not_have_is_named() {
+    for media_type in FOREIGN {
+        let (mut held, digest, layer) = of_one_layer(media_type);
+        held.0.remove(&layer);
+        let server = Server::start(move |asked| answer(&held, asked));
+        let text = fetch_pinned(&Desk::new(), &server, &digest, "10.0.20348").unwrap_err();
+        assert!(
+            text.contains("has a foreign layer, and its registry does not have it"),
+            "{text}"
+        );
+        assert!(text.contains(media_type) && text.contains(&layer), "{text}");
+    }
+    // Of an ordinary layer that is missing, nothing of that is said.
+    let (mut held, digest, layer) = of_one_layer("application/vnd.oci.image.layer.v1.tar+gzip");
+    held.0.remove(&layer);
+    let server = Server::start(move |asked| answer(&held, asked));
+    let text = fetch_pinned(&Desk::new(), &server, &digest, "10.0.20348").unwrap_err();
+    assert!(!text.contains("foreign"), "{text}");
+}
+
+/// A registry that lets everybody in at its first address and wants a token for the rest; what
+/// gives the token says this.
+fn wants_a_token_later(given: &'static str) -> (Server, String) {
+    let (held, digest) = pause();
+    let server = Server::start(move |asked| {
+        let host = asked.header("host").unwrap_or_default();
+        match (asked.path.as_str(), asked.header("authorization")) {
+            ("/v2/", _) => Answer::new("200 OK", &[], "{}"),
+            (path, None) if path.starts_with("/token") => Answer::new("200 OK", &[], given),
+            (_, Some("Bearer t0ken")) => answer(&held, asked),
+            _ => {
+                let scope = "repository:pause:pull registry:catalog:*";
+                let realm =
+                    format!("Bearer realm=\"http://{host}/token\",service=\"r\",scope=\"{scope}\"");
+                Answer::new("401 Unauthorized", &[("www-authenticate", &realm)], "")
+            }
+        }
+    });
+    (server, digest)
+}
+
+#[test]
+fn a_token_is_asked_for_where_any_answer_wants_one() {
+    for given in [
+        r#"{"token": "t0ken"}"#,
+        r#"{"token": "", "access_token": "t0ken"}"#,
+        r#"{"access_token": "t0ken", "expires_in": 300}"#,
+    ] {
+        let (server, digest) = wants_a_token_later(given);
+        fetch_pinned(&Desk::new(), &server, &digest, "10.0.20348").unwrap();
+        // With the rights that the answer names, each once; and not again for each part.
+        let log = server.log();
+        let tokens: Vec<_> = log.iter().filter(|line| line.contains("/token")).collect();
+        assert_eq!(
+            tokens,
+            ["GET /token?scope=repository%3Apause%3Apull&scope=registry%3Acatalog%3A*&service=r"]
+        );
+    }
+    // A token that does not help is asked for once.
+    let (server, digest) = wants_a_token_later(r#"{"token": "other"}"#);
+    let text = fetch_pinned(&Desk::new(), &server, &digest, "10.0.20348").unwrap_err();
+    assert!(text.contains("not authorized"), "{text}");
+    assert_eq!(
+        server
+            .log()
+            .iter()
+            .filter(|line| line.contains("/token"))
+            .count(),
+        1
+    );
 }

@@ -4,6 +4,7 @@ mod desk;
 mod hostile;
 mod images;
 mod locked;
+mod logins;
 mod messages;
 mod mirrored;
 mod processes;

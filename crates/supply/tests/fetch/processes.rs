@@ -166,6 +166,14 @@ fn proxies_come_from_the_environment() {
         ("HTTP_PROXY", "http://files.example/b", "", "by proxy"),
         ("all_proxy", "http://files.example/c", "", "by proxy"),
         ("http_proxy", &direct.url("/d"), "127.0.0.1", "directly"),
+        ("http_proxy", &direct.url("/e"), &direct.host(), "directly"),
+        ("http_proxy", &direct.url("/f"), "a.example *", "directly"),
+        (
+            "http_proxy",
+            "http://files.example/g",
+            "*.other.example",
+            "by proxy",
+        ),
     ] {
         let digest = Digest::sha256_of(content.as_bytes()).to_string();
         let environment = [
@@ -181,10 +189,11 @@ fn proxies_come_from_the_environment() {
         [
             "GET http://files.example/a",
             "GET http://files.example/b",
-            "GET http://files.example/c"
+            "GET http://files.example/c",
+            "GET http://files.example/g"
         ]
     );
-    assert_eq!(direct.log(), ["GET /d"]);
+    assert_eq!(direct.log(), ["GET /d", "GET /e", "GET /f"]);
 }
 
 #[test]

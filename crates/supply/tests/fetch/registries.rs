@@ -44,7 +44,7 @@ fn shared(desk: &Desk, address: &str, digest: &str) -> String {
     let spec = Settings {
         proxies: Default::default(),
         address: Address::parse(address).unwrap(),
-        credentials: Some(Credentials::new("ci", Secret::new("open-sesame"))),
+        login: Some(Credentials::new("ci", Secret::new("open-sesame"))).into(),
         keys: Vec::new(),
         push: None,
         patience: PATIENCE,

@@ -476,3 +476,70 @@ fn keyless_signatures_by_bundle_and_by_the_logs_entry() {
     ];
     insta::assert_snapshot!(refused.join("\n\n"));
 }
+
+/// A recipe's component whose signature only the log's word makes good.
+fn logged(tool: &[u8], log: &str) -> String {
+    format!(
+        "{TOOL}{}signature = {{ kind = \"sigstore\", {WHO}, certificate = \"URL/tool.exe.cert\", log = \"{log}\" }}\n",
+        pin(tool)
+    )
+}
+
+const BY_ENTRY: &str = "/log/api/v1/log/entries/retrieve";
+const BY_INDEX: &str = "/log/api/v1/index/retrieve";
+
+#[test]
+fn a_log_is_asked_for_the_entry_itself() {
+    let tool = keyless("tool.exe");
+    let files = [
+        ("/tool.exe", tool.clone()),
+        ("/tool.exe.sig", keyless("tool.exe.sig")),
+        ("/tool.exe.cert", keyless("tool.exe.cert")),
+        (BY_ENTRY, keyless("entries.json")),
+    ];
+    let loose = logged(&tool, "URL/log");
+    // Whatever the index says, or without one.
+    for index in [None, Some(&b"[]"[..]), Some(b"<html>")] {
+        let bench = Bench::new(&files);
+        if let Some(index) = index {
+            bench.serve(BY_INDEX, index.to_vec());
+        }
+        bench.fetch(&loose).unwrap();
+        let log = bench.server.log().join("\n");
+        assert!(
+            log.contains(&format!("POST {BY_ENTRY}")) && !log.contains("index"),
+            "{log}"
+        );
+    }
+    // A log that knows nothing of it is believed.
+    for entries in [b"[]".to_vec(), keyless("stranger.json")] {
+        let bench = Bench::new(&files);
+        bench.serve(BY_ENTRY, entries);
+        bench.serve(BY_INDEX, b"[]".to_vec());
+        let (kind, text) = bench.fetch(&loose).unwrap_err();
+        assert_eq!(kind, Kind::Unproved, "{text}");
+    }
+}
+
+#[test]
+fn an_outage_of_the_log_is_no_verdict_about_the_file() {
+    let tool = keyless("tool.exe");
+    for index in ["[]", "down"] {
+        let log = Server::start(move |asked| match asked.path.contains("index") {
+            true if index == "[]" => Answer::new("200 OK", &[], "[]"),
+            _ => Answer::new("503 Service Unavailable", &[], ""),
+        });
+        let mut bench = Bench::new(&[
+            ("/tool.exe", tool.clone()),
+            ("/tool.exe.sig", keyless("tool.exe.sig")),
+            ("/tool.exe.cert", keyless("tool.exe.cert")),
+        ]);
+        bench.desk.options.tries = 1;
+        let base = log.url("");
+        let (kind, text) = bench
+            .fetch(&logged(&tool, base.trim_end_matches('/')))
+            .unwrap_err();
+        assert_eq!(kind, Kind::Fetch, "{text}");
+        assert!(text.contains("the server answered 503"), "{text}");
+    }
+}

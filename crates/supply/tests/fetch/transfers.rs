@@ -146,6 +146,7 @@ fn a_run_killed_before_the_proof_need_not_transfer_again() {
         etag: Some("\"v1\"".into()),
         last_modified: None,
         total: Some(7),
+        encoding: None,
     };
     partial
         .begin(&record)

@@ -128,7 +128,7 @@ impl Machine {
         let settings = Settings {
             proxies: Default::default(),
             address: Address::parse(&format!("oci+http://127.0.0.1:{port}/team/cache")).unwrap(),
-            credentials,
+            login: credentials.into(),
             keys: keys.into_iter().collect(),
             push,
             patience: self.patience,

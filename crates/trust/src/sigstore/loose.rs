@@ -4,8 +4,11 @@
 //! was made within them. Anyone may log an entry for any digest: refuses every entry but the one of this signature and
 //! this certificate. The log is asked by others; here are the questions and the choice.
 //!
-//! cosign: specs/SIGNATURE_SPEC.md; Rekor: openapi.yaml (`/api/v1/index/retrieve`, `/api/v1/log/entries`).
+//! cosign: specs/SIGNATURE_SPEC.md; Rekor: openapi.yaml (`/api/v1/log/entries/retrieve`,
+//! `/api/v1/index/retrieve`, `/api/v1/log/entries`).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sigstore_types::{
     Bundle, CertificateContent, DerCertificate, DigestBytes, HashAlgorithm, KindVersion, MediaType,
@@ -30,6 +33,33 @@ const ENTRIES: usize = 1000;
 /// `digest` is the file's SHA-256. The answer goes to [`entry_ids`].
 pub fn rekor_query(digest: &Digest) -> Value {
     serde_json::json!({ "hash": digest.to_string() })
+}
+
+/// The body of `POST {log}/api/v1/log/entries/retrieve`, which answers with the entry of exactly
+/// this signature by this certificate, where the log has it: it is found by what it says, as cosign
+/// does, and not by the index, which promises nothing.
+///
+/// `digest` is the file's SHA-256. The answer goes to [`choose_entry`].
+pub fn rekor_entry(
+    digest: &Digest,
+    signature: &[u8],
+    certificate: &[u8],
+) -> Result<Value, Refusal> {
+    let Some((signature, certificate)) = published(signature, Some(certificate))? else {
+        return Err(is_bundle());
+    };
+    let pem = certificate.to_pem().replace("\r\n", "\n");
+    Ok(serde_json::json!({ "entries": [{
+        "kind": "hashedrekord",
+        "apiVersion": "0.0.1",
+        "spec": {
+            "data": { "hash": { "algorithm": "sha256", "value": digest.hex() } },
+            "signature": {
+                "content": STANDARD.encode(signature),
+                "publicKey": { "content": STANDARD.encode(pem) },
+            },
+        },
+    }] }))
 }
 
 /// The IDs in an index's answer, each fit for a URL: `GET {log}/api/v1/log/entries/ID`. None: the file is not logged.
@@ -66,9 +96,7 @@ pub fn choose_entry(
     certificate: &[u8],
 ) -> Result<Vec<u8>, Refusal> {
     let Some((signature, certificate)) = published(signature, Some(certificate))? else {
-        return Err(Reason::WrongUse
-            .refusal("it is a bundle, which holds its log entry")
-            .cure("leave `certificate` and `log` out"));
+        return Err(is_bundle());
     };
     let parts = Parts {
         signature,
@@ -78,6 +106,12 @@ pub fn choose_entry(
     let chosen = parts.entry()?;
     let kept: serde_json::Map<String, Value> = [(chosen.id, chosen.value)].into_iter().collect();
     Ok(Value::Object(kept).to_string().into_bytes())
+}
+
+fn is_bundle() -> Refusal {
+    Reason::WrongUse
+        .refusal("it is a bundle, which holds its log entry")
+        .cure("leave `certificate` and `log` out")
 }
 
 /// What was published loose, with the log's answers about it.

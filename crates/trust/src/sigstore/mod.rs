@@ -16,7 +16,7 @@ mod root;
 
 use std::sync::Arc;
 
-pub use loose::{choose_entry, entry_ids, rekor_query};
+pub use loose::{choose_entry, entry_ids, rekor_entry, rekor_query};
 
 use super::reading::shown;
 use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject};

@@ -246,6 +246,26 @@ fn the_log_is_asked_by_digest_and_answers_with_ids() {
 }
 
 #[test]
+fn the_log_is_asked_for_the_entry_by_all_that_it_says() {
+    let (sig, cert) = (read("own/tool.exe.sig"), read("own/tool.exe.cert"));
+    let digest = Digest::sha256_of(&read("own/tool.exe"));
+    let asked = sigstore::rekor_entry(&digest, &sig, &cert).unwrap();
+    // It is the body of the log's own entry, by whose hash the log finds it.
+    let kept = sigstore::choose_entry(&read("own/entries.json"), &sig, &cert).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    let body = kept.as_object().unwrap().values().next().unwrap()["body"].as_str();
+    let body = STANDARD.decode(body.unwrap()).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(asked, serde_json::json!({ "entries": [body] }));
+    let text = refused(sigstore::rekor_entry(
+        &digest,
+        &read("own/good.sigstore.json"),
+        &cert,
+    ));
+    assert!(text.starts_with("WrongUse: it is a bundle"), "{text}");
+}
+
+#[test]
 fn the_entry_in_hand_is_kept_and_no_other() {
     let (sig, cert) = (read("own/tool.exe.sig"), read("own/tool.exe.cert"));
     let answers: Vec<Value> = serde_json::from_slice(&read("own/entries.json")).unwrap();

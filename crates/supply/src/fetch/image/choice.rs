@@ -68,15 +68,15 @@ pub fn entry(top: &Part, wanted: &str, name: &str) -> Result<Option<Chosen>> {
 /// The configuration and the layers.
 pub fn parts(manifest: &Part, name: &str) -> Result<Vec<OciDescriptor>> {
     let manifest: OciImageManifest = parse(&read(manifest)?, name)?;
-    let all = std::iter::once(manifest.config).chain(manifest.layers);
-    let all: Vec<OciDescriptor> = all.collect();
-    if let Some(foreign) = all.iter().find(|d| d.media_type.contains("foreign")) {
-        let fact = format!("{name} has a foreign layer, which its registry does not serve");
-        return Err(Error::new(Kind::Fetch, fact)
-            .found(&foreign.media_type)
-            .cure("push the image with its base layers to a registry of yours"));
-    }
-    Ok(all)
+    Ok(std::iter::once(manifest.config)
+        .chain(manifest.layers)
+        .collect())
+}
+
+/// Whether a layer may be at another place than the registry: docker's foreign layers, and what OCI
+/// calls them. Many registries have them all the same.
+pub fn may_be_elsewhere(media_type: &str) -> bool {
+    media_type.contains(".foreign.") || media_type.contains(".nondistributable.")
 }
 
 /// What a manifest names, as far as it is one: the configuration and the layers.

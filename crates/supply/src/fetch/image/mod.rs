@@ -2,8 +2,8 @@
 //! Format Specifications).
 //!
 //! Registries are asked without credentials. A tag is only followed where the recipe says why that is accepted; of an
-//! index one Windows manifest is taken. Refuses foreign layers, which the registry does not serve, and follows no address
-//! that a manifest names (`urls`).
+//! index one Windows manifest is taken. Foreign layers have to be in the registry: no address that a manifest names (`urls`)
+//! is followed.
 
 mod archive;
 mod choice;
@@ -113,7 +113,7 @@ async fn one(
         }
     };
     if !options.offline {
-        super::proxy::warn_of_broken(|text| watch.warn(text));
+        super::proxy::warn_of_broken(&options.proxies, |text| watch.warn(text));
     }
     // Over plain http only where the recipe writes `http://`, which it may only with a digest.
     let plain = asked.is_plain_http();

@@ -7,6 +7,7 @@ use oci_client::Reference;
 use oci_client::manifest::OciDescriptor;
 
 use super::Part;
+use super::choice::may_be_elsewhere;
 use crate::fetch::client::Fault;
 use crate::fetch::failure::must_be_online;
 use crate::fetch::policy::Refusal;
@@ -15,6 +16,7 @@ use crate::fetch::{CameFrom, FetchOptions};
 use crate::store::{Blob, Expected, Partial, Resumable, Store, Watch};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::unseen;
 
 const MANIFESTS: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
@@ -68,7 +70,8 @@ impl Registry<'_> {
                 let name = wanted.digest().or(wanted.tag()).unwrap_or("latest");
                 self.client.manifest(name, MANIFESTS).await
             })
-            .await?;
+            .await
+            .map_err(|e| self.failure(name, e))?;
         let expected = match pinned {
             Some(digest) => Expected::Digest(digest.clone()),
             None => Expected::Unverified {
@@ -124,7 +127,13 @@ impl Registry<'_> {
         self.again(&what, async || {
             self.stream(descriptor, &digest, &partial, &watch).await
         })
-        .await?;
+        .await
+        .map_err(
+            |e| match e.is_absent() && may_be_elsewhere(&descriptor.media_type) {
+                true => self.elsewhere(descriptor, e),
+                false => self.failure(&what, e),
+            },
+        )?;
         let blob = self.store.admit(partial.candidate(), expected(), &watch)?;
         partial.discard()?;
         Ok(part(blob, CameFrom::Network))
@@ -159,7 +168,7 @@ impl Registry<'_> {
         &self,
         name: &str,
         work: impl AsyncFn() -> Result<T, registry::Error>,
-    ) -> Result<T> {
+    ) -> Result<T, registry::Error> {
         let mut wait = self.options.first_wait;
         let mut tries_left = self.options.tries.max(1);
         loop {
@@ -174,9 +183,26 @@ impl Registry<'_> {
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(Duration::from_secs(30));
                 }
-                Err(error) => return Err(self.failure(name, error)),
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// A layer that the registry does not have, and need not have.
+    fn elsewhere(&self, descriptor: &OciDescriptor, error: registry::Error) -> Error {
+        let fact = format!(
+            "{} has a foreign layer, and its registry does not have it",
+            self.watch.what
+        );
+        Error::new(Kind::Fetch, fact)
+            .at(self.reference.whole())
+            .expected(&descriptor.digest)
+            .found(error)
+            .lines([format!("the layer's type: {}", unseen::line(&descriptor.media_type))])
+            .cure(
+                "take a later tag of the image, which may have its base layers in the registry; or push it to a registry of yours with its base layers: \
+                 docker does so with `allow-nondistributable-artifacts` for that registry in its daemon.json",
+            )
     }
 
     fn failure(&self, name: &str, error: registry::Error) -> Error {

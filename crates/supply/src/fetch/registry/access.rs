@@ -16,12 +16,25 @@ use winimg_base::text::Secret;
 /// What a token without a time holds. (Docker: Token Authentication, `expires_in`)
 const HOLDS: Duration = Duration::from_secs(60);
 
+/// No clock reaches further than a day.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How requests to the registry are authorized.
 #[derive(Clone)]
 pub(super) enum Access {
     Open,
     Basic,
     Bearer { token: Secret, until: Instant },
+}
+
+impl Access {
+    /// By a token that somebody else asked for.
+    pub(super) fn of_token(token: &Secret) -> Self {
+        Self::Bearer {
+            token: token.clone(),
+            until: Instant::now() + LONGEST,
+        }
+    }
 }
 
 /// What a registry asks for before it answers.
@@ -32,6 +45,8 @@ pub(super) enum Challenge {
     Bearer {
         realm: String,
         service: Option<String>,
+        /// The rights that the token has to give, several with spaces between them.
+        scope: Option<String>,
     },
 }
 
@@ -48,8 +63,11 @@ pub(super) fn challenge<'a>(headers: impl Iterator<Item = &'a str>) -> Challenge
             if challenge.scheme.eq_ignore_ascii_case("bearer")
                 && let Some(realm) = parameter("realm")
             {
-                let service = parameter("service");
-                return Challenge::Bearer { realm, service };
+                return Challenge::Bearer {
+                    realm,
+                    service: parameter("service"),
+                    scope: parameter("scope"),
+                };
             }
             if challenge.scheme.eq_ignore_ascii_case("basic") {
                 found = Challenge::Basic;
@@ -75,11 +93,13 @@ pub(super) fn token(answer: &[u8]) -> Result<Access, Error> {
     // The parser's own words would show what stands there.
     let given: Given =
         serde_json::from_slice(answer).map_err(|_| unread("it is not JSON of a token"))?;
-    let token = given.token.or(given.access_token);
+    // Some name both and leave one of them empty.
+    let mut tokens = [given.token, given.access_token].into_iter().flatten();
+    let token = tokens.find(|token| !token.is_empty());
     let token = token.ok_or_else(|| unread("it holds no token"))?;
-    // Asked for anew a little earlier than it has to be; no clock reaches further than a day.
+    // Asked for anew a little earlier than it has to be.
     let holds = holds(&given.expires_in).unwrap_or(HOLDS);
-    let holds = holds.min(Duration::from_secs(24 * 60 * 60));
+    let holds = holds.min(LONGEST);
     Ok(Access::Bearer {
         token: Secret::new(token),
         until: Instant::now() + holds.saturating_sub(Duration::from_secs(5)),
@@ -125,6 +145,21 @@ mod tests {
     }
 
     #[test]
+    fn the_token_is_the_one_that_is_not_empty() {
+        let read = |answer: &str| match token(answer.as_bytes()) {
+            Ok(Access::Bearer { token, .. }) => token.expose().to_owned(),
+            Ok(_) => panic!("another access"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(read(r#"{"token": "", "access_token": "a"}"#), "a");
+        assert_eq!(read(r#"{"token": null, "access_token": "a"}"#), "a");
+        assert_eq!(read(r#"{"token": "t", "access_token": "a"}"#), "t");
+        let none = "the answer with a token: it holds no token";
+        assert_eq!(read(r#"{"token": "", "access_token": ""}"#), none);
+        assert_eq!(read("{}"), none);
+    }
+
+    #[test]
     fn challenges_are_read() {
         let read = |headers: &[&str]| challenge(headers.iter().copied());
         assert_eq!(read(&[]), Challenge::None);
@@ -132,6 +167,7 @@ mod tests {
         let bearer = Challenge::Bearer {
             realm: "https://a.example/token".into(),
             service: Some("r.example".into()),
+            scope: Some("x".into()),
         };
         let text = "Bearer realm=\"https://a.example/token\",service=\"r.example\",scope=\"x\"";
         assert_eq!(read(&[text]), bearer);

@@ -6,6 +6,7 @@ use oci_client::errors::{OciEnvelope, OciErrorCode};
 use reqwest::StatusCode;
 
 use crate::fetch::client::Fault;
+use crate::fetch::failure::is_passing;
 use crate::fetch::policy::Refusal;
 use winimg_base::digest::Digest;
 use winimg_base::unseen;
@@ -25,6 +26,8 @@ pub enum Error {
     Status(StatusCode, Option<OciEnvelope>),
     /// An answer that the specification does not have.
     Unexpected(String),
+    /// It took something with this status, and does not have it.
+    Lost(StatusCode),
     /// It went wrong here: no room, an interrupt.
     Own(winimg_base::error::Error),
 }
@@ -84,8 +87,13 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Http(Fault::Refused(_) | Fault::TooLong { .. } | Fault::Host(_)) => false,
-            Self::Http(_) => true,
-            _ => self.status().is_some_and(|code| code >= 500 || code == 429),
+            Self::Http(_) | Self::Lost(_) => true,
+            _ => {
+                let status = self
+                    .status()
+                    .and_then(|code| StatusCode::from_u16(code).ok());
+                status.is_some_and(is_passing)
+            }
         }
     }
 }
@@ -106,6 +114,9 @@ impl fmt::Display for Error {
                 errors.collect::<Vec<_>>().join("; ")
             }
             Self::Unexpected(words) => words.clone(),
+            Self::Lost(status) => {
+                format!("it answered {} and does not have it", status.as_u16())
+            }
             Self::Own(error) => error.fact().into(),
         };
         f.write_str(&short(&words))

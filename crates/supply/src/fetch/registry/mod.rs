@@ -5,32 +5,32 @@
 //! other hosts, and answers that are too long, before they are held. Follows no address that a manifest names.
 
 mod access;
+mod authorize;
 mod credentials;
 mod error;
+mod helper;
+mod login;
+mod login_file;
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use oci_client::Reference;
-use reqwest::header::{
-    ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE, WWW_AUTHENTICATE,
-};
-use reqwest::{Method, RequestBuilder, StatusCode};
+use reqwest::header::{ACCEPT, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, LOCATION, RANGE};
+use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use url::Url;
 
-use self::access::{Access, Challenge};
+use self::access::Access;
 use super::Proxies;
 use super::client::{self, Answer};
-use super::policy::{Led, Patience, Refusal, may_ask_token};
+use super::policy::{Led, Patience, Refusal};
 use super::space::Space;
 use winimg_base::digest::{Digest, Hasher};
 use winimg_base::error::Kind;
-use winimg_base::text::redact;
 
-pub use credentials::{Credentials, Places, found as credentials};
-pub(crate) use credentials::{logged_in, with_token_host};
+pub use credentials::{Credentials, Lookup, Places, Variables, found as credentials};
+pub(crate) use credentials::{Wanted, logged_in, with_token_host};
 pub use error::Error;
 
 /// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
@@ -94,9 +94,11 @@ impl Client {
     /// The manifest that a tag or a digest names.
     pub async fn manifest(&self, name: &str, accept: &[&str]) -> Result<Vec<u8>> {
         let url = self.url(&format!("manifests/{name}"))?;
-        let request = self.request(Method::GET, url, false).await?;
-        let request = request.header(ACCEPT, accept.join(", "));
-        let response = self.http.send(request, Led::ByUser).await?;
+        let accept = accept.join(", ");
+        let asked = self.ask(Method::GET, url, false, Led::ByUser, |request| {
+            request.header(ACCEPT, &accept)
+        });
+        let response = asked.await?;
         let bytes = good(response).await?.whole(MANIFEST_LIMIT).await?;
         if let Ok(wanted) = name.parse::<Digest>() {
             let mut hasher = Hasher::new(wanted.algorithm);
@@ -137,7 +139,7 @@ impl Client {
         let response = self.send(Method::HEAD, url).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(false),
-            _ => good(response).await.map(|_| true),
+            _ => taken(response).await.map(|_| true),
         }
     }
 
@@ -154,31 +156,35 @@ impl Client {
 
     pub async fn begin_upload(&self) -> Result<Upload> {
         let begin = self.url("blobs/uploads/")?;
-        let request = self.request(Method::POST, begin, true).await?;
-        let request = request.header(CONTENT_LENGTH, 0);
-        let response = self.http.send(request, Led::ByUser).await?;
-        self.upload(expect(response, StatusCode::ACCEPTED).await?)
+        let asked = self.ask(Method::POST, begin, true, Led::ByUser, |request| {
+            request.header(CONTENT_LENGTH, 0)
+        });
+        self.upload(taken(asked.await?).await?)
     }
 
     /// Gives bytes that begin `from` there in the blob; where the next ones go.
     pub async fn give_piece(&self, upload: &Upload, from: u64, bytes: Bytes) -> Result<Upload> {
-        let request = self
-            .request(Method::PATCH, upload.url.clone(), true)
-            .await?;
         let last = (from + bytes.len() as u64).saturating_sub(1);
-        let request = request
-            .header(CONTENT_RANGE, format!("{from}-{last}"))
-            .header(CONTENT_LENGTH, bytes.len())
-            .header(CONTENT_TYPE, "application/octet-stream");
-        let response = self.http.send(request.body(bytes), upload.led).await?;
-        self.upload(expect(response, StatusCode::ACCEPTED).await?)
+        let asked = self.ask(
+            Method::PATCH,
+            upload.url.clone(),
+            true,
+            upload.led,
+            |request| {
+                request
+                    .header(CONTENT_RANGE, format!("{from}-{last}"))
+                    .header(CONTENT_LENGTH, bytes.len())
+                    .header(CONTENT_TYPE, "application/octet-stream")
+                    .body(bytes.clone())
+            },
+        );
+        self.upload(taken(asked.await?).await?)
     }
 
     /// How many bytes of an upload the registry has, and where the next ones go.
     pub async fn reached(&self, upload: &Upload) -> Result<(Upload, u64)> {
-        let request = self.request(Method::GET, upload.url.clone(), true).await?;
-        let response = self.http.send(request, upload.led).await?;
-        let response = expect(response, StatusCode::NO_CONTENT).await?;
+        let asked = self.ask(Method::GET, upload.url.clone(), true, upload.led, |r| r);
+        let response = taken(asked.await?).await?;
         let range = response.headers().get(RANGE).and_then(|v| v.to_str().ok());
         let last = range.and_then(|range| range.rsplit_once('-')?.1.parse::<u64>().ok());
         let unnamed = || Error::Unexpected("it does not say how far an upload is".into());
@@ -206,7 +212,14 @@ impl Client {
             .header(CONTENT_LENGTH, size)
             .header(CONTENT_TYPE, "application/octet-stream");
         let response = self.http.send(request.body(body), upload.led).await?;
-        expect(response, StatusCode::CREATED).await.map(drop)
+        let response = taken(response).await?;
+        named_alike(&response, digest)?;
+        match response.status() {
+            StatusCode::CREATED => Ok(()),
+            // It may not be there yet, or not come there at all.
+            _ if self.has_blob(digest).await? => Ok(()),
+            status => Err(Error::Lost(status)),
+        }
     }
 
     /// Where an answer says that bytes go.
@@ -237,10 +250,24 @@ impl Client {
     /// Gives a manifest, and a tag to it.
     pub async fn give_manifest(&self, tag: &str, media_type: &str, bytes: Vec<u8>) -> Result<()> {
         let url = self.url(&format!("manifests/{tag}"))?;
-        let request = self.request(Method::PUT, url, true).await?;
-        let request = request.header(CONTENT_TYPE, media_type).body(bytes);
-        let response = self.http.send(request, Led::ByUser).await?;
-        expect(response, StatusCode::CREATED).await.map(drop)
+        let bytes = Bytes::from(bytes);
+        let asked = self.ask(Method::PUT, url, true, Led::ByUser, |request| {
+            request.header(CONTENT_TYPE, media_type).body(bytes.clone())
+        });
+        let response = taken(asked.await?).await?;
+        let digest = Digest::sha256_of(&bytes);
+        named_alike(&response, &digest)?;
+        let status = response.status();
+        if status == StatusCode::CREATED {
+            return Ok(());
+        }
+        // It may not be there yet, or not come there at all.
+        match self.manifest(tag, &[media_type]).await {
+            Ok(there) if there == bytes => Ok(()),
+            Ok(_) => Err(Error::Lost(status)),
+            Err(error) if error.is_absent() => Err(Error::Lost(status)),
+            Err(error) => Err(error),
+        }
     }
 
     fn url(&self, rest: &str) -> Result<Url> {
@@ -250,8 +277,7 @@ impl Client {
 
     /// Reads something of the registry.
     async fn send(&self, method: Method, url: Url) -> Result<Answer> {
-        let request = self.request(method, url, false).await?;
-        Ok(self.http.send(request, Led::ByUser).await?)
+        self.ask(method, url, false, Led::ByUser, |r| r).await
     }
 
     /// Who named an address that an answer of the registry holds: its own host the user named already.
@@ -272,92 +298,18 @@ impl Client {
             .into()),
         }
     }
+}
 
-    /// Authorized when it goes to the registry itself.
-    async fn request(&self, method: Method, url: Url, writes: bool) -> Result<RequestBuilder> {
-        self.check_scheme(&url)?;
-        let is_own = url.origin() == self.base.origin();
-        tracing::debug!(%method, url = redact(url.as_str()), is_own, "request to a registry");
-        let request = self.http.request(method, url)?;
-        if !is_own {
-            return Ok(request);
-        }
-        Ok(match (self.access(writes).await?, &self.credentials) {
-            (Access::Bearer { token, .. }, _) => request.bearer_auth(token.expose()),
-            (Access::Basic, Some(Credentials { user, password, .. })) => {
-                request.basic_auth(user, Some(password.expose()))
-            }
-            (Access::Basic | Access::Open, _) => request,
-        })
-    }
-
-    async fn access(&self, writes: bool) -> Result<Access> {
-        let at = usize::from(writes);
-        let known = || self.access.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = known()[at].clone();
-        match before {
-            Some(Access::Bearer { until, .. }) if until <= Instant::now() => {}
-            Some(access) => return Ok(access),
-            None => {}
-        }
-        let access = self.ask_access(writes).await?;
-        known()[at] = Some(access.clone());
-        Ok(access)
-    }
-
-    /// The registry's first answer says how it is asked. (OCI Distribution Specification: determining support)
-    async fn ask_access(&self, writes: bool) -> Result<Access> {
-        let url = self.base.join("/v2/").map_err(malformed)?;
-        let request = self.http.request(Method::GET, url)?;
-        let response = self.http.send(request, Led::ByUser).await?;
-        let from = response.from;
-        let asked = response.headers().get_all(WWW_AUTHENTICATE);
-        match access::challenge(asked.iter().filter_map(|value| value.to_str().ok())) {
-            Challenge::None if response.status().is_server_error() => Err(error_of(response).await),
-            Challenge::None => Ok(Access::Open),
-            Challenge::Basic => Ok(Access::Basic),
-            Challenge::Bearer { realm, service } => self.token(&realm, service, writes, from).await,
-        }
-    }
-
-    /// A token of the realm that a server named which lies `from` there.
-    async fn token(
-        &self,
-        realm: &str,
-        service: Option<String>,
-        writes: bool,
-        from: Space,
-    ) -> Result<Access> {
-        let mut realm = parse(realm)?;
-        let credentials = self.credentials.as_ref();
-        let token_host = credentials.map(|known| known.token_host.as_deref());
-        may_ask_token(&self.base, &realm, token_host)?;
-        let led = match token_host.flatten() {
-            Some(named) if realm.host_str() == Some(named) => Led::ByUser,
-            _ => self.led_to(&realm, from),
-        };
-        let rights = if writes { "pull,push" } else { "pull" };
-        let scope = format!("repository:{}:{rights}", self.repository);
-        realm.query_pairs_mut().append_pair("scope", &scope);
-        if let Some(service) = service {
-            realm.query_pairs_mut().append_pair("service", &service);
-        }
-        let request = self.http.request(Method::GET, realm)?;
-        let request = match &self.credentials {
-            Some(Credentials { user, password, .. }) => {
-                request.basic_auth(user, Some(password.expose()))
-            }
-            None => request,
-        };
-        let response = self.http.send(request, led).await?;
-        let status = response.status();
-        let answer = response.whole(WORDS_LIMIT).await?;
-        match status {
-            StatusCode::OK => access::token(&answer),
-            _ => Err(Error::NoToken(
-                String::from_utf8_lossy(&answer).into_owned(),
-            )),
-        }
+/// Where an answer names the digest of what was given, it has to be the right one.
+fn named_alike(answer: &Answer, digest: &Digest) -> Result<()> {
+    let named = answer.headers().get("docker-content-digest");
+    let named = named.and_then(|value| value.to_str().ok()?.parse::<Digest>().ok());
+    match named.filter(|named| named.algorithm == digest.algorithm && named != digest) {
+        None => Ok(()),
+        Some(found) => Err(Error::OtherBytes {
+            expected: digest.clone(),
+            found,
+        }),
     }
 }
 
@@ -413,14 +365,18 @@ fn malformed(e: url::ParseError) -> Error {
 }
 
 async fn good(response: Answer) -> Result<Answer> {
-    expect(response, StatusCode::OK).await
+    match response.status() {
+        StatusCode::OK => Ok(response),
+        _ => Err(error_of(response).await),
+    }
 }
 
-async fn expect(response: Answer, status: StatusCode) -> Result<Answer> {
-    if response.status() == status {
-        return Ok(response);
+/// An answer of any status that says that something was taken or is there.
+async fn taken(response: Answer) -> Result<Answer> {
+    match response.status().is_success() {
+        true => Ok(response),
+        false => Err(error_of(response).await),
     }
-    Err(error_of(response).await)
 }
 
 async fn error_of(response: Answer) -> Error {

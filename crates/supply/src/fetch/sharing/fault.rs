@@ -29,7 +29,8 @@ impl From<Error> for Fault {
 }
 
 impl Fault {
-    pub fn of(address: &Address, error: registry::Error) -> Self {
+    /// `cure`: what helps where the registry denies access.
+    pub fn of(address: &Address, error: registry::Error, cure: &str) -> Self {
         use client::Fault as F;
         use registry::Error as E;
         let error_at = |fact: &str| Error::new(Kind::Fetch, fact).at(address);
@@ -48,11 +49,9 @@ impl Fault {
             }
             (Some(401 | 403), error) | (_, error @ (E::Unauthorized | E::NoToken(_))) => {
                 let denied = error_at("the shared cache denies access").found(error);
-                Self::Refused(denied.cure(
-                    "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry",
-                ))
+                Self::Refused(denied.cure(cure))
             }
-            (Some(code), _) if code >= 500 || code == 429 => {
+            (Some(code), error) if error.is_passing() => {
                 let error = error_at("the shared cache reports an error of its own");
                 Self::Unreachable(error.found(format!("HTTP status {code}")))
             }
@@ -65,7 +64,7 @@ impl Fault {
                 let broken = error_at("a transfer with the shared cache broke off");
                 Self::Unreachable(broken.found(fault))
             }
-            (_, error @ (E::Status(..) | E::Unexpected(_))) => {
+            (_, error @ (E::Status(..) | E::Unexpected(_) | E::Lost(_))) => {
                 Self::Refused(error_at("the shared cache sent an unexpected answer").found(error))
             }
         }

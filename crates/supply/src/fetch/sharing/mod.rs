@@ -29,7 +29,7 @@ use winimg_trust::minisign::Rule;
 use fault::Fault;
 use registry::Registry;
 
-pub use super::registry::{Credentials, Places, credentials};
+pub use super::registry::{Credentials, Lookup, Places, credentials};
 pub use address::Address;
 pub(crate) use address::is_segment;
 
@@ -47,7 +47,7 @@ pub struct Push {
 /// What the user wants of a shared cache.
 pub struct Settings {
     pub address: Address,
-    pub credentials: Option<Credentials>,
+    pub login: Lookup,
     /// Whose layers are believed; with none, layers are not asked for.
     pub keys: Vec<Rule>,
     /// Write, too.
@@ -89,10 +89,10 @@ impl Remote {
                 "the shared cache is used for inputs only: without --cache-key none of its layers is trusted",
             );
         }
-        super::proxy::warn_of_broken(|text| sink.warn(text));
+        super::proxy::warn_of_broken(&settings.proxies, |text| sink.warn(text));
         let registry = Registry::new(
             &settings.address,
-            settings.credentials,
+            settings.login,
             &settings.proxies,
             settings.patience,
         )?;

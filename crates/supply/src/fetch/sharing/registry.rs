@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::Proxies;
 use super::fault::Fault;
-use super::{Address, Credentials, Patience};
+use super::{Address, Lookup, Patience};
 use crate::fetch::registry::{self, Client};
 use crate::fetch::upload;
 use crate::store::{Store, Watch};
@@ -35,15 +35,18 @@ pub struct Registry {
     client: Client,
     address: Address,
     patience: Patience,
+    /// What helps where the registry denies access.
+    cure: String,
 }
 
 impl Registry {
     pub fn new(
         address: &Address,
-        credentials: Option<Credentials>,
+        login: Lookup,
         proxies: &Proxies,
         patience: Patience,
     ) -> Result<Self> {
+        let Lookup { credentials, cure } = login;
         if credentials.is_some() && address.plain && !address.is_here {
             let fact = "a password for the shared cache would be readable on its way";
             return Err(Error::new(Kind::Recipe, fact)
@@ -60,11 +63,16 @@ impl Registry {
             client: Client::new(&named, address.plain, credentials, proxies, patience)?,
             address: address.clone(),
             patience,
+            cure,
         })
     }
 
     pub fn shown(&self) -> String {
         self.address.to_string()
+    }
+
+    fn fault(&self, error: registry::Error) -> Fault {
+        Fault::of(&self.address, error, &self.cure)
     }
 
     pub fn error(&self, fact: impl Into<String>) -> Error {
@@ -79,7 +87,7 @@ impl Registry {
         match timeout(self.patience.answer, work).await {
             Ok(Ok(answer)) => Ok(Some(answer)),
             Ok(Err(e)) if e.is_absent() => Ok(None),
-            Ok(Err(e)) => Err(Fault::of(&self.address, e)),
+            Ok(Err(e)) => Err(self.fault(e)),
             Err(_) => Err(Fault::silent(&self.address, self.patience.answer)),
         }
     }
@@ -138,7 +146,7 @@ impl Registry {
             let bytes = match blob.next().await {
                 Ok(None) => return Ok(true),
                 Ok(Some(bytes)) => bytes,
-                Err(e) => return Err(Fault::of(&self.address, e)),
+                Err(e) => return Err(self.fault(e)),
             };
             done += bytes.len() as u64;
             if done > limit {
@@ -207,7 +215,7 @@ impl Registry {
         let (body, moved) = upload::body(path, 0, size, watch)?;
         let given = self.client.give_blob(body, digest, size);
         tokio::select! {
-            given = given => given.map_err(|e| Fault::of(&self.address, e)),
+            given = given => given.map_err(|e| self.fault(e)),
             () = moved.stands_still(self.patience.stall) => Err(Fault::silent(&self.address, self.patience.stall)),
         }
     }

@@ -12,7 +12,7 @@ use super::super::xml::{named, value};
 use super::super::{Settings, patiently};
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{Answer, Client};
-use crate::fetch::failure::{Failure, unanswered};
+use crate::fetch::failure::{Failure, is_passing, unanswered};
 use crate::fetch::policy::Led;
 use crate::store::Watch;
 use winimg_base::digest::Digest;
@@ -120,9 +120,8 @@ fn refused(action: &str, region: &str, status: StatusCode, text: &str) -> Failur
     if !words.is_empty() {
         error = error.found(words);
     }
-    let passes = status.is_server_error()
-        || status == StatusCode::TOO_MANY_REQUESTS
-        || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
+    let passes =
+        is_passing(status) || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
     if passes {
         return Failure::again(error);
     }

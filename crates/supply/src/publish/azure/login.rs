@@ -11,14 +11,13 @@ use reqsign_azure_storage::{
     WorkloadIdentityCredentialProvider,
 };
 use reqsign_core::{
-    CommandExecute, CommandOutput, Context, Error as Unsigned, HttpSend, OsEnv, ProvideCredential,
-    Signer,
+    CommandExecute, CommandOutput, Context, Error as Unsigned, HttpSend, ProvideCredential, Signer,
 };
 use reqwest::RequestBuilder;
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use url::{Url, form_urlencoded};
 
-use super::super::asks::{Asks, Files, Programs};
+use super::super::asks::{Asks, Files, Programs, Variables};
 use crate::fetch::Proxies;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
@@ -61,7 +60,7 @@ impl Login {
             audience: audience.to_owned(),
         };
         let context = Context::new()
-            .with_env(OsEnv)
+            .with_env(Variables)
             .with_file_read(Files)
             .with_http_send(translated(Asks::new(proxies)))
             .with_command_execute(Translated {

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::answers;
 use crate::fetch::client::Answer;
-use crate::fetch::failure::Failure;
+use crate::fetch::failure::{Failure, is_passing};
 use winimg_base::error::{Error, Kind};
 use winimg_base::unseen;
 
@@ -36,9 +36,7 @@ pub async fn of(answer: Answer, what: &str, url: &Url) -> Failure {
     if let Some(words) = words {
         error = error.found(words);
     }
-    let passes = status.is_server_error()
-        || matches!(status.as_u16(), 408 | 429)
-        || matches!(code.as_str(), "Md5Mismatch" | "OperationTimedOut");
+    let passes = is_passing(status) || matches!(code.as_str(), "Md5Mismatch" | "OperationTimedOut");
     if passes {
         return Failure::again(error);
     }

@@ -96,15 +96,24 @@ pub fn completed(text: &str) -> Result<Option<String>, Failure> {
     Ok(checksum.map(str::to_owned))
 }
 
-/// `Error`: its code and its words.
-pub fn error(text: &str) -> Option<(String, String)> {
+/// What an `Error` says.
+#[derive(Debug, Default)]
+pub struct Said {
+    pub code: String,
+    pub words: String,
+    /// The bucket's region, where another one was signed for.
+    pub region: Option<String>,
+}
+
+/// The error of an answer, if it is one.
+pub fn error(text: &str) -> Option<Said> {
     let document = Document::parse(text).ok()?;
     let root = document.root_element();
     let is_error = root.tag_name().name() == "Error";
-    let words = value(root, "Message").unwrap_or_default();
-    is_error.then(|| {
-        let code = value(root, "Code").unwrap_or_default();
-        (code.to_owned(), words.to_owned())
+    is_error.then(|| Said {
+        code: value(root, "Code").unwrap_or_default().to_owned(),
+        words: value(root, "Message").unwrap_or_default().to_owned(),
+        region: value(root, "Region").map(str::to_owned),
     })
 }
 

@@ -4,7 +4,7 @@ use reqwest::StatusCode;
 
 use super::answers;
 use crate::fetch::client::Answer;
-use crate::fetch::failure::Failure;
+use crate::fetch::failure::{Failure, is_passing};
 use winimg_base::error::{Error, Kind};
 use winimg_base::unseen;
 
@@ -29,7 +29,7 @@ fn judged(status: StatusCode, reason: &str, words: &str, what: &str, at: &str) -
     if !words.is_empty() {
         error = error.found(unseen::line(words));
     }
-    if status.is_server_error() || [408, 429].contains(&status.as_u16()) {
+    if is_passing(status) {
         return Failure::again(error);
     }
     let cure = match status.as_u16() {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::fetch::client::Answer;
-use crate::fetch::failure::Failure;
+use crate::fetch::failure::{Failure, is_passing};
 use winimg_base::error::{Error, Kind};
 use winimg_base::unseen;
 
@@ -113,7 +113,7 @@ fn judged(status: StatusCode, error: Error) -> Failure {
         }
         403 => "give the user a role in the project that may make images: member",
         409 => "another run sends this image, or the image is protected",
-        408 | 429 | 500.. => return Failure::again(error),
+        _ if is_passing(status) => return Failure::again(error),
         _ => return error.into(),
     };
     error.cure(cure).into()

@@ -1,47 +1,24 @@
 //! Which cloud an image goes to and who sends it: `clouds.yaml` and `secure.yaml` by `OS_CLOUD`, or the variables `OS_…`.
 //!
-//! Pure but for the files that it reads. Refuses to guess: what names nobody, or two, is an error. (openstacksdk: configuring OpenStack SDK
+//! Pure but for the files that are read. Refuses to guess: what names nobody, or two, is an error. (openstacksdk: configuring OpenStack SDK
 //! applications; keystoneauth: plugin options)
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use url::Url;
 
+use super::clouds_file::{self, Entry};
+use super::names::{Environment, NAMES, variable};
 use crate::fetch::client::is_here;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Secret, redact};
 use winimg_base::unseen;
 
-/// What is read of a cloud, as `clouds.yaml` names it; the variables are the same in capitals behind `OS_`.
-const NAMES: [&str; 24] = [
-    "auth_type",
-    "auth_url",
-    "username",
-    "user_id",
-    "password",
-    "user_domain_name",
-    "user_domain_id",
-    "project_name",
-    "project_id",
-    "tenant_name",
-    "tenant_id",
-    "project_domain_name",
-    "project_domain_id",
-    "default_domain",
-    "application_credential_id",
-    "application_credential_name",
-    "application_credential_secret",
-    "token",
-    "region_name",
-    "interface",
-    "endpoint_type",
-    "image_endpoint_override",
-    "cacert",
-    "verify",
-];
+/// What the environment may have of a cloud that a file describes: it does not belong into every
+/// file.
+const SECRETS: [&str; 3] = ["password", "application_credential_secret", "token"];
 
 /// A cloud and who sends to it.
 pub struct Cloud {
@@ -58,156 +35,70 @@ pub struct Cloud {
     pub is_unheeded: bool,
 }
 
-/// What the environment says.
-pub trait Environment {
-    fn set(&self, name: &str) -> Option<String>;
-}
-
-impl<F: Fn(&str) -> Option<String>> Environment for F {
-    fn set(&self, name: &str) -> Option<String> {
-        self(name).filter(|value| !value.is_empty())
-    }
-}
-
 impl Cloud {
     pub fn of(environment: &impl Environment) -> Result<Self> {
-        let values = match environment.set("OS_CLOUD") {
-            Some(name) => {
-                let mut values = named(&name, environment)?;
-                // As the command line of OpenStack has them over the file's.
-                for name in ["region_name", "interface"] {
-                    values.extend(variable(name, environment));
-                }
-                values
-            }
-            None => {
-                let all = NAMES.iter().filter_map(|name| variable(name, environment));
-                all.collect()
-            }
+        let Some(name) = environment.set("OS_CLOUD") else {
+            let all = NAMES.iter().filter_map(|name| variable(name, environment));
+            let values = Values {
+                said: all.collect(),
+                secrets: BTreeMap::new(),
+                file: None,
+            };
+            return values.cloud();
         };
-        Values(values).cloud()
-    }
-}
-
-fn variable(name: &str, environment: &impl Environment) -> Option<(String, String)> {
-    let value = environment.set(&format!("OS_{}", name.to_ascii_uppercase()))?;
-    Some((name.to_owned(), value))
-}
-
-/// A cloud of `clouds.yaml`, with what `secure.yaml` adds to it.
-fn named(name: &str, environment: &impl Environment) -> Result<BTreeMap<String, String>> {
-    let clouds = files("OS_CLIENT_CONFIG_FILE", "clouds.yaml", environment);
-    let secure = files("OS_CLIENT_SECURE_FILE", "secure.yaml", environment);
-    let missing = |fact: &str, found: String| {
-        Error::new(Kind::Recipe, fact)
-            .at(name)
-            .found(found)
-            .cure("mend OS_CLOUD, or OS_CLIENT_CONFIG_FILE, which names the file")
-    };
-    let Some(path) = clouds.iter().find(|path| path.exists()) else {
-        let looked: Vec<_> = clouds.iter().map(|p| p.display().to_string()).collect();
-        return Err(missing(
-            "there is no clouds.yaml",
-            format!("none of {}", looked.join(", ")),
-        ));
-    };
-    let mut all = read(path)?;
-    if let Some(secure) = secure.iter().find(|path| path.exists()) {
-        merge(&mut all, read(secure)?);
-    }
-    let Some(entry) = all["clouds"].get(name) else {
-        let known: Vec<_> = all["clouds"]
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(k, _)| k.as_str())
-            .collect();
-        let found = format!("{} has {}", path.display(), known.join(", "));
-        return Err(missing(
-            "clouds.yaml has no such cloud",
-            unseen::line(&found),
-        ));
-    };
-    if entry.get("profile").is_some_and(|p| !p.is_null()) && entry["auth"].get("auth_url").is_none()
-    {
-        return Err(Error::new(
-            Kind::Recipe,
-            "clouds.yaml names a cloud by a profile, which is not looked up",
-        )
-        .at(path.display())
-        .cure("write the cloud's auth_url under its `auth`"));
-    }
-    let own = entry.as_object().into_iter().flatten();
-    let auth = entry["auth"].as_object().into_iter().flatten();
-    let plain = own.chain(auth).filter_map(|(name, value)| {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            Value::Bool(flag) => flag.to_string(),
-            _ => return None,
-        };
-        Some((name.clone(), text))
-    });
-    Ok(plain.collect())
-}
-
-/// Where a file of clouds may be. (openstacksdk: config files)
-fn files(variable: &str, name: &str, environment: &impl Environment) -> Vec<PathBuf> {
-    if let Some(path) = environment.set(variable) {
-        return vec![path.into()];
-    }
-    let home = environment.set("HOME").map(PathBuf::from);
-    let config = environment.set("XDG_CONFIG_HOME").map(PathBuf::from);
-    let config = config.or_else(|| Some(home?.join(".config")));
-    let mut all = vec![PathBuf::from(name)];
-    all.extend(config.map(|folder| folder.join("openstack").join(name)));
-    all.push(PathBuf::from("/etc/openstack").join(name));
-    all
-}
-
-fn read(path: &PathBuf) -> Result<Value> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
-    serde_saphyr::from_str(&text).map_err(|e| {
-        // Its own words show lines of the file, which holds passwords.
-        let place = e
-            .location()
-            .map(|at| format!(":{}:{}", at.line(), at.column()));
-        Error::new(Kind::Recipe, "this is not YAML")
-            .cure("mend the file there")
-            .at(format!("{}{}", path.display(), place.unwrap_or_default()))
-    })
-}
-
-fn merge(into: &mut Value, from: Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (name, value) in from {
-                merge(into.entry(name).or_insert(Value::Null), value);
-            }
+        let region = environment.set("OS_REGION_NAME");
+        let Entry { path, mut values } = clouds_file::read(&name, region.as_deref(), environment)?;
+        // As the command line of OpenStack has them over the file's.
+        for name in ["region_name", "interface"] {
+            values.extend(variable(name, environment));
         }
-        (into, from) => *into = from,
+        let secrets = SECRETS
+            .iter()
+            .filter_map(|name| variable(name, environment));
+        let values = Values {
+            said: values,
+            secrets: secrets.collect(),
+            file: Some((name, path)),
+        };
+        values.cloud()
     }
 }
 
-struct Values(BTreeMap<String, String>);
+struct Values {
+    said: BTreeMap<String, String>,
+    /// For what a file leaves out.
+    secrets: BTreeMap<String, String>,
+    /// The cloud's name and its file; `None`: the environment describes it.
+    file: Option<(String, PathBuf)>,
+}
 
 impl Values {
     fn get(&self, name: &str) -> Option<&str> {
-        self.0
-            .get(name)
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
+        let value = self.said.get(name).map(String::as_str);
+        value.filter(|value| !value.is_empty())
+    }
+
+    fn first(&self, names: &[&str]) -> Option<&str> {
+        names.iter().find_map(|name| self.get(name))
     }
 
     fn cloud(&self) -> Result<Cloud> {
-        let Some(address) = self.get("auth_url") else {
-            return Err(Error::new(Kind::Recipe, "no cloud is named").cure(
-                "set OS_CLOUD to a cloud of clouds.yaml, or OS_AUTH_URL and the other variables of an openrc file",
-            ));
+        let address = match &self.file {
+            Some(_) => self.needed("auth_url")?,
+            None => self.get("auth_url").ok_or_else(|| {
+                Error::new(Kind::Recipe, "no cloud is named").cure(
+                    "set OS_CLOUD to a cloud of clouds.yaml, or OS_AUTH_URL and the other variables of an openrc file",
+                )
+            })?,
         };
         let interface = self.get("interface").or_else(|| self.get("endpoint_type"));
         let interface = interface.unwrap_or("public").trim_end_matches("URL");
-        let is_checked = !matches!(self.get("verify"), Some("false" | "False" | "no"));
+        let is = |name, words: &[&str]| {
+            let value = self.get(name).map(str::to_ascii_lowercase);
+            value.is_some_and(|value| words.contains(&value.as_str()))
+        };
+        let is_checked = !is("verify", &["false", "no", "off", "n", "0"])
+            && !is("insecure", &["true", "yes", "on", "y", "1"]);
         Ok(Cloud {
             keystone: keystone(address)?,
             login: Secret::new(json!({ "auth": self.auth()? }).to_string()),
@@ -223,11 +114,13 @@ impl Values {
 
     /// (Identity API v3: authentication and token management)
     fn auth(&self) -> Result<Value> {
-        let kind = self
-            .get("auth_type")
-            .map(|kind| kind.trim_start_matches("v3"));
-        let has_credential = self.get("application_credential_secret").is_some();
-        let is_token = self.get("token").is_some() && self.get("password").is_none();
+        let kind = self.first(&["auth_type", "auth_plugin"]);
+        let kind = kind.map(|kind| kind.trim_start_matches("v3"));
+        let credential =
+            ["id", "name", "secret"].map(|part| format!("application_credential_{part}"));
+        let has_credential = credential.iter().any(|name| self.get(name).is_some());
+        let has_token = self.first(&["token", "auth_token"]).is_some();
+        let is_token = has_token && self.get("password").is_none();
         match kind {
             Some("applicationcredential") => self.application_credential(),
             Some("token") => self.token(),
@@ -257,12 +150,19 @@ impl Values {
     }
 
     fn token(&self) -> Result<Value> {
-        let mut auth = json!({ "identity": { "methods": ["token"], "token": { "id": self.needed("token")? } } });
+        let mut auth = json!({ "identity": { "methods": ["token"], "token": { "id": self.token_itself()? } } });
         // Without one it has that of the token.
         if let Ok(project) = self.project() {
             auth["scope"] = json!({ "project": project });
         }
         Ok(auth)
+    }
+
+    fn token_itself(&self) -> Result<&str> {
+        match self.get("auth_token") {
+            Some(token) if self.get("token").is_none() => Ok(token),
+            _ => self.needed("token"),
+        }
     }
 
     fn application_credential(&self) -> Result<Value> {
@@ -298,24 +198,46 @@ impl Values {
         }
     }
 
+    /// One name may be that of both domains. (openstacksdk: `domain_name`; keystoneauth:
+    /// `default_domain_id`)
     fn domain(&self, whose: &str) -> Value {
-        let by = |what: &str| self.get(&format!("{whose}_domain_{what}"));
-        match (by("id"), by("name"), self.get("default_domain")) {
-            (Some(id), _, _) => json!({ "id": id }),
-            (None, Some(name), _) => json!({ "name": name }),
-            (None, None, Some(id)) => json!({ "id": id }),
-            (None, None, None) => json!({ "id": "default" }),
-        }
+        let own = |what: &str| self.get(&format!("{whose}_domain_{what}"));
+        let default = ["default_domain_id", "default_domain"];
+        let (kind, value) = match (own("id"), own("name")) {
+            (Some(id), _) => ("id", id),
+            (None, Some(name)) => ("name", name),
+            (None, None) => match (self.get("domain_id"), self.get("domain_name")) {
+                (Some(id), _) => ("id", id),
+                (None, Some(name)) => ("name", name),
+                (None, None) => match (self.first(&default), self.get("default_domain_name")) {
+                    (Some(id), _) => ("id", id),
+                    (None, Some(name)) => ("name", name),
+                    (None, None) => ("id", "default"),
+                },
+            },
+        };
+        json!({ kind: value })
     }
 
     fn needed(&self, name: &str) -> Result<&str> {
-        self.get(name).ok_or_else(|| {
-            Error::new(Kind::Recipe, format!("the cloud has no {name}"))
-                .at("OS_CLOUD or OS_AUTH_URL")
-                .cure(format!(
-                    "set OS_{}, or write {name} into clouds.yaml or secure.yaml",
-                    name.to_ascii_uppercase()
-                ))
+        if let Some(value) = self.get(name) {
+            return Ok(value);
+        }
+        if let Some(secret) = self.secrets.get(name) {
+            return Ok(secret);
+        }
+        let error = Error::new(Kind::Recipe, format!("the cloud has no {name}"));
+        let variable = format!("OS_{}", name.to_ascii_uppercase());
+        Err(match &self.file {
+            None => error.at("OS_AUTH_URL").cure(format!("set {variable}")),
+            Some((cloud, path)) => {
+                let error = error.at(unseen::line(&format!("{}: {cloud}", path.display())));
+                let written = format!("write {name} under `auth` of the cloud in clouds.yaml");
+                match SECRETS.contains(&name) {
+                    true => error.cure(format!("{written} or secure.yaml, or set {variable}")),
+                    false => error.cure(written),
+                }
+            }
         })
     }
 }
@@ -356,5 +278,124 @@ fn address_of(text: &str) -> Result<Url> {
         _ => Err(
             wrong("is not one of https: a password would be readable on its way").cure("use https"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENVIRONMENT: [(&str, &str); 4] = [
+        ("OS_AUTH_URL", "https://k.example/v3"),
+        ("OS_USERNAME", "u"),
+        ("OS_PASSWORD", "p"),
+        ("OS_PROJECT_NAME", "img"),
+    ];
+
+    fn of(set: &[(&str, &str)]) -> Result<Value> {
+        let set = |name: &str| {
+            let found = set.iter().find(|(set, _)| *set == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let cloud = Cloud::of(&set)?;
+        Ok(serde_json::from_str(cloud.login.expose()).unwrap())
+    }
+
+    /// With this text as `clouds.yaml` and its cloud `lab`.
+    fn of_file(text: &str, more: &[(&str, &str)]) -> Result<Value> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clouds.yaml");
+        std::fs::write(&path, text).unwrap();
+        let path = path.display().to_string();
+        let own = [("OS_CLOUD", "lab"), ("OS_CLIENT_CONFIG_FILE", &path)];
+        of(&[&own, more].concat())
+    }
+
+    /// The domains of the user and of the project.
+    fn domains(auth: &Value) -> (String, String) {
+        let user = &auth["auth"]["identity"]["password"]["user"]["domain"];
+        let project = &auth["auth"]["scope"]["project"]["domain"];
+        (user.to_string(), project.to_string())
+    }
+
+    #[test]
+    fn one_domain_stands_for_that_of_user_and_project() {
+        let (corp, by_id) = (r#"{"name":"Corp"}"#, r#"{"id":"c0"}"#);
+        for (more, user, project) in [
+            (&[][..], r#"{"id":"default"}"#, r#"{"id":"default"}"#),
+            (&[("OS_DOMAIN_NAME", "Corp")], corp, corp),
+            (&[("OS_DOMAIN_ID", "c0")], by_id, by_id),
+            (&[("OS_DEFAULT_DOMAIN_ID", "c0")], by_id, by_id),
+            (&[("OS_DEFAULT_DOMAIN_NAME", "Corp")], corp, corp),
+            (&[("OS_DEFAULT_DOMAIN", "c0")], by_id, by_id),
+            (
+                &[("OS_DOMAIN_NAME", "Corp"), ("OS_USER_DOMAIN_ID", "c0")],
+                by_id,
+                corp,
+            ),
+            (
+                &[("OS_PROJECT_DOMAIN_NAME", "Corp")],
+                r#"{"id":"default"}"#,
+                corp,
+            ),
+        ] {
+            let auth = of(&[&ENVIRONMENT, more].concat()).unwrap();
+            assert_eq!(domains(&auth), (user.into(), project.into()), "{more:?}");
+        }
+        let file = "clouds:\n  lab:\n    auth: {auth_url: https://k/v3, username: u, password: p, \
+                    project_name: img, domain_name: Corp}\n";
+        assert_eq!(
+            domains(&of_file(file, &[]).unwrap()),
+            (corp.into(), corp.into())
+        );
+    }
+
+    #[test]
+    fn a_secret_that_a_file_leaves_out_is_one_of_the_environment() {
+        let file =
+            "clouds:\n  lab:\n    auth: {auth_url: https://k/v3, user_id: '1', project_id: '2'}\n";
+        let auth = of_file(file, &[("OS_PASSWORD", "p")]).unwrap();
+        let user = &auth["auth"]["identity"]["password"]["user"];
+        assert_eq!(user, &json!({ "id": "1", "password": "p" }));
+        // What the file has counts.
+        let own = file.replace("user_id", "password: own, user_id");
+        let auth = of_file(&own, &[("OS_PASSWORD", "p")]).unwrap();
+        assert_eq!(
+            auth["auth"]["identity"]["password"]["user"]["password"],
+            "own"
+        );
+        let credential = "clouds:\n  lab:\n    auth_type: v3applicationcredential\n    auth: {auth_url: https://k/v3, application_credential_id: a}\n";
+        let auth = of_file(credential, &[("OS_APPLICATION_CREDENTIAL_SECRET", "s")]).unwrap();
+        let credential = &auth["auth"]["identity"]["application_credential"];
+        assert_eq!(credential, &json!({ "id": "a", "secret": "s" }));
+    }
+
+    #[test]
+    fn no_cure_names_what_is_set_already() {
+        let cures = |result: Result<Value>| {
+            let error = result.unwrap_err();
+            format!(
+                "{}: {}",
+                error.fact(),
+                error.cure_text().unwrap_or_default()
+            )
+        };
+        let file = |auth: &str| format!("clouds:\n  lab:\n    auth: {{{auth}}}\n");
+        assert_eq!(
+            cures(of_file(&file("username: u"), &[])),
+            "the cloud has no auth_url: write auth_url under `auth` of the cloud in clouds.yaml"
+        );
+        assert_eq!(
+            cures(of_file(
+                &file("auth_url: https://k/v3, user_id: '1', project_id: '2'"),
+                &[]
+            )),
+            "the cloud has no password: write password under `auth` of the cloud in clouds.yaml or secure.yaml, or set OS_PASSWORD"
+        );
+        let without = &ENVIRONMENT[..3];
+        assert_eq!(
+            cures(of(without)),
+            "the cloud has no project_name: set OS_PROJECT_NAME"
+        );
     }
 }

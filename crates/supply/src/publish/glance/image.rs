@@ -16,6 +16,7 @@ use super::super::{Arrived, DiskFormat, Known, Object, Standing};
 use super::answers::{Info, Page, read, refused};
 use super::session::Session;
 use crate::fetch;
+use crate::fetch::client::Answer;
 use crate::fetch::failure::Failure;
 use crate::store::Watch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
@@ -221,6 +222,9 @@ impl Slot {
         let mut all = Vec::new();
         loop {
             let answer = session.ask(Method::GET, &path, |r| r).await?;
+            if answer.status() == StatusCode::BAD_REQUEST {
+                return Err(self.unlisted(answer, object).await);
+            }
             let bytes = session.whole(answer, &object.name, &object.at).await?;
             let page: Page = read("Glance", &bytes)?;
             let is_last = page.images.is_empty();
@@ -238,6 +242,19 @@ impl Slot {
             |info: &Info| !["deleted", "pending_delete", "killed"].contains(&info.status.as_str());
         all.retain(|info| info.name.as_deref() == Some(&self.name) && lives(info));
         Ok(all)
+    }
+
+    /// Images are made hidden and shown when they are whole, which an old Glance cannot do.
+    async fn unlisted(&self, answer: Answer, object: &Object) -> Failure {
+        match refused(answer, "Glance", &object.name, &object.at).await {
+            Failure::Final(error) => error
+                .cure(
+                    "if the words are about os_hidden, this Glance is older than OpenStack Rocky or its front lacks a part of it (Image API 2.7): \
+                     upload the file with `openstack image create`",
+                )
+                .into(),
+            again => again,
+        }
     }
 
     async fn hide(

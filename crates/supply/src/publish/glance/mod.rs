@@ -6,7 +6,9 @@
 
 mod answers;
 mod cloud;
+mod clouds_file;
 mod image;
+mod names;
 mod place;
 mod session;
 

@@ -5,7 +5,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::fetch::failure::Failure;
+use crate::fetch::failure::{Failure, is_passing};
 use winimg_base::error::{Error, Kind};
 use winimg_base::unseen;
 
@@ -209,7 +209,7 @@ pub fn refused(what: &str, status: StatusCode, text: &str) -> Failure {
         error = error.found(said.join("; "));
     }
     let passes = matches!(kind.as_str(), "service_unavailable" | "timed_out") || means_busy(&kind);
-    if passes || status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+    if passes || is_passing(status) {
         return Failure::again(error);
     }
     if status == StatusCode::FORBIDDEN || kind == "unauthorized" {

@@ -130,7 +130,9 @@ fn upload(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
     let settings = Settings {
         proxies: Default::default(),
         address: Address::parse(&format!("{scheme}://{host}/team/cache")).unwrap(),
-        credentials: (!row.proxied).then(|| Credentials::new("ci", Secret::new("open-sesame"))),
+        login: (!row.proxied)
+            .then(|| Credentials::new("ci", Secret::new("open-sesame")))
+            .into(),
         keys: Vec::new(),
         push: Some(Push {
             sign: Box::new(|_, _| Ok(String::new())),

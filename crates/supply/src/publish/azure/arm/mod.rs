@@ -20,7 +20,7 @@ use super::login::Login;
 use super::storage::address;
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{Answer, Client};
-use crate::fetch::failure::{Failure, asked_wait, unanswered};
+use crate::fetch::failure::{Failure, asked_wait, is_passing, unanswered};
 use crate::fetch::policy::Led;
 use crate::store::Watch;
 use winimg_base::error::{Error, Kind, Result};
@@ -303,9 +303,8 @@ fn refused(id: &str, status: StatusCode, text: &str) -> Failure {
     if !complaint.message.is_empty() {
         error = error.found(unseen::line(&complaint.message));
     }
-    let passes = status.is_server_error()
-        || matches!(number, 408 | 429)
-        || matches!(code, "AnotherOperationInProgress" | "RetryableError");
+    let passes =
+        is_passing(status) || matches!(code, "AnotherOperationInProgress" | "RetryableError");
     if passes {
         return Failure::again(error);
     }

@@ -1,0 +1,399 @@
+//! A cloud of `clouds.yaml`, with what `secure.yaml` adds to it. (openstacksdk: configuring
+//! OpenStack SDK applications)
+//!
+//! Values stay as they are written: `0123` is no number in a password. Shows no value, which may be
+//! a password.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::names::{Environment, is_read};
+use winimg_base::error::{Error, Kind, Result};
+use winimg_base::unseen;
+
+/// The endings of a file's name, in their order.
+const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+/// The names of a profile of a public cloud, the second one from earlier versions.
+const PROFILES: [&str; 2] = ["profile", "cloud"];
+
+/// What the files say of one cloud.
+pub struct Entry {
+    pub path: PathBuf,
+    pub values: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Clouds {
+    #[serde(default)]
+    clouds: Option<BTreeMap<String, Option<Cloud>>>,
+}
+
+/// Of a cloud or of one of its regions.
+#[derive(Clone, Default)]
+struct Cloud {
+    /// Beside `auth`.
+    plain: BTreeMap<String, String>,
+    auth: BTreeMap<String, String>,
+    regions: Vec<Region>,
+}
+
+#[derive(Clone)]
+struct Region {
+    name: String,
+    values: Cloud,
+}
+
+/// The cloud `name`; `region`: the one that the environment names.
+pub fn read(name: &str, region: Option<&str>, environment: &impl Environment) -> Result<Entry> {
+    let clouds = files("OS_CLIENT_CONFIG_FILE", "clouds", environment);
+    let secure = files("OS_CLIENT_SECURE_FILE", "secure", environment);
+    let missing = |fact: &str, found: String| {
+        Error::new(Kind::Recipe, fact)
+            .at(name)
+            .found(found)
+            .cure("correct OS_CLOUD, or OS_CLIENT_CONFIG_FILE, which names the file")
+    };
+    let Some(path) = clouds.iter().find(|path| path.exists()) else {
+        let looked: Vec<_> = clouds.iter().map(|p| p.display().to_string()).collect();
+        let found = format!("none of {}", looked.join(", "));
+        return Err(missing("there is no clouds.yaml", found));
+    };
+    let mut all = clouds_of(path)?;
+    let Some(mut cloud) = all.remove(name) else {
+        let known: Vec<_> = all.into_keys().collect();
+        let found = format!("{} has {}", path.display(), known.join(", "));
+        return Err(missing(
+            "clouds.yaml has no such cloud",
+            unseen::line(&found),
+        ));
+    };
+    if let Some(secure) = secure.iter().find(|path| path.exists())
+        && let Some(more) = clouds_of(secure)?.remove(name)
+    {
+        cloud.take(more);
+    }
+    let values = cloud.in_region(region, path)?;
+    let is_profile = PROFILES.iter().any(|name| values.contains_key(*name));
+    if is_profile && !values.contains_key("auth_url") {
+        return Err(Error::new(
+            Kind::Recipe,
+            "clouds.yaml names a cloud by a profile, which is not looked up",
+        )
+        .at(path.display())
+        .cure("write the cloud's auth_url under its `auth`"));
+    }
+    Ok(Entry {
+        path: path.clone(),
+        values,
+    })
+}
+
+impl Cloud {
+    /// Values of another file, which win.
+    fn take(&mut self, other: Self) {
+        self.plain.extend(other.plain);
+        self.auth.extend(other.auth);
+        self.regions.extend(other.regions);
+    }
+
+    /// All values, those of the region over the others, in one map.
+    fn in_region(mut self, wanted: Option<&str>, path: &Path) -> Result<BTreeMap<String, String>> {
+        // Earlier versions have several in one text.
+        let listed = self
+            .plain
+            .get("region_name")
+            .filter(|text| text.contains(','));
+        if let Some(listed) = listed
+            && self.regions.is_empty()
+        {
+            self.regions = listed
+                .split(',')
+                .map(|name| Region::new(name.trim()))
+                .collect();
+        }
+        let regions = std::mem::take(&mut self.regions);
+        let own = self.plain.get("region_name").map(String::as_str);
+        let wanted = wanted.or(own.filter(|own| !own.contains(',')));
+        let chosen = match wanted {
+            _ if regions.is_empty() => None,
+            None => regions.first(),
+            Some(wanted) => {
+                let found = regions.iter().find(|region| region.name == wanted);
+                Some(found.ok_or_else(|| {
+                    let known: Vec<_> = regions.iter().map(|r| r.name.as_str()).collect();
+                    Error::new(Kind::Recipe, "clouds.yaml has no such region of the cloud")
+                        .at(path.display())
+                        .expected(unseen::line(&format!("one of {}", known.join(", "))))
+                        .found(unseen::line(wanted))
+                        .cure("set OS_REGION_NAME to one of them")
+                })?)
+            }
+        };
+        if let Some(region) = chosen.cloned() {
+            self.take(region.values);
+            self.plain.insert("region_name".into(), region.name);
+        }
+        self.plain.extend(self.auth);
+        Ok(self.plain)
+    }
+}
+
+impl Region {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            values: Cloud::default(),
+        }
+    }
+}
+
+/// Where a file may be. (openstacksdk: config files)
+fn files(variable: &str, name: &str, environment: &impl Environment) -> Vec<PathBuf> {
+    if let Some(path) = environment.set(variable) {
+        return vec![path.into()];
+    }
+    let home = environment.set("HOME").map(PathBuf::from);
+    let of_home = home.map(|home| home.join(".config"));
+    let config = environment.set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let mut folders = vec![PathBuf::new()];
+    folders.extend(
+        [config, of_home]
+            .into_iter()
+            .flatten()
+            .map(|f| f.join("openstack")),
+    );
+    folders.extend(["/etc/xdg/openstack", "/etc/openstack"].map(PathBuf::from));
+    folders.dedup();
+    let named = |folder: &PathBuf| ENDINGS.map(|ending| folder.join(format!("{name}.{ending}")));
+    folders.iter().flat_map(named).collect()
+}
+
+fn clouds_of(path: &Path) -> Result<BTreeMap<String, Cloud>> {
+    let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+    let clouds = parse(&text).map_err(|e| e.at(path.display()))?;
+    Ok(clouds
+        .into_iter()
+        .map(|(name, cloud)| (name, cloud.unwrap_or_default()))
+        .collect())
+}
+
+/// JSON is YAML, too.
+fn parse(text: &str) -> Result<BTreeMap<String, Option<Cloud>>> {
+    let parsed: std::result::Result<Option<Clouds>, _> = serde_saphyr::from_str(text);
+    let clouds = parsed.map_err(|e| {
+        // Its own words show lines of the file, which holds passwords.
+        let place = e
+            .location()
+            .map(|at| format!("line {}, column {}", at.line(), at.column()));
+        Error::new(Kind::Recipe, "a file of clouds cannot be read")
+            .expected("YAML or JSON with the clouds by their names under `clouds`")
+            .lines(place)
+            .cure("correct the file there: a text with special characters stands in quotes")
+    })?;
+    Ok(clouds.and_then(|all| all.clouds).unwrap_or_default())
+}
+
+/// A value as it is written. `None`: null.
+struct Scalar(Option<String>);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Option::<String>::deserialize(deserializer).map(Self)
+    }
+}
+
+/// Some write names with hyphens.
+fn plain_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+impl<'de> Deserialize<'de> for Cloud {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(CloudVisitor)
+    }
+}
+
+struct CloudVisitor;
+
+impl<'de> Visitor<'de> for CloudVisitor {
+    type Value = Cloud;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a cloud")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Cloud, A::Error> {
+        let mut cloud = Cloud::default();
+        while let Some(name) = map.next_key::<String>()? {
+            let name = plain_name(&name);
+            match name.as_str() {
+                "auth" => {
+                    let auth: Option<BTreeMap<String, Scalar>> = map.next_value()?;
+                    let auth = auth.unwrap_or_default().into_iter();
+                    let values =
+                        auth.filter_map(|(name, value)| Some((plain_name(&name), value.0?)));
+                    cloud.auth.extend(values);
+                }
+                "regions" => {
+                    let regions: Option<Vec<Region>> = map.next_value()?;
+                    cloud.regions = regions.unwrap_or_default();
+                }
+                name if is_read(name) || PROFILES.contains(&name) => {
+                    if let Scalar(Some(value)) = map.next_value()? {
+                        cloud.plain.insert(name.to_owned(), value);
+                    }
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(cloud)
+    }
+}
+
+impl<'de> Deserialize<'de> for Region {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(RegionVisitor)
+    }
+}
+
+/// A name, or a name with values of its own.
+struct RegionVisitor;
+
+impl<'de> Visitor<'de> for RegionVisitor {
+    type Value = Region;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a region: its name, or `name` and `values`")
+    }
+
+    fn visit_str<E>(self, name: &str) -> std::result::Result<Region, E> {
+        Ok(Region::new(name))
+    }
+
+    fn visit_u64<E>(self, name: u64) -> std::result::Result<Region, E> {
+        Ok(Region::new(&name.to_string()))
+    }
+
+    fn visit_i64<E>(self, name: i64) -> std::result::Result<Region, E> {
+        Ok(Region::new(&name.to_string()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Region, A::Error> {
+        let (mut name, mut values) = (None, Cloud::default());
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                "name" => name = Some(map.next_value::<String>()?),
+                "values" => values = map.next_value::<Option<Cloud>>()?.unwrap_or_default(),
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let name = name.ok_or_else(|| serde::de::Error::missing_field("name"))?;
+        Ok(Region { name, values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str, region: Option<&str>) -> Result<BTreeMap<String, String>> {
+        let cloud = parse(text)?.remove("lab").flatten().unwrap();
+        cloud.in_region(region, Path::new("clouds.yaml"))
+    }
+
+    fn value(auth: &str, name: &str) -> Option<String> {
+        let text = format!("clouds:\n  lab:\n    auth:\n      {auth}\n");
+        values(&text, None).unwrap().remove(name)
+    }
+
+    #[test]
+    fn a_value_stays_as_it_is_written() {
+        for text in [
+            "0123456789",
+            "12345678901234567890123456789012",
+            "00000000000000000000000000000007",
+            "1e5",
+            "0x1F",
+            "1_000",
+            "1.50",
+            "yes",
+            "true",
+            "2026-01-01",
+            ".inf",
+            "p#w",
+        ] {
+            let found = value(&format!("password: {text}"), "password");
+            assert_eq!(found.as_deref(), Some(text));
+        }
+        assert_eq!(
+            value("password: '0123 # x'", "password").as_deref(),
+            Some("0123 # x")
+        );
+        assert_eq!(value("password:", "password"), None);
+        assert_eq!(
+            value("auth-url: https://k/v3", "auth_url").as_deref(),
+            Some("https://k/v3")
+        );
+    }
+
+    #[test]
+    fn what_stands_beside_auth_is_read_and_foreign_things_are_passed_over() {
+        let text = "clouds:\n  other:\n  lab:\n    auth: {username: u}\n    region-name: one\n    networks:\n    - name: n\n\
+                    \x20   identity_api_version: 3\n    verify: False\ncache:\n  auth: true\n";
+        let found = values(text, None).unwrap();
+        let shown: Vec<_> = found.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        assert_eq!(shown, ["region_name=one", "username=u", "verify=False"]);
+        let json = r#"{"clouds": {"lab": {"auth": {"password": 12}, "verify": false}}}"#;
+        assert_eq!(values(json, None).unwrap()["password"], "12");
+    }
+
+    #[test]
+    fn a_region_has_values_of_its_own() {
+        let text = "clouds:\n  lab:\n    auth: {username: u}\n    regions:\n    - one\n    - name: two\n      values:\n\
+                    \x20       auth: {auth_url: https://two/v3}\n        interface: internal\n";
+        let of = |region| {
+            let found = values(text, region).unwrap();
+            (found["region_name"].clone(), found.get("auth_url").cloned())
+        };
+        assert_eq!(of(None), ("one".into(), None));
+        assert_eq!(
+            of(Some("two")),
+            ("two".into(), Some("https://two/v3".into()))
+        );
+        let error = values(text, Some("three")).unwrap_err().to_string();
+        assert!(
+            error.contains("expected: one of one, two\n  found: three"),
+            "{error}"
+        );
+        // As earlier versions list them.
+        let text = "clouds:\n  lab:\n    region_name: one, two\n";
+        assert_eq!(values(text, None).unwrap()["region_name"], "one");
+        assert_eq!(values(text, Some("two")).unwrap()["region_name"], "two");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named_without_its_lines() {
+        for text in [
+            "clouds: [hunter2",
+            "hunter2",
+            "clouds:\n  lab:\n    auth:\n      password: [hunter2]\n",
+        ] {
+            let error = parse(text).map(drop).unwrap_err().to_string();
+            assert!(
+                error.starts_with("a file of clouds cannot be read"),
+                "{error}"
+            );
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        assert!(parse("").unwrap().is_empty());
+    }
+}
