@@ -11,7 +11,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::crlf;
 use winimg_formats::iso::{self, Source, Tree};
-use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put};
+use winimg_recipe::plan::{Entry, ExitRule, Op, Plan, PlannedStep, Put, Settle};
 use winimg_recipe::recipe::Encoding;
 use winimg_supply::store::Blob;
 
@@ -63,7 +63,7 @@ fn puts(steps: &[PlannedStep]) -> Vec<Put> {
         Op::Put(put) => Some(put.clone()),
         _ => None,
     });
-    std::iter::once(ready()).chain(steps).collect()
+    [ready(), Settle::question()].into_iter().chain(steps).collect()
 }
 
 /// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.

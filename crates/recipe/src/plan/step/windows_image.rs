@@ -5,6 +5,7 @@
 //! the step's script runs on the payload disc, so that nothing is copied into the image.
 
 use super::super::batch::Script;
+use super::super::settle::PENDING;
 use super::super::site::{MINUTE, QUICK, Site, on_disc};
 use super::super::{ExitRule, Planned};
 use super::files::folder;
@@ -15,10 +16,6 @@ use crate::recipe::{Content, GuestPath};
 
 pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
 pub(super) const DISM_LOG: GuestPath = GuestPath::known(r"C:\Windows\Logs\DISM\dism.log");
-
-/// There while servicing waits for a restart.
-pub(super) const PENDING: &str =
-    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
 
 /// Done, or done once Windows has restarted.
 pub(super) fn rule() -> ExitRule {

@@ -16,7 +16,7 @@ use crate::vm::seen::Purpose;
 /// Guest restarts of a normal installation are 2 to 6 (WinPE, first boot, OOBE, and those that drivers add).
 const SETUP_RESTARTS: u32 = 8;
 /// An installed Windows restarts by itself for pending updates, two or three times at most, before its agent answers.
-const BOOT_RESTARTS: u32 = 5;
+pub const BOOT_RESTARTS: u32 = 5;
 /// From power-on or a restart to the firmware's handing over, with hardware acceleration; it takes seconds.
 const FIRMWARE: Duration = Duration::from_secs(120);
 /// Of the limit for standing still: that long a start may draw nothing and read nothing at a busy processor, with hardware acceleration.
