@@ -79,6 +79,22 @@ pub struct Plan {
     pub warnings: Diagnostics,
 }
 
+impl Plan {
+    /// Whether the image's Windows starts its own hypervisor: Hyper-V's role is on, and the feature that starts the
+    /// hypervisor is not off.
+    pub fn starts_hypervisor(&self) -> bool {
+        let claims = || self.steps.iter().flat_map(|step| &step.expects);
+        let has = |wanted: &str, state: bool| {
+            claims().any(|claim| {
+                matches!(claim, Planned::Feature { name, enabled }
+                    if *enabled == state && name.eq_ignore_ascii_case(wanted))
+            })
+        };
+        let role = ["Microsoft-Hyper-V", "Microsoft-Hyper-V-Online"];
+        role.iter().any(|name| has(name, true)) && !has("Microsoft-Hyper-V-Online", false)
+    }
+}
+
 /// A step as the engine carries it out.
 #[derive(Clone, Debug)]
 pub struct PlannedStep {

@@ -11,7 +11,7 @@ use super::super::{
     ExitRule, OFF_TIMEOUT, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Settle, seal,
 };
 use super::registry::REG;
-use super::restore::restore;
+use super::restore::{disable_useless_agent, restore};
 use super::seal_task::{self, Task};
 use super::{CMD, args};
 use crate::recipe::{
@@ -64,6 +64,7 @@ pub(super) fn generalize(
     undo.line(format!("if exist \"{PANTHER_UNATTEND}\\\" exit /b 1"));
     own_setup_scripts(&mut undo);
     let restored = restore(site.recipe, &mut undo);
+    disable_useless_agent(site.recipe, &mut undo);
     let mut lay = Script::new();
     let mut sysprep = format!("{SYSPREP} /generalize /oobe /quit /quiet");
     match &seal {

@@ -128,9 +128,9 @@ fn about_to_be_sealed() -> Guest {
         r"D:\p\0001\seal-task.xml",
         &wide(file_of(plan, "seal-task.xml")),
     );
-    guest.put(r"D:\s\001-3.cmd", crlf(script_of(plan, "001-3")).as_bytes());
+    guest.put(r"D:\s\001.cmd", crlf(script_of(plan, "001")).as_bytes());
     guest.put(r"C:\winimg\payload.cmd", b"");
-    let (code, said) = guest.run(r"cmd.exe /d /c D:\s\001-3.cmd");
+    let (code, said) = guest.run(r"cmd.exe /d /c D:\s\001.cmd");
     assert_eq!(code, 0, "{said}");
     guest
 }
@@ -200,7 +200,7 @@ fn a_seal_that_fails_stops_before_the_power_off_and_says_where() {
     // Tried again, with another fault: the tag is a folder, which `del` does not remove.
     assert_eq!(guest.run(&format!("reg.exe delete \"{PENDING}\" /f")).0, 0);
     guest.put(&format!(r"{tag}\x"), b"");
-    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001-3.cmd").0, 0);
+    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001.cmd").0, 0);
     let log = sealed(&guest).expect("the tag stays");
     assert_eq!(
         log.lines().next(),
@@ -208,7 +208,7 @@ fn a_seal_that_fails_stops_before_the_power_off_and_says_where() {
     );
     assert!(!log.contains("stage: sysprep"), "{log}");
     std::fs::remove_dir_all(guest.host(tag)).unwrap();
-    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001-3.cmd").0, 0);
+    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001.cmd").0, 0);
     assert_eq!(sealed(&guest), None);
 }
 
@@ -217,14 +217,13 @@ fn what_is_at_work_before_the_seal_is_named() {
     const CBS: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
     const UPDATE: &str =
         r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
-    let (restart, settle) = (script_of("sealing", "001"), script_of("sealing", "001-2"));
+    let settle = script_of("sealing", "000-2");
     let guest = Guest::new();
     guest.put(r"C:\winimg\payload.cmd", b"");
     guest.put(r"C:\servicing\TiWorker.exe", b"MZ");
     let worker =
         r#"sc create worker binPath= "C:\servicing\TiWorker.exe -Embedding" start= demand"#;
     assert_eq!(guest.run(worker).0, 0);
-    assert_eq!(guest.batch(&restart), (0, String::new()));
     assert_eq!(guest.batch(&settle), (0, String::new()));
 
     let key = |name: &str| format!(r"{CBS}\{name}");
@@ -264,18 +263,21 @@ fn what_is_at_work_before_the_seal_is_named() {
         ),
     ] {
         assert_eq!(guest.run(&begin).0, 0, "{begin}");
-        assert_eq!(guest.batch(&settle), (1618, named), "{begin}");
-        let code = if restarts { 3010 } else { 0 };
-        assert_eq!(guest.batch(&restart).0, code, "{begin}");
+        let code = if restarts { 3010 } else { 1618 };
+        assert_eq!(guest.batch(&settle), (code, named), "{begin}");
         assert_eq!(guest.run(&end).0, 0, "{end}");
         assert_eq!(guest.batch(&settle), (0, String::new()), "{end}");
     }
-    // All at once.
-    for begin in ["sc start worker", "sc start TrustedInstaller"] {
+    // All at once: a restart waits until the work has ended, and a service that only waits for the restart does not hold it up.
+    let pending = format!("reg add \"{}\" /f", key("RebootPending"));
+    for begin in ["sc start worker", "sc start TrustedInstaller", &pending] {
         assert_eq!(guest.run(begin).0, 0, "{begin}");
     }
     let (code, said) = guest.batch(&settle);
-    assert_eq!((code, said.lines().count()), (1618, 2), "{said}");
+    assert_eq!((code, said.lines().count()), (1618, 3), "{said}");
+    assert_eq!(guest.run("sc stop worker").0, 0);
+    let (code, said) = guest.batch(&settle);
+    assert_eq!((code, said.lines().count()), (3010, 2), "{said}");
     // A list that can't be made names nothing, and is no rest.
     std::fs::remove_file(guest.host(r"C:\Windows\System32\tasklist.exe")).unwrap();
     assert_eq!(guest.batch(&settle).0, 1);
