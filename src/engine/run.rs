@@ -220,7 +220,8 @@ impl Engine<'_> {
                     continue;
                 }
                 Op::Settle(settle) => {
-                    self.wait_for_rest(guest, site, *settle, false)?;
+                    let command = self.wait_for_rest(guest, site, *settle, false)?;
+                    site.record.commands.push(command);
                     continue;
                 }
                 Op::Eject => {

@@ -62,6 +62,7 @@ fn comes_to_rest() -> Vec<Case> {
             }))
             .fails(7, "Windows does not stay up after servicing"),
         case("servicing does not end")
+            .recipe("reboot = {}", "checkpoint = {}")
             .recipe("generalize = {}", "generalize = {}\ntimeout = \"3s\"")
             .answer("command = '*payload.cmd 000-2'\nexit = 1618\noutput = \"servicing is at work: process TiWorker.exe\\r\\n\"")
             .fails(7, "Windows was still at work after")

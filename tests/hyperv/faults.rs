@@ -318,6 +318,7 @@ fn sessions() -> Vec<Row> {
             .recipe("cmd = \"echo hello\"\ntimeout = \"3s\"", "feature = \"Containers\"")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*000-2*'}\ndo = 'session-ends'\n[[run]]\ncommand = '*\\dism.exe *'\nexit = 3010"),
         row("servicing does not end")
+            .recipe("reboot = {}", "checkpoint = {}")
             .recipe("generalize = {}", "generalize = {}\ntimeout = \"3s\"")
             .fault("[[run]]\ncommand = '*payload.cmd 000-2'\nexit = 1618\noutput = \"servicing is at work: process TiWorker.exe\\r\\n\"")
             .fails(7, "Windows was still at work after")

@@ -111,13 +111,15 @@ impl Engine<'_> {
         guest.reboot(step.reboot_timeout * self.slowness)
     }
 
-    /// After a restart in a step: waits as far as what ran before it asks for that.
+    /// After a restart: waits as far as what ran before it asks for that. The wait is no command of the step.
     pub(super) fn settle_after(&self, guest: &mut dyn Guest, site: &mut Site<'_>) -> Result<()> {
         match site.unrest {
             Unrest::None => Ok(()),
             unrest => {
                 let steady_first = unrest == Unrest::Serviced;
-                self.wait_for_rest(guest, site, site.step.settle, steady_first)
+                let settle = site.step.settle;
+                self.wait_for_rest(guest, site, settle, steady_first)
+                    .map(|_| ())
             }
         }
     }
@@ -128,7 +130,7 @@ impl Engine<'_> {
         site: &mut Site<'_>,
         settle: Settle,
         steady_first: bool,
-    ) -> Result<()> {
+    ) -> Result<CommandRecord> {
         let wait = Wait {
             number: site.number,
             settle,
@@ -138,9 +140,8 @@ impl Engine<'_> {
         };
         let settled = self.settle(guest, wait)?;
         site.record.reboots += settled.restarts;
-        site.record.commands.push(settled.command);
         site.unrest = Unrest::None;
-        Ok(())
+        Ok(settled.command)
     }
 
     /// Between two steps: restarts the guest where the step before, counted from 1, asks for it, and waits until Windows
@@ -156,6 +157,9 @@ impl Engine<'_> {
         let Some(step) = number.checked_sub(1).and_then(|n| self.plan.steps.get(n)) else {
             return Ok(());
         };
+        if has_started && unrest == Unrest::None {
+            return Ok(());
+        }
         let mut log = StepLog::open(self.logs, number, &step.name)?;
         let mut site = Site {
             number,

@@ -309,6 +309,31 @@ fn a_failing_first_pass_of_cloudbase_init_is_tried_three_times() {
 }
 
 #[test]
+fn the_installer_of_vmware_tools_goes_only_when_they_are_installed() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../recipes/packs/vmware/install-tools.cmd"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let guest = Guest::new();
+    let script = r"C:\Windows\Setup\VMware\install-tools.cmd";
+    let installer = r"C:\Windows\Setup\VMware\VMware-tools-x64.exe";
+    guest.put(script, text.replace('\n', "\r\n").as_bytes());
+    let run = format!("cmd.exe /d /c {script}");
+    assert_eq!(guest.run(&run).0, 0, "without an installer");
+    // No program of the stand-in's: it does not start, which is its end.
+    guest.put(installer, b"MZ");
+    assert_eq!(guest.run(&run).0, 0);
+    let log = guest.text(r"C:\Windows\Temp\vmware-tools.log");
+    assert!(log.starts_with("VMware Tools' installer ended with "), "{log}");
+    assert!(guest.host(installer).exists(), "for the second attempt");
+    let tools = r#"sc create VMTools binPath= "C:\k\vmtoolsd.exe" start= demand"#;
+    assert_eq!(guest.run(tools).0, 0);
+    assert_eq!(guest.run(&run).0, 0);
+    assert!(!guest.host(installer).exists(), "they are installed");
+}
+
+#[test]
 fn a_pending_restart_is_seen() {
     let guest = Guest::new();
     for name in ["012-3", "017"] {
