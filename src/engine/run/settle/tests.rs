@@ -213,8 +213,8 @@ fn work_is_waited_for_and_named_when_it_does_not_end() {
         "Windows was still at work after 20 min\n  \
          expected: no pending restart and no servicing at work\n  \
          found: servicing is at work: process TiWorker.exe\n  \
-         > cmd.exe /d /c C:\\winimg\\payload.cmd 000-2\n  \
-         servicing is at work: process TiWorker.exe\n  \
+         | > C:\\Windows\\System32\\cmd.exe /d /c C:\\winimg\\payload.cmd 000-2\n  \
+         | servicing is at work: process TiWorker.exe\n  \
          cure: give the step a longer `timeout`, or find in C:\\Windows\\Logs\\CBS\\CBS.log what servicing waits for"
     );
 }

@@ -192,9 +192,9 @@ impl Judge {
             self.window.drain(..=moved);
         }
         if self.window.is_empty() {
-            self.blinks.begin(sample.screen.as_ref());
+            self.blinks.begin(sample.screen.as_ref(), sample.at);
         }
-        let counts = sample.screen.as_ref().is_some_and(|s| self.blinks.counts(s));
+        let counts = sample.screen.as_ref().is_some_and(|s| self.blinks.counts(s, sample.at));
         if counts {
             self.window.clear();
         }
