@@ -63,7 +63,10 @@ fn puts(steps: &[PlannedStep]) -> Vec<Put> {
         Op::Put(put) => Some(put.clone()),
         _ => None,
     });
-    [ready(), Settle::question()].into_iter().chain(steps).collect()
+    [ready(), Settle::question()]
+        .into_iter()
+        .chain(steps)
+        .collect()
 }
 
 /// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.

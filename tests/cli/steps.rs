@@ -308,7 +308,11 @@ fn windows_may_restart_by_itself_after_a_feature_before_the_next_step_runs() {
         };
         let expected = [["dism"].as_slice(), begin, &rest].concat();
         let begins = begins.expect("the feature's program");
-        assert_eq!(course[begins..begins + expected.len()], expected, "{layers}");
+        assert_eq!(
+            course[begins..begins + expected.len()],
+            expected,
+            "{layers}"
+        );
     }
 }
 
@@ -326,8 +330,14 @@ fn a_build_that_goes_on_from_a_layer_after_servicing_waits_as_well() {
     let from = "resuming from the layer after step `containers`";
     assert!(outcome.stderr().contains(from), "{}", outcome.whole());
     let course = course(&site);
-    let begin = course.iter().rposition(|what| what == "boot").expect("a start");
-    assert_eq!(course[begin..begin + 4], ["boot", "stay_up 90 s", "000-2", "002.cmd"]);
+    let begin = course
+        .iter()
+        .rposition(|what| what == "boot")
+        .expect("a start");
+    assert_eq!(
+        course[begin..begin + 4],
+        ["boot", "stay_up 90 s", "000-2", "002.cmd"]
+    );
 }
 
 #[test]
@@ -343,7 +353,11 @@ fn how_long_windows_is_waited_for_follows_from_what_the_restart_follows() {
         course
     };
     let reboot = "[[steps]]\nname = \"restart\"\nreboot = {}\n";
-    assert_eq!(asked(reboot, ""), ["reboot", "000-2"], "nothing was serviced");
+    assert_eq!(
+        asked(reboot, ""),
+        ["reboot", "000-2"],
+        "nothing was serviced"
+    );
     assert_eq!(
         asked(&format!("{FEATURE}{reboot}"), &dism("exit = 0")),
         ["dism", "reboot", "stay_up 90 s", "000-2"],
@@ -362,7 +376,11 @@ fn how_long_windows_is_waited_for_follows_from_what_the_restart_follows() {
 #[test]
 fn a_windows_that_does_not_come_to_rest_after_a_feature_is_an_error() {
     let site = Site::new(&format!("{FEATURE}{SEAL}"));
-    let answers = format!("{}{}", dism("exit = 3010"), busy("process TiWorker.exe", ""));
+    let answers = format!(
+        "{}{}",
+        dism("exit = 3010"),
+        busy("process TiWorker.exe", "")
+    );
     site.machine(NO_TIME, &answers);
     let mut said = site.build(&["--layers", "none"]).failure();
     site.machine("[reboot]\nagain = 99\n", &dism("exit = 3010"));

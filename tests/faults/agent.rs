@@ -46,8 +46,14 @@ fn bears() -> Vec<Case> {
 fn comes_to_rest() -> Vec<Case> {
     let serviced = |name| {
         case(name)
-            .recipe("still_limit = \"4s\"", "still_limit = \"4s\"\nsettle_time = \"2s\"")
-            .recipe("cmd = \"echo hello\"\ntimeout = \"3s\"", "feature = \"Containers\"")
+            .recipe(
+                "still_limit = \"4s\"",
+                "still_limit = \"4s\"\nsettle_time = \"2s\"",
+            )
+            .recipe(
+                "cmd = \"echo hello\"\ntimeout = \"3s\"",
+                "feature = \"Containers\"",
+            )
             .answer("command = '*\\dism.exe *'\nexit = 3010")
     };
     let question = "is = '*payload.cmd 000-2'";

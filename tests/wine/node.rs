@@ -122,7 +122,11 @@ impl Node {
         engine.insert_payload(&mut self.client)?;
         let steps = plan.steps.iter().enumerate();
         steps
-            .map(|(n, step)| Ok(engine.step(&mut self.client, n + 1, step, Unrest::None)?.record))
+            .map(|(n, step)| {
+                Ok(engine
+                    .step(&mut self.client, n + 1, step, Unrest::None)?
+                    .record)
+            })
             .collect()
     }
 

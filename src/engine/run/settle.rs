@@ -220,7 +220,9 @@ impl Engine<'_> {
             let is_late = guest.now() >= deadline;
             match course.next(seen) {
                 Next::Done => break,
-                Next::Unsteady => return Err(wait.log.explain(unsteady(wait.settle.steady), &line)),
+                Next::Unsteady => {
+                    return Err(wait.log.explain(unsteady(wait.settle.steady), &line));
+                }
                 Next::AskAgain if is_late => {
                     return Err(wait.log.explain(restless(limit, wait.log), &line));
                 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::site::Site;
 use super::{
-    OFF_TIMEOUT, Op, Plan, PlannedStep, REBOOT_TIMEOUT, Settle, clone, expect, inputs, services, step,
-    target,
+    OFF_TIMEOUT, Op, Plan, PlannedStep, REBOOT_TIMEOUT, Settle, clone, expect, inputs, services,
+    step, target,
 };
 use crate::recipe::{self, Options, Recipe, Step, Verb};
 use winimg_base::argv;

@@ -168,7 +168,10 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
         // What a `reboot` step follows decides whether Windows has to stay up first.
         let when = match step.verb {
             "reboot" => "after the restart until".to_owned(),
-            _ => format!("after a restart up for {}, until", duration(step.settle.steady)),
+            _ => format!(
+                "after a restart up for {}, until",
+                duration(step.settle.steady)
+            ),
         };
         wait(out, &step.settle, &when, shown);
     }
@@ -251,7 +254,10 @@ fn wait(out: &mut String, settle: &Settle, when: &str, shown: &mut Shown) {
     let question = Settle::question();
     let script = format!(r"s\{}.cmd", question.number());
     let limit = duration(settle.timeout);
-    let _ = writeln!(out, "     settle  {when} {script} ends with 0, within {limit}");
+    let _ = writeln!(
+        out,
+        "     settle  {when} {script} ends with 0, within {limit}"
+    );
     if !std::mem::replace(&mut shown.question, true) {
         block(out, &script, &question.text);
     }

@@ -50,7 +50,11 @@ fn steps_that_may_restart_windows_are_known() {
     ] {
         assert_eq!(restarts(asks), (true, false), "{asks}");
     }
-    for quiet in ["cmd = 'echo x'", "cleanup = { temp = true }", "directory = { path = 'C:\\k' }"] {
+    for quiet in [
+        "cmd = 'echo x'",
+        "cleanup = { temp = true }",
+        "directory = { path = 'C:\\k' }",
+    ] {
         assert_eq!(restarts(quiet), (false, false), "{quiet}");
     }
 }
@@ -66,7 +70,10 @@ fn a_longer_timeout_of_a_step_counts_for_its_restart_its_wait_and_the_power_off(
     };
     let feature = "feature = 'Containers'";
     assert_eq!(limits(feature), [20, 20, 10]);
-    assert_eq!(limits(&format!("{feature}\ntimeout = '3h'")), [180, 180, 180]);
+    assert_eq!(
+        limits(&format!("{feature}\ntimeout = '3h'")),
+        [180, 180, 180]
+    );
     assert_eq!(limits(&format!("{feature}\ntimeout = '15m'")), [20, 20, 15]);
     assert_eq!(limits(&format!("{feature}\ntimeout = '1m'")), [20, 20, 10]);
     let reboot = "reboot = {}\ntimeout = '5m'";
@@ -78,11 +85,14 @@ fn a_plan_knows_whether_windows_starts_a_hypervisor() {
     let starts = |steps: &[&str]| plan(steps).starts_hypervisor();
     let role = "feature = ['Containers', 'microsoft-hyper-v']";
     let off = "feature = { names = ['Microsoft-Hyper-V-Online'], state = 'disabled' }";
-    let without = "feature = { names = ['Microsoft-Hyper-V'], without = ['Microsoft-Hyper-V-Online'] }";
+    let without =
+        "feature = { names = ['Microsoft-Hyper-V'], without = ['Microsoft-Hyper-V-Online'] }";
     assert!(starts(&[role]));
     assert!(starts(&["feature = 'Microsoft-Hyper-V-Online'"]));
     assert!(!starts(&[role, off]), "in a step of its own");
     assert!(!starts(&[without]));
-    assert!(!starts(&["feature = 'Microsoft-Hyper-V-Management-PowerShell'"]));
+    assert!(!starts(&[
+        "feature = 'Microsoft-Hyper-V-Management-PowerShell'"
+    ]));
     assert!(!starts(&[]));
 }

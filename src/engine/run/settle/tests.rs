@@ -226,7 +226,13 @@ fn a_pending_restart_is_carried_out_twice_at_most() {
         well(false, &[pending, REST]),
         (
             1,
-            strings(&["up 0 s", "asked", "restart within 600 s", "up 90 s", "asked"])
+            strings(&[
+                "up 0 s",
+                "asked",
+                "restart within 600 s",
+                "up 90 s",
+                "asked"
+            ])
         )
     );
     let (error, asked) = settled(false, &[pending]);
@@ -241,7 +247,10 @@ fn a_pending_restart_is_carried_out_twice_at_most() {
 
 #[test]
 fn a_question_that_cannot_be_asked_is_an_error() {
-    let (error, _) = settled(false, &[Event::Answers(9, "no drive holds winimg.payload\r\n")]);
+    let (error, _) = settled(
+        false,
+        &[Event::Answers(9, "no drive holds winimg.payload\r\n")],
+    );
     let error = text(&error.expect_err("no disc"));
     assert!(
         error.starts_with("Windows could not be asked whether it is at rest\n")

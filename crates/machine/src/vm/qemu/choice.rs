@@ -51,7 +51,11 @@ fn candidates(accel: &str, is_amd: bool) -> Vec<Acceleration> {
                 true => vec![without_intel.as_str(), HOST],
                 false => vec![HOST],
             };
-            let enlightenments = [format!(",{ENLIGHTENMENTS}"), format!(",{FEW_ENLIGHTENMENTS}"), String::new()];
+            let enlightenments = [
+                format!(",{ENLIGHTENMENTS}"),
+                format!(",{FEW_ENLIGHTENMENTS}"),
+                String::new(),
+            ];
             let with = |host: &str| enlightenments.clone().map(|more| format!("{host}{more}"));
             hosts.into_iter().flat_map(with).collect()
         }
@@ -165,7 +169,9 @@ pub fn is_amd() -> bool {
 }
 
 fn names_amd(cpuinfo: &str) -> bool {
-    let vendor = cpuinfo.lines().find_map(|line| line.strip_prefix("vendor_id"));
+    let vendor = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("vendor_id"));
     let vendor = vendor.map(|rest| rest.trim_start_matches([' ', '\t', ':']).trim_end());
     matches!(vendor, Some("AuthenticAMD" | "HygonGenuine"))
 }

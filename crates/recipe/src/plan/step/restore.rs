@@ -52,7 +52,11 @@ pub(super) fn disable_useless_agent(recipe: &Recipe, script: &mut Script) {
         step.skipped.is_none()
             && matches!(verb, Verb::Service(service) if service.name.value.eq_ignore_ascii_case(AGENT))
     };
-    let named: Vec<&Aim> = recipe.targets.iter().filter(|aim| aim.named.is_some()).collect();
+    let named: Vec<&Aim> = recipe
+        .targets
+        .iter()
+        .filter(|aim| aim.named.is_some())
+        .collect();
     if named.is_empty() || !named.into_iter().all(lacks_port) || recipe.steps.iter().any(sets_agent)
     {
         return;

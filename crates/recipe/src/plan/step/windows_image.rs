@@ -78,7 +78,11 @@ fn enable_without(
         enable += &format!(" /source:{} /limitaccess", on_disc(entry, ""));
     }
     let mut disable = args(["/online", "/disable-feature"]);
-    disable.extend(without.iter().map(|name| format!("/featurename:{}", name.value)));
+    disable.extend(
+        without
+            .iter()
+            .map(|name| format!("/featurename:{}", name.value)),
+    );
     disable.extend(args(["/norestart", "/quiet"]));
     let mut script = Script::of("set restart=");
     for arguments in [enable, disable.join(" ")] {

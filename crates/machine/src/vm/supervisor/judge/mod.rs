@@ -194,7 +194,10 @@ impl Judge {
         if self.window.is_empty() {
             self.blinks.begin(sample.screen.as_ref(), sample.at);
         }
-        let counts = sample.screen.as_ref().is_some_and(|s| self.blinks.counts(s, sample.at));
+        let counts = sample
+            .screen
+            .as_ref()
+            .is_some_and(|s| self.blinks.counts(s, sample.at));
         if counts {
             self.window.clear();
         }
@@ -253,7 +256,11 @@ mod tests {
         for y in 0..160 {
             for x in 0..320 {
                 let lit = cursor && y / 16 == 9 && x / 9 == 5;
-                let shade = if y / 16 == 4 && x / 16 == 4 { digit + 1 } else { 0 };
+                let shade = if y / 16 == 4 && x / 16 == 4 {
+                    digit + 1
+                } else {
+                    0
+                };
                 ppm.extend([if lit { 255 } else { shade }; 3]);
             }
         }
@@ -351,7 +358,9 @@ mod tests {
     #[test]
     fn a_limit_is_looked_at_early_and_steps_have_a_share_of_it() {
         let still = |purpose, seconds| {
-            Limits::of(purpose, Duration::from_secs(seconds), 1).still.as_secs()
+            Limits::of(purpose, Duration::from_secs(seconds), 1)
+                .still
+                .as_secs()
         };
         for purpose in [Purpose::Install, Purpose::Boot] {
             assert_eq!(still(purpose, 180), 45, "the default");
@@ -362,7 +371,9 @@ mod tests {
         assert_eq!((steps(180), steps(900)), (45, 225));
         assert_eq!((steps(60), steps(4)), (45, 4), "never more than the limit");
         let dark = |seconds| {
-            Limits::of(Purpose::Install, Duration::from_secs(seconds), 1).dark.as_secs()
+            Limits::of(Purpose::Install, Duration::from_secs(seconds), 1)
+                .dark
+                .as_secs()
         };
         assert_eq!((dark(30), dark(180), dark(900)), (240, 360, 900));
     }

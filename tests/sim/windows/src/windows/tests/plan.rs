@@ -325,7 +325,10 @@ fn the_installer_of_vmware_tools_goes_only_when_they_are_installed() {
     guest.put(installer, b"MZ");
     assert_eq!(guest.run(&run).0, 0);
     let log = guest.text(r"C:\Windows\Temp\vmware-tools.log");
-    assert!(log.starts_with("VMware Tools' installer ended with "), "{log}");
+    assert!(
+        log.starts_with("VMware Tools' installer ended with "),
+        "{log}"
+    );
     assert!(guest.host(installer).exists(), "for the second attempt");
     let tools = r#"sc create VMTools binPath= "C:\k\vmtoolsd.exe" start= demand"#;
     assert_eq!(guest.run(tools).0, 0);

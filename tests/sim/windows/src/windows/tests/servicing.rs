@@ -184,16 +184,28 @@ fn a_start_that_completes_containers_is_followed_by_a_restart_of_windows_own() {
     };
     guest.windows.begin_second_start(none);
     assert_eq!(guest.windows.power_asked(), None, "nothing was enabled");
-    assert_eq!(guest.run(&enable("Microsoft-Hyper-V-Management-PowerShell")).0, 0);
+    assert_eq!(
+        guest
+            .run(&enable("Microsoft-Hyper-V-Management-PowerShell"))
+            .0,
+        0
+    );
     guest.reboot();
     guest.windows.begin_second_start(none);
     assert_eq!(guest.windows.power_asked(), None, "it wants no restart");
     assert_eq!(guest.run(&enable("Containers")).0, 3010);
     guest.windows.begin_second_start(none);
-    assert_eq!(guest.windows.power_asked(), None, "before the first restart");
+    assert_eq!(
+        guest.windows.power_asked(),
+        None,
+        "before the first restart"
+    );
     guest.reboot();
     guest.windows.begin_second_start(none);
-    assert_eq!(guest.windows.power_asked(), Some(crate::windows::Power::Reboot));
+    assert_eq!(
+        guest.windows.power_asked(),
+        Some(crate::windows::Power::Reboot)
+    );
     guest.reboot();
     guest.windows.begin_second_start(none);
     assert_eq!(guest.windows.power_asked(), None, "once");
