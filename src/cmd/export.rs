@@ -44,6 +44,7 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
         guest: &guest,
         cpus: CPUS,
         memory: MEMORY,
+        nested_virtualization: false,
         epoch: super::sign::epoch()?,
         threads: 0,
         properties: &[],

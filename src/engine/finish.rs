@@ -139,6 +139,7 @@ pub fn export(session: &mut Session, media: &Media, disk: &Path) -> Result<Vec<A
         guest: &guest,
         cpus: recipe.machine.cpus,
         memory: recipe.machine.memory,
+        nested_virtualization: request.plan.starts_hypervisor(),
         epoch: request.epoch,
         threads: 0,
         properties: &[],

@@ -12,7 +12,7 @@ use winimg_base::event::Cancel;
 use winimg_base::text::crlf;
 use winimg_formats::archive::Unpacked;
 use winimg_formats::iso::{self, Source, Tree};
-use winimg_recipe::plan::{DriverFolder, Entry, ExitRule, Op, Plan, PlannedStep, Put};
+use winimg_recipe::plan::{DriverFolder, Entry, ExitRule, Op, Plan, PlannedStep, Put, Settle};
 use winimg_recipe::recipe::Encoding;
 use winimg_supply::store::{Blob, Tree as UnpackedTree};
 
@@ -64,7 +64,10 @@ fn puts(steps: &[PlannedStep]) -> Vec<Put> {
         Op::Put(put) => Some(put.clone()),
         _ => None,
     });
-    std::iter::once(ready()).chain(steps).collect()
+    [ready(), Settle::question()]
+        .into_iter()
+        .chain(steps)
+        .collect()
 }
 
 /// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.
@@ -82,11 +85,14 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Pa
     }
     for file in files(number, entry, inputs)? {
         let source = match file.content {
-            Content::Blob(blob) => {
-                blob.check()?;
-                Source::Path(blob.path().into())
-            }
-            Content::Unpacked(path) => Source::Path(path),
+            Content::Blob(blob) => Source::Proved {
+                path: blob.path().into(),
+                sha256: file.sha256,
+            },
+            Content::Unpacked(path) => Source::Proved {
+                path,
+                sha256: file.sha256,
+            },
             Content::Bytes(bytes) => Source::Bytes(bytes),
         };
         tree.add(format!("{folder}/{}", file.path), source);

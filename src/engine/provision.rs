@@ -92,6 +92,7 @@ impl Course<'_> {
             cancel: request.cancel.clone(),
         };
         engine.insert_payload(session.guest()?)?;
+        Self::come_to_rest(&engine, session, first, true)?;
         let mut worked = Duration::ZERO;
         for (index, step) in plan.steps.iter().enumerate().skip(first) {
             request.cancel.check()?;
@@ -99,7 +100,9 @@ impl Course<'_> {
             let started = Instant::now();
             let done = self.step(&engine, session, number, step)?;
             worked += started.elapsed();
+            session.has_run(step);
             session.notes.steps.push(done.record);
+            session.notes.unrest = done.unrest;
             // What a person did to the guest is in no key.
             let touched = !request.pauses.by_hand().is_empty();
             let is_due = checkpoint::is_due(
@@ -125,12 +128,34 @@ impl Course<'_> {
                 let layer = self.seal(session, &self.links[..=number])?;
                 session.boot(&layer)?;
                 engine.insert_payload(session.guest()?)?;
+                Self::come_to_rest(&engine, session, number, true)?;
                 worked = Duration::ZERO;
             } else if done.restart_owed {
-                engine.restart(session.guest()?, step)?;
+                Self::come_to_rest(&engine, session, number, false)?;
             }
         }
         Ok(())
+    }
+
+    /// After the step, counted from 1: a restart, unless the machine `has_started` from a layer, and the wait that what
+    /// ran before asks for.
+    fn come_to_rest(
+        engine: &Engine<'_>,
+        session: &mut Session<'_>,
+        number: usize,
+        has_started: bool,
+    ) -> Result<()> {
+        let unrest = std::mem::take(&mut session.notes.unrest);
+        let mut record = session.notes.steps.pop();
+        let done = match &mut record {
+            Some(record) => {
+                let guest = session.guest()?;
+                engine.come_to_rest(guest, number, unrest, has_started, record)
+            }
+            None => Ok(()),
+        };
+        session.notes.steps.extend(record);
+        done
     }
 
     /// One step, with a person beside it where the user asked for it.
@@ -150,7 +175,8 @@ impl Course<'_> {
         }
         loop {
             session.at_step(number, step, true);
-            match engine.step(session.guest()?, number, step) {
+            let unrest = session.notes.unrest;
+            match engine.step(session.guest()?, number, step, unrest) {
                 Ok(done) => {
                     session.at_step(number, step, false);
                     return Ok(done);

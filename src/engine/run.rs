@@ -2,6 +2,8 @@
 //!
 //! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
 
+mod settle;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,20 +12,21 @@ use serde::{Deserialize, Serialize};
 
 use tracing::{debug, debug_span};
 
-use super::seal::restless;
 use super::step_log::StepLog;
 use super::{payload, seal};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_machine::guest::{Command, Exit, Guest, Put, quote};
-use winimg_recipe::plan::{self, ExitRule, Op, Plan, PlannedStep, Verdict};
+use winimg_recipe::plan::{self, ExitRule, Op, Plan, PlannedStep, REBOOT_TIMEOUT, Verdict};
+
+pub use self::settle::Unrest;
 
 /// Time for the guest to notice a changed medium.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
 /// Before a program is run again that found another installation under way.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// For one look at what Windows does.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(120);
+/// For starting the task that seals Windows.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What a step did, for the manifest.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -58,10 +61,21 @@ pub struct Engine<'a> {
     pub leaves_restarts: bool,
 }
 
+/// Where a step's ops are carried out.
+struct Site<'a> {
+    number: usize,
+    step: &'a PlannedStep,
+    record: &'a mut StepRecord,
+    log: &'a mut StepLog,
+    unrest: Unrest,
+}
+
 pub struct Done {
     pub record: StepRecord,
     /// The guest has to restart before the next step, and has not yet.
     pub restart_owed: bool,
+    /// What the next restart or start has to be followed by.
+    pub unrest: Unrest,
 }
 
 impl Engine<'_> {
@@ -70,7 +84,8 @@ impl Engine<'_> {
     pub fn insert_payload(&self, guest: &mut dyn Guest) -> Result<()> {
         let is_put = |op: &Op| matches!(op, Op::Put(_));
         let puts = self.plan.steps.iter().any(|s| s.ops.iter().any(is_put));
-        if self.plan.payload.is_empty() && !puts {
+        let restarts = self.plan.steps.iter().any(PlannedStep::may_restart);
+        if self.plan.payload.is_empty() && !puts && !restarts {
             return guest.put(Put::NoDiscs);
         }
         guest.put(Put::Disc(self.payload))?;
@@ -85,6 +100,10 @@ impl Engine<'_> {
             let mut said = Vec::new();
             match guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
                 Exit::Code(0) => return Ok(()),
+                // After servicing Windows may restart by itself at any moment.
+                Exit::GuestGone if guest.now() <= deadline => {
+                    guest.wait_back(REBOOT_TIMEOUT * self.slowness)?;
+                }
                 exit if guest.now() > deadline => {
                     return Err(Error::new(
                         Kind::Machine,
@@ -100,7 +119,14 @@ impl Engine<'_> {
     }
 
     /// Carries out one step, counted from 1. The error names the step's line, the command, the code and the log.
-    pub fn step(&self, guest: &mut dyn Guest, number: usize, step: &PlannedStep) -> Result<Done> {
+    /// `unrest`: what a restart has to be followed by because of earlier steps.
+    pub fn step(
+        &self,
+        guest: &mut dyn Guest,
+        number: usize,
+        step: &PlannedStep,
+        unrest: Unrest,
+    ) -> Result<Done> {
         let mut record = StepRecord {
             name: step.name.clone(),
             verb: step.verb.into(),
@@ -116,6 +142,7 @@ impl Engine<'_> {
             return Ok(Done {
                 record,
                 restart_owed: false,
+                unrest,
             });
         }
         let _span = debug_span!("step", number, name = step.name, verb = step.verb).entered();
@@ -127,7 +154,15 @@ impl Engine<'_> {
         });
         let started = Instant::now();
         let mut log = StepLog::open(self.logs, number, &step.name)?;
-        let outcome = self.ops(guest, number, step, &mut record, &mut log);
+        let mut site = Site {
+            number,
+            step,
+            record: &mut record,
+            log: &mut log,
+            unrest,
+        };
+        let outcome = self.ops(guest, &mut site);
+        let unrest = site.unrest;
         record.seconds = started.elapsed().as_secs_f64();
         log.close()?;
         let restart_owed = outcome.map_err(|error| {
@@ -142,6 +177,7 @@ impl Engine<'_> {
         Ok(Done {
             record,
             restart_owed,
+            unrest,
         })
     }
 
@@ -161,29 +197,31 @@ impl Engine<'_> {
         }
     }
 
-    fn ops(
-        &self,
-        guest: &mut dyn Guest,
-        number: usize,
-        step: &PlannedStep,
-        record: &mut StepRecord,
-        log: &mut StepLog,
-    ) -> Result<bool> {
+    /// Whether the guest has to restart before the next step, and has not yet.
+    fn ops(&self, guest: &mut dyn Guest, site: &mut Site<'_>) -> Result<bool> {
+        let step = site.step;
         let mut reboot_needed = false;
         for op in &step.ops {
             self.cancel.check()?;
             // What follows in the step may need what the restart finishes.
-            if reboot_needed {
+            if std::mem::take(&mut reboot_needed) {
+                site.record.reboots += 1;
                 self.restart(guest, step)?;
-                record.reboots += 1;
-                reboot_needed = false;
+                self.settle_after(guest, site)?;
             }
             let _span = debug_span!("op", op = kind(op)).entered();
+            let (number, record, log) = (site.number, &mut *site.record, &mut *site.log);
             let verdict = match op {
                 Op::Put(put) => self.carry_out(guest, number, &script(put), record, log)?,
                 Op::Run(run) => self.carry_out(guest, number, run, record, log)?,
                 Op::Reboot => {
                     reboot_needed = true;
+                    site.unrest = site.unrest.max(Unrest::Restarted);
+                    continue;
+                }
+                Op::Settle(settle) => {
+                    let command = self.wait_for_rest(guest, site, *settle, false)?;
+                    site.record.commands.push(command);
                     continue;
                 }
                 Op::Eject => {
@@ -199,30 +237,30 @@ impl Engine<'_> {
                 }
             };
             match verdict {
-                Verdict::RebootNeeded => reboot_needed = true,
+                Verdict::RebootNeeded => {
+                    reboot_needed = true;
+                    site.unrest = Unrest::Serviced;
+                }
                 Verdict::RebootStarted => {
                     self.sink
                         .note("      the guest restarts by itself; waiting for it");
                     guest.wait_back(step.reboot_timeout * self.slowness)?;
-                    record.reboots += 1;
+                    site.record.reboots += 1;
+                    site.unrest = Unrest::Serviced;
+                    self.settle_after(guest, site)?;
                 }
+                Verdict::Success if step.is_servicing => site.unrest = Unrest::Serviced,
                 Verdict::Success | Verdict::Busy | Verdict::Failed => {}
             }
         }
         if reboot_needed {
-            record.reboots += 1;
+            site.record.reboots += 1;
             if !self.leaves_restarts {
                 self.restart(guest, step)?;
+                self.settle_after(guest, site)?;
             }
         }
         Ok(reboot_needed && self.leaves_restarts)
-    }
-
-    /// Restarts the guest and waits until it is back.
-    pub fn restart(&self, guest: &mut dyn Guest, step: &PlannedStep) -> Result<()> {
-        self.sink.note("      restarting the guest");
-        debug!(timeout = ?step.reboot_timeout * self.slowness, "the guest is to restart");
-        guest.reboot(step.reboot_timeout * self.slowness)
     }
 
     /// Runs one program, again while another installation is busy.
@@ -241,16 +279,8 @@ impl Engine<'_> {
         });
         log.heading(&line)?;
         let deadline = guest.now() + run.timeout * self.slowness;
-        let mut told = String::new();
-        let settles = run.exit == ExitRule::Settled;
         loop {
-            let mut left = deadline.saturating_duration_since(guest.now());
-            if settles {
-                // Asked many times: the last answer counts, and comes however late it is asked for.
-                log.attempt();
-                record.commands.retain(|earlier| earlier.line != line);
-                left = left.max(QUESTION_TIMEOUT * self.slowness);
-            }
+            let left = deadline.saturating_duration_since(guest.now());
             let started = Instant::now();
             let command = Command {
                 program: run.program.clone(),
@@ -278,11 +308,11 @@ impl Engine<'_> {
             debug!(code, ?verdict, program = run.program, "the program ended");
             match verdict {
                 Verdict::Busy if guest.now() < deadline => {
-                    self.wait_busy(run, log, &mut told)?;
-                }
-                Verdict::Busy if settles => {
-                    let error = restless(run.timeout * self.slowness, log);
-                    return Err(log.explain(error, &line));
+                    let wait = BUSY_WAIT.as_secs();
+                    self.sink.note(format!(
+                        "      another installation runs; trying again in {wait} s"
+                    ));
+                    self.cancel.sleep(BUSY_WAIT)?;
                 }
                 Verdict::Busy | Verdict::Failed => {
                     return Err(log
@@ -293,22 +323,6 @@ impl Engine<'_> {
                 verdict => return Ok(verdict),
             }
         }
-    }
-
-    /// Waits before the next attempt. Of a Windows at work it is told only what has changed.
-    fn wait_busy(&self, run: &plan::Run, log: &StepLog, told: &mut String) -> Result<()> {
-        let wait = BUSY_WAIT.as_secs();
-        if run.exit != ExitRule::Settled {
-            self.sink.note(format!(
-                "      another installation runs; trying again in {wait} s"
-            ));
-        } else if *told != log.said() {
-            *told = log.said();
-            self.sink.note(format!(
-                "      Windows is still at work; asking again every {wait} s"
-            ));
-        }
-        self.cancel.sleep(BUSY_WAIT)
     }
 
     /// Runs the program once. What it says goes to the log and to the events.
@@ -356,7 +370,7 @@ fn start_seal() -> plan::Run {
         program,
         arguments,
         exit: ExitRule::Zero,
-        timeout: QUESTION_TIMEOUT,
+        timeout: START_TIMEOUT,
     }
 }
 
@@ -365,6 +379,7 @@ fn kind(op: &Op) -> &'static str {
         Op::Put(_) => "put",
         Op::Run(_) => "run",
         Op::Reboot => "reboot",
+        Op::Settle(_) => "settle",
         Op::Eject => "eject",
         Op::Seal { .. } => "seal",
     }

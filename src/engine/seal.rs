@@ -1,4 +1,4 @@
-//! The seal, as it is waited for: a Windows that does not come to rest, and the task that generalizes it and powers it off.
+//! The seal, as it is waited for: the task that generalizes Windows and powers it off.
 
 use std::time::Duration;
 
@@ -15,18 +15,6 @@ use winimg_recipe::plan::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, SEALED};
 const LOOK: Duration = Duration::from_secs(2);
 /// The most that is read of a log.
 const LOG_LIMIT: usize = 1 << 20;
-
-/// The log's last attempt names what is at work.
-pub(super) fn restless(timeout: Duration, log: &StepLog) -> Error {
-    let minutes = timeout.as_secs() / 60;
-    Error::new(
-        Kind::Step,
-        format!("Windows was still at work after {minutes} min, and is not sealed"),
-    )
-    .expected("no pending restart and no servicing at work")
-    .found(log.said())
-    .cure("let the update end that does it, with a `reboot` step after it, or give `generalize` a longer `timeout`")
-}
 
 /// Waits until the task has powered the machine off. A guest that is silent meanwhile, or refuses its password, is no failure:
 /// generalize takes the account's password, and Windows goes down. Whether the image is sealed is seen on its disk.

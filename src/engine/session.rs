@@ -12,7 +12,7 @@ use tracing::debug;
 
 use super::evidence::Reached;
 use super::media::Discs;
-use super::run::StepRecord;
+use super::run::{StepRecord, Unrest};
 use super::{Request, Scratch, boot};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -21,11 +21,8 @@ use winimg_base::io;
 use winimg_formats::disk::{DiskForm, Image};
 use winimg_machine::guest::Guest;
 use winimg_machine::vm::{self, Hypervisor, Machine, MachinePlan, Network, Platform, Probe, Start};
-use winimg_recipe::plan::{Chain, Link, PlannedStep};
+use winimg_recipe::plan::{Chain, Link, OFF_TIMEOUT, PlannedStep};
 use winimg_supply::store::{About, Draft, Layer};
-
-/// Pending servicing can take minutes; killing it earlier breaks the image.
-const OFF_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// What a layer's record keeps for the manifest of a later build.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -36,6 +33,9 @@ pub struct Notes {
     pub depth: usize,
     /// What was odd on the way.
     pub warnings: Vec<String>,
+    /// What the next start has to be followed by.
+    #[serde(default)]
+    pub unrest: Unrest,
 }
 
 /// Where the machine's disk lies.
@@ -65,6 +65,8 @@ pub struct Session<'a> {
     pub notes: Notes,
     /// Known once the inputs and the media are.
     pub chain: Option<Chain>,
+    /// For the next power-off, before scaling: the longest that a step since the last start asks for.
+    off_timeout: Duration,
 }
 
 impl<'a> Session<'a> {
@@ -86,6 +88,7 @@ impl<'a> Session<'a> {
             step: None,
             notes: Notes::default(),
             chain: None,
+            off_timeout: OFF_TIMEOUT,
         }
     }
 
@@ -118,6 +121,11 @@ impl<'a> Session<'a> {
             self.request.pauses.console().reach(number, of, &name);
         }
         self.step = Some(Reached { number, name, runs });
+    }
+
+    /// The step may have begun what the next power-off has to finish.
+    pub fn has_run(&mut self, step: &PlannedStep) {
+        self.off_timeout = self.off_timeout.max(step.off_timeout);
     }
 
     /// What the host can do; asked once, and only when a machine is to be started.
@@ -220,8 +228,10 @@ impl<'a> Session<'a> {
                 guest.shut_down()?;
             }
             drop(guest);
-            debug!(timeout = ?OFF_TIMEOUT * slowness, "the machine is to power off");
-            running(&mut self.machine)?.wait_off(OFF_TIMEOUT * slowness)?;
+            let timeout = self.off_timeout * slowness;
+            debug!(?timeout, "the machine is to power off");
+            running(&mut self.machine)?.wait_off(timeout)?;
+            self.off_timeout = OFF_TIMEOUT;
         }
         self.machine = None;
         let disk = self.disk().unwrap_or_default();

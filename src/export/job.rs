@@ -44,6 +44,8 @@ pub struct Job<'a> {
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,
+    /// Whether the machine has to offer virtualization to the guest, whose Windows starts a hypervisor.
+    pub nested_virtualization: bool,
     /// Unix seconds for every time that a format holds: `SOURCE_DATE_EPOCH`, or the build's own time.
     pub epoch: i64,
     /// Worker threads; 0: as many as there are processors.

@@ -110,6 +110,7 @@ pub fn render(job: &Job<'_>, hardware: &Hardware, disc: &Disc) -> Result<String>
         "firmware": if uefi { "efi" } else { "bios" },
         "uefi": uefi,
         "secure_boot": job.secure_boot,
+        "nested": job.nested_virtualization,
         "properties": properties(job),
     });
     fill(include_str!("ovf.xml"), escape_xml, &values)

@@ -213,14 +213,35 @@ fn the_end_of_the_guest_is_watched() {
     insta::assert_snapshot!(said);
 }
 
+/// The answer to the question whether Windows is at rest.
+fn question(answer: &str) -> String {
+    format!("[[run]]\ncommand = '*payload.cmd 000-2'\n{answer}\n")
+}
+
+fn busy(what: &str, times: &str) -> String {
+    let output = format!("exit = 1618\noutput = \"servicing is at work: {what}\\r\\n\"");
+    question(&format!("{output}\n{times}"))
+}
+
+/// What was asked of the machine about restarts and rest, and the steps' own programs.
+fn course(site: &Site) -> Vec<String> {
+    let asked = site.asked();
+    let told = asked.lines().filter_map(|line| {
+        let is_whole = ["reboot", "wait_back", "boot", "wait_off"].contains(&line)
+            || line.starts_with("stay_up");
+        let last = line.rsplit([' ', '\\']).next().unwrap_or_default();
+        let runs = ["000-2", "dism", "001.cmd", "002.cmd", "winimg-seal"];
+        match line {
+            _ if is_whole => Some(line.to_owned()),
+            _ if line.contains("dism.exe") => Some("dism".to_owned()),
+            _ => runs.contains(&last).then(|| last.to_owned()),
+        }
+    });
+    told.collect()
+}
+
 #[test]
 fn a_windows_at_work_is_not_sealed_and_what_works_is_named() {
-    let script =
-        |part: &str, answer: &str| format!("[[run]]\ncommand = '*payload.cmd {part}'\n{answer}\n");
-    let busy = |what: &str, times: &str| {
-        let output = format!("exit = 1618\noutput = \"servicing is at work: {what}\\r\\n\"");
-        script("001-2", &format!("{output}\n{times}"))
-    };
     let site = Site::new(SEAL);
     site.machine(NO_TIME, &busy("process TiWorker.exe", ""));
     let outcome = site.build(&[]);
@@ -228,26 +249,141 @@ fn a_windows_at_work_is_not_sealed_and_what_works_is_named() {
     assert!(!site.asked().contains("schtasks.exe"));
     // A restart that was pending, and work that ends.
     let site = Site::new(SEAL);
-    let pending = script("001", "exit = 3010");
+    let pending = question("exit = 3010\ntimes = 1");
     let busy = busy("service TrustedInstaller", "times = 1");
     site.machine("", &format!("{pending}{busy}"));
-    let outcome = site.build(&[]).ended_well();
+    let outcome = site.build(&["--layers", "none"]).ended_well();
     let note = "Windows is still at work; asking again every 5 s";
     assert_eq!(outcome.stderr().matches(note).count(), 1);
     // However often it was asked, it is one command.
     let manifest: serde_json::Value =
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     let codes = &manifest["steps"][0]["exit_codes"];
-    assert_eq!(codes, &serde_json::json!([3010, 0, 0, 0]));
-    let asked = site.asked();
-    let asked = asked.lines().filter(|line| {
-        *line == "reboot" || line.contains("payload.cmd 001") || line.contains("schtasks.exe")
-    });
-    let asked: Vec<&str> = asked
-        .map(|line| line.rsplit(' ').next().unwrap_or_default())
-        .collect();
+    assert_eq!(codes, &serde_json::json!([0, 0, 0]));
     assert_eq!(
-        asked,
-        ["001", "reboot", "001-2", "001-2", "001-3", "winimg-seal"]
+        course(&site),
+        [
+            "000-2",
+            "reboot",
+            "stay_up 90 s",
+            "000-2",
+            "stay_up 5 s",
+            "000-2",
+            "winimg-seal",
+            "wait_off"
+        ]
     );
+}
+
+const FEATURE: &str = "[[steps]]\nname = \"containers\"\nfeature = \"Containers\"\n";
+
+fn dism(answer: &str) -> String {
+    format!("[[run]]\ncommand = '*\\dism.exe *'\n{answer}\n")
+}
+
+#[test]
+fn windows_may_restart_by_itself_after_a_feature_before_the_next_step_runs() {
+    let step = HELLO.replace("Say hello (twice)", "say hello");
+    let steps = format!("{FEATURE}{step}{SEAL}");
+    for layers in ["none", "auto"] {
+        let site = Site::new(&steps);
+        site.machine("[reboot]\nagain = 2\n", &dism("exit = 3010"));
+        let outcome = site.build(&["--layers", layers]).ended_well();
+        let note = "Windows restarts by itself; waiting for it";
+        assert_eq!(outcome.stderr().matches(note).count(), 2, "{layers}");
+        let course = course(&site);
+        let begins = course.iter().position(|what| what == "dism");
+        let rest = [
+            "stay_up 90 s",
+            "wait_back",
+            "stay_up 90 s",
+            "wait_back",
+            "stay_up 90 s",
+            "000-2",
+            "002.cmd",
+        ];
+        let begin = match layers {
+            "none" => ["reboot"].as_slice(),
+            _ => &["wait_off", "boot"],
+        };
+        let expected = [["dism"].as_slice(), begin, &rest].concat();
+        let begins = begins.expect("the feature's program");
+        assert_eq!(
+            course[begins..begins + expected.len()],
+            expected,
+            "{layers}"
+        );
+    }
+}
+
+/// A layer that was sealed in place of the restart: the build that goes on from it waits as well.
+#[test]
+fn a_build_that_goes_on_from_a_layer_after_servicing_waits_as_well() {
+    let failing = HELLO.replace("Say hello (twice)", "say hello");
+    let site = Site::new(&format!("{FEATURE}{failing}{SEAL}"));
+    let fails = "[[run]]\ncommand = '*\\steps\\002.cmd'\nexit = 5\ntimes = 1\n";
+    site.machine("", &format!("{}{fails}", dism("exit = 3010")));
+    let failed = site.build(&[]).failure();
+    assert!(failed.contains("exit code 5"), "{failed}");
+    site.another_machine("", "");
+    let outcome = site.build(&[]).ended_well();
+    let from = "resuming from the layer after step `containers`";
+    assert!(outcome.stderr().contains(from), "{}", outcome.whole());
+    let course = course(&site);
+    let begin = course
+        .iter()
+        .rposition(|what| what == "boot")
+        .expect("a start");
+    assert_eq!(
+        course[begin..begin + 4],
+        ["boot", "stay_up 90 s", "000-2", "002.cmd"]
+    );
+}
+
+#[test]
+fn how_long_windows_is_waited_for_follows_from_what_the_restart_follows() {
+    let asked = |steps: &str, answer: &str| {
+        let site = Site::new(&format!("{steps}{SEAL}"));
+        site.machine("", answer);
+        site.build(&["--layers", "none"]).ended_well();
+        let mut course = course(&site);
+        let end = course.iter().position(|what| what == "winimg-seal");
+        // The question before the seal is the last.
+        course.truncate(end.expect("a seal") - 1);
+        course
+    };
+    let reboot = "[[steps]]\nname = \"restart\"\nreboot = {}\n";
+    assert_eq!(
+        asked(reboot, ""),
+        ["reboot", "000-2"],
+        "nothing was serviced"
+    );
+    assert_eq!(
+        asked(&format!("{FEATURE}{reboot}"), &dism("exit = 0")),
+        ["dism", "reboot", "stay_up 90 s", "000-2"],
+        "a feature that asks for no restart, then one"
+    );
+    assert_eq!(asked(FEATURE, &dism("exit = 0")), ["dism"], "no restart");
+    let asks = msiexec("exit = 3010");
+    assert_eq!(asked(AGENT, &asks), ["reboot", "stay_up 90 s", "000-2"]);
+    let short = "[setup]\nsettle_time = \"7s\"\n";
+    assert_eq!(
+        asked(&format!("{short}{FEATURE}"), &dism("exit = 3010")),
+        ["dism", "reboot", "stay_up 7 s", "000-2"]
+    );
+}
+
+#[test]
+fn a_windows_that_does_not_come_to_rest_after_a_feature_is_an_error() {
+    let site = Site::new(&format!("{FEATURE}{SEAL}"));
+    let answers = format!(
+        "{}{}",
+        dism("exit = 3010"),
+        busy("process TiWorker.exe", "")
+    );
+    site.machine(NO_TIME, &answers);
+    let mut said = site.build(&["--layers", "none"]).failure();
+    site.machine("[reboot]\nagain = 99\n", &dism("exit = 3010"));
+    said += &site.build(&["--layers", "none"]).failure();
+    insta::assert_snapshot!(said);
 }

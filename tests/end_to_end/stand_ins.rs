@@ -146,6 +146,8 @@ pub fn recipe_with(shipped: &Path, folder: &Path, log: &Log, programs: Option<&P
     }
     // As small as the demo's; Windows wants more.
     own += "\n[machine]\ndisk_size = \"11 GiB\"\ncpus = 2\nmemory = \"2 GiB\"\n";
+    // The stand-in's restart after the features comes sooner than Windows' as well.
+    own += "\n[setup]\nsettle_time = \"20s\"\n";
     let maker = Maker {
         publishers: Publishers::new(folder, log),
         standin,

@@ -150,6 +150,7 @@ pub fn job<'a>(
         guest,
         cpus: 2,
         memory: 4096 * MIB,
+        nested_virtualization: false,
         epoch: EPOCH,
         threads: 2,
         properties: &[],

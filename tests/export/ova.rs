@@ -133,6 +133,21 @@ fn a_bios_image_has_no_nvme_and_virtio_is_warned_about() {
     }
 }
 
+#[test]
+fn a_windows_with_a_hypervisor_asks_for_nested_virtualization() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    let (guest, outputs) = (guest(), only_ova());
+    let mut job = job(&source, dir.path(), &outputs, &guest);
+    let config =
+        "<vmw:Config ovf:required=\"false\" vmw:key=\"nestedHVEnabled\" vmw:value=\"true\"/>";
+    for nested in [false, true] {
+        job.nested_virtualization = nested;
+        export(&job, &Heard::default(), &Cancel::default()).unwrap();
+        assert_eq!(unpacked(dir.path()).contains(config), nested);
+    }
+}
+
 /// Server 2025's guest id belongs to vSphere 8.
 #[test]
 fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {

@@ -12,6 +12,7 @@ pub fn cases() -> Vec<Case> {
     let mut all = bears();
     all.extend(fails());
     all.extend(goes_down());
+    all.extend(comes_to_rest());
     all
 }
 
@@ -38,6 +39,40 @@ fn bears() -> Vec<Case> {
         case("the answer to a step's start is a second late").fault(&format!(
             "at = 'command'\n{STEP}\ndo = 'agent-late'\nms = 1000"
         )),
+    ]
+}
+
+/// Windows after a feature: it answers, works on, and may restart by itself.
+fn comes_to_rest() -> Vec<Case> {
+    let serviced = |name| {
+        case(name)
+            .recipe(
+                "still_limit = \"4s\"",
+                "still_limit = \"4s\"\nsettle_time = \"2s\"",
+            )
+            .recipe(
+                "cmd = \"echo hello\"\ntimeout = \"3s\"",
+                "feature = \"Containers\"",
+            )
+            .answer("command = '*\\dism.exe *'\nexit = 3010")
+    };
+    let question = "is = '*payload.cmd 000-2'";
+    vec![
+        serviced("Windows restarts by itself after a feature")
+            .fault(&format!("at = 'command'\n{question}\ndo = 'resets'")),
+        serviced("the port closes while Windows comes to rest")
+            .fault(&format!("at = 'status'\n{question}\ndo = 'port-closes'\nms = 300")),
+        serviced("the port closes whenever Windows is asked whether it is at rest")
+            .faults((1..=6).map(|nth| {
+                format!("at = 'command'\n{question}\ndo = 'port-closes'\nms = 300\nnth = {nth}")
+            }))
+            .fails(7, "Windows does not stay up after servicing"),
+        case("servicing does not end")
+            .recipe("reboot = {}", "checkpoint = {}")
+            .recipe("generalize = {}", "generalize = {}\ntimeout = \"3s\"")
+            .answer("command = '*payload.cmd 000-2'\nexit = 1618\noutput = \"servicing is at work: process TiWorker.exe\\r\\n\"")
+            .fails(7, "Windows was still at work after")
+            .says("servicing is at work: process TiWorker.exe"),
     ]
 }
 

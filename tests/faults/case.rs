@@ -74,6 +74,10 @@ impl Case {
         self
     }
 
+    pub fn faults(self, all: impl IntoIterator<Item = String>) -> Self {
+        all.into_iter().fold(self, |case, toml| case.fault(&toml))
+    }
+
     /// The guest's answer to a command.
     pub fn answer(mut self, toml: &str) -> Self {
         self.faults += &format!("\n[[run]]\n{toml}\n");

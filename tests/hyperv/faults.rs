@@ -309,6 +309,20 @@ fn sessions() -> Vec<Row> {
         row("the guest's clock jumps, and the program hangs")
             .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'clock-jumps'\n[[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 600000")
             .fails(7, "the program did not end within"),
+        row("Windows restarts by itself after a feature")
+            .recipe("still_limit = \"4s\"", "still_limit = \"4s\"\nsettle_time = \"2s\"")
+            .recipe("cmd = \"echo hello\"\ntimeout = \"3s\"", "feature = \"Containers\"")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*000-2*'}\ndo = 'restarts'\n[[run]]\ncommand = '*\\dism.exe *'\nexit = 3010"),
+        row("the session ends while Windows comes to rest")
+            .recipe("still_limit = \"4s\"", "still_limit = \"4s\"\nsettle_time = \"2s\"")
+            .recipe("cmd = \"echo hello\"\ntimeout = \"3s\"", "feature = \"Containers\"")
+            .fault("[[fault]]\nat = {call = 'guest:poll', is = '*000-2*'}\ndo = 'session-ends'\n[[run]]\ncommand = '*\\dism.exe *'\nexit = 3010"),
+        row("servicing does not end")
+            .recipe("reboot = {}", "checkpoint = {}")
+            .recipe("generalize = {}", "generalize = {}\ntimeout = \"3s\"")
+            .fault("[[run]]\ncommand = '*payload.cmd 000-2'\nexit = 1618\noutput = \"servicing is at work: process TiWorker.exe\\r\\n\"")
+            .fails(7, "Windows was still at work after")
+            .says("servicing is at work: process TiWorker.exe"),
         row("the guest forgets a job")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'forgets'")
             .fails(8, "lost the program it ran"),

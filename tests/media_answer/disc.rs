@@ -249,6 +249,7 @@ fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineSpec
             computer_name: "WINIMG-BUILD".into(),
             timeout: Duration::from_secs(3600),
             still_limit: Duration::from_secs(600),
+            settle_time: Duration::from_secs(90),
             drivers: vec!["viostor".into(), "vioserial".into()],
             own_drivers: None,
         },

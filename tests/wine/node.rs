@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::tree;
-use winimg::engine::run::{Engine, StepRecord};
+use winimg::engine::run::{Engine, StepRecord, Unrest};
 use winimg::engine::{inputs, payload};
 use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Silent, Sink};
@@ -120,7 +120,11 @@ impl Node {
         engine.insert_payload(&mut self.client)?;
         let steps = plan.steps.iter().enumerate();
         steps
-            .map(|(n, step)| Ok(engine.step(&mut self.client, n + 1, step)?.record))
+            .map(|(n, step)| {
+                Ok(engine
+                    .step(&mut self.client, n + 1, step, Unrest::None)?
+                    .record)
+            })
             .collect()
     }
 
@@ -128,7 +132,10 @@ impl Node {
     fn bootstrap(&self) {
         let folder = self.prefix.host(r"C:\winimg");
         std::fs::create_dir_all(&folder).expect("a folder");
-        let script = crlf(include_str!("../../unattend/bootstrap/payload.cmd"));
+        // Wine has no servicing that could be asked whether it is at rest.
+        let at_rest = "@if \"%1\"==\"000-2\" exit /b 0\n";
+        let script = include_str!("../../unattend/bootstrap/payload.cmd");
+        let script = crlf(&format!("{at_rest}{script}"));
         std::fs::write(folder.join("payload.cmd"), script).expect("a script");
     }
 

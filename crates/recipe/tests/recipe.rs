@@ -296,7 +296,8 @@ cmd = "ver"
             "machine.tpm = false",
             r#"setup.computer_name = "winimg-build""#,
             r#"setup.timeout = "60m""#,
-            r#"setup.still_limit = "45s""#,
+            r#"setup.still_limit = "180s""#,
+            r#"setup.settle_time = "90s""#,
         ]
     );
 }

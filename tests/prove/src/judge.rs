@@ -188,6 +188,11 @@ pub const PROBES: &[Probe] = &[
         guest::features,
     ),
     probe(
+        "hypervisor",
+        "a Windows with Hyper-V's role came up after the restart, and its hypervisor is off",
+        guest::hypervisor,
+    ),
+    probe(
         "trust",
         "Windows says that it has a TPM, which is swtpm's",
         |row| of(is_on_qemu(row), row, guest::trust),

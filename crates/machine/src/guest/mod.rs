@@ -69,6 +69,9 @@ impl From<Ended> for Error {
     }
 }
 
+/// Between two looks at a guest that has to stay up.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// The most that [`Put::Bytes`] takes: a channel carries text, and a disc is many times faster.
 const LARGEST: usize = 256 << 10;
 
@@ -156,6 +159,22 @@ pub trait Guest: Send {
     /// Whether the guest that answered last still runs: `false` once it restarted, until `wait_back`. Asks the machine,
     /// not the guest; a machine that is dead or off, or an interrupt, is an error.
     fn is_there(&mut self) -> Result<bool>;
+
+    /// Waits for `time`. `false` as soon as the guest restarts or its channel closes: `wait_back` then waits for it. A
+    /// machine that is dead or off, or an interrupt, is an error.
+    fn stay_up(&mut self, time: Duration) -> Result<bool> {
+        let end = self.now() + time;
+        loop {
+            if !self.is_there()? {
+                return Ok(false);
+            }
+            let left = end.saturating_duration_since(self.now());
+            if left.is_zero() {
+                return Ok(true);
+            }
+            std::thread::sleep(left.min(LOOK));
+        }
+    }
 
     /// Whether Windows has started anew since it answered last. Asks the machine; where it is off or dead, `is_off` says so.
     fn has_restarted(&mut self) -> bool;

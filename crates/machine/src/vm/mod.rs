@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::hardware::{Controller, Forward, Network, Nic, OwnNetwork};
 pub use self::limits::lacks_agent;
+pub use self::supervisor::BOOT_RESTARTS;
 use crate::guest::Guest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Attended, Cancel, Sink};

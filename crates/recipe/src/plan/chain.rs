@@ -97,6 +97,7 @@ pub enum Action {
         exit: ExitRule,
     },
     Restart,
+    Settle,
     Eject,
     Seal,
 }

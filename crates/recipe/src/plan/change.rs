@@ -195,6 +195,7 @@ fn action(op: &Action, number: u32) -> Vec<(String, String)> {
             (format!("command {number}"), line, Some(exit))
         }
         Action::Restart => (format!("restart {number}"), String::new(), None),
+        Action::Settle => (format!("wait {number}"), String::new(), None),
         Action::Eject => (format!("discs {number}"), String::new(), None),
         Action::Seal => (format!("seal {number}"), String::new(), None),
     };

@@ -5,7 +5,9 @@
 use serde_json::{Value, json};
 
 use super::words::{encoding_name, entry_path, expected, named_by};
-use super::{CloneCheck, DriverFolder, Entry, Op, Plan, PlannedStep, start_seal, undecided};
+use super::{
+    CloneCheck, DriverFolder, Entry, Op, Plan, PlannedStep, Settle, start_seal, undecided,
+};
 use crate::recipe::{
     Component, ContainerImage, Effective, ImageProof, ProofSpec, Recipe, Signature, Var,
 };
@@ -14,6 +16,7 @@ use winimg_base::text::redact_url;
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `clone`, `warnings`, `undecided`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
+    let plan = &*super::shown::shown(plan, recipe);
     let payload = plan.payload.iter().enumerate();
     let steps = plan.steps.iter().zip(1..);
     // That of a recipe with gaps would be another's.
@@ -122,6 +125,7 @@ fn step(plan: &Plan, number: usize, step: &PlannedStep) -> Value {
         "place": step.place.to_string(),
         "skipped": step.skipped,
         "undecided": step.undecided,
+        "settle": step.may_restart().then(|| settle(&step.settle)),
         "ops": step.ops.iter().map(|o| op(o, step)).collect::<Value>(),
         "entries": step.entries,
         "log": step.guest_log,
@@ -137,6 +141,21 @@ fn clone_check(plan: &Plan, check: &CloneCheck) -> Value {
         "targets": check.targets,
         "skipped": check.skipped,
         "undecided": check.undecided,
+    })
+}
+
+/// How the engine waits until Windows is at rest.
+fn settle(settle: &Settle) -> Value {
+    let question = Settle::question();
+    let (program, arguments) = question.command();
+    json!({
+        "program": program,
+        "arguments": arguments,
+        "exit": question.exit,
+        "steady": settle.steady.as_secs(),
+        "timeout": settle.timeout.as_secs(),
+        "script": format!(r"s\{}.cmd", question.number()),
+        "text": question.text,
     })
 }
 
@@ -162,6 +181,7 @@ fn op(op: &Op, step: &PlannedStep) -> Value {
             "timeout": run.timeout.as_secs(),
         }),
         Op::Reboot => json!({ "op": "reboot", "timeout": step.reboot_timeout.as_secs() }),
+        Op::Settle(of) => json!({ "op": "settle", "settle": settle(of) }),
         Op::Eject => json!({ "op": "eject" }),
         Op::Seal { timeout } => {
             let (program, arguments) = start_seal();

@@ -146,6 +146,7 @@ fn action(op: &Op) -> Action {
             exit: run.exit,
         },
         Op::Reboot => Action::Restart,
+        Op::Settle(_) => Action::Settle,
         Op::Eject => Action::Eject,
         Op::Seal { .. } => Action::Seal,
     }

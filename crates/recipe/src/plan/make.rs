@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use super::site::Site;
-use super::{Op, Plan, PlannedStep, REBOOT_TIMEOUT, clone, expect, inputs, services, step, target};
+use super::{
+    OFF_TIMEOUT, Op, Plan, PlannedStep, REBOOT_TIMEOUT, Settle, clone, expect, inputs, services,
+    step, target,
+};
 use crate::recipe::{self, Options, Recipe, Step, Verb};
 use winimg_base::argv;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
@@ -71,8 +74,9 @@ fn planned(site: Site<'_>) -> PlannedStep {
     let step = site.step;
     let reboot_timeout = match step.verb {
         Verb::Reboot => site.timeout(REBOOT_TIMEOUT),
-        _ => REBOOT_TIMEOUT,
+        _ => site.timeout_of_at_least(REBOOT_TIMEOUT),
     };
+    let off_timeout = site.timeout_of_at_least(OFF_TIMEOUT);
     PlannedStep {
         name: step.name.clone(),
         verb: step::verb_name(&step.verb),
@@ -85,8 +89,20 @@ fn planned(site: Site<'_>) -> PlannedStep {
         ops: site.ops,
         entries: site.entries,
         reboot_timeout,
+        off_timeout,
+        is_servicing: is_servicing(&step.verb),
+        settle: Settle::after_restart(site.recipe, step.timeout),
         guest_log: site.guest_log,
         expects: site.expects,
+    }
+}
+
+/// Whether Windows may go on servicing itself after the verb's programs have ended.
+fn is_servicing(verb: &Verb) -> bool {
+    match verb {
+        Verb::Feature(_) | Verb::Capability(_) | Verb::Update(_) => true,
+        Verb::Cleanup(cleanup) => cleanup.component_store,
+        _ => false,
     }
 }
 

@@ -20,6 +20,7 @@ mod principal;
 mod reg;
 mod seal;
 mod services;
+mod settle;
 mod shut_out;
 mod site;
 mod step;
@@ -47,6 +48,7 @@ pub use inputs::{evaluated, unused};
 pub use json::json;
 pub use make::{make, read};
 pub use seal::SEALED;
+pub use settle::Settle;
 pub use shut_out::shut_out;
 pub use step::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, start_seal};
 pub use target::on_release;
@@ -61,6 +63,10 @@ pub fn known_sid(name: &str) -> Option<&'static str> {
 /// How long a restart may take unless the step says otherwise.
 pub const REBOOT_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
+/// How long a power-off may take unless the step before it has a longer `timeout`. Pending servicing can take
+/// minutes; a machine that is ended earlier leaves a damaged image.
+pub const OFF_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// The whole plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -71,6 +77,22 @@ pub struct Plan {
     pub clone_checks: Vec<CloneCheck>,
     /// What the user should know although the plan could be made. Never an error.
     pub warnings: Diagnostics,
+}
+
+impl Plan {
+    /// Whether the image's Windows starts its own hypervisor: Hyper-V's role is on, and the feature that starts the
+    /// hypervisor is not off.
+    pub fn starts_hypervisor(&self) -> bool {
+        let claims = || self.steps.iter().flat_map(|step| &step.expects);
+        let has = |wanted: &str, state: bool| {
+            claims().any(|claim| {
+                matches!(claim, Planned::Feature { name, enabled }
+                    if *enabled == state && name.eq_ignore_ascii_case(wanted))
+            })
+        };
+        let role = ["Microsoft-Hyper-V", "Microsoft-Hyper-V-Online"];
+        role.iter().any(|name| has(name, true)) && !has("Microsoft-Hyper-V-Online", false)
+    }
 }
 
 /// A step as the engine carries it out.
@@ -87,6 +109,12 @@ pub struct PlannedStep {
     pub entries: Vec<u32>,
     /// For `Op::Reboot` and for restarts that an exit code asks for.
     pub reboot_timeout: Duration,
+    /// For a power-off between this step and the next.
+    pub off_timeout: Duration,
+    /// Whether Windows goes on servicing itself after the step: `feature`, `capability`, `update`, `cleanup`.
+    pub is_servicing: bool,
+    /// How the engine waits for Windows after a restart or a start that follows servicing.
+    pub settle: Settle,
     /// A log that the step's program writes in the guest; worth reading when the step fails.
     pub guest_log: Option<GuestPath>,
     /// What holds after the whole plan: checks that a later step overrides are not listed.
@@ -101,12 +129,32 @@ pub enum Op {
     Put(Put),
     Run(Run),
     Reboot,
+    /// Waits until Windows is at rest, and carries out a restart that is pending.
+    Settle(Settle),
     /// All discs out of the drives, the payload's too: none may lie in one when sysprep runs.
     Eject,
     /// Starts the task that seals Windows and powers the machine off, and waits for that.
     Seal {
         timeout: Duration,
     },
+}
+
+impl PlannedStep {
+    /// Whether the step may restart Windows, or leaves servicing behind that may.
+    pub fn may_restart(&self) -> bool {
+        self.is_servicing || self.ops.iter().any(Op::may_restart)
+    }
+}
+
+impl Op {
+    fn may_restart(&self) -> bool {
+        match self {
+            Self::Put(put) => put.exit.may_restart(),
+            Self::Run(run) => run.exit.may_restart(),
+            Self::Reboot => true,
+            Self::Settle(_) | Self::Eject | Self::Seal { .. } => false,
+        }
+    }
 }
 
 /// One script of the payload disc. The text is what `s\NNN.cmd` holds, CRLF added when written.
@@ -161,7 +209,7 @@ pub enum ExitRule {
     Robocopy,
     /// 0 and 259 good; 3010 reboot needed; 1641 reboot started.
     Pnputil,
-    /// 0 good; 1618 Windows is not at rest, ask again.
+    /// 0 Windows is at rest; 3010 it waits for a restart; 1618 it is at work, ask again.
     Settled,
     Listed {
         ok: Vec<i64>,
@@ -182,6 +230,15 @@ pub enum Verdict {
 }
 
 impl ExitRule {
+    /// Whether a code asks for a restart or says that one has begun.
+    fn may_restart(&self) -> bool {
+        match self {
+            Self::Listed { reboot, .. } => !reboot.is_empty(),
+            Self::Msi | Self::Pnputil | Self::Settled => true,
+            Self::Zero | Self::Any | Self::Robocopy => false,
+        }
+    }
+
     pub fn judge(&self, code: i64) -> Verdict {
         match (self, code) {
             (Self::Listed { ok, reboot }, _) => match (reboot.contains(&code), code) {
@@ -194,7 +251,7 @@ impl ExitRule {
             | (Self::Zero | Self::Msi | Self::Pnputil | Self::Settled, 0)
             | (Self::Pnputil, 259)
             | (Self::Robocopy, 0..=7) => Verdict::Success,
-            (Self::Msi | Self::Pnputil, 3010) => Verdict::RebootNeeded,
+            (Self::Msi | Self::Pnputil | Self::Settled, 3010) => Verdict::RebootNeeded,
             (Self::Msi | Self::Pnputil, 1641) => Verdict::RebootStarted,
             (Self::Msi | Self::Settled, 1618) => Verdict::Busy,
             (Self::Zero | Self::Msi | Self::Pnputil | Self::Robocopy | Self::Settled, _) => {
@@ -281,7 +338,7 @@ mod tests {
                 ExitRule::Pnputil,
                 vec![(0, Success), (259, Success), needed, started],
             ),
-            (ExitRule::Settled, vec![(0, Success), (1618, Busy)]),
+            (ExitRule::Settled, vec![(0, Success), needed, (1618, Busy)]),
             (listed, vec![(0, Success), (7, Success), needed, started]),
         ] {
             for code in [0, 7, 8, 259, 1618, 1641, 3010] {

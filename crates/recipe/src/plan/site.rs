@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::batch::{self, Script};
-use super::{Entry, ExitRule, Op, Planned, Put, Run};
+use super::{Entry, ExitRule, Op, Planned, Put, Run, Settle};
 use crate::recipe::{Component, Encoding, ExitCodes, GuestPath, Recipe, Step};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::{Located, Place};
@@ -62,6 +62,17 @@ impl<'a> Site<'a> {
     /// The step's `timeout`, or what the verb has.
     pub(super) fn timeout(&self, own: Duration) -> Duration {
         self.step.timeout.unwrap_or(own)
+    }
+
+    /// The step's `timeout` where it is longer than `least`.
+    pub(super) fn timeout_of_at_least(&self, least: Duration) -> Duration {
+        self.step.timeout.map_or(least, |own| own.max(least))
+    }
+
+    /// A wait until Windows is at rest.
+    pub(super) fn settle(&mut self) {
+        let settle = Settle::asked_for(self.recipe, self.step.timeout);
+        self.ops.push(Op::Settle(settle));
     }
 
     /// A path quoted for batch text.

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::words::{duration, encoding_name, entry_origin, entry_path, expected, proof};
-use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, start_seal};
+use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, Settle, start_seal};
 use crate::recipe::Recipe;
 use winimg_base::argv;
 use winimg_base::text::{count, redact_url};
@@ -19,7 +19,10 @@ pub fn text(recipe: &Recipe, plan: &Plan) -> String {
     values(&mut out, recipe);
     components(&mut out, recipe);
     payload(&mut out, plan);
-    let mut shown = vec![false; plan.payload.len()];
+    let mut shown = Shown {
+        entries: vec![false; plan.payload.len()],
+        question: false,
+    };
     for (index, step) in plan.steps.iter().enumerate() {
         one_step(&mut out, plan, index + 1, step, &mut shown);
     }
@@ -124,7 +127,15 @@ fn payload(out: &mut String, plan: &Plan) {
     }
 }
 
-fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, shown: &mut [bool]) {
+/// Which texts of the payload disc have been printed already.
+struct Shown {
+    /// By the payload entry's index.
+    entries: Vec<bool>,
+    /// The script that asks whether Windows is at rest.
+    question: bool,
+}
+
+fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, shown: &mut Shown) {
     let head = format!("{number:03}  {}", step.name);
     let right = format!("{}  {}", step.verb, step.place);
     let used = head.chars().count() + right.chars().count();
@@ -147,9 +158,22 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
     }
     for op in &step.ops {
         one_op(out, op, step);
-        if matches!(op, Op::Put(_)) {
-            step_texts(out, plan, step, shown);
+        match op {
+            Op::Put(_) => step_texts(out, plan, step, &mut shown.entries),
+            Op::Settle(settle) => wait(out, settle, "until", shown),
+            Op::Run(_) | Op::Reboot | Op::Eject | Op::Seal { .. } => {}
         }
+    }
+    if step.may_restart() {
+        // What a `reboot` step follows decides whether Windows has to stay up first.
+        let when = match step.verb {
+            "reboot" => "after the restart until".to_owned(),
+            _ => format!(
+                "after a restart up for {}, until",
+                duration(step.settle.steady)
+            ),
+        };
+        wait(out, &step.settle, &when, shown);
     }
     if let Some(log) = &step.guest_log {
         let _ = writeln!(out, "     log     {log}");
@@ -213,6 +237,8 @@ fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
         Op::Reboot => {
             let _ = writeln!(out, "     reboot  within {}", duration(step.reboot_timeout));
         }
+        // Printed by `wait`, as the wait after a restart is.
+        Op::Settle(_) => {}
         Op::Eject => out.push_str("     eject   all discs\n"),
         Op::Seal { timeout } => {
             let (program, arguments) = start_seal();
@@ -220,6 +246,20 @@ fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
             let limit = duration(*timeout);
             let _ = writeln!(out, "             until the machine is off, within {limit}");
         }
+    }
+}
+
+/// A wait until Windows is at rest, with the script that asks where it is printed for the first time.
+fn wait(out: &mut String, settle: &Settle, when: &str, shown: &mut Shown) {
+    let question = Settle::question();
+    let script = format!(r"s\{}.cmd", question.number());
+    let limit = duration(settle.timeout);
+    let _ = writeln!(
+        out,
+        "     settle  {when} {script} ends with 0, within {limit}"
+    );
+    if !std::mem::replace(&mut shown.question, true) {
+        block(out, &script, &question.text);
     }
 }
 

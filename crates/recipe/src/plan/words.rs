@@ -121,7 +121,7 @@ impl ExitRule {
             ExitRule::Any => "any exit code".to_owned(),
             ExitRule::Robocopy => "exit below 8".to_owned(),
             ExitRule::Pnputil => "exit 0 or 259; 3010 and 1641 restart".to_owned(),
-            ExitRule::Settled => "exit 0; 1618 is tried again".to_owned(),
+            ExitRule::Settled => "exit 0; 3010 restarts; 1618 is tried again".to_owned(),
             ExitRule::Listed { ok, reboot } => {
                 let list = |codes: &[i64], between: &str| {
                     let codes: Vec<String> = codes.iter().map(i64::to_string).collect();

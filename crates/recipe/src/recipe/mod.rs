@@ -324,6 +324,8 @@ pub struct SetupSpec {
     pub timeout: Duration,
     /// How long Setup may stand entirely still (no screen change, no I/O, idle processor) before it is called stopped.
     pub still_limit: Duration,
+    /// How long Windows has to stay up after a restart that follows servicing.
+    pub settle_time: Duration,
     /// Drivers that go onto the answer CD, each a folder of `own_drivers` or of the virtio ISO.
     pub drivers: Vec<String>,
     /// The folder `drivers` beside the recipe, when it is there.

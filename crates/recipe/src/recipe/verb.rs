@@ -38,6 +38,8 @@ pub struct Feature {
     pub enabled: bool,
     /// With the features that they need.
     pub all: bool,
+    /// Disabled again before Windows restarts: parts of the features that are enabled.
+    pub without: Vec<Located<String>>,
     /// Where the files of removed features are taken from.
     pub source: Option<Content>,
 }

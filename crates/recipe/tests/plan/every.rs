@@ -29,6 +29,7 @@ const TABLES: &[(&str, &str)] = &[
     ("setup", "computer_name = \"12345\""),
     ("setup", "timeout = \"soon\""),
     ("setup", "still_limit = \"0s\""),
+    ("setup", "settle_time = \"0s\""),
     ("outputs", "vhd = true"),
     ("outputs", "ova = { hardware = 19 }"),
     (
@@ -114,6 +115,9 @@ const READ: &[&str] = &[
     r"exe = { arguments = ['/quiet'] }",
     r"feature = []",
     r"feature = ['Hyper V']",
+    r"feature = { names = ['Containers'], without = ['Hyper V'] }",
+    r"feature = { names = ['Containers'], without = [] }",
+    r"feature = { names = ['Containers'], state = 'disabled', without = ['Hyper-V'] }",
     r"capability = { name = 'OpenSSH.Server' }",
     r"driver = { only = 'vioscsi/*' }",
     r"update = {}",

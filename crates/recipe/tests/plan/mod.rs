@@ -9,6 +9,7 @@ mod powershell;
 mod recipe;
 mod restore;
 mod security;
+mod servicing;
 mod shut_out;
 
 use std::path::Path;
@@ -489,6 +490,7 @@ fn what_windows_itself_would_not_take_is_refused() {
                 names: vec![m.at("Containers")],
                 enabled: true,
                 all: true,
+                without: Vec::new(),
                 source: Some(carried(m, "agent")),
             })
         })

@@ -56,6 +56,7 @@ impl Maker {
                 computer_name: "winimg".into(),
                 timeout: Duration::from_secs(3600),
                 still_limit: Duration::from_secs(600),
+                settle_time: Duration::from_secs(90),
                 drivers: vec![],
                 own_drivers: None,
             },

@@ -192,6 +192,15 @@ pub fn features(row: &Row) -> Said {
     values(row, "features", &[("enabled", &good), ("disabled", &good)])
 }
 
+/// A recipe without the role says nothing.
+pub fn hypervisor(row: &Row) -> Said {
+    let answer = Answer::of(row, "hypervisor");
+    match answer.as_ref().and_then(|answer| answer.value("role")) {
+        Some("on") => values(row, "hypervisor", &[("hypervisor", &["off"])]),
+        _ => Said::Silent,
+    }
+}
+
 pub fn trust(row: &Row) -> Said {
     if !row.machine.trusted {
         return Said::Silent;

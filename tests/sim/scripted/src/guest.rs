@@ -136,6 +136,21 @@ impl Guest for FakeGuest {
         Ok(self.shared.lock().power == Power::On)
     }
 
+    /// Takes no time.
+    fn stay_up(&mut self, time: Duration) -> Result<bool> {
+        self.shared.check()?;
+        if time.is_zero() {
+            return self.is_there();
+        }
+        self.shared.note(&format!("stay_up {} s", time.as_secs()));
+        let mut stage = self.shared.lock();
+        if stage.again > 0 {
+            stage.again -= 1;
+            stage.power = Power::Restarting;
+        }
+        Ok(stage.power == Power::On)
+    }
+
     fn has_restarted(&mut self) -> bool {
         self.shared.lock().power == Power::Restarting
     }

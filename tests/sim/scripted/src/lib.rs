@@ -40,16 +40,18 @@ struct Fake {
 }
 
 impl Fake {
-    /// The files of the disk and the used entries: those of the machine before, or as the script begins.
-    fn found(&self, start: &Start) -> (BTreeMap<String, Vec<u8>>, Vec<u32>) {
+    /// The files of the disk, the used entries and the restarts to come: those of the machine before, or as the script
+    /// begins.
+    fn found(&self, start: &Start) -> (BTreeMap<String, Vec<u8>>, Vec<u32>, u32) {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Start::Boot, Some(left)) = (start, left.as_ref()) {
             let stage = left.lock();
-            return (stage.files.clone(), stage.used.clone());
+            return (stage.files.clone(), stage.used.clone(), stage.again);
         }
         let files = self.script.files.iter();
         let files = files.map(|(p, t)| (key(p), t.clone().into_bytes()));
-        (files.collect(), vec![0; self.script.run.len()])
+        let used = vec![0; self.script.run.len()];
+        (files.collect(), used, self.script.reboot.again)
     }
 }
 
@@ -83,12 +85,13 @@ impl Hypervisor for Fake {
             .create(true)
             .append(true)
             .open(&transcript);
-        let (files, used) = self.found(&plan.start);
+        let (files, used, again) = self.found(&plan.start);
         let stage = Stage {
             file: file.map_err(|e| Error::io("open", &transcript, e))?,
             power: Power::On,
             files,
             used,
+            again,
         };
         let shared = Arc::new(Shared {
             script: self.script.clone(),
@@ -133,6 +136,8 @@ struct Stage {
     files: BTreeMap<String, Vec<u8>>,
     /// How often each `[[run]]` has matched.
     used: Vec<u32>,
+    /// How often Windows still restarts by itself.
+    again: u32,
 }
 
 impl Shared {

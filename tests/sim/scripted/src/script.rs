@@ -112,6 +112,8 @@ pub enum RunOutcome {
 pub struct Reboot {
     pub delay_ms: u64,
     pub outcome: RebootOutcome,
+    /// How often Windows restarts by itself while it has to stay up.
+    pub again: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

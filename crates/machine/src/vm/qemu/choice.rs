@@ -18,6 +18,9 @@ const FEW_ENLIGHTENMENTS: &str =
     "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-synic,hv-time,hv-stimer";
 /// Nested virtualisation makes Windows start its own hypervisor, which breaks boots; absent on the other vendor's host it is already off.
 const HOST: &str = "host,-vmx,-svm";
+/// On an AMD processor KVM can show the guest Intel's register IA32_ARCH_CAPABILITIES, at which some Windows guests crash
+/// (dockur/windows, winpodx). Some builds of QEMU have no such property (dockur/windows#1405).
+const ARCH_CAPABILITIES: &str = "arch-capabilities";
 /// What emulation costs, against KVM: deadlines are multiplied by it.
 const EMULATION_SLOWNESS: u32 = 10;
 
@@ -35,16 +38,27 @@ pub struct Host<'a> {
     pub accelerators: &'a [String],
     /// Why the kernel's KVM can't be opened; `None` when it can.
     pub kvm_obstacle: Option<String>,
+    /// Whether the processor is AMD's.
+    pub is_amd: bool,
 }
 
 /// The candidates of an accelerator, best first.
-fn candidates(accel: &str) -> Vec<Acceleration> {
+fn candidates(accel: &str, is_amd: bool) -> Vec<Acceleration> {
     let cpus = match accel {
-        "kvm" => vec![
-            format!("{HOST},{ENLIGHTENMENTS}"),
-            format!("{HOST},{FEW_ENLIGHTENMENTS}"),
-            HOST.to_string(),
-        ],
+        "kvm" => {
+            let without_intel = format!("{HOST},{ARCH_CAPABILITIES}=off");
+            let hosts = match is_amd {
+                true => vec![without_intel.as_str(), HOST],
+                false => vec![HOST],
+            };
+            let enlightenments = [
+                format!(",{ENLIGHTENMENTS}"),
+                format!(",{FEW_ENLIGHTENMENTS}"),
+                String::new(),
+            ];
+            let with = |host: &str| enlightenments.clone().map(|more| format!("{host}{more}"));
+            hosts.into_iter().flat_map(with).collect()
+        }
         // Windows' own hypervisor brings the enlightenments itself; `max` of WHPX and TCG is the most they can do.
         "hvf" => vec!["host".to_string()],
         _ => vec!["max".to_string()],
@@ -84,7 +98,7 @@ pub fn choose(
             )),
         }
     }
-    let how = candidates("tcg").remove(0);
+    let how = candidates("tcg", false).remove(0);
     if let Some(remark) = canary(&how)?.remark("tcg") {
         return Err(Error::new(Kind::Host, "QEMU can't run even an emulated guest").found(remark));
     }
@@ -115,12 +129,21 @@ fn try_accelerator(
         return Ok(None);
     }
     let mut lacking = Vec::new();
-    for how in candidates(accel) {
+    let mut knows_property = true;
+    for how in candidates(accel, host.is_amd) {
+        if !knows_property && how.cpu.contains(ARCH_CAPABILITIES) {
+            continue;
+        }
         let outcome = canary(&how)?;
         let Some(remark) = outcome.remark(accel) else {
             remarks.append(&mut lacking);
             return Ok(Some(how));
         };
+        // A property that this QEMU lacks is one that the guest does not see either: nothing is worse without it.
+        if matches!(&outcome, Outcome::Refused { words } if words.contains(ARCH_CAPABILITIES)) {
+            knows_property = false;
+            continue;
+        }
         // Only a processor flag that this kernel lacks is worth a plainer processor; a crash stays a crash.
         if !matches!(&outcome, Outcome::Refused { words } if names_enlightenment(words)) {
             remarks.push(remark);
@@ -137,6 +160,20 @@ fn names_enlightenment(words: &str) -> bool {
     ["Hyper-V", "HyperV", "hv-"]
         .iter()
         .any(|name| words.contains(name))
+}
+
+/// Whether the host's processor is AMD's, or Hygon's, which is made after it (Linux: /proc/cpuinfo, vendor_id).
+pub fn is_amd() -> bool {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    names_amd(&text)
+}
+
+fn names_amd(cpuinfo: &str) -> bool {
+    let vendor = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("vendor_id"));
+    let vendor = vendor.map(|rest| rest.trim_start_matches([' ', '\t', ':']).trim_end());
+    matches!(vendor, Some("AuthenticAMD" | "HygonGenuine"))
 }
 
 /// Why `/dev/kvm` can't be used, in words with a cure.
@@ -180,6 +217,7 @@ mod tests {
                 .map(ToString::to_string)
                 .collect::<Vec<_>>(),
             kvm_obstacle: obstacle.map(Into::into),
+            is_amd: false,
         };
         match choose(asked, &host, &mut |how| Ok(canary(how))) {
             Ok(Choice {
@@ -272,6 +310,40 @@ mod tests {
             run(Accel::Auto, ALL, None, &fails),
             format!("tcg max x10\n{crash}\n{EMULATING}")
         );
+    }
+
+    #[test]
+    fn amd_hosts_hide_a_register_of_intel_where_qemu_can() {
+        let tried = |lacks: bool| {
+            let mut tried = Vec::new();
+            let host = Host {
+                accelerators: &["kvm".to_owned()],
+                kvm_obstacle: None,
+                is_amd: true,
+            };
+            let choice = choose(Accel::Kvm, &host, &mut |how| {
+                tried.push(how.cpu.clone());
+                let words = "Property 'host-x86_64-cpu.arch-capabilities' not found";
+                Ok(match lacks && how.cpu.contains("arch-capabilities") {
+                    true => refused(words),
+                    false => Outcome::Works,
+                })
+            });
+            let choice = choice.expect("a choice");
+            assert_eq!(choice.remarks, Vec::<String>::new());
+            assert_eq!(tried.last(), Some(&choice.how.cpu));
+            tried
+        };
+        let hidden = format!("{HOST},arch-capabilities=off,{ENLIGHTENMENTS}");
+        assert_eq!(tried(false), [hidden.clone()]);
+        assert_eq!(tried(true), [hidden, format!("{HOST},{ENLIGHTENMENTS}")]);
+    }
+
+    #[test]
+    fn an_amd_processor_is_known_by_its_vendor() {
+        let of = |vendor: &str| names_amd(&format!("processor\t: 0\nvendor_id\t: {vendor}\n"));
+        assert!(of("AuthenticAMD") && of("HygonGenuine"));
+        assert!(!of("GenuineIntel") && !names_amd(""));
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Qemu {
         let host = Host {
             accelerators: &self.program.accelerators,
             kvm_obstacle: choice::kvm_obstacle(),
+            is_amd: choice::is_amd(),
         };
         let now = jiff::Timestamp::now().as_second();
         let question = self.question(accel, firmware, &host);
@@ -118,6 +119,7 @@ impl Qemu {
             program: self.program.path.clone(),
             version: self.program.version.clone(),
             kvm_obstacle: host.kvm_obstacle.clone(),
+            is_amd: host.is_amd,
         })
     }
 

@@ -10,6 +10,9 @@ use winimg_base::io::without_secrets;
 
 pub const NAME: &str = "qemu-system-x86_64";
 
+/// Where Red Hat's distributions have it, outside of `PATH`.
+const RED_HAT: &str = "/usr/libexec/qemu-kvm";
+
 /// `screendump` writes PNG and `blockdev-change-medium` knows `force` from here on (QEMU: qapi/ui.json, qapi/block.json, "Since").
 const OLDEST: (u32, u32) = (7, 1);
 
@@ -23,12 +26,12 @@ pub struct Program {
     pub accelerators: Vec<String>,
 }
 
-/// `WINIMG_QEMU`, else the first in `PATH`.
+/// `WINIMG_QEMU`, else the first in `PATH`, else that of RHEL and its like.
 pub fn find() -> Result<Program> {
-    let path = named("WINIMG_QEMU", NAME).ok_or_else(|| {
+    let path = named("WINIMG_QEMU", NAME).or_else(|| outside_of_path(RED_HAT)).ok_or_else(|| {
         Error::new(Kind::Host, format!("{NAME} is not in PATH"))
             .absent()
-            .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core), or set WINIMG_QEMU")
+            .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core; RHEL, Rocky, Alma: qemu-kvm), or set WINIMG_QEMU")
     })?;
     let version = parse_version(&ask(&path, &["--version"])?);
     let version = version.ok_or_else(|| {
@@ -54,6 +57,11 @@ pub(super) fn named(variable: &str, name: &str) -> Option<PathBuf> {
             .map(|folder| folder.join(name))
             .find(|file| file.is_file()),
     }
+}
+
+fn outside_of_path(path: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(path);
+    path.is_file().then_some(path)
 }
 
 /// What it prints.
@@ -106,6 +114,18 @@ fn parse_accelerators(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_qemu_outside_of_path_is_taken_where_there_is_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("qemu-kvm");
+        let name = file.to_str().expect("a name");
+        assert_eq!(outside_of_path(name), None);
+        std::fs::write(&file, "").expect("a file");
+        assert_eq!(outside_of_path(name), Some(file.clone()));
+        let folder = folder.path().to_str().expect("a name");
+        assert_eq!(outside_of_path(folder), None, "a folder");
+    }
 
     #[test]
     fn versions_and_accelerators_as_qemu_prints_them() {

@@ -34,6 +34,8 @@ pub struct Question {
     pub program: PathBuf,
     pub version: String,
     pub kvm_obstacle: Option<String>,
+    #[serde(default)]
+    pub is_amd: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -125,6 +127,7 @@ mod tests {
             program: "/usr/bin/qemu-system-x86_64".into(),
             version: "7.2.22".into(),
             kvm_obstacle: None,
+            is_amd: false,
         }
     }
 

@@ -74,6 +74,12 @@ impl Screen {
         pairs.filter(|(a, b)| a != b).count()
     }
 
+    /// The cells that differ from those of another screen of the same size: their places and what they show here.
+    pub fn differing(&self, other: &Self) -> impl Iterator<Item = (usize, u32)> {
+        let pairs = self.cells.iter().zip(&other.cells).enumerate();
+        pairs.filter_map(|(place, (here, there))| (here != there).then_some((place, *here)))
+    }
+
     /// The same but for a cursor.
     pub fn stands(&self, other: &Self) -> bool {
         self.changed(other) <= CURSOR_CELLS

@@ -22,6 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 pub use self::clock::Clock;
+pub use self::judge::BOOT_RESTARTS;
 pub use self::machine::{Supervised, Terms};
 use self::room::NoRoom;
 use self::steps::Finding;

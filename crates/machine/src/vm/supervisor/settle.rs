@@ -12,7 +12,7 @@ use super::naming;
 use super::start::{GLANCE, Starting};
 use crate::vm::Settled;
 use crate::vm::driver::{Late, Oversight};
-use crate::vm::screen::{Screen, dialog};
+use crate::vm::screen::Screen;
 use winimg_base::error::Result;
 
 /// A clock on the screen goes on once a minute; what moves more often is Windows at work.
@@ -23,8 +23,6 @@ pub struct Settling {
     starting: Starting,
     quiet: Duration,
     rest: Rest,
-    /// The last screen that was read, and whether it waits for a person.
-    read: Option<(Screen, bool)>,
 }
 
 impl Settling {
@@ -34,7 +32,6 @@ impl Settling {
             starting: Starting::new(supervisor),
             quiet,
             rest: Rest::new(quiet),
-            read: None,
         }
     }
 
@@ -85,30 +82,11 @@ impl Settling {
         let Some(since) = rests.or(stands) else {
             return Ok(None);
         };
-        if sample.firmware_for.is_some() || self.waits_for_a_person(sample.screen) {
+        if sample.firmware_for.is_some() || self.starting.waits_for_a_person(sample.screen) {
             let stands = Verdict::StandsStill { since };
             self.starting.conclude(&stands)?;
         }
         Ok(rests)
-    }
-
-    /// A stop error, a box or a page that is known. Each screen is read once.
-    fn waits_for_a_person(&mut self, screen: Option<Screen>) -> bool {
-        let Some(screen) = screen.filter(|s| !s.is_blank()) else {
-            return false;
-        };
-        if screen.is_stop_blue() {
-            return true;
-        }
-        match &self.read {
-            Some((read, waits)) if read.stands(&screen) => *waits,
-            _ => {
-                let text = self.supervisor.read(self.starting.picture()).join("\n");
-                let waits = dialog::find(&text).is_some();
-                self.read = Some((screen, waits));
-                waits
-            }
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::naming::{self, About};
 use super::{SAMPLE, Supervisor};
 use crate::vm::Start;
 use crate::vm::driver::{Channel, Glance, Line, Oversight, State};
+use crate::vm::screen::{Screen, dialog};
 use crate::vm::seen::Seen;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
@@ -30,6 +31,10 @@ pub struct Starting {
     judge: Judge,
     next_sample: Duration,
     nothing_boots: bool,
+    /// Since when nothing moves, once that is long enough to be looked at.
+    still_since: Option<Duration>,
+    /// The last screen that was read, and whether it waits for a person.
+    read: Option<(Screen, bool)>,
 }
 
 impl Starting {
@@ -43,6 +48,8 @@ impl Starting {
             judge: Judge::new(limits),
             next_sample: SAMPLE,
             nothing_boots: false,
+            still_since: None,
+            read: None,
             supervisor: Arc::clone(supervisor),
         }
     }
@@ -69,8 +76,45 @@ impl Starting {
 
     fn look(&mut self) -> Result<()> {
         match self.observe()? {
-            Some((_, verdict)) => self.conclude(&verdict),
+            Some((sample, verdict)) => {
+                let verdict = self.with_patience(&sample, verdict);
+                self.conclude(&verdict)
+            }
             None => Ok(()),
+        }
+    }
+
+    /// A box that is known is the end at once. Any other screen may stand for the whole limit: a Setup at work on a slow host was
+    /// measured with drives and a processor as quiet as those of one that waits for a person.
+    fn with_patience(&mut self, sample: &Sample, verdict: Verdict) -> Verdict {
+        let Verdict::StandsStill { since } = verdict else {
+            self.still_since = None;
+            return verdict;
+        };
+        let since = *self.still_since.get_or_insert(since);
+        let is_over = sample.at.saturating_sub(since) >= self.supervisor.plan.still_limit;
+        match is_over || self.waits_for_a_person(sample.screen.clone()) {
+            true => Verdict::StandsStill { since },
+            false => Verdict::Fine,
+        }
+    }
+
+    /// A stop error, a box or a page that is known. Each screen is read once.
+    pub fn waits_for_a_person(&mut self, screen: Option<Screen>) -> bool {
+        let Some(screen) = screen.filter(|s| !s.is_blank()) else {
+            return false;
+        };
+        if screen.is_stop_blue() {
+            return true;
+        }
+        match &self.read {
+            Some((read, waits)) if read.stands(&screen) => *waits,
+            _ => {
+                let text = self.supervisor.read(self.picture()).join("\n");
+                let waits = dialog::find(&text).is_some();
+                self.read = Some((screen, waits));
+                waits
+            }
         }
     }
 

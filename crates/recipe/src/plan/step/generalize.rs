@@ -7,11 +7,12 @@
 
 use super::super::batch::Script;
 use super::super::site::{MINUTE, QUICK, Site};
-use super::super::{ExitRule, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, seal};
+use super::super::{
+    ExitRule, OFF_TIMEOUT, Op, Planned, PlannedStep, Put, REBOOT_TIMEOUT, Run, Settle, seal,
+};
 use super::registry::REG;
-use super::restore::restore;
+use super::restore::{disable_useless_agent, restore};
 use super::seal_task::{self, Task};
-use super::settle::settle;
 use super::{CMD, args};
 use crate::recipe::{
     Encoding, GUEST_DIR, GuestPath, Recipe, RegistryData, RegistryKey, SealAnswer,
@@ -52,7 +53,7 @@ pub(super) fn generalize(
 ) -> Option<()> {
     let seal = answer(site, answer_file)?
         .map(|text| site.text_entry(seal::ANSWER_FILE, crlf(&text), Encoding::Utf8));
-    settle(site);
+    site.settle();
     let mut undo = Script::new();
     for file in STALE {
         delete(&mut undo, file);
@@ -63,6 +64,7 @@ pub(super) fn generalize(
     undo.line(format!("if exist \"{PANTHER_UNATTEND}\\\" exit /b 1"));
     own_setup_scripts(&mut undo);
     let restored = restore(site.recipe, &mut undo);
+    disable_useless_agent(site.recipe, &mut undo);
     let mut lay = Script::new();
     let mut sysprep = format!("{SYSPREP} /generalize /oobe /quit /quiet");
     match &seal {
@@ -207,6 +209,9 @@ pub(in super::super) fn clean_up(recipe: &Recipe, number: u32, place: &Place) ->
         ops,
         entries: Vec::new(),
         reboot_timeout: REBOOT_TIMEOUT,
+        off_timeout: OFF_TIMEOUT,
+        is_servicing: false,
+        settle: Settle::after_restart(recipe, None),
         guest_log: None,
         expects,
     }

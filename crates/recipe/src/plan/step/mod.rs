@@ -21,7 +21,6 @@ mod script;
 mod seal_task;
 mod search_path;
 mod service;
-mod settle;
 mod task;
 mod update;
 mod windows_image;
@@ -130,7 +129,7 @@ pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
             Some(())
         }
         Verb::Settle => {
-            settle::settle(site);
+            site.settle();
             Some(())
         }
         Verb::Assert(assertion) => assert::assert(site, assertion),

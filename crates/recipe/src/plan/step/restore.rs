@@ -5,7 +5,12 @@
 use super::super::batch::Script;
 use super::super::{BUILD_SETTINGS, BuildSetting, Planned};
 use super::registry::REG;
+use super::service::SC;
+use crate::recipe::target::{Aim, Controller};
 use crate::recipe::{Recipe, RegistryData, Step, Verb};
+
+/// The service of QEMU's guest agent.
+const AGENT: &str = "QEMU-GA";
 
 /// Removes the settings, looks whether they are gone, and gives what then holds.
 pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Planned> {
@@ -30,6 +35,35 @@ pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Planned> {
         });
     }
     gone
+}
+
+/// Disables QEMU's guest agent on clones of platforms that have no virtio port for it: there it would start with each boot and
+/// look for the port for ever. A recipe whose targets are not known to lack the port, or that sets the service itself, keeps it.
+pub(super) fn disable_useless_agent(recipe: &Recipe, script: &mut Script) {
+    let lacks_port = |aim: &Aim| {
+        use Controller::{Ahci, Ide, LsiSas, Nvme, Pvscsi, VirtioBlk, VirtioScsi, VmbusScsi};
+        match aim.target.hardware.controller {
+            Ide | LsiSas | Nvme | Pvscsi | VmbusScsi => true,
+            Ahci | VirtioBlk | VirtioScsi => false,
+        }
+    };
+    let sets_agent = |step: &Step| {
+        let verb = &step.verb;
+        step.skipped.is_none()
+            && matches!(verb, Verb::Service(service) if service.name.value.eq_ignore_ascii_case(AGENT))
+    };
+    let named: Vec<&Aim> = recipe
+        .targets
+        .iter()
+        .filter(|aim| aim.named.is_some())
+        .collect();
+    if named.is_empty() || !named.into_iter().all(lacks_port) || recipe.steps.iter().any(sets_agent)
+    {
+        return;
+    }
+    script.line(format!(
+        "{SC} query {AGENT} >nul 2>&1 && {SC} config {AGENT} start= disabled"
+    ));
 }
 
 /// Whether the step says what the value, or a value of the key, shall be.

@@ -39,7 +39,8 @@ const DISM_SAYS: [(i64, &str); 3] = [
     // CBS_E_NOT_APPLICABLE
     (-2_146_498_530, NOT_APPLICABLE),
 ];
-const NOT_APPLICABLE: &str = "does not fit this Windows, or needs another update first";
+const NOT_APPLICABLE: &str =
+    "does not fit this Windows, is part of what is installed, or needs another update first";
 pub(super) fn update(site: &mut Site<'_>, update: &Update) -> Option<()> {
     match update {
         Update::Offline { packages, .. } => {

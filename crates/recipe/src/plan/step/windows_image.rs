@@ -5,6 +5,7 @@
 //! the step's script runs on the payload disc, so that nothing is copied into the image.
 
 use super::super::batch::Script;
+use super::super::settle::PENDING;
 use super::super::site::{MINUTE, QUICK, Site, on_disc};
 use super::super::{ExitRule, Planned};
 use super::files::folder;
@@ -12,13 +13,10 @@ use super::registry::REG;
 use super::{FIND, args};
 use crate::recipe::verb::{Capability, Feature};
 use crate::recipe::{Content, GuestPath};
+use winimg_base::text::Located;
 
 pub(super) const DISM: &str = r"C:\Windows\System32\dism.exe";
 pub(super) const DISM_LOG: GuestPath = GuestPath::known(r"C:\Windows\Logs\DISM\dism.log");
-
-/// There while servicing waits for a restart.
-pub(super) const PENDING: &str =
-    r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing\RebootPending";
 
 /// Done, or done once Windows has restarted.
 pub(super) fn rule() -> ExitRule {
@@ -49,14 +47,54 @@ pub(super) fn feature(site: &mut Site<'_>, feature: &Feature) -> Option<()> {
         arguments.push("/all".to_owned());
     }
     arguments.extend(args(["/norestart", "/quiet"]));
-    dism(site, arguments, feature.source.as_ref())?;
+    match feature.without.as_slice() {
+        [] => dism(site, arguments, feature.source.as_ref())?,
+        without => enable_without(site, &arguments, without, feature.source.as_ref())?,
+    }
     site.guest_log = Some(DISM_LOG);
-    for name in &feature.names {
+    let enabled = feature.names.iter().map(|name| (name, feature.enabled));
+    let without = feature.without.iter().map(|name| (name, false));
+    for (name, enabled) in enabled.chain(without) {
         site.expect(Planned::Feature {
             name: name.value.clone(),
-            enabled: feature.enabled,
+            enabled,
         });
     }
+    Some(())
+}
+
+/// Both calls before the one restart: Windows never starts with the parts that are disabled again (image-builder does
+/// the same with Hyper-V's hypervisor).
+fn enable_without(
+    site: &mut Site<'_>,
+    enable: &[String],
+    without: &[Located<String>],
+    source: Option<&Content>,
+) -> Option<()> {
+    let mut enable = enable.join(" ");
+    if let Some(source) = source {
+        let entry = folder(site, source, &[])?;
+        let entry = site.entry(entry);
+        enable += &format!(" /source:{} /limitaccess", on_disc(entry, ""));
+    }
+    let mut disable = args(["/online", "/disable-feature"]);
+    disable.extend(
+        without
+            .iter()
+            .map(|name| format!("/featurename:{}", name.value)),
+    );
+    disable.extend(args(["/norestart", "/quiet"]));
+    let mut script = Script::of("set restart=");
+    for arguments in [enable, disable.join(" ")] {
+        script.line(format!(
+            "{DISM} {arguments}\n\
+             set code=%errorlevel%\n\
+             if %code%==3010 set restart=1\n\
+             if not %code%==0 if not %code%==3010 exit /b %code%"
+        ));
+    }
+    script.line("if defined restart exit /b 3010");
+    site.put_judged(script, rule(), 60 * MINUTE);
     Some(())
 }
 

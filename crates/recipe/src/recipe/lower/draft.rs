@@ -46,6 +46,7 @@ pub fn setup() -> SetupSpec {
         computer_name: String::new(),
         timeout: Duration::ZERO,
         still_limit: Duration::ZERO,
+        settle_time: Duration::ZERO,
         drivers: Vec::new(),
         own_drivers: None,
     }

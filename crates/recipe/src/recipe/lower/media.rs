@@ -130,6 +130,7 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupSpec> {
     let computer_name = computer_name(&fields);
     let timeout = time(&fields, "timeout");
     let still_limit = time(&fields, "still_limit");
+    let settle_time = time(&fields, "settle_time");
     let own_drivers = top.cx.sources.local(&top.place, "drivers");
     let own_drivers = own_drivers.is_dir().then_some(own_drivers);
     let drivers = drivers(&fields, top, own_drivers.as_deref());
@@ -139,6 +140,7 @@ pub fn setup(top: &Fields<'_>) -> Option<SetupSpec> {
         computer_name: computer_name?,
         timeout: timeout?,
         still_limit: still_limit?,
+        settle_time: settle_time?,
         drivers,
         own_drivers,
     };

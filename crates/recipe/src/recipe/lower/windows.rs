@@ -66,6 +66,7 @@ pub fn feature(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
             names,
             enabled: true,
             all: true,
+            without: Vec::new(),
             source: None,
         }));
     }
@@ -75,10 +76,14 @@ pub fn feature(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
         .list("names")
         .zip(list)
         .and_then(|(items, list)| feature_names(cx, items, list));
+    let without = match fields.list("without").zip(fields.get("without")) {
+        Some((items, list)) => feature_names(cx, items, list),
+        None => Some(Vec::new()),
+    };
     let enabled = fields.is("state", "enabled");
     let all = fields.flag("all");
     let source = source(&fields, known);
-    if !enabled && let Some(entry) = fields.first(&["all", "component", "path"]) {
+    if !enabled && let Some(entry) = fields.first(&["all", "without", "component", "path"]) {
         let fact = format!(
             "`{}` means nothing for a feature that is disabled",
             entry.key
@@ -90,6 +95,7 @@ pub fn feature(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
         names: names?,
         enabled,
         all,
+        without: without?,
         source: source?,
     };
     fields.is_whole().then_some(Verb::Feature(feature))

@@ -224,6 +224,14 @@ impl Windows {
         }
     }
 
+    /// Restarts Windows by itself after the time where servicing needs a second start. Nothing announces it: the agent
+    /// answers, nothing is pending and no program of servicing runs.
+    pub fn begin_second_start(&self, after: Duration) {
+        if program::dism::takes_second_start(&mut self.machine.registry()) {
+            self.machine.ask_power(Power::Reboot, after);
+        }
+    }
+
     /// Hardware ids of the devices of this machine (`PCI\\VEN_1AF4&DEV_1003`), for `pnputil /install`; none at first.
     pub fn set_devices(&self, ids: Vec<String>) {
         *lock(&self.machine.devices) = ids;

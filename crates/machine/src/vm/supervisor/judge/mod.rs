@@ -3,11 +3,13 @@
 //! Pure: samples come with their times, verdicts go out. A screen alone never condemns: a machine stands still only when the screen,
 //! the drives and the processor all do, for the whole limit. Asks nothing of the guest, which may be behind an error box.
 
+mod blink;
 mod dark;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use self::blink::Blinks;
 use self::dark::Dark;
 use crate::vm::driver::{Halt, State};
 use crate::vm::screen::Screen;
@@ -16,11 +18,18 @@ use crate::vm::seen::Purpose;
 /// Guest restarts of a normal installation are 2 to 6 (WinPE, first boot, OOBE, and those that drivers add).
 const SETUP_RESTARTS: u32 = 8;
 /// An installed Windows restarts by itself for pending updates, two or three times at most, before its agent answers.
-const BOOT_RESTARTS: u32 = 5;
+pub const BOOT_RESTARTS: u32 = 5;
 /// From power-on or a restart to the firmware's handing over, with hardware acceleration; it takes seconds.
 const FIRMWARE: Duration = Duration::from_secs(120);
 /// Of the limit for standing still: that long a start may draw nothing and read nothing at a busy processor, with hardware acceleration.
 const DARK: u32 = 8;
+/// The longest of it, unless the limit for standing still is longer.
+const LONGEST_DARK: Duration = Duration::from_secs(360);
+/// While steps run, the agent's silence says more than the screen: Windows stands still for less time there.
+const STEPS_SHARE: u32 = 4;
+/// After that long, unless the limit is shorter, a Setup or a start that stands still is looked at. While steps run, the least
+/// that their share of the limit comes to.
+const EARLY: Duration = Duration::from_secs(45);
 
 /// A guest that waits for a person wants less than this share of one processor. Measured without hardware acceleration, running and waiting to
 /// run together: SeaBIOS with a blinking cursor and an idle Linux console 0.01 to 0.03, on an overloaded host 0.05 to 0.25; a guest in a loop 1.0
@@ -71,6 +80,8 @@ pub enum Verdict {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// After which standing still is a verdict. What it comes to is for the caller to say: a box that is known is the end, a
+    /// screen that says nothing may stand for longer.
     pub still: Duration,
     pub restarts: u32,
     pub firmware: Duration,
@@ -81,8 +92,13 @@ pub struct Limits {
 impl Limits {
     /// Standing still needs no patience for a slow processor, which is busy; what the firmware does does.
     pub fn of(purpose: Purpose, still: Duration, slowness: u32) -> Self {
+        let looked_at = match purpose {
+            Purpose::Install | Purpose::Boot => still.min(EARLY),
+            Purpose::Steps => (still / STEPS_SHARE).max(still.min(EARLY)),
+            Purpose::Clone => still,
+        };
         Self {
-            still,
+            still: looked_at,
             restarts: match purpose {
                 Purpose::Install | Purpose::Clone => SETUP_RESTARTS,
                 Purpose::Boot | Purpose::Steps => BOOT_RESTARTS,
@@ -91,7 +107,7 @@ impl Limits {
             dark: match purpose {
                 // What it starts into is judged by its agent's silence.
                 Purpose::Steps => Duration::MAX,
-                _ => still * DARK * slowness.max(1),
+                _ => (still * DARK).min(LONGEST_DARK).max(still) * slowness.max(1),
             },
         }
     }
@@ -112,6 +128,7 @@ impl Limits {
 pub struct Judge {
     limits: Limits,
     window: VecDeque<Sample>,
+    blinks: Blinks,
     dark: Dark,
 }
 
@@ -120,6 +137,7 @@ impl Judge {
         Self {
             limits,
             window: VecDeque::new(),
+            blinks: Blinks::default(),
             dark: Dark::new(limits.dark),
         }
     }
@@ -163,7 +181,8 @@ impl Judge {
         }
     }
 
-    /// A changed screen or a restart empties the window; what is older than the limit leaves it but for one sample.
+    /// A changed screen, a number that counts or a restart empties the window; what is older than the limit leaves it but for one
+    /// sample.
     fn forget_moving(&mut self, sample: &Sample) {
         let same = |old: &Sample| {
             old.restarts == sample.restarts
@@ -171,6 +190,16 @@ impl Judge {
         };
         if let Some(moved) = self.window.iter().rposition(|old| !same(old)) {
             self.window.drain(..=moved);
+        }
+        if self.window.is_empty() {
+            self.blinks.begin(sample.screen.as_ref(), sample.at);
+        }
+        let counts = sample
+            .screen
+            .as_ref()
+            .is_some_and(|s| self.blinks.counts(s, sample.at));
+        if counts {
+            self.window.clear();
         }
         while self
             .window
@@ -215,6 +244,23 @@ mod tests {
             for x in 0..320 {
                 let lit = cursor && y / 16 == 9 && x / 9 == 5;
                 let shade = if y / 16 == 0 { text } else { 0 };
+                ppm.extend([if lit { 255 } else { shade }; 3]);
+            }
+        }
+        Screen::from_ppm(&ppm)
+    }
+
+    /// The same screen with one cell that shows a digit, and a cursor.
+    fn digit(digit: u8, cursor: bool) -> Option<Screen> {
+        let mut ppm = b"P6\n320 160\n255\n".to_vec();
+        for y in 0..160 {
+            for x in 0..320 {
+                let lit = cursor && y / 16 == 9 && x / 9 == 5;
+                let shade = if y / 16 == 4 && x / 16 == 4 {
+                    digit + 1
+                } else {
+                    0
+                };
                 ppm.extend([if lit { 255 } else { shade }; 3]);
             }
         }
@@ -272,6 +318,13 @@ mod tests {
             Some((70, 40)),
             "work, then a log line now and then"
         );
+        // One digit that is 16 pixels wide and high changes one cell.
+        let percent = run(&|t, s| s.screen = digit((t / 20) as u8, t.is_multiple_of(4)));
+        assert_eq!(percent, None, "a percentage that counts every 20 s");
+        let stuck = run(&|t, s| s.screen = digit((t.min(60) / 20) as u8, t.is_multiple_of(4)));
+        assert_eq!(stuck, Some((90, 60)), "a percentage that stops at 60 s");
+        let lamp = run(&|t, s| s.screen = digit((t / 10 % 2) as u8, false));
+        assert_eq!(lamp, Some((30, 0)), "a lamp that goes on and off");
         assert_eq!(run(&|_, s| s.screen = None), None, "no picture");
         let restart = run(&|t, s| s.restarts = u32::from(t >= 20));
         assert_eq!(restart, Some((50, 20)), "a restart at 20 s");
@@ -300,6 +353,29 @@ mod tests {
         let firmware = |seconds| look(&|s| s.firmware_for = Some(Duration::from_secs(seconds)));
         assert_eq!(firmware(120), Verdict::Fine);
         assert_eq!(firmware(121), Verdict::FirmwareLate);
+    }
+
+    #[test]
+    fn a_limit_is_looked_at_early_and_steps_have_a_share_of_it() {
+        let still = |purpose, seconds| {
+            Limits::of(purpose, Duration::from_secs(seconds), 1)
+                .still
+                .as_secs()
+        };
+        for purpose in [Purpose::Install, Purpose::Boot] {
+            assert_eq!(still(purpose, 180), 45, "the default");
+            assert_eq!(still(purpose, 900), 45);
+            assert_eq!(still(purpose, 4), 4);
+        }
+        let steps = |seconds| still(Purpose::Steps, seconds);
+        assert_eq!((steps(180), steps(900)), (45, 225));
+        assert_eq!((steps(60), steps(4)), (45, 4), "never more than the limit");
+        let dark = |seconds| {
+            Limits::of(Purpose::Install, Duration::from_secs(seconds), 1)
+                .dark
+                .as_secs()
+        };
+        assert_eq!((dark(30), dark(180), dark(900)), (240, 360, 900));
     }
 
     #[test]

@@ -16,6 +16,12 @@ use crate::windows::boot::{CBS, reboot_pending};
 use crate::windows::process::Process;
 use crate::windows::registry::{Registry, dword_value, sz};
 
+/// Exists from the start that completes a feature of [`SECOND_START`] until Windows has restarted by itself.
+const COMPLETING: &str = r"HKLM\SOFTWARE\winimg-standin\SecondStart";
+/// Features that servicing completes with a second restart (hashicorp/packer#6799; the authors of cofoundry saw it 60 to
+/// 90 s after the first start; Hyper-V takes two starts by Microsoft's own words).
+const SECOND_START: [&str; 2] = ["Containers", "Microsoft-Hyper-V"];
+
 const STATES: &str = r"HKLM\SOFTWARE\winimg-standin\Features";
 const DISABLED: u32 = 0;
 const ENABLED: u32 = 1;
@@ -86,12 +92,24 @@ fn state(registry: &Registry, name: &str, fresh: bool) -> u32 {
 pub fn finish_pending(registry: &mut Registry) -> Result<(), String> {
     for (name, ..) in FEATURES {
         match registry.dword(STATES, name) {
-            Some(ENABLE_PENDING) => registry.set(STATES, name, dword_value(ENABLED))?,
+            Some(ENABLE_PENDING) => {
+                registry.set(STATES, name, dword_value(ENABLED))?;
+                if SECOND_START.contains(&name) {
+                    registry
+                        .make(COMPLETING)
+                        .map_err(|fault| format!("{fault:?}"))?;
+                }
+            }
             Some(DISABLE_PENDING) => registry.set(STATES, name, dword_value(DISABLED))?,
             _ => {}
         }
     }
     package::finish_pending(registry)
+}
+
+/// Whether servicing restarts Windows once more after this start. `true` once.
+pub fn takes_second_start(registry: &mut Registry) -> bool {
+    registry.remove(COMPLETING)
 }
 
 #[derive(Default)]

@@ -191,9 +191,13 @@ fn disable_administrator_of_a_box(p: &Process, arguments: &[String]) -> Done {
     }
 }
 
-/// `recipes/packs/wmco/Set-NodeName.ps1`, once Setup has ended.
+/// `recipes/packs/wmco/Set-NodeName.ps1`, once Setup has ended. Not in the build, which winimg's folder tells.
 fn name_for_kubernetes(p: &Process, arguments: &[String]) -> Done {
     none(arguments)?;
+    let folder = p.locate(r"C:\winimg").map_err(|error| error.text())?;
+    if folder.meta.is_some() {
+        return Ok(());
+    }
     let mut registry = p.machine.registry();
     let name = registry.text(TCPIP, "Hostname").unwrap_or_default();
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

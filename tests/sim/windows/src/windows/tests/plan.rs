@@ -128,9 +128,9 @@ fn about_to_be_sealed() -> Guest {
         r"D:\p\0001\seal-task.xml",
         &wide(file_of(plan, "seal-task.xml")),
     );
-    guest.put(r"D:\s\001-3.cmd", crlf(script_of(plan, "001-3")).as_bytes());
+    guest.put(r"D:\s\001.cmd", crlf(script_of(plan, "001")).as_bytes());
     guest.put(r"C:\winimg\payload.cmd", b"");
-    let (code, said) = guest.run(r"cmd.exe /d /c D:\s\001-3.cmd");
+    let (code, said) = guest.run(r"cmd.exe /d /c D:\s\001.cmd");
     assert_eq!(code, 0, "{said}");
     guest
 }
@@ -200,7 +200,7 @@ fn a_seal_that_fails_stops_before_the_power_off_and_says_where() {
     // Tried again, with another fault: the tag is a folder, which `del` does not remove.
     assert_eq!(guest.run(&format!("reg.exe delete \"{PENDING}\" /f")).0, 0);
     guest.put(&format!(r"{tag}\x"), b"");
-    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001-3.cmd").0, 0);
+    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001.cmd").0, 0);
     let log = sealed(&guest).expect("the tag stays");
     assert_eq!(
         log.lines().next(),
@@ -208,7 +208,7 @@ fn a_seal_that_fails_stops_before_the_power_off_and_says_where() {
     );
     assert!(!log.contains("stage: sysprep"), "{log}");
     std::fs::remove_dir_all(guest.host(tag)).unwrap();
-    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001-3.cmd").0, 0);
+    assert_eq!(guest.run(r"cmd.exe /d /c D:\s\001.cmd").0, 0);
     assert_eq!(sealed(&guest), None);
 }
 
@@ -217,14 +217,13 @@ fn what_is_at_work_before_the_seal_is_named() {
     const CBS: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Component Based Servicing";
     const UPDATE: &str =
         r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\WindowsUpdate\Auto Update\RebootRequired";
-    let (restart, settle) = (script_of("sealing", "001"), script_of("sealing", "001-2"));
+    let settle = script_of("sealing", "000-2");
     let guest = Guest::new();
     guest.put(r"C:\winimg\payload.cmd", b"");
     guest.put(r"C:\servicing\TiWorker.exe", b"MZ");
     let worker =
         r#"sc create worker binPath= "C:\servicing\TiWorker.exe -Embedding" start= demand"#;
     assert_eq!(guest.run(worker).0, 0);
-    assert_eq!(guest.batch(&restart), (0, String::new()));
     assert_eq!(guest.batch(&settle), (0, String::new()));
 
     let key = |name: &str| format!(r"{CBS}\{name}");
@@ -264,18 +263,21 @@ fn what_is_at_work_before_the_seal_is_named() {
         ),
     ] {
         assert_eq!(guest.run(&begin).0, 0, "{begin}");
-        assert_eq!(guest.batch(&settle), (1618, named), "{begin}");
-        let code = if restarts { 3010 } else { 0 };
-        assert_eq!(guest.batch(&restart).0, code, "{begin}");
+        let code = if restarts { 3010 } else { 1618 };
+        assert_eq!(guest.batch(&settle), (code, named), "{begin}");
         assert_eq!(guest.run(&end).0, 0, "{end}");
         assert_eq!(guest.batch(&settle), (0, String::new()), "{end}");
     }
-    // All at once.
-    for begin in ["sc start worker", "sc start TrustedInstaller"] {
+    // All at once: a restart waits until the work has ended, and a service that only waits for the restart does not hold it up.
+    let pending = format!("reg add \"{}\" /f", key("RebootPending"));
+    for begin in ["sc start worker", "sc start TrustedInstaller", &pending] {
         assert_eq!(guest.run(begin).0, 0, "{begin}");
     }
     let (code, said) = guest.batch(&settle);
-    assert_eq!((code, said.lines().count()), (1618, 2), "{said}");
+    assert_eq!((code, said.lines().count()), (1618, 3), "{said}");
+    assert_eq!(guest.run("sc stop worker").0, 0);
+    let (code, said) = guest.batch(&settle);
+    assert_eq!((code, said.lines().count()), (3010, 2), "{said}");
     // A list that can't be made names nothing, and is no rest.
     std::fs::remove_file(guest.host(r"C:\Windows\System32\tasklist.exe")).unwrap();
     assert_eq!(guest.batch(&settle).0, 1);
@@ -304,6 +306,34 @@ fn a_failing_first_pass_of_cloudbase_init_is_tried_three_times() {
         noted.trim_end().ends_with(|c: char| c.is_ascii_digit()),
         "{noted}"
     );
+}
+
+#[test]
+fn the_installer_of_vmware_tools_goes_only_when_they_are_installed() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../recipes/packs/vmware/install-tools.cmd"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    let guest = Guest::new();
+    let script = r"C:\Windows\Setup\VMware\install-tools.cmd";
+    let installer = r"C:\Windows\Setup\VMware\VMware-tools-x64.exe";
+    guest.put(script, text.replace('\n', "\r\n").as_bytes());
+    let run = format!("cmd.exe /d /c {script}");
+    assert_eq!(guest.run(&run).0, 0, "without an installer");
+    // No program of the stand-in's: it does not start, which is its end.
+    guest.put(installer, b"MZ");
+    assert_eq!(guest.run(&run).0, 0);
+    let log = guest.text(r"C:\Windows\Temp\vmware-tools.log");
+    assert!(
+        log.starts_with("VMware Tools' installer ended with "),
+        "{log}"
+    );
+    assert!(guest.host(installer).exists(), "for the second attempt");
+    let tools = r#"sc create VMTools binPath= "C:\k\vmtoolsd.exe" start= demand"#;
+    assert_eq!(guest.run(tools).0, 0);
+    assert_eq!(guest.run(&run).0, 0);
+    assert!(!guest.host(installer).exists(), "they are installed");
 }
 
 #[test]

@@ -151,3 +151,62 @@ fn updates_are_recorded_where_windows_has_them() {
         )],
     );
 }
+
+/// Both calls before the one restart, as a `feature` step with `without` makes them.
+#[test]
+fn hyper_v_is_enabled_without_its_hypervisor_before_the_restart() {
+    let mut guest = Guest::new();
+    let dism = r"C:\Windows\System32\dism.exe /online";
+    let enable = "/enable-feature /featurename:Microsoft-Hyper-V-Online /all /norestart /quiet";
+    assert_eq!(guest.run(&format!("{dism} {enable}")).0, 3010);
+    let disable = "/disable-feature /featurename:Microsoft-Hyper-V-Online /norestart /quiet";
+    assert_eq!(guest.run(&format!("{dism} {disable}")).0, 3010);
+    guest.reboot();
+    for (name, state) in [
+        ("Microsoft-Hyper-V", "Enabled"),
+        ("Microsoft-Hyper-V-Online", "Disabled"),
+    ] {
+        let info = format!("{dism} /get-featureinfo /featurename:{name}");
+        let (code, said) = guest.run(&info);
+        assert_eq!(code, 0, "{said}");
+        assert!(said.contains(&format!("State : {state}\n")), "{said}");
+    }
+}
+
+#[test]
+fn a_start_that_completes_containers_is_followed_by_a_restart_of_windows_own() {
+    let mut guest = Guest::new();
+    let none = std::time::Duration::ZERO;
+    let enable = |name: &str| {
+        format!(
+            r"C:\Windows\System32\dism.exe /online /enable-feature /featurename:{name} /norestart /quiet"
+        )
+    };
+    guest.windows.begin_second_start(none);
+    assert_eq!(guest.windows.power_asked(), None, "nothing was enabled");
+    assert_eq!(
+        guest
+            .run(&enable("Microsoft-Hyper-V-Management-PowerShell"))
+            .0,
+        0
+    );
+    guest.reboot();
+    guest.windows.begin_second_start(none);
+    assert_eq!(guest.windows.power_asked(), None, "it wants no restart");
+    assert_eq!(guest.run(&enable("Containers")).0, 3010);
+    guest.windows.begin_second_start(none);
+    assert_eq!(
+        guest.windows.power_asked(),
+        None,
+        "before the first restart"
+    );
+    guest.reboot();
+    guest.windows.begin_second_start(none);
+    assert_eq!(
+        guest.windows.power_asked(),
+        Some(crate::windows::Power::Reboot)
+    );
+    guest.reboot();
+    guest.windows.begin_second_start(none);
+    assert_eq!(guest.windows.power_asked(), None, "once");
+}

@@ -232,6 +232,11 @@ fn tasks_of_the_start_run_then() {
         ],
     );
     assert_eq!(guest.power(), None, "not when it is made");
+    guest.put(r"C:\winimg\payload.cmd", b"");
+    guest.windows.begin_startup_tasks();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(guest.power(), None, "not in the build");
+    std::fs::remove_dir_all(guest.host(r"C:\winimg")).unwrap();
     guest.windows.begin_startup_tasks();
     let asked = std::time::Instant::now();
     while guest.windows.power_asked().is_none() && asked.elapsed().as_secs() < 10 {
