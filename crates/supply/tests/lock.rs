@@ -248,7 +248,9 @@ fn a_lock_of_schema_2_is_obeyed_whatever_the_key_files_hold() {
     let text = lock.text().expect("a text");
     // Schema 2 had no such tables.
     let at = text.find("\n[[inputs.keys]]").expect("the key");
-    let old = text[..at].replace("schema = 3", "schema = 2");
+    let end = text[at + 1..].find("\n[[inputs]]");
+    let end = end.map_or(text.len(), |n| at + 1 + n);
+    let old = format!("{}{}", &text[..at], &text[end..]).replace("schema = 3", "schema = 2");
     let content = |text: &str, digest: &str| {
         let start = text.find("content = \"").expect("it") + "content = \"".len();
         format!("{}sha256:{digest}{}", &text[..start], &text[start + 71..])

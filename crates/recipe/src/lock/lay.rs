@@ -190,8 +190,10 @@ fn differences<'a>(
         }));
     }
     let whole = entry.asked.as_ref();
-    // Without a query the digest is over nothing that was not compared yet.
-    let is_other = ask.has_query && whole.is_some_and(|digest| *digest != ask.digest);
+    // A lock of schema 2 has a digest over credentials, too: without a query nothing else is left to compare.
+    let is_comparable = ask.has_query || entry.keys.is_some();
+    let is_decided = ask.proof.value != AskedProof::Undecided;
+    let is_other = is_comparable && is_decided && whole.is_some_and(|digest| *digest != ask.digest);
     if found.is_empty() && is_other && comparison == Comparison::Whole {
         let fact = format!("{what}: {file} was made for another query in its URL");
         found.push(Difference::new(fact, &ask.url.place));
