@@ -17,6 +17,9 @@ pub struct LockArgs {
     /// Ignore the lock file
     #[arg(long)]
     pub no_lock: bool,
+    /// The lock beside the recipe is not for what is read, so nobody misses it: a variant has a lock of its own.
+    #[arg(skip)]
+    pub is_of_variant: bool,
 }
 
 /// Whether the network is used.

@@ -84,8 +84,13 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         signers: &ready.signers,
     };
     let built = engine::run(&request, &mut scratch, hypervisor);
+    let earlier = earlier_image(output);
     let concluded = built
-        .and_then(|outcome| conclude(args, &request, &recording, outcome, hypervisor, context));
+        .and_then(|outcome| conclude(args, &request, &recording, outcome, hypervisor, context))
+        .map_err(|error| match earlier {
+            Some(said) if error.kind() != Kind::Cancelled => error.lines([said]),
+            _ => error,
+        });
     // The caller shows an error on the terminal; `events.jsonl` ends with it, too.
     match &concluded {
         Ok(finished) => sink.emit(finished),
@@ -103,6 +108,17 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         report::keep_current(output, context);
     }
     concluded.map(|_| ())
+}
+
+/// What the folder holds besides this build's files: a job that uploads it would hand over an earlier image's records.
+fn earlier_image(output: &Path) -> Option<String> {
+    let manifest = Manifest::read(&output.join(record::built::MANIFEST)).ok()?;
+    Some(format!(
+        "{} still holds the earlier image, finished at {}, and its {}",
+        output.display(),
+        manifest.finished,
+        record::built::MANIFEST
+    ))
 }
 
 /// Writes the records and prints the result; the event that ends the build.

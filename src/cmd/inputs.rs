@@ -11,6 +11,7 @@ use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
+use winimg_formats::archive;
 use winimg_machine::vm::Platform;
 use winimg_recipe::lock::Found;
 use winimg_recipe::plan::Plan;
@@ -57,6 +58,13 @@ pub fn fetch(
         fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
     let mut build = String::new();
     let mut all = Vec::new();
+    let archives = ids.iter().zip(&fetched).filter(|(id, _)| wanted(id));
+    let unreadable: Vec<Error> = archives
+        .filter_map(|(id, fetched)| unpackable(recipe, id, &fetched.blob).err())
+        .collect();
+    if !unreadable.is_empty() {
+        return Err(together(unreadable));
+    }
     for (id, fetched) in ids.into_iter().zip(fetched) {
         if id == InputId::Iso && needs_build {
             build = windows_build(fetched.blob.path(), recipe)?;
@@ -68,6 +76,25 @@ pub fn fetch(
     let images = fetch::image::images(&images, &build, store, sink, cancel, options)?;
     all.extend(images.into_iter().map(container_image));
     Ok(all)
+}
+
+/// Refuses an archive that a build could not unpack.
+fn unpackable(recipe: &Recipe, id: &InputId, blob: &Blob) -> Result<()> {
+    let Some(InputSource::Component(component)) = recipe.input(id).map(|input| input.source) else {
+        return Ok(());
+    };
+    let Some(format) = component.unpack else {
+        return Ok(());
+    };
+    let packed = archive::Packed {
+        file: blob.path(),
+        format: format.into(),
+        name: &component.name.value,
+    };
+    let listed = archive::list(&packed, &archive::Limits::default());
+    listed
+        .map(|_| ())
+        .map_err(|error| error.from_place(&component.origin.url.place))
 }
 
 /// The media and every component, those that no step uses too.

@@ -158,8 +158,7 @@ fn kept(recipe: &mut Recipe, old: Option<&Lock>, anew: &[InputId]) -> Vec<Entry>
     let mut kept = Vec::new();
     for ask in &recipe.asks {
         let entry = old.and_then(|lock| lock.entry(&ask.id));
-        let entry =
-            entry.filter(|e| e.asked.as_ref() == Some(&ask.digest) && !anew.contains(&ask.id));
+        let entry = entry.filter(|e| e.is_asked_by(ask) && !anew.contains(&ask.id));
         kept.extend(entry.cloned());
     }
     if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
@@ -187,7 +186,7 @@ fn take_from(siblings: &[Lock], kept: &mut Vec<Entry>, recipe: &mut Recipe) {
         };
         let same = siblings.iter().filter(fits).find_map(|lock| {
             let entry = lock.entry(&ask.id)?;
-            (entry.asked.as_ref() == Some(&ask.digest)).then(|| entry.clone())
+            entry.is_asked_by(ask).then(|| entry.clone())
         });
         kept.extend(same);
     }
@@ -201,9 +200,7 @@ fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
     let mut changes = Changes::default();
     for ask in &recipe.asks {
         if !kept.iter().any(|entry| entry.id == ask.id) {
-            let was = old.and_then(|lock| lock.entry(&ask.id));
-            let version = ask.version.as_ref().map(|v| v.value.as_str());
-            changes.asked(&ask.id, was, version);
+            changes.asked(ask, old.and_then(|lock| lock.entry(&ask.id)));
         }
     }
     changes.gone(old, |id| recipe.input(id).is_some());

@@ -118,6 +118,7 @@ pub fn read(source: &Source, named: &Path, lock: &LockArgs, look: Look, context:
     let mut laid = None;
     let planned = recipe.and_then(|mut recipe| {
         match &lock_path {
+            Some(_) if lock.no_lock && lock.is_of_variant => {}
             Some(path) if lock.no_lock => {
                 let remark = format!("{} was passed over: --no-lock", path.display());
                 context.sink.warn(remark.clone());

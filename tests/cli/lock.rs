@@ -177,7 +177,7 @@ fn in_schema_1(text: &str) -> String {
     let text = regex::Regex::new(proof)
         .expect("a pattern")
         .replace_all(text, "proof = $2\n$1")
-        .replace("schema = 2", "schema = 1");
+        .replace("schema = 3", "schema = 1");
     let content = regex::Regex::new("content = \".*\"").expect("a pattern");
     let said = |digest: &str| {
         let line = format!("content = \"sha256:{digest}\"");
@@ -198,7 +198,7 @@ fn a_lock_of_schema_1_is_obeyed_and_written_again_without_asking_anybody() {
     let asked = publisher.server.log().len();
 
     let built = publisher.build(&[]).ended_well();
-    let notice = "recipe.lock has schema 1, which is still obeyed; `winimg lock recipe.toml` writes schema 2";
+    let notice = "recipe.lock has schema 1, which is still obeyed; `winimg lock recipe.toml` writes schema 3";
     assert!(built.stderr().contains(notice), "{}", built.stderr());
     let locked = &publisher.manifest()["recipe"]["lock"];
     assert_eq!(
@@ -214,7 +214,7 @@ fn a_lock_of_schema_1_is_obeyed_and_written_again_without_asking_anybody() {
     assert_eq!(publisher.site.read("recipe.lock"), old);
 
     let written = publisher.run(&["lock", "recipe.toml"]).ended_well();
-    let said = "recipe.lock is written in schema 2; every input stays locked as it was, serial 1\n";
+    let said = "recipe.lock is written in schema 3; every input stays locked as it was, serial 1\n";
     assert_eq!(written.stdout(), said);
     assert_eq!(publisher.site.read("recipe.lock"), text);
     assert_eq!(publisher.server.log().len(), asked);

@@ -76,7 +76,7 @@ fn a_lock_of_each_schema_is_obeyed() {
         let desk = desk();
         desk.write("recipe.lock", &kept(&format!("lock-{schema}.lock")));
         let checked = desk.run(&["lock", "recipe.toml", "--check"]).ended_well();
-        let advised = checked.stderr().contains("writes schema 2");
+        let advised = checked.stderr().contains("writes schema 3");
         assert_eq!(advised, schema < lock::SCHEMA, "{}", checked.stderr());
         desk.run(&["fetch", "recipe.toml"]).ended_well();
 
@@ -97,7 +97,7 @@ fn a_lock_of_schema_1_is_written_anew_and_pins_the_same() {
         let lines = text.lines().filter(|line| line.starts_with("digest = "));
         lines.map(str::to_owned).collect()
     };
-    assert!(written.contains("\nschema = 2\n") && written.contains("\nserial = 4\n"));
+    assert!(written.contains("\nschema = 3\n") && written.contains("\nserial = 4\n"));
     assert_eq!(digests(&written), digests(&kept("lock-1.lock")));
 }
 
@@ -105,17 +105,17 @@ fn a_lock_of_schema_1_is_written_anew_and_pins_the_same() {
 fn a_lock_of_a_later_version_is_refused() {
     let desk = desk();
     let present = format!("schema = {}", lock::SCHEMA);
-    let later = kept("lock-2.lock").replace(&present, "schema = 3");
+    let later = kept("lock-3.lock").replace(&present, "schema = 4");
     desk.write("recipe.lock", &later);
     insta::assert_snapshot!(desk.run(&["fetch", "recipe.toml"]).failure(), @"
     exit status: 2
-    error: schema 3 of recipe.lock is not known to this version
+    error: schema 4 of recipe.lock is not known to this version
      --> recipe.lock:2:10
       |
-    2 | schema = 3
+    2 | schema = 4
       |          ^
       |
-      = help: this version reads schemas 1 and 2: use the winimg that wrote it, or a later one
+      = help: this version reads schemas 1 to 3: use the winimg that wrote it, or a later one
 
     1 error in recipe.lock
     ");

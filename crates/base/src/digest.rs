@@ -97,7 +97,7 @@ pub fn canonical(value: &impl Serialize) -> String {
 impl FromStr for Digest {
     type Err = String;
 
-    /// `sha256:<hex>`, `sha512:<hex>` or bare hex.
+    /// `sha256:<hex>`, `sha512:<hex>`, the name in any case, or bare hex.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, hex) = match text.split_once(':') {
             Some((name, hex)) => (Some(name), hex),
@@ -105,7 +105,7 @@ impl FromStr for Digest {
         };
         let digest = Self::from_hex(hex)?;
         match name {
-            Some(name) if name != digest.algorithm.name() => Err(format!(
+            Some(name) if !name.eq_ignore_ascii_case(digest.algorithm.name()) => Err(format!(
                 "says {name} but has the length of a {}",
                 digest.algorithm.name()
             )),

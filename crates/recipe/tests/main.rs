@@ -2,6 +2,7 @@
 
 mod clone;
 mod host;
+mod inherited;
 mod matrix;
 mod mirrors;
 mod plan;

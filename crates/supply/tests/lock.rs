@@ -26,7 +26,7 @@ unverified = "published without a digest"
 
 [components.kubelet]
 version = "{{kubernetes_version}}"
-url = "https://dl.example.com/v{{version}}/kubelet.exe?token=1"
+url = "https://dl.example.com/v{{version}}/kubelet.exe?build=1"
 checksum_url = "https://dl.example.com/v{{version}}/kubelet.exe.sha256"
 
 [components.tool]
@@ -154,6 +154,192 @@ fn the_file() {
     // As git may lay it down on Windows.
     let crlf = desk.parsed(&text.replace('\n', "\r\n")).expect("a lock");
     assert_eq!(crlf.lock, lock);
+    // As an editor may save it.
+    for changed in [
+        format!("\u{feff}{text}"),
+        format!("{text}\n"),
+        format!("\u{feff}{}\r\n\r\n", text.replace('\n', "\r\n")),
+        text.trim_end().to_string(),
+    ] {
+        let read = desk.parsed(&changed).expect("a lock");
+        assert_eq!(
+            (read.lock.clone(), read.digest()),
+            (lock.clone(), digest(&text))
+        );
+    }
+    for edited in [
+        format!("{text}# ours\n"),
+        format!("\n{text}"),
+        format!(" {text}"),
+    ] {
+        assert!(desk.parsed(&edited).is_err(), "{edited}");
+    }
+}
+
+const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+const OTHER_KEY: &str = "RWQBAgMEBQYHCHmlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+
+/// [`RECIPE`] with a component whose key is a file.
+fn by_key_file() -> String {
+    format!(
+        "{RECIPE}\n[components.agent]\nurl = \"https://dl.example.com/agent.exe\"\n\
+         signature = {{ kind = \"minisign\", key = \"keys/release.pub\" }}\n"
+    )
+}
+
+impl Desk {
+    fn key(&self, text: &str) {
+        fs::create_dir_all(self.path("keys")).expect("a folder");
+        fs::write(self.path("keys/release.pub"), text).expect("a key");
+    }
+}
+
+#[test]
+fn another_key_in_a_key_file_is_reported_with_both_keys() {
+    let desk = Desk::new();
+    desk.key(&format!("untrusted comment: ours\n{KEY}\n"));
+    let old = lock_of(&desk.read(&by_key_file()));
+    let file = desk.locked(&old);
+    insta::assert_snapshot!(
+        old.text()
+            .expect("a text")
+            .split("name = \"agent\"")
+            .nth(1)
+            .expect("it")
+    );
+
+    // The same key, written in another way.
+    desk.key(&format!("untrusted comment: of 2026\r\n{KEY}\r\n"));
+    let mut recipe = desk.read(&by_key_file());
+    assert_eq!(
+        lock::lay(&mut recipe, &file, Comparison::Whole).render(false),
+        ""
+    );
+
+    desk.key(&format!("untrusted comment: ours\n{OTHER_KEY}\n"));
+    let mut recipe = desk.read(&by_key_file());
+    for comparison in [Comparison::Whole, Comparison::Shown] {
+        let found = lock::lay(&mut recipe, &file, comparison);
+        assert!(found.has_errors());
+    }
+    let found = lock::drift(&recipe, &file, Comparison::Whole);
+    insta::assert_snapshot!(desk.shown(&found.render(false)));
+
+    // What `winimg lock` shows when it judged the file by the new key.
+    let new = lock_of(&recipe);
+    insta::assert_snapshot!(lock::between(Some(&old), &new).table());
+    let ask = recipe
+        .asks
+        .iter()
+        .find(|ask| ask.id.to_string() == "agent")
+        .expect("it");
+    let mut asked = lock::Changes::default();
+    asked.asked(ask, old.entry(&ask.id));
+    let row =
+        "to be asked: key 0807060504030201 in keys/release.pub, which held key E7620F1842B4E81F";
+    assert_eq!(asked.rows[0].2, row);
+}
+
+#[test]
+fn a_lock_of_schema_2_is_obeyed_whatever_the_key_files_hold() {
+    let desk = Desk::new();
+    desk.key(KEY);
+    let lock = lock_of(&desk.read(&by_key_file()));
+    let text = lock.text().expect("a text");
+    // Schema 2 had no such tables.
+    let at = text.find("\n[[inputs.keys]]").expect("the key");
+    let end = text[at + 1..].find("\n[[inputs]]");
+    let end = end.map_or(text.len(), |n| at + 1 + n);
+    let old = format!("{}{}", &text[..at], &text[end..]).replace("schema = 3", "schema = 2");
+    let content = |text: &str, digest: &str| {
+        let start = text.find("content = \"").expect("it") + "content = \"".len();
+        format!("{}sha256:{digest}{}", &text[..start], &text[start + 71..])
+    };
+    let zeros = content(&old, &"0".repeat(64));
+    let old = content(&old, &digest(&zeros).hex());
+    let file = desk.parsed(&old).expect("a lock");
+    insta::assert_snapshot!(file.notice("recipe.toml").expect("a notice"));
+    for key in [KEY, OTHER_KEY] {
+        desk.key(key);
+        let mut recipe = desk.read(&by_key_file());
+        assert_eq!(
+            lock::lay(&mut recipe, &file, Comparison::Whole).render(false),
+            ""
+        );
+    }
+    // Written again it has the key, and notices the next one.
+    let mut lock = file.lock.clone();
+    lock.complete(&desk.read(&by_key_file()).asks);
+    let again = desk.locked(&lock);
+    desk.key(KEY);
+    let mut recipe = desk.read(&by_key_file());
+    assert!(lock::lay(&mut recipe, &again, Comparison::Whole).has_errors());
+}
+
+#[test]
+fn a_query_that_lets_somebody_download_is_no_part_of_the_lock() {
+    let desk = Desk::new();
+    let locked = |text: &str| desk.locked(&lock_of(&desk.read(text)));
+    let drifts = |file: &LockFile, text: &str| {
+        lock::lay(&mut desk.read(text), file, Comparison::Whole).has_errors()
+    };
+    let with = |url: &str| RECIPE.replace("kubelet.exe?build=1", url);
+    let signed = with("kubelet.exe?build=1&sv=2024-11-04&se=2026-01-01&sig=AAA");
+    let file = locked(&signed);
+    for same in [
+        with("kubelet.exe?build=1&sv=2024-11-04&se=2026-02-02&sig=BBB"),
+        with("kubelet.exe?build=1"),
+    ] {
+        assert!(!drifts(&file, &same), "{same}");
+    }
+    for other in [
+        with("kubelet.exe?build=2&sig=AAA"),
+        with("kubelet.exe?sig=AAA"),
+    ] {
+        assert!(drifts(&file, &other), "{other}");
+    }
+    let text = file.lock.text().expect("a text");
+    assert!(
+        !text.contains("AAA") && !text.contains("2024-11-04"),
+        "{text}"
+    );
+
+    // A digest says which bytes are meant.
+    let pinned = |query: &str| RECIPE.replace("com/tool.exe", &format!("com/tool.exe{query}"));
+    let file = locked(&pinned("?id=1"));
+    assert!(!drifts(&file, &pinned("?id=2&session=x")));
+    assert!(drifts(
+        &file,
+        &pinned("?id=1").replace("tool.exe", "tool-2.exe")
+    ));
+
+    // So are addresses of what proves the file.
+    let proved = |sums: &str, signature: &str| {
+        format!("{RECIPE}{SIGNED}")
+            .replace("SHA256SUMS?sig=1", &format!("SHA256SUMS?{sums}"))
+            .replace(
+                "[components.cni]\nurl = \"https://dl.example.com/cni.tgz\"\nsignature = {",
+                &format!("[components.cni]\nurl = \"https://dl.example.com/cni.tgz\"\nsignature = {{ url = \"https://dl.example.com/s?{signature}\","),
+            )
+    };
+    let file = locked(&proved("sig=1", "sig=1"));
+    assert!(!drifts(&file, &proved("sig=2", "X-Amz-Signature=2")));
+    assert!(drifts(&file, &proved("list=2", "sig=1")));
+    assert!(drifts(&file, &proved("sig=1", "file=2")));
+}
+
+/// What the recipe leaves open is listed with what is to be decided, not as a difference from the lock.
+#[test]
+fn a_proof_that_was_taken_out_is_no_difference() {
+    let desk = Desk::new();
+    let file = desk.locked(&lock_of(&desk.read(RECIPE)));
+    let text = RECIPE.replace("unverified = \"published without a digest\"\n", "");
+    let mut recipe = desk.read(&text);
+    assert_eq!(
+        lock::lay(&mut recipe, &file, Comparison::Whole).render(false),
+        ""
+    );
+    assert_eq!(recipe.undecided.len(), 1);
 }
 
 #[test]
@@ -183,7 +369,7 @@ fn every_drift_is_reported_at_once() {
     insta::assert_snapshot!(desk.drift(|text| {
         let text = text
             .replace("ws2022.iso", "ws2022-march.iso")
-            .replace("token=1", "token=2")
+            .replace("build=1", "build=2")
             .replace(&"1".repeat(64), &"2".repeat(64))
             .replace("pause:3.10", "pause:3.11");
         format!("{text}\n[components.more]\nurl = \"https://dl.example.com/more.exe\"\nsha256 = \"{}\"\n", "3".repeat(64))
@@ -221,7 +407,7 @@ fn a_lock_of_another_recipe_is_refused() {
 fn without_queries_only_what_is_shown_counts() {
     let desk = Desk::new();
     let file = desk.locked(&lock_of(&desk.read(RECIPE)));
-    let mut recipe = desk.read(&RECIPE.replace("?token=1", ""));
+    let mut recipe = desk.read(&RECIPE.replace("?build=1", ""));
     let found = lock::lay(&mut recipe, &file, Comparison::Shown);
     assert_eq!(found.render(false), "");
     let mut recipe = desk.read(&RECIPE.replace("tool.exe", "tool-2.exe"));
@@ -238,9 +424,9 @@ fn what_is_asked_is_hashed_as_values() {
     let ones = "1".repeat(64);
     let expected = [
         r#"{"checksum_url":null,"format":2,"proof":"unverified","rules":[],"url":"ws2022.iso","version":null}"#.to_string(),
-        r#"{"checksum_url":"https://dl.example.com/v1.36.0/kubelet.exe.sha256","format":2,"proof":{"checksum-file":{"url":"https://dl.example.com/v1.36.0/kubelet.exe.sha256"}},"rules":[],"url":"https://dl.example.com/v1.36.0/kubelet.exe?token=1","version":"1.36.0"}"#.to_string(),
+        r#"{"checksum_url":"https://dl.example.com/v1.36.0/kubelet.exe.sha256","format":2,"proof":{"checksum-file":{"url":"https://dl.example.com/v1.36.0/kubelet.exe.sha256"}},"rules":[],"url":"https://dl.example.com/v1.36.0/kubelet.exe?build=1","version":"1.36.0"}"#.to_string(),
         format!(r#"{{"checksum_url":null,"format":2,"proof":{{"digest":"sha256:{ones}"}},"rules":[],"url":"https://dl.example.com/tool.exe","version":null}}"#),
-        format!(r#"{{"checksum_url":"https://dl.example.com/SHA256SUMS?sig=1","format":2,"proof":{{"checksum-file":{{"entry":"agent.zip","url":"https://dl.example.com/SHA256SUMS"}}}},"rules":[["signature",{key}],["checksum_signature",{key}]],"url":"https://dl.example.com/agent-2.0.zip?sig=1","version":"2.0"}}"#),
+        format!(r#"{{"checksum_url":"https://dl.example.com/SHA256SUMS","format":2,"proof":{{"checksum-file":{{"entry":"agent.zip","url":"https://dl.example.com/SHA256SUMS"}}}},"rules":[["signature",{key}],["checksum_signature",{key}]],"url":"https://dl.example.com/agent-2.0.zip","version":"2.0"}}"#),
         format!(r#"{{"checksum_url":null,"format":2,"proof":"signed","rules":[["signature",{key}]],"url":"https://dl.example.com/cni.tgz","version":null}}"#),
         r#"{"checksum_url":null,"format":2,"proof":"unverified","rules":[],"url":"registry.example.com/pause:3.10","version":null}"#.to_string(),
     ];
@@ -351,8 +537,8 @@ fn what_no_lock_looks_like_is_refused_in_words() {
             "a comment by hand",
             text.replace("serial", "# ours\nserial"),
         ),
-        ("another schema", text.replace("schema = 2", "schema = 3")),
-        ("no schema", text.replace("schema = 2\n", "")),
+        ("another schema", text.replace("schema = 3", "schema = 4")),
+        ("no schema", text.replace("schema = 3\n", "")),
         (
             "an unknown key",
             text.replace("serial = 4", "serial = 4\ncolour = 1"),

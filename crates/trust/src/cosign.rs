@@ -24,7 +24,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use super::reading::{self, Reading};
-use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
+use super::{Evidence, Judged, Pinned, Reason, Refusal, Scheme, Signer, Subject};
 
 /// Bytes of a file that are held in memory for Ed25519, which signs it whole.
 pub const LIMIT: u64 = 256 << 20;
@@ -122,6 +122,13 @@ impl Rule {
             keys.push((key, hash));
         }
         Ok(Self { kind, keys, digest })
+    }
+
+    pub(super) fn pinned(&self) -> Pinned {
+        Pinned {
+            key: self.name(),
+            digest: winimg_base::digest::Digest::sha256_of(&self.digest),
+        }
     }
 
     fn name(&self) -> String {

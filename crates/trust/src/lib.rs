@@ -12,6 +12,7 @@ pub mod cosign;
 pub mod minisign;
 pub mod misused;
 pub mod openpgp;
+pub mod pinned;
 pub mod place;
 mod reading;
 pub mod roots;
@@ -44,6 +45,8 @@ use serde::{Deserialize, Serialize};
 
 use winimg_base::digest::Digest;
 use winimg_base::problem::Problem;
+
+pub use pinned::Pinned;
 
 /// What has to hold of one signature: a scheme and the pins that the recipe names for it.
 #[derive(Clone, Debug)]

@@ -9,7 +9,8 @@ use minisign_verify::{PublicKey, Signature};
 
 use super::reading::{self, Reading};
 use super::short;
-use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
+use super::{Evidence, Judged, Pinned, Reason, Refusal, Scheme, Signer, Subject};
+use winimg_base::digest::Digest;
 
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -23,6 +24,13 @@ impl Rule {
         let parts = short::key(key, "minisign", "minisign.pub")?;
         let key = PublicKey::from_base64(&parts.text).map_err(|_| short::no_key("minisign"))?;
         Ok(Self { key, parts })
+    }
+
+    pub(super) fn pinned(&self) -> Pinned {
+        Pinned {
+            key: format!("key {}", key_id(self.parts.number)),
+            digest: Digest::sha256_of(self.parts.text.as_bytes()),
+        }
     }
 
     /// As the library takes it.
@@ -53,7 +61,10 @@ fn read(text: &str) -> Result<Parts, Refusal> {
     let line = lines
         .signature()
         .ok_or_else(|| malformed("it is damaged or cut off in line 2".into()))?;
-    let (trusted, seal) = match lines.rest.as_slice() {
+    let blank_at_end = lines.rest.iter().rev();
+    let blank_at_end = blank_at_end.take_while(|line| line.trim().is_empty());
+    let written = lines.rest.len() - blank_at_end.count();
+    let (trusted, seal) = match &lines.rest[..written] {
         [trusted, seal] => (*trusted, *seal),
         [] if line.algorithm == *b"Ed" => {
             return Err(malformed("it is a signify signature".into()).cure("kind = \"signify\""));
@@ -87,15 +98,14 @@ fn read(text: &str) -> Result<Parts, Refusal> {
 
 /// `timestamp:1700000000\tfile:kubelet.exe\thashed` speaks of that file. A comment of the signer's own words names none.
 fn called(comment: &str, subject: Subject<'_>) -> Result<(), Refusal> {
-    let named = |part: &str| {
-        let (before, name) = part.split_once("file:")?;
-        let is_word = before.is_empty() || before.ends_with(' ');
-        is_word.then(|| name.trim().to_string())
-    };
-    match comment.split('\t').find_map(named) {
-        Some(name) if !subject.is_called(&name) => Err(Reason::OtherName
+    let mut parts = comment.split('\t');
+    let name = parts.find_map(|part| part.strip_prefix("file:"));
+    // Words of the signer's own have no tabs, and their blanks say that they are words.
+    let is_field = |name: &&str| comment.contains('\t') || !name.trim().contains(' ');
+    match name.map(str::trim).filter(is_field) {
+        Some(name) if !subject.is_called(name) => Err(Reason::OtherName
             .refusal("its trusted comment, which is signed, names another file")
-            .expected(reading::shown(&name))
+            .expected(reading::shown(name))
             .found(reading::shown(subject.name))
             .cure("keep the file under the name that its publisher gave it (`file = \"…\"`), or see what `url` leads to")),
         _ => Ok(()),

@@ -1,5 +1,8 @@
 //! Distinguished names: as text for people, and whether one holds every attribute that a recipe pins. (RFC 4514)
 //!
+//! A pin may be written as Windows prints a name (`CN="Example, Inc.", S=California`, CertNameToStr), as OpenSSL does on one
+//! line (`/C=US/O=Example, Inc.`), or with an attribute on each line, as certutil does.
+//!
 //! Refuses to match a part of an attribute: `CN=Example` is not `CN=Example Corp`.
 
 use std::fmt;
@@ -29,6 +32,33 @@ const KEYWORDS: [(&str, &str); 17] = [
     ("jurisdictionL", "1.3.6.1.4.1.311.60.2.1.1"),
     ("jurisdictionST", "1.3.6.1.4.1.311.60.2.1.2"),
     ("jurisdictionC", "1.3.6.1.4.1.311.60.2.1.3"),
+];
+
+/// Other names of attributes: those of CertStrToName and OpenSSL. They are read and never written.
+const ALIASES: [(&str, &str); 20] = [
+    ("S", "2.5.4.8"),
+    ("SP", "2.5.4.8"),
+    ("E", "1.2.840.113549.1.9.1"),
+    ("Email", "1.2.840.113549.1.9.1"),
+    ("T", "2.5.4.12"),
+    ("title", "2.5.4.12"),
+    ("G", "2.5.4.42"),
+    ("GN", "2.5.4.42"),
+    ("givenName", "2.5.4.42"),
+    ("SN", "2.5.4.4"),
+    ("surname", "2.5.4.4"),
+    ("I", "2.5.4.43"),
+    ("initials", "2.5.4.43"),
+    ("description", "2.5.4.13"),
+    ("POBox", "2.5.4.18"),
+    ("phone", "2.5.4.20"),
+    ("dnQualifier", "2.5.4.46"),
+    ("jurisdictionLocalityName", "1.3.6.1.4.1.311.60.2.1.1"),
+    (
+        "jurisdictionStateOrProvinceName",
+        "1.3.6.1.4.1.311.60.2.1.2",
+    ),
+    ("jurisdictionCountryName", "1.3.6.1.4.1.311.60.2.1.3"),
 ];
 
 /// Those that say who it is; a place, a kind of business or a unit is what thousands have.
@@ -90,8 +120,19 @@ impl Name {
 
     /// From what a recipe says. The error fits after "subject".
     pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim_start();
+        let of_openssl = text.strip_prefix('/').map(slashed);
+        let parts = of_openssl.unwrap_or_else(|| {
+            // Attributes on lines of their own have no sign between them.
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            let lines = lines.map(|line| line.trim_end_matches(['\r', ',', ';']));
+            match text.contains('\n') {
+                true => lines.flat_map(|line| split(line, &[',', ';'])).collect(),
+                false => split(text, &[',', ';']),
+            }
+        });
         let mut rdns = Vec::new();
-        for rdn in split(text, &[',', ';']) {
+        for rdn in parts {
             let attributes = split(rdn, &['+']).into_iter().map(attribute);
             rdns.push(attributes.collect::<Result<Vec<_>, String>>()?);
         }
@@ -142,18 +183,78 @@ fn text(value: &Tlv<'_>) -> Option<String> {
     }
 }
 
-/// At separators that no backslash stands before.
+/// At separators that no backslash precedes and that are not between quotation marks.
 fn split<'t>(text: &'t str, separators: &[char]) -> Vec<&'t str> {
     let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
+    let mut rest_of_quoted = 0;
+    let mut before = ' ';
     for (at, c) in text.char_indices() {
+        if at < rest_of_quoted {
+            continue;
+        }
         if !escaped && separators.contains(&c) {
             parts.push(&text[start..at]);
             start = at + c.len_utf8();
         }
+        // Only a whole value is quoted: a mark behind `=` and blanks.
+        if c == '"' && before == '=' {
+            rest_of_quoted = at + quoted(&text[at..]).map_or(1, |(_, length)| length);
+        }
         escaped = c == '\\' && !escaped;
+        if c != ' ' {
+            before = c;
+        }
     }
     parts.push(&text[start..]);
     parts
+}
+
+/// The value between quotation marks that a text begins with, and the bytes that it takes. A mark inside is doubled (Windows) or
+/// has a backslash before it (RFC 1779).
+fn quoted(text: &str) -> Option<(String, usize)> {
+    let mut value = String::new();
+    let mut signs = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = signs.next() {
+        let next = signs.peek().map(|(_, next)| *next);
+        match (c, next) {
+            ('"', Some('"')) | ('\\', Some('"' | '\\')) => {
+                value.extend(next);
+                signs.next();
+            }
+            ('"', _) => return Some((value, at + 1)),
+            _ => value.push(c),
+        }
+    }
+    None
+}
+
+/// `C=US/O=Example, Inc./CN=a`: at each `/` that a keyword and `=` follow.
+fn slashed(text: &str) -> Vec<&str> {
+    let (mut parts, mut start) = (Vec::new(), 0);
+    for (at, _) in text.match_indices('/') {
+        let key = text[at + 1..].split_once('=').map(|(key, _)| key);
+        if key.is_some_and(|key| oid_of(key).is_some()) {
+            parts.push(&text[start..at]);
+            start = at + 1;
+        }
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// The attribute's OID, by a keyword or by itself: `2.5.4.15`, `OID.2.5.4.15`.
+fn oid_of(key: &str) -> Option<String> {
+    let mut known = KEYWORDS.iter().chain(&ALIASES);
+    if let Some((_, oid)) = known.find(|(word, _)| word.eq_ignore_ascii_case(key)) {
+        return Some((*oid).to_string());
+    }
+    let digits = match key.get(..4) {
+        Some(prefix) if prefix.eq_ignore_ascii_case("OID.") => &key[4..],
+        _ => key,
+    };
+    ObjectIdentifier::new(digits)
+        .ok()
+        .map(|oid| oid.to_string())
 }
 
 fn attribute(text: &str) -> Result<Attribute, String> {
@@ -164,20 +265,9 @@ fn attribute(text: &str) -> Result<Attribute, String> {
         )
     })?;
     let key = key.trim();
-    let keyword = KEYWORDS
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(key));
-    let oid = match keyword {
-        Some((_, oid)) => (*oid).to_string(),
-        None => match ObjectIdentifier::new(key) {
-            Ok(oid) => oid.to_string(),
-            Err(_) => {
-                return Err(format!(
-                    "has the attribute {key}, which is neither a known keyword nor an OID"
-                ));
-            }
-        },
-    };
+    let oid = oid_of(key).ok_or_else(|| {
+        format!("has the attribute {key}, which is neither a known keyword nor an OID")
+    })?;
     let value = value.trim_start();
     if let Some(digits) = value.strip_prefix('#') {
         let bad = |_| format!("has {key}=#… that is not the hexadecimal of a DER value");
@@ -191,9 +281,17 @@ fn attribute(text: &str) -> Result<Attribute, String> {
             .map_or(Value::Der(der.clone()), Value::Text);
         return Ok(Attribute { oid, value });
     }
+    let value = match value.strip_prefix('"') {
+        None => unescaped(value)?,
+        Some(_) => {
+            let closed = quoted(value).filter(|(_, end)| value[*end..].trim().is_empty());
+            let bad = || format!("has a quotation mark without its other one in {value:?}");
+            closed.ok_or_else(bad)?.0
+        }
+    };
     Ok(Attribute {
         oid,
-        value: Value::Text(unescaped(value)?),
+        value: Value::Text(value),
     })
 }
 
@@ -265,97 +363,4 @@ impl fmt::Display for Attribute {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WHOLE: &str = r"CN=Example\, Corp,OU=A+serialNumber=7,O=Example,C=US";
-
-    #[test]
-    fn a_pin_is_met_by_whole_attributes_only() {
-        let name = Name::parse(WHOLE).unwrap();
-        assert_eq!(name.to_string(), WHOLE);
-        for met in [
-            WHOLE,
-            r"CN=Example\, Corp",
-            r"cn = Example\2C Corp , c=US",
-            "C=US, O=Example",
-            "2.5.4.10=Example",
-            "O=#0c074578616d706c65",
-            "SERIALNUMBER=7",
-        ] {
-            assert!(name.holds(&Name::parse(met).unwrap()), "{met}");
-        }
-        for other in [
-            "CN=Example",
-            "CN=example\\, corp",
-            "O=Example,O=Example",
-            "C=USA",
-            "L=US",
-            r"O=Example\ ",
-        ] {
-            assert!(!name.holds(&Name::parse(other).unwrap()), "{other}");
-        }
-    }
-
-    #[test]
-    fn what_looks_alike_is_another_and_is_shown_as_it_is() {
-        let pin = Name::parse("CN=Example Corp").unwrap();
-        for (other, shown) in [
-            ("CN=Example\u{a0}Corp", "CN=Example\u{a0}Corp"),
-            ("CN=Еxample Corp", "CN=Еxample Corp"),
-            (r"CN=Example Corp\00", r"CN=Example Corp\00"),
-            (r"CN=Example Corp\00.evil", r"CN=Example Corp\00.evil"),
-            ("CN=Example\u{200b} Corp", r"CN=Example\E2\80\8B Corp"),
-            ("CN=\u{202e}proC elpmaxE", r"CN=\E2\80\AEproC elpmaxE"),
-            (r"CN=Example Corp\, Inc", r"CN=Example Corp\, Inc"),
-            (r"O=A\,CN=Example Corp", r"O=A\,CN=Example Corp"),
-            (r"O=A\+CN=Example Corp", r"O=A\+CN=Example Corp"),
-            ("OU=Example Corp", "OU=Example Corp"),
-        ] {
-            let other = Name::parse(other).unwrap();
-            assert!(!other.holds(&pin), "{other}");
-            assert_eq!(other.to_string(), shown);
-        }
-    }
-
-    #[test]
-    fn a_name_says_who_and_not_only_where() {
-        for nobody in [
-            "C=US",
-            "L=Redmond,ST=Washington,C=US",
-            "OU=Code",
-            "CN=",
-            "1.2.3=A",
-        ] {
-            assert!(!Name::parse(nobody).unwrap().identifies(), "{nobody}");
-        }
-        for somebody in ["CN=A", "C=US,O=A", "serialNumber=7", "2.5.4.3=A"] {
-            assert!(Name::parse(somebody).unwrap().identifies(), "{somebody}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_name_is_reported() {
-        let refusal = |text: &str| Name::parse(text).unwrap_err();
-        assert_eq!(
-            refusal("Example Corp"),
-            r#"has "Example Corp" where an attribute such as CN=Example Corp was expected"#
-        );
-        assert_eq!(
-            refusal("CN=A,"),
-            r#"has "" where an attribute such as CN=Example Corp was expected"#
-        );
-        assert_eq!(
-            refusal("X=A"),
-            "has the attribute X, which is neither a known keyword nor an OID"
-        );
-        assert_eq!(
-            refusal("CN=A\\"),
-            r#"has a backslash with nothing to escape in "A\\""#
-        );
-        assert_eq!(
-            refusal("CN=#zz"),
-            "has CN=#… that is not the hexadecimal of a DER value"
-        );
-    }
-}
+mod tests;

@@ -53,7 +53,12 @@ impl Policy<'_> {
         signed.signer.check_value(&leaf)?;
         self.wanted.check(&leaf)?;
         let mut remarks = Vec::new();
-        let stamp = self.stamp(signed, &mut remarks)?;
+        let stamp = self.stamp(signed, &mut remarks);
+        // Where the recipe names a wrong root, neither chain ends there: the signer's is the one to be named.
+        let stamp = stamp.map_err(|refusal| match refusal.reason {
+            Reason::OtherRoot => self.other_root(signed, &leaf).unwrap_or(refusal),
+            _ => refusal,
+        })?;
         let moment = stamp.as_ref().map(|stamp| stamp.moment);
         let at = self.time(&leaf, moment, &mut remarks);
         let chain = chain::verify(
@@ -88,6 +93,19 @@ impl Policy<'_> {
             remarks,
         };
         Ok(Met { signer, open })
+    }
+
+    /// Why the signer's chain does not end at a root of the recipe, whatever the time.
+    fn other_root(&self, signed: &SignedData<'_>, leaf: &Certificate<'_>) -> Option<Refusal> {
+        let at = At {
+            moment: leaf.not_before,
+            by: Clock::Present,
+        };
+        let (set, roots) = (&signed.certificates, &self.pins.roots);
+        let chain = chain::verify(leaf, set, roots, at, self.wanted, None);
+        chain
+            .err()
+            .filter(|refusal| refusal.reason == Reason::OtherRoot)
     }
 
     /// That no certificate of the signer or of the timestamp's authority is revoked.

@@ -5,8 +5,9 @@
 
 use super::reading::{self, Reading};
 use super::short;
-use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject};
+use super::{Evidence, Judged, Pinned, Reason, Refusal, Scheme, Signer, Subject};
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use winimg_base::digest::Digest;
 
 /// Ed25519, the only one that signify has.
 const ALGORITHM: [u8; 2] = *b"Ed";
@@ -26,6 +27,13 @@ impl Rule {
         match key.algorithm == ALGORITHM {
             true => Ok(Self { key }),
             false => Err(short::no_key("signify")),
+        }
+    }
+
+    pub(super) fn pinned(&self) -> Pinned {
+        Pinned {
+            key: format!("key number {}", hex::encode(self.key.number)),
+            digest: Digest::sha256_of(self.key.text.as_bytes()),
         }
     }
 }

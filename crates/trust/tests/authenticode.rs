@@ -175,7 +175,12 @@ fn times_and_weak_algorithms_are_refused() {
         timestamp_roots: Vec::new(),
         ..pins()
     };
+    let neither = Pins {
+        roots: certificates("other-root.pem"),
+        ..none.clone()
+    };
     let rendered = table(vec![
+        ("good.exe, a root that neither chain ends at", by(neither)),
         ("unstamped.exe", by(pins())),
         ("short.exe, expired", unstamped(pins())),
         ("short.exe, expired, timestamp required", by(pins())),

@@ -29,6 +29,8 @@ fn found(text: &str, entry: &str) -> (String, String) {
 #[test]
 fn each_publishers_format_is_read() {
     let upper = A.to_uppercase();
+    let pairs: Vec<&str> = (0..32).map(|at| &A[2 * at..2 * at + 2]).collect();
+    let pairs = pairs.join(" ");
     let cases = [
         // dl.k8s.io: bare, no line end
         (A.to_string(), "kubelet.exe", A.to_string()),
@@ -122,6 +124,78 @@ fn each_publishers_format_is_read() {
             "a.zip",
             format!("SHA256 (a.zip) = {A}"),
         ),
+        // certutil -hashfile, today's, of Windows 7, and in German
+        (
+            format!(
+                "SHA256 hash of a.zip:\r\n{A}\r\nCertUtil: -hashfile command completed successfully.\r\n"
+            ),
+            "a.zip",
+            A.to_string(),
+        ),
+        (
+            format!("SHA256 hash of file C:\\rel\\a.zip:\r\n{pairs}\r\nCertUtil: done.\r\n"),
+            "a.zip",
+            pairs.clone(),
+        ),
+        (
+            format!(
+                "SHA256-Hash von a.zip:\r\n{A}\r\nCertUtil: -hashfile-Befehl wurde erfolgreich ausgeführt.\r\n"
+            ),
+            "a.zip",
+            A.to_string(),
+        ),
+        // several of these behind each other
+        (
+            format!(
+                "SHA256 hash of b.zip:\n{B}\nCertUtil: done.\nSHA256 hash of a.zip:\n{A}\nCertUtil: done.\n"
+            ),
+            "a.zip",
+            A.to_string(),
+        ),
+        // words above and below
+        (
+            format!("SHA256 checksums of release 1.0\n\n{A}  a.zip\n{B}  b.zip\n\nHave fun!\n"),
+            "a.zip",
+            format!("{A}  a.zip"),
+        ),
+        // an algorithm before the digest
+        (format!("sha256:{A}\n"), "a.zip", format!("sha256:{A}")),
+        (
+            format!("SHA-256 = {A}\n"),
+            "a.zip",
+            format!("SHA-256 = {A}"),
+        ),
+        (
+            format!("sha256:{B}  b.zip\nsha256:{A}  a.zip\n"),
+            "a.zip",
+            format!("sha256:{A}  a.zip"),
+        ),
+        // a sign between digest and name
+        (
+            format!("{B};b.zip\n{A};a.zip\n"),
+            "a.zip",
+            format!("{A};a.zip"),
+        ),
+        (
+            format!("\"{A}\",\"a.zip\"\n"),
+            "a.zip",
+            format!("\"{A}\",\"a.zip\""),
+        ),
+        (
+            format!("a.zip: {A}\nb.zip: {B}\n"),
+            "a.zip",
+            format!("a.zip: {A}"),
+        ),
+        (
+            format!("a.zip  {A}\nb.zip  {B}\n"),
+            "a.zip",
+            format!("a.zip  {A}"),
+        ),
+        (
+            format!("my app.zip;{A}\n"),
+            "my app.zip",
+            format!("my app.zip;{A}"),
+        ),
         // the same thing twice
         (
             format!("{A}  a.zip\n{A}  ./a.zip\n"),
@@ -151,6 +225,15 @@ fn utf_16_from_powershell_is_read() {
 }
 
 #[test]
+fn a_name_in_latin_1_takes_nothing_from_the_other_lines() {
+    let mut bytes = format!("{B}  gr").into_bytes();
+    bytes.extend([0xf6, 0xdf, b'e']);
+    bytes.extend(format!(".txt\n{A}  a.zip\n").into_bytes());
+    assert_eq!(find(&bytes, "a.zip").unwrap().digest.hex(), A);
+    assert_eq!(find(&bytes, "größe.txt").unwrap().digest.hex(), B);
+}
+
+#[test]
 fn each_refusal_has_its_sentence() {
     let cases = [
         (String::new(), "is empty"),
@@ -163,9 +246,36 @@ fn each_refusal_has_its_sentence() {
         ),
         (format!("<html>{A}</html>"), "is a web page"),
         ("Not Found\n".into(), "has a line 1 that is no checksum"),
+        // words, and no line that names the file
         (
-            format!("{A}  a.zip\nNot Found\n"),
+            format!("release 1.0\n{A}\n"),
+            "has a line 1 that is no checksum",
+        ),
+        (
+            format!("release 1.0\n{A}  b.zip\n"),
+            "says nothing about a.zip",
+        ),
+        // a second word about the file that is not understood
+        (
+            format!("{A}  a.zip\na.zip was replaced on Monday, it is {B} now\n"),
             "has a line 2 that is no checksum",
+        ),
+        (
+            format!("{A}  a.zip\nSHA512 (a.zip) = {B}\n"),
+            "has a line 2 that is no checksum",
+        ),
+        (
+            format!("{A};a.zip\n{B};a.zip\n"),
+            "says two different things about a.zip",
+        ),
+        (format!("sha512:{A}\n"), "has a line 1 that is no checksum"),
+        (
+            format!("sha3-256:{A}  a.zip\n"),
+            "has a line 1 whose digest is a sha3-256: give a SHA-256",
+        ),
+        (
+            format!("md5: {MD5}\n"),
+            "has a line 1 whose digest is an MD5, which proves nothing: give a SHA-256",
         ),
         (format!("{A}  b.zip\n"), "says nothing about a.zip"),
         (format!("{A}  xa.zip\n"), "says nothing about a.zip"),
@@ -210,10 +320,14 @@ fn each_refusal_has_its_sentence() {
             "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>".into(),
             "has a line 1 that is no checksum",
         ),
-        // certutil -hashfile
+        // certutil -hashfile of another file, and with MD5
         (
-            format!("SHA256 hash of a.zip:\r\n{A}\r\n"),
+            format!("SHA256 hash of xa.zip:\r\n{A}\r\nCertUtil: done.\r\n"),
             "has a line 1 that is no checksum",
+        ),
+        (
+            format!("MD5 hash of a.zip:\r\n{MD5}\r\n"),
+            "has a line 2 whose digest is an MD5, which proves nothing: give a SHA-256",
         ),
         // virtio-win's CHECKSUM: MD5, and of the RPMs alone
         (

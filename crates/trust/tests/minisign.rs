@@ -43,7 +43,12 @@ fn a_good_file_is_taken_and_its_trusted_comment_reported() {
         signed_at: None,
         remarks: vec!["trusted comment: build 42 file:app.exe".into()],
     };
-    for signature in ["good.minisig", "untrusted.minisig", "crlf.minisig"] {
+    for signature in [
+        "good.minisig",
+        "untrusted.minisig",
+        "crlf.minisig",
+        "blank.minisig",
+    ] {
         let judged = made().judge(&rule("release"), "app.exe", signature, now());
         assert_eq!(judged, Ok(signer.clone()), "{signature}");
     }
@@ -53,6 +58,10 @@ fn a_good_file_is_taken_and_its_trusted_comment_reported() {
         judged.unwrap().remarks,
         ["trusted comment: a profile: none"]
     );
+    for signature in ["url.minisig", "words.minisig"] {
+        let judged = made().judge(&rule("release"), "app.exe", signature, now());
+        assert!(judged.is_ok(), "{signature}: {judged:?}");
+    }
 }
 
 #[test]
@@ -70,6 +79,7 @@ fn each_refusal_has_its_sentence() {
                  | cure: keep the file under the name that its publisher gave it (`file = \"…\"`), or see what `url` leads to";
     let cases: &[(&str, &str, Reason, &str)] = &[
         ("app.exe", "named.minisig", OtherName, named),
+        ("app.exe", "alone.minisig", OtherName, named),
         ("app.exe", "other.minisig", OtherKey, &other),
         ("changed.exe", "good.minisig", Changed, IS_ANOTHER),
         ("short.exe", "good.minisig", Changed, IS_ANOTHER),
@@ -153,6 +163,20 @@ fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
     for (text, fact) in cases {
         assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
     }
+}
+
+#[test]
+fn a_key_is_recorded_by_what_it_is() {
+    let recorded = |text: &str| Any::Minisign(Rule::new(text).unwrap()).pinned().unwrap();
+    let file = recorded(&made().text("release.pub"));
+    assert_eq!(file.key, format!("key {}", id("release")));
+    for same in [
+        key("release"),
+        format!("untrusted comment: another one\r\n{}\r\n", key("release")),
+    ] {
+        assert_eq!(recorded(&same), file);
+    }
+    assert_ne!(recorded(&key("other")).digest, file.digest);
 }
 
 #[test]

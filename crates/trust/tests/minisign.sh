@@ -26,4 +26,8 @@ printf small >small
 sign release small small.minisig
 sign release app.exe named.minisig "$(printf 'timestamp:1\tfile:other.exe\thashed')"
 sign release app.exe plain.minisig 'a profile: none'
+sign release app.exe url.minisig 'signed file: see https://example.com/verify'
+sign release app.exe words.minisig 'file: see the release notes'
+sign release app.exe alone.minisig 'file:other.exe'
+{ cat good.minisig; printf '\n \r\n'; } >blank.minisig
 true

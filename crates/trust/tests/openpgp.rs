@@ -72,6 +72,39 @@ fn good_files_are_taken() {
     );
 }
 
+/// A subkey on a curve that winimg does not have takes nothing from the key's other subkeys.
+#[test]
+fn a_curve_is_named_where_signatures_on_it_cannot_be_judged() {
+    let judged = judge("mixed", "app.exe", "mixed2.sig");
+    let words = format!(
+        "the subkey {} of {} is on the curve brainpoolP384r1, which winimg does not support",
+        fingerprint("mixed2"),
+        fingerprint("mixed")
+    );
+    assert_eq!(rendered(judged), (Reason::Unsupported, words));
+    assert!(judge("mixed", "app.exe", "mixed3.sig").is_ok());
+}
+
+#[test]
+fn a_key_file_is_recorded_by_what_it_holds() {
+    let recorded = |file: &str, who: &str| {
+        let rule = Rule::new(&made().bytes(file), &[fingerprint(who)]).unwrap();
+        Any::Openpgp(rule).pinned().unwrap()
+    };
+    let armoured = recorded("release.asc", "release");
+    assert_eq!(armoured.key, format!("key {}", fingerprint("release")));
+    for same in ["release.gpg", "release-crlf.asc", "keys.asc"] {
+        assert_eq!(recorded(same, "release"), armoured, "{same}");
+    }
+    // The same fingerprint, and another subkey may sign.
+    let (before, after) = (
+        recorded("other.asc", "other"),
+        recorded("other-later.asc", "other"),
+    );
+    assert_eq!(before.key, after.key);
+    assert_ne!(before.digest, after.digest);
+}
+
 #[test]
 fn each_refusal_has_its_sentence() {
     use Reason::{
@@ -279,6 +312,7 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
         )
     };
     let (old, split2) = (fingerprint("old"), fingerprint("split2"));
+    let brainpool = fingerprint("brainpool");
     let (eight, sixteen) = (&release[32..], &release[24..]);
     let (key, page) = (made().bytes("release.asc"), PAGE.to_vec());
     let secret =
@@ -341,6 +375,14 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
             format!(
                 "{} is bound to no name by SHA-256 or better: ask its owner for a new key file",
                 fingerprint("old")
+            ),
+        ),
+        (
+            &made().bytes("brainpool.asc"),
+            vec![&brainpool],
+            format!(
+                "{brainpool} is on the curve brainpoolP256r1, which winimg does not support: ask its owner for a key \
+                 on Ed25519, a NIST curve, or RSA"
             ),
         ),
         (

@@ -81,6 +81,16 @@ on 20200101 --cert-digest-algo SHA1 --quick-generate-key 'old <old@example.com>'
 fpr old >old.fpr
 export_key old
 
+# A key on a curve that GnuPG has and winimg does not, and one on a curve that both have with such a subkey.
+key brainpool 20200101 none brainpoolP256r1
+key mixed 20200101 none nistp256 cert
+on 20200201 --quick-add-key "$(cat mixed.fpr)" brainpoolP384r1/ecdsa sign none
+on 20200201 --quick-add-key "$(cat mixed.fpr)" nistp384/ecdsa sign none
+for n in 2 3; do fpr mixed $n >mixed$n.fpr; sign mixed$n 20200601 app.exe mixed$n.sig; done
+for who in brainpool mixed; do export_key $who; done
+# The same file with the line ends of Windows.
+sed 's/$/\r/' release.asc >release-crlf.asc
+
 # Clearsigned checksum files.
 hex=$(sha256sum app.exe | cut -d' ' -f1)
 printf '%s  app.exe\n- dashed\t \n# end\n' "$hex" | sed 2d >sums
@@ -99,4 +109,7 @@ sed 's/$/\r/' clear.asc >clearcrlf.asc
 printf '%s  app.exe\n' "$hex" >unsigned
 printf small >small
 sign release 20200601 small small.sig
+# The other key after it got a subkey, which signs from then on.
+on 20200301 --quick-add-key "$(cat other.fpr)" ed25519 sign none
+export_key other other-later
 true

@@ -29,6 +29,15 @@ pub fn run(args: &cli::MatrixRender, context: &Context) -> Result<()> {
     for read in &all {
         hypervisor::fits(platform.is, &read.recipe, context)?;
     }
+    let unlocked = all.iter().filter(|read| read.lock.is_none()).count();
+    if unlocked > 0 {
+        let file = args.file.display();
+        context.sink.warn(format!(
+            "{} without a lock: run `winimg matrix lock {file}` and commit {} before the pipeline runs",
+            count(unlocked, "variant"),
+            args.file.with_extension("locks").display()
+        ));
+    }
     let schedule = schedule(&all, args.engine.output(), platform.is)?;
     let source = Source {
         file: &args.file,

@@ -4,10 +4,11 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
 
 use ::tar::{Archive, Entry, EntryType};
+use flate2::bufread::GzDecoder;
 
 use winimg_base::error::{Error, Result};
 
@@ -152,12 +153,61 @@ pub(super) fn extract(archive: &Packed, selection: &Selection, writer: &mut Writ
     Ok(())
 }
 
+/// The members of a gzip file behind each other. Zeros behind one are padding, as gzip itself takes them: tapes and some
+/// archivers fill the last block.
+struct GzipMembers<R: BufRead> {
+    /// `None` at the end, and after an error.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> GzipMembers<R> {
+    fn new(file: R) -> Self {
+        Self {
+            member: Some(GzDecoder::new(file)),
+        }
+    }
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let count = member.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some(mut rest) = self.member.take().map(GzDecoder::into_inner) else {
+                break;
+            };
+            if skip_zeros(&mut rest)? {
+                self.member = Some(GzDecoder::new(rest));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Whether something else follows.
+fn skip_zeros(rest: &mut impl BufRead) -> std::io::Result<bool> {
+    loop {
+        let bytes = rest.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let is_over = zeros < bytes.len();
+        rest.consume(zeros);
+        if is_over {
+            return Ok(true);
+        }
+    }
+}
+
 /// The tar's own bytes, and a flag that says whether their limit was met.
 fn open(archive: &Packed, limits: Option<&Limits>) -> Result<(Capped, Rc<Cell<bool>>)> {
     let io = |e| Error::io("read", archive.file, e);
     let file = BufReader::with_capacity(256 << 10, File::open(archive.file).map_err(io)?);
     let inner: Box<dyn Read> = match archive.format {
-        Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        Format::TarGz => Box::new(GzipMembers::new(file)),
         Format::TarZst => Box::new(zstd::stream::read::Decoder::with_buffer(file).map_err(io)?),
         Format::Tar | Format::Zip => Box::new(file),
     };
@@ -196,5 +246,49 @@ impl Read for Capped {
         }
         self.left -= n as u64;
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn packed(text: &str) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(text.as_bytes()).unwrap();
+        packer.finish().unwrap()
+    }
+
+    fn unpacked(bytes: &[u8]) -> io::Result<String> {
+        let mut text = String::new();
+        GzipMembers::new(bytes).read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn zeros_behind_a_gzip_member_are_padding() {
+        let (one, two, zeros) = (packed("one"), packed("two"), vec![0; 10_000]);
+        assert_eq!(unpacked(&one).unwrap(), "one");
+        assert_eq!(
+            unpacked(&[one.clone(), two.clone()].concat()).unwrap(),
+            "onetwo"
+        );
+        assert_eq!(
+            unpacked(&[one.clone(), zeros.clone()].concat()).unwrap(),
+            "one"
+        );
+        let parted = [one.clone(), zeros.clone(), two, vec![0]].concat();
+        assert_eq!(unpacked(&parted).unwrap(), "onetwo");
+        for broken in [
+            [one.clone(), b"more".to_vec()].concat(),
+            [one.clone(), zeros.clone(), b"x".to_vec()].concat(),
+            one[..one.len() - 1].to_vec(),
+            zeros,
+            Vec::new(),
+        ] {
+            assert!(unpacked(&broken).is_err());
+        }
     }
 }

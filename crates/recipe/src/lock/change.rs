@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Entry, Lock, called, version};
-use crate::recipe::InputId;
+use crate::recipe::{Ask, InputId, KeyFile};
 use winimg_base::error::{Error, Kind};
 
 /// The differences of two locks, by input.
@@ -19,13 +19,18 @@ impl Changes {
     }
 
     /// An input that has to be asked; what it is, nobody knows yet.
-    pub fn asked(&mut self, id: &InputId, was: Option<&Entry>, version: Option<&str>) {
-        let is = match version {
-            Some(version) => format!("{version}, to be asked"),
+    pub fn asked(&mut self, ask: &Ask, was: Option<&Entry>) {
+        let is = match ask.version.as_ref() {
+            Some(version) => format!("{}, to be asked", version.value),
             None => "to be asked".to_string(),
         };
+        let keys = was.and_then(|was| other_keys(was.keys.as_deref()?, &ask.keys));
+        let is = match keys {
+            Some(keys) => format!("{is}: {keys}"),
+            None => is,
+        };
         let was = was.map_or("-".to_string(), Entry::shown);
-        self.rows.push((id.clone(), was, is));
+        self.rows.push((ask.id.clone(), was, is));
     }
 
     /// The inputs of a lock that are not `there` any more.
@@ -73,10 +78,30 @@ pub fn between(old: Option<&Lock>, new: &Lock) -> Changes {
     changes
 }
 
+/// `key A in keys/release.pub, which held key B`, for each key file that changed; `None` where none did.
+fn other_keys(was: &[KeyFile], is: &[KeyFile]) -> Option<String> {
+    let was_file = |file: &str| was.iter().find(|key| key.file == file);
+    let mut all: Vec<String> = Vec::new();
+    for key in is {
+        let before = was_file(&key.file).filter(|before| before.digest != key.digest);
+        let said = before
+            .map(|before| format!("{} in {}, which held {}", key.key, key.file, before.key))
+            .filter(|said| !all.contains(said));
+        all.extend(said);
+    }
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 /// The new entry; with a word more where the file is the same.
 fn is(was: &Entry, entry: &Entry) -> String {
-    if was.digest != entry.digest || was.version != entry.version {
-        return entry.shown();
+    let keys = was.keys.as_deref().zip(entry.keys.as_deref());
+    let keys = keys.and_then(|(was, is)| other_keys(was, is));
+    let is_same_file = was.digest == entry.digest && was.version == entry.version;
+    match (is_same_file, keys) {
+        (true, Some(keys)) => return format!("the same file, {keys}"),
+        (false, Some(keys)) => return format!("{}, {keys}", entry.shown()),
+        (false, None) => return entry.shown(),
+        (true, None) => {}
     }
     let what = match (was.asked != entry.asked, was.signers != entry.signers) {
         (true, _) => "asked for otherwise",

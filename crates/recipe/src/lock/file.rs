@@ -1,4 +1,5 @@
-//! The file: one text for one content, and no other text is taken. Schema 2 is written; schema 1 is read, too.
+//! The file: one text for one content, and no other text is taken. Schema 3 is written; schemas 1 and 2 are read, too.
+//! Line ends, a byte order mark and empty lines at the end do not count: editors and git change them.
 
 use std::fs;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::{Entry, Lock, LockFile, SCHEMA, schema1};
+use super::{Entry, Lock, LockFile, SCHEMA, schema1, schema2};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
@@ -91,12 +92,19 @@ impl LockFile {
             name: file.to_string_lossy().into_owned(),
             source: Arc::new(Source {
                 name,
-                // As git may have laid it down on Windows.
-                text: text.replace("\r\n", "\n"),
+                text: as_written(&text),
             }),
         };
         reading.lock().map_err(Diagnostics)
     }
+}
+
+/// Returns the text as `winimg lock` wrote it, where git or an editor changed its line ends, put a byte order mark before
+/// it or empty lines after it.
+fn as_written(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = text.replace("\r\n", "\n");
+    format!("{}\n", text.trim_end_matches('\n'))
 }
 
 struct Reading {
@@ -114,6 +122,7 @@ impl Reading {
     fn lock(&self) -> Result<LockFile, Vec<Diagnostic>> {
         match self.schema()? {
             1 => self.inputs::<schema1::Entry>(1),
+            2 => self.inputs::<schema2::Entry>(2),
             schema => self.inputs::<Entry>(schema),
         }
     }
@@ -183,7 +192,7 @@ impl Reading {
                 ))
                 .at(&self.place(schema.span()), "")
                 .help(format!(
-                    "this version reads schemas 1 and {SCHEMA}: use the winimg that wrote it, or a later one"
+                    "this version reads schemas 1 to {SCHEMA}: use the winimg that wrote it, or a later one"
                 )),
             ]),
         }

@@ -1,7 +1,7 @@
 //! A lock laid into a recipe, or every way in which the recipe has drifted from it.
 
 use super::{Entry, LockFile, called};
-use crate::recipe::{Ask, InputId, Locked, LockedImage, Recipe};
+use crate::recipe::{Ask, AskedProof, InputId, KeyFile, Locked, LockedImage, Recipe};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
 
@@ -88,12 +88,19 @@ pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagno
             Some(entry) => differences(ask, entry, &file.name, comparison),
             None => {
                 let fact = format!("{} is not in {}", called(&ask.id), file.name);
-                vec![(fact, &ask.place)]
+                vec![Difference::new(fact, &ask.place)]
             }
         };
-        for (fact, place) in facts {
-            let help = format!("`winimg lock {path}` asks for it and writes down what it is");
-            found.push(Diagnostic::error(fact).at(place, "").help(help));
+        for difference in facts {
+            let help = match difference.is_key {
+                true => format!(
+                    "if its publisher changed the key: `winimg lock {path} --refresh {}` judges the file by the new one and records it",
+                    ask.id.argument()
+                ),
+                false => format!("`winimg lock {path}` asks for it and writes down what it is"),
+            };
+            let error = Diagnostic::error(difference.fact);
+            found.push(error.at(difference.place, "").help(help));
         }
     }
     for (entry, place) in lock.inputs.iter().zip(&file.places) {
@@ -110,13 +117,31 @@ pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagno
     found
 }
 
+/// One way in which the recipe and the lock differ.
+struct Difference<'a> {
+    fact: String,
+    place: &'a Place,
+    /// A key file holds another key, and the recipe itself is the same.
+    is_key: bool,
+}
+
+impl<'a> Difference<'a> {
+    fn new(fact: String, place: &'a Place) -> Self {
+        Self {
+            fact,
+            place,
+            is_key: false,
+        }
+    }
+}
+
 /// What is asked now and was not when the lock was written. Another version says it all: URL and pin follow it.
 fn differences<'a>(
     ask: &'a Ask,
     entry: &Entry,
     file: &str,
     comparison: Comparison,
-) -> Vec<(String, &'a Place)> {
+) -> Vec<Difference<'a>> {
     let what = called(&ask.id);
     let other = |was: &str, is: &str| {
         format!("{what}: {file} was made for {was}, the recipe asks for {is}")
@@ -126,34 +151,67 @@ fn differences<'a>(
         let was = entry.version.as_ref();
         let was = was.map_or("no version".to_string(), |v| format!("version {v}"));
         let place = ask.version.as_ref().map_or(&ask.place, |v| &v.place);
-        return vec![(other(&was, version.unwrap_or("none")), place)];
+        let fact = other(&was, version.unwrap_or("none"));
+        return vec![Difference::new(fact, place)];
     }
-    let mut facts = Vec::new();
+    let mut found = Vec::new();
     if ask.url.value != entry.url {
-        facts.push((other(&entry.url, &ask.url.value), &ask.url.place));
+        let fact = other(&entry.url, &ask.url.value);
+        found.push(Difference::new(fact, &ask.url.place));
     }
-    if ask.proof.value != entry.proof {
+    // What is not decided yet is listed with what is to be decided.
+    if ask.proof.value != AskedProof::Undecided && ask.proof.value != entry.proof {
         let fact = format!(
             "{what}: {file} was made for the proof `{}`, the recipe has `{}`",
             entry.proof, ask.proof.value
         );
-        facts.push((fact, &ask.proof.place));
+        found.push(Difference::new(fact, &ask.proof.place));
     }
     let rules = ask.rules.as_ref();
-    if rules.map(|r| &r.value) != entry.rules.as_ref() {
+    let place = rules.map_or(&ask.place, |rules| &rules.place);
+    let has_same_rules = rules.map(|r| &r.value) == entry.rules.as_ref();
+    if !has_same_rules {
         let difference = match (rules, &entry.rules) {
             (Some(_), None) => "without a signature, the recipe asks for one",
             (Some(_), Some(_)) => "for another signature than the recipe asks for",
             (None, _) => "for a signature, the recipe asks for none",
         };
-        let place = rules.map_or(&ask.place, |rules| &rules.place);
-        facts.push((format!("{what}: {file} was made {difference}"), place));
+        let fact = format!("{what}: {file} was made {difference}");
+        found.push(Difference::new(fact, place));
+    }
+    if let Some(was) = entry.keys.as_ref().filter(|_| has_same_rules) {
+        found.extend(changed_keys(was, &ask.keys).map(|(was, is)| Difference {
+            fact: format!(
+                "the key of {what}'s signature changed since {file} was made: {} holds {}, and held {}",
+                is.file, is.key, was.key
+            ),
+            place,
+            is_key: true,
+        }));
     }
     let whole = entry.asked.as_ref();
-    let is_other = whole.is_some_and(|digest| *digest != ask.digest);
-    if facts.is_empty() && is_other && comparison == Comparison::Whole {
+    // A lock of schema 2 has a digest over credentials, too: without a query nothing else is left to compare.
+    let is_comparable = ask.has_query || entry.keys.is_some();
+    let is_decided = ask.proof.value != AskedProof::Undecided;
+    let is_other = is_comparable && is_decided && whole.is_some_and(|digest| *digest != ask.digest);
+    if found.is_empty() && is_other && comparison == Comparison::Whole {
         let fact = format!("{what}: {file} was made for another query in its URL");
-        facts.push((fact, &ask.url.place));
+        found.push(Difference::new(fact, &ask.url.place));
     }
-    facts
+    found
+}
+
+/// Pairs of key files that hold another key now, what was recorded first. The rules, which name the files, are the same.
+fn changed_keys<'a>(
+    was: &'a [KeyFile],
+    is: &'a [KeyFile],
+) -> impl Iterator<Item = (&'a KeyFile, &'a KeyFile)> {
+    let mut told: Vec<&str> = Vec::new();
+    was.iter().zip(is).filter(move |(was, is)| {
+        let is_new = was.digest != is.digest && !told.contains(&is.file.as_str());
+        if is_new {
+            told.push(&is.file);
+        }
+        is_new
+    })
 }

@@ -9,6 +9,7 @@ mod file;
 mod lay;
 mod rollback;
 mod schema1;
+mod schema2;
 mod successor;
 mod version;
 
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{Ask, AskedProof, InputId};
+use crate::recipe::{Ask, AskedProof, InputId, KeyFile};
 use winimg_base::digest::Digest;
 use winimg_base::io;
 use winimg_base::text::Place;
@@ -32,8 +33,8 @@ pub use successor::{Successors, published, successors};
 /// What a signature of a lock is called behind the lock's own name, by its kind.
 pub const SIGNATURES: [&str; 5] = [".minisig", ".sig", ".asc", ".sigstore.json", ".p7s"];
 
-/// The schema that is written. Locks of schema 1 are read, too.
-pub const SCHEMA: i64 = 2;
+/// The schema that is written. Locks of schemas 1 and 2 are read, too.
+pub const SCHEMA: i64 = 3;
 
 /// The content of a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,10 +68,26 @@ pub struct Entry {
     pub size: u64,
     /// SHA-256; of a container image that of its manifest for Windows.
     pub digest: Digest,
+    /// What the recipe's key and root files held. `None` in a lock of schema 1 or 2, which did not record it.
+    #[serde(default = "no_keys", skip_serializing_if = "is_without_keys")]
+    pub keys: Option<Vec<KeyFile>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signers: Vec<Signer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
+}
+
+/// What a lock of the present schema means that names no keys.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "serde takes the type of the field"
+)]
+fn no_keys() -> Option<Vec<KeyFile>> {
+    Some(Vec::new())
+}
+
+fn is_without_keys(keys: &Option<Vec<KeyFile>>) -> bool {
+    keys.as_ref().is_none_or(Vec::is_empty)
 }
 
 /// A file that was published beside an input and that proves it. Of a container image, the index that its tag named.
@@ -122,8 +139,13 @@ impl LockFile {
         (self.schema < SCHEMA).then(|| {
             format!(
                 "{} has schema {}, which is still obeyed; `winimg lock {recipe}` writes schema {SCHEMA}, which also \
-                 detects another query in a URL",
-                self.name, self.schema
+                 detects {}",
+                self.name,
+                self.schema,
+                match self.schema {
+                    1 => "another query in a URL and another key in a key file",
+                    _ => "another key in a key file",
+                }
             )
         })
     }
@@ -142,11 +164,15 @@ impl Lock {
         self.inputs.iter().find(|e| e.id == *id)
     }
 
-    /// Gives the entries of an earlier schema the digests that they lack, as far as the recipe still asks the same.
+    /// Gives the entries of an earlier schema what they lack, as far as the recipe still asks the same.
     pub fn complete(&mut self, asks: &[Ask]) {
-        for entry in self.inputs.iter_mut().filter(|e| e.asked.is_none()) {
-            let ask = asks.iter().find(|ask| entry.is_asked_by(ask));
-            entry.asked = ask.map(|ask| ask.digest.clone());
+        let lacks = |entry: &&mut Entry| entry.asked.is_none() || entry.keys.is_none();
+        for entry in self.inputs.iter_mut().filter(lacks) {
+            let Some(ask) = asks.iter().find(|ask| entry.is_asked_by(ask)) else {
+                continue;
+            };
+            entry.asked = Some(ask.digest.clone());
+            entry.keys = Some(ask.keys.clone());
         }
     }
 
@@ -184,6 +210,7 @@ impl Entry {
             proof: ask.proof.value.clone(),
             rules: ask.rules.as_ref().map(|r| r.value.clone()),
             asked: Some(ask.digest.clone()),
+            keys: Some(ask.keys.clone()),
             size: found.size,
             digest: found.digest,
             signers: found.signers,

@@ -37,6 +37,7 @@ impl From<Entry> for super::Entry {
             proof: entry.proof,
             rules: entry.rules,
             asked: None,
+            keys: None,
             size: entry.size,
             digest: entry.digest,
             signers: entry.signers,

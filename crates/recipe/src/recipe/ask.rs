@@ -10,8 +10,9 @@ use serde_json::Value as Json;
 
 use super::effective::to_json;
 use super::merge::PROOFS;
-use super::value::{Data, Entry, Table};
-use super::{InputId, Recipe};
+use super::query;
+use super::value::{Data, Entry, Table, Value};
+use super::{Input, InputId, KeyFile, ProofSpec, Recipe};
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, redact};
 
@@ -31,8 +32,12 @@ pub struct Ask {
     pub proof: Located<AskedProof>,
     /// Over the tables of its signatures.
     pub rules: Option<Located<Digest>>,
-    /// Over all of it, the queries of URLs too.
+    /// The key and root files that its signatures are judged by, in the recipe's order.
+    pub keys: Vec<KeyFile>,
+    /// Over all of it but the key files, with the parts of queries that name an input.
     pub digest: Digest,
+    /// Whether a query is a part of [`Ask::digest`].
+    pub has_query: bool,
 }
 
 /// How an input is to be proved.
@@ -50,7 +55,7 @@ pub enum AskedProof {
     /// By its signatures alone.
     Signed,
     Unverified,
-    /// A variable without a value. Never in a lock.
+    /// Nothing proves it yet, or by a variable without a value. Never in a lock.
     Undecided,
 }
 
@@ -75,10 +80,10 @@ impl fmt::Display for AskedProof {
 struct Whole<'a> {
     format: u32,
     version: Option<&'a str>,
-    /// With its query.
+    /// With its query, as far as that names an input.
     url: &'a str,
     proof: &'a AskedProof,
-    /// With its query.
+    /// As `url`.
     checksum_url: Option<&'a str>,
     rules: &'a [(&'a str, Json)],
 }
@@ -96,7 +101,37 @@ pub fn list(recipe: &Recipe, tree: &Table) -> Vec<Ask> {
             _ => download(id, entry),
         }
     };
-    recipe.inputs().filter_map(|i| asked(i.id)).collect()
+    let whole = |input: Input<'_>| {
+        let keys = keys(&input);
+        let is_undecided = is_undecided(&input);
+        let mut ask = asked(input.id)?;
+        ask.keys = keys;
+        if is_undecided {
+            ask.proof.value = AskedProof::Undecided;
+        }
+        Some(ask)
+    };
+    recipe.inputs().filter_map(whole).collect()
+}
+
+fn is_undecided(input: &Input<'_>) -> bool {
+    let origin = input.origin();
+    origin.is_some_and(|origin| matches!(origin.proof, ProofSpec::Undecided(_)))
+}
+
+/// Returns the key files of an input's signatures and of those of its checksum file.
+fn keys(input: &Input<'_>) -> Vec<KeyFile> {
+    let Some(origin) = input.origin() else {
+        return Vec::new();
+    };
+    let own = origin.signatures.iter();
+    let of_checksums = match &origin.proof {
+        ProofSpec::ChecksumFile { signatures, .. } => signatures.as_slice(),
+        _ => &[],
+    };
+    let all = own.chain(of_checksums).flatten();
+    all.flat_map(|signature| signature.keys.iter().cloned())
+        .collect()
 }
 
 fn download(id: InputId, entry: &Entry) -> Option<Ask> {
@@ -104,18 +139,26 @@ fn download(id: InputId, entry: &Entry) -> Option<Ask> {
     let url = text(table, "url")?;
     let version = text(table, "version");
     let proof = download_proof(table, &url.place)?;
+    // A digest says which bytes are meant, wherever they come from.
+    let identity_of_url = match proof.value {
+        AskedProof::Digest(_) => query::without_query(&identity(&url.value)),
+        _ => identity(&url.value),
+    };
     let checksum_url = text(table, "checksum_url").map(|url| identity(&url.value));
     let given = RULES.iter().filter_map(|key| Some((*key, table.get(key)?)));
-    let rules: Vec<(&str, Json)> = given.map(|(key, rule)| (key, to_json(rule))).collect();
+    let rules: Vec<(&str, Json)> = given.map(|(key, rule)| (key, rule_json(rule))).collect();
     let first = RULES.iter().find_map(|key| table.get(key));
+    let mut urls = std::iter::once(&identity_of_url).chain(&checksum_url);
     Some(Ask {
+        has_query: urls.any(|url| url.contains('?')),
+        keys: Vec::new(),
         id,
         place: entry.key_place.clone(),
         rules: first.map(|rule| Located::new(Digest::of_json(&rules), rule.place.clone())),
         digest: Digest::of_json(&Whole {
             format: FORMAT,
             version: version.as_ref().map(|v| v.value.as_str()),
-            url: &identity(&url.value),
+            url: &identity_of_url,
             proof: &proof.value,
             checksum_url: checksum_url.as_deref(),
             rules: &rules,
@@ -165,6 +208,8 @@ fn image(id: InputId, entry: &Entry) -> Option<Ask> {
         id,
         place: entry.key_place.clone(),
         rules: None,
+        keys: Vec::new(),
+        has_query: false,
         digest: Digest::of_json(&Whole {
             format: FORMAT,
             version: version.as_ref().map(|v| v.value.as_str()),
@@ -185,13 +230,36 @@ fn text(table: &Table, key: &str) -> Option<Located<String>> {
     Some(Located::new(text.to_string(), value.place.clone()))
 }
 
-/// A URL whole; of a local file its name. The same file stands in another folder on another machine, and its digest
+/// The keys of a signature's table that hold addresses.
+const ADDRESSES: [&str; 4] = ["url", "certificate", "catalog", "crls"];
+
+/// A signature's table. Its addresses are signed for each download like those of files.
+fn rule_json(rule: &Value) -> Json {
+    let mut json = to_json(rule);
+    strip_credentials(&mut json, false);
+    json
+}
+
+fn strip_credentials(json: &mut Json, is_address: bool) {
+    match json {
+        Json::String(text) if is_address => *text = query::without_credentials(text),
+        Json::Array(items) => items
+            .iter_mut()
+            .for_each(|item| strip_credentials(item, is_address)),
+        Json::Object(table) => table
+            .iter_mut()
+            .for_each(|(key, value)| strip_credentials(value, ADDRESSES.contains(&key.as_str()))),
+        _ => {}
+    }
+}
+
+/// A URL without credentials; of a local file its name. The same file stands in another folder on another machine, and its digest
 /// says whether it is the same.
 fn identity(url: &str) -> String {
     let url = url.trim();
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     match scheme {
-        Some(scheme) if !scheme.eq_ignore_ascii_case("file") => url.to_string(),
+        Some(scheme) if !scheme.eq_ignore_ascii_case("file") => query::without_credentials(url),
         _ => url.rsplit(['/', '\\']).next().unwrap_or(url).to_string(),
     }
 }

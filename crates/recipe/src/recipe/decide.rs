@@ -126,6 +126,20 @@ impl Deciding<'_> {
                 template: true,
             })
         });
+        let mut words: Vec<Said> = Vec::new();
+        let earlier = value.map_or(&[][..], |value| &value.earlier);
+        let before = declaration.default.iter().chain(earlier);
+        words.extend(before.filter_map(|value| {
+            Some(Said {
+                text: scalar(value).ok()?,
+                origin: value.place.to_string(),
+                place: value.place.clone(),
+                level: Level::Include,
+                template: true,
+            })
+        }));
+        words.extend(said.clone());
+        self.given.words.insert(name.into(), words);
         self.said.insert(name.into(), said);
         self.declared.insert(name.into(), declaration);
     }
@@ -243,6 +257,8 @@ impl Deciding<'_> {
             level,
             template: level == Level::ImageBuilder,
         };
+        let words = self.given.words.entry(name.into()).or_default();
+        words.push(said.clone());
         self.said.insert(name.into(), Some(said));
     }
 
@@ -287,6 +303,11 @@ impl Deciding<'_> {
         let vars = self.order.iter().filter_map(|n| scope.get(n).cloned());
         let vars = vars.collect();
         self.given.said = self.said;
+        self.given.prefixes = self
+            .declared
+            .into_iter()
+            .map(|(name, declaration)| (name, declaration.prefix))
+            .collect();
         (scope, vars, self.given)
     }
 }

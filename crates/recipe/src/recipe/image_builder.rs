@@ -63,6 +63,7 @@ pub fn entries(
             continue;
         };
         match translate(text, &texts, &declared, 0) {
+            Ok(text) if is_unchecked(&entry.key, &text) => remarks.push(unchecked(&entry)),
             Ok(text) => taken.push(Entry {
                 value: Value::new(Data::String(text), entry.value.place.clone()),
                 ..entry
@@ -96,6 +97,22 @@ pub fn entries(
     (taken, remarks)
 }
 
+/// Whether Packer would check nothing: winimg then keeps what the recipe says.
+fn is_unchecked(key: &str, text: &str) -> bool {
+    key.ends_with("checksum") && text.trim().eq_ignore_ascii_case("none")
+}
+
+fn unchecked(entry: &Entry) -> Diagnostic {
+    let key = &entry.key;
+    let fact = format!("`{key}` is \"none\", and the recipe's own digest is kept");
+    let help = format!(
+        "Packer checks nothing then; for another file than the recipe's give its digest (`--var {key}=…`; sha256sum FILE), or \
+         `unverified = \"why\"` in its table"
+    );
+    let warning = Diagnostic::warning(fact).at(&entry.value.place, "");
+    warning.help(help)
+}
+
 /// A warning for each that was passed over and would have changed the image.
 fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic> {
     let names = names();
@@ -119,7 +136,10 @@ fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic>
         {
             continue;
         }
-        let fact = format!("`{}` is passed over, and would change the image", entry.key);
+        let fact = format!(
+            "`{}` is passed over, and would change the image or its machine",
+            entry.key
+        );
         let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
         warnings.push(warning.help(known.instead.as_str()));
     }
@@ -178,8 +198,14 @@ mod tests {
             let file = packs.join("packs").join(format!("{pack}.toml"));
             let text = fs::read_to_string(file).expect("a pack");
             let table: toml::Table = text.parse().expect("TOML");
-            let declared = table.get("vars").and_then(|vars| vars.get(name));
-            assert!(declared.is_some(), "packs/{pack}.toml has no `{name}`");
+            let vars = table.get("vars").and_then(|vars| vars.as_table());
+            let vars = vars.expect("variables");
+            let is_alias = vars.values().any(|value| {
+                let aliases = value.get("alias").and_then(|alias| alias.as_array());
+                aliases.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)))
+            });
+            let is_declared = vars.contains_key(name) || is_alias;
+            assert!(is_declared, "packs/{pack}.toml has no `{name}`");
             checked += 1;
         }
         assert!(checked > 20, "{checked} of {}", names.len());

@@ -55,6 +55,14 @@ impl InputId {
         }
     }
 
+    /// For a command line.
+    pub fn argument(&self) -> String {
+        match self {
+            Self::Image(_) => format!("\"{self}\""),
+            Self::Iso | Self::Virtio | Self::Component(_) => self.to_string(),
+        }
+    }
+
     /// For a sentence about the recipe: `[media.iso]`, ``component `kubelet` ``, ``image `pause` ``.
     pub fn described(&self) -> String {
         match self {

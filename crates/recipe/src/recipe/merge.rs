@@ -56,13 +56,16 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
                 old.extend(new);
             }
             (_, data) => {
-                let declared = match in_vars {
-                    true => declaration(old, &data),
-                    false => None,
-                };
+                let (mut declared, mut earlier) = (None, Vec::new());
+                if in_vars {
+                    declared = declaration(old, &data);
+                    earlier = std::mem::take(&mut old.earlier);
+                    earlier.push(old.clone());
+                }
                 *old = Value {
                     data,
                     declared,
+                    earlier,
                     ..entry.value
                 };
                 if let Some(kept) = base.entries.iter_mut().find(|e| e.key == entry.key) {
@@ -93,7 +96,7 @@ fn follow(steps: &mut Vec<Value>, more: Vec<Value>) {
 }
 
 /// Tables that name something to fetch.
-fn is_download(path: &[String]) -> bool {
+pub fn is_download(path: &[String]) -> bool {
     match path {
         [first, _] if first == "components" => true,
         [first, second] if first == "media" => second == "iso" || second == "virtio",
@@ -113,8 +116,56 @@ fn replace_image_proof(base: &mut Table, over: &Table) {
     }
 }
 
+/// `checksum_url = false`: there is no checksum file, whatever an included file says.
+fn is_dropped(table: &Table) -> bool {
+    let value = table.get("checksum_url");
+    value.is_some_and(|value| matches!(value.data, Data::Bool(false)))
+}
+
+/// Takes `checksum_url = false` out of every download once all files are laid over each other.
+pub fn drop_checksum_files(tree: &mut Table) {
+    let all = |name: &str, entry: &str| is_download(&[name.to_string(), entry.to_string()]);
+    for outer in &mut tree.entries {
+        let Data::Table(tables) = &mut outer.value.data else {
+            continue;
+        };
+        for entry in &mut tables.entries {
+            if let (true, Data::Table(table)) = (all(&outer.key, &entry.key), &mut entry.value.data)
+                && is_dropped(table)
+            {
+                table.remove("checksum_url");
+            }
+        }
+    }
+}
+
+/// What belongs to a checksum file.
+const OF_CHECKSUM_FILE: [&str; 3] = ["checksum_url", "checksum_entry", "checksum_signature"];
+
+/// Whether `over` takes the file from somewhere else and says who signed it: then an inherited checksum file is about
+/// another file.
+fn is_own_build(base: &Table, over: &Table) -> bool {
+    let text =
+        |table: &Table, key: &str| table.get(key).and_then(Value::as_str).map(str::to_string);
+    let kind = over.get("signature").and_then(Value::as_table);
+    let is_none = kind.is_some_and(|t| t.get("kind").and_then(Value::as_str) == Some("none"));
+    let has_other_url = over.contains("url") && text(base, "url") != text(over, "url");
+    has_other_url && over.contains("signature") && !is_none
+}
+
 fn replace_proof(base: &mut Table, over: &Table, path: &[String], problems: &mut Vec<Diagnostic>) {
-    if PROOFS.iter().any(|p| over.contains(p)) {
+    // Whether it is asked for was said of the earlier signature.
+    if over.contains("signature") && !over.contains("signature_when") {
+        base.remove("signature_when");
+    }
+    if is_dropped(over) || is_own_build(base, over) {
+        for key in OF_CHECKSUM_FILE {
+            base.remove(key);
+        }
+    }
+    let is_proof =
+        |key: &&&str| over.contains(key) && !(**key == "checksum_url" && is_dropped(over));
+    if PROOFS.iter().any(|p| is_proof(&p)) {
         for key in PROOFS.iter().chain(&["checksum_entry"]) {
             base.remove(key);
         }

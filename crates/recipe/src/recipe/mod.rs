@@ -26,12 +26,15 @@ mod mask;
 pub mod matrix;
 mod merge;
 mod mirrors;
+mod old_digest;
 mod outputs;
 mod overlay;
+mod packer_checksum;
 pub mod powershell;
 mod prefix;
 mod put;
 pub mod quantity;
+mod query;
 mod raw;
 mod read;
 mod reference;
@@ -209,6 +212,20 @@ pub struct Signature {
     pub covers: Covers,
     /// Where the lists of revoked certificates are that it is judged by.
     pub crls: Vec<Located<Address>>,
+    /// The key and root files that the rule was made from.
+    pub keys: Vec<KeyFile>,
+}
+
+/// What a key or root file held when the recipe was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyFile {
+    /// As the recipe writes it.
+    pub file: String,
+    /// The key for people: `key EA9F0BE9C56E2E2C`, `root sha256:… (CN=…)`.
+    pub key: String,
+    /// Over the keys or certificates in it, however the file is written.
+    pub digest: Digest,
 }
 
 /// What of a download has to be signed.

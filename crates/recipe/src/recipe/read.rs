@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Overlay, Recipe, ask, decide, effective, lower, merge, raw, slot, undecided, vars};
+use super::{
+    Overlay, Recipe, ask, decide, effective, lower, merge, old_digest, packer_checksum, raw, slot,
+    undecided, vars,
+};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
 /// What the command line and the environment add to the file.
@@ -65,6 +68,7 @@ pub fn read_judged(
         let problem = merge::apply_setting(&mut raw.tree, setting, incomplete, &mut problems);
         problems.extend(problem.err());
     }
+    merge::drop_checksum_files(&mut raw.tree);
     let (scope, decided, given) = decide::decide(
         &raw.tree,
         &raw.start.source,
@@ -74,8 +78,10 @@ pub fn read_judged(
         &mut problems,
     );
     let scope = vars::fill_in(&mut raw.tree, &scope, &mut problems);
+    packer_checksum::settle(&mut raw.tree);
     if !incomplete {
         problems.extend(given.unread(&raw.tree));
+        problems.extend(old_digest::complaints(&raw.tree, &given));
     }
     let asked = undecided::settle(&mut raw.tree, &mut problems);
     let lowered = lower::lower(&raw, &scope, decided);

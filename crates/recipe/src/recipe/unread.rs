@@ -26,6 +26,10 @@ pub struct Given {
     pub aliases: BTreeMap<String, String>,
     /// All names with the word that wins; `None`: there is none.
     pub said: BTreeMap<String, Option<Said>>,
+    /// All names with every word about them, from the first file that says one to the command line.
+    pub words: BTreeMap<String, Vec<Said>>,
+    /// What values of declared variables begin with.
+    pub prefixes: BTreeMap<String, String>,
 }
 
 impl Given {
@@ -66,7 +70,8 @@ impl Given {
         }
     }
 
-    fn follow(&self, name: &str, reached: &mut BTreeSet<String>) {
+    /// Notes a variable and those that its value names in its turn, under all of their names.
+    pub fn follow(&self, name: &str, reached: &mut BTreeSet<String>) {
         if !reached.insert(name.into()) {
             return;
         }

@@ -24,6 +24,8 @@ pub struct Value {
     pub loose: Option<String>,
     /// Of a variable: the table that declares it, where this value was laid over it.
     pub declared: Option<Box<Value>>,
+    /// Of a variable: the values that earlier files gave it, the first one first.
+    pub earlier: Vec<Value>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +65,7 @@ impl Value {
             base: None,
             loose: None,
             declared: None,
+            earlier: Vec::new(),
         }
     }
 

@@ -56,6 +56,7 @@ impl Case {
             ("by-rid.xml", BY_RID),
             ("behind.xml", BEHIND),
             ("last.xml", LAST),
+            ("vagrant.xml", VAGRANT),
         ]
     }
 }
@@ -123,6 +124,8 @@ fn media(digest: &str, mark: &str) -> String {
     )
 }
 
+const VAGRANT: &str = "<unattend><UserAccounts><LocalAccounts><LocalAccount><Group>Administrators</Group><Name>vagrant</Name>\
+    </LocalAccount></LocalAccounts></UserAccounts></unattend>";
 const HERE: &str = " # here";
 const TERMINAL: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Terminal Server";
 const ZONE: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\TimeZoneInformation";
@@ -274,6 +277,14 @@ fn accounts() -> Vec<Case> {
             "Creating a Base Box",
             "",
             "[[steps]]\nname = \"v\"\nuser = { name = \"vagrant\" }\n",
+        ),
+        // An account that Setup makes is one, too.
+        case(
+            "vagrant",
+            "Vagrant logs in as the user vagrant",
+            "Creating a Base Box",
+            "[setup]\nanswer_file = \"last.xml\"\n",
+            "[setup]\nanswer_file = \"vagrant.xml\"\n",
         ),
     ]
 }

@@ -11,7 +11,7 @@ use winimg_base::io;
 use winimg_trust::Signer;
 
 use super::blob::Stamp;
-use super::hash::{Hashed, changed, hash, mismatch, unreadable};
+use super::hash::{Hashed, changed, explained, hash, mismatch, unreadable};
 use super::{Blob, Store, Terms, Watch, note_use, read_record, write_record};
 
 /// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
@@ -179,9 +179,40 @@ impl Store {
         Ok(signers)
     }
 
+    /// Adds to the complaint about a file that is not the locked one what its signatures say about it.
+    fn with_verdict(
+        &self,
+        error: Error,
+        path: &Path,
+        hashed: &Hashed,
+        terms: &Terms,
+        watch: &Watch,
+    ) -> Error {
+        if terms.locked.is_none() || terms.signatures.groups.is_empty() {
+            return error;
+        }
+        let said = match self.judge(path, hashed, terms, watch) {
+            Ok(signers) => {
+                let signers: Vec<String> = signers.into_iter().map(|s| s.signer).collect();
+                format!(
+                    "its signature holds: {} signed the new file",
+                    signers.join(", ")
+                )
+            }
+            Err(refused) if refused.kind() == Kind::Unproved => format!(
+                "its signature does not hold ({}): treat the file as tampered with",
+                refused.fact()
+            ),
+            Err(_) => return error,
+        };
+        error.lines([said])
+    }
+
     fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
         let hashed = hash(path, terms.expected.sha512(), watch)?;
         if let Some(error) = mismatch(&hashed, terms, watch) {
+            let error = explained(error, path, &hashed, terms);
+            let error = self.with_verdict(error, path, &hashed, terms, watch);
             let aside = self.put_aside(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
         }

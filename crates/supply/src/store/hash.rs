@@ -114,6 +114,39 @@ pub(super) fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<
     })
 }
 
+/// Names a file that came compressed although nobody asked for that: unpacked it is the wanted one.
+pub(super) fn explained(error: Error, path: &Path, hashed: &Hashed, terms: &Terms) -> Error {
+    let wanted = terms.expected.digest().into_iter();
+    let mut wanted = wanted.chain(terms.expected.sha512()).chain(&terms.locked);
+    let is_compressed = wanted.any(|digest| is_gzip_of(path, digest));
+    if !is_compressed {
+        return error;
+    }
+    let what = error
+        .fact()
+        .split(" is not the file")
+        .next()
+        .unwrap_or_default();
+    let fact = format!(
+        "the server sent {what} compressed with gzip; unpacked it is the file that is wanted"
+    );
+    Error::new(error.kind(), fact)
+        .found(format!("{} ({} bytes)", hashed.sha256, hashed.stamp.size))
+        .cure("have the server, or the proxy before it, send the file as it is: winimg asks for `Accept-Encoding: identity`")
+}
+
+/// Bytes that are unpacked to find out what was compressed.
+const UNPACKED: u64 = 8 << 30;
+
+fn is_gzip_of(path: &Path, digest: &Digest) -> bool {
+    let Ok(file) = File::open(path) else {
+        return false;
+    };
+    let unpacked = flate2::read::MultiGzDecoder::new(file).take(UNPACKED);
+    let hashed = Digest::of_reader(digest.algorithm, unpacked);
+    hashed.is_ok_and(|(found, size)| size > 0 && found == *digest)
+}
+
 pub(super) fn changed(path: &Path) -> Error {
     Error::new(
         Kind::Unproved,

@@ -198,6 +198,40 @@ fn a_wrong_digest_shows_both_and_keeps_the_file() {
     assert!(desk.stored("blobs").is_empty());
 }
 
+/// As servers send it that compress whatever they like, with the header that says so or without.
+#[test]
+fn a_file_that_came_compressed_is_named_as_that() {
+    let desk = Desk::new();
+    let packed = gzip(b"content");
+    for headers in [&[("content-encoding", "gzip")][..], &[]] {
+        let sent = packed.clone();
+        let headers = headers.to_vec();
+        let server = Server::start(move |_| Answer::new("200 OK", &headers, sent.clone()));
+        let (kind, text) = failed(&desk, &server, "/a", desk.pin(b"content"));
+        assert_eq!(kind, Kind::Unproved);
+        let fact =
+            "the server sent kubelet compressed with gzip; unpacked it is the file that is wanted";
+        assert!(text.starts_with(fact), "{text}");
+        assert!(!text.contains("put its digest into the recipe"), "{text}");
+        // An archive is what it is.
+        desk.fetch(&server.url("/a"), desk.pin(&packed)).unwrap();
+    }
+    // Something else inside is another file.
+    let other = gzip(b"other");
+    let server = Server::start(move |_| Answer::new("200 OK", &[], other.clone()));
+    let (_, text) = failed(&desk, &server, "/b", desk.pin(b"content"));
+    assert!(
+        text.starts_with("kubelet is not the file that the recipe names"),
+        "{text}"
+    );
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packer, bytes).unwrap();
+    packer.finish().unwrap()
+}
+
 #[test]
 fn a_local_file_with_a_wrong_digest_stays_where_it_is() {
     let desk = Desk::new();

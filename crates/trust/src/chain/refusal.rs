@@ -64,6 +64,10 @@ impl Case<'_> {
                 let fact = "an authority of its chain may not vouch for this one: its certificate bounds how many are below it, or whose";
                 Reason::WrongUse.refusal(fact).found(self.issued_by())
             }
+            // Some check failed on the way to a certificate that no root of the recipe is above.
+            _ if !self.leads_to_root() => {
+                self.other_root("its certificate does not come from a root that the recipe names")
+            }
             other => {
                 let fact = "its chain is not one that winimg can judge";
                 Reason::Unsupported
@@ -71,6 +75,34 @@ impl Case<'_> {
                     .found(self.issued_by())
             }
         }
+    }
+
+    /// Whether a root has the name of an authority above the leaf.
+    fn leads_to_root(&self) -> bool {
+        let subject_of = |der: &[u8]| Certificate::read(der).ok().map(|c| c.subject.to_vec());
+        let roots: Vec<Vec<u8>> = self
+            .roots
+            .iter()
+            .filter_map(|der| subject_of(der))
+            .collect();
+        let mut issuers = vec![self.leaf.issuer.to_vec()];
+        let mut next = 0;
+        while let Some(issuer) = issuers.get(next).cloned() {
+            next += 1;
+            if roots.contains(&issuer) {
+                return true;
+            }
+            let above = self
+                .set
+                .iter()
+                .filter_map(|der| Certificate::read(der).ok());
+            let above = above
+                .filter(|c| c.subject == issuer)
+                .map(|c| c.issuer.to_vec());
+            let new: Vec<Vec<u8>> = above.filter(|i| !issuers.contains(i)).collect();
+            issuers.extend(new);
+        }
+        false
     }
 
     pub(super) fn other_root(&self, fact: &str) -> Refusal {

@@ -1,8 +1,10 @@
 //! Checksum files as publishers write them: pure.
 //!
-//! Takes bare digests, `sha256sum` lines (text and binary mark, with paths), BSD and OpenSSL lines, and what PowerShell's
-//! `Get-FileHash` writes; with BOM, CRLF, UTF-16, any case. Refuses what does not say exactly one thing about the wanted
-//! file: it never takes "the first line", and no line about a file of that name in another folder. A signed checksum file is judged by its caller before it is read here.
+//! Takes bare digests, `sha256sum` lines (text and binary mark, with paths), BSD and OpenSSL lines, what PowerShell's
+//! `Get-FileHash` and certutil write, and name and digest with a sign between them; with BOM, CRLF, UTF-16, Latin-1, any
+//! case. Words around the lines are passed over where a line names the wanted file. Refuses what does not say exactly one
+//! thing about it: it never takes "the first line", and no line about a file of that name in another folder. A signed
+//! checksum file is judged by its caller before it is read here.
 
 mod line;
 
@@ -12,7 +14,7 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::markup;
 use winimg_base::problem::Problem;
 
-use self::line::{Line, plain};
+use self::line::{Line, Lines, holds_hex, no_checksum, plain};
 
 /// Bytes. Kubernetes' tree-wide SHA256SUMS has a tenth of this.
 pub const LIMIT: u64 = 1 << 20;
@@ -48,7 +50,7 @@ pub fn find(bytes: &[u8], wanted: Wanted<'_>) -> Result<Found, Problem> {
         Wanted::Path(path) => {
             let entry = path.rsplit('/').next().unwrap_or(path);
             let matching = matching(&lines, entry)?;
-            decide(&of_path(&lines, matching, path)?, entry)
+            decide(&of_path(&lines.checksums, matching, path)?, entry)
         }
     }
 }
@@ -107,6 +109,11 @@ fn decode(bytes: &[u8]) -> Result<String, Problem> {
     // PowerShell's `>` writes UTF-16 with a BOM.
     let (encoding, _) = encoding_rs::Encoding::for_bom(bytes).unwrap_or((encoding_rs::UTF_8, 0));
     let (text, malformed) = encoding.decode_with_bom_removal(bytes);
+    let (text, malformed) = match malformed && encoding == encoding_rs::UTF_8 {
+        // One name that an old system wrote does not take the others away.
+        true => encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes),
+        false => (text, malformed),
+    };
     if malformed || text.contains('\0') {
         return Err(Problem::new("is not text"));
     }
@@ -130,27 +137,35 @@ fn decode(bytes: &[u8]) -> Result<String, Problem> {
     Ok(text.into_owned())
 }
 
-fn matching<'a>(lines: &'a [Line<'a>], entry: &str) -> Result<Vec<&'a Line<'a>>, Problem> {
+fn matching<'a>(lines: &'a Lines<'a>, entry: &str) -> Result<Vec<&'a Line<'a>>, Problem> {
     let wanted = plain(entry);
-    if let [only] = lines
+    if let ([only], []) = (lines.checksums.as_slice(), lines.others.as_slice())
         && only.name.is_none()
     {
         return Ok(vec![only]);
     }
-    let found: Vec<_> = lines
-        .iter()
-        .filter(|line| {
-            line.name
-                .as_deref()
-                .is_some_and(|name| names(name, &wanted))
-        })
-        .collect();
+    let is_about = |line: &&Line<'_>| match (&line.name, line.heading) {
+        (Some(name), _) => names(name, &wanted),
+        (None, Some(heading)) => is_heading_of(heading, &wanted),
+        (None, None) => false,
+    };
+    let found: Vec<_> = lines.checksums.iter().filter(is_about).collect();
+    let mut others = lines.others.iter();
+    // Whatever else such a line says, it may say another thing about the file.
+    let unclear = others.find(|(_, text)| holds_hex(text) && plain(text).contains(&wanted));
+    if let Some((number, text)) = unclear {
+        return Err(no_checksum(*number, text));
+    }
     if !found.is_empty() {
         return Ok(found);
     }
-    let listed: BTreeSet<&str> = lines.iter().filter_map(|l| l.name.as_deref()).collect();
+    let named = lines.checksums.iter().filter_map(|l| l.name.as_deref());
+    let listed: BTreeSet<&str> = named.collect();
     if listed.is_empty() {
-        return Err(Problem::new("holds several digests without names"));
+        return Err(match lines.others.first() {
+            Some((number, text)) => no_checksum(*number, text),
+            None => Problem::new("holds several digests without names"),
+        });
     }
     let more = listed.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
@@ -159,6 +174,15 @@ fn matching<'a>(lines: &'a [Line<'a>], entry: &str) -> Result<Vec<&'a Line<'a>>,
     Err(Problem::new(format!("says nothing about {wanted}"))
         .lines(lines)
         .cure("name the line with checksum_entry, or give the checksum file of this version"))
+}
+
+/// Whether the line above a digest ends in the wanted file: `SHA256 hash of tool.exe`.
+fn is_heading_of(heading: &str, wanted: &str) -> bool {
+    let heading = plain(heading.trim_end().trim_matches(['"', '\'']));
+    match heading.strip_suffix(wanted) {
+        Some(before) => before.ends_with(|c: char| c.is_whitespace() || "/\"'".contains(c)),
+        None => false,
+    }
 }
 
 /// Whether a line's name is the wanted file: by the last segment, or by as many as are wanted.
@@ -176,7 +200,7 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
     for line in lines {
         let digest = match &line.foreign {
             Some(algorithm) => Err(format!("is {algorithm}: give a SHA-256")),
-            None => Digest::from_hex(line.hex),
+            None => Digest::from_hex(&line.hex),
         };
         match digest {
             Ok(digest) => {

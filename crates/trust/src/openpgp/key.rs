@@ -3,10 +3,15 @@
 //! The certificate's self-signatures are checked by rpgpie; weak ones are taken out before, so that nothing rests on them.
 
 use pgp::composed::SignedPublicKey;
+use pgp::crypto::ecc_curve::ECCCurve;
 use pgp::packet::{Signature, SignatureType};
 use pgp::ser::Serialize as _;
-use pgp::types::{Fingerprint, KeyDetails, KeyId, KeyVersion, PublicParams, Timestamp};
+use pgp::types::{
+    EcdsaPublicParams, EddsaLegacyPublicParams, Fingerprint, KeyDetails, KeyId, KeyVersion,
+    PublicParams, Timestamp,
+};
 use rpgpie::certificate::{Certificate, Checked};
+use winimg_base::digest::Digest;
 
 use super::super::{Reason, Refusal};
 use super::packets::{self, hex_of, shown};
@@ -14,6 +19,8 @@ use super::packets::{self, hex_of, shown};
 #[derive(Clone, Debug)]
 pub struct Key {
     fingerprint: Fingerprint,
+    /// Over the whole certificate, with all names, subkeys and signatures.
+    content: Digest,
     certificate: Certificate,
     checked: Checked,
     revoked: bool,
@@ -29,6 +36,8 @@ struct Part {
     revoked: bool,
     /// Why the key itself is too weak.
     weak: Option<String>,
+    /// The curve, where signatures on it cannot be judged.
+    unsupported: Option<String>,
     primary: bool,
 }
 
@@ -85,8 +94,17 @@ impl Key {
     fn of(mut whole: SignedPublicKey) -> Result<Self, String> {
         let fingerprint = whole.primary_key.fingerprint();
         let name = hex_of(&fingerprint);
+        let content = whole
+            .to_bytes()
+            .map_err(|_| format!("{name} cannot be read: it is damaged"))?;
+        let content = Digest::sha256_of(&content);
         if !matches!(whole.primary_key.version(), KeyVersion::V4 | KeyVersion::V6) {
             return Err(format!("{name} is of a version that winimg does not take"));
+        }
+        if let Some(curve) = unsupported(whole.primary_key.public_params()) {
+            return Err(format!(
+                "{name} is on the curve {curve}, which winimg does not support: ask its owner for a key on Ed25519, a NIST curve, or RSA"
+            ));
         }
         let parts = parts(&whole);
         let newest = parts.iter().map(|p| p.created).max().unwrap_or_default();
@@ -111,6 +129,7 @@ impl Key {
         }
         Ok(Self {
             fingerprint,
+            content,
             certificate,
             checked,
             revoked,
@@ -120,6 +139,11 @@ impl Key {
 
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint.clone()
+    }
+
+    /// The digest of the whole certificate, as text.
+    pub fn content(&self) -> String {
+        self.content.to_string()
     }
 
     pub fn certificate(&self) -> &Certificate {
@@ -163,6 +187,10 @@ impl Key {
             return Err(Reason::Revoked
                 .refusal(format!("{whose} is revoked"))
                 .cure("ask its owner which key signs now"));
+        }
+        if let Some(curve) = &part.unsupported {
+            let fact = format!("{whose} is on the curve {curve}, which winimg does not support");
+            return Err(Reason::Unsupported.refusal(fact));
         }
         if let Some(weak) = &part.weak {
             return Err(Reason::Weak.refusal(format!("{whose} is {weak}")));
@@ -276,6 +304,7 @@ fn parts(whole: &SignedPublicKey) -> Vec<Part> {
         created: u64::from(key.created_at().as_secs()),
         revoked,
         weak: weakness(key.public_params()),
+        unsupported: unsupported(key.public_params()),
         primary,
     };
     let primary = part(&whole.primary_key, true, false);
@@ -284,6 +313,19 @@ fn parts(whole: &SignedPublicKey) -> Vec<Part> {
         part(&s.key, false, revoked)
     });
     std::iter::once(primary).chain(subkeys).collect()
+}
+
+/// The name of a curve that the library keeps as opaque bytes.
+fn unsupported(parameters: &PublicParams) -> Option<String> {
+    let curve = match parameters {
+        PublicParams::ECDSA(EcdsaPublicParams::Unsupported { curve, .. })
+        | PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Unsupported { curve, .. }) => curve,
+        _ => return None,
+    };
+    Some(match curve {
+        ECCCurve::Unknown(_) => curve.oid_str(),
+        _ => curve.name().to_string(),
+    })
 }
 
 fn weakness(parameters: &PublicParams) -> Option<String> {

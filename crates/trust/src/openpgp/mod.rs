@@ -15,10 +15,11 @@ use pgp::composed::CleartextSignedMessage;
 use pgp::packet::{Signature, SignatureType};
 use pgp::types::{Fingerprint, Timestamp};
 use rpgpie::certificate::Certificate;
+use winimg_base::digest::Digest;
 
 use self::key::Key;
 use super::reading::{self, Reading};
-use super::{Evidence, Judged, Reason, Refusal, Scheme, Signer, Subject, checksum};
+use super::{Evidence, Judged, Pinned, Reason, Refusal, Scheme, Signer, Subject, checksum};
 
 /// Lines of a clearsigned text; the reader goes over all that came before at each one.
 const LINES: usize = 10_000;
@@ -48,6 +49,15 @@ impl Rule {
         match wrong.is_empty() {
             true => Ok(Self { keys: pinned }),
             false => Err(wrong.join("; ")),
+        }
+    }
+
+    pub(super) fn pinned(&self) -> Pinned {
+        let mut contents: Vec<String> = self.keys.iter().map(Key::content).collect();
+        contents.sort();
+        Pinned {
+            key: format!("key {}", self.pins()),
+            digest: Digest::sha256_of(contents.concat().as_bytes()),
         }
     }
 

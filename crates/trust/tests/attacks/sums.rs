@@ -84,7 +84,10 @@ fn lines(good: &Good) -> Vec<Attack> {
             "says nothing about",
         ),
         (format!("{A}\n{B}\n"), "several digests without names"),
-        (format!("{A}  kubelet.exe\nand more\n"), "is no checksum"),
+        (
+            format!("{A}  kubelet.exe\nkubelet.exe is {B} since today\n"),
+            "is no checksum",
+        ),
         (format!("MD5 (kubelet.exe) = {}\n", &A[..32]), "MD5"),
         (format!("{short}  kubelet.exe\n"), "SHA-1"),
         (

@@ -3,7 +3,10 @@
 use super::super::PlannedStep;
 use super::super::check::{Check, Planned};
 use super::super::words::shown_data;
+use std::fs;
+
 use super::facts::{Facts, Finding, Side, decided, is_all, is_any};
+use super::seal::local_accounts;
 use crate::recipe::target::{Administrator, Data, Service, Setting, Value, word};
 use crate::recipe::{GuestPath, RegistryData, Verb};
 
@@ -99,15 +102,26 @@ impl<'a> Facts<'a> {
     }
 
     pub fn users(&self, names: &[String]) -> Finding {
+        let by_setup = self.accounts_of_setup();
         let is_there = |wanted: &String| {
-            self.left().any(|(_, check)| {
-                matches!(check, Check::User { name, present: true, disabled: false }
+            by_setup
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(wanted))
+                || self.left().any(|(_, check)| {
+                    matches!(check, Check::User { name, present: true, disabled: false }
                     if name.eq_ignore_ascii_case(wanted))
-            })
+                })
         };
         is_all(names, is_there, |missing| {
             format!("no step makes the account {}", missing.join(" and "))
         })
+    }
+
+    /// The accounts that the recipe's own answer file for Setup makes. One that cannot be read has complaints of its own.
+    fn accounts_of_setup(&self) -> Vec<String> {
+        let file = self.recipe.setup.answer_file.as_ref();
+        let text = file.and_then(|file| fs::read_to_string(&file.value).ok());
+        text.map(|text| local_accounts(&text)).unwrap_or_default()
     }
 
     pub fn ports(&self, ports: &[u16]) -> Finding {

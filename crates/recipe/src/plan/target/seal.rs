@@ -62,6 +62,21 @@ fn commands(text: &str) -> Vec<String> {
     texts.map(|text| text.trim().to_owned()).collect()
 }
 
+/// The names of the accounts that an answer file makes (Microsoft: Unattended Windows Setup Reference, LocalAccounts).
+pub fn local_accounts(text: &str) -> Vec<String> {
+    let Ok(document) = roxmltree::Document::parse(text) else {
+        return Vec::new();
+    };
+    let nodes = document.descendants();
+    let accounts = nodes.filter(|node| node.tag_name().name() == "LocalAccount");
+    let names = accounts.filter_map(|account| {
+        let mut parts = account.children();
+        let name = parts.find(|part| part.tag_name().name() == "Name")?;
+        Some(name.text()?.trim().to_owned())
+    });
+    names.collect()
+}
+
 /// `{{disable_administrator}}`, `net user Administrator /active:no`, or a cmdlet over the account with the RID 500 (Microsoft: net user;
 /// Disable-LocalUser; well-known SIDs).
 fn switched(command: &str) -> Option<Administrator> {
@@ -126,6 +141,17 @@ mod tests {
         ] {
             assert_eq!(switched(command), state, "{command}");
         }
+    }
+
+    #[test]
+    fn accounts_of_an_answer_file_are_known() {
+        let file = "<unattend><UserAccounts><AdministratorPassword><Value>x</Value></AdministratorPassword><LocalAccounts>\
+                    <LocalAccount><Password><Value>v</Value></Password><Group>Administrators</Group><Name> vagrant </Name>\
+                    </LocalAccount><LocalAccount><Name>ops</Name></LocalAccount></LocalAccounts></UserAccounts>\
+                    <Name>nobody</Name></unattend>";
+        assert_eq!(local_accounts(file), ["vagrant", "ops"]);
+        assert!(local_accounts("<unattend/>").is_empty());
+        assert!(local_accounts("no XML").is_empty());
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! `[components.NAME]`, and what every download has: a URL and what proves it.
 
+use std::sync::Arc;
+
+use url::Url;
+
 use super::address::address;
 use super::step;
 
@@ -139,6 +143,9 @@ pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) ->
     };
     let asked = asked(fields, &signed);
     let proof = proof(fields, input, &given, &asked);
+    if let (Some(url), Some(ProofSpec::ChecksumFile { url: checksum, .. })) = (&url, &proof) {
+        on_two_hosts(fields, url, checksum);
+    }
     // Nobody signs an install medium as a whole: its digest has to do.
     if !matches!(input, InputId::Iso) {
         must_be_signed(fields, &input.to_string(), &asked, proof.as_ref());
@@ -150,6 +157,36 @@ pub fn origin(fields: &Fields<'_>, input: &InputId, archive: Option<Archive>) ->
         signatures: asked.signatures,
         ..Origin::new(url?, proof?)
     })
+}
+
+/// Warns of a file whose address was changed without that of its checksum file. One file that says both means it.
+fn on_two_hosts(fields: &Fields<'_>, url: &Located<Address>, checksum: &Located<Address>) {
+    let (Address::Remote(of_file), Address::Remote(of_checksum)) = (&url.value, &checksum.value)
+    else {
+        return;
+    };
+    let said_by = |key: &str| {
+        let value = fields.get(key)?;
+        Some(&value.base.as_ref().unwrap_or(&value.place).source)
+    };
+    let is_said_by_one = match (said_by("url"), said_by("checksum_url")) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        _ => true,
+    };
+    if of_file.host() == of_checksum.host() || is_said_by_one {
+        return;
+    }
+    let host = |url: &Url| url.host_str().unwrap_or_default().to_string();
+    let fact = format!(
+        "{} comes from {}, and its checksum file from {}",
+        fields.what,
+        host(of_file),
+        host(of_checksum)
+    );
+    let help = "a copy of the publisher's file is proved by that; for a build of your own give its own proof (`sha256`, or a \
+                `signature` with `checksum_url = false`)";
+    let warning = Diagnostic::warning(fact).at(&url.place, "").help(help);
+    fields.cx.problem(warning);
 }
 
 /// `signature`, unless `signature_when` says that nobody asks for it.
@@ -314,10 +351,20 @@ fn digest(fields: &Fields<'_>, key: &str, algorithm: Algorithm) -> Option<Locate
         return None;
     }
     let text = fields.string(key)?;
+    // Where a variable says it, its value is wrong and not the key.
+    let place = fields.get(key).and_then(|value| value.base.clone());
+    let place = place.unwrap_or_else(|| text.place.clone());
     let complain = |why: &str, help: &str| {
         let fact = format!("the {key} of {} {why}", fields.what);
-        fields.cx.error(fact, &text.place, "", help);
+        fields.cx.error(fact, &place, "", help);
     };
+    if text.value.trim().eq_ignore_ascii_case("none") {
+        complain(
+            "is \"none\", and something has to prove each file",
+            "\"none\" turns Packer's check off; here give the file's digest (sha256sum FILE), or say why there is none: `unverified = \"why\"` in its table",
+        );
+        return None;
+    }
     match text.value.trim().parse::<Digest>() {
         Ok(digest) if digest.algorithm == algorithm => {
             Some(Located::new(digest, text.place.clone()))

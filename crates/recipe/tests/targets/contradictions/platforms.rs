@@ -157,6 +157,41 @@ pub fn operators() -> Vec<Case> {
     let own = "the operator installs the container runtime and the node's programs itself, and stops where they are";
     let mut cases = vec![
         case(
+            "openstack",
+            "a clone gets its name, network and user from OpenStack's metadata by cloudbase-init, and no step of the recipe writes its files",
+            "services.rst",
+            "",
+            file(CONF, "username=x", ""),
+        ),
+        case(
+            "proxmox",
+            "a clone gets its name, network and user from Proxmox's metadata by cloudbase-init, and no step of the recipe writes its files",
+            "services.rst",
+            "",
+            file(CONF, "username=x", ""),
+        ),
+        case(
+            "kubevirt",
+            "a clone gets its name, network and user from KubeVirt's metadata by cloudbase-init, and no step of the recipe writes its files",
+            "services.rst",
+            "",
+            file(CONF, "username=x", ""),
+        ),
+        case(
+            "vagrant",
+            "the box for libvirt names a SATA controller, and whether a Windows that was built on NVMe starts from it is not known",
+            "vagrant-libvirt",
+            on_bus("nvme", "box_libvirt", HERE),
+            on_bus("ahci", "box_libvirt", ""),
+        ),
+        case(
+            "vagrant",
+            "the box for VirtualBox names a SATA controller, and whether a Windows that was built on another one starts from it is not known",
+            "User Manual",
+            on_bus("nvme", "box_virtualbox", HERE),
+            on_bus("ahci", "box_virtualbox", ""),
+        ),
+        case(
             "vagrant",
             "Vagrant reaches the machine over SSH, unless its Vagrantfile says winrm",
             "Creating a Base Box",
@@ -329,4 +364,9 @@ fn upper_case() -> [Case; 2] {
             file(CONF, asks, ""),
         ),
     ]
+}
+
+/// A box of a machine whose disk was on this bus.
+fn on_bus(bus: &str, output: &str, mark: &str) -> String {
+    format!("[machine]\ndisk_bus = \"{bus}\"{mark}\n[outputs]\n{output} = {{}}\n")
 }

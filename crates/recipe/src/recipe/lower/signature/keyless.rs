@@ -8,9 +8,9 @@ use super::pins::{self, Key};
 use super::plain;
 use super::{Signed, address, beside};
 use crate::recipe::fields::Fields;
-use crate::recipe::{Address, Signature};
+use crate::recipe::{Address, KeyFile, Signature};
 use winimg_base::text::Located;
-use winimg_trust::{self, sigstore};
+use winimg_trust::{self, pinned, sigstore};
 
 const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
 
@@ -47,11 +47,14 @@ pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> 
         issuer: issuer?.value,
         repository: None,
     };
-    let (rule, words) = rule(fields, &who, None, root?)?;
+    let root = root?;
+    let keys = recorded(root.as_ref());
+    let (rule, words) = rule(fields, &who, None, root)?;
     Some(Signature {
         url: Some(url?),
         certificate,
         log,
+        keys,
         ..plain(fields, rule, words)
     })
 }
@@ -97,9 +100,12 @@ pub fn attestation(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature
         .has("url")
         .then(|| beside(fields, "url", signed, ""))
         .flatten();
-    let (rule, words) = rule(fields, &who?, Some(&predicate?), root?)?;
+    let root = root?;
+    let keys = recorded(root.as_ref());
+    let (rule, words) = rule(fields, &who?, Some(&predicate?), root)?;
     Some(Signature {
         url: Some(url?),
+        keys,
         ..plain(fields, rule, words)
     })
 }
@@ -197,6 +203,13 @@ fn rule(
         words.push_str(&format!(", trust root {}", root.value.words));
     }
     Some((winimg_trust::Rule::Sigstore(rule), words))
+}
+
+/// Returns what the lock records of the trust root's file.
+fn recorded(root: Option<&Located<Key>>) -> Vec<KeyFile> {
+    root.map_or_else(Vec::new, |root| {
+        root.value.recorded(pinned::trusted_root(&root.value.bytes))
+    })
 }
 
 /// `trusted_root`, where it is given. The outer `None`: it was complained about.

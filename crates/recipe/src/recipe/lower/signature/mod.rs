@@ -136,5 +136,6 @@ fn plain(fields: &Fields<'_>, rule: winimg_trust::Rule, words: String) -> Signat
         log: None,
         covers: Covers::File,
         crls: Vec::new(),
+        keys: Vec::new(),
     }
 }

@@ -4,13 +4,14 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 
+use crate::recipe::KeyFile;
 use crate::recipe::fields::Fields;
 use crate::recipe::sources::{OUTSIDE, OUTSIDE_HELP};
 use crate::recipe::value::{Data, Value};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::Located;
 use winimg_trust::authenticode::{self, Pins};
-use winimg_trust::{misused, roots as shipped, short};
+use winimg_trust::{Pinned, misused, pinned, roots as shipped, short};
 
 /// Longest key file, bytes.
 const LIMIT: u64 = 1 << 20;
@@ -18,6 +19,8 @@ const LIMIT: u64 = 1 << 20;
 /// A key file, or a key that the recipe spells out.
 pub struct Key {
     pub bytes: Vec<u8>,
+    /// The file's name as the recipe writes it; `None` for a key that the recipe spells out.
+    pub file: Option<String>,
     /// For people and for the lock: the key itself, or the file as written and its digest.
     pub words: String,
 }
@@ -59,7 +62,9 @@ fn read(
             let digest = Digest::sha256_of(&bytes);
             let words = format!("{} ({digest})", text.value);
             fields.cx.key_file(&text.value, digest);
-            return Some(Located::new(Key { bytes, words }, text.place.clone()));
+            let file = Some(text.value.clone());
+            let key = Key { bytes, file, words };
+            return Some(Located::new(key, text.place.clone()));
         }
     }
     None
@@ -72,6 +77,7 @@ pub fn short_key(fields: &Fields<'_>) -> Option<Located<Key>> {
     if short::is_key(line) {
         let key = Key {
             bytes: line.as_bytes().to_vec(),
+            file: None,
             words: line.to_string(),
         };
         return Some(Located::new(key, text.place));
@@ -90,6 +96,22 @@ impl Key {
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
+
+    /// Returns what the lock records of this file; nothing for a key that the recipe spells out.
+    pub fn recorded(&self, pinned: Option<Pinned>) -> Vec<KeyFile> {
+        let file = self.file.clone().zip(pinned);
+        file.map(|(file, pinned)| key_of(file, pinned))
+            .into_iter()
+            .collect()
+    }
+}
+
+fn key_of(file: String, pinned: Pinned) -> KeyFile {
+    KeyFile {
+        file,
+        key: pinned.key,
+        digest: pinned.digest,
+    }
 }
 
 /// Certificates and what they are called in words.
@@ -97,6 +119,15 @@ impl Key {
 pub struct Roots {
     pub certificates: Vec<Vec<u8>>,
     pub words: Vec<String>,
+    /// The files among them. Roots that come with winimg are named in the recipe and change with winimg alone.
+    pub files: Vec<KeyFile>,
+}
+
+/// The pins of a certificate chain.
+pub struct Chain {
+    pub pins: Pins,
+    pub words: String,
+    pub files: Vec<KeyFile>,
 }
 
 /// `roots`: a file, the name of a shipped root, or a list of these.
@@ -135,6 +166,8 @@ fn roots(fields: &Fields<'_>, key: &str) -> Option<Roots> {
         let text = Located::new(text.to_string(), item.place.clone());
         match root_file(fields, key, item, &text, &help) {
             Some((certificates, words)) => {
+                let pinned = pinned::certificates(&certificates);
+                roots.files.push(key_of(text.value.clone(), pinned));
                 roots.certificates.extend(certificates);
                 roots.words.push(words);
             }
@@ -198,8 +231,8 @@ fn accepted(fields: &Fields<'_>) -> Option<Vec<String>> {
     Some(accepted)
 }
 
-/// The pins of a certificate chain, and their words.
-pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
+/// Reads the pins of a certificate chain.
+pub fn chain(fields: &Fields<'_>) -> Option<Chain> {
     let own = roots(fields, "roots");
     let subject = fields.string("subject");
     let subject = subject.and_then(|subject| name(fields, subject));
@@ -268,7 +301,11 @@ pub fn chain(fields: &Fields<'_>) -> Option<(Pins, String)> {
         needs_lists: !crls.is_empty(),
         accepted,
     };
-    Some((pins, words.join(", ")))
+    Some(Chain {
+        pins,
+        words: words.join(", "),
+        files: own.files,
+    })
 }
 
 /// `timestamp_roots`; none where they are not given.

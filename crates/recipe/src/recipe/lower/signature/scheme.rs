@@ -121,9 +121,11 @@ fn openpgp(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
         fingerprints.join(" or "),
         key.value.words
     );
+    let rule = winimg_trust::Rule::Openpgp(rule);
     Some(Signature {
         url,
-        ..plain(fields, winimg_trust::Rule::Openpgp(rule), words)
+        keys: key.value.recorded(rule.pinned()),
+        ..plain(fields, rule, words)
     })
 }
 
@@ -141,6 +143,7 @@ fn by_key(
     let words = format!("{}, key {}", rule.scheme(), key.value.words);
     Some(Signature {
         url: Some(url?),
+        keys: key.value.recorded(rule.pinned()),
         ..plain(fields, rule, words)
     })
 }

@@ -26,8 +26,13 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     let members = members(fields, signed);
     let about = about(fields);
     let crls = crls(fields);
-    let (mut pins, mut words) = chain?;
+    let pins::Chain {
+        mut pins,
+        mut words,
+        files: mut keys,
+    } = chain?;
     let ((stamps, members), about) = stamps.zip(members).zip(about)?;
+    keys.extend(stamps.files);
     let crls = crls?;
     if !fields.is_whole() || by_catalog && catalog.is_none() {
         return None;
@@ -69,6 +74,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
             false => Covers::Members(members),
         },
         crls,
+        keys,
         ..plain(fields, winimg_trust::Rule::Authenticode(rule), whole)
     })
 }
@@ -91,8 +97,13 @@ pub fn catalogs(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
             .error(fact, kind.unwrap_or(&fields.place), "", help);
         return None;
     }
-    let (mut pins, mut words) = chain?;
+    let pins::Chain {
+        mut pins,
+        mut words,
+        files: mut keys,
+    } = chain?;
     let stamps = stamps?;
+    keys.extend(stamps.files);
     for word in &stamps.words {
         words.push_str(&format!(", timestamp root {word}"));
     }
@@ -111,6 +122,7 @@ pub fn catalogs(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     Some(Signature {
         covers: Covers::Drivers(Vec::new()),
         crls: crls?,
+        keys,
         ..plain(fields, winimg_trust::Rule::Authenticode(rule), words)
     })
 }
@@ -193,11 +205,12 @@ pub fn cms(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
     let chain = pins::chain(fields);
     let url = beside(fields, "url", signed, ".p7s");
     let crls = crls(fields);
-    let (pins, words) = chain?;
+    let pins::Chain { pins, words, files } = chain?;
     let rule = cms::Rule { pins };
     Some(Signature {
         url: Some(url?),
         crls: crls?,
+        keys: files,
         ..plain(
             fields,
             winimg_trust::Rule::Cms(rule),
