@@ -81,11 +81,14 @@ fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Pa
     }
     for file in files(number, entry, inputs)? {
         let source = match file.content {
-            Content::Blob(blob) => {
-                blob.check()?;
-                Source::Path(blob.path().into())
-            }
-            Content::Unpacked(path) => Source::Path(path),
+            Content::Blob(blob) => Source::Proved {
+                path: blob.path().into(),
+                sha256: file.sha256,
+            },
+            Content::Unpacked(path) => Source::Proved {
+                path,
+                sha256: file.sha256,
+            },
             Content::Bytes(bytes) => Source::Bytes(bytes),
         };
         tree.add(format!("{folder}/{}", file.path), source);
