@@ -37,6 +37,8 @@ pub use error::Error;
 pub const MANIFEST_LIMIT: u64 = 4 << 20;
 /// Bytes of an answer with a token, or with the words of a refusal.
 const WORDS_LIMIT: u64 = 1 << 20;
+/// What the registry says of a manifest that it took. (OCI Distribution Specification: pushing manifests)
+const CONTENT_DIGEST: &str = "docker-content-digest";
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -238,9 +240,17 @@ impl Client {
     pub async fn give_manifest(&self, tag: &str, media_type: &str, bytes: Vec<u8>) -> Result<()> {
         let url = self.url(&format!("manifests/{tag}"))?;
         let request = self.request(Method::PUT, url, true).await?;
+        let given = Digest::sha256_of(&bytes);
         let request = request.header(CONTENT_TYPE, media_type).body(bytes);
         let response = self.http.send(request, Led::ByUser).await?;
-        expect(response, StatusCode::CREATED).await.map(drop)
+        let response = expect(response, StatusCode::CREATED).await?;
+        let named = response.headers().get(CONTENT_DIGEST);
+        let named = named.and_then(|digest| digest.to_str().ok()?.parse::<Digest>().ok());
+        let other = named.filter(|one| one.algorithm == given.algorithm && *one != given);
+        other.map_or(Ok(()), |found| {
+            let expected = given;
+            Err(Error::OtherBytes { expected, found })
+        })
     }
 
     fn url(&self, rest: &str) -> Result<Url> {
