@@ -5,6 +5,7 @@
 //! file: it never takes "the first line", and no line about a file of that name in another folder. A signed checksum file is judged by its caller before it is read here.
 
 mod line;
+mod platform;
 
 use std::collections::BTreeSet;
 
@@ -71,7 +72,7 @@ fn of_path<'a>(
         let below = name.strip_prefix(above).unwrap_or(name);
         let below = below.trim_start_matches('/');
         // A bare digest is alone in its file.
-        line.name.is_none() || self::names(path, below)
+        line.name.is_none() || self::names(path, below) && !platform::differs(name, path)
     };
     let (own, others): (Vec<_>, Vec<_>) = matching.into_iter().partition(is_it);
     if !own.is_empty() {
