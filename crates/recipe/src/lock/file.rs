@@ -1,6 +1,5 @@
 //! The file: one text for one content, and no other text is taken. Schema 2 is written; schema 1 is read, too.
 
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use super::{Entry, Lock, LockFile, SCHEMA, schema1};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_base::text::{Place, Source};
 
 /// Bytes. A lock of a thousand inputs has less than one.
@@ -81,19 +81,19 @@ impl LockFile {
             let fact = format!("cannot read the lock {name}: {why}");
             Diagnostics(vec![Diagnostic::error(fact)])
         };
-        if fs::metadata(path).is_ok_and(|m| m.len() > LIMIT) {
-            return Err(unreadable(format!("it is longer than {LIMIT} bytes")));
-        }
-        let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
+        let text = io::read_text_limited(path, LIMIT).map_err(|e| unreadable(e.to_string()))?;
         let file = path.file_name().unwrap_or_default();
+        // As git may have laid it down on Windows.
+        let source = Source::new(name, text.replace("\r\n", "\n"));
+        // The lock of a stranger's recipe may be a link to any file of the host.
+        let source = match io::is_link(path) {
+            true => source.unquotable(),
+            false => source,
+        };
         let reading = Reading {
             path: path.to_path_buf(),
             name: file.to_string_lossy().into_owned(),
-            source: Arc::new(Source {
-                name,
-                // As git may have laid it down on Windows.
-                text: text.replace("\r\n", "\n"),
-            }),
+            source: Arc::new(source),
         };
         reading.lock().map_err(Diagnostics)
     }

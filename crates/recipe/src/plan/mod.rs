@@ -20,6 +20,7 @@ mod principal;
 mod reg;
 mod seal;
 mod services;
+mod shown;
 mod shut_out;
 mod site;
 mod step;

@@ -17,10 +17,7 @@ pub struct Maker {
 
 impl Maker {
     pub fn new() -> Self {
-        let source = Arc::new(Source {
-            name: "recipe.toml".into(),
-            text: "\n".repeat(200),
-        });
+        let source = Arc::new(Source::new("recipe.toml", "\n".repeat(200)));
         let at = |text: &str| Located::new(text.to_owned(), Place::new(&source, 0..0));
         let origin = |url: &str| {
             let digest = Digest::sha256_of(url.as_bytes());
