@@ -79,7 +79,7 @@ pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
 pub use registry_key::RegistryKey;
 pub use slot::Slot;
-use sources::Quotable;
+pub use sources::Quotable;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, SealAnswer, Service, ServiceState,
     Start, Step, Verb,
@@ -124,7 +124,7 @@ pub struct Recipe {
     /// What it was read from, in that order: its TOML files, and the files and folders that they name.
     pub files: Vec<ReadFile>,
     /// The folders whose files messages may quote.
-    quotable: Quotable,
+    pub quotable: Quotable,
     /// Texts of scripts from other folders.
     pub unquotable_scripts: BTreeSet<String>,
     /// Nothing was left out of it: what is not in it is not wanted. Otherwise it has mistakes, and is planned for its complaints.

@@ -70,6 +70,8 @@ impl Maker {
             asks: vec![],
             undecided: vec![],
             files: vec![],
+            quotable: Default::default(),
+            unquotable_scripts: Default::default(),
             is_whole: true,
         };
         Self { source, recipe }

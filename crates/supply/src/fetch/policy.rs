@@ -389,7 +389,12 @@ mod tests {
                 Some("r.example"),
                 &to("r.example"),
             ),
-            (r, "https://r.example:5001/token", None, &to("r.example")),
+            (
+                r,
+                "https://r.example:5001/token",
+                None,
+                &to("r.example:5001"),
+            ),
             (r, "https://r.example:5001/token", Some("r.example"), &goes),
             (
                 "https://r.example:5050",
@@ -401,7 +406,7 @@ mod tests {
                 "https://r.example:5050",
                 "https://r.example:5051/token",
                 None,
-                &to("r.example"),
+                &to("r.example:5051"),
             ),
             (
                 r,
