@@ -121,7 +121,7 @@ mod tests {
         for (len, flags) in entries {
             put(&mut record, at + 8, &len.to_le_bytes());
             put(&mut record, at + 12, &flags.to_le_bytes());
-            at += *len as usize;
+            at += (*len as usize).max(ENTRY_HEADER);
         }
         put(&mut record, 28, &((at - 24) as u32).to_le_bytes());
         record
