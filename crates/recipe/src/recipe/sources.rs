@@ -3,6 +3,7 @@
 //! Refuses paths that lead out of a bundle.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +35,15 @@ pub struct Sources {
 
 /// The folders whose files messages may show lines of, where they are named relative to them: the recipe's own, and those that the
 /// user has includes looked for in. A stranger's recipe can name any file of the host, and messages end up in logs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Quotable(Vec<PathBuf>);
+
+/// Without the folders, which are another machine's elsewhere.
+impl fmt::Debug for Quotable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quotable").finish_non_exhaustive()
+    }
+}
 
 impl Quotable {
     pub fn of<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Self {
@@ -53,10 +61,10 @@ impl Quotable {
         !is_named && io::canonicalize(file).is_ok_and(within)
     }
 
-    /// The same of one of the files that a recipe was read from.
+    /// The same of one of the files that a recipe was read from. What no recipe's text named may be quoted.
     pub fn allows_one_of(&self, file: &Path, files: &[ReadFile]) -> bool {
         let read = files.iter().find(|read| read.path == file);
-        read.is_some_and(|read| self.allows(file, &read.root))
+        read.is_none_or(|read| self.allows(file, &read.root))
     }
 }
 
