@@ -31,10 +31,10 @@ fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
 }
 
 fn located(value: &str) -> winimg_base::text::Located<String> {
-    let source = std::sync::Arc::new(Source {
-        name: "recipe.toml".into(),
-        text: format!("product_key = \"{value}\"\n"),
-    });
+    let source = std::sync::Arc::new(Source::new(
+        "recipe.toml",
+        format!("product_key = \"{value}\"\n"),
+    ));
     winimg_base::text::Located::new(value.into(), winimg_base::text::Place::new(&source, 15..16))
 }
 
@@ -247,10 +247,7 @@ fn without_drivers_there_is_no_driver_path() {
 fn values_are_escaped_and_made_ascii() {
     let mut facts = facts(Release::Server2022, Firmware::Uefi, true);
     facts.time_zone = "<a & \"b\" \u{fc}\u{1f600}>".into();
-    let template = Source {
-        name: "own.xml".into(),
-        text: "<t>{{time_zone}}</t>".into(),
-    };
+    let template = Source::new("own.xml", "<t>{{time_zone}}</t>");
     assert_eq!(
         answer::render(&template, &facts).unwrap().expose(),
         "<t>&lt;a &amp; &quot;b&quot; &#252;&#128512;&gt;</t>"
@@ -261,10 +258,7 @@ fn values_are_escaped_and_made_ascii() {
 fn a_wrong_template_names_its_line() {
     let facts = facts(Release::Server2022, Firmware::Uefi, true);
     let say = |text: &str| {
-        let template = Source {
-            name: "own.xml".into(),
-            text: text.into(),
-        };
+        let template = Source::new("own.xml", text);
         answer::render(&template, &facts).unwrap_err().to_string()
     };
     assert_eq!(
@@ -409,10 +403,7 @@ raw = {}
     let judge = |from: &str, to: &str| {
         let built_in = answer::built_in();
         assert!(built_in.text.contains(from), "{from}");
-        let template = Source {
-            name: "own.xml".into(),
-            text: built_in.text.replacen(from, to, 1),
-        };
+        let template = Source::new("own.xml", built_in.text.replacen(from, to, 1));
         answer::check_template(&template, &recipe)
             .map(|found| {
                 found

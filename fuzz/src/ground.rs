@@ -69,6 +69,14 @@ impl Base {
         Self { bytes, busy }
     }
 
+    /// An input's bytes that change these of the image, at most eight; none where nothing begins there that an input changes.
+    pub fn change(&self, at: usize, new: &[u8]) -> Option<Vec<u8>> {
+        let place = self.busy.iter().position(|busy| *busy as usize == at)?;
+        let place = (place as u32).to_le_bytes();
+        let count = new.len().checked_sub(1).filter(|count| *count < 8)? as u8;
+        Some([&place[..3], &[count], new].concat())
+    }
+
     /// The image with the changes that the input describes: three bytes for the place among the busy ones, one for the
     /// number of bytes (1 to 8; with its top bit, the image ends there), then these.
     pub fn changed(&self, input: &[u8]) -> Vec<u8> {

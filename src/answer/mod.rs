@@ -30,8 +30,8 @@ pub(crate) const CD_LETTERS: [char; 4] = ['D', 'E', 'F', 'G'];
 
 /// The answer file template that comes with winimg.
 pub fn built_in() -> Source {
-    Source {
-        name: "unattend/autounattend.xml".into(),
-        text: include_str!("../../unattend/autounattend.xml").into(),
-    }
+    Source::new(
+        "unattend/autounattend.xml",
+        include_str!("../../unattend/autounattend.xml"),
+    )
 }

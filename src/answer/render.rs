@@ -16,8 +16,15 @@ use super::{CD_LETTERS, password};
 /// there.
 const RECOVERY_2025: u32 = 1024;
 
+/// Of one template: handlebars looks for the line of each from the beginning.
+const MOST_NAMES: usize = 500;
+
 /// The rendered answer file. It holds the Administrator's password, so it is a [`Secret`].
 pub fn render(template: &Source, facts: &Facts) -> Result<Secret> {
+    if template.text.matches("{{").take(MOST_NAMES + 1).count() > MOST_NAMES {
+        let fact = format!("the answer file template has more than {MOST_NAMES} `{{{{`");
+        return Err(Error::new(Kind::Recipe, fact).at(&template.name));
+    }
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
     handlebars.register_escape_fn(escape_xml);

@@ -8,6 +8,7 @@ use roxmltree::{Document, Node};
 
 use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Result};
+use winimg_base::io;
 use winimg_base::text::{Located, Secret, Source, masked};
 use winimg_formats::wim::Release;
 use winimg_recipe::recipe::Recipe;
@@ -24,12 +25,9 @@ const PASSWORD: &str = "<administrator password>";
 
 /// A team's own template.
 pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
-    let text = std::fs::read_to_string(&path.value)
+    let text = io::read_text_limited(&path.value, io::limit::ANSWER_FILE)
         .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
-    Ok(Source {
-        name: path.value.display().to_string(),
-        text,
-    })
+    Ok(Source::new(path.value.display().to_string(), text))
 }
 
 /// Complaints about the recipe's answer file that hold for every release and every kind of medium; those of the kindest
@@ -44,7 +42,12 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
             kindest = Some(found);
         }
     }
-    Ok(kindest.unwrap_or_default())
+    let found = kindest.unwrap_or_default();
+    let own = recipe.setup.answer_file.as_ref();
+    Ok(match own.is_none_or(|path| recipe.may_quote(&path.value)) {
+        true => found,
+        false => found.unquotable(),
+    })
 }
 
 /// The commands that Windows Setup runs by this answer file, as `(pass, command line)` in the file's order. Those of every
@@ -124,13 +127,13 @@ mod tests {
             "slmgr /ipk BBBBB-BBBBB-BBBBB-BBBBB-BBBBB",
             "set {{administrator_password}}",
         ];
-        let template = Source {
-            name: "own.xml".into(),
-            text: format!(
+        let template = Source::new(
+            "own.xml",
+            format!(
                 "<unattend><settings pass=\"oobeSystem\">{}</settings></unattend>",
                 lines.map(command).concat()
             ),
-        };
+        );
         let found = commands(&template, &read).expect("commands");
         let found: Vec<&str> = found.iter().map(|(_, line)| line.as_str()).collect();
         assert_eq!(

@@ -1,6 +1,6 @@
 //! `winimg build`: reads, builds, records.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ use winimg_base::environment::variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Artifact, Cancel, Event, Sink};
 use winimg_base::io;
-use winimg_base::text::Secret;
+use winimg_base::text::{Secret, column_width};
 use winimg_machine::vm::{Hypervisor, Platform};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
@@ -366,7 +366,8 @@ fn password(
 
 fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
     if let Some(path) = file {
-        let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        let text =
+            io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
         return Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))));
     }
     Ok(variable("WINIMG_ADMIN_PASSWORD").map(Secret::new))
@@ -375,7 +376,7 @@ fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
 /// The artifacts' names and sizes: what a user copies from the end of a log.
 fn summary(output: &Path, artifacts: &[Artifact], records: &[PathBuf]) -> String {
     let mut text = format!("\n{}\n", output.display());
-    let width = artifacts.iter().map(|a| a.file.len()).max().unwrap_or(0);
+    let width = column_width(artifacts.iter().map(|a| a.file.len()));
     for artifact in artifacts {
         let size = indicatif::HumanBytes(artifact.bytes).to_string();
         text += &format!(

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::{Cli, Command};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_base::text::Secret;
 use winimg_recipe::recipe::host::{self, Host, HostFile};
 use winimg_supply::fetch::Proxies;
@@ -64,7 +65,9 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
     diagnostics
         .0
         .extend(root.iter().flat_map(|path| unsafe_to_trust(path)));
-    let read_root = |path: &PathBuf| std::fs::read(path).map_err(|e| Error::io("read", path, e));
+    let read_root = |path: &PathBuf| {
+        io::read_limited(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))
+    };
     let sigstore_root = root.as_ref().map(read_root).transpose()?;
     for path in places {
         let Some(file) = read(&path, cli.config.is_some())? else {
@@ -123,7 +126,7 @@ fn places(named: Option<&OsStr>, variable: impl Fn(&str) -> Option<OsString>) ->
 /// `None`: it is not there, and nobody named it.
 fn read(path: &Path, is_named: bool) -> Result<Option<HostFile>> {
     let absolute = std::path::absolute(path).map_err(|e| Error::io("find", path, e))?;
-    match std::fs::read_to_string(path) {
+    match io::read_text_limited(path, io::limit::TEXT) {
         Ok(text) => Ok(Some(HostFile {
             name: path.display().to_string(),
             text,
@@ -202,7 +205,7 @@ fn user_and_password(path: &Path) -> Result<(String, Secret)> {
             return Err(wrong("can be read by everybody").cure(cure));
         }
     }
-    let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+    let text = io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
     let line = text.trim_end_matches(['\r', '\n']);
     match line.split_once(':').filter(|_| !line.contains('\n')) {
         Some((user, password)) => Ok((user.into(), Secret::new(password))),

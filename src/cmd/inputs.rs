@@ -10,7 +10,7 @@ use crate::engine::windows_build;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::text::redact;
+use winimg_base::text::{column_width, redact};
 use winimg_formats::archive;
 use winimg_machine::vm::Platform;
 use winimg_recipe::lock::Found;
@@ -276,7 +276,7 @@ pub fn absent(
 /// A line for each input, for people.
 pub fn rendered(states: &[State]) -> String {
     let names = states.iter().map(|s| s.id.to_string().chars().count());
-    let width = names.max().unwrap_or(0);
+    let width = column_width(names);
     let line = |state: &State| {
         let cache: String = match &state.cache {
             Cache::Held => "in the cache".into(),
@@ -309,7 +309,7 @@ pub fn table(titles: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     let rows: Vec<&Vec<String>> = std::iter::once(&titles).chain(rows).collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|c| c.chars().count()).max().unwrap_or(0)
+        column_width(cells.map(|c| c.chars().count()))
     };
     let widths: Vec<usize> = (0..titles.len()).map(width).collect();
     let line = |row: &&Vec<String>| {

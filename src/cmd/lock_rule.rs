@@ -3,12 +3,12 @@
 //! The text that is judged is the one that was read, not what stands in the file by then. Refuses a build without a lock
 //! where a signed one is asked for.
 
-use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_recipe::lock::{self, BuiltInput, BuiltWith, LockFile};
 use winimg_recipe::recipe::{Address, Covers, LockRule, Recipe, Signature};
 use winimg_supply::store::{Demand, Store, met};
@@ -87,7 +87,7 @@ fn demand(signature: &Signature, file: &LockFile) -> Result<Demand> {
 /// No more than the judge reads of a signature, and one byte by which it sees that there is more.
 fn bounded(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = File::open(path)
+    let read = io::open_regular(path)
         .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
         .map_err(|e| Error::io("read", path, e));
     read.map(|_| bytes)

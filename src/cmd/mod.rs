@@ -54,9 +54,10 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use clap::CommandFactory as _;
+use tempfile::TempDir;
 
 use crate::cli::{Cli, Command, LogFormat, Schema, Trust};
 use crate::engine::evidence::Recording;
@@ -64,7 +65,7 @@ use crate::record;
 use crate::report::{Ci, JsonLines, Quiet, Terminal, trace};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_base::io::environment_secrets;
+use winimg_base::io::{self, environment_secrets};
 use winimg_base::unseen;
 use winimg_recipe::recipe::{Mirrors, Recipe};
 use winimg_supply::fetch::FetchOptions;
@@ -87,6 +88,8 @@ pub(crate) struct Context {
     pub host: host::Configured,
     /// The file that `--config` names instead of them.
     pub config: Option<OsString>,
+    /// Where winimg's own recipes are if they cannot be in the cache; removed when the command ends.
+    pub recipes: OnceLock<TempDir>,
 }
 
 /// Runs the command and says how it went: 0, or the error's kind (`docs/exit-status.md`).
@@ -96,6 +99,7 @@ pub fn run(cli: Cli) -> ExitCode {
 
 /// The same for a program that has more hypervisors.
 pub fn run_with(cli: Cli, others: Others) -> ExitCode {
+    io::forbid_others_to_write();
     let ci = Ci::detect(|name| std::env::var(name).ok());
     let known = *ci.as_ref().unwrap_or(&Ci::None);
     let terminal = (cli.log_format == LogFormat::Text).then(|| Arc::new(Terminal::new(known)));
@@ -117,6 +121,7 @@ pub fn run_with(cli: Cli, others: Others) -> ExitCode {
         others,
         host: host::Configured::default(),
         config: cli.config.clone(),
+        recipes: OnceLock::new(),
     };
     let listens = ci.and_then(|_| listen(&cli, terminal.as_ref(), &context.recording));
     if let Err(error) = listens {
@@ -291,10 +296,10 @@ pub(crate) fn store(context: &Context) -> Result<Store> {
     Ok(store)
 }
 
-/// Refuses a path at which nothing is.
+/// Refuses a path at which nothing is, or something that can be neither a file nor a folder nor a disk.
 fn must_exist(path: &Path) -> Result<()> {
     match path.exists() {
-        true => Ok(()),
+        true => io::refuse_streams(path).map_err(|e| Error::io("read", path, e)),
         false => Err(Error::new(Kind::Recipe, "there is no such file").at(path.display())),
     }
 }

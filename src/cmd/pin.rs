@@ -297,7 +297,8 @@ fn write(args: &cli::Pin, pinned: &[Pinned]) -> Result<()> {
     // A link stays one.
     let path = &args.recipe.recipe;
     let path = fs::canonicalize(path).map_err(|e| Error::io("find", path, e))?;
-    let text = fs::read_to_string(&path).map_err(|e| Error::io("read", &path, e))?;
+    let text =
+        io::read_text_limited(&path, io::limit::TEXT).map_err(|e| Error::io("read", &path, e))?;
     let all: Vec<Put<'_>> = pinned.iter().map(Pinned::put).collect();
     let text = put(&text, &all).map_err(|why| {
         Error::new(

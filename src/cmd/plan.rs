@@ -34,11 +34,10 @@ pub fn show(args: &cli::Plan, context: &Context) -> Result<()> {
     hypervisor::fits(platform, recipe, context)?;
     let outside = outside(recipe, platform)?;
     let folder = context.cache_folder().ok().filter(|f| f.is_dir());
-    let layers = match folder {
-        Some(folder) => {
-            let store = Store::open(&folder)?;
-            forecast(recipe, plan, &store, platform, &context.cancel)?
-        }
+    // A cache that cannot be written says nothing of layers, and a plan needs none.
+    let store = folder.and_then(|folder| Store::open(&folder).ok());
+    let layers = match store {
+        Some(store) => forecast(recipe, plan, &store, platform, &context.cancel)?,
         None => Forecast::None { outdated: 0 },
     };
     if args.json {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::cli::RecipeArgs;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_recipe::recipe::{self, Options};
 use winimg_supply::bundle;
 use winimg_supply::store::Watch;
@@ -100,9 +101,15 @@ pub fn shown(args: &RecipeArgs) -> String {
 
 fn standard_input() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
+    let limit = io::limit::TEXT;
     std::io::stdin()
+        .take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| Error::new(Kind::Failed, "cannot read standard input").because(e))?;
+    if bytes.len() as u64 > limit {
+        let fact = format!("standard input has more than {} MiB", limit >> 20);
+        return Err(Error::new(Kind::Recipe, fact).expected("a recipe"));
+    }
     Ok(bytes)
 }
 

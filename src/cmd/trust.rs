@@ -54,7 +54,7 @@ pub fn update(args: &cli::TrustUpdate, context: &Context) -> Result<()> {
         .at(winimg_base::text::redact(base.as_str()))
     })?;
     let digest = Digest::sha256_of(&found.bytes);
-    let is_new = std::fs::read(&file).ok().as_deref() != Some(&found.bytes);
+    let is_new = io::read_limited(&file, LIMIT).ok().as_deref() != Some(&found.bytes);
     if is_new {
         io::write_atomically(&file, &found.bytes)?;
     }
@@ -88,12 +88,5 @@ fn address(text: &str) -> Result<Url> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let length = std::fs::metadata(path)
-        .map_err(|e| Error::io("read", path, e))?
-        .len();
-    if length > LIMIT {
-        let fact = format!("the first root is longer than {LIMIT} bytes");
-        return Err(Error::new(Kind::Recipe, fact).at(path.display()));
-    }
-    std::fs::read(path).map_err(|e| Error::io("read", path, e))
+    io::read_given(path, LIMIT).map_err(|e| Error::io("read", path, e))
 }

@@ -1,6 +1,6 @@
 //! `winimg verify`: whether a finished image is what its recipe says.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ use crate::record::{Manifest, check};
 use crate::verify::{self, Finding, Report};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io;
+use winimg_base::io::{self, NotWithin};
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img;
 use winimg_formats::disk::{self, Disk, Format, Image};
@@ -157,25 +157,11 @@ fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Res
     conclude(&reports, args.json, context)
 }
 
-/// Whether an artifact is in the manifest's folder, also when its links are followed: what stands elsewhere is not
-/// looked at because a manifest names it. One that is missing is reported later.
-fn is_beside(artifact: &Path, manifest: &Path) -> bool {
-    let climbs = |part| {
-        matches!(
-            part,
-            Component::ParentDir | Component::RootDir | Component::Prefix(_)
-        )
-    };
-    let folder = io::folder_of(manifest);
-    let Ok(below) = artifact.strip_prefix(folder) else {
-        return false;
-    };
-    if below.components().any(climbs) {
-        return false;
-    }
-    match (io::canonicalize(artifact), io::canonicalize(folder)) {
-        (Ok(artifact), Ok(folder)) => artifact.starts_with(folder),
-        _ => true,
+/// Why a file that a manifest lists is not looked at.
+pub(super) fn not_beside(name: &str, why: NotWithin) -> String {
+    match why {
+        NotWithin::Outside => format!("{name} is not in the manifest's folder"),
+        NotWithin::Missing | NotWithin::NotRegular => format!("{name} {why}"),
     }
 }
 
@@ -198,19 +184,20 @@ fn all_bytes(
 /// Size and digest as the manifest has them.
 fn bytes(artifact: &Artifact, manifest: &Path) -> Result<verify::Verdict> {
     let name = &artifact.file;
-    let path = &io::folder_of(manifest).join(name);
-    if !is_beside(path, manifest) {
-        let outside = Finding::error(format!("{name} is not in the manifest's folder"));
-        let beside = "a file beside the manifest, or below its folder";
-        return Ok(Err(outside.expected(beside)));
-    }
     let expected = format!("{} bytes, sha256:{}", artifact.size, artifact.sha256);
-    if !path.exists() {
-        return Ok(Err(Finding::error(format!("{name} is missing"))
-            .expected(expected)
-            .cure("verify the manifest where its artifacts are")));
-    }
-    let (digest, size) = io::sha256(path)?;
+    let path = match io::file_within(io::folder_of(manifest), name) {
+        Ok(found) => found.path,
+        Err(NotWithin::Missing) => {
+            return Ok(Err(Finding::error(format!("{name} is missing"))
+                .expected(expected)
+                .cure("verify the manifest where its artifacts are")));
+        }
+        Err(why) => {
+            let beside = "a file beside the manifest, or below its folder";
+            return Ok(Err(Finding::error(not_beside(name, why)).expected(beside)));
+        }
+    };
+    let (digest, size) = io::sha256(&path)?;
     if (size, digest.hex().as_str()) == (artifact.size, artifact.sha256.as_str()) {
         return Ok(Ok(()));
     }

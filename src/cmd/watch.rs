@@ -315,7 +315,7 @@ fn now(state: Option<&State>, folder: &Path) -> String {
 
 /// What lies in the output folder, but for what is hidden.
 fn records(folder: &Path) -> Vec<(String, u64, Option<SystemTime>)> {
-    let files = io::files_below(folder).unwrap_or_default();
+    let files = io::own_files_below(folder).unwrap_or_default();
     let seen = files.into_iter().filter(|name| !name.starts_with('.'));
     let about = |name: String| {
         let about = std::fs::metadata(folder.join(&name)).ok()?;

@@ -37,8 +37,6 @@ pub struct Media {
     pub bootstrap: Digest,
     /// The answer disc, but for what its answer file says.
     disc: Tree,
-    /// The drivers on it that the team keeps beside the recipe, by their paths there.
-    own: BTreeMap<String, Blob>,
     found: MediaFacts,
     template: Template,
 }
@@ -127,7 +125,6 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
         answer_file: Digest::sha256_of(xml.expose().as_bytes()),
         bootstrap: bootstrap(&disc, &own),
         disc,
-        own,
         found,
         template,
     })
@@ -156,8 +153,8 @@ pub fn discs(
     let facts = facts(recipe, &media.found, platform, request.password.clone())?;
     let xml = answer::render(&media.template, &facts)?;
     let answer = work.join(ANSWER_DISC);
-    for blob in media.own.values().chain(inputs.file(&InputId::Virtio)) {
-        blob.check()?;
+    if let Some(virtio) = inputs.file(&InputId::Virtio) {
+        virtio.check()?;
     }
     let mut disc = media.disc.clone().stamp(request.epoch);
     let xml = xml.expose().as_bytes().to_vec();
@@ -218,7 +215,11 @@ fn take_own(disc: &mut Tree, from: &inputs::Source<'_>) -> Result<BTreeMap<Strin
             continue;
         };
         let blob = inputs::admit_own(file, from)?;
-        disc.replace(&path, Source::Path(blob.path().into()));
+        let source = Source::Proved {
+            path: blob.path().into(),
+            sha256: blob.digest().clone(),
+        };
+        disc.replace(&path, source);
         own.insert(path, blob);
     }
     Ok(own)
@@ -265,6 +266,11 @@ fn lint(
     if complaints.0.is_empty() {
         return Ok(());
     }
+    let own = recipe.setup.answer_file.as_ref();
+    let complaints = match own.is_none_or(|path| recipe.may_quote(&path.value)) {
+        true => complaints,
+        false => complaints.unquotable(),
+    };
     let shown = complaints.render(false);
     if !complaints.has_errors() || recipe.setup.lint_is_advice {
         warnings.push(format!("the answer file:\n{shown}"));

@@ -5,11 +5,12 @@
 mod shown;
 mod treemap;
 
-use std::fs;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+
+use winimg_base::io;
 
 pub use shown::{clock, in_one_line, link, plain, prose, second, sentence, shown, size};
 pub use treemap::{difference, treemap};
@@ -180,8 +181,7 @@ pub fn figure(file: &str, png: Option<&str>, alt: &str, caption: &str) -> String
 
 /// A PNG in base64; none where there is no such file, it is no PNG, or it is too large for a page.
 pub fn picture(path: &Path) -> Option<String> {
-    let small = fs::metadata(path).ok()?.len() <= LARGEST;
-    let bytes = fs::read(path).ok().filter(|_| small)?;
+    let bytes = io::read_limited(path, LARGEST).ok()?;
     bytes
         .starts_with(b"\x89PNG\r\n\x1a\n")
         .then(|| BASE64.encode(bytes))

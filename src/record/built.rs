@@ -96,7 +96,7 @@ pub fn sign_all(
     }
     let read = |name| {
         let path = folder.join(name);
-        std::fs::read(&path).map_err(|e| Error::io("read", &path, e))
+        io::read_limited(&path, io::limit::RECORD).map_err(|e| Error::io("read", &path, e))
     };
     let (own, statement) = (read(MANIFEST)?, read(PROVENANCE)?);
     let manifest = Manifest::parse(&String::from_utf8_lossy(&own))?;

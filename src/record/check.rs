@@ -3,8 +3,6 @@
 //! Each fault is one sentence. What a signature does not cover is not believed: without a good envelope nothing of the
 //! statement is looked at.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -21,8 +19,6 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
 
-/// No record is longer.
-const LONGEST: u64 = 256 << 20;
 const STATEMENT_FILE: &str = "provenance.intoto.json";
 const BUNDLE_FILE: &str = "provenance.sigstore.json";
 const ENVELOPE_FILE: &str = "provenance.dsse.json";
@@ -353,13 +349,9 @@ fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
 
 /// `None`: there is no such file.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(|e| Error::io("read", path, e))?,
-    };
-    let mut bytes = Vec::new();
-    file.take(LONGEST)
-        .read_to_end(&mut bytes)
-        .map_err(|e| Error::io("read", path, e))?;
-    Ok(Some(bytes))
+    match io::read_limited(path, io::limit::RECORD) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io("read", path, e)),
+    }
 }

@@ -14,6 +14,7 @@ use rustls_pki_types::pem::PemObject as _;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_trust::{minisign, short};
 
 /// No key is longer.
@@ -89,14 +90,7 @@ fn is_key(text: &str) -> bool {
 
 /// A small text file.
 pub fn read_bounded(path: &Path) -> Result<String> {
-    use std::io::Read as _;
-
-    let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, e))?;
-    let mut text = String::new();
-    file.take(LONGEST)
-        .read_to_string(&mut text)
-        .map_err(|e| Error::io("read", path, e))?;
-    Ok(text)
+    io::read_text_given(path, LONGEST).map_err(|e| Error::io("read", path, e))
 }
 
 /// A key that cannot be used, with where it was said.

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
+use winimg_base::io;
 use winimg_recipe::plan::{self, Check, Expected};
 use winimg_recipe::recipe::{Firmware, InputId};
 use winimg_trust::Signer;
@@ -362,7 +363,8 @@ impl Manifest {
 
     /// Reads a manifest of this version; another version is named in the error.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        let text = io::read_text_limited(path, io::limit::RECORD)
+            .map_err(|e| Error::io("read", path, e))?;
         Self::parse(&text).map_err(|e| e.at(path.display()))
     }
 

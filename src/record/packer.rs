@@ -45,7 +45,7 @@ fn uuid_text<S: serde::Serializer>(uuid: &Uuid, s: S) -> Result<S::Ok, S::Error>
 /// directory is locked for the moment.
 pub fn append(path: &Path, build: &Build) -> Result<()> {
     let _lock = io::lock_folder(io::folder_of(path))?;
-    let old = match std::fs::read_to_string(path) {
+    let old = match io::read_text_limited(path, io::limit::RECORD) {
         Ok(text) => Some(text),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
         Err(e) => return Err(Error::io("read", path, e)),

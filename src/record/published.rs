@@ -75,7 +75,7 @@ impl Published {
     /// What stands in the folder; nothing where nothing was published.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(PUBLISHED);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match io::read_text_limited(&path, io::limit::RECORD) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             text => text.map_err(|e| Error::io("read", &path, e))?,
         };

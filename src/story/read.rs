@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use winimg_base::error::{Error, Result};
-use winimg_base::io;
+use winimg_base::io::{self, NotWithin};
 
 use super::course::Course;
 use super::{REPORT, Screen, State, Step, StepEnd, Story, Tried, next, no_records};
@@ -62,8 +62,8 @@ pub fn story(folder: &Path, to: &Path, recording: &Recording) -> Result<Story> {
         roads: built.as_ref().map(next::roads).unwrap_or_default(),
         // Written with the manifest, and removed where there is none.
         usage: built.as_ref().and_then(|_| {
-            let usage = DiskUsage::read(&folder.join(usage::FILE));
-            usage.ok()
+            let record = io::file_within(folder, usage::FILE).ok()?;
+            DiskUsage::read(&record.path).ok()
         }),
         components: match &built {
             Some(manifest) => manifest.inputs.iter().map(Into::into).collect(),
@@ -92,9 +92,12 @@ fn is_of(course: &Course, moment: &str) -> bool {
 
 fn course(folder: &Path, recording: &Recording) -> Result<Option<Course>> {
     let path = folder.join(EVENTS);
-    let Some(text) = text(&path)? else {
+    let Some(found) = own(folder, EVENTS)? else {
         return Ok(None);
     };
+    let bytes = io::read_limited(&found, io::limit::RECORD);
+    let bytes = bytes.map_err(|e| Error::io("read", &path, e))?;
+    let text = String::from_utf8_lossy(&bytes);
     let text = recording.redacted(&text);
     let mut course = Course::default();
     for Line { time, event } in stream::read(&text).map_err(|e| e.at(path.display()))? {
@@ -104,23 +107,37 @@ fn course(folder: &Path, recording: &Recording) -> Result<Option<Course>> {
 }
 
 fn manifest(folder: &Path, course: &Option<Course>) -> Result<Option<Manifest>> {
-    let path = folder.join(built::MANIFEST);
-    if !path.exists() {
+    let Some(path) = own(folder, built::MANIFEST)? else {
         return Ok(None);
-    }
+    };
     let manifest = Manifest::read(&path)?;
     let is_of_it = |c: &Course| c.unchanged || is_of(c, &manifest.finished);
     let is_of_it = course.as_ref().is_none_or(is_of_it);
     Ok(Some(manifest).filter(|_| is_of_it))
 }
 
-/// None where there is no such file.
-fn text(path: &Path) -> Result<Option<String>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Error::io("read", path, e)),
+/// The path of a record of the folder; none where there is no such file. The folder may have come from another host: nothing outside
+/// of it gets into the page.
+fn own(folder: &Path, name: &str) -> Result<Option<PathBuf>> {
+    match io::file_within(folder, name) {
+        Ok(found) => Ok(Some(found.path)),
+        Err(NotWithin::Missing) => Ok(None),
+        Err(why) => Err(Error::failed(format!("{name} {why}")).at(folder.display())),
     }
+}
+
+/// The text of a file of the folder, if there is one that can be read.
+fn text(folder: &Path, name: &str) -> Option<String> {
+    let path = io::file_within(folder, name).ok()?.path;
+    io::read_text_limited(&path, io::limit::RECORD).ok()
+}
+
+/// The files in a folder below, relative to that.
+fn names_below(folder: &Path, below: &str) -> Vec<String> {
+    let all = io::own_files_below(folder).unwrap_or_default().into_iter();
+    let below = format!("{below}/");
+    all.filter_map(|name| Some(name.strip_prefix(&below)?.to_owned()))
+        .collect()
 }
 
 /// What the events say of each step, with what the manifest knows beside it; steps of an earlier build come from the manifest
@@ -131,7 +148,7 @@ fn steps(
     built: Option<&Manifest>,
     recording: &Recording,
 ) -> Vec<Step> {
-    let logs = io::files_below(&folder.join("logs")).unwrap_or_default();
+    let logs = names_below(folder, "logs");
     let mut steps: Vec<Step> = match built {
         Some(manifest) => {
             let recorded = (1..).zip(&manifest.steps);
@@ -169,13 +186,13 @@ fn steps(
 }
 
 fn tries(folder: &Path, course: &Course, built: Option<&Manifest>) -> Vec<Tried> {
-    let names = io::files_below(&folder.join("try")).unwrap_or_default();
+    let names = names_below(folder, "try");
     let results = names
         .iter()
         .filter(|name| name.ends_with(".json") && !name.contains('/'));
     let mut tried: Vec<Tried> = results
         .filter_map(|name| {
-            let text = fs::read_to_string(folder.join("try").join(name)).ok()?;
+            let text = text(folder, &format!("try/{name}"))?;
             let trial: Trial = serde_json::from_str(&text).ok()?;
             let is_ours = match (built, &trial.image.sha256) {
                 (Some(m), Some(sha256)) => m.artifacts.iter().any(|a| a.sha256 == *sha256),
@@ -208,10 +225,10 @@ struct Taken {
 fn screens(folder: &Path) -> Vec<Screen> {
     let mut all = Vec::new();
     for place in [evidence::FOLDER, evidence::SCREENS] {
-        let below = io::files_below(&folder.join(place)).unwrap_or_default();
+        let below = names_below(folder, place);
         let pictures = below.iter().filter(|name| name.ends_with(".png"));
         let times = below.iter().filter(|name| name.ends_with("times.jsonl"));
-        let times = times.map(|name| fs::read_to_string(folder.join(place).join(name)));
+        let times = times.map(|name| text(folder, &format!("{place}/{name}")));
         let times: String = times.flatten().collect();
         let taken = times.lines().filter_map(|l| serde_json::from_str(l).ok());
         let mut taken: HashMap<String, Taken> = taken.map(|t: Taken| (t.file.clone(), t)).collect();
@@ -249,7 +266,7 @@ fn modified(path: &Path) -> Option<Timestamp> {
 
 /// The files of the folder with their sizes, by name: what a build works with, and the page itself, apart.
 fn files(folder: &Path) -> Vec<(String, u64)> {
-    let names = io::files_below(folder).unwrap_or_default();
+    let names = io::own_files_below(folder).unwrap_or_default();
     let is_left = |name: &String| !name.starts_with('.') && name != REPORT;
     let listed = names.into_iter().filter(is_left).take(MOST_FILES);
     let sized = |name: String| {

@@ -4,11 +4,11 @@
 //! anything is started.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_recipe::recipe::target::{Form, Target};
 
 /// Cluster API hands user data on in a Secret, which holds no more (Kubernetes: Secrets, "Restriction on Secret size").
@@ -26,21 +26,16 @@ pub struct UserData(Vec<u8>);
 
 impl UserData {
     pub fn read(file: &Path) -> Result<Self> {
-        let failed = |e| Error::io("read the user data", file, e);
-        let mut data = Vec::new();
-        let from = File::open(file).map_err(failed)?;
-        // It may be a pipe, which has no length.
-        let mut from = from.take(MOST as u64 + 1);
-        from.read_to_end(&mut data).map_err(failed)?;
-        let refused = |fact| Err(Error::new(Kind::Recipe, fact).at(file.display()));
-        match data.len() {
-            0 => refused("the file with the user data is empty"),
-            1..=MOST => Ok(Self(data)),
-            _ => refused("the file with the user data is too large").map_err(|error| {
-                error
+        let refused = |fact| Error::new(Kind::Recipe, fact).at(file.display());
+        match io::read_given(file, MOST as u64) {
+            Ok(data) if data.is_empty() => Err(refused("the file with the user data is empty")),
+            Ok(data) => Ok(Self(data)),
+            Err(e) if e.kind() == ErrorKind::FileTooLarge => {
+                Err(refused("the file with the user data is too large")
                     .expected(format!("{MOST} bytes at most"))
-                    .found("more")
-            }),
+                    .found("more"))
+            }
+            Err(e) => Err(Error::io("read the user data", file, e)),
         }
     }
 

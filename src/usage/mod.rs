@@ -103,7 +103,8 @@ impl DiskUsage {
 
     /// Reads a record of this version; another version is named in the error.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+        let text = io::read_text_limited(path, io::limit::RECORD)
+            .map_err(|e| Error::io("read", path, e))?;
         let not_one = |e| {
             Error::new(Kind::Failed, "this is not a winimg record of disk usage")
                 .at(path.display())

@@ -213,10 +213,7 @@ mod tests {
 
     #[test]
     fn an_event_names_one_line_of_the_recipe() {
-        let source = Arc::new(Source {
-            name: "recipe.toml".into(),
-            text: "name = 1\n".into(),
-        });
+        let source = Arc::new(Source::new("recipe.toml", "name = 1\n"));
         let error = Error::new(Kind::Verify, "the hive cannot be read").at("SYSTEM");
         let error = error.from_place(&Place::new(&source, 0..4));
         let mut report = Report::default();

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use super::served;
 use crate::http::serve::{self, Gate, Refused, Stream as _};
 use crate::http::{Request, Response};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_recipe::recipe::percent_decoded;
 
 /// For a request, and for each piece of an answer.
@@ -308,16 +309,13 @@ fn guarded(response: Response, policy: &str) -> Response {
 /// file, which holds passwords.
 fn file(folder: &Path, name: &str) -> Option<Response> {
     let name = percent_decoded(name);
-    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'));
-    if name.contains(['\\', '\0']) || !Path::new(&name).components().all(is_plain) {
+    let is_hidden = |part: &std::ffi::OsStr| part.to_string_lossy().starts_with('.');
+    if Path::new(&name).iter().any(is_hidden) {
         return None;
     }
-    let folder = folder.canonicalize().ok()?;
-    let path = folder.join(&name).canonicalize().ok()?;
-    let about = path.metadata().ok()?;
-    if !path.starts_with(&folder) || !about.is_file() || about.len() > LARGEST {
-        return None;
-    }
+    // A link may lead to a file that is hidden.
+    let found = io::file_within(folder, &name).ok()?;
+    let path = Some(found).filter(|found| !found.is_hidden())?.path;
     let kind = match path.extension().and_then(|e| e.to_str()) {
         Some("html") => "text/html; charset=utf-8",
         Some("png") => "image/png",
@@ -325,7 +323,7 @@ fn file(folder: &Path, name: &str) -> Option<Response> {
         _ => "text/plain; charset=utf-8",
     };
     Some(guarded(
-        Response::ok(kind, std::fs::read(path).ok()?),
+        Response::ok(kind, io::read_limited(&path, LARGEST).ok()?),
         served::FILES,
     ))
 }

@@ -87,6 +87,43 @@ fn a_failed_step_has_a_page_that_is_made_again_from_its_folder() {
 }
 
 #[test]
+#[cfg(unix)]
+fn what_links_lead_to_outside_of_the_folder_is_not_in_the_page() {
+    use std::os::unix::fs::symlink;
+
+    let site = Site::with_every_output(STEP);
+    site.build(&[]).ended_well();
+    site.write("secret.txt", "HOSTSECRET-1234");
+    site.write("others/02-x.log", "HOSTSECRET-1234");
+    let logs = site.path("out/logs");
+    for log in std::fs::read_dir(&logs).expect("the logs").flatten() {
+        std::fs::remove_file(log.path()).expect("removed");
+        symlink("../../secret.txt", log.path()).expect("a link");
+    }
+    symlink("/dev/zero", site.path("out/screens.png")).expect("a link");
+    symlink("../others", site.path("out/other-logs")).expect("a link");
+    site.run(&["report", "out"]).ended_well();
+    assert!(!site.read("out/report.html").contains("HOSTSECRET"));
+    // The whole folder of the logs.
+    std::fs::rename(&logs, site.path("gone")).expect("moved");
+    symlink("../others", &logs).expect("a link");
+    site.run(&["report", "out"]).ended_well();
+    assert!(!site.read("out/report.html").contains("HOSTSECRET"));
+    // A record itself.
+    std::fs::rename(site.path("out/events.jsonl"), site.path("events.jsonl")).expect("moved");
+    symlink("../events.jsonl", site.path("out/events.jsonl")).expect("a link");
+    let outcome = site.run(&["report", "out"]);
+    assert_eq!(outcome.status(), Some(1));
+    assert!(
+        outcome
+            .stderr()
+            .contains("events.jsonl is not in the folder"),
+        "{}",
+        outcome.stderr()
+    );
+}
+
+#[test]
 fn a_folder_without_records_is_refused() {
     let site = Site::empty();
     site.write("empty/notes.txt", "nothing of winimg's");

@@ -133,10 +133,7 @@ fn failed_step() -> (Failed, Error) {
     let wide: Vec<u8> = log.encode_utf16().flat_map(u16::to_le_bytes).collect();
     disk.file(r"C:\Windows\Logs\DISM\dism.log", &wide);
     disk.write(&failed.disk());
-    let source = Arc::new(Source {
-        name: "recipe.toml".into(),
-        text: RECIPE.into(),
-    });
+    let source = Arc::new(Source::new("recipe.toml", RECIPE));
     let error = Error::new(Kind::Step, "a step failed in the guest")
         .at(format!(
             "whole log: {}",

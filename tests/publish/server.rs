@@ -115,3 +115,58 @@ fn a_password_goes_over_https_alone() {
     );
     assert!(!text.contains("hunter2"), "{text}");
 }
+
+#[test]
+fn a_manifest_leads_neither_out_of_its_folder_nor_out_of_the_servers() {
+    let (server, folder) = dav();
+    let to = format!("http://127.0.0.1:{}/images", server.port);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let secret = elsewhere.path().join("secret");
+    let bytes = b"a secret of the host";
+    fs::write(&secret, bytes).unwrap();
+    let name = elsewhere.path().file_name().unwrap().to_str().unwrap();
+    let climbing = format!("../{name}/secret");
+    for file in [
+        secret.to_str().unwrap(),
+        &climbing,
+        "link",
+        "linked/secret",
+        "pipe",
+    ] {
+        let place = Place::new();
+        std::os::unix::fs::symlink(&secret, place.path("link")).unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), place.path("linked")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(place.path("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        let text = fs::read_to_string(place.path("manifest.json")).unwrap();
+        let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let artifact = &mut manifest["artifacts"][0];
+        artifact["file"] = file.into();
+        artifact["size"] = bytes.len().into();
+        artifact["sha256"] = winimg_base::digest::Digest::sha256_of(bytes).hex().into();
+        fs::write(place.path("manifest.json"), manifest.to_string()).unwrap();
+        let output = place.publish(&["--to", &to], &[]);
+        assert_eq!(output.status.code(), Some(15), "{file}");
+        let why = match file {
+            "pipe" => format!("| {file} is not a regular file"),
+            _ => format!("| {file} is not in the manifest's folder"),
+        };
+        let text = complained(&output);
+        assert!(text.contains(&why), "{text}");
+    }
+    // A record that is a link is not sent either.
+    let place = Place::new();
+    fs::remove_file(place.path("sbom.spdx.json")).unwrap();
+    std::os::unix::fs::symlink(&secret, place.path("sbom.spdx.json")).unwrap();
+    let output = place.publish(&["--to", &to], &[]);
+    assert_eq!(output.status.code(), Some(15));
+    let text = complained(&output);
+    assert!(
+        text.contains("sbom.spdx.json is not in the manifest's folder"),
+        "{text}"
+    );
+    let images = folder.path().join("root/images");
+    assert_eq!(fs::read_dir(images).unwrap().count(), 0);
+}

@@ -222,6 +222,9 @@ fn files_beside_the_page_are_given_and_no_others() {
         media::put(folder, name, text.as_bytes());
     }
     std::os::unix::fs::symlink("../secret.txt", folder.join("out/link.txt")).expect("a link");
+    let hidden = ".winimg-work-1/answer.iso";
+    std::os::unix::fs::symlink(hidden, folder.join("out/shown.iso")).expect("a link");
+    std::os::unix::fs::symlink(".winimg-work-1", folder.join("out/shown")).expect("a link");
     let large = std::fs::File::create(folder.join("out/disk.raw")).expect("a file");
     large.set_len(33 << 20).expect("a size");
     let url = served.url(1);
@@ -251,6 +254,8 @@ fn files_beside_the_page_are_given_and_no_others() {
         "%2fetc/passwd",
         "..%5csecret.txt",
         ".winimg-work-1/answer.iso",
+        "shown.iso",
+        "shown/answer.iso",
         "logs/../.winimg-work-1/answer.iso",
         "link.txt",
         "disk.raw",

@@ -2,15 +2,20 @@
 //!
 //! Collects and shows; what is wrong is decided by the modules that read.
 
-use std::ops::Range;
+mod excerpt;
+mod near;
+
 use std::sync::Arc;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{Group, Level, Renderer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
-use crate::text::{self, Place, Source};
+use crate::text::{Place, Source};
+use excerpt::Excerpt;
+
+pub use near::{most_alike, nearest, suggestion};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -77,22 +82,9 @@ impl Diagnostic {
             Severity::Warning => Level::WARNING,
         };
         let mut group = Group::with_title(level.primary_title(self.problem.fact.as_str()));
-        let source = self
-            .problem
-            .place
-            .as_ref()
-            .map(|p| text::masked(&p.source.text));
-        if let (Some(place), Some(source)) = (&self.problem.place, &source) {
-            let mark = AnnotationKind::Primary.span(shown_span(place));
-            let mark = match self.label.as_str() {
-                "" => mark,
-                label => mark.label(label),
-            };
-            group = group.element(
-                Snippet::source(source.as_str())
-                    .path(place.source.name.as_str())
-                    .annotation(mark),
-            );
+        let excerpt = self.problem.place.as_ref().map(Excerpt::of);
+        if let Some(excerpt) = &excerpt {
+            group = excerpt.show(group, &self.label);
         }
         for help in &self.problem.cures {
             group = group.element(Level::HELP.message(help.as_str()));
@@ -101,21 +93,8 @@ impl Diagnostic {
     }
 }
 
-/// The span clipped to the text and to its first line: a caret under twenty lines of script helps nobody.
-fn shown_span(place: &Place) -> Range<usize> {
-    let text = place.source.text.as_str();
-    let floor = |mut at: usize| {
-        at = at.min(text.len());
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let start = floor(place.span.start);
-    let end = floor(place.span.end).max(start);
-    let line = text[start..end].find(['\r', '\n']);
-    start..line.map_or(end, |n| start + n)
-}
+/// As many are shown; the rest is counted.
+const MOST_SHOWN: usize = 500;
 
 /// All complaints of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,6 +103,25 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 impl Diagnostics {
     pub fn push(&mut self, diagnostic: Diagnostic) {
         self.0.push(diagnostic);
+    }
+
+    /// The same, without showing a line of the texts that they are about.
+    #[must_use]
+    pub fn unquotable(mut self) -> Self {
+        let mut hidden: Vec<(Arc<Source>, Arc<Source>)> = Vec::new();
+        for place in self.0.iter_mut().filter_map(|d| d.problem.place.as_mut()) {
+            let known = hidden.iter().find(|(from, _)| *from == place.source);
+            let to = match known {
+                Some((_, to)) => Arc::clone(to),
+                None => {
+                    let to = Arc::new(Source::clone(&place.source).unquotable());
+                    hidden.push((Arc::clone(&place.source), Arc::clone(&to)));
+                    to
+                }
+            };
+            place.source = to;
+        }
+        self
     }
 
     pub fn has_errors(&self) -> bool {
@@ -151,10 +149,13 @@ impl Diagnostics {
             let source = sources.iter().position(|s| *s == place.source);
             Some((source, place.span.start, place.span.end))
         };
-        self.0.sort_by_key(key);
+        self.0.sort_by_cached_key(key);
         let mut kept: Vec<Diagnostic> = Vec::with_capacity(self.0.len());
         for diagnostic in self.0.drain(..) {
-            if !kept.contains(&diagnostic) {
+            // Equal ones are at one place, and stand together now.
+            let at = key(&diagnostic);
+            let mut beside = kept.iter().rev().take_while(|other| key(other) == at);
+            if !beside.any(|other| *other == diagnostic) {
                 kept.push(diagnostic);
             }
         }
@@ -173,9 +174,12 @@ impl Diagnostics {
             false => Renderer::plain(),
         };
         let mut out = String::new();
-        for diagnostic in &sorted.0 {
+        for diagnostic in sorted.0.iter().take(MOST_SHOWN) {
             out.push_str(&diagnostic.render(&renderer));
             out.push_str("\n\n");
+        }
+        if let Some(more @ 1..) = sorted.0.len().checked_sub(MOST_SHOWN) {
+            out.push_str(&format!("… and {more} more\n\n"));
         }
         out.push_str(&sorted.summary());
         out.push('\n');
@@ -295,70 +299,14 @@ impl From<&Place> for Lines {
     }
 }
 
-/// The candidate that `word` was probably meant to be, if any is near: the same but for case, `-` and `_`, or a
-/// slip or two away (Damerau-Levenshtein, about one slip in three letters), or the beginning of it.
-pub fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
-) -> Option<&'a str> {
-    let candidates = candidates.into_iter();
-    let plain = |s: &str| s.to_lowercase().replace(['-', ' '], "_");
-    let wanted = plain(word);
-    let limit = (wanted.chars().count() / 3).clamp(1, 3);
-    let mut best: Option<(usize, &str)> = None;
-    for candidate in candidates.clone() {
-        let distance = strsim::damerau_levenshtein(&wanted, &plain(candidate));
-        let shorter = wanted.len().min(candidate.len());
-        // A word of two letters is near to every other word of two letters.
-        if distance > limit || (distance > 0 && shorter < 3) {
-            continue;
-        }
-        if best.is_none_or(|(least, _)| distance < least) {
-            best = Some((distance, candidate));
-        }
-    }
-    let longer = |candidate: &&str| wanted.len() >= 3 && plain(candidate).starts_with(&wanted);
-    let beginning = candidates.clone().find(longer);
-    best.map(|(_, candidate)| candidate).or(beginning)
-}
-
-/// The candidate most like `word`, for names of several words, where the few slips of [`nearest`] are too strict; `None`
-/// when none is like it (Jaro-Winkler, case ignored).
-pub fn most_alike<T: AsRef<str>>(word: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
-    let wanted = word.to_lowercase();
-    candidates
-        .into_iter()
-        .map(|name| {
-            let near = strsim::jaro_winkler(&wanted, &name.as_ref().to_lowercase());
-            (near, name)
-        })
-        .filter(|(near, _)| *near > 0.85)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
-/// `did you mean `x`?`, or what is there when nothing is near; `what` as in "variables".
-pub fn suggestion(word: &str, candidates: &[&str], what: &str) -> String {
-    if let Some(near) = nearest(word, candidates.iter().copied()) {
-        return format!("did you mean `{near}`?");
-    }
-    if candidates.is_empty() {
-        return format!("there are no {what}");
-    }
-    let mut names = candidates.to_vec();
-    names.sort_unstable();
-    format!("{what}: {}", names.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
     fn place(text: &str, span: Range<usize>) -> Place {
-        let source = Arc::new(Source {
-            name: "recipe.toml".into(),
-            text: text.into(),
-        });
+        let source = Arc::new(Source::new("recipe.toml", text));
         Place::new(&source, span)
     }
 
@@ -401,17 +349,46 @@ error: unknown key `cpu` in [machine]
     }
 
     #[test]
-    fn near_words_and_no_far_ones() {
-        let words = ["cpus", "memory", "disk_size", "iso"];
-        for (word, want) in [
-            ("cpu", Some("cpus")),
-            ("Disk-Size", Some("disk_size")),
-            ("memroy", Some("memory")),
-            ("is", None),
-            ("mem", Some("memory")),
-            ("firmware", None),
-        ] {
-            assert_eq!(nearest(word, words), want, "{word}");
+    fn no_line_is_shown_of_a_source_that_is_not_quotable_nor_of_a_very_long_one() {
+        let secret = Source::new(
+            "/root/.docker/config.json",
+            "{\n  \"auth\": \"c2VjcmV0\"\n}",
+        );
+        let place = Place::new(&Arc::new(secret), 4..10);
+        let mut all = Diagnostics::default();
+        all.push(Diagnostic::error("this is not a recipe").at(&place, "here"));
+        assert!(all.render(false).contains("c2VjcmV0"));
+        let hidden = "\
+error: this is not a recipe
+--> /root/.docker/config.json:2:3
+
+1 error in /root/.docker/config.json
+";
+        assert_eq!(all.unquotable().render(false), hidden);
+        let long = Source::new("long.toml", format!("a = \"{}\"\n", "x".repeat(5000)));
+        let mut all = Diagnostics::default();
+        all.push(Diagnostic::error("too long").at(&Place::new(&Arc::new(long), 0..1), ""));
+        assert_eq!(
+            all.render(false),
+            "error: too long\n--> long.toml:1:1\n\n1 error in long.toml\n"
+        );
+    }
+
+    #[test]
+    fn many_complaints_are_counted_and_take_no_time() {
+        let text = "x = 1\n".repeat(50_000);
+        let source = Arc::new(Source::new("recipe.toml", text.clone()));
+        let mut all = Diagnostics::default();
+        for n in (0..50_000).rev() {
+            let at = Place::new(&source, n * 6..n * 6 + 1);
+            all.push(Diagnostic::error(format!("unknown key `x` ({n})")).at(&at, ""));
         }
+        let shown = all.render(false);
+        assert!(shown.starts_with("error: unknown key `x` (0)\n --> recipe.toml:1:1\n"));
+        assert!(
+            shown.ends_with("… and 49500 more\n\n50000 errors in recipe.toml\n"),
+            "{}",
+            &shown[shown.len() - 200..]
+        );
     }
 }

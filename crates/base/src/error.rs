@@ -92,7 +92,10 @@ impl Error {
     /// An I/O error on `path`, with what was being done: `Error::io("write", path, e)`.
     pub fn io(doing: &str, path: impl AsRef<std::path::Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::PermissionDenied => Kind::Host,
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::ReadOnlyFilesystem
+            | std::io::ErrorKind::PermissionDenied => Kind::Host,
             _ => Kind::Failed,
         };
         Self::new(kind, format!("cannot {doing} {}", path.as_ref().display())).because(source)
@@ -140,6 +143,15 @@ impl Error {
     pub fn cure(mut self, cure: impl Into<String>) -> Self {
         self.0.problem.cures = vec![cure.into()];
         self
+    }
+
+    /// The same, unless there is a cure already.
+    #[must_use]
+    pub fn or_cure(self, cure: impl Into<String>) -> Self {
+        match self.cure_text() {
+            Some(_) => self,
+            None => self.cure(cure),
+        }
     }
 
     /// Further lines shown under the error: the last output of a step, a listing of what is there.

@@ -4,17 +4,97 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use url::Url;
 
 /// A piece of input as the user knows it: a recipe file, a var file, or the text given to a flag.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Source {
     /// The name to show, such as `recipe.toml`, `packs/containerd.toml` or `--set`.
     pub name: String,
     /// The whole text; places index its bytes.
     pub text: String,
+    /// Whether messages may show lines of it.
+    is_quotable: bool,
+    /// Made when the first place in it is shown.
+    index: OnceLock<Index>,
+}
+
+impl Source {
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            text: text.into(),
+            is_quotable: true,
+            index: OnceLock::new(),
+        }
+    }
+
+    /// The same source, of which messages show no line: a file of the host that a stranger's recipe named.
+    #[must_use]
+    pub fn unquotable(self) -> Self {
+        Self {
+            is_quotable: false,
+            ..self
+        }
+    }
+
+    pub fn is_quotable(&self) -> bool {
+        self.is_quotable
+    }
+
+    fn index(&self) -> &Index {
+        self.index.get_or_init(|| Index::of(&self.text))
+    }
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.is_quotable, &self.text) == (&other.name, other.is_quotable, &other.text)
+    }
+}
+
+impl Eq for Source {}
+
+/// Where lines begin and how many characters come before, so that a place is found without reading the text up to it.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    /// Offsets of the first byte of each line.
+    lines: Vec<usize>,
+    /// Characters that begin before each block of [`BLOCK`] bytes.
+    characters: Vec<usize>,
+}
+
+/// Bytes.
+const BLOCK: usize = 1024;
+
+impl Index {
+    fn of(text: &str) -> Self {
+        let ends = text.match_indices('\n').map(|(end, _)| end);
+        let mut characters = Vec::with_capacity(text.len() / BLOCK + 1);
+        let mut before = 0;
+        for block in text.as_bytes().chunks(BLOCK) {
+            characters.push(before);
+            before += characters_begun(block);
+        }
+        characters.push(before);
+        Self {
+            lines: std::iter::once(0).chain(ends.map(|end| end + 1)).collect(),
+            characters,
+        }
+    }
+
+    /// The characters that begin before the byte at `offset`.
+    fn characters_before(&self, text: &str, offset: usize) -> usize {
+        let block = offset / BLOCK;
+        self.characters[block] + characters_begun(&text.as_bytes()[block * BLOCK..offset])
+    }
+}
+
+/// The bytes of UTF-8 that do not continue a character.
+fn characters_begun(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 /// A byte range of a source. Cheap to clone.
@@ -35,12 +115,25 @@ impl Place {
 
     /// Line and column, both counted from 1, the column in characters.
     pub fn line_column(&self) -> (usize, usize) {
-        let upto = self.span.start.min(self.source.text.len());
-        let before = &self.source.text.as_bytes()[..upto];
-        let before = String::from_utf8_lossy(before);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().map_or(0, |l| l.chars().count()) + 1;
-        (line, column)
+        let (text, index) = (&self.source.text, self.source.index());
+        let offset = self.span.start.min(text.len());
+        let line = index.lines.partition_point(|start| *start <= offset);
+        let before = index.characters_before(text, index.lines[line - 1]);
+        (line, index.characters_before(text, offset) - before + 1)
+    }
+
+    /// The bytes of the line in which it begins, without the line's end.
+    pub fn line(&self) -> Range<usize> {
+        let (text, index) = (&self.source.text, self.source.index());
+        let offset = self.span.start.min(text.len());
+        let line = index.lines.partition_point(|start| *start <= offset);
+        let start = index.lines[line - 1];
+        let end = index.lines.get(line).map_or(text.len(), |next| next - 1);
+        let end = match text[start..end].ends_with('\r') {
+            true => end - 1,
+            false => end,
+        };
+        start..end
     }
 }
 
@@ -76,6 +169,15 @@ impl<T> Located<T> {
             place: self.place,
         }
     }
+}
+
+/// The widest column of a table, in characters. A longer text moves the rest of its own line only: widths come from foreign names too,
+/// and a format string takes none above 65,535.
+const WIDEST_COLUMN: usize = 100;
+
+/// The width of a column with texts of these lengths.
+pub fn column_width(lengths: impl IntoIterator<Item = usize>) -> usize {
+    lengths.into_iter().max().unwrap_or(0).min(WIDEST_COLUMN)
 }
 
 /// `\n` and `\r\n` alike become `\r\n`: cmd loses its way among labels in a file with bare `\n`.

@@ -16,10 +16,10 @@ const TOOLS: [&str; 3] = ["genisoimage", "wimlib-imagex", "mkfs.vfat"];
 
 /// A value at its place in a recipe.
 fn selector(value: &str) -> Located<String> {
-    let source = Arc::new(Source {
-        name: "recipe.toml".into(),
-        text: format!("[media]\nimage = \"{value}\"\n"),
-    });
+    let source = Arc::new(Source::new(
+        "recipe.toml",
+        format!("[media]\nimage = \"{value}\"\n"),
+    ));
     Located::new(value.to_string(), Place::new(&source, 8..13))
 }
 

@@ -326,3 +326,33 @@ fn the_overlay_of_a_large_medium_has_its_size() {
     assert_eq!(info["backing-filename-format"], "raw");
     assert!(fs::metadata(&overlay).unwrap().len() < 1 << 20);
 }
+
+#[test]
+fn a_proved_file_has_its_digest_while_it_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, disc) = (dir.path().join("a.exe"), dir.path().join("p.iso"));
+    let good = vec![0x5a; 700_001];
+    let proved = || {
+        let source = Source::Proved {
+            path: file.clone(),
+            sha256: winimg_base::digest::Digest::sha256_of(&good),
+        };
+        Tree::new("X").file("p/a.exe", source)
+    };
+    fs::write(&file, &good).unwrap();
+    iso::write(&proved(), &disc).unwrap();
+    fs::remove_file(&disc).unwrap();
+    let mut other = good.clone();
+    other[700_000] ^= 1;
+    for bad in [
+        other,
+        good[..700_000].to_vec(),
+        [good.as_slice(), &[0]].concat(),
+    ] {
+        fs::write(&file, &bad).unwrap();
+        let error = iso::write(&proved(), &disc).unwrap_err();
+        assert_eq!(error.kind(), winimg_base::error::Kind::Unproved, "{error}");
+        assert!(error.to_string().contains("a.exe"), "{error}");
+        assert!(!disc.exists());
+    }
+}

@@ -7,6 +7,7 @@ use super::{base, seed};
 use support::archives::{tar_entry, tar_of};
 use support::media::{self, have, run, text};
 use support::{vhdx, vma};
+use winimg_fuzz::ground::Base;
 
 pub fn make(scratch: &Path) {
     if have(&["genisoimage", "wimlib-imagex", "mkfs.vfat"]) {
@@ -116,6 +117,26 @@ fn ntfs(folder: &Path) {
     );
     base("ntfs", &volume);
     seed("ntfs", "base", &[]);
+    let bytes = fs::read(&volume).expect("a volume");
+    let small = Base::new(bytes.clone());
+    // The sectors of the volume, in its boot sector: far more than there are.
+    let mut changes = vec![("larger-than-its-partition".to_owned(), 45, vec![0x67, 0x9d])];
+    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let records = (0..bytes.len()).step_by(512);
+    let records = records.filter(|at| bytes[*at..].starts_with(b"INDX"));
+    for (number, record) in records.enumerate() {
+        // The first entry's length.
+        let entry = record + 24 + u32_at(record + 24) as usize;
+        for length in [0_u16, 8, 0xffff] {
+            let name = format!("index-{number}-entry-of-{length}");
+            changes.push((name, entry + 8, length.to_le_bytes().to_vec()));
+        }
+    }
+    for (name, at, new) in changes {
+        if let Some(change) = small.change(at, &new) {
+            seed("ntfs", &name, &[&[0], change.as_slice()].concat());
+        }
+    }
 }
 
 fn gpt(folder: &Path) {

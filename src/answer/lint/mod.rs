@@ -94,10 +94,7 @@ pub fn lint_clone(name: &str, xml: &str) -> Diagnostics {
 /// What holds for every answer file, then `more`.
 fn judge(xml: &str, facts: &LintFacts, more: impl FnOnce(&mut Check, Node)) -> Diagnostics {
     let mut check = Check {
-        source: Arc::new(Source {
-            name: facts.name.clone(),
-            text: without_passwords(xml),
-        }),
+        source: Arc::new(Source::new(facts.name.clone(), without_passwords(xml))),
         facts,
         found: Diagnostics::default(),
     };

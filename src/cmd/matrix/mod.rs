@@ -14,6 +14,7 @@ use crate::cli::{self, LockArgs, MatrixArgs, RecipeArgs};
 use crate::matrix::{Candidate, Schedule, outline};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::{Error, Result};
+use winimg_base::io;
 use winimg_machine::vm::Platform;
 use winimg_recipe::plan::Plan;
 use winimg_recipe::recipe::Recipe;
@@ -45,7 +46,7 @@ struct Read {
 /// The matrix alone. Complaints are shown; any error among them ends with status 2.
 fn matrix(file: &Path, context: &Context) -> Result<Matrix> {
     must_exist(file)?;
-    let read = std::fs::read_to_string(file);
+    let read = io::read_text_limited(file, io::limit::TEXT);
     let text = read.map_err(|e| Error::io("read", file, e))?;
     let (matrix, found) = matrix::read(file, text);
     recipe::report(matrix, found, context)

@@ -107,7 +107,7 @@ fn gone(folder: &Path, args: &cli::MatrixRender, files: &[File]) -> Vec<PathBuf>
     let names = pipeline::names(args.engine, &args.file).into_iter();
     let others = names.filter(|name| files.iter().all(|file| file.name != *name));
     let is_ours = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let text = io::read_text_limited(path, io::limit::TEXT).unwrap_or_default();
         text.starts_with(pipeline::HEADING)
     };
     let paths = others.map(|name| folder.join(name));
@@ -132,7 +132,7 @@ fn check(folder: &Path, files: &[File], gone: &[PathBuf]) -> Result<()> {
     let mut stale = Vec::new();
     for file in files {
         let path = folder.join(&file.name);
-        match std::fs::read(&path) {
+        match io::read_limited(&path, io::limit::TEXT) {
             Ok(there) if there == file.text.as_bytes() => {}
             Ok(_) => stale.push(format!("{}: it would change", path.display())),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {

@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::super::verify::not_beside;
 use crate::record::Manifest;
 use crate::record::built::MANIFEST;
 use crate::record::manifest::Artifact;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io;
+use winimg_base::io::{self, NotWithin};
 use winimg_recipe::recipe::target::Output;
 use winimg_supply::publish::{Destination, DiskFormat, File, Image, Import, Role};
 
@@ -43,14 +44,26 @@ pub fn judged(
     let mut files = Vec::new();
     let mut faults = Vec::new();
     for artifact in &wanted {
-        let path = folder.join(&artifact.file);
-        match fault(artifact, &path)? {
-            Some(fault) => faults.push(fault),
-            None => files.push(file(artifact, path)?),
+        let found = io::file_within(folder, &artifact.file);
+        match found.map_err(|why| not_beside(&artifact.file, why)) {
+            Err(fault) => faults.push(fault),
+            Ok(found) => match fault(artifact, &found.path)? {
+                Some(fault) => faults.push(fault),
+                None => files.push(file(artifact, found.path)?),
+            },
         }
     }
     let is_ami = matches!(destination, Destination::Ami(_));
     let takes_records = matches!(Takes::of(destination), Takes::All | Takes::First(_));
+    let mut records = Vec::new();
+    for (name, media_type) in RECORDS.into_iter().chain([(MANIFEST, "application/json")]) {
+        match io::file_within(folder, name) {
+            _ if !takes_records => {}
+            Ok(found) => records.push((name, media_type, found.path)),
+            Err(NotWithin::Missing) => {}
+            Err(why) => faults.push(not_beside(name, why)),
+        }
+    }
     if !faults.is_empty() {
         let fact = format!(
             "{} not what the build wrote",
@@ -67,11 +80,7 @@ pub fn judged(
     if is_ami {
         files = vec![imported(&wanted, files, folder)?];
     }
-    for (name, media_type) in RECORDS.into_iter().chain([(MANIFEST, "application/json")]) {
-        let path = folder.join(name);
-        if !takes_records || !path.exists() {
-            continue;
-        }
+    for (name, media_type, path) in records {
         let (sha256, size) = io::sha256(&path)?;
         files.push(File {
             name: name.into(),
@@ -186,9 +195,6 @@ fn one_of(outputs: &'static [Output], manifest: &Manifest, only: &[String]) -> R
 
 /// Why a file is not the one that the manifest lists.
 fn fault(artifact: &Artifact, path: &Path) -> Result<Option<String>> {
-    if !path.exists() {
-        return Ok(Some(format!("{} is missing", artifact.file)));
-    }
     let (digest, size) = io::sha256(path)?;
     if (digest.hex().as_str(), size) == (artifact.sha256.as_str(), artifact.size) {
         return Ok(None);
@@ -235,7 +241,7 @@ fn imported(listed: &[&Artifact], files: Vec<File>, folder: &Path) -> Result<Fil
                 .at(folder.display()),
         );
     };
-    let text = std::fs::read_to_string(&request.path);
+    let text = io::read_text_limited(&request.path, io::limit::TEXT);
     let text = text.map_err(|e| Error::io("read", &request.path, e))?;
     let import: Import = serde_json::from_str(&text).map_err(|e| {
         Error::failed("this is not a request to import a disk that winimg wrote")

@@ -16,7 +16,7 @@ use crate::record::built::MANIFEST;
 use crate::record::published::{self, Publication, Published};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_base::text::count;
+use winimg_base::text::{column_width, count};
 use winimg_supply::publish::{Arrived, Destination, Image, Known, Object, Publisher, Standing};
 
 use super::{Context, must_exist, print};
@@ -107,8 +107,7 @@ fn judged(standing: Standing, object: &Object, earlier: &Published) -> Standing 
 }
 
 fn shown(name: &str, destination: &Destination, lines: &[Line<'_>], replace: bool) -> String {
-    let longest = lines.iter().map(|l| l.object.name.chars().count()).max();
-    let width = longest.unwrap_or(0);
+    let width = column_width(lines.iter().map(|l| l.object.name.chars().count()));
     let mut text = format!("{name} to {destination}\n");
     for Line { object, standing } in lines {
         let what = match standing {

@@ -204,7 +204,7 @@ impl Pin {
 }
 
 fn read(path: &Path) -> Result<String> {
-    fs::read_to_string(path).map_err(|e| Error::io("read", path, e))
+    io::read_text_limited(path, io::limit::TEXT).map_err(|e| Error::io("read", path, e))
 }
 
 fn edited(text: &str, all: &[Put<'_>], file: &Path) -> Result<String> {

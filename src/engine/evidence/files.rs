@@ -2,7 +2,7 @@
 //!
 //! Copies regular files only, follows no link, and of a flood keeps the end.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -136,7 +136,7 @@ pub fn copy_text(from: &Path, to: &Path, redactor: &Redactor) -> io::Result<()> 
 /// The last bytes of a file of ours, from the beginning of a line.
 pub fn end_of(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>> {
     let mut tail = Tail::new(keep);
-    let mut file = File::open(path)?;
+    let mut file = winimg_base::io::open_regular(path)?;
     let mut piece = vec![0; 1 << 20];
     loop {
         let n = file.read(&mut piece)?;

@@ -11,7 +11,7 @@ use super::FOLDER;
 use super::causes::Cause;
 use super::reading::Reading;
 use winimg_base::error::Result;
-use winimg_base::io::write_atomically;
+use winimg_base::io::{self, write_atomically};
 
 /// The record's name in the evidence.
 pub const RECORD: &str = "failure.json";
@@ -73,7 +73,8 @@ impl Failure {
 
     /// Of the build with this output folder. None where there is no record, or none that can be read.
     pub fn read(output: &Path) -> Option<Self> {
-        let text = std::fs::read_to_string(output.join(FOLDER).join(RECORD)).ok()?;
+        let record = io::file_within(output, format!("{FOLDER}/{RECORD}")).ok()?;
+        let text = io::read_text_limited(&record.path, io::limit::RECORD).ok()?;
         serde_json::from_str(&text).ok()
     }
 }

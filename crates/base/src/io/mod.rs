@@ -3,13 +3,16 @@
 //! Everything winimg keeps is written beside its place, fsynced and renamed into it. Nothing here knows what the
 //! bytes mean.
 
+mod below;
 mod child;
 pub mod file_lock;
 mod holes;
 mod leftover;
 mod lock;
+mod open;
 mod positioned;
 mod private;
+mod within;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -21,12 +24,21 @@ use tempfile::NamedTempFile;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
+pub use below::{files_below, own_files_below};
 pub use child::{environment_secrets, spawn, without_our_secrets, without_secrets};
 pub use holes::data_within;
 pub use leftover::{WorkFolder, is_used, lock_of, remove_work_folder};
 pub use lock::{Lock, lock_folder};
+pub use open::{
+    limit, open_regular, read_given, read_limited, read_text_given, read_text_limited,
+    refuse_streams,
+};
 pub use positioned::Positioned;
-pub use private::{close_to_others, create_private_file, create_private_folders, runtime_folder};
+pub use private::{
+    close_to_others, create_private_file, create_private_folders, forbid_others_to_write,
+    runtime_folder,
+};
+pub use within::{FileWithin, NotWithin, file_within};
 
 /// A file that appears under its name whole, or not at all.
 ///
@@ -256,6 +268,20 @@ pub fn create_folders(folder: &Path) -> Result<()> {
     named.map(folder_of).try_for_each(sync_folder)
 }
 
+/// Removes a file, a link or a folder with everything in it. Links are removed, not followed.
+pub fn remove_whole(path: &Path) -> io::Result<()> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|about| about.is_dir());
+    if is_folder {
+        return fs::remove_dir_all(path);
+    }
+    fs::remove_file(path)
+}
+
+/// Whether the path itself is a symbolic link.
+pub fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink())
+}
+
 /// Removes a file, where there is one.
 pub fn remove_if_there(file: &Path) -> Result<()> {
     gone(fs::remove_file(file), file)
@@ -286,26 +312,6 @@ pub fn folder_of(path: &Path) -> &Path {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-/// The files below a folder, relative to it with `/` between names, sorted.
-pub fn files_below(folder: &Path) -> std::io::Result<Vec<String>> {
-    let mut files = Vec::new();
-    collect(folder, "", &mut files)?;
-    files.sort();
-    Ok(files)
-}
-
-fn collect(folder: &Path, above: &str, files: &mut Vec<String>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = format!("{above}{}", entry.file_name().to_string_lossy());
-        match entry.path().is_dir() {
-            true => collect(&entry.path(), &format!("{name}/"), files)?,
-            false => files.push(name),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,6 +5,19 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 
+/// Takes away the right of all other users to write what this process and its children create from now on, whatever the umask was.
+/// Rights of the group stay as they are.
+#[cfg(unix)]
+pub fn forbid_others_to_write() {
+    use nix::sys::stat::{Mode, umask};
+    let given = umask(Mode::S_IWOTH);
+    umask(given | Mode::S_IWOTH);
+}
+
+/// Does nothing: a new file has the rights of its folder.
+#[cfg(windows)]
+pub fn forbid_others_to_write() {}
+
 /// Makes the folder, and those above it, for its owner alone (0700).
 #[cfg(unix)]
 pub fn create_private_folders(folder: &Path) -> Result<()> {

@@ -9,6 +9,7 @@ mod form;
 mod free;
 mod reader;
 mod secure;
+mod sound;
 mod usage;
 
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -76,6 +77,15 @@ impl<'d> Volume<'d> {
             Ok(ntfs)
         });
         let ntfs = fs.end("$Boot", opened.map_err(bad))?;
+        // Whoever reads the volume makes room by what it says of its size.
+        if ntfs.size() > len {
+            return Err(
+                Error::failed("the NTFS volume says that it is larger than its partition")
+                    .at(format!("offset {start} of the disk"))
+                    .expected(format!("{len} bytes at most"))
+                    .found(format!("{} bytes", ntfs.size())),
+            );
+        }
         Ok(Self {
             ntfs,
             reader,

@@ -5,6 +5,8 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 
+use winimg_base::digest::Digest;
+
 use crate::udf;
 
 /// Where the bytes of a file come from.
@@ -12,6 +14,8 @@ use crate::udf;
 pub enum Source {
     /// A file of the host, read while the disc is written.
     Path(PathBuf),
+    /// A file of the host whose bytes have to have this SHA-256 while they are copied.
+    Proved { path: PathBuf, sha256: Digest },
     /// Bytes made here. Never shown, since the answer file is one of these.
     Bytes(Vec<u8>),
     /// A file of another medium.
@@ -21,7 +25,7 @@ pub enum Source {
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Path(path) | Self::Proved { path, .. } => write!(f, "{}", path.display()),
             Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
             Self::Medium(file) => write!(f, "{} bytes of a medium", file.size()),
         }

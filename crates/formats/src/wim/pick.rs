@@ -2,7 +2,7 @@
 
 use winimg_base::diag::most_alike;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::text::Located;
+use winimg_base::text::{Located, column_width};
 
 use super::{Arch, Image, WimImages};
 
@@ -72,8 +72,7 @@ impl WimImages {
 
     /// One line an image: `3  Windows Server 2022 SERVERDATACENTERCORE  (datacenter-core)`.
     pub fn list(&self) -> Vec<String> {
-        let widest = self.images.iter().map(|i| i.name.chars().count()).max();
-        let width = widest.unwrap_or(0);
+        let width = column_width(self.images.iter().map(|i| i.name.chars().count()));
         self.images
             .iter()
             .map(|i| {

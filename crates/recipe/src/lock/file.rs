@@ -1,7 +1,6 @@
 //! The file: one text for one content, and no other text is taken. Schema 3 is written; schemas 1 and 2 are read, too.
 //! Line ends, a byte order mark and empty lines at the end do not count: editors and git change them.
 
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use super::{Entry, Lock, LockFile, SCHEMA, schema1, schema2};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_base::text::{Place, Source};
 
 /// Bytes. A lock of a thousand inputs has less than one.
@@ -82,18 +82,17 @@ impl LockFile {
             let fact = format!("cannot read the lock {name}: {why}");
             Diagnostics(vec![Diagnostic::error(fact)])
         };
-        if fs::metadata(path).is_ok_and(|m| m.len() > LIMIT) {
-            return Err(unreadable(format!("it is longer than {LIMIT} bytes")));
-        }
-        let text = fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))?;
+        let text = io::read_text_limited(path, LIMIT).map_err(|e| unreadable(e.to_string()))?;
         let file = path.file_name().unwrap_or_default();
+        let mut source = Source::new(name, as_written(&text));
+        // The lock of a stranger's recipe may be a link to any file of the host.
+        if io::is_link(path) {
+            source = source.unquotable();
+        }
         let reading = Reading {
             path: path.to_path_buf(),
             name: file.to_string_lossy().into_owned(),
-            source: Arc::new(Source {
-                name,
-                text: as_written(&text),
-            }),
+            source: Arc::new(source),
         };
         reading.lock().map_err(Diagnostics)
     }

@@ -21,13 +21,23 @@ pub fn published(list: &Versions, bytes: &[u8]) -> Result<Vec<String>, String> {
         .iter()
         .filter_map(|tag| tag.strip_prefix(&list.prefix));
     let versions: Vec<String> = of_it
-        .filter(|v| version::order(v, v).is_some())
+        .filter(|v| is_plain(v) && version::order(v, v).is_some())
         .map(str::to_string)
         .collect();
     match versions.is_empty() {
         true => Err("names no version".into()),
         false => Ok(versions),
     }
+}
+
+/// No publisher's version is longer.
+const LONGEST: usize = 64;
+
+/// Whether a version can be written into a recipe and an address without meaning anything else there: a slash would name another file,
+/// a question mark a query. Others are passed over.
+fn is_plain(version: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_+".contains(c);
+    (1..=LONGEST).contains(&version.len()) && version.chars().all(plain)
 }
 
 fn atom(text: &str) -> Result<Vec<String>, String> {
@@ -89,10 +99,7 @@ mod tests {
     use winimg_base::text::{Located, Place, Source};
 
     fn list(form: Form, prefix: &str) -> Versions {
-        let source = Source {
-            name: String::new(),
-            text: String::new(),
-        };
+        let source = Source::new(String::new(), String::new());
         Versions {
             url: Located::new(
                 "https://example.com/".parse().unwrap(),
@@ -147,5 +154,48 @@ mod tests {
             (some("v1.38.0-rc.1"), some("v1.38.0-rc.1"))
         );
         assert!(successors("latest", &published).is_err());
+    }
+
+    #[test]
+    fn a_version_is_letters_digits_and_four_signs() {
+        let long = format!("1.{}", "0".repeat(62));
+        let longer = format!("{long}0");
+        let good = [
+            "1.2.9",
+            "v1.2.9",
+            "1.30.0-rc.1",
+            "1.29.1+k3s1",
+            "2024_05-LTS",
+            long.as_str(),
+        ];
+        let bad = [
+            "1.2.9/../../../../attacker/x/releases/download/y",
+            "1.2.9?x=1",
+            "1.2.9#x",
+            "1.2.9%2F..",
+            "1.2.9\\x",
+            "1.2.9\"x",
+            "1.2.9{{name}}",
+            "1.2.9\u{202e}gpj",
+            "1.2.9\u{1b}[31m",
+            "1.2.٩",
+            longer.as_str(),
+        ];
+        let text = good.iter().chain(&bad).map(|v| format!("{v}\n"));
+        let found = published(&list(Form::Text, ""), text.collect::<String>().as_bytes());
+        assert_eq!(found.unwrap(), good);
+        // A list of nothing else names no version.
+        let found = published(&list(Form::Text, ""), bad.join("\n").as_bytes());
+        assert_eq!(found.unwrap_err(), "names no version");
+        let feed = |version: &str| {
+            format!(
+                "<feed><entry><link href=\"https://h.example/tag/{version}\"/></entry>\
+                 <entry><link href=\"https://h.example/tag/1.0.0\"/></entry></feed>"
+            )
+        };
+        for bad in ["1.2.9%2F..%2Fevil", "1.2.9%E2%80%AEgpj", "1.2.9%3Fx"] {
+            let found = published(&list(Form::Atom, ""), feed(bad).as_bytes());
+            assert_eq!(found.unwrap(), ["1.0.0"], "{bad}");
+        }
     }
 }

@@ -21,6 +21,7 @@ mod reg;
 mod seal;
 mod services;
 mod settle;
+mod shown;
 mod shut_out;
 mod site;
 mod step;

@@ -39,9 +39,15 @@ pub(super) const DISABLE_ADMINISTRATOR: &str = concat!(
     r#""Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-21-*-500' } | Disable-LocalUser""#,
 );
 
+/// Of one template: handlebars looks for the line of each from the beginning.
+const MOST_NAMES: usize = 500;
+
 /// The file's text. Variables: `language`, `time_zone`, `computer_name`, and `disable_administrator`, the command that
 /// disables the built-in Administrator. The error is one sentence.
 pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> {
+    if template.matches("{{").take(MOST_NAMES + 1).count() > MOST_NAMES {
+        return Err(format!("it has more than {MOST_NAMES} `{{{{`"));
+    }
     let mut engine = Handlebars::new();
     engine.set_strict_mode(true);
     engine.register_escape_fn(escape_xml);

@@ -8,12 +8,13 @@ use super::words::{duration, encoding_name, entry_origin, entry_path, expected, 
 use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, Settle, start_seal};
 use crate::recipe::Recipe;
 use winimg_base::argv;
-use winimg_base::text::{count, redact_url};
+use winimg_base::text::{column_width, count, redact_url};
 
 const WIDTH: usize = 100;
 
 /// What `winimg plan` prints. Ends with a newline.
 pub fn text(recipe: &Recipe, plan: &Plan) -> String {
+    let plan = &*super::shown::shown(plan, recipe);
     let mut out = String::new();
     heading(&mut out, recipe, plan);
     values(&mut out, recipe);
@@ -89,12 +90,11 @@ fn components(out: &mut String, recipe: &Recipe) {
         return;
     }
     out.push_str("\nComponents\n");
-    let width = recipe
+    let names = recipe
         .components
         .iter()
-        .map(|c| c.name.value.chars().count())
-        .max()
-        .unwrap_or(0);
+        .map(|c| c.name.value.chars().count());
+    let width = column_width(names);
     for component in &recipe.components {
         let version = component
             .version
@@ -118,9 +118,10 @@ fn payload(out: &mut String, plan: &Plan) {
             .enumerate()
             .map(|(i, e)| entry_path(i, e))
     };
-    let Some(width) = paths().map(|p| p.chars().count()).max() else {
+    if plan.payload.is_empty() {
         return;
-    };
+    }
+    let width = column_width(paths().map(|p| p.chars().count()));
     out.push_str("\nPayload disc\n");
     for (path, entry) in paths().zip(&plan.payload) {
         let _ = writeln!(out, "  {path:width$}  {}", entry_origin(entry));

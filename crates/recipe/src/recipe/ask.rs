@@ -3,6 +3,7 @@
 //! Reads the tree after variables and nothing else, so that two machines say the same of one recipe. Complains about
 //! nothing: `lower` has done that.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -93,9 +94,13 @@ const FORMAT: u32 = 2;
 
 /// One for each input, in their order.
 pub fn list(recipe: &Recipe, tree: &Table) -> Vec<Ask> {
+    let tables = tree.entries.iter();
+    let tables = tables.filter_map(|entry| Some((entry.key.as_str(), entry.value.as_table()?)));
+    let tables: HashMap<&str, HashMap<&str, &Entry>> =
+        tables.map(|(key, table)| (key, table.by_key())).collect();
     let asked = |id: InputId| {
         let [outer, inner] = id.table();
-        let entry = tree.get(outer)?.as_table()?.entry(inner)?;
+        let entry = *tables.get(outer)?.get(inner)?;
         match &id {
             InputId::Image(_) => image(id, entry),
             _ => download(id, entry),

@@ -27,6 +27,8 @@ pub struct Context<'a> {
     problems: RefCell<Vec<Diagnostic>>,
     defaults: RefCell<Vec<Effective>>,
     key_files: RefCell<Vec<(String, Digest)>>,
+    /// Texts of scripts from files that may not be quoted.
+    pub unquotable_scripts: RefCell<BTreeSet<String>>,
     undecided: RefCell<Vec<Undecided>>,
 }
 
@@ -42,6 +44,7 @@ impl<'a> Context<'a> {
             problems: RefCell::default(),
             defaults: RefCell::default(),
             key_files: RefCell::default(),
+            unquotable_scripts: RefCell::default(),
             undecided: RefCell::default(),
         }
     }

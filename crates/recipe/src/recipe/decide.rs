@@ -20,6 +20,8 @@ use super::{Options, Var, alias, image_builder, var_file, words};
 use winimg_base::diag::{Diagnostic, suggestion};
 use winimg_base::text::{Located, Place, Source};
 
+/// A variable whose value names another, and so on.
+const DEEPEST: usize = 32;
 const ENV_PREFIX: &str = "WINIMG_VAR_";
 
 /// Decides every variable. `root` is the recipe itself, without its includes.
@@ -286,6 +288,8 @@ impl Deciding<'_> {
                 resolving.scope.require(name, vec![wanting]);
             }
         }
+        // Names not decided yet are known all the same.
+        resolving.scope.announce(self.said.keys().cloned());
         let own = Some(env!("CARGO_PKG_VERSION").into());
         resolving.scope.set(OWN_VERSION, own, "winimg");
         for name in self.order.iter().chain(self.given.aliases.keys()) {
@@ -299,7 +303,8 @@ impl Deciding<'_> {
         }
         self.given.named = resolving.named;
         self.given.known = self.said.keys().cloned().collect();
-        let scope = resolving.scope;
+        let mut scope = resolving.scope;
+        scope.announce([]);
         let vars = self.order.iter().filter_map(|n| scope.get(n).cloned());
         let vars = vars.collect();
         self.given.said = self.said;
@@ -346,17 +351,17 @@ impl Resolving<'_> {
                     let at = place_of_name(&said.place, &other);
                     self.problems.push(Diagnostic::error(fact).at(&at, ""));
                     self.scope.set(&other, None, "");
+                } else if self.stack.len() >= DEEPEST {
+                    let fact = format!("variables name each other more than {DEEPEST} deep");
+                    let at = place_of_name(&said.place, &other);
+                    self.problems.push(Diagnostic::error(fact).at(&at, ""));
+                    self.scope.set(&other, None, "");
                 } else if self.said.contains_key(&other) {
                     self.resolve(&other);
                 }
             }
             self.stack.pop();
-            // Names not decided yet are known all the same, for the did-you-mean.
-            let mut scope = self.scope.clone();
-            for other in self.said.keys() {
-                scope.announce(other);
-            }
-            scope.fill(&mut value, self.problems);
+            self.scope.fill(&mut value, self.problems);
         }
         if let Data::Undecided(wanting) = &value.data {
             self.scope.require(name, wanting.clone());

@@ -102,13 +102,7 @@ pub fn read(files: Vec<HostFile>) -> (Option<Host>, Diagnostics) {
 }
 
 fn host(cx: &Context<'_>, tree: &Table) -> Host {
-    let nowhere = Place::new(
-        &Arc::new(Source {
-            name: String::new(),
-            text: String::new(),
-        }),
-        0..0,
-    );
+    let nowhere = Place::new(&Arc::new(Source::new(String::new(), String::new())), 0..0);
     let top = Fields::of(cx, tree, "host", "the configuration file".into(), &nowhere);
     top.refuse_unknown();
     Host {

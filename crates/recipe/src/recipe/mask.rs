@@ -39,10 +39,7 @@ pub fn mask_matrix(name: &str, text: String) -> String {
 
 /// What was read, and the bytes to overwrite: those of lines that could not be read are overwritten already.
 fn parse(name: &str, text: String) -> (Table, Vec<u8>) {
-    let source = Arc::new(Source {
-        name: name.into(),
-        text,
-    });
+    let source = Arc::new(Source::new(name, text));
     let (table, broken) = value::parse(&source);
     let mut bytes = source.text.clone().into_bytes();
     if !broken.is_empty() {

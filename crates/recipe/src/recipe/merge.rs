@@ -3,6 +3,7 @@
 //! Tables merge key by key and the later word wins; `[[steps]]` and `[[clone]]` follow each other; the proof of a download is one
 //! choice, so that naming another proof drops the earlier one.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,14 +36,18 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
     }
     let is_download = is_download(path);
     let in_vars = matches!(path.as_slice(), [only] if only == "vars");
+    let keys = base.entries.iter().map(|entry| entry.key.clone());
+    let mut places: HashMap<String, usize> = keys.zip(0..).collect();
     for entry in over.entries {
         let is_rule = matches!(path.as_slice(), [only] if only == "trust");
         let is_whole = is_rule || is_download && WHOLE.contains(&entry.key.as_str());
         let at_root = path.is_empty();
-        let Some(old) = base.get_mut(&entry.key) else {
+        let Some(place) = places.get(&entry.key).copied() else {
+            places.insert(entry.key.clone(), base.entries.len());
             base.entries.push(entry);
             continue;
         };
+        let old = &mut base.entries[place].value;
         match (&mut old.data, entry.value.data) {
             (Data::Table(old), Data::Table(new)) if !is_whole && !in_vars => {
                 path.push(entry.key);
@@ -68,9 +73,7 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
                     earlier,
                     ..entry.value
                 };
-                if let Some(kept) = base.entries.iter_mut().find(|e| e.key == entry.key) {
-                    kept.key_place = entry.key_place;
-                }
+                base.entries[place].key_place = entry.key_place;
             }
         }
     }
@@ -322,10 +325,10 @@ fn read_set(source: &Arc<Source>) -> Result<(Path, Value), Diagnostic> {
             .help("for example `--set machine.cpus=8`"));
     };
     // The path is read as TOML reads a key.
-    let keys = Arc::new(Source {
-        name: source.name.clone(),
-        text: format!("{}=0", &text[..equals]),
-    });
+    let keys = Arc::new(Source::new(
+        source.name.clone(),
+        format!("{}=0", &text[..equals]),
+    ));
     let (table, broken) = value::parse(&keys);
     let mut path = Path::new();
     let mut here = &table;

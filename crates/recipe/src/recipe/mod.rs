@@ -55,8 +55,8 @@ pub mod verb;
 mod versions;
 mod words;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -82,6 +82,7 @@ pub use read::{Options, read, read_judged};
 pub use reference::ImageReference;
 pub use registry_key::RegistryKey;
 pub use slot::Slot;
+pub use sources::Quotable;
 pub use step::{
     Assertion, Content, Encoding, ExitCodes, RegistryData, SealAnswer, Service, ServiceState,
     Start, Step, Verb,
@@ -125,11 +126,22 @@ pub struct Recipe {
     pub undecided: Vec<Undecided>,
     /// What it was read from, in that order: its TOML files, and the files and folders that they name.
     pub files: Vec<ReadFile>,
+    /// The folders whose files messages may quote.
+    pub quotable: Quotable,
+    /// Texts of scripts from other folders.
+    pub unquotable_scripts: BTreeSet<String>,
     /// Nothing was left out of it: what is not in it is not wanted. Otherwise it has mistakes, and is planned for its complaints.
     pub is_whole: bool,
 }
 
 /// A file or folder that the recipe was read from.
+impl Recipe {
+    /// Whether messages may show lines of a file that it names.
+    pub fn may_quote(&self, file: &Path) -> bool {
+        self.quotable.allows_one_of(file, &self.files)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFile {
     /// As it was opened.

@@ -19,6 +19,23 @@ const SCHEMA: i64 = 1;
 /// What a recipe from standard input is called.
 pub const PIPED: &str = "<stdin>";
 
+/// An include of an include, and so on.
+const DEEPEST: usize = 32;
+const MOST_FILES: usize = 256;
+/// Bytes of all files together.
+const LONGEST: usize = 8 << 20;
+/// Of a list, or of a table of tables, that is read entry by entry.
+const MOST: [(&str, usize); 8] = [
+    ("vars", 10_000),
+    ("trust", 1_000),
+    ("mirrors", 1_000),
+    ("unsigned", 1_000),
+    ("steps", 5_000),
+    ("clone", 5_000),
+    ("components", 25_000),
+    ("images", 1_000),
+];
+
 /// What the files say together.
 pub struct Raw {
     pub tree: Table,
@@ -33,20 +50,26 @@ pub struct Raw {
 /// Reads the recipe and all that it includes. `None` when the recipe itself cannot be read.
 pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     let mut loader = Loader {
-        sources: Sources::of(options),
+        sources: Sources::of(options, path),
         problems: Vec::new(),
         edited: options.edited.clone(),
         stack: Vec::new(),
         done: Vec::new(),
+        size: 0,
         incomplete: false,
     };
     let read = match &options.piped {
         Some(bytes) => loader.piped(bytes),
         None => loader.file(path, &path.display().to_string(), Root::Recipe, None),
     };
-    let Some((tree, start)) = read else {
+    let Some((mut tree, start)) = read else {
         return (None, loader.problems);
     };
+    for (key, most) in MOST {
+        if let Some(value) = tree.get_mut(key) {
+            loader.problems.extend(shortened(key, value, most));
+        }
+    }
     let raw = Raw {
         tree,
         start,
@@ -57,6 +80,29 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     (Some(raw), Vec::new())
 }
 
+/// Leaves away what is too much of a list or a table, with the complaint about it.
+fn shortened(key: &str, value: &mut Value, most: usize) -> Option<Diagnostic> {
+    let (count, place) = match &mut value.data {
+        Data::Array(items) => {
+            let (count, place) = (items.len(), items.get(most).map(|item| item.place.clone()));
+            items.truncate(most);
+            (count, place)
+        }
+        Data::Table(table) => {
+            let entry = table.entries.get(most);
+            let (count, place) = (
+                table.entries.len(),
+                entry.map(|entry| entry.key_place.clone()),
+            );
+            table.entries.truncate(most);
+            (count, place)
+        }
+        _ => return None,
+    };
+    let fact = format!("a recipe has at most {most} {key}, and this one has {count}");
+    Some(Diagnostic::error(fact).at(&place?, "this is one too many"))
+}
+
 struct Loader {
     sources: Sources,
     problems: Vec<Diagnostic>,
@@ -65,6 +111,8 @@ struct Loader {
     /// The files being read, each with its shown name.
     stack: Vec<(PathBuf, String)>,
     done: Vec<PathBuf>,
+    /// Bytes that were read.
+    size: usize,
     incomplete: bool,
 }
 
@@ -105,6 +153,15 @@ impl Loader {
         if self.done.contains(&real) {
             return None;
         }
+        if self.stack.len() >= DEEPEST || self.done.len() >= MOST_FILES {
+            let fact = match self.stack.len() >= DEEPEST {
+                true => format!("includes are nested more than {DEEPEST} deep"),
+                false => format!("a recipe has at most {MOST_FILES} files"),
+            };
+            let help = "include fewer files, each with more in it";
+            self.problem(Diagnostic::error(fact).help(help), at);
+            return None;
+        }
         let read = match self.edited.take() {
             Some(edited) => Ok(edited),
             None => read_text(path),
@@ -116,6 +173,15 @@ impl Loader {
                 return None;
             }
         };
+        self.size += text.len();
+        if self.size > LONGEST {
+            let fact = format!(
+                "a recipe has at most {} MiB with all that it includes",
+                LONGEST >> 20
+            );
+            self.problem(Diagnostic::error(fact), at);
+            return None;
+        }
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.sources.note(path, root.clone());
         Some(self.text(text, name, (real, folder), root, at.is_some()))
@@ -146,7 +212,9 @@ impl Loader {
         is_included: bool,
     ) -> (Table, Place) {
         let text = mask_secrets(name, text);
-        let source = self.sources.add_file(name, text, folder, root);
+        let source = self
+            .sources
+            .add_named_file(name, text, (&real, folder), root);
         let (mut own, problems) = value::parse(&source);
         self.incomplete |= !problems.is_empty();
         self.problems.extend(problems);

@@ -133,10 +133,10 @@ mod tests {
 
     /// Fact and help of the one complaint about `name = …`.
     fn explained(value: &str) -> (String, String) {
-        let source = Arc::new(Source {
-            name: "recipe.toml".into(),
-            text: format!("schema = 1\nname = {value} # x\n"),
-        });
+        let source = Arc::new(Source::new(
+            "recipe.toml",
+            format!("schema = 1\nname = {value} # x\n"),
+        ));
         let (_, problems) = value::parse(&source);
         let [problem] = &problems[..] else {
             panic!("{value}: {problems:?}")
@@ -177,10 +177,7 @@ mod tests {
             "a/b = 1\n",
             "a = [1, 2] # \u{1}\n",
         ] {
-            let source = Arc::new(Source {
-                name: "recipe.toml".into(),
-                text: text.into(),
-            });
+            let source = Arc::new(Source::new("recipe.toml", text));
             let (_, problems) = value::parse(&source);
             assert!(!problems.is_empty(), "{text}");
             let wrong = "TOML: a text without quotes";

@@ -43,9 +43,12 @@ pub fn find(components: &mut [Component], tree: &Table, given: &Given, root: &Ar
         root,
     };
     let all = tree.get("components").and_then(Value::as_table);
+    let all = all.map(Table::by_key).unwrap_or_default();
     for component in components {
         let name = component.name.value.clone();
-        let table = all.and_then(|all| all.get(&name)?.as_table());
+        let table = all
+            .get(name.as_str())
+            .and_then(|entry| entry.value.as_table());
         let slot = |key: &str| Some(search.slot(&name, key, table?.get(key)?));
         component.version_slot = slot("version");
         component.digest_slot = DIGESTS.iter().find_map(|key| slot(key));

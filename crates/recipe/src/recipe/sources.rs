@@ -3,6 +3,7 @@
 //! Refuses paths that lead out of a bundle.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,8 +27,45 @@ pub struct Sources {
     search: Vec<PathBuf>,
     /// Those of `search` that come with winimg.
     shipped: Vec<PathBuf>,
+    /// Folders whose files may be quoted.
+    quotable: Quotable,
     /// What keyless signatures are judged by where the recipe does not say.
     pub sigstore_root: Option<Vec<u8>>,
+}
+
+/// The folders whose files messages may show lines of, where they are named relative to them: the recipe's own, and those that the
+/// user has includes looked for in. A stranger's recipe can name any file of the host, and messages end up in logs.
+#[derive(Clone, Default)]
+pub struct Quotable(Vec<PathBuf>);
+
+/// Without the folders, which are another machine's elsewhere.
+impl fmt::Debug for Quotable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quotable").finish_non_exhaustive()
+    }
+}
+
+impl Quotable {
+    pub fn of<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Self {
+        let folders = folders.into_iter().map(|folder| match folder.as_os_str() {
+            empty if empty.is_empty() => Path::new("."),
+            _ => folder,
+        });
+        Self(folders.filter_map(|f| io::canonicalize(f).ok()).collect())
+    }
+
+    /// Whether a file that `root` leads to is in one of the folders, with its links resolved.
+    pub fn allows(&self, file: &Path, root: &Root) -> bool {
+        let is_named = matches!(root, Root::Named(_));
+        let within = |file: PathBuf| self.0.iter().any(|folder| file.starts_with(folder));
+        !is_named && io::canonicalize(file).is_ok_and(within)
+    }
+
+    /// The same of one of the files that a recipe was read from. What no recipe's text named may be quoted.
+    pub fn allows_one_of(&self, file: &Path, files: &[ReadFile]) -> bool {
+        let read = files.iter().find(|read| read.path == file);
+        read.is_none_or(|read| self.allows(file, &read.root))
+    }
 }
 
 /// A pack or a target that was found.
@@ -50,8 +88,12 @@ struct Said {
 }
 
 impl Sources {
-    pub fn of(options: &Options) -> Self {
+    /// `recipe`: the file that everything is read from.
+    pub fn of(options: &Options, recipe: &Path) -> Self {
+        let own = io::folder_of(recipe);
+        let search = options.search.iter().map(PathBuf::as_path);
         Self {
+            quotable: Quotable::of(std::iter::once(own).chain(search)),
             moved: options.moved.clone(),
             within: options.within.clone(),
             search: options.search.clone(),
@@ -74,10 +116,46 @@ impl Sources {
         folder: PathBuf,
         root: Root,
     ) -> Arc<Source> {
-        let source = Arc::new(Source {
-            name: name.into(),
-            text,
-        });
+        self.add_source(Source::new(name, text), folder, root)
+    }
+
+    /// The text of a file that a recipe names, which is quoted only from some folders.
+    pub fn add_named_file(
+        &mut self,
+        name: &str,
+        text: String,
+        (file, folder): (&Path, PathBuf),
+        root: Root,
+    ) -> Arc<Source> {
+        let source = self.source_of(name, text, (file, &root));
+        self.add_source(source, folder, root)
+    }
+
+    /// The same, without remembering it.
+    pub fn source_of(
+        &self,
+        name: impl Into<String>,
+        text: String,
+        (file, root): (&Path, &Root),
+    ) -> Source {
+        let source = Source::new(name, text);
+        match self.quotable.allows(file, root) {
+            true => source,
+            false => source.unquotable(),
+        }
+    }
+
+    /// Whether messages may show lines of a file that the recipe names.
+    pub fn may_quote(&self, file: &Path) -> bool {
+        self.quotable.allows_one_of(file, &self.files.borrow())
+    }
+
+    pub fn quotable(&self) -> Quotable {
+        self.quotable.clone()
+    }
+
+    fn add_source(&mut self, source: Source, folder: PathBuf, root: Root) -> Arc<Source> {
+        let source = Arc::new(source);
         self.said.push(Said {
             source: Arc::clone(&source),
             folder,
@@ -261,7 +339,12 @@ pub fn tidy(path: &Path) -> PathBuf {
 
 /// UTF-8, with or without a byte order mark.
 pub fn read_text(path: &Path) -> Result<String, String> {
-    decoded(fs::read(path).map_err(|error| error.to_string())?)
+    decoded(io::read_limited(path, io::limit::TEXT).map_err(|error| error.to_string())?)
+}
+
+/// The same for a file that the user gave on the command line.
+pub fn read_given_text(path: &Path) -> Result<String, String> {
+    decoded(io::read_given(path, io::limit::TEXT).map_err(|error| error.to_string())?)
 }
 
 pub fn decoded(bytes: Vec<u8>) -> Result<String, String> {

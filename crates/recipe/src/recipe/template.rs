@@ -16,8 +16,15 @@ pub enum Part {
 /// Stands in for a backslash while handlebars parses; a noncharacter, so no text has it.
 const BACKSLASH: &str = "\u{fdd0}";
 
+/// Variables of one text: the parser looks for the line of each from the beginning.
+const MOST: usize = 200;
+
 /// The pieces, or one sentence saying what is wrong.
 pub fn parse(text: &str) -> Result<Vec<Part>, String> {
+    let named = text.matches("{{").take(MOST + 1).count();
+    if named > MOST {
+        return Err(format!("more than {MOST} variables are named in one text"));
+    }
     let guarded = text.replace('\\', BACKSLASH);
     let template = Template::compile(&guarded).map_err(|error| {
         let reason = error.reason().to_string();

@@ -3,6 +3,7 @@
 //! Knows TOML's types only; what a key means is decided in `lower`. Nothing here is derived from serde: untagged
 //! and flattened types lose the spans that a complaint needs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
@@ -139,6 +140,13 @@ impl Table {
 
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
+    }
+
+    /// The entries by their keys, for many look-ups in a large table.
+    pub fn by_key(&self) -> HashMap<&str, &Entry> {
+        // Of two equal keys the first one counts, as for `entry`.
+        let entries = self.entries.iter().rev();
+        entries.map(|entry| (entry.key.as_str(), entry)).collect()
     }
 
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {

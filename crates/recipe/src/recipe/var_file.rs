@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::mask::{mask, mask_lines};
-use super::sources::{Sources, read_text};
+use super::sources::{Sources, read_given_text};
 use super::value::{self, Data, Table, Value};
 use super::{Root, words};
 use winimg_base::diag::Diagnostic;
@@ -15,7 +15,7 @@ use winimg_base::text::{Place, Source};
 /// The file's entries; complaints go to `problems`.
 pub fn read(path: &Path, sources: &mut Sources, problems: &mut Vec<Diagnostic>) -> Table {
     let name = path.display().to_string();
-    let text = match read_text(path) {
+    let text = match read_given_text(path) {
         Ok(text) => text,
         Err(fact) => {
             let fact = format!("cannot read the var file {name}: {fact}");
@@ -44,10 +44,7 @@ fn toml(
     sources: &mut Sources,
     problems: &mut Vec<Diagnostic>,
 ) -> Table {
-    let source = Arc::new(Source {
-        name: name.into(),
-        text,
-    });
+    let source = Arc::new(Source::new(name, text));
     let (table, broken) = value::parse(&source);
     let mut bytes = source.text.clone().into_bytes();
     if !broken.is_empty() {

@@ -2,7 +2,9 @@
 //!
 //! An unknown name is refused where it stands; nothing is ever filled with an empty text in its stead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Var;
 use super::template::{self, Part};
@@ -13,16 +15,49 @@ use super::words;
 use winimg_base::diag::{Diagnostic, suggestion};
 use winimg_base::text::Place;
 
-/// Names with their values; `None` for a value that was complained about.
+/// Bytes of a text with its variables filled in.
+const LONGEST: usize = 64 << 10;
+/// Bytes of all such texts of a recipe together: a few lines could name a long variable very often.
+const MOST: usize = 16 << 20;
+
+/// Unknown names of one text that are reported: they are looked for in it, each from its beginning.
+const MOST_UNKNOWN: usize = 20;
+/// Behind so many complaints no name is suggested: each suggestion compares all names.
+const MOST_SUGGESTED: usize = 200;
+
+/// Names with their values. Cheap to clone: what all downloads share is there once.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
+    shared: Arc<Names>,
+    /// Those of one download, which come first.
+    own: Names,
+    /// Names that will be decided later; none of them is unknown.
+    announced: Arc<BTreeSet<String>>,
+    /// Not all files could be read: an unknown name may be declared there.
+    incomplete: bool,
+    /// Bytes that were filled in so far.
+    filled: Arc<AtomicUsize>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Names {
+    /// `None` for a value that was complained about.
     values: BTreeMap<String, Option<Var>>,
     /// Where a variable's value begins to be said.
     places: BTreeMap<String, Place>,
     /// Variables without a value, each with those that have to be set for it: itself, or all that it names.
     required: BTreeMap<String, Vec<Wanting>>,
-    /// Not all files could be read: an unknown name may be declared there.
-    incomplete: bool,
+}
+
+impl Names {
+    fn set(&mut self, name: &str, value: Option<String>, origin: &str) {
+        let var = value.map(|value| Var {
+            name: name.into(),
+            value,
+            origin: origin.into(),
+        });
+        self.values.insert(name.into(), var);
+    }
 }
 
 impl Scope {
@@ -36,26 +71,44 @@ impl Scope {
 
     /// Whether the name was decided, be it to nothing.
     pub fn contains(&self, name: &str) -> bool {
-        self.values.contains_key(name)
+        self.own.values.contains_key(name) || self.shared.values.contains_key(name)
     }
 
-    /// Makes a name known whose value is not decided yet.
-    pub fn announce(&mut self, name: &str) {
-        self.values.entry(name.into()).or_insert(None);
+    /// Makes names known whose values are not decided yet.
+    pub fn announce(&mut self, names: impl IntoIterator<Item = String>) {
+        self.announced = Arc::new(names.into_iter().collect());
     }
 
     /// Leaves every text undecided that names the variable, until all of `wanting` are set.
     pub fn require(&mut self, name: &str, wanting: Vec<Wanting>) {
-        self.required.insert(name.into(), wanting);
+        let shared = Arc::make_mut(&mut self.shared);
+        shared.required.insert(name.into(), wanting);
     }
 
     /// Relative paths in the variable's value start from the folder of this place.
     pub fn said_at(&mut self, name: &str, place: Place) {
-        self.places.insert(name.into(), place);
+        Arc::make_mut(&mut self.shared)
+            .places
+            .insert(name.into(), place);
     }
 
     pub fn get(&self, name: &str) -> Option<&Var> {
-        self.values.get(name)?.as_ref()
+        let own = self.own.values.get(name);
+        own.or_else(|| self.shared.values.get(name))?.as_ref()
+    }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.contains(name) || self.announced.contains(name)
+    }
+
+    fn place(&self, name: &str) -> Option<&Place> {
+        let own = self.own.places.get(name);
+        own.or_else(|| self.shared.places.get(name))
+    }
+
+    fn required(&self, name: &str) -> Option<&Vec<Wanting>> {
+        let own = self.own.required.get(name);
+        own.or_else(|| self.shared.required.get(name))
     }
 
     /// The text with its variables filled in; `None` when that failed, which `fill` has complained about.
@@ -70,19 +123,16 @@ impl Scope {
         Some(out)
     }
 
-    fn with(&self, name: &str, value: Option<String>, origin: &str) -> Self {
-        let mut scope = self.clone();
-        scope.set(name, value, origin);
-        scope
+    /// The same with names of one download.
+    fn with(&self, own: Names) -> Self {
+        Self {
+            own,
+            ..self.clone()
+        }
     }
 
     pub fn set(&mut self, name: &str, value: Option<String>, origin: &str) {
-        let var = value.map(|value| Var {
-            name: name.into(),
-            value,
-            origin: origin.into(),
-        });
-        self.values.insert(name.into(), var);
+        Arc::make_mut(&mut self.shared).set(name, value, origin);
     }
 
     /// Fills one string; complains about every name in it that nobody declared.
@@ -107,26 +157,38 @@ impl Scope {
             }
         };
         if let Some(Part::Name(first)) = parts.first() {
-            value.base = self.places.get(first).cloned();
+            value.base = self.place(first).cloned();
         }
         let mut filled = Some(String::new());
         let mut undecided: Vec<Wanting> = Vec::new();
+        let mut unknown = 0;
         for part in parts {
             let piece = match part {
                 Part::Text(text) => Some(text),
                 Part::Name(name) => {
-                    if let Some(wanting) = self.required.get(&name) {
+                    if let Some(wanting) = self.required(&name) {
                         let new = wanting.iter().filter(|w| !undecided.contains(w));
                         let new: Vec<Wanting> = new.cloned().collect();
                         undecided.extend(new);
-                    } else if !self.values.contains_key(&name) && !self.incomplete {
-                        problems.push(self.unknown(&name, &value.place));
+                    } else if !self.is_known(&name) && !self.incomplete {
+                        unknown += 1;
+                        if unknown <= MOST_UNKNOWN {
+                            let suggest = problems.len() < MOST_SUGGESTED;
+                            problems.push(self.unknown(&name, &value.place, suggest));
+                        }
                     }
                     self.get(&name).map(|v| v.value.clone())
                 }
             };
             filled = filled.zip(piece).map(|(all, piece)| all + &piece);
+            if let Err(problem) = self.check_size(filled.as_deref(), value) {
+                problems.extend(problem);
+                filled = None;
+                break;
+            }
         }
+        let size = filled.as_ref().map_or(0, String::len);
+        self.filled.fetch_add(size, Ordering::Relaxed);
         value.template = Some(text.clone());
         value.data = match undecided.is_empty() {
             true => filled.map_or(Data::Unknown, Data::String),
@@ -134,15 +196,45 @@ impl Scope {
         };
     }
 
-    fn unknown(&self, name: &str, place: &Place) -> Diagnostic {
-        let names: Vec<&str> = self.values.keys().map(String::as_str).collect();
-        let mut diagnostic = Diagnostic::error(format!("there is no variable `{name}`"))
+    /// Refuses a text that grew too long, and says so once of all texts together.
+    fn check_size(&self, text: Option<&str>, value: &Value) -> Result<(), Option<Diagnostic>> {
+        let (size, before) = (
+            text.map_or(0, str::len),
+            self.filled.load(Ordering::Relaxed),
+        );
+        if size > LONGEST {
+            let fact = format!(
+                "the text is longer than {} KiB with its variables filled in",
+                LONGEST >> 10
+            );
+            return Err(Some(Diagnostic::error(fact).at(&value.place, "")));
+        }
+        if before + size <= MOST {
+            return Ok(());
+        }
+        self.filled.store(usize::MAX / 2, Ordering::Relaxed);
+        let fact = format!(
+            "the recipe's texts come to more than {} MiB with their variables filled in",
+            MOST >> 20
+        );
+        let is_first = before <= MOST;
+        Err(is_first.then(|| Diagnostic::error(fact).at(&value.place, "this is one too much")))
+    }
+
+    fn unknown(&self, name: &str, place: &Place, suggest: bool) -> Diagnostic {
+        let diagnostic = Diagnostic::error(format!("there is no variable `{name}`"))
             .at(&place_of_name(place, name), "not declared under [vars]");
-        diagnostic = match words::is_secret(name) {
-            true => diagnostic.help(words::SECRET_HELP),
-            false => diagnostic.help(suggestion(name, &names, "variables")),
-        };
-        diagnostic
+        if words::is_secret(name) {
+            return diagnostic.help(words::SECRET_HELP);
+        }
+        if !suggest {
+            return diagnostic;
+        }
+        let decided = self.shared.values.keys().chain(self.own.values.keys());
+        let names = decided.chain(self.announced.iter()).map(String::as_str);
+        let names: BTreeSet<&str> = names.collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        diagnostic.help(suggestion(name, &names, "variables"))
     }
 }
 
@@ -172,22 +264,23 @@ pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
     if let Some(Data::Table(components)) = tree.get_mut("components").map(|v| &mut v.data) {
         for entry in &mut components.entries {
             let name = entry.key.clone();
-            let mut local = scope.with("name", Some(name.clone()), "the component's name");
+            let mut names = Names::default();
+            names.set("name", Some(name.clone()), "the component's name");
             if let Data::Table(component) = &mut entry.value.data
                 && let Some(version) = component.get_mut("version")
             {
-                local.fill(version, problems);
+                scope.with(names.clone()).fill(version, problems);
                 let text = version.as_str().or(version.loose.as_deref());
                 let text = text.map(str::to_string);
                 let origin = version.place.to_string();
-                local.set("version", text.clone(), &origin);
+                names.set("version", text.clone(), &origin);
                 scope.set(&format!("components.{name}.version"), text, &origin);
             }
-            own.insert(name, local);
+            own.insert(name, names);
         }
         for entry in &mut components.entries {
-            if let Some(local) = own.get(&entry.key) {
-                fill_download(&mut entry.value, local, &rules, problems);
+            if let Some(names) = own.remove(&entry.key) {
+                fill_download(&mut entry.value, &scope.with(names), &rules, problems);
             }
         }
     }
@@ -231,8 +324,9 @@ fn fill_download(
         local.fill(url, problems);
         let text = url.as_str().map(str::to_string);
         if !scope.contains("url") {
-            local.set("url", text.clone(), &url.place.to_string());
-            local.said_at("url", url.base.as_ref().unwrap_or(&url.place).clone());
+            local.own.set("url", text.clone(), &url.place.to_string());
+            let said_at = url.base.as_ref().unwrap_or(&url.place).clone();
+            local.own.places.insert("url".into(), said_at);
         }
         if let Some(text) = text {
             rules.lay(table, &text);

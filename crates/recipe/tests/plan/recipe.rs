@@ -17,10 +17,7 @@ pub struct Maker {
 
 impl Maker {
     pub fn new() -> Self {
-        let source = Arc::new(Source {
-            name: "recipe.toml".into(),
-            text: "\n".repeat(200),
-        });
+        let source = Arc::new(Source::new("recipe.toml", "\n".repeat(200)));
         let at = |text: &str| Located::new(text.to_owned(), Place::new(&source, 0..0));
         let origin = |url: &str| {
             let digest = Digest::sha256_of(url.as_bytes());
@@ -74,6 +71,8 @@ impl Maker {
             asks: vec![],
             undecided: vec![],
             files: vec![],
+            quotable: Default::default(),
+            unquotable_scripts: Default::default(),
             is_whole: true,
         };
         Self { source, recipe }

@@ -11,7 +11,7 @@ use winimg_base::filename;
 pub const SCHEMA: i64 = 1;
 
 /// Members at most.
-const MOST: usize = 200_000;
+const MOST: usize = 50_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -17,12 +17,12 @@ use winimg_recipe::lock::LockFile;
 use winimg_recipe::recipe::Options;
 
 /// Bytes of the index at most.
-const INDEX_LIMIT: u64 = 64 << 20;
+const INDEX_LIMIT: u64 = 8 << 20;
 
 /// Whether a file is a bundle: a tar file that begins with an index. Anything else is read as a recipe.
 pub fn is_bundle(path: &Path) -> Result<bool> {
     let mut head = Vec::new();
-    let file = match File::open(path) {
+    let file = match io::open_regular(path) {
         Ok(file) => file,
         // Reading it as a recipe reports this.
         Err(_) => return Ok(false),

@@ -8,6 +8,9 @@ use tar::{EntryType, Header, PaxExtensions};
 
 const BLOCK: u64 = 512;
 
+/// Bytes of the zeros at the end: programs fill up blocks of their own.
+const PADDING: u64 = 1 << 20;
+
 /// Bytes of a long name, or of an extended header.
 const EXTENSION: u64 = 64 << 10;
 
@@ -27,6 +30,7 @@ pub fn check(mut file: &File) -> Result<(), String> {
         file.seek(SeekFrom::Start(at)).map_err(unreadable)?;
         file.read_exact(&mut block).map_err(unreadable)?;
         if block.iter().all(|b| *b == 0) {
+            ends(file, length - at).map_err(unreadable)??;
             break;
         }
         let header = Header::from_byte_slice(&block);
@@ -63,6 +67,18 @@ pub fn check(mut file: &File) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the last `rest` bytes are an end mark and padding. No reader looks behind it, so that another archive could be hidden there.
+fn ends(mut file: &File, rest: u64) -> std::io::Result<Result<(), String>> {
+    file.seek(SeekFrom::End(-(rest.min(PADDING) as i64)))?;
+    let mut bytes = Vec::new();
+    file.take(PADDING).read_to_end(&mut bytes)?;
+    let is_end = rest <= PADDING && bytes.iter().all(|byte| *byte == 0);
+    Ok(match is_end {
+        true => Ok(()),
+        false => Err("the bundle goes on behind its end".into()),
+    })
+}
+
 /// The one thing that an extended header of a bundle says.
 fn size_in(bytes: &[u8]) -> Result<u64, String> {
     let mut size = None;
@@ -81,4 +97,42 @@ fn size_in(bytes: &[u8]) -> Result<u64, String> {
         }
     }
     size.ok_or_else(|| "the bundle has an extended header that says nothing".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn archive() -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = Header::new_gnu();
+        header.set_size(3);
+        header.set_cksum();
+        builder
+            .append_data(&mut header, "BUNDLE.toml", b"abc".as_slice())
+            .unwrap();
+        builder.into_inner().unwrap()
+    }
+
+    fn judged(bytes: &[u8]) -> Result<(), String> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        check(&file)
+    }
+
+    #[test]
+    fn behind_the_end_there_is_only_padding() {
+        let bundle = archive();
+        let padded = |by: usize| [bundle.as_slice(), &vec![0; by]].concat();
+        // GNU tar fills up records of twenty blocks.
+        for by in [0, 512, 9 * 1024, 512 << 10] {
+            assert_eq!(judged(&padded(by)), Ok(()), "{by}");
+        }
+        let beyond = Err("the bundle goes on behind its end".to_owned());
+        assert_eq!(judged(&[bundle.clone(), bundle.clone()].concat()), beyond);
+        assert_eq!(judged(&[padded(512), vec![1]].concat()), beyond);
+        assert_eq!(judged(&padded(2 << 20)), beyond);
+    }
 }

@@ -310,8 +310,20 @@ fn moved(again: Option<Request>, status: StatusCode, next: Url) -> Result<Reques
         Refusal::Redirect(winimg_base::unseen::line(&words))
     };
     let mut request = again.ok_or_else(upload)?;
+    let is_other = request.url().origin() != next.origin();
+    let body = request.body().and_then(reqwest::Body::as_bytes);
+    let has_body = request.body().is_some() && body.is_none_or(|bytes| !bytes.is_empty());
     match *request.method() {
         Method::GET | Method::HEAD => {}
+        // The body may be a login. No server of a login leads elsewhere.
+        Method::POST if matches!(status.as_u16(), 307 | 308) && is_other && has_body => {
+            let words = format!(
+                "the server redirects what was sent to it to another server, which is not \
+                 followed ({})",
+                redact(next.as_str())
+            );
+            return Err(Refusal::Redirect(winimg_base::unseen::line(&words)));
+        }
         Method::POST if matches!(status.as_u16(), 307 | 308) => {}
         Method::POST => {
             *request.method_mut() = Method::GET;
@@ -322,7 +334,7 @@ fn moved(again: Option<Request>, status: StatusCode, next: Url) -> Result<Reques
         }
         _ => return Err(upload()),
     }
-    if request.url().origin() != next.origin() {
+    if is_other {
         for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
             request.headers_mut().remove(name);
         }
@@ -404,6 +416,39 @@ mod tests {
     use reqwest::header::{ACCEPT, HeaderValue};
 
     use super::*;
+
+    #[test]
+    fn the_body_of_a_post_goes_to_no_other_origin() {
+        let led = |status: u16, body: &'static str, to: &str| {
+            let url = Url::parse("https://id.example.com/v3/auth/tokens").unwrap();
+            let mut request = Request::new(Method::POST, url);
+            *request.body_mut() = Some(body.into());
+            let status = StatusCode::from_u16(status).unwrap();
+            let request = moved(Some(request), status, Url::parse(to).unwrap());
+            request.map(|request| {
+                let body = request.body().and_then(reqwest::Body::as_bytes);
+                body.is_some_and(|body| !body.is_empty())
+            })
+        };
+        let [own, port, host, plain] = [
+            "https://id.example.com/v3/other",
+            "https://id.example.com:5001/v3/auth/tokens",
+            "https://other.example.com/v3/auth/tokens",
+            "http://id.example.com/v3/auth/tokens",
+        ];
+        for status in [307, 308] {
+            assert_eq!(led(status, "password", own), Ok(true));
+            for other in [port, host, plain] {
+                assert!(led(status, "password", other).is_err(), "{status} {other}");
+                // The beginning of an upload has no body.
+                assert_eq!(led(status, "", other), Ok(false));
+            }
+        }
+        // These become a GET, which takes nothing along.
+        for status in [301, 302, 303] {
+            assert_eq!(led(status, "password", host), Ok(false));
+        }
+    }
 
     #[test]
     fn a_redirect_takes_no_secret_to_another_server() {

@@ -155,11 +155,9 @@ pub fn may_ask_token(
         return Ok(());
     };
     let (host, own) = (realm.host_str(), registry.host_str());
-    let is_own = match is_plain {
-        // This machine's, or there were no credentials: not every port of it is the registry's.
-        true => realm.origin() == registry.origin(),
-        false => host == own,
-    };
+    // Not every port of a host is the registry's. GitLab's registry has a port of its own, and its tokens come from the port of https.
+    let is_beside = !is_plain && host == own && realm.port_or_known_default() == Some(443);
+    let is_own = realm.origin() == registry.origin() || is_beside;
     let is_named = !is_plain && host.is_some() && host == token_host;
     let is_hub = !is_plain
         && host == Some(DOCKER_HUB_TOKENS)
@@ -167,7 +165,10 @@ pub fn may_ask_token(
     match is_own || is_named || is_hub {
         true => Ok(()),
         false => Err(Refusal::Credentials {
-            host: host.unwrap_or_default().to_owned(),
+            host: match (host.unwrap_or_default(), realm.port()) {
+                (host, Some(port)) => format!("{host}:{port}"),
+                (host, None) => host.to_owned(),
+            },
         }),
     }
 }
@@ -387,6 +388,25 @@ mod tests {
                 "http://r.example/token",
                 Some("r.example"),
                 &to("r.example"),
+            ),
+            (
+                r,
+                "https://r.example:5001/token",
+                None,
+                &to("r.example:5001"),
+            ),
+            (r, "https://r.example:5001/token", Some("r.example"), &goes),
+            (
+                "https://r.example:5050",
+                "https://r.example:5050/token",
+                None,
+                &goes,
+            ),
+            (
+                "https://r.example:5050",
+                "https://r.example:5051/token",
+                None,
+                &to("r.example:5051"),
             ),
             (
                 r,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use reqsign_core::{
     CommandExecute, CommandOutput, Context, Env, Error as Unsigned, FileRead, HttpSend, OsEnv,
 };
-use url::Url;
+use url::{Host, Url};
 
 use crate::fetch::Proxies;
 use crate::fetch::client::{Client, Fault};
@@ -119,6 +119,12 @@ impl HttpSend for Asks {
             // Where no cloud is, it would be waited for in vain.
             return asked(&self.direct, &parts, &url, &body).await;
         }
+        if is_readable_on_its_way(&url) {
+            return Err(unexpected(format_args!(
+                "{} is asked over http: credentials would be readable on their way; use https",
+                url.host_str().unwrap_or_default()
+            )));
+        }
         let mut tries = 1;
         loop {
             let answer = asked(&self.client, &parts, &url, &body).await;
@@ -133,6 +139,18 @@ impl HttpSend for Asks {
             tries += 1;
         }
     }
+}
+
+/// Whether a question to this address crosses a network unencrypted. Services that give an identity to this machine or container
+/// answer at addresses that no router forwards.
+fn is_readable_on_its_way(url: &Url) -> bool {
+    let stays = match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_link_local(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unicast_link_local(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    url.scheme() != "https" && !stays
 }
 
 /// Once.
@@ -175,5 +193,32 @@ impl CommandExecute for Programs {
             stdout: output.stdout,
             stderr: output.stderr,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_cross_no_network_in_clear() {
+        for (url, is_readable) in [
+            (
+                "https://login.microsoftonline.com/t/oauth2/v2.0/token",
+                false,
+            ),
+            ("http://login.example.com/t/oauth2/v2.0/token", true),
+            ("http://10.0.0.7/token", true),
+            ("http://localhost.example.com/token", true),
+            ("http://127.0.0.1:40342/metadata/identity", false),
+            ("http://localhost:40342/metadata/identity", false),
+            ("http://169.254.170.2/credentials", false),
+            ("http://[fd00:ec2::23]/v1/credentials", true),
+            ("http://[fe80::1]/v1/credentials", false),
+            ("http://[::1]:8080/", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(is_readable_on_its_way(&url), is_readable, "{url}");
+        }
     }
 }

@@ -68,6 +68,11 @@ pub struct Tag {
 
 impl Destination {
     pub fn parse(text: &str) -> Result<Self> {
+        // An address would be read without them.
+        if text.chars().any(char::is_control) || text.trim() != text {
+            let shown = text.escape_debug().to_string();
+            return Err(wrong("has a line end or a blank around it", &shown));
+        }
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(wrong("has no scheme", text));
         };
@@ -317,6 +322,26 @@ mod tests {
                 "s3://-images/f",
                 "has a bucket name that S3 does not allow: `-images` does not begin and end with a small letter or a digit",
                 "s3://-images/f",
+            ),
+            (
+                "https://files.example.com/images\n",
+                "has a line end or a blank around it",
+                "https://files.example.com/images\\n",
+            ),
+            (
+                "https://files.exam\r\nple.com/images",
+                "has a line end or a blank around it",
+                "https://files.exam\\r\\nple.com/images",
+            ),
+            (
+                "https://ci:hunter2@host/x\n",
+                "has a line end or a blank around it",
+                "…@host/x\\n",
+            ),
+            (
+                " s3://images/x",
+                "has a line end or a blank around it",
+                " s3://images/x",
             ),
             ("s3:///x", "names no bucket", "s3:///x"),
             (

@@ -85,9 +85,9 @@ impl Target for Server {
 
     async fn objects(self: &Arc<Self>, image: &Image, _: &Watch) -> Result<Vec<Object>> {
         files(self, image, |name| {
-            let url = self.base.join(name).map_err(|e| {
+            let url = below(&self.base, name).ok_or_else(|| {
                 let fact = format!("{name} has a name that no address takes");
-                Error::new(Kind::Publish, fact).because(e)
+                Error::new(Kind::Publish, fact)
             })?;
             Ok(url.to_string())
         })
@@ -221,6 +221,20 @@ impl Server {
     }
 }
 
+/// The address of a file below a folder's, whatever characters are in its name: a name is never an address of its own, nor a query.
+fn below(folder: &Url, name: &str) -> Option<Url> {
+    let mut url = folder.clone();
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    if !name.split('/').all(is_plain) {
+        return None;
+    }
+    url.path_segments_mut()
+        .ok()?
+        .pop_if_empty()
+        .extend(name.split('/'));
+    Some(url)
+}
+
 fn size(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -244,6 +258,28 @@ fn hex_of(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_never_leads_out_of_the_folder() {
+        let folder = Url::parse("https://h.example/images/").unwrap();
+        for (name, expected) in [
+            ("node.ova", Some("https://h.example/images/node.ova")),
+            (
+                "logs/a b.log",
+                Some("https://h.example/images/logs/a%20b.log"),
+            ),
+            ("a?x#y%2f", Some("https://h.example/images/a%3Fx%23y%252f")),
+            ("https:x", Some("https://h.example/images/https:x")),
+            ("https://evil.example/x", None),
+            ("//evil.example/x", None),
+            ("../x", None),
+            ("a/../../x", None),
+            ("", None),
+        ] {
+            let found = below(&folder, name).map(String::from);
+            assert_eq!(found.as_deref(), expected, "{name}");
+        }
+    }
 
     #[test]
     fn a_digest_is_read_as_servers_name_it() {

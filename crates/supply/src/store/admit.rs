@@ -29,6 +29,7 @@ pub enum Candidate {
 /// A large local file as it was when it was hashed.
 #[derive(Serialize, Deserialize)]
 pub(super) struct LocalRecord {
+    #[serde(with = "super::any_path")]
     pub path: PathBuf,
     stamp: Stamp,
     sha256: Digest,
@@ -136,7 +137,9 @@ impl Store {
     ) -> Result<Option<(PathBuf, Hashed)>> {
         self.lease.hold(std::slice::from_ref(sha256))?;
         let path = self.blob_path(sha256);
-        let Ok(metadata) = fs::metadata(&path) else {
+        // A link is no blob: it is fetched again, and the link replaced.
+        let metadata = fs::symlink_metadata(&path).ok();
+        let Some(metadata) = metadata.filter(fs::Metadata::is_file) else {
             return Ok(None);
         };
         let stamp = Stamp::of(&metadata);
@@ -313,10 +316,11 @@ impl Store {
         io::move_into_place(from, &to)?;
         let metadata = fs::metadata(&to).map_err(|e| Error::io("read", &to, e))?;
         let stamp = Stamp::of(&metadata);
-        if stamp != hashed.stamp {
+        if !stamp.is_same_content(&hashed.stamp) {
             return Err(changed(&to));
         }
         write_record(&self.stamp_path(&hashed.sha256), &stamp)?;
+        let hashed = Hashed { stamp, ..hashed };
         Ok(blob(to, hashed, terms, signers))
     }
 

@@ -103,7 +103,12 @@ impl Blob {
             return Ok(());
         }
         let (found, _) = Digest::of_reader(Algorithm::Sha256, file).map_err(io)?;
-        if found == self.sha256 {
+        self.same_bytes(&found)
+    }
+
+    /// Refuses bytes that were read of the file and have another digest.
+    pub fn same_bytes(&self, found: &Digest) -> Result<()> {
+        if *found == self.sha256 {
             return Ok(());
         }
         Err(
@@ -123,6 +128,10 @@ pub(super) struct Stamp {
     pub size: u64,
     /// Modification time: seconds and nanoseconds since 1970.
     modified: (u64, u32),
+    /// When content or metadata changed last (`st_ctime`), in the same form. Unlike the modification time no program can set it. A
+    /// stamp of an earlier version has none, so that its file is hashed again.
+    #[serde(default)]
+    changed: (i64, i64),
     inode: u64,
     device: u64,
 }
@@ -135,18 +144,31 @@ impl Stamp {
             .and_then(|t| t.duration_since(UNIX_EPOCH).ok())
             .unwrap_or_default();
         #[cfg(unix)]
-        let (inode, device) = {
+        let (inode, device, changed) = {
             use std::os::unix::fs::MetadataExt;
-            (metadata.ino(), metadata.dev())
+            let changed = (metadata.ctime(), metadata.ctime_nsec());
+            (metadata.ino(), metadata.dev(), changed)
         };
         #[cfg(not(unix))]
-        let (inode, device) = (0, 0);
+        let (inode, device, changed) = (0, 0, (0, 0));
         Self {
             size: metadata.len(),
             modified: (modified.as_secs(), modified.subsec_nanos()),
+            changed,
             inode,
             device,
         }
+    }
+
+    /// Whether it is the same file with the same content as far as its metadata shows, when the file was renamed or its rights were
+    /// changed in between: both change `st_ctime` alone.
+    pub fn is_same_content(&self, other: &Self) -> bool {
+        let changed = self.changed;
+        *self
+            == Self {
+                changed,
+                ..other.clone()
+            }
     }
 
     /// Whether a later change would surely show: a file written in the last moments may be written again within the

@@ -93,8 +93,12 @@ impl Signatures {
         };
         let tree = beside.path().join("members");
         let files = archive::unpack(&packed, &tree, &Limits::default(), &filter)?;
+        let taken: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
+        let members = archive::list(&packed, &Limits::default())?;
+        let members = members.iter().filter(|member| !member.is_folder);
+        let members: Vec<&str> = members.map(|member| member.path.as_str()).collect();
         let mut signed: Vec<(Signer, Vec<String>)> = Vec::new();
-        let mut refused: Vec<(String, Refusal)> = Vec::new();
+        let mut refused: Vec<(String, Refusal)> = run_instead(&members, &taken);
         for file in &files {
             let member = tree.join(&file.path);
             let subject = Subject {
@@ -120,6 +124,36 @@ impl Signatures {
             .map(|(signer, of)| named(signer, "members", &of))
             .collect())
     }
+}
+
+/// What Windows looks for first where a program is called by its name alone. (Microsoft: PATHEXT)
+const RUN_IN_THIS_ORDER: [&str; 4] = ["com", "exe", "bat", "cmd"];
+
+/// Members without a signature that run in place of a signed one of the same name: `x.com` beside a signed `x.exe`.
+fn run_instead(members: &[&str], signed: &[&str]) -> Vec<(String, Refusal)> {
+    let parts = |path: &str| {
+        let path = path.to_lowercase();
+        let (stem, extension) = path.rsplit_once('.')?;
+        let rank = RUN_IN_THIS_ORDER.iter().position(|e| *e == extension)?;
+        Some((stem.to_owned(), rank))
+    };
+    let programs = signed.iter().filter_map(|path| Some((*path, parts(path)?)));
+    let programs: Vec<_> = programs.collect();
+    let others = members.iter().filter(|path| !signed.contains(path));
+    let found = others.filter_map(|path| {
+        let (stem, rank) = parts(path)?;
+        let shadowed =
+            |(_, (name, later)): &&(&str, (String, usize))| *name == stem && rank < *later;
+        let (program, _) = programs.iter().find(shadowed)?;
+        let fact =
+            format!("nothing asks for its signature, and Windows runs it in place of {program}");
+        let cure = "add it to members";
+        Some((
+            (*path).to_owned(),
+            Reason::Uncovered.refusal(fact).cure(cure),
+        ))
+    });
+    found.collect()
 }
 
 /// Each group has to be met by one of its alternatives; the signers, or one error about all that are not.
@@ -206,6 +240,33 @@ mod tests {
     use winimg_trust::{Evidence, Rule, authenticode};
 
     #[test]
+    fn a_program_that_runs_in_place_of_a_signed_one_is_found() {
+        let found = |members: &[&str], signed: &[&str]| -> Vec<String> {
+            let found = run_instead(members, signed).into_iter();
+            found.map(|(path, _)| path).collect()
+        };
+        let signed = ["bin/x.exe", "bin/setup.cmd"];
+        for (other, is_found) in [
+            ("bin/x.com", true),
+            ("bin/X.COM", true),
+            ("bin/setup.bat", true),
+            ("bin/setup.exe", true),
+            ("x.com", false),
+            ("bin/y.com", false),
+            ("bin/x.bat", false),
+            ("bin/x.txt", false),
+            ("bin/xcom", false),
+        ] {
+            let members = [signed.as_slice(), &[other]].concat();
+            let expected: Vec<&str> = is_found.then_some(other).into_iter().collect();
+            assert_eq!(found(&members, &signed), expected, "{other}");
+        }
+        // It is signed itself.
+        let all = ["bin/x.exe", "bin/x.com"];
+        assert!(found(&all, &all).is_empty());
+    }
+
+    #[test]
     fn no_program_signature_proves_an_archive() {
         let rule = authenticode::Rule {
             pins: authenticode::Pins::default(),
@@ -213,10 +274,7 @@ mod tests {
             needs_extended: false,
             about: authenticode::About::default(),
         };
-        let source = Source {
-            name: "recipe.toml".into(),
-            text: String::new(),
-        };
+        let source = Source::new("recipe.toml", String::new());
         let demand = Demand {
             place: Place::new(&Arc::new(source), 0..0),
             rule: Rule::Authenticode(rule),

@@ -23,6 +23,7 @@ pub(super) const FORGET: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLock {
     /// Absolute.
+    #[serde(with = "super::any_path")]
     pub path: PathBuf,
     /// All that it named then: inputs, and what proves them.
     pub named: Vec<Digest>,
@@ -67,5 +68,31 @@ impl Store {
                 let _ = fs::remove_file(record);
             }
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_in_a_folder_of_any_name_is_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("cache")).unwrap();
+        let named = vec![Digest::sha256_of(b"a")];
+        let mut known = Vec::new();
+        for name in [&b"plain"[..], "größe".as_bytes(), b"no-utf8-\xff"] {
+            let place = folder.path().join(OsStr::from_bytes(name));
+            fs::create_dir(&place).unwrap();
+            let path = io::canonicalize(&place).unwrap().join("recipe.lock");
+            store.remember_lock(&path, named.clone()).unwrap();
+            let named = named.clone();
+            known.push(KnownLock { path, named });
+        }
+        known.sort_by(|a, b| a.path.cmp(&b.path));
+        assert_eq!(store.known_locks(), known);
     }
 }

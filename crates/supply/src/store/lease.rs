@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::file_lock;
+use winimg_base::io::{self, file_lock};
 
 use super::Store;
 
@@ -176,7 +176,11 @@ pub(super) fn leased(store: &Path, _gate: &Gate, own: &Path) -> Result<Leased> {
         if path == own {
             continue;
         }
-        let file = match File::open(&path) {
+        // A link or a pipe is no lease; opening it may wait or lead out of the store.
+        if fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file()) {
+            continue;
+        }
+        let file = match io::open_regular(&path) {
             Ok(file) => file,
             // Its process just ended.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,

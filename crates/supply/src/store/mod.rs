@@ -24,6 +24,7 @@
 
 mod admit;
 mod adopt;
+mod any_path;
 mod blob;
 mod demand;
 mod drivers;
@@ -114,13 +115,19 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `folder`, creating what is missing.
+    /// Opens the store in `folder`, creating what is missing. Links in place of its folders are refused: what is behind them would be
+    /// used, and removed, as if it were the store's.
     pub fn open(folder: &Path) -> Result<Self> {
-        io::create_folders(folder)?;
+        let unusable = |e: Error| {
+            e.of_kind(Kind::Host)
+                .or_cure("set WINIMG_CACHE_DIR to a folder that can be written")
+        };
+        io::create_folders(folder).map_err(unusable)?;
         // Blobs' paths go to other programs, which may run elsewhere.
         let folder = io::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
-        for name in &FOLDERS {
-            io::create_folders(&folder.join(name))?;
+        refuse_links(&folder)?;
+        for name in FOLDERS.iter().chain(&["blobs/sha256"]) {
+            io::create_folders(&folder.join(name)).map_err(unusable)?;
         }
         private::close_layers(&folder)?;
         let lease = Arc::new(Lease::begin(&folder)?);
@@ -247,6 +254,29 @@ fn default_folder(
     })
 }
 
+/// Refuses a store with links in place of its folders, all of them at once.
+fn refuse_links(store: &Path) -> Result<()> {
+    let blobs = store.join("blobs/sha256");
+    let own = FOLDERS.iter().map(|name| store.join(name));
+    let all = own.chain([blobs.clone()]).chain(entries(&blobs));
+    let links: Vec<PathBuf> = all.filter(|path| io::is_link(path)).collect();
+    if links.is_empty() {
+        return Ok(());
+    }
+    let shown = links.iter().map(|path| path.display().to_string());
+    Err(Error::new(
+        Kind::Host,
+        "the cache has links where its own folders belong",
+    )
+    .at(store.display())
+    .expected("folders: winimg follows no link inside its cache")
+    .lines(shown)
+    .cure(
+        "remove the links; to have the cache on another disk, set WINIMG_CACHE_DIR to a \
+                 folder there",
+    ))
+}
+
 /// What is in a folder, sorted by name; nothing where it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -261,7 +291,7 @@ fn name_of(path: &Path) -> Cow<'_, str> {
 
 /// A record of the store. What cannot be read is as if it were not there: records only save work.
 fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&io::read_limited(path, io::limit::RECORD).ok()?).ok()
 }
 
 fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
@@ -334,5 +364,36 @@ mod tests {
             folder_with(&[home, own], configured).unwrap(),
             Path::new("rel/cache")
         );
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_in_place_of_the_stores_folders_are_refused_and_what_is_behind_them_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let victim = place.path().join("photos");
+        fs::create_dir_all(victim.join("deep")).unwrap();
+        fs::write(victim.join("deep/keep"), "k").unwrap();
+        for name in [
+            "trash",
+            "leases",
+            "blobs",
+            "blobs/sha256",
+            "blobs/sha256/ab",
+            "layers",
+        ] {
+            let cache = place.path().join(name.replace('/', "-"));
+            fs::create_dir_all(io::folder_of(&cache.join(name))).unwrap();
+            std::os::unix::fs::symlink(&victim, cache.join(name)).unwrap();
+            let error = Store::open(&cache).unwrap_err();
+            assert_eq!(error.kind(), Kind::Host, "{name}");
+            assert!(error.to_string().contains(name), "{error}");
+            assert!(victim.join("deep/keep").exists(), "{name}");
+        }
+        // The whole store may be elsewhere.
+        let linked = place.path().join("linked");
+        let real = place.path().join("real");
+        fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &linked).unwrap();
+        Store::open(&linked).unwrap();
     }
 }

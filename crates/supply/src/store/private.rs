@@ -21,7 +21,8 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
         let is_layer = |path: &Path| path.join(super::layer::RECORD).is_file();
         let is_draft = |path: &Path| WorkFolder::Draft.is_named(&name_of(path));
         let mut folders = entries(&path);
-        folders.retain(|path| is_layer(path) || is_draft(path));
+        // Rights of what a link leads to are not the store's to change.
+        folders.retain(|path| !io::is_link(path) && (is_layer(path) || is_draft(path)));
         for folder in folders {
             // Another process may be removing it.
             let _ = close(&folder);
@@ -45,7 +46,10 @@ fn not_closed(layers: &Path, e: std::io::Error) -> Error {
 fn close(folder: &Path) -> std::io::Result<()> {
     io::close_to_others(folder)?;
     for file in fs::read_dir(folder)?.flatten() {
-        io::close_to_others(&file.path())?;
+        let path = file.path();
+        if !io::is_link(&path) {
+            io::close_to_others(&path)?;
+        }
     }
     Ok(())
 }

@@ -4,7 +4,6 @@
 //! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, which have locks of their own
 //! ([`Store::sweep_drafts`]).
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use winimg_base::digest::Digest;
@@ -90,22 +89,14 @@ fn is_sealed(lock: &Path) -> bool {
 }
 
 fn remove(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.retain(|path| remove_whole(path).is_ok());
+    paths.retain(|path| io::remove_whole(path).is_ok());
     paths
-}
-
-/// A file, or a folder with all that is in it.
-pub(super) fn remove_whole(path: &Path) -> std::io::Result<()> {
-    let is_folder = fs::symlink_metadata(path).is_ok_and(|m| m.is_dir());
-    match is_folder {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::time::{Duration, Instant, SystemTime};
 
     #[test]

@@ -62,10 +62,10 @@ impl Desk {
 
     /// A place on a line of its own, so that messages show which value they mean.
     pub fn located<T>(&self, line: usize, value: T) -> Located<T> {
-        let source = Arc::new(Source {
-            name: self.folder.path().join("recipe.toml").display().to_string(),
-            text: "\n".repeat(20),
-        });
+        let source = Arc::new(Source::new(
+            self.folder.path().join("recipe.toml").display().to_string(),
+            "\n".repeat(20),
+        ));
         Located::new(value, Place::new(&source, line - 1..line - 1))
     }
 

@@ -293,6 +293,48 @@ fn a_corrupted_blob_is_noticed_set_aside_and_fetched_anew() {
     );
 }
 
+/// Length, time and inode stay, as whoever can write to the cache can arrange.
+#[test]
+#[cfg(unix)]
+fn a_blob_that_was_changed_in_secret_is_noticed() {
+    let desk = Desk::new();
+    let server = Server::of(b"content");
+    let blob = desk.fetch(&server.url("/a"), desk.pin(b"content")).unwrap();
+    let modified = fs::metadata(blob.path()).unwrap().modified().unwrap();
+    let mut permissions = fs::metadata(blob.path()).unwrap().permissions();
+    #[allow(clippy::permissions_set_readonly_false)]
+    permissions.set_readonly(false);
+    fs::set_permissions(blob.path(), permissions).unwrap();
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(blob.path())
+        .unwrap();
+    std::io::Write::write_all(&mut file, b"CONTENT").unwrap();
+    file.set_modified(modified).unwrap();
+    drop(file);
+    assert!(blob.check().is_err());
+    let blob = desk.fetch(&server.url("/a"), desk.pin(b"content")).unwrap();
+    assert_eq!(fs::read(blob.path()).unwrap(), b"content");
+    assert_eq!(server.log().len(), 2);
+    assert_eq!(desk.warnings().len(), 1);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_link_in_place_of_a_blob_is_replaced() {
+    let desk = Desk::new();
+    let server = Server::of(b"content");
+    let blob = desk.fetch(&server.url("/a"), desk.pin(b"content")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = elsewhere.path().join("moved");
+    fs::rename(blob.path(), &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, blob.path()).unwrap();
+    let again = desk.fetch(&server.url("/a"), desk.pin(b"content")).unwrap();
+    assert_eq!(server.log().len(), 2);
+    assert!(fs::symlink_metadata(again.path()).unwrap().is_file());
+    assert_eq!(fs::read(&moved).unwrap(), b"content");
+}
+
 #[test]
 fn a_blob_with_another_time_is_hashed_and_kept() {
     let desk = Desk::new();

@@ -7,6 +7,7 @@
 //! checksum file is judged by its caller before it is read here.
 
 mod line;
+mod platform;
 
 use std::collections::BTreeSet;
 
@@ -73,7 +74,7 @@ fn of_path<'a>(
         let below = name.strip_prefix(above).unwrap_or(name);
         let below = below.trim_start_matches('/');
         // A bare digest is alone in its file.
-        line.name.is_none() || self::names(path, below)
+        line.name.is_none() || self::names(path, below) && !platform::differs(name, path)
     };
     let (own, others): (Vec<_>, Vec<_>) = matching.into_iter().partition(is_it);
     if !own.is_empty() {

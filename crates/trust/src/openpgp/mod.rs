@@ -99,6 +99,7 @@ pub fn signed_text(rule: &Rule, file: &[u8], now: SystemTime) -> Result<(String,
     if !text.contains(packets::END) {
         return Err(packets::cut_off());
     }
+    only_hashes_above(text)?;
     let (message, _) = CleartextSignedMessage::from_string(text.trim_start()).map_err(|_| {
         malformed("it cannot be read as clearsigned text, or text stands around what is signed")
     })?;
@@ -107,6 +108,20 @@ pub fn signed_text(rule: &Rule, file: &[u8], now: SystemTime) -> Result<(String,
     let signed = message.signed_text();
     let signer = met(rule, &ours, signatures.len(), signed.as_bytes())?;
     Ok((signed.replace("\r\n", "\n"), signer))
+}
+
+/// Refuses headers between the first line and the text other than `Hash`: no signature covers them, and a reader takes them for what was
+/// signed. (RFC 9580, 7.1)
+fn only_hashes_above(text: &str) -> Result<(), Refusal> {
+    let lines = text.trim_start().lines().skip(1);
+    let mut headers = lines.take_while(|line| !line.trim().is_empty());
+    match headers.find(|line| !line.starts_with("Hash:")) {
+        None => Ok(()),
+        Some(header) => Err(Reason::Uncovered
+            .refusal("a header stands above the text that no signature covers")
+            .expected("`Hash: …` and an empty line")
+            .found(reading::shown(header))),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]

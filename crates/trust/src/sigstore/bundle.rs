@@ -71,6 +71,7 @@ pub(super) fn read(value: Value) -> Result<Bundle, Refusal> {
             .refusal("it is not a Sigstore bundle")
             .expected("`verificationMaterial` with a certificate and a log entry"));
     }
+    fits_its_kind(&value)?;
     one_signature(&value)?;
     let bundle: Bundle = serde_json::from_value(value).map_err(|e| {
         Reason::Malformed
@@ -84,6 +85,22 @@ pub(super) fn read(value: Value) -> Result<Bundle, Refusal> {
         }
         _ => Ok(bundle),
     }
+}
+
+/// Versions 0.1 and 0.2 hold a chain of certificates, 0.3 one certificate (sigstore/protobuf-specs: sigstore_bundle.proto). The name of
+/// the version is not signed, and decides what has to be there.
+fn fits_its_kind(value: &Value) -> Result<(), Refusal> {
+    let kind = value.get("mediaType").and_then(Value::as_str);
+    let kind = kind.unwrap_or_default();
+    let is_older = ["0.1", "0.2"].iter().any(|version| kind.ends_with(version));
+    let has_one = value.pointer("/verificationMaterial/certificate").is_some();
+    if !is_older || !has_one {
+        return Ok(());
+    }
+    Err(Reason::Malformed
+        .refusal("it has another form than its mediaType says")
+        .expected("a chain of certificates, as versions 0.1 and 0.2 have it")
+        .found(format!("one certificate in a bundle of `{}`", shown(kind))))
 }
 
 pub(super) fn of_a_key() -> Refusal {

@@ -17,6 +17,7 @@ use super::{CMD, args};
 use crate::recipe::{
     Encoding, GUEST_DIR, GuestPath, Recipe, RegistryData, RegistryKey, SealAnswer,
 };
+use winimg_base::io;
 use winimg_base::text::{Place, crlf};
 
 const SYSPREP: &str = r"C:\Windows\System32\Sysprep\sysprep.exe";
@@ -139,7 +140,7 @@ fn answer(site: &mut Site<'_>, answer_file: &SealAnswer) -> Option<Option<String
         SealAnswer::Own(own) => own,
     };
     let shown = own.value.display();
-    let read = std::fs::read_to_string(&own.value)
+    let read = io::read_text_limited(&own.value, io::limit::ANSWER_FILE)
         .map_err(|e| format!("the answer file `{shown}` cannot be read: {e}"))
         .and_then(|template| {
             seal::render(&template, site.recipe)

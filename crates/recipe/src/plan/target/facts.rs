@@ -2,13 +2,12 @@
 //!
 //! What neither says is unknown, and breaks no rule: a script may have done it.
 
-use std::fs;
-
 use super::super::{Entry, PlannedStep, evaluated};
 use super::seal::{Seal, partition_behind_windows};
 use crate::recipe::quantity::show_size;
 use crate::recipe::target::{Channel, Condition, Output};
 use crate::recipe::{MachineSpec, Recipe};
+use winimg_base::io;
 use winimg_base::text::Place;
 use winimg_formats::wim::Release;
 
@@ -161,7 +160,7 @@ impl<'a> Facts<'a> {
             // winimg's own layout ends with Windows.
             return decided(!wanted, Side::nowhere("winimg's own answer file"));
         };
-        let text = fs::read_to_string(&own.value).ok();
+        let text = io::read_text_limited(&own.value, io::limit::ANSWER_FILE).ok();
         match text.and_then(|text| partition_behind_windows(&text)) {
             Some(Some(behind)) => {
                 let words = format!("makes partition {behind} behind Windows' own");

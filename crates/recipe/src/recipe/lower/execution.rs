@@ -148,7 +148,14 @@ fn local_script(fields: &Fields<'_>) -> Option<String> {
         return Some(String::new());
     }
     match read_text(&path.value) {
-        Ok(text) => Some(text.trim_start_matches('\u{feff}').to_string()),
+        Ok(text) => {
+            let text = text.trim_start_matches('\u{feff}').to_string();
+            if !fields.cx.sources.may_quote(&path.value) {
+                let mut hidden = fields.cx.unquotable_scripts.borrow_mut();
+                hidden.insert(text.clone());
+            }
+            Some(text)
+        }
         Err(why) => {
             let fact = format!("cannot read the script: {why}");
             fields.cx.error(fact, &path.place, "", "");

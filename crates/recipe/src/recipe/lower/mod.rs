@@ -36,7 +36,9 @@ use super::raw::Raw;
 use super::value::{Data, Entry, Value};
 use super::vars::Scope;
 use super::words;
-use super::{CloneCheck, Component, ContainerImage, Effective, Recipe, Step, Undecided, Var};
+use super::{
+    CloneCheck, Component, ContainerImage, Effective, Recipe, Step, Undecided, Var, file_name,
+};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Located, Place};
 
@@ -145,10 +147,15 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         asks: Vec::new(),
         undecided: cx.all_undecided(),
         files: Vec::new(),
+        quotable: raw.sources.quotable(),
+        unquotable_scripts: cx.unquotable_scripts.take(),
         is_whole,
     };
     (recipe, is_whole)
 }
+
+/// Letters of a recipe's name.
+const LONGEST_NAME: usize = 100;
 
 fn name(top: &Fields<'_>) -> Option<Located<String>> {
     let name = top.string("name")?;
@@ -157,6 +164,17 @@ fn name(top: &Fields<'_>) -> Option<Located<String>> {
         let fact = format!("`name` cannot be \"{}\"", name.value);
         let help = "it names a folder and files: letters, digits, `.`, `-` and `_`, a letter or digit first";
         top.cx.error(fact, &name.place, "", help);
+        return None;
+    }
+    if name.value.len() > LONGEST_NAME {
+        let fact = format!("`name` has more than {LONGEST_NAME} characters");
+        let help = "it names a folder and files, which get endings of their own";
+        top.cx.error(fact, &name.place, "", help);
+        return None;
+    }
+    if let Err((why, help)) = file_name(&name.value) {
+        let fact = format!("`name` cannot be \"{}\": {why}", name.value);
+        top.cx.error(fact, &name.place, "", &help);
         return None;
     }
     Some(name)

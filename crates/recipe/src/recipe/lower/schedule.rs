@@ -8,6 +8,7 @@ use crate::recipe::Verb;
 use crate::recipe::fields::{Context, Fields};
 use crate::recipe::value::Value;
 use crate::recipe::verb::{Task, TaskAction, Trigger};
+use winimg_base::io;
 use winimg_base::text::Located;
 
 /// What a definition says itself.
@@ -180,7 +181,7 @@ fn definition(fields: &Fields<'_>) -> Option<Located<std::path::PathBuf>> {
 }
 
 fn check_definition(path: &Path) -> Result<(), String> {
-    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    let bytes = io::read_limited(path, io::limit::TEXT).map_err(|e| e.to_string())?;
     let text = match bytes.strip_prefix(&[0xff, 0xfe]) {
         Some(wide) => {
             let units = wide.chunks_exact(2);

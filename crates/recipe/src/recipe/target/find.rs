@@ -81,16 +81,14 @@ fn load(
     let text = sources::read_text(&found.path).map_err(|why| {
         Diagnostic::error(format!("cannot read {}: {why}", found.name)).at(place, "")
     })?;
+    let source = sources.source_of(found.name, text, (&found.path, &found.root));
     files.push((found.path, found.root));
-    Ok(Arc::new(Source {
-        name: found.name,
-        text,
-    }))
+    Ok(Arc::new(source))
 }
 
 /// Every target of the current folder and of these options', by name.
 pub fn all(options: &Options) -> (Vec<Target>, Diagnostics) {
-    let mut sources = Sources::of(options);
+    let mut sources = Sources::of(options, Path::new(""));
     let start = sources.add("winimg targets", String::new(), PathBuf::new());
     let place = Place::new(&start, 0..0);
     let mut targets = Vec::new();

@@ -11,7 +11,7 @@ use super::{
     Administrator, Channel, Condition, Data, Demand, Form, Origin, Proof, Report, Setting, Target,
     Value,
 };
-use winimg_base::text::Place;
+use winimg_base::text::{Place, column_width};
 
 /// All targets, one a line.
 pub fn list(targets: &[Target]) -> String {
@@ -27,7 +27,7 @@ pub fn list(targets: &[Target]) -> String {
     });
     let head = ["target", "firmware", "disk", "metadata, agent", "platform"].map(str::to_owned);
     let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let width = |column: usize| column_width(rows.iter().map(|row| row[column].len()));
     let widths: Vec<usize> = (0..4).map(width).collect();
     let mut text = String::new();
     for row in &rows {

@@ -2,29 +2,22 @@
 //! containerd: docs/ops.md). The same blobs give the same bytes.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
 use serde_json::json;
 use tar::{Builder, EntryType, Header};
 
 use super::{Image, Part};
-use winimg_base::digest::Digest;
+use winimg_base::digest::{Digest, Hasher};
 use winimg_base::error::{Error, Result};
 
 pub(super) fn write(image: &Image, path: &Path) -> Result<()> {
-    let file = File::create(path).map_err(|e| Error::io("write", path, e))?;
-    let written = layout(image, BufWriter::new(file)).and_then(|mut out| {
-        out.flush()?;
-        out.get_ref().sync_all()
-    });
-    written.map_err(|e| Error::io("write", path, e))
-}
-
-fn layout<W: Write>(image: &Image, out: W) -> std::io::Result<W> {
-    let mut tar = Builder::new(out);
-    add(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    add(&mut tar, "index.json", index(image).as_bytes())?;
+    let unwritten = |e| Error::io("write", path, e);
+    let file = File::create(path).map_err(unwritten)?;
+    let mut tar = Builder::new(BufWriter::new(file));
+    add(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).map_err(unwritten)?;
+    add(&mut tar, "index.json", index(image).as_bytes()).map_err(unwritten)?;
     let mut seen: Vec<&Digest> = Vec::new();
     for part in std::iter::once(&image.manifest).chain(&image.parts) {
         let digest = part.blob.digest();
@@ -32,15 +25,35 @@ fn layout<W: Write>(image: &Image, out: W) -> std::io::Result<W> {
             continue;
         }
         seen.push(digest);
-        let mut file = File::open(part.blob.path())?;
+        let file = File::open(part.blob.path());
+        let file = file.map_err(|e| Error::io("read", part.blob.path(), e))?;
+        let mut file = Hashing {
+            inner: file,
+            hasher: Hasher::new(digest.algorithm),
+        };
+        let name = format!("blobs/sha256/{}", digest.hex());
         let mut header = header(part.blob.size());
-        tar.append_data(
-            &mut header,
-            format!("blobs/sha256/{}", digest.hex()),
-            &mut file,
-        )?;
+        let added = tar.append_data(&mut header, name, &mut file);
+        added.map_err(unwritten)?;
+        part.blob.same_bytes(&file.hasher.finish())?;
     }
-    tar.into_inner()
+    let mut out = tar.into_inner().map_err(unwritten)?;
+    out.flush().map_err(unwritten)?;
+    out.get_ref().sync_all().map_err(unwritten)
+}
+
+/// Hashes what is read through it, so that what was copied is what was compared.
+struct Hashing<R> {
+    inner: R,
+    hasher: Hasher,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        self.hasher.update(&buffer[..n]);
+        Ok(n)
+    }
 }
 
 /// containerd takes the image's name from its own annotation.

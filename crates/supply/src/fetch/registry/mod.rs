@@ -37,6 +37,8 @@ pub use error::Error;
 pub const MANIFEST_LIMIT: u64 = 4 << 20;
 /// Bytes of an answer with a token, or with the words of a refusal.
 const WORDS_LIMIT: u64 = 1 << 20;
+/// What the registry says of a manifest that it took. (OCI Distribution Specification: pushing manifests)
+const CONTENT_DIGEST: &str = "docker-content-digest";
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -302,7 +304,7 @@ impl Client {
 
 /// Where an answer names the digest of what was given, it has to be the right one.
 fn named_alike(answer: &Answer, digest: &Digest) -> Result<()> {
-    let named = answer.headers().get("docker-content-digest");
+    let named = answer.headers().get(CONTENT_DIGEST);
     let named = named.and_then(|value| value.to_str().ok()?.parse::<Digest>().ok());
     match named.filter(|named| named.algorithm == digest.algorithm && named != digest) {
         None => Ok(()),

@@ -3,6 +3,7 @@
 use url::Url;
 
 use super::super::destination::BucketPlace;
+use crate::fetch::client::is_here;
 use winimg_base::error::{Error, Kind, Result};
 
 /// The bucket's own address: by its host at AWS, by its path elsewhere. (Amazon S3: virtual hosting of buckets)
@@ -30,9 +31,28 @@ pub fn base(place: &BucketPlace, region: &str, endpoint: Option<&str>) -> Result
     }
 }
 
+/// Whether requests to this address cross a network unencrypted.
+pub fn is_readable_on_its_way(url: &Url) -> bool {
+    url.scheme() != "https" && !url.host().is_some_and(|host| is_here(&host))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_http_to_this_machine_alone_is_not_readable() {
+        for (url, is_readable) in [
+            ("https://s3.example.com/b/", false),
+            ("http://minio.example.com:9000/b/", true),
+            ("http://192.168.1.5:9000/b/", true),
+            ("http://127.0.0.1:9000/b/", false),
+            ("http://localhost:9000/b/", false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!(is_readable_on_its_way(&url), is_readable, "{url}");
+        }
+    }
 
     #[test]
     fn a_bucket_is_a_host_at_aws_and_a_folder_elsewhere() {

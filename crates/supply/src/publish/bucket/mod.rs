@@ -70,6 +70,7 @@ impl Target for Bucket {
     /// Asks for the bucket first: whether there is one is not seen by an object that is not there.
     async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
         let BucketPlace { bucket, prefix } = &self.place;
+        self.warn_of_plain_http(watch);
         patiently(&self.options, watch, async || {
             let asked = self.ask(Method::HEAD, self.base.clone(), |r| r).await?;
             match asked.status().is_success() {
@@ -106,6 +107,17 @@ impl Bucket {
             place: place.clone(),
             options: settings.options.clone(),
         })
+    }
+
+    /// Says that everything is readable on its way, where it is.
+    fn warn_of_plain_http(&self, watch: &Watch) {
+        if address::is_readable_on_its_way(&self.base) {
+            watch.warn(format!(
+                "{} is asked over http: the image, and a session token if there is one, can be read \
+                 on their way; use an endpoint over https",
+                self.base.host_str().unwrap_or_default()
+            ));
+        }
     }
 
     async fn look(&self, object: &Object) -> Result<Standing, Failure> {

@@ -19,7 +19,7 @@ use super::admit::LocalRecord;
 use super::inventory::age;
 use super::known_locks::FORGET;
 use super::lease::{Gate, leased};
-use super::sweep::{TRASH, remove_whole};
+use super::sweep::TRASH;
 use super::{Item, Store, entries, read_record};
 
 use decide::decide;
@@ -79,7 +79,7 @@ impl Store {
         drop(gate);
         for path in &names.taken {
             cancel.check()?;
-            remove_whole(path).map_err(|e| Error::io("remove", path, e))?;
+            io::remove_whole(path).map_err(|e| Error::io("remove", path, e))?;
         }
         Ok(pruned)
     }

@@ -1,7 +1,6 @@
 //! Keys, roots and digests that a signature is pinned by: texts of the recipe, and files beside it.
 
-use std::fs;
-use std::io::Read;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::recipe::KeyFile;
@@ -9,6 +8,7 @@ use crate::recipe::fields::Fields;
 use crate::recipe::sources::{OUTSIDE, OUTSIDE_HELP};
 use crate::recipe::value::{Data, Value};
 use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::io;
 use winimg_base::text::Located;
 use winimg_trust::authenticode::{self, Pins};
 use winimg_trust::{Pinned, misused, pinned, roots as shipped, short};
@@ -50,15 +50,13 @@ fn read(
         complain(format!("there is no file {}", text.value), looked);
         return None;
     }
-    let mut bytes = Vec::new();
-    let opened = fs::File::open(&path).and_then(|f| f.take(LIMIT + 1).read_to_end(&mut bytes));
-    match opened {
-        Err(e) => complain(format!("`{key}` cannot be read: {e}"), looked),
-        Ok(_) if bytes.len() as u64 > LIMIT => {
+    match io::read_limited(&path, LIMIT) {
+        Err(e) if e.kind() == ErrorKind::FileTooLarge => {
             let fact = format!("`{key}` is longer than {LIMIT} bytes");
             complain(fact, "a key or certificate file is meant".into());
         }
-        Ok(_) => {
+        Err(e) => complain(format!("`{key}` cannot be read: {e}"), looked),
+        Ok(bytes) => {
             let digest = Digest::sha256_of(&bytes);
             let words = format!("{} ({digest})", text.value);
             fields.cx.key_file(&text.value, digest);
