@@ -4,8 +4,8 @@ use std::fs;
 
 use winimg::export;
 use winimg::record::manifest::{
-    Artifact, CloneCheck, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,
-    rfc3339, schema,
+    Artifact, CloneCheck, Exported, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool,
+    Windows, rfc3339, schema,
 };
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
@@ -164,6 +164,12 @@ pub fn manifest() -> Manifest {
             },
         ],
         artifacts: vec![Artifact::from(&artifact)],
+        export: Some(Exported {
+            epoch: 1_700_000_000,
+            hardware_version: Some(20),
+            license_type: None,
+            communicators: Default::default(),
+        }),
         tries: Vec::new(),
         warnings: vec!["tool is not verified: built here a minute ago".into()],
     }

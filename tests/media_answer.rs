@@ -59,6 +59,11 @@ fn images(release: Release, eval: bool) -> WimImages {
         size: 1,
     };
     WimImages {
+        part: winimg_formats::wim::Part {
+            number: 1,
+            of: 1,
+            guid: [0; 16],
+        },
         from: "server.iso:sources/install.wim".into(),
         images: vec![
             image(

@@ -19,6 +19,15 @@ pub struct Export {
     /// Output folder [default: the folder of the image]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Manifest of the build that made the image [default: manifest.json beside the image]
+    ///
+    /// The processors, the memory, the firmware, the disk's controller and the time of the build are taken from it when it
+    /// lists the image by its digest.
+    #[arg(long, value_name = "FILE")]
+    pub manifest: Option<PathBuf>,
+    /// Replace artifacts of a build that are in the output folder
+    #[arg(long)]
+    pub replace: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

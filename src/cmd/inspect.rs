@@ -61,7 +61,7 @@ fn look_at_medium(medium: &Medium) -> Result<Value> {
         "file system": medium.file_system.to_string(),
         "bytes": medium.size(),
     });
-    let Ok(facts) = MediaFacts::read(medium) else {
+    let Some(facts) = MediaFacts::of_any(medium)? else {
         let names: Vec<String> = medium.read_dir("")?.into_iter().map(|e| e.name).collect();
         shown["root"] = json!(names);
         return Ok(shown);
@@ -86,20 +86,33 @@ fn look_at_medium(medium: &Medium) -> Result<Value> {
 }
 
 fn look_at_disk(file: &Path) -> Result<Value> {
-    let (bytes, table) = partitions::read(file, &Cancel::default())?;
     let format = disk::Format::of(file)?;
-    // A raw disk has no mark of its own: without a partition table it could be any file.
-    if format == disk::Format::Raw && table.style == gpt::Style::None {
-        return Err(Error::new(
-            Kind::Recipe,
-            "this is neither an ISO, nor a disk image with partitions, nor a manifest",
-        )
-        .at(file.display()));
+    let disks = partitions::read(file, &Cancel::default())?;
+    if let [one] = disks.as_slice() {
+        // A raw disk has no mark of its own: without a partition table it could be any file.
+        if format == disk::Format::Raw && one.table.style == gpt::Style::None {
+            return Err(Error::new(
+                Kind::Recipe,
+                "this is neither an ISO, nor a disk image with partitions, nor a manifest",
+            )
+            .at(file.display()));
+        }
+        return Ok(json!({
+            "format": name(format),
+            "virtual bytes": one.bytes,
+            "table": one.table,
+        }));
     }
+    let disks = disks.iter().map(|one| {
+        json!({
+            "file": one.name,
+            "virtual bytes": one.bytes,
+            "table": one.table,
+        })
+    });
     Ok(json!({
         "format": name(format),
-        "virtual bytes": bytes,
-        "table": table,
+        "disks": disks.collect::<Vec<_>>(),
     }))
 }
 

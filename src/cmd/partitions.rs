@@ -1,60 +1,122 @@
 //! A disk image's size and partition table, whatever its format.
 //!
-//! Looks at the table only: of a compressed qcow2, which is not read in place, the beginning is unpacked.
+//! Looks at the table and at the beginning of each volume only: of a compressed qcow2, which is not read in place, these parts
+//! are unpacked.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
 use std::path::Path;
+use std::sync::Mutex;
+
+use serde_json::json;
 
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
-use winimg_formats::disk::{self, Disk, Format, Image, RawDisk, gpt, qcow2::Qcow2, qemu_img};
+use winimg_formats::disk::backing::Chain;
+use winimg_formats::disk::qcow2::Qcow2;
+use winimg_formats::disk::qemu_img::{self, Named};
+use winimg_formats::disk::{self, Disk, Format, Image, gpt};
 
-/// Holds an MBR, and a GPT with far more entries than the 128 that Windows makes.
-const HEAD: &str = "count=2";
+/// Bytes that are unpacked at a time.
+const PIECE: u64 = 64 << 10;
 
-/// The virtual disk's length in bytes, and its partitions.
-pub fn read(file: &Path, cancel: &Cancel) -> Result<(u64, gpt::Table)> {
-    let disk: Box<dyn Disk> = match Format::of(file)? {
-        Format::Qcow2 => match Qcow2::look(Image::alone(file), cancel)? {
-            Some(disk) => Box::new(disk),
-            None => Box::new(head(file, cancel)?),
-        },
-        _ => disk::open(file, cancel)?,
-    };
-    Ok((disk.len(), gpt::table(disk.as_ref())?))
+/// A disk of an image: its member's name where the image has several, its length in bytes, and its partitions.
+pub struct Divided {
+    pub name: Option<String>,
+    pub bytes: u64,
+    pub table: gpt::Table,
 }
 
-/// The first 2 MiB as a raw disk of the image's full length, the rest a hole.
-fn head(file: &Path, cancel: &Cancel) -> Result<RawDisk> {
-    let flat =
-        tempfile::NamedTempFile::new().map_err(|e| Error::io("write", std::env::temp_dir(), e))?;
-    // Closed: on Windows no other program writes a file that we could write.
-    let flat = flat.into_temp_path();
-    let named = |key: &str, path: &Path| {
-        let mut word = std::ffi::OsString::from(key);
-        word.push(qemu_img::file_name(path));
-        word
+/// All disks of an image.
+pub fn read(file: &Path, cancel: &Cancel) -> Result<Vec<Divided>> {
+    let disks = match Format::of(file)? {
+        Format::Qcow2 => {
+            let disk: Box<dyn Disk> = match Qcow2::look(Image::alone(file), cancel)? {
+                Some(disk) => Box::new(disk),
+                None => Box::new(Packed::open(file, cancel)?),
+            };
+            Vec::from([(None, disk)])
+        }
+        _ => disk::open_all(file, cancel)?,
     };
-    let (from, to) = (named("if=", file), named("of=", &flat));
-    let words = ["dd", "-f", "qcow2", "-O", "raw", "bs=1M", HEAD].map(OsStr::new);
-    qemu_img::run(&[&words[..], &[&from, &to]].concat(), cancel)?;
-    let len = virtual_len(file)?;
-    OpenOptions::new()
-        .write(true)
-        .open(&flat)
-        .and_then(|f| f.set_len(len))
-        .map_err(|e| Error::io("write", &flat, e))?;
-    // The open file outlives its name.
-    RawDisk::open(&flat)
+    let divided = disks.into_iter().map(|(name, disk)| {
+        Ok(Divided {
+            table: gpt::table(disk.as_ref())?,
+            bytes: disk.len(),
+            name,
+        })
+    });
+    divided.collect()
 }
 
-/// Bytes 24 to 31 of the header, big-endian (QEMU: docs/interop/qcow2).
-fn virtual_len(file: &Path) -> Result<u64> {
-    let mut bytes = [0; 8];
-    std::fs::File::open(file)
-        .and_then(|f| f.read_exact_at(&mut bytes, 24))
-        .map_err(|e| Error::io("read", file, e))?;
-    Ok(u64::from_be_bytes(bytes))
+/// A compressed qcow2, of which QEMU unpacks the pieces that are asked for.
+struct Packed {
+    name: String,
+    len: u64,
+    pieces: Mutex<BTreeMap<u64, Vec<u8>>>,
+    cancel: Cancel,
+}
+
+impl Packed {
+    fn open(file: &Path, cancel: &Cancel) -> Result<Self> {
+        let name = file.to_str().ok_or_else(|| {
+            Error::failed("a compressed qcow2 has a path that is not Unicode").at(file.display())
+        })?;
+        Ok(Self {
+            name: name.into(),
+            len: Chain::of(Image::alone(file), cancel)?.len,
+            pieces: Mutex::default(),
+            cancel: cancel.clone(),
+        })
+    }
+
+    fn unpacked(&self, start: u64) -> Result<Vec<u8>> {
+        let flat = tempfile::NamedTempFile::new()
+            .map_err(|e| Error::io("write", std::env::temp_dir(), e))?;
+        // Closed: on Windows no other program writes a file that we could write.
+        let flat = flat.into_temp_path();
+        let file = json!({"driver": "file", "filename": self.name});
+        let piece = Named::node(&json!({
+            "driver": "raw",
+            "offset": start,
+            "size": PIECE.min(self.len - start),
+            "file": {"driver": "qcow2", "file": file, "backing": null},
+        }));
+        let words = ["convert", "-O", "raw"].map(OsStr::new);
+        let to = qemu_img::file_name(&flat);
+        let arguments = [&words[..], &piece.arguments(), &[&to]].concat();
+        qemu_img::run(&arguments, &self.cancel)?;
+        std::fs::read(&flat).map_err(|e| Error::io("read", &flat, e))
+    }
+}
+
+impl Disk for Packed {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > self.len {
+            return Err(Error::failed(format!("{} ends too early", self.name)));
+        }
+        let mut pieces = self.pieces.lock().unwrap_or_else(|e| e.into_inner());
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let start = at - at % PIECE;
+            if !pieces.contains_key(&start) {
+                pieces.insert(start, self.unpacked(start)?);
+            }
+            let rest = pieces[&start].get((at - start) as usize..);
+            let rest = rest.unwrap_or_default();
+            if rest.is_empty() {
+                return Err(Error::failed(format!("{} ends too early", self.name)));
+            }
+            let n = rest.len().min(buffer.len() - done);
+            buffer[done..done + n].copy_from_slice(&rest[..n]);
+            done += n;
+        }
+        Ok(())
+    }
 }

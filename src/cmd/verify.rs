@@ -1,5 +1,6 @@
 //! `winimg verify`: whether a finished image is what its recipe says.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -14,9 +15,10 @@ use crate::verify::{self, Finding, Report};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{self, NotWithin};
+use winimg_formats::disk::ntfs::Windows;
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img;
-use winimg_formats::disk::{self, Disk, Format, Image};
+use winimg_formats::disk::{self, Disk, Format, Image, gpt};
 use winimg_recipe::plan::Expected;
 use winimg_recipe::recipe::Options;
 use winimg_recipe::recipe::target::{self, Target};
@@ -242,26 +244,41 @@ impl Asked {
     }
 }
 
-/// A disk without Windows is a finding, too: the others are still looked at.
+/// A disk that is damaged or has no Windows is a finding, too: the others are still looked at.
 fn image(
     path: &Path,
     asked: Option<&Asked>,
     mut report: Report,
     context: &Context,
 ) -> Result<Report> {
-    let (disk, _work) = opened(path, context)?;
-    let expected = asked.map(|asked| asked.expected.as_slice());
-    let targets = asked.iter().flat_map(|asked| &asked.targets);
-    let targets: Vec<&Target> = targets.collect();
-    match verify::check(disk.as_ref(), expected, &targets, &context.cancel) {
-        Ok(found) => {
-            report.holds += found.holds;
-            report.findings.extend(found.findings);
+    let opened = opened_all(path, context);
+    let Some((disks, _work)) = judged(opened, path.display(), &mut report)? else {
+        return Ok(report);
+    };
+    let is_several = disks.len() > 1;
+    let mut with_windows = 0;
+    for (name, disk) in &disks {
+        let place = match name {
+            Some(name) => format!("{name} in {}", path.display()),
+            None => path.display().to_string(),
+        };
+        if is_several {
+            let table = judged(gpt::table(disk.as_ref()), &place, &mut report)?;
+            let Some(table) = table else { continue };
+            match Windows::find(disk.as_ref(), &table) {
+                Ok(_) => with_windows += 1,
+                Err(error) if error.kind() == Kind::Verify => {
+                    report.holds += 1;
+                    continue;
+                }
+                Err(error) => return Err(error.or_at(place)),
+            }
         }
-        Err(error) if error.kind() == Kind::Verify => {
-            report.add(Err(error.into()), None);
-        }
-        Err(error) => return Err(error.at(path.display())),
+        one_disk(disk.as_ref(), &place, asked, &mut report, context)?;
+    }
+    if is_several && with_windows == 0 {
+        let what = format!("there is no Windows on any of the {} disks", disks.len());
+        report.add(Err(Finding::error(what)), None);
     }
     for name in asked.iter().flat_map(|asked| &asked.unknown) {
         let what = format!(
@@ -270,6 +287,51 @@ fn image(
         report.add(Err(Finding::unknown(what)), None);
     }
     Ok(report)
+}
+
+fn one_disk(
+    disk: &dyn Disk,
+    place: &str,
+    asked: Option<&Asked>,
+    report: &mut Report,
+    context: &Context,
+) -> Result<()> {
+    let expected = asked.map(|asked| asked.expected.as_slice());
+    let targets = asked.iter().flat_map(|asked| &asked.targets);
+    let targets: Vec<&Target> = targets.collect();
+    let checked = verify::check(disk, expected, &targets, &context.cancel);
+    if let Some(found) = judged(checked, place, report)? {
+        report.holds += found.holds;
+        report.findings.extend(found.findings);
+    }
+    Ok(())
+}
+
+/// Makes a finding of an error that says something of the image; any other one is returned.
+fn judged<T>(
+    answer: Result<T>,
+    place: impl fmt::Display,
+    report: &mut Report,
+) -> Result<Option<T>> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if matches!(error.kind(), Kind::Verify | Kind::Failed) => {
+            report.add(Err(error.or_at(place).into()), None);
+            Ok(None)
+        }
+        Err(error) => Err(error.or_at(place)),
+    }
+}
+
+/// The disks of an image, with their names where there are several.
+type Disks = Vec<(Option<String>, Box<dyn Disk>)>;
+
+fn opened_all(path: &Path, context: &Context) -> Result<(Disks, Option<TempDir>)> {
+    if Format::of(path)? == Format::Ova {
+        return Ok((disk::open_all(path, &context.cancel)?, None));
+    }
+    let (disk, work) = opened(path, context)?;
+    Ok((Vec::from([(None, disk)]), work))
 }
 
 /// A compressed qcow2 is unpacked beside it first; the folder goes when it is dropped.

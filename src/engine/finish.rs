@@ -133,6 +133,7 @@ pub fn export(session: &mut Session, media: &Media, disk: &Path) -> Result<Vec<A
         name: &recipe.name.value,
         outputs: &recipe.outputs,
         directory: &request.output,
+        kept: &[],
         firmware: recipe.machine.firmware,
         secure_boot: recipe.machine.secure_boot,
         disk_bus: recipe.machine.disk_bus,

@@ -36,6 +36,8 @@ pub struct Job<'a> {
     pub outputs: &'a Outputs,
     /// Exists.
     pub directory: &'a Path,
+    /// Files of the directory that are not replaced, by their names relative to it.
+    pub kept: &'a [String],
     pub firmware: Firmware,
     pub secure_boot: bool,
     /// The bus that the image was built on: its driver is known to start.

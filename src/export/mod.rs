@@ -93,12 +93,14 @@ pub trait Exporter: Send + Sync {
 /// dynamic VHD, VHDX, fixed VHDX, OVA, VMDK, flat VMDK and its descriptor, qcow2, VMA, AMI, boxes, container disk. On an error or a cancel no file of this export is left, and files of an earlier one are as they were.
 pub fn export(job: &Job<'_>, sink: &dyn Sink, cancel: &Cancel) -> Result<Vec<Artifact>> {
     job.validate()?;
-    let mut staging = Staging::new(job.directory);
+    let mut staging = Staging::new(job.directory, job.kept);
     let source = Source::open(job, &mut staging, sink, cancel)?;
+    source.judge(job, sink)?;
     job.validate_disk(source.disk.len())?;
     let outputs = job.outputs.with_disks();
     space::require(job.directory, source.disk.as_ref(), &outputs, sink)?;
     let exporters = exporters(job, &outputs, &source, &mut staging, sink, cancel)?;
+    staging.check()?;
 
     tracing::debug!(
         bytes = source.disk.len(),

@@ -6,9 +6,10 @@ use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::backing::Chain;
+use winimg_formats::disk::ntfs::{Hibernation, Windows};
 use winimg_formats::disk::qcow2::Qcow2;
 use winimg_formats::disk::qemu_img::{self, Named};
-use winimg_formats::disk::{self, Disk, Format, Image, vhdx};
+use winimg_formats::disk::{self, Disk, Format, Image, gpt, vhdx};
 
 pub struct Source {
     pub disk: Box<dyn Disk>,
@@ -74,6 +75,33 @@ impl Source {
             disk: Box::new(Qcow2::open(Image::alone(&flat), cancel)?),
             qemu: Some(Named::file(&flat, "qcow2")),
         })
+    }
+
+    /// Refuses a disk that is not whole, and a Windows that was hibernated: it would go on from its memory on another machine.
+    /// A disk without a partition table is not looked at.
+    pub fn judge(&self, job: &Job<'_>, sink: &dyn Sink) -> Result<()> {
+        let path = job.source.file.display();
+        let table = gpt::table(self.disk.as_ref()).map_err(|e| e.or_at(&path))?;
+        for doubt in &table.doubts {
+            sink.warn(format!("{path}: {doubt}"));
+        }
+        let Ok(windows) = Windows::find(self.disk.as_ref(), &table) else {
+            return Ok(());
+        };
+        if windows.volume.hibernation()? == Hibernation::Waits {
+            let fact = "the disk's Windows was hibernated and would go on from its memory";
+            return Err(Error::new(Kind::Export, fact)
+                .at(path)
+                .expected("a Windows that was shut down")
+                .found(r"the mark in C:\hiberfil.sys")
+                .cure("start it once, and shut it down with `shutdown /s /f /t 0` after `powercfg /h off`"));
+        }
+        if windows.volume.is_dirty()? {
+            sink.warn(format!(
+                "{path}: its Windows volume was not closed in order, and Windows checks it at the next start"
+            ));
+        }
+        Ok(())
     }
 
     pub fn for_qemu(&self) -> Result<&Named> {

@@ -19,6 +19,9 @@ const BEHIND: Duration = Duration::from_millis(250);
 /// The files of one export. Dropping it removes those that were not committed.
 pub struct Staging {
     directory: PathBuf,
+    /// The names that no file may get, and those of them that one would have got.
+    kept: Vec<String>,
+    refused: Vec<String>,
     files: Vec<Staged>,
 }
 
@@ -31,16 +34,33 @@ struct Staged {
 }
 
 impl Staging {
-    pub fn new(directory: &Path) -> Self {
+    pub fn new(directory: &Path, kept: &[String]) -> Self {
         Self {
             directory: directory.to_owned(),
+            kept: kept.to_vec(),
+            refused: Vec::new(),
             files: Vec::new(),
         }
     }
 
     /// A new empty file that will be `name`, a path below the directory. Gives its temporary path too.
     pub fn create(&mut self, name: &str) -> Result<(File, PathBuf)> {
+        if self.kept.iter().any(|kept| kept == name) {
+            self.refused.push(name.to_owned());
+        }
         self.stage(name, Some(self.directory.join(name)))
+    }
+
+    /// Refuses to replace files that are kept; all of them at once, before anything is written.
+    pub fn check(&self) -> Result<()> {
+        if self.refused.is_empty() {
+            return Ok(());
+        }
+        let fact = "the export would replace the image itself or artifacts of a build";
+        Err(Error::new(Kind::Export, fact)
+            .at(self.directory.display())
+            .lines(self.refused.iter())
+            .cure("write to another folder with --output; --replace replaces artifacts, but never the image itself"))
     }
 
     /// A file for other programs to write, removed at the end.

@@ -21,7 +21,7 @@ use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
 use winimg_recipe::recipe::target::Output;
-use winimg_recipe::recipe::{Address, ImageProof, InputId, InputSource, Origin};
+use winimg_recipe::recipe::{Address, ImageProof, InputId, InputSource, Origin, Outputs};
 use winimg_supply::fetch::image::Image;
 use winimg_supply::store::{Blob, Expected, Store};
 
@@ -191,6 +191,9 @@ pub fn manifest(request: &Request, recording: &Recording, built: &Built) -> Mani
             firmware: recipe.machine.firmware,
             secure_boot: recipe.machine.secure_boot,
             tpm: recipe.machine.tpm,
+            disk_bus: Some(recipe.machine.disk_bus),
+            cpus: Some(recipe.machine.cpus),
+            memory: Some(recipe.machine.memory),
         }),
         layer: built.resumed.as_ref().map(|layer| manifest::Layer {
             key: layer.key.to_string(),
@@ -212,8 +215,27 @@ pub fn manifest(request: &Request, recording: &Recording, built: &Built) -> Mani
         steps: steps(request, built),
         clone: clone::checks(request.plan),
         artifacts: built.artifacts.iter().map(Into::into).collect(),
+        export: Some(exported(&recipe.outputs, request.epoch)),
         tries: Vec::new(),
         warnings: built.warnings.clone(),
+    }
+}
+
+fn exported(outputs: &Outputs, epoch: i64) -> manifest::Exported {
+    let boxes = [
+        (Output::BoxHyperv, &outputs.box_hyperv),
+        (Output::BoxLibvirt, &outputs.box_libvirt),
+        (Output::BoxVirtualbox, &outputs.box_virtualbox),
+    ];
+    let communicators = boxes.into_iter().filter_map(|(output, spec)| {
+        let spec = spec.as_ref()?;
+        Some((output.name().to_owned(), spec.communicator.clone()))
+    });
+    manifest::Exported {
+        epoch,
+        hardware_version: outputs.ova.as_ref().and_then(|ova| ova.hardware_version),
+        license_type: outputs.ami.as_ref().map(|ami| ami.license_type.clone()),
+        communicators: communicators.collect(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! The schema is versioned by its name; `schemas/manifest-1.json` is the JSON Schema. A field may be added within a
 //! version, none is renamed or removed, so a reader passes over fields that it does not know.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -13,7 +14,7 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_base::io;
 use winimg_recipe::plan::{self, Check, Expected};
-use winimg_recipe::recipe::{Firmware, InputId};
+use winimg_recipe::recipe::{DiskBus, Firmware, InputId};
 use winimg_trust::Signer;
 
 /// The value of `schema`.
@@ -52,6 +53,9 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clone: Vec<CloneCheck>,
     pub artifacts: Vec<Artifact>,
+    /// What the artifacts were made with; `winimg export` makes others of the same disk with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<Exported>,
     /// As what clones of the image were started before this was written; each came up as its target needs it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<Tried>,
@@ -133,6 +137,31 @@ pub struct Machine {
     pub firmware: Firmware,
     pub secure_boot: bool,
     pub tpm: bool,
+    /// The controller that Windows was installed on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bus: Option<DiskBus>,
+    /// Processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
+    /// Bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+}
+
+/// What the export of the disk took from the recipe and from the build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exported {
+    /// The time in the artifacts, in Unix seconds.
+    pub epoch: i64,
+    /// `vmx-NN` of the OVA, where the recipe says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware_version: Option<u32>,
+    /// The license type of the AMI, where the recipe makes one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub license_type: Option<String>,
+    /// How Vagrant reaches the machine of each box that the recipe makes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub communicators: BTreeMap<String, String>,
 }
 
 /// A machine's disk, kept by everything that went into it.

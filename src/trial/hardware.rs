@@ -107,7 +107,7 @@ fn controller(wanted: Controller) -> Option<vm::Controller> {
         Controller::Pvscsi => vm::Controller::Pvscsi,
         Controller::VirtioBlk => vm::Controller::VirtioBlk,
         Controller::VirtioScsi => vm::Controller::VirtioScsi,
-        Controller::VmbusScsi => return None,
+        Controller::VmbusNvme | Controller::VmbusScsi => return None,
     })
 }
 

@@ -1,8 +1,8 @@
 //! From the disks of a build to the record of what they hold.
 
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::ntfs::{self, Volume};
+use winimg_formats::disk::ntfs::{self, Windows};
 use winimg_formats::disk::{Disk, gpt};
 
 use super::{DiskUsage, Folder, Layer, Own, Schema, changes};
@@ -30,12 +30,9 @@ impl Sealed {
 
 /// The volume that holds Windows.
 fn volume(disk: &dyn Disk, cancel: &Cancel) -> Result<ntfs::Usage> {
-    let table = gpt::table(disk)?;
-    let partition = table.windows().ok_or_else(|| {
-        Error::new(Kind::Failed, "there is no NTFS partition on this disk")
-            .cure("name a disk that holds Windows")
-    })?;
-    Volume::open(disk, partition)?.usage(cancel)
+    Windows::find(disk, &gpt::table(disk)?)?
+        .volume
+        .usage(cancel)
 }
 
 /// What one disk holds.

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_formats::disk::gpt::{self, Partition, Style, Table};
-use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::ntfs::{Volume, Windows};
 use winimg_formats::disk::{Disk, DiskReader};
 use winimg_formats::hive::{Data, Hive, Key};
 
@@ -43,36 +43,13 @@ impl<'d> Image<'d> {
     /// Finds the volume that Windows starts from. None, or one that can't be read, is an error: there is nothing to check.
     pub fn open(disk: &'d dyn Disk) -> Result<Self> {
         let table = gpt::table(disk)?;
-        let mut candidates: Vec<&Partition> = table
-            .partitions
-            .iter()
-            .filter(|p| matches!(p.role, Some("basic data" | "NTFS")))
-            .collect();
-        candidates.sort_by_key(|p| std::cmp::Reverse(p.len));
-        let mut why = None;
-        for partition in candidates {
-            let found = Volume::open(disk, partition)
-                .and_then(|v| Ok(v.exists(r"C:\Windows\System32\config")?.then_some(v)));
-            match found {
-                Ok(Some(volume)) => {
-                    return Ok(Self {
-                        disk,
-                        partition: partition.clone(),
-                        table,
-                        volume,
-                        hives: Default::default(),
-                    });
-                }
-                Ok(None) => {}
-                Err(error) => why = why.or(Some(error)),
-            }
-        }
-        let error = Error::new(Kind::Verify, "there is no Windows on this disk")
-            .expected(format!("an NTFS partition with {CONFIG}"))
-            .found(describe(&table));
-        Err(match why {
-            Some(why) => error.lines(why.to_string().lines()),
-            None => error,
+        let Windows { partition, volume } = Windows::find(disk, &table)?;
+        Ok(Self {
+            disk,
+            partition,
+            table,
+            volume,
+            hives: Default::default(),
         })
     }
 
@@ -245,18 +222,6 @@ fn current_set(hive: &Hive) -> Answer<String> {
                 .expected(r"Select\Current, a DWORD")
                 .cure("build the image again"),
         ),
-    }
-}
-
-fn describe(table: &Table) -> String {
-    let roles: Vec<&str> = table
-        .partitions
-        .iter()
-        .map(|p| p.role.unwrap_or("unknown"))
-        .collect();
-    match roles.is_empty() {
-        true => "no partition".to_owned(),
-        false => format!("partitions: {}", roles.join(", ")),
     }
 }
 

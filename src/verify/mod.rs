@@ -30,6 +30,7 @@ pub use finding::{Finding, Report, Verdict};
 pub use image::{Answer, Image};
 pub use service::services;
 pub use stores::packages;
+pub use system::{InstalledWindows, installed};
 
 /// Checks what holds for every image, what a sealed one needs (also on the machines of its targets, where they are known),
 /// then what each step expects. Without expectations no step has said that the build's own folder is gone and the image

@@ -79,6 +79,9 @@ pub fn check(
             None,
         );
         report.add(boot_driver::starts(image, target), None);
+        if !target.hardware.also.is_empty() {
+            report.add(boot_driver::starts_on_some_sizes(image, target), None);
+        }
     }
     Ok(())
 }

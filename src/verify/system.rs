@@ -3,13 +3,13 @@
 //! Sources: Microsoft, "BCDBoot command-line options" (boot files), "UEFI/GPT-based hard drive partitions", "Windows Setup
 //! states" (ImageState), "MoveFileEx" (PendingFileRenameOperations).
 
-use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::ntfs::{Hibernation, Volume};
 use winimg_formats::hive::Data;
 use winimg_recipe::plan::SEALED;
 use winimg_recipe::recipe::RegistryKey;
 
 use super::finding::{Finding, Verdict};
-use super::image::{HIVES, Image};
+use super::image::{Answer, HIVES, Image};
 
 pub(super) const STATE: RegistryKey =
     RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
@@ -33,7 +33,9 @@ pub const CHECKS: &[Checks] = &[SOUND, STARTS, NO_RESTART, ROOM];
 pub const CHECKS_OF_CLONES: &[Checks] = &[SOUND, NO_RESTART];
 
 const SOUND: Checks = &[
+    whole_table,
     clean_volume,
+    not_hibernated,
     |image| image.hive_is_sound(HIVES[0]),
     |image| image.hive_is_sound(HIVES[1]),
     |image| image.hive_is_sound(HIVES[2]),
@@ -47,6 +49,38 @@ const NO_RESTART: Checks = &[
     |image| no_restart_waits(image, &UPDATE),
 ];
 const ROOM: Checks = &[no_renames_wait, free_space, can_grow];
+
+/// What makes the partitions uncertain was refused when the table was read.
+fn whole_table(image: &Image<'_>) -> Verdict {
+    let doubts = &image.table.doubts;
+    if doubts.is_empty() {
+        return Ok(());
+    }
+    Err(Finding::warning("the disk's partition table is damaged")
+        .found(doubts.join("; "))
+        .cure("repair it with gdisk (`verify`, then `w`), or build the image again"))
+}
+
+/// The volume of a Windows that was hibernated is not what its Windows has in memory, and no other program may write it.
+fn not_hibernated(image: &Image<'_>) -> Verdict {
+    let cure = "start it once, shut it down with `shutdown /s /f /t 0` after `powercfg /h off`, and take the disk then";
+    let at = r"the mark in C:\hiberfil.sys";
+    match image.volume.hibernation()? {
+        Hibernation::None => Ok(()),
+        Hibernation::Waits => Err(Finding::error(
+            "Windows was hibernated (fast startup does that) and continues from its memory",
+        )
+        .expected("a Windows that was shut down")
+        .found(at)
+        .cure(cure)),
+        Hibernation::Resumed => Err(Finding::warning(
+            "Windows went on from hibernation and may not have been shut down since",
+        )
+        .expected("a Windows that was shut down")
+        .found(at)
+        .cure(cure)),
+    }
+}
 
 fn clean_volume(image: &Image<'_>) -> Verdict {
     match image.volume.is_dirty()? {
@@ -230,4 +264,29 @@ pub fn windows(image: &Image<'_>, build: u32, revision: u32) -> Verdict {
         .expected(format!("{build}.{revision} or later"))
         .found(found)
         .cure(cure))
+}
+
+/// The Windows of an image, as its registry names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledWindows {
+    /// `20348`
+    pub build: u32,
+    pub revision: u32,
+    /// `ServerDatacenter`
+    pub edition: String,
+}
+
+pub fn installed(image: &Image<'_>) -> Answer<InstalledWindows> {
+    let build = image.text(&VERSION, "CurrentBuildNumber")?;
+    let Some(build) = build.and_then(|text| text.trim().parse().ok()) else {
+        return Err(
+            Finding::error("the registry does not say which Windows this is")
+                .expected(format!("a number in CurrentBuildNumber of {VERSION}")),
+        );
+    };
+    Ok(InstalledWindows {
+        build,
+        revision: image.number(&VERSION, "UBR")?.unwrap_or_default(),
+        edition: image.text(&VERSION, "EditionID")?.unwrap_or_default(),
+    })
 }

@@ -67,7 +67,9 @@ fn a_windows_gpt_is_listed_as_diskpart_counts() {
     bytes.seek(SeekFrom::Start(512)).unwrap();
     bytes.write_all(&[0; 512]).unwrap();
     let again = table(&RawDisk::open(&file).unwrap()).unwrap();
-    assert_eq!(again, found);
+    assert_eq!(again.partitions, found.partitions);
+    let doubt = "the partition table is damaged (there is no header) and is read from its backup";
+    assert_eq!(again.doubts, [doubt]);
 }
 
 #[test]

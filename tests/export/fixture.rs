@@ -144,6 +144,7 @@ pub fn job<'a>(
         name: "demo",
         outputs,
         directory,
+        kept: &[],
         firmware: Firmware::Uefi,
         secure_boot: false,
         disk_bus: DiskBus::Nvme,

@@ -175,6 +175,180 @@ fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {
     }
 }
 
+/// The OVA with some of its members changed, packed again in their order.
+fn repacked(directory: &Path, changed: &[(&str, Vec<u8>)]) -> std::path::PathBuf {
+    let folder = tempfile::tempdir_in(directory).unwrap();
+    let mut names = vec!["demo.ovf", "demo.mf", "demo-disk1.vmdk"];
+    for name in &names {
+        fs::copy(directory.join(name), folder.path().join(name)).unwrap();
+    }
+    for (name, bytes) in changed {
+        fs::write(folder.path().join(name), bytes).unwrap();
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let ova = directory.join("repacked.ova");
+    let pack = [
+        "--format=ustar",
+        "-cf",
+        path(&ova),
+        "-C",
+        path(folder.path()),
+    ];
+    sh("tar", &[&pack[..], &names].concat());
+    ova
+}
+
+#[test]
+fn an_ova_whose_parts_contradict_each_other_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    run(&source, dir.path(), &only_ova());
+    let ovf = unpacked(dir.path());
+    let mf = fs::read_to_string(dir.path().join("demo.mf")).unwrap();
+    let vmdk = fs::read(dir.path().join("demo-disk1.vmdk")).unwrap();
+    let read = |changed: &[(&str, Vec<u8>)]| {
+        let ova = repacked(dir.path(), changed);
+        let opened = winimg_formats::disk::open(&ova, &Cancel::default());
+        opened.map(|disk| disk.len()).map_err(|e| e.to_string())
+    };
+    // Without its manifest, and with one in VirtualBox's form.
+    let digest = |bytes: &[u8]| winimg_base::digest::Digest::sha256_of(bytes).hex();
+    let mf_of = |ovf: &str| {
+        let disk = format!("SHA256 (demo-disk1.vmdk) = {}\r\n", digest(&vmdk));
+        let ovf = format!("SHA256 (demo.ovf) = {}\r\n", digest(ovf.as_bytes()));
+        (ovf + &disk).into_bytes()
+    };
+    assert_eq!(read(&[]), Ok(40 << 20));
+    assert_eq!(read(&[("demo.mf", mf_of(&ovf))]), Ok(40 << 20));
+    // Whole MiB in other units.
+    let capacity = format!("ovf:capacity=\"{}\"", 40 << 20);
+    assert!(ovf.contains(&capacity), "{ovf}");
+    let units = "ovf:capacity=\"40\" ovf:capacityAllocationUnits=\"byte * 2^20\"";
+    let plain = ovf.replace(" ovf:capacityAllocationUnits=\"byte\"", "");
+    let in_mib = plain.replace(&capacity, units);
+    let changed = [
+        ("demo.mf", mf_of(&in_mib)),
+        ("demo.ovf", in_mib.into_bytes()),
+    ];
+    assert_eq!(read(&changed), Ok(40 << 20));
+
+    let with_ovf = |text: String| vec![("demo.mf", mf_of(&text)), ("demo.ovf", text.into_bytes())];
+    let href = "ovf:href=\"demo-disk1.vmdk\"";
+    for (changed, complaint) in [
+        (
+            vec![("demo.mf", mf.replace("= ", "= 0000").into_bytes())],
+            "the manifest has the line",
+        ),
+        (
+            vec![("demo.ovf", ovf.replace("NVMe", "SATA").into_bytes())],
+            "demo.ovf has another digest than the manifest says",
+        ),
+        (
+            vec![("demo.mf", mf.lines().next().unwrap().as_bytes().to_vec())],
+            "the manifest does not list demo-disk1.vmdk",
+        ),
+        (
+            vec![(
+                "demo.mf",
+                (mf.clone() + &mf.replace("-disk1", "-disk2")).into_bytes(),
+            )],
+            "the manifest names demo-disk2.vmdk, which is not in the archive",
+        ),
+        (
+            with_ovf(ovf.replace(&capacity, "ovf:capacity=\"5811160064\"")),
+            "demo-disk1.vmdk is a disk of 41943040 bytes, the descriptor says 5811160064",
+        ),
+        (
+            with_ovf(ovf.replace(href, "ovf:href=\"other.vmdk\"")),
+            "the descriptor names other.vmdk, which is not in the archive",
+        ),
+        (
+            with_ovf(ovf[..1000].to_owned()),
+            "the descriptor is not whole XML",
+        ),
+        (
+            vec![("second.vmdk", vmdk.clone())],
+            "second.vmdk is in the archive, but not in the descriptor",
+        ),
+        (
+            vec![("demo-disk1.vmdk", vmdk[..vmdk.len() - 512].to_vec())],
+            "the descriptor says",
+        ),
+    ] {
+        let error = read(&changed).unwrap_err();
+        assert!(error.contains("is not a sound OVA"), "{error}");
+        assert!(error.contains(complaint), "{complaint}: {error}");
+    }
+}
+
+#[test]
+fn a_second_disk_is_neither_lost_nor_ignored() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = disk(dir.path(), 40);
+    run(&source, dir.path(), &only_ova());
+    let ovf = unpacked(dir.path());
+    let vmdk = fs::read(dir.path().join("demo-disk1.vmdk")).unwrap();
+    let line_with = |start: &str| ovf.lines().find(|l| l.trim().starts_with(start)).unwrap();
+    let (file, described) = (line_with("<File "), line_with("<Disk "));
+    let second_file = file.replace("disk1", "disk2").replace("file1", "file2");
+    let second = described
+        .replace("vmdisk1", "vmdisk2")
+        .replace("file1", "file2");
+    let two = ovf
+        .replace(file, &format!("{file}\n{second_file}"))
+        .replace(described, &format!("{described}\n{second}"));
+    let folder = tempfile::tempdir().unwrap();
+    let ova = folder.path().join("two.ova");
+    let write = |ovf: &str| {
+        let names = ["demo.ovf", "demo-disk1.vmdk", "demo-disk2.vmdk"];
+        let contents = [ovf.as_bytes(), &vmdk, &vmdk];
+        for (name, bytes) in names.iter().zip(contents) {
+            fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let pack = [
+            "--format=ustar",
+            "-cf",
+            path(&ova),
+            "-C",
+            path(folder.path()),
+        ];
+        sh("tar", &[&pack[..], &names].concat());
+    };
+    write(&two);
+    let cancel = Cancel::default();
+    let disks = winimg_formats::disk::open_all(&ova, &cancel).unwrap();
+    let found: Vec<(Option<&str>, u64)> = disks
+        .iter()
+        .map(|(name, disk)| (name.as_deref(), disk.len()))
+        .collect();
+    let len = 40 << 20;
+    assert_eq!(
+        found,
+        [
+            (Some("demo-disk1.vmdk"), len),
+            (Some("demo-disk2.vmdk"), len)
+        ]
+    );
+    let error = winimg_formats::disk::open(&ova, &cancel)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("two.ova has several disks"), "{error}");
+    assert!(
+        error.contains("found: 2: demo-disk1.vmdk, demo-disk2.vmdk"),
+        "{error}"
+    );
+    // A disk that begins empty is not in any file.
+    write(&two.replace(" ovf:fileRef=\"file2\"", ""));
+    let error = winimg_formats::disk::open(&ova, &cancel)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("the disk vmdisk2 has no file"), "{error}");
+}
+
 #[test]
 fn our_vmdk_ends_with_its_end_marker_and_qemus_is_refused() {
     let dir = tempfile::tempdir().unwrap();

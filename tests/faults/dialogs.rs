@@ -12,7 +12,10 @@ use support::screens::{self, SCREENS};
 /// When it comes up: it is Windows' own, of its firmware, of Setup, of a later start, or of a step.
 fn moment(name: &str) -> &'static str {
     match name {
-        "the CD's key prompt" | "nothing to boot" | "the firmware's shell" => "at = 'boot'",
+        "the CD's key prompt"
+        | "nothing to boot"
+        | "the firmware's shell"
+        | "Hyper-V's firmware could not start the boot loader" => "at = 'boot'",
         "an unexpected restart"
         | "the system could not be configured"
         | "the installation could not be completed"

@@ -128,6 +128,9 @@ fn original(outputs: &Outputs, mib: u64) -> TempDir {
             firmware: Firmware::Uefi,
             secure_boot: true,
             tpm: false,
+            disk_bus: None,
+            cpus: None,
+            memory: None,
         }),
         ..manifest()
     };

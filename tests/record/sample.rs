@@ -236,6 +236,7 @@ pub fn manifest() -> Manifest {
             artifact("ova", "capi-ova.ova", "the OVA"),
             artifact("raw", "capi-ova.raw", "the raw disk"),
         ],
+        export: None,
         tries: Vec::new(),
         warnings: vec!["nothing proves media.iso".into()],
     }

@@ -58,6 +58,7 @@ fn platform() -> Platform {
         hardware: target::Hardware {
             firmware: vec![Firmware::Uefi, Firmware::Bios],
             controller: Controller::Nvme,
+            also: Vec::new(),
             nic: Nic::Vmxnet3,
             tpm: Presence::Optional,
             secure_boot: Presence::Optional,

@@ -1,6 +1,7 @@
 //! `winimg inspect --usage`, of a disk and of a record.
 
 use std::fs;
+use std::io::{Seek as _, SeekFrom};
 
 use support::media::text;
 use support::windows_disk::{WindowsDisk, can_make};
@@ -55,6 +56,44 @@ fn a_folder_without_a_record_is_refused() {
              cure: winimg inspect --usage IMAGE reads the disk itself\n"
         )
     );
+}
+
+/// A data partition may be larger than that of Windows.
+#[test]
+fn the_volume_with_windows_is_counted_and_not_the_largest() {
+    if !can_make() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = folder.path().join("disk.raw");
+    WindowsDisk::sound().write(&disk);
+    let len = fs::metadata(&disk).expect("the disk").len();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(&disk)
+        .expect("the disk");
+    file.set_len(len + (100 << 20)).expect("a larger disk");
+    let data = [
+        "--move-second-header",
+        "--new=9:0:+90M",
+        "--typecode=9:0700",
+    ];
+    support::media::run("sgdisk", &[&data[..], &[text(&disk)]].concat());
+    let table = winimg_formats::disk::RawDisk::open(&disk).expect("the disk");
+    let table = winimg_formats::disk::gpt::table(&table).expect("a table");
+    let last = table.partitions.last().expect("the data partition");
+    let volume = folder.path().join("data.ntfs");
+    let new = fs::File::create(&volume).expect("a volume");
+    new.set_len(last.len).expect("a volume");
+    support::media::run("mkntfs", &["-qFf", text(&volume)]);
+    let mut to = &file;
+    to.seek(SeekFrom::Start(last.start)).expect("a place");
+    std::io::copy(&mut fs::File::open(&volume).expect("the volume"), &mut to).expect("copied");
+    let said = inspect(&["--json", text(&disk)]);
+    assert_eq!((said.status, said.err.as_str()), (Some(0), ""));
+    let usage: DiskUsage = serde_json::from_str(&said.out).expect("the record");
+    assert_eq!(usage.total, (44 << 20) - 4096);
+    assert_eq!(usage.root.folders[0].name, "Windows");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn node() -> WindowsDisk {
     disk.file(PANTHER, ANSWERS.as_bytes());
     disk.file(AGENT, SETTINGS.as_bytes());
     start(&mut disk, "cloudbase-init", 3);
-    for driver in ["viostor", "stornvme", "vmbus", "storvsc"] {
+    for driver in ["viostor", "stornvme", "vmbus", "storvsc", "vpci"] {
         start(&mut disk, driver, 0);
         disk.file(&sys(driver), b"MZ");
     }

@@ -28,7 +28,7 @@ fn a_sealed_disk_has_no_findings() {
         return;
     }
     let report = judged(&WindowsDisk::sound(), None);
-    assert_eq!(rendered(&report), "56 checks: 56 hold\n");
+    assert_eq!(rendered(&report), "58 checks: 58 hold\n");
 }
 
 /// As a build leaves it that forgot everything.
@@ -139,6 +139,57 @@ fn a_hive_that_was_not_closed_answers_nothing() {
     let mut disk = WindowsDisk::sound();
     disk.dirty_hive = Some("SOFTWARE");
     insta::assert_snapshot!("dirty_hive", rendered(&judged(&disk, None)));
+}
+
+/// The mark is the first word of the file that holds the memory.
+#[test]
+fn a_windows_that_was_hibernated_is_no_image() {
+    if !can_make() {
+        return;
+    }
+    let findings_of = |mark: Option<&[u8]>| {
+        let mut disk = WindowsDisk::sound();
+        if let Some(mark) = mark {
+            let memory = [mark, &[7; 5000]].concat();
+            disk.file(r"C:\hiberfil.sys", &memory);
+        }
+        rendered(&judged(&disk, None))
+    };
+    for mark in [&b"HIBR"[..], b"hibr"] {
+        let text = findings_of(Some(mark));
+        let fact =
+            "error: Windows was hibernated (fast startup does that) and continues from its memory";
+        assert!(text.contains(fact), "{text}");
+    }
+    let text = findings_of(Some(b"wake"));
+    let fact = "warning: Windows went on from hibernation and may not have been shut down since";
+    assert!(text.contains(fact), "{text}");
+    // A file that Windows made and has not used, an empty one, and none.
+    for mark in [Some(&[0; 4][..]), Some(b"PAGE"), None] {
+        assert_eq!(findings_of(mark), "58 checks: 58 hold\n", "{mark:?}");
+    }
+}
+
+#[test]
+fn a_damaged_copy_of_the_partition_table_is_doubtful() {
+    if !can_make() {
+        return;
+    }
+    let dir = tree::folder();
+    let file = dir.path().join("disk.raw");
+    WindowsDisk::sound().write(&file);
+    let mut bytes = std::fs::read(&file).expect("the disk");
+    bytes[512..520].fill(0);
+    let cancel = winimg_base::event::Cancel::default();
+    let report = winimg::verify::check(&bytes, None, &[], &cancel).expect("a Windows volume");
+    let text = rendered(&report);
+    for line in [
+        "warning: the disk's partition table is damaged",
+        "found: the partition table is damaged (there is no header) and is read from its backup",
+        "58 checks: 57 hold, 1 is doubtful",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
 }
 
 #[test]

@@ -26,17 +26,53 @@ pub fn escape_xml(text: &str) -> String {
 }
 
 /// An XML document in ASCII alone: every other character becomes a character reference, a byte order mark goes. Windows
-/// Setup's parser is sure of nothing else.
+/// Setup's parser is sure of nothing else. A reference means nothing inside CDATA, so a CDATA section with such a character
+/// becomes the same text outside of one.
 pub fn ascii_xml(xml: &str) -> String {
+    const CDATA: &str = "<![CDATA[";
     let mut out = String::with_capacity(xml.len());
-    for c in xml.strip_prefix('\u{feff}').unwrap_or(xml).chars() {
+    let mut rest = xml.strip_prefix('\u{feff}').unwrap_or(xml);
+    while let Some(at) = rest.find("<!") {
+        let (before, special) = rest.split_at(at);
+        push_ascii(&mut out, before);
+        let (open, close) = match special {
+            _ if special.starts_with(CDATA) => (CDATA, "]]>"),
+            _ if special.starts_with("<!--") => ("<!--", "-->"),
+            _ => ("<!", ""),
+        };
+        let inside = &special[open.len()..];
+        let len = inside.find(close).unwrap_or(inside.len());
+        let text = &inside[..len];
+        rest = inside.get(len + close.len()..).unwrap_or_default();
+        if open == CDATA && !text.is_ascii() {
+            push_ascii(&mut out, &escape_xml(text));
+            continue;
+        }
+        out.push_str(open);
+        push_ascii(&mut out, text);
+        out.push_str(&inside[len..inside.len() - rest.len()]);
+    }
+    push_ascii(&mut out, rest);
+    out
+}
+
+fn push_ascii(out: &mut String, text: &str) {
+    for c in text.chars() {
         if c.is_ascii() {
             out.push(c);
         } else {
             out.push_str(&format!("&#{};", u32::from(c)));
         }
     }
-    out
+}
+
+/// Whether the element of this name in an answer file holds a secret (Microsoft: Unattended Windows Setup Reference):
+/// `AdministratorPassword`, the `Password` of `Credentials`, `SafeModeAdminPassword` and so on, and the blob of an offline
+/// domain join, which has the machine's password in it.
+pub fn holds_secret(element: &str) -> bool {
+    let name = element.rsplit(':').next().unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    name.ends_with("password") || matches!(name.as_str(), "accountdata" | "keymaterial")
 }
 
 /// Whether a body is a web page, by how it starts (WHATWG MIME Sniffing, as far as pages in place of downloads go).
@@ -83,6 +119,31 @@ mod tests {
             "&lt;a b=&quot;c&quot; d=&apos;e&apos;&gt;&amp;"
         );
         assert_eq!(ascii_xml("\u{feff}<a>ä€</a>"), "<a>&#228;&#8364;</a>");
+    }
+
+    #[test]
+    fn cdata_means_the_same_in_ascii() {
+        for (xml, expected) in [
+            (
+                "<a><![CDATA[echo Größe & <b>]]> ü</a>",
+                "<a>echo Gr&#246;&#223;e &amp; &lt;b&gt; &#252;</a>",
+            ),
+            // Without such a letter it stays as it is, also beside one that has some.
+            (
+                "<a><![CDATA[a & b]]><![CDATA[ß]]>c</a>",
+                "<a><![CDATA[a & b]]>&#223;c</a>",
+            ),
+            // Neither a comment nor what is not closed holds CDATA.
+            (
+                "<a><!-- <![CDATA[ ä --><![CDATA[x]]></a>",
+                "<a><!-- <![CDATA[ &#228; --><![CDATA[x]]></a>",
+            ),
+            ("<!DOCTYPE a><a>ä</a>", "<!DOCTYPE a><a>&#228;</a>"),
+            ("<a><![CDATA[x", "<a><![CDATA[x"),
+            ("<a><!", "<a><!"),
+        ] {
+            assert_eq!(ascii_xml(xml), expected, "{xml}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Disks, hives and media as other programs make them, and as no program should.
 
+mod disk_extent;
 mod disk_hostile;
 mod disk_usage;
 mod disk_vhdx;

@@ -371,6 +371,115 @@ this is not a Windows install medium: it has no sources/install.wim, .esd or .sw
     );
 }
 
+/// A medium with these files of `from` in `sources`, each under its new name.
+fn medium_with(folder: &Path, files: &[(&str, &str)]) -> std::path::PathBuf {
+    let root = folder.join("medium");
+    let _ = fs::remove_dir_all(&root);
+    for (from, name) in files {
+        let bytes = fs::read(folder.join(from)).unwrap();
+        put(&root, &format!("sources/{name}"), &bytes);
+    }
+    let iso = folder.join("split.iso");
+    udf(&root, &iso, &[]);
+    iso
+}
+
+#[test]
+fn a_split_install_image_needs_all_of_its_parts() {
+    if !have(&["wimlib-imagex", "genisoimage"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    for (name, seed) in [("one", 1), ("other", 7)] {
+        // Files that do not compress: a part holds 1 MB.
+        let mut state: u64 = seed;
+        for file in ["a", "b"] {
+            let bytes: Vec<u8> = std::iter::repeat_with(|| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state >> 33) as u8
+            })
+            .take(1_500_000)
+            .collect();
+            put(&folder.join(name), file, &bytes);
+        }
+        let wim = folder.join(format!("{name}.wim"));
+        let source = folder.join(name);
+        run(
+            "wimlib-imagex",
+            &["capture", text(&source), text(&wim), "Windows"],
+        );
+        let first = folder.join(format!("{name}.swm"));
+        run("wimlib-imagex", &["split", text(&wim), text(&first), "1"]);
+    }
+    let one = ("one.swm", "install.swm");
+    let (two, three) = (("one2.swm", "install2.swm"), ("one3.swm", "install3.swm"));
+    let read = |files: &[(&str, &str)]| {
+        let iso = medium_with(folder, files);
+        let found = MediaFacts::read(&Medium::open(&iso).unwrap());
+        found
+            .map(|facts| facts.images.part.of)
+            .map_err(|e| e.to_string())
+    };
+    assert_eq!(read(&[one, two, three]), Ok(3));
+    assert_eq!(
+        read(&[one]).unwrap_err().replace(text(folder), ""),
+        "\
+the install image is split, and not all of its parts are there
+  at: /split.iso:sources/install.swm
+  expected: 3 parts that belong together
+  | sources/install2.swm is missing
+  | sources/install3.swm is missing
+  cure: put all parts on the medium, or join them: wimlib-imagex join"
+    );
+    let error = read(&[one, two, ("one2.swm", "install3.swm")]).unwrap_err();
+    let why = "sources/install3.swm says that it is part 2 of 3";
+    assert!(error.contains(why), "{error}");
+    let error = read(&[one, two, ("other3.swm", "install3.swm")]).unwrap_err();
+    assert!(
+        error.contains("sources/install3.swm belongs to another WIM"),
+        "{error}"
+    );
+    let whole = fs::read(folder.join("one2.swm")).unwrap();
+    fs::write(folder.join("cut.swm"), &whole[..whole.len() - 2000]).unwrap();
+    let error = read(&[one, ("cut.swm", "install2.swm"), three]).unwrap_err();
+    assert!(
+        error.contains("sources/install2.swm: this WIM is cut short"),
+        "{error}"
+    );
+    // A part that says nothing of its images is no install image.
+    let error = read(&[("one2.swm", "install.swm")]).unwrap_err();
+    assert!(error.contains("this is part 2 of a split WIM"), "{error}");
+}
+
+#[test]
+fn a_medium_of_another_kind_has_no_install_image_and_a_cut_one_is_an_error() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    put(&folder.join("root"), "casper/vmlinuz", b"x");
+    let iso = folder.join("x.iso");
+    udf(&folder.join("root"), &iso, &[]);
+    assert!(
+        MediaFacts::of_any(&Medium::open(&iso).unwrap())
+            .unwrap()
+            .is_none()
+    );
+    wim(&folder.join("a.wim"), "9", false);
+    let whole = fs::read(folder.join("a.wim")).unwrap();
+    fs::write(folder.join("cut.wim"), &whole[..whole.len() - 1000]).unwrap();
+    let iso = medium_with(folder, &[("cut.wim", "install.wim")]);
+    let error = MediaFacts::of_any(&Medium::open(&iso).unwrap()).unwrap_err();
+    assert!(
+        error.to_string().contains("this WIM is cut short"),
+        "{error}"
+    );
+}
+
 #[test]
 fn damaged_media_never_crash_the_reader() {
     if !have(&TOOLS) {

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use roxmltree::{Document, Node};
 
 use winimg_base::diag::{Diagnostic, Diagnostics, most_alike};
+use winimg_base::markup::holds_secret;
 use winimg_base::text::{Place, Source};
 use winimg_formats::wim::{Image, MediaFacts, Release};
 use winimg_recipe::recipe::Firmware;
@@ -236,30 +237,110 @@ pub(super) fn nearest<'n>(
     most_alike(wanted, names).map(|n| format!("did you mean \"{n}\"?"))
 }
 
-/// The file with the content of every `<Value>` under a password blanked, byte for byte, so that places stay right.
+/// The file with the text of every password blanked, byte for byte, so that places stay right. `PlainText` is no password.
 /// Works on text, since a file that is not well-formed has to be shown too.
 fn without_passwords(xml: &str) -> String {
     let mut out = String::with_capacity(xml.len());
-    let (mut rest, mut inside) = (xml, false);
+    let mut rest = xml;
+    // The element whose text is a secret, and whether the text belongs to `PlainText` in it.
+    let (mut secret, mut harmless) = (None::<&str>, false);
     while let Some(open) = rest.find('<') {
-        let end = rest[open..].find('>').map_or(rest.len(), |e| open + e + 1);
-        let tag = &rest[open..end];
-        out.push_str(&rest[..end]);
-        rest = &rest[end..];
-        let name = tag.trim_matches(['<', '>']).split_whitespace().next();
-        match name {
-            Some(n) if n.ends_with("Password") => inside = !n.starts_with('/'),
-            Some("Value") if inside => {
-                let length = rest.find('<').unwrap_or(rest.len());
-                out.extend(rest[..length].bytes().map(|b| match b {
-                    b'\r' | b'\n' => char::from(b),
-                    _ => '*',
-                }));
-                rest = &rest[length..];
-            }
-            _ => {}
+        let (text, markup) = rest.split_at(open);
+        let is_shown = secret.is_none() || harmless;
+        push(&mut out, text, is_shown);
+        // In CDATA and in a comment there are no tags.
+        let enclosed = [("<![CDATA[", "]]>"), ("<!--", "-->")];
+        let enclosed = enclosed.iter().find(|(open, _)| markup.starts_with(open));
+        if let Some((open, close)) = enclosed {
+            let inside = &markup[open.len()..];
+            let end = inside
+                .find(close)
+                .map_or(markup.len(), |at| at + open.len());
+            out.push_str(open);
+            push(&mut out, &markup[open.len()..end], is_shown);
+            rest = &markup[end..];
+            // `-->` and `]]>` begin no tag.
+            let len = close.len().min(rest.len());
+            out.push_str(&rest[..len]);
+            rest = &rest[len..];
+            continue;
+        }
+        let end = markup.find('>').map_or(markup.len(), |end| end + 1);
+        let tag = &markup[..end];
+        out.push_str(tag);
+        rest = &markup[end..];
+        let name = tag.trim_matches(['<', '>']).trim_start_matches('/');
+        let name = name.split(|c: char| c.is_whitespace() || c == '/').next();
+        let name = name.unwrap_or_default();
+        let closes = tag.starts_with("</");
+        let is_empty = tag.ends_with("/>");
+        harmless = !closes && name == "PlainText";
+        if closes && secret == Some(name) {
+            secret = None;
+        } else if !closes && !is_empty && secret.is_none() && holds_secret(name) {
+            secret = Some(name);
         }
     }
-    out.push_str(rest);
+    push(&mut out, rest, secret.is_none() || harmless);
     out
+}
+
+/// Appends a text, or as many asterisks as it has bytes.
+fn push(out: &mut String, text: &str, is_shown: bool) {
+    if is_shown {
+        out.push_str(text);
+        return;
+    }
+    out.extend(text.bytes().map(|b| match b {
+        b'\r' | b'\n' | b' ' | b'\t' => char::from(b),
+        _ => '*',
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_passwords;
+
+    #[test]
+    fn every_form_of_a_password_is_blanked_in_its_place() {
+        for (xml, expected) in [
+            (
+                "<Credentials><Domain>d</Domain><Password>Secret-42</Password></Credentials><Path>x</Path>",
+                "<Credentials><Domain>d</Domain><Password>*********</Password></Credentials><Path>x</Path>",
+            ),
+            (
+                "<AdministratorPassword><Value>a&amp;b</Value><PlainText>true</PlainText></AdministratorPassword><a>b</a>",
+                "<AdministratorPassword><Value>*******</Value><PlainText>true</PlainText></AdministratorPassword><a>b</a>",
+            ),
+            (
+                "<Password>\n <Value><![CDATA[a<b>]]></Value><!-- was c --></Password>d",
+                "<Password>\n <Value><![CDATA[****]]></Value><!-- *** * --></Password>d",
+            ),
+            (
+                "<SafeModeAdminPassword>é</SafeModeAdminPassword>",
+                "<SafeModeAdminPassword>**</SafeModeAdminPassword>",
+            ),
+            (
+                "<u:MachinePassword x='1'>a</u:MachinePassword>",
+                "<u:MachinePassword x='1'>*</u:MachinePassword>",
+            ),
+            (
+                "<AccountData>blob</AccountData>",
+                "<AccountData>****</AccountData>",
+            ),
+            // Nothing is in it, and nothing is blanked behind it.
+            ("<Password/><Order>1</Order>", "<Password/><Order>1</Order>"),
+            (
+                "<Password></Password><Order>1</Order>",
+                "<Password></Password><Order>1</Order>",
+            ),
+            // Not well-formed: what follows may belong to the password.
+            ("<Password>a<Order>1", "<Password>*<Order>*"),
+            ("<a><!-- <Password> -->b</a>", "<a><!-- <Password> -->b</a>"),
+            ("<Password><!-->a", "<Password><!--**"),
+        ] {
+            assert_eq!(without_passwords(xml), expected);
+            assert_eq!(expected.len(), xml.len(), "{xml}");
+        }
+    }
 }

@@ -59,7 +59,11 @@ fn disk(controller: Controller) -> Vec<(&'static str, String)> {
             let model = ("hw_scsi_model", "virtio-scsi".to_owned());
             return vec![("hw_disk_bus", "scsi".to_owned()), model];
         }
-        Controller::LsiSas | Controller::Nvme | Controller::Pvscsi | Controller::VmbusScsi => {
+        Controller::LsiSas
+        | Controller::Nvme
+        | Controller::Pvscsi
+        | Controller::VmbusNvme
+        | Controller::VmbusScsi => {
             return Vec::new();
         }
     };

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use roxmltree::{Document, Node};
 
-use winimg_base::markup::escape_xml;
+use winimg_base::markup::{escape_xml, holds_secret};
 use winimg_base::text::{Secret, masked};
 
 const MARK: &str = "•••";
@@ -146,7 +146,7 @@ fn is_secret(text: Node<'_, '_>) -> bool {
     let own = text.parent().map_or("", |p| p.tag_name().name());
     let within = |node: Node<'_, '_>| {
         let name = node.tag_name().name();
-        name.ends_with("Password") || name == "ProductKey"
+        holds_secret(name) || name == "ProductKey"
     };
     !value.is_empty()
         && value != DELETED

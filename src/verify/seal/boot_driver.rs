@@ -24,6 +24,7 @@ fn drivers(controller: Controller) -> (&'static [&'static str], bool) {
         Controller::Pvscsi => (&["pvscsi"], false),
         Controller::VirtioBlk => (&["viostor"], true),
         Controller::VirtioScsi => (&["vioscsi"], true),
+        Controller::VmbusNvme => (&["vmbus", "vpci", "stornvme"], false),
         Controller::VmbusScsi => (&["vmbus", "storvsc"], false),
     }
 }
@@ -31,17 +32,32 @@ fn drivers(controller: Controller) -> (&'static [&'static str], bool) {
 pub fn starts(image: &Image<'_>, target: &Target) -> Verdict {
     let (drivers, is_known) = drivers(target.hardware.controller);
     for driver in drivers {
-        one(image, driver, is_known, target)?;
+        one(image, driver, is_known, &target.title)?;
     }
     Ok(())
 }
 
-fn one(image: &Image<'_>, driver: &str, is_known: bool, target: &Target) -> Verdict {
+/// The same for the controllers that machines of some sizes have. Who clones to others does not need them.
+pub fn starts_on_some_sizes(image: &Image<'_>, target: &Target) -> Verdict {
+    let (needed, _) = drivers(target.hardware.controller);
+    let more = target
+        .hardware
+        .also
+        .iter()
+        .flat_map(|also| drivers(*also).0);
+    let place = format!("some sizes of {}", target.title);
+    for driver in more.filter(|driver| !needed.contains(driver)) {
+        one(image, driver, false, &place)?;
+    }
+    Ok(())
+}
+
+/// `place` is where a clone is started, as it fits after "a clone on".
+fn one(image: &Image<'_>, driver: &str, is_known: bool, place: &str) -> Verdict {
     let key = SERVICES.join(driver);
     let lacks = |found: String| {
         let fact = format!(
-            "Windows cannot start from the disk of a clone on {} (INACCESSIBLE_BOOT_DEVICE): its driver {driver} is no boot driver",
-            target.title
+            "Windows cannot start from the disk of a clone on {place} (INACCESSIBLE_BOOT_DEVICE): its driver {driver} is no boot driver"
         );
         let finding = match is_known {
             true => Finding::error(fact),
@@ -69,8 +85,7 @@ fn one(image: &Image<'_>, driver: &str, is_known: bool, target: &Target) -> Verd
         None | Some(BOOT_START) => Ok(()),
         Some(start) => {
             let fact = format!(
-                "Windows may not start from the disk of a clone on {}: its driver {driver} was switched off as one that was not needed",
-                target.title
+                "Windows may not start from the disk of a clone on {place}: its driver {driver} was switched off as one that was not needed"
             );
             Err(Finding::warning(fact)
                 .expected(

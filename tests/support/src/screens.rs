@@ -174,6 +174,55 @@ pub const SCREENS: &[(&str, &str, &[&str])] = &[
             "Press \"Advanced options\" to try other options to repair your PC or \"Shut down\" to turn off your PC.",
         ],
     ),
+    (
+        "box",
+        "the search for the answer file failed",
+        &[
+            "Windows Setup encountered an internal error while loading or searching for an unattend answer file.",
+        ],
+    ),
+    (
+        "box",
+        "Setup sees no disk",
+        &[
+            "Where do you want to install Windows?",
+            "We couldn't find any drives. To get a storage driver, click Load driver.",
+        ],
+    ),
+    (
+        "box",
+        "the page for Setup's language",
+        &[
+            "Language to install: English (United States)",
+            "Time and currency format: English (United States)",
+            "Keyboard or input method: US",
+        ],
+    ),
+    (
+        "box",
+        "Setup cannot read the files of the installation",
+        &[
+            "Windows cannot install required files. The file may be corrupt or missing. Make sure all files required for installation are available, and restart the installation. Error code: 0x80070570",
+        ],
+    ),
+    (
+        "box",
+        "the next start could not be prepared",
+        &[
+            "Windows could not prepare the computer to boot into the next phase of installation. To install Windows, restart the installation.",
+        ],
+    ),
+    (
+        "console",
+        "Hyper-V's firmware could not start the boot loader",
+        &[
+            "Virtual Machine Boot Summary",
+            "1. SCSI DVD (0,1)",
+            "   The boot loader failed.",
+            "2. SCSI Disk (0,0)",
+            "   The boot loader did not load an operating system.",
+        ],
+    ),
     ("page", "-", &["Getting ready", "Please wait"]),
     (
         "console",

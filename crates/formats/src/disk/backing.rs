@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Image;
 use super::qemu_img::{self, Named};
+use super::{COPY_AGAIN, Image};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
@@ -106,6 +106,32 @@ impl Chain {
     /// The files, the overlay first: as `qemu-img map` counts them in `depth`.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// Refuses a chain in which a qcow2 is damaged: cut short, or with tables that contradict each other. QEMU reads what lies
+    /// behind the end of such a file as zeros.
+    pub fn check(&self, cancel: &Cancel) -> Result<()> {
+        let is_alone = self.files.len() == 1;
+        for (path, _) in self.files.iter().filter(|(_, format)| *format == QCOW2) {
+            let image = match (is_alone, path.to_str()) {
+                // A file without a backing file, by a name that need not be Unicode.
+                (true, _) | (_, None) => Named::file(path, QCOW2),
+                (false, Some(name)) => Named::node(&json!({
+                    "driver": QCOW2,
+                    "file": {"driver": "file", "filename": name},
+                    "backing": null,
+                })),
+            };
+            let found = qemu_img::check(&image, cancel)?;
+            let errors = found.corruptions + found.errors;
+            if errors > 0 {
+                return Err(Error::failed(format!("{} is damaged", path.display()))
+                    .expected("a whole qcow2")
+                    .found(format!("{errors} errors of `qemu-img check`"))
+                    .cure(COPY_AGAIN));
+            }
+        }
+        Ok(())
     }
 
     /// The image as QEMU gets it: every file by its place, whatever the headers say.

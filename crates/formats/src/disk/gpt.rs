@@ -2,10 +2,16 @@
 //!
 //! Tables count in the disk's own sectors, 512 or 4096 bytes. Extended MBR partitions are listed as one; what is inside them is not.
 
-use serde::Serialize;
+mod extent;
 
-use super::{Disk, DiskReader, SECTOR};
-use crate::bytes::u32_le;
+use std::collections::BTreeMap;
+
+use gpt::header::Header;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::{COPY_AGAIN, Disk, DiskReader, SECTOR};
+use crate::bytes::{u16_le, u32_le, u64_le};
 use winimg_base::error::{Error, Result};
 
 /// Bytes of a GPT header (UEFI 2.10, 5.3.2).
@@ -18,6 +24,9 @@ const MOST: u32 = 1024;
 pub struct Table {
     pub style: Style,
     pub partitions: Vec<Partition>,
+    /// What is damaged without making the partitions uncertain, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -63,11 +72,20 @@ fn role(kind: &str) -> Option<&'static str> {
     ROLES.iter().find(|(k, _)| *k == kind).map(|(_, r)| *r)
 }
 
-/// Reads the partition table. A damaged primary GPT is read from its backup; one with neither is an error.
+/// Reads the partition table and holds it against the disk. A damaged copy of a GPT is a doubt as long as the other one is
+/// sound. Refused are a GPT with two damaged copies, a disk that is shorter than its table says, partitions that overlap or
+/// end behind the disk, and volumes that are larger than their partition.
 pub fn table(disk: &dyn Disk) -> Result<Table> {
+    let table = read(disk)?;
+    extent::check(disk, &table)?;
+    Ok(table)
+}
+
+fn read(disk: &dyn Disk) -> Result<Table> {
     let empty = Table {
         style: Style::None,
         partitions: Vec::new(),
+        doubts: Vec::new(),
     };
     if disk.len() < SECTOR {
         return Ok(empty);
@@ -82,7 +100,12 @@ pub fn table(disk: &dyn Disk) -> Result<Table> {
     if records.iter().any(|r| r.os_type == 0xEE) {
         return gpt_table(disk);
     }
-    let partitions: Vec<Partition> = (1..)
+    // A volume's boot sector ends in the same signature as an MBR.
+    let is_mbr = records.iter().all(|r| r.boot_indicator & 0x7f == 0);
+    if !is_mbr || extent::claimed(&sector).is_some() {
+        return Ok(empty);
+    }
+    let partitions = (1..)
         .zip(records)
         .filter(|(_, r)| r.os_type != 0 && r.lb_size != 0)
         .map(|(number, r)| {
@@ -98,73 +121,139 @@ pub fn table(disk: &dyn Disk) -> Result<Table> {
             }
         })
         .collect();
-    // A volume's boot sector ends in the same signature as an MBR; its "partitions" lie outside the disk.
-    if partitions.iter().any(|p| p.start + p.len > disk.len()) {
-        return Ok(empty);
-    }
     Ok(Table {
         style: Style::Mbr,
         partitions,
+        doubts: Vec::new(),
     })
 }
 
-/// Refuses what the `gpt` crate takes for impossible or believes: entries of another size than all known systems write,
-/// and as many as fill the memory. A header whose own sum is wrong is not looked at: the crate does not either.
-fn usable(disk: &dyn Disk) -> Result<()> {
+/// One of the two copies of a GPT, its checksums compared.
+struct Copy {
+    header: Header,
+    partitions: BTreeMap<u32, gpt::partition::Partition>,
+}
+
+/// The copy whose header is at a sector. The inner error says in a few words why it is damaged. The outer one refuses
+/// what the `gpt` crate takes for impossible or believes: entries of another size than all known systems write, and as
+/// many as fill the memory.
+fn copy(disk: &dyn Disk, at: u64) -> Result<Result<Copy, String>> {
     let sector = disk.sector();
-    for at in [sector, (disk.len() / sector).saturating_sub(1) * sector] {
-        let mut header = [0; HEADER];
-        if disk.read_at(at, &mut header).is_err() || !header.starts_with(b"EFI PART") {
-            continue;
-        }
-        let mut unsummed = header;
-        unsummed[16..20].fill(0);
-        let (count, each) = (u32_le(&header, 80), u32_le(&header, 84));
-        if libdeflater::crc32(&unsummed) == u32_le(&header, 16) && (each != 128 || count > MOST) {
-            return Err(Error::failed("the disk's partition table cannot be read")
-                .at(format!("offset {at:#x} of the disk"))
-                .expected(format!("at most {MOST} entries of 128 bytes"))
-                .found(format!("{count} of {each}")));
-        }
+    let mut bytes = [0; HEADER];
+    let offset = at.saturating_mul(sector);
+    if disk.read_at(offset, &mut bytes).is_err() {
+        return Ok(Err("it lies behind the end of the disk".into()));
     }
-    Ok(())
+    if !bytes.starts_with(b"EFI PART") {
+        return Ok(Err("there is no header".into()));
+    }
+    let mut unsummed = bytes;
+    unsummed[16..20].fill(0);
+    if libdeflater::crc32(&unsummed) != u32_le(&bytes, 16) {
+        return Ok(Err("the checksum of its header is wrong".into()));
+    }
+    let (count, each) = (u32_le(&bytes, 80), u32_le(&bytes, 84));
+    if each != 128 || count > MOST {
+        return Err(Error::failed("the disk's partition table cannot be read")
+            .at(format!("offset {offset:#x} of the disk"))
+            .expected(format!("at most {MOST} entries of 128 bytes"))
+            .found(format!("{count} of {each}")));
+    }
+    let header = Header {
+        signature: "EFI PART".into(),
+        revision: (u16_le(&bytes, 10), u16_le(&bytes, 8)),
+        header_size_le: u32_le(&bytes, 12),
+        crc32: u32_le(&bytes, 16),
+        reserved: 0,
+        current_lba: u64_le(&bytes, 24),
+        backup_lba: u64_le(&bytes, 32),
+        first_usable: u64_le(&bytes, 40),
+        last_usable: u64_le(&bytes, 48),
+        disk_guid: Uuid::from_slice_le(&bytes[56..72]).unwrap_or_default(),
+        part_start: u64_le(&bytes, 72),
+        num_parts: count,
+        part_size: each,
+        crc32_parts: u32_le(&bytes, 88),
+    };
+    if header.current_lba != at {
+        let own = header.current_lba;
+        return Ok(Err(format!("it says that it is at sector {own}")));
+    }
+    let size = match sector {
+        4096 => gpt::disk::LogicalBlockSize::Lb4096,
+        _ => gpt::disk::LogicalBlockSize::Lb512,
+    };
+    let read = gpt::partition::file_read_partitions(&mut DiskReader::new(disk), &header, size);
+    Ok(match read {
+        Ok(partitions) => Ok(Copy { header, partitions }),
+        Err(_) => Err("the checksum of its entries is wrong".into()),
+    })
 }
 
 fn gpt_table(disk: &dyn Disk) -> Result<Table> {
-    usable(disk)?;
     let sector = disk.sector();
-    let table = gpt::GptConfig::new()
-        .writable(false)
-        .logical_block_size(if sector == 4096 {
-            gpt::disk::LogicalBlockSize::Lb4096
-        } else {
-            gpt::disk::LogicalBlockSize::Lb512
-        })
-        .open_from_device(DiskReader::new(disk))
-        .map_err(|e| {
-            Error::failed("neither of the disk's partition tables can be read").because(e)
-        })?;
-    let partitions = table
-        .partitions()
-        .iter()
-        .map(|(number, p)| {
-            let kind = p.part_type_guid.guid.to_string().to_uppercase();
-            Partition {
-                number: *number,
-                start: p.first_lba.saturating_mul(sector),
-                len: (p.last_lba.saturating_add(1))
-                    .saturating_sub(p.first_lba)
-                    .saturating_mul(sector),
-                role: role(&kind),
-                kind,
-                name: p.name.clone(),
-                active: false,
+    let last = (disk.len() / sector).saturating_sub(1);
+    let primary = copy(disk, 1)?;
+    if let Ok(primary) = &primary {
+        extent::reaches(disk, primary.header.backup_lba)?;
+    }
+    let backup_at = match &primary {
+        Ok(primary) => primary.header.backup_lba,
+        Err(_) => last,
+    };
+    let backup = copy(disk, backup_at)?;
+    let mut doubts = Vec::new();
+    let used = match (primary, backup) {
+        (Ok(primary), Ok(backup)) => {
+            let same_disk = primary.header.disk_guid == backup.header.disk_guid;
+            if !same_disk || primary.partitions != backup.partitions {
+                doubts.push(
+                    "the two copies of the partition table differ; the first one is read".into(),
+                );
             }
-        })
-        .collect();
+            primary
+        }
+        (Ok(primary), Err(why)) => {
+            doubts.push(format!(
+                "the backup of the partition table is damaged: {why}"
+            ));
+            primary
+        }
+        (Err(why), Ok(backup)) => {
+            doubts.push(format!(
+                "the partition table is damaged ({why}) and is read from its backup"
+            ));
+            backup
+        }
+        (Err(first), Err(second)) => {
+            return Err(
+                Error::failed("neither of the disk's partition tables can be read")
+                    .lines([
+                        format!("the first, at sector 1: {first}"),
+                        format!("the backup, at sector {backup_at}: {second}"),
+                    ])
+                    .cure(COPY_AGAIN),
+            );
+        }
+    };
+    let partitions = used.partitions.iter().map(|(number, p)| {
+        let kind = p.part_type_guid.guid.to_string().to_uppercase();
+        Partition {
+            number: *number,
+            start: p.first_lba.saturating_mul(sector),
+            len: (p.last_lba.saturating_add(1))
+                .saturating_sub(p.first_lba)
+                .saturating_mul(sector),
+            role: role(&kind),
+            kind,
+            name: p.name.clone(),
+            active: false,
+        }
+    });
     Ok(Table {
         style: Style::Gpt,
-        partitions,
+        partitions: partitions.collect(),
+        doubts,
     })
 }
 

@@ -6,6 +6,7 @@
 pub mod backing;
 pub mod blocks;
 pub mod dynamic_vhd;
+pub mod foreign;
 pub mod form;
 pub mod free_space;
 pub mod gpt;
@@ -29,9 +30,15 @@ use std::path::Path;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 
+use foreign::{Foreign, HEAD, TAIL};
+
 pub use form::DiskForm;
 pub use raw::RawDisk;
 pub use reader::DiskReader;
+
+/// The cure of a disk that is not whole.
+const COPY_AGAIN: &str =
+    "copy the disk again from where it was made, and compare its digest with the manifest's";
 
 /// Bytes of a sector, as formats count them; a disk's own sectors may be larger.
 pub const SECTOR: u64 = 512;
@@ -75,13 +82,18 @@ pub enum Format {
 }
 
 impl Format {
-    /// Looks at the magic numbers. A file with none of them is raw.
+    /// Looks at the magic numbers. A file with a mark of a form that is not read is refused by the form's name; a file
+    /// without any mark is raw.
     pub fn of(path: &Path) -> Result<Self> {
         let file = RawDisk::open(path)?;
-        let (mut head, mut tail) = ([0; 512], [0; 512]);
-        file.read_at(0, &mut head[..file.len().min(512) as usize])?;
-        if let Some(last) = file.len().checked_sub(512) {
+        let (mut head, mut tail) = (vec![0; HEAD], [0; TAIL]);
+        let there = file.len().min(HEAD as u64) as usize;
+        file.read_at(0, &mut head[..there])?;
+        if let Some(last) = file.len().checked_sub(TAIL as u64) {
             file.read_at(last, &mut tail)?;
+        }
+        if let Some(foreign) = Foreign::of(&head[..there], &tail) {
+            return Err(foreign.refusal(path));
         }
         Ok(match () {
             () if head.starts_with(b"QFI\xfb") => Self::Qcow2,
@@ -152,10 +164,38 @@ impl<'a> Image<'a> {
             Format::Vhdx => Box::new(vhdx::open(self)?),
             Format::SparseVmdk => Box::new(sparse_vmdk::open(path)?),
             Format::StreamVmdk => Box::new(vmdk::StreamVmdk::open(RawDisk::open(path)?)?),
-            Format::Ova => Box::new(ova::Ova::open(path)?.disk()?),
+            Format::Ova => only(path, ova::Ova::open(path)?.checked(cancel)?)?,
             Format::Vma => Box::new(vma::open(path)?),
         })
     }
+}
+
+/// The disk of an OVA that has one. With several, reading one would lose the others.
+fn only(path: &Path, disks: Vec<(String, vmdk::StreamVmdk)>) -> Result<Box<dyn Disk>> {
+    let names: Vec<String> = disks.iter().map(|(name, _)| name.clone()).collect();
+    match <[_; 1]>::try_from(disks) {
+        Ok([(_, disk)]) => Ok(Box::new(disk)),
+        Err(_) => Err(
+            Error::failed(format!("{} has several disks", path.display()))
+                .expected("an image with one disk")
+                .found(format!("{}: {}", names.len(), names.join(", ")))
+                .cure("unpack it with tar, and give the disk that is meant"),
+        ),
+    }
+}
+
+/// Opens all disks of an image: several of an OVA, with the names of its members, otherwise one without a name.
+pub fn open_all(path: &Path, cancel: &Cancel) -> Result<Vec<(Option<String>, Box<dyn Disk>)>> {
+    if Format::of(path)? != Format::Ova {
+        return Ok(Vec::from([(None, open(path, cancel)?)]));
+    }
+    let disks = ova::Ova::open(path)?.checked(cancel)?;
+    let several = disks.len() > 1;
+    let disks = disks.into_iter().map(|(name, disk)| {
+        let disk: Box<dyn Disk> = Box::new(disk);
+        (several.then_some(name), disk)
+    });
+    Ok(disks.collect())
 }
 
 /// Opens an image of any format here, which must be one file: an overlay is refused.

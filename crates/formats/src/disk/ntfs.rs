@@ -11,6 +11,7 @@ mod reader;
 mod secure;
 mod sound;
 mod usage;
+mod windows;
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::OnceLock;
@@ -25,6 +26,7 @@ use ntfs::{Ntfs, NtfsAttribute, NtfsError, NtfsFile, NtfsReadSeek};
 pub use form::Form;
 use reader::Fs;
 pub use usage::{Folder, Usage};
+pub use windows::{Hibernation, Windows};
 
 use super::gpt::Partition;
 use super::{Disk, DiskReader};
@@ -162,6 +164,28 @@ impl<'d> Volume<'d> {
         let mut limited = Limited { bytes, limit };
         let found = self.copy(path, &mut limited)?;
         Ok(found.map(|_| limited.bytes))
+    }
+
+    /// The first bytes of a file, at most `count`. `None`: there is no such file. A directory is an error.
+    pub fn beginning(&self, path: &str, count: usize) -> Result<Option<Vec<u8>>> {
+        self.ask(path, |fs| {
+            let Some(file) = self.find(fs, path)? else {
+                return Ok(None);
+            };
+            let Some(item) = file.data(fs, "") else {
+                return Err(Fault::Refused("has no data".into()));
+            };
+            let item = item?;
+            let attribute = item.to_attribute()?;
+            plain(Form::of_data(&attribute))?;
+            let initialized = initialized(&attribute, fs)?;
+            let mut value = attribute.value(fs)?;
+            let mut bytes = vec![0; value.len().min(count as u64) as usize];
+            value.read_exact(fs, &mut bytes)?;
+            let written = initialized.min(bytes.len() as u64) as usize;
+            bytes[written..].fill(0);
+            Ok(Some(bytes))
+        })
     }
 
     /// Copies a file's bytes and gives their number. `None`: there is no such file.

@@ -65,6 +65,7 @@ impl Qcow2 {
     /// As `open`, but `None` when there are compressed clusters: a copy without them can be read.
     pub fn look(image: Image<'_>, cancel: &Cancel) -> Result<Option<Self>> {
         let chain = Chain::of(image, cancel)?;
+        chain.check(cancel)?;
         let map: Vec<Mapped> = qemu_img::ask("map", &chain.named()?, cancel)?;
         let paths = chain.files();
         let Some(extents) = extents(&map) else {

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -60,15 +61,36 @@ impl Named {
 pub fn ask<T: DeserializeOwned>(what: &str, image: &Named, cancel: &Cancel) -> Result<T> {
     let arguments = [what, "--output=json"].map(OsStr::new);
     let output = run(&[&arguments[..], &image.arguments()].concat(), cancel)?;
-    serde_json::from_slice(&output).map_err(|e| {
-        Error::new(
-            Kind::Host,
-            format!("qemu-img {what} answered in a form unknown to winimg"),
-        )
-        .at(image.name.display())
-        .because(e)
-        .cure("use QEMU 7.2 or later")
-    })
+    serde_json::from_slice(&output).map_err(|e| unknown_form(what, image, e))
+}
+
+fn unknown_form(what: &str, image: &Named, why: serde_json::Error) -> Error {
+    Error::new(
+        Kind::Host,
+        format!("qemu-img {what} answered in a form unknown to winimg"),
+    )
+    .at(image.name.display())
+    .because(why)
+    .cure("use QEMU 7.2 or later")
+}
+
+/// What `qemu-img check` counts in one image file.
+#[derive(Debug, Default, Deserialize)]
+pub struct Checked {
+    /// Clusters and tables that are not where the file says, or that two owners share.
+    #[serde(default)]
+    pub corruptions: u64,
+    /// Parts that could not be looked at.
+    #[serde(default, rename = "check-errors")]
+    pub errors: u64,
+}
+
+/// Runs `qemu-img check`. Its exit status is 2 for corruptions and 3 for leaked clusters, which only waste space.
+pub fn check(image: &Named, cancel: &Cancel) -> Result<Checked> {
+    let words = ["check", "--output=json"].map(OsStr::new);
+    let arguments = [&words[..], &image.arguments()].concat();
+    let output = run_until("qemu-img", &arguments, &[0, 2, 3], cancel)?;
+    serde_json::from_slice(&output).map_err(|e| unknown_form("check", image, e))
 }
 
 /// Copies an image into a qcow2 of one file, nothing compressed.
@@ -99,10 +121,20 @@ pub fn write_zeros(qcow2: &Named, ranges: &[Range<u64>], cancel: &Cancel) -> Res
 }
 
 fn run_program(program: &str, arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
+    run_until(program, arguments, &[0], cancel)
+}
+
+/// Runs a program to its end; an exit status that is not in `good` is an error.
+fn run_until(
+    program: &str,
+    arguments: &[&OsStr],
+    good: &[i32],
+    cancel: &Cancel,
+) -> Result<Vec<u8>> {
     let mut child = start(program, arguments)?;
     let (output, complaint) = (drain(child.stdout.take()), drain(child.stderr.take()));
     let status = wait(program, &mut child, cancel)?;
-    if status == Some(0) {
+    if status.is_some_and(|status| good.contains(&status)) {
         return Ok(output.join().unwrap_or_default());
     }
     let complaint = complaint.join().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::udf::Medium;
 use winimg_base::error::{Error, Kind, Result};
 
-use super::{Image, WimImages};
+use super::{Image, Part, WimImages};
 
 /// `EI.CFG` has a few lines.
 const MAX_EI_CFG: u64 = 64 << 10;
@@ -86,6 +86,12 @@ pub struct MediaFacts {
 impl MediaFacts {
     /// Reads an install medium; one without an install image is an error.
     pub fn read(medium: &Medium) -> Result<Self> {
+        Self::of_any(medium)?.ok_or_else(|| no_image(medium))
+    }
+
+    /// Reads a medium of any kind. `None`: it has no install image. An install image that can't be read or lacks a part is an
+    /// error.
+    pub fn of_any(medium: &Medium) -> Result<Option<Self>> {
         let names = ["install.wim", "install.esd", "install.swm"];
         let mut wim = None;
         for name in names {
@@ -98,10 +104,11 @@ impl MediaFacts {
             }
         }
         let Some((wim_path, entry)) = wim else {
-            return Err(no_image(medium));
+            return Ok(None);
         };
         let from = format!("{}:{wim_path}", medium.path.display());
         let images = WimImages::read(&mut medium.file(&entry), &from)?;
+        require_parts(medium, &wim_path, images.part, &from)?;
         let eval = match medium.find("sources/ei.cfg")? {
             Some(entry) if !entry.is_dir => {
                 is_eval(&String::from_utf8_lossy(&medium.read(&entry, MAX_EI_CFG)?))
@@ -115,17 +122,54 @@ impl MediaFacts {
                 break;
             }
         }
-        Ok(Self {
+        Ok(Some(Self {
             images,
             eval,
             answer_file,
-        })
+        }))
     }
 
     /// Whether an image of this medium is for evaluation: by its edition, or by the medium's channel.
     pub fn is_eval(&self, image: &Image) -> bool {
         image.is_eval() || self.eval
     }
+}
+
+/// Refuses a split WIM without all of its parts: `install.swm`, `install2.swm`, `install3.swm` and so on. Setup reads the
+/// images' files from them only after it has divided the disk.
+fn require_parts(medium: &Medium, first: &str, part: Part, from: &str) -> Result<()> {
+    let Some((stem, extension)) = first.rsplit_once('.') else {
+        return Ok(());
+    };
+    let mut wrong = Vec::new();
+    for number in 2..=part.of {
+        let path = format!("{stem}{number}.{extension}");
+        let Some(entry) = medium.find(&path)?.filter(|entry| !entry.is_dir) else {
+            wrong.push(format!("{path} is missing"));
+            continue;
+        };
+        let at = format!("{}:{path}", medium.path.display());
+        match Part::read(&mut medium.file(&entry), &at) {
+            Ok(found) if (found.number, found.of) != (number, part.of) => {
+                let Part { number, of, .. } = found;
+                wrong.push(format!("{path} says that it is part {number} of {of}"));
+            }
+            Ok(found) if found.guid != part.guid => {
+                wrong.push(format!("{path} belongs to another WIM"));
+            }
+            Ok(_) => {}
+            Err(error) => wrong.push(format!("{path}: {}", error.problem().in_one_line())),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let fact = "the install image is split, and not all of its parts are there";
+    Err(Error::new(Kind::Unproved, fact)
+        .at(from)
+        .expected(format!("{} parts that belong together", part.of))
+        .lines(wrong)
+        .cure("put all parts on the medium, or join them: wimlib-imagex join"))
 }
 
 fn no_image(medium: &Medium) -> Error {

@@ -1,5 +1,6 @@
 //! What a WIM file says about the images in it: its header and its XML data. Reads `install.wim`, `install.esd` and the
-//! first part of `install.swm` alike, since their headers and metadata agree.
+//! first part of `install.swm` alike, since their headers and metadata agree. Whether the other parts are there and belong to
+//! it is told by [`Part`].
 //!
 //! Refuses to read image contents, compressed XML data and pipable WIMs.
 //!
@@ -20,6 +21,8 @@ pub use media::{MediaFacts, Release};
 
 /// Bytes of the header.
 const HEADER: usize = 208;
+/// Of a resource's first 8 bytes, those that are its size; the last one holds flags.
+const SIZE: u64 = 0x00ff_ffff_ffff_ffff;
 /// Largest XML data that is read, bytes. Microsoft's have about 20 KiB.
 const MAX_XML: u64 = 16 << 20;
 /// Most images that one WIM is believed to hold.
@@ -123,6 +126,50 @@ pub struct WimImages {
     /// How to name the WIM in errors.
     pub from: String,
     pub images: Vec<Image>,
+    /// The part that was read: 1 of 1, unless the WIM is split.
+    pub part: Part,
+}
+
+/// Which part of a split WIM a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub number: u16,
+    /// How many parts there are.
+    pub of: u16,
+    /// The same in all parts of one WIM.
+    pub guid: [u8; 16],
+}
+
+impl Part {
+    /// Reads the header of a part, and refuses one whose table of contents lies behind its end.
+    pub fn read(reader: &mut (impl Read + Seek), from: &str) -> Result<Self> {
+        let header = header(reader, from)?;
+        let (size, offset) = (u64_le(&header, 48) & SIZE, u64_le(&header, 56));
+        let cannot = |e| {
+            Error::new(Kind::Unproved, "cannot read the WIM")
+                .at(from)
+                .because(e)
+        };
+        let len = reader.seek(SeekFrom::End(0)).map_err(cannot)?;
+        if offset.checked_add(size).is_none_or(|end| end > len) {
+            return Err(Error::new(Kind::Unproved, "this WIM is cut short")
+                .at(from)
+                .expected(format!("a table of {size} bytes at offset {offset}"))
+                .found(format!("{len} bytes in all"))
+                .cure("copy it again; the medium's digest shows whether it is whole"));
+        }
+        Ok(Self::of_header(&header))
+    }
+
+    fn of_header(header: &[u8; HEADER]) -> Self {
+        let mut guid = [0; 16];
+        guid.copy_from_slice(&header[24..40]);
+        Self {
+            number: u16_le(header, 40),
+            of: u16_le(header, 42),
+            guid,
+        }
+    }
 }
 
 impl WimImages {
@@ -130,27 +177,15 @@ impl WimImages {
     pub fn read(reader: &mut (impl Read + Seek), from: &str) -> Result<Self> {
         let wrong = |fact: String| Error::new(Kind::Unproved, fact).at(from);
         let cannot = |e: std::io::Error| wrong("cannot read the WIM".to_string()).because(e);
-        let mut header = [0; HEADER];
-        reader.seek(SeekFrom::Start(0)).map_err(cannot)?;
-        reader
-            .read_exact(&mut header)
-            .map_err(|_| wrong(format!("this is no WIM: it has less than {HEADER} bytes")))?;
-        if header.starts_with(b"WLPWM\0\0\0") {
-            return Err(wrong(
-                "this is a pipable WIM, which Windows cannot install from".into(),
-            ));
-        }
-        if !header.starts_with(b"MSWIM\0\0\0") {
-            return Err(wrong("this is no WIM: it does not begin with MSWIM".into()));
-        }
-        let part = u16_le(&header, 40);
-        if part > 1 {
+        let header = header(reader, from)?;
+        let part = Part::of_header(&header);
+        if part.number > 1 {
+            let number = part.number;
             return Err(wrong(format!(
-                "this is part {part} of a split WIM; the images are described in part 1"
+                "this is part {number} of a split WIM; the images are described in part 1"
             )));
         }
-        // Bytes 0..7 are the size, byte 7 the flags.
-        let size = u64_le(&header, 72) & 0x00ff_ffff_ffff_ffff;
+        let size = u64_le(&header, 72) & SIZE;
         let (flags, offset, original) = (header[79], u64_le(&header, 80), u64_le(&header, 88));
         if flags & 0x04 != 0 || size != original {
             return Err(wrong(
@@ -180,8 +215,29 @@ impl WimImages {
         Ok(Self {
             from: from.to_string(),
             images,
+            part,
         })
     }
+}
+
+fn header(reader: &mut (impl Read + Seek), from: &str) -> Result<[u8; HEADER]> {
+    let wrong = |fact: String| Error::new(Kind::Unproved, fact).at(from);
+    let mut header = [0; HEADER];
+    reader
+        .seek(SeekFrom::Start(0))
+        .map_err(|e| wrong("cannot read the WIM".into()).because(e))?;
+    reader
+        .read_exact(&mut header)
+        .map_err(|_| wrong(format!("this is no WIM: it has less than {HEADER} bytes")))?;
+    if header.starts_with(b"WLPWM\0\0\0") {
+        return Err(wrong(
+            "this is a pipable WIM, which Windows cannot install from".into(),
+        ));
+    }
+    if !header.starts_with(b"MSWIM\0\0\0") {
+        return Err(wrong("this is no WIM: it does not begin with MSWIM".into()));
+    }
+    Ok(header)
 }
 
 /// `xml` is UTF-16LE with a byte order mark. The error fits after "the XML data".

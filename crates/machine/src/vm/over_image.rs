@@ -54,6 +54,7 @@ impl Below {
         if format == Format::Qcow2 {
             // Not opened: compressed clusters are QEMU's to read.
             let chain = Chain::of(Image::alone(image), cancel)?;
+            chain.check(cancel)?;
             return Ok(Self {
                 driver: "qcow2",
                 node: json!({"driver": "qcow2", "file": file}),

@@ -50,6 +50,15 @@ const DIALOGS: &[Dialog] = &[
         ],
     },
     Dialog {
+        name: "the search for the answer file failed",
+        cause: "Setup could not read the disc or the drive on which the answer file is, or the file is damaged",
+        cure: "check that the answer file is well-formed XML in UTF-8, and that the machine keeps its answer disc until the first restart",
+        hopeless: true,
+        phrases: &[
+            "encountered an internal error while loading or searching for an unattend answer file",
+        ],
+    },
+    Dialog {
         name: "the answer file's disk layout cannot be applied",
         cause: "no disk was found (its driver is missing), the layout does not fit the firmware (GPT for UEFI, MBR for BIOS), or a wrong DiskID",
         cure: "check disk_bus, the drivers in DriverPaths and DiskConfiguration",
@@ -92,6 +101,34 @@ const DIALOGS: &[Dialog] = &[
             "A media driver your computer needs is missing",
             "Install driver to show hardware",
         ],
+    },
+    Dialog {
+        name: "Setup sees no disk",
+        cause: "Setup has no driver for the controller of the disk, or the machine has no disk",
+        cure: "build with disk_bus = \"nvme\" or \"ahci\", or put the driver's folder into DriverPaths of the windowsPE pass",
+        hopeless: false,
+        phrases: &["We couldn't find any drives"],
+    },
+    Dialog {
+        name: "the page for Setup's language",
+        cause: "Setup found no answer file, or one without International-Core-WinPE in its windowsPE pass",
+        cure: "check that the file is called Autounattend.xml, is at the root of its disc, and sets SetupUILanguage in the windowsPE pass",
+        hopeless: false,
+        phrases: &["Time and currency format", "Select language settings"],
+    },
+    Dialog {
+        name: "Setup cannot read the files of the installation",
+        cause: "the install medium or its copy is damaged, the disk is full, or the host's memory is faulty (0x80070570, 0x8007000D)",
+        cure: "compare the medium's digest with the publisher's; then give the machine a larger disk_size and more memory",
+        hopeless: true,
+        phrases: &["Windows cannot install required files"],
+    },
+    Dialog {
+        name: "the next start could not be prepared",
+        cause: "Setup could not write the boot files: the disk's layout does not fit the firmware, or a second disk has the system partition",
+        cure: "give the machine one disk, with an EFI system partition (UEFI) or an active partition (BIOS)",
+        hopeless: true,
+        phrases: &["could not prepare the computer to boot into the next phase of installation"],
     },
     Dialog {
         name: "Setup asks whether to quit",
@@ -216,6 +253,13 @@ const DIALOGS: &[Dialog] = &[
             "No bootable device",
             "No bootable option or device was found",
         ],
+    },
+    Dialog {
+        name: "Hyper-V's firmware could not start the boot loader",
+        cause: "Secure Boot refuses the loader, no key was pressed at the CD's prompt, or the disk holds no loader",
+        cure: "take a medium that boots without a prompt, and check the machine's Secure Boot template (Microsoft Windows)",
+        hopeless: false,
+        phrases: &["The boot loader failed"],
     },
 ];
 

@@ -55,6 +55,9 @@ pub struct Aim {
 pub struct Hardware {
     pub firmware: Vec<Firmware>,
     pub controller: Controller,
+    /// Other controllers that machines of some sizes have in its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Controller>,
     pub nic: Nic,
     pub tpm: Presence,
     pub secure_boot: Presence,
@@ -73,6 +76,8 @@ pub enum Controller {
     Pvscsi,
     VirtioBlk,
     VirtioScsi,
+    /// An NVMe controller that Hyper-V's bus passes through as a PCI device.
+    VmbusNvme,
     /// The synthetic SCSI controller of Hyper-V's bus.
     VmbusScsi,
 }

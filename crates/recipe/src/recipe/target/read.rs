@@ -66,6 +66,8 @@ struct SharedFile {
 struct HardwareTable {
     firmware: Vec<Firmware>,
     controller: Controller,
+    #[serde(default)]
+    also: Vec<Controller>,
     nic: Nic,
     tpm: Presence,
     secure_boot: Presence,
@@ -137,6 +139,7 @@ pub(super) fn target(
         origin: facts.origin(table.source, table.proof, &place)?,
         firmware: table.firmware,
         controller: table.controller,
+        also: table.also,
         nic: table.nic,
         tpm: table.tpm,
         secure_boot: table.secure_boot,

@@ -8,8 +8,8 @@ use super::super::quantity::show_size;
 use super::super::{DiskBus, Firmware};
 use super::condition::Service;
 use super::{
-    Administrator, Channel, Condition, Data, Demand, Form, Origin, Proof, Report, Setting, Target,
-    Value,
+    Administrator, Channel, Condition, Data, Demand, Form, Hardware, Origin, Proof, Report,
+    Setting, Target, Value,
 };
 use winimg_base::text::{Place, column_width};
 
@@ -39,6 +39,18 @@ pub fn list(targets: &[Target]) -> String {
     text
 }
 
+impl Hardware {
+    /// `vmbus-scsi; of some sizes vmbus-nvme`
+    pub fn disk_words(&self) -> String {
+        let also: Vec<String> = self.also.iter().map(word).collect();
+        let usual = word(&self.controller);
+        if also.is_empty() {
+            return usual;
+        }
+        format!("{usual}; of some sizes {}", also.join(", "))
+    }
+}
+
 /// One target whole, each line with its source.
 pub fn text(target: &Target) -> String {
     let Target {
@@ -51,7 +63,7 @@ pub fn text(target: &Target) -> String {
     );
     let rows = [
         ("firmware", firmware.join(" or ")),
-        ("disk", word(&hardware.controller)),
+        ("disk", hardware.disk_words()),
         ("network", word(&hardware.nic)),
         ("TPM", word(&hardware.tpm)),
         ("Secure Boot", word(&hardware.secure_boot)),

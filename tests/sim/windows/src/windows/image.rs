@@ -384,6 +384,13 @@ const SERVICES: [Service; 28] = [
         "Virtual Machine Bus",
     ),
     (
+        "vpci",
+        1,
+        0,
+        r"System32\drivers\vpci.sys",
+        "Microsoft Hyper-V Virtual PCI Bus",
+    ),
+    (
         "VSS",
         0x10,
         3,

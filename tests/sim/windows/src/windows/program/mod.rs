@@ -110,7 +110,7 @@ const COMPONENTS: [(&str, Program); 2] = [
 ];
 
 /// Drivers that the image brings: they have to be there for their services to run.
-const DRIVERS: [&str; 9] = [
+const DRIVERS: [&str; 10] = [
     "atapi.sys",
     "disk.sys",
     "intelide.sys",
@@ -120,6 +120,7 @@ const DRIVERS: [&str; 9] = [
     "storvsc.sys",
     "tcpip.sys",
     "vmbus.sys",
+    "vpci.sys",
 ];
 
 pub fn named(name: &str) -> Option<Program> {

@@ -25,9 +25,9 @@ const PASSES: [&str; 7] = [
     "oobeSystem",
 ];
 /// Of the disks that Windows starts from.
-const BOOT_DRIVERS: [&str; 9] = [
+const BOOT_DRIVERS: [&str; 10] = [
     "atapi", "intelide", "LSI_SAS", "storahci", "stornvme", "storvsc", "viostor", "vioscsi",
-    "vmbus",
+    "vmbus", "vpci",
 ];
 /// How long a run takes here; the real one takes minutes.
 const DURATION: Duration = Duration::from_millis(1500);
