@@ -168,6 +168,7 @@ pub fn manifest() -> Manifest {
             epoch: 1_700_000_000,
             hardware_version: Some(20),
             license_type: None,
+            nested_virtualization: false,
             communicators: Default::default(),
         }),
         tries: Vec::new(),

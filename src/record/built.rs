@@ -215,13 +215,14 @@ pub fn manifest(request: &Request, recording: &Recording, built: &Built) -> Mani
         steps: steps(request, built),
         clone: clone::checks(request.plan),
         artifacts: built.artifacts.iter().map(Into::into).collect(),
-        export: Some(exported(&recipe.outputs, request.epoch)),
+        export: Some(exported(request)),
         tries: Vec::new(),
         warnings: built.warnings.clone(),
     }
 }
 
-fn exported(outputs: &Outputs, epoch: i64) -> manifest::Exported {
+fn exported(request: &Request) -> manifest::Exported {
+    let outputs = &request.recipe.outputs;
     let boxes = [
         (Output::BoxHyperv, &outputs.box_hyperv),
         (Output::BoxLibvirt, &outputs.box_libvirt),
@@ -232,7 +233,8 @@ fn exported(outputs: &Outputs, epoch: i64) -> manifest::Exported {
         Some((output.name().to_owned(), spec.communicator.clone()))
     });
     manifest::Exported {
-        epoch,
+        epoch: request.epoch,
+        nested_virtualization: request.plan.starts_hypervisor(),
         hardware_version: outputs.ova.as_ref().and_then(|ova| ova.hardware_version),
         license_type: outputs.ami.as_ref().map(|ami| ami.license_type.clone()),
         communicators: communicators.collect(),

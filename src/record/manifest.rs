@@ -159,6 +159,9 @@ pub struct Exported {
     /// The license type of the AMI, where the recipe makes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license_type: Option<String>,
+    /// Whether Windows starts its hypervisor, so that an OVA asks for nested virtualization.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nested_virtualization: bool,
     /// How Vagrant reaches the machine of each box that the recipe makes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub communicators: BTreeMap<String, String>,

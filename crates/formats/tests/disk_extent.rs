@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use support::media::{have, run, text};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{self, Disk as _, Format, RawDisk, gpt};
+use winimg_formats::disk::{self, Format, RawDisk, gpt};
 
 const MIB: u64 = 1 << 20;
 

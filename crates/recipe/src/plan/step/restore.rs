@@ -41,9 +41,11 @@ pub(super) fn restore(recipe: &Recipe, script: &mut Script) -> Vec<Planned> {
 /// look for the port for ever. A recipe whose targets are not known to lack the port, or that sets the service itself, keeps it.
 pub(super) fn disable_useless_agent(recipe: &Recipe, script: &mut Script) {
     let lacks_port = |aim: &Aim| {
-        use Controller::{Ahci, Ide, LsiSas, Nvme, Pvscsi, VirtioBlk, VirtioScsi, VmbusScsi};
+        use Controller::{
+            Ahci, Ide, LsiSas, Nvme, Pvscsi, VirtioBlk, VirtioScsi, VmbusNvme, VmbusScsi,
+        };
         match aim.target.hardware.controller {
-            Ide | LsiSas | Nvme | Pvscsi | VmbusScsi => true,
+            Ide | LsiSas | Nvme | Pvscsi | VmbusNvme | VmbusScsi => true,
             Ahci | VirtioBlk | VirtioScsi => false,
         }
     };

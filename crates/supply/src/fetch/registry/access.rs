@@ -186,12 +186,14 @@ mod tests {
                 let (_, after) = value.split_once(&format!("{name}=\""))?;
                 Some(after.split_once('"')?.0.to_owned())
             };
-            let expected = match value.starts_with("Bearer ") {
-                false => Challenge::Basic,
-                true => Challenge::Bearer {
+            let expected = if value.starts_with("Bearer ") {
+                Challenge::Bearer {
                     realm: part("realm").expect("a realm"),
                     service: part("service"),
-                },
+                    scope: part("scope"),
+                }
+            } else {
+                Challenge::Basic
             };
             assert_eq!(challenge([value].into_iter()), expected, "{registry}");
         }

@@ -259,7 +259,7 @@ const ENVIRONMENT: [(&str, &str); 11] = [
     ("NUMBER_OF_PROCESSORS", "2"),
 ];
 
-const SERVICES: [Service; 28] = [
+const SERVICES: [Service; 29] = [
     ("atapi", 1, 0, r"System32\drivers\atapi.sys", "IDE Channel"),
     (
         "BFE",
