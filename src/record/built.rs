@@ -21,7 +21,7 @@ use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::Check;
 use winimg_recipe::plan::{Entry, Plan};
 use winimg_recipe::recipe::target::Output;
-use winimg_recipe::recipe::{Address, ImageProof, InputId, InputSource, Origin, Outputs};
+use winimg_recipe::recipe::{Address, ImageProof, InputId, InputSource, Origin};
 use winimg_supply::fetch::image::Image;
 use winimg_supply::store::{Blob, Expected, Store};
 
