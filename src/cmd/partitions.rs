@@ -4,6 +4,7 @@
 //! are unpacked.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Mutex;
@@ -105,11 +106,11 @@ impl Disk for Packed {
         while done < buffer.len() {
             let at = offset + done as u64;
             let start = at - at % PIECE;
-            if !pieces.contains_key(&start) {
-                pieces.insert(start, self.unpacked(start)?);
-            }
-            let rest = pieces[&start].get((at - start) as usize..);
-            let rest = rest.unwrap_or_default();
+            let piece = match pieces.entry(start) {
+                Entry::Occupied(piece) => piece.into_mut(),
+                Entry::Vacant(place) => place.insert(self.unpacked(start)?),
+            };
+            let rest = piece.get((at - start) as usize..).unwrap_or_default();
             if rest.is_empty() {
                 return Err(Error::failed(format!("{} ends too early", self.name)));
             }

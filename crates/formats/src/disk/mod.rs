@@ -184,8 +184,11 @@ fn only(path: &Path, disks: Vec<(String, vmdk::StreamVmdk)>) -> Result<Box<dyn D
     }
 }
 
-/// Opens all disks of an image: several of an OVA, with the names of its members, otherwise one without a name.
-pub fn open_all(path: &Path, cancel: &Cancel) -> Result<Vec<(Option<String>, Box<dyn Disk>)>> {
+/// A disk, with the name of the member that holds it where the image is an OVA.
+pub type NamedDisk = (Option<String>, Box<dyn Disk>);
+
+/// Opens all disks of an image: several of an OVA, otherwise one without a name.
+pub fn open_all(path: &Path, cancel: &Cancel) -> Result<Vec<NamedDisk>> {
     if Format::of(path)? != Format::Ova {
         return Ok(Vec::from([(None, open(path, cancel)?)]));
     }

@@ -335,7 +335,7 @@ mod tests {
             tried
         };
         let hidden = format!("{HOST},arch-capabilities=off,{ENLIGHTENMENTS}");
-        assert_eq!(tried(false), [hidden.clone()]);
+        assert_eq!(tried(false), std::slice::from_ref(&hidden));
         assert_eq!(tried(true), [hidden, format!("{HOST},{ENLIGHTENMENTS}")]);
     }
 
