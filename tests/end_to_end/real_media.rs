@@ -52,7 +52,7 @@ fn media(names: &[&str]) -> Vec<PathBuf> {
     all.filter(|path| path.exists()).collect()
 }
 
-mod nightly {
+mod made {
     use super::*;
 
     #[test]
