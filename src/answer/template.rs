@@ -44,9 +44,10 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
     }
     let found = kindest.unwrap_or_default();
     let own = recipe.setup.answer_file.as_ref();
-    Ok(match own.is_none_or(|path| recipe.may_quote(&path.value)) {
-        true => found,
-        false => found.unquotable(),
+    Ok(if own.is_none_or(|path| recipe.may_quote(&path.value)) {
+        found
+    } else {
+        found.unquotable()
     })
 }
 

@@ -298,9 +298,10 @@ pub(crate) fn store(context: &Context) -> Result<Store> {
 
 /// Refuses a path at which nothing is, or something that can be neither a file nor a folder nor a disk.
 fn must_exist(path: &Path) -> Result<()> {
-    match path.exists() {
-        true => io::refuse_streams(path).map_err(|e| Error::io("read", path, e)),
-        false => Err(Error::new(Kind::Recipe, "there is no such file").at(path.display())),
+    if path.exists() {
+        io::refuse_streams(path).map_err(|e| Error::io("read", path, e))
+    } else {
+        Err(Error::new(Kind::Recipe, "there is no such file").at(path.display()))
     }
 }
 

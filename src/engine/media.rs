@@ -267,9 +267,10 @@ fn lint(
         return Ok(());
     }
     let own = recipe.setup.answer_file.as_ref();
-    let complaints = match own.is_none_or(|path| recipe.may_quote(&path.value)) {
-        true => complaints,
-        false => complaints.unquotable(),
+    let complaints = if own.is_none_or(|path| recipe.may_quote(&path.value)) {
+        complaints
+    } else {
+        complaints.unquotable()
     };
     let shown = complaints.render(false);
     if !complaints.has_errors() || recipe.setup.lint_is_advice {

@@ -98,9 +98,10 @@ impl Open {
         let gone: Arc<Mutex<Vec<String>>> = Arc::default();
         let missing = Arc::clone(&gone);
         let (tls, certificate) = Server::start_tls(move |asked| {
-            match missing.lock().expect("names").contains(&asked.path) {
-                true => Answer::new("404 Not Found", &[], ""),
-                false => Answer::new("200 OK", &[], bytes_of(&asked.path)),
+            if missing.lock().expect("names").contains(&asked.path) {
+                Answer::new("404 Not Found", &[], "")
+            } else {
+                Answer::new("200 OK", &[], bytes_of(&asked.path))
             }
         });
         let http = Server::start(|_| Answer::new("200 OK", &[], "plain\n"));

@@ -166,9 +166,10 @@ fn run(folder: &std::path::Path, umask: &str, command: &str) -> std::process::Ou
 fn all_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut found = vec![folder.to_owned()];
     for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
-        match entry.file_type().expect("its type").is_dir() {
-            true => found.extend(all_below(&entry.path())),
-            false => found.push(entry.path()),
+        if entry.file_type().expect("its type").is_dir() {
+            found.extend(all_below(&entry.path()))
+        } else {
+            found.push(entry.path())
         }
     }
     found

@@ -93,9 +93,10 @@ mod made {
                 "{shown}"
             );
             let facts = MediaFacts::read(&medium).expect("a medium of Windows");
-            let (word, suffix) = match facts.eval {
-                true => (" Evaluation", "Eval"),
-                false => ("", ""),
+            let (word, suffix) = if facts.eval {
+                (" Evaluation", "Eval")
+            } else {
+                ("", "")
             };
             let images = facts.images.images.iter();
             let found: Vec<String> = images

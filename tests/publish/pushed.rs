@@ -65,9 +65,10 @@ fn answer(asked: &Asked, ways: Ways, held: &Held) -> Answer {
                 held.insert(name.to_owned(), asked.body.clone());
                 held.insert(digest.clone(), asked.body.clone());
             }
-            let digest = match ways.is_other {
-                true => Digest::sha256_of(b"other").to_string(),
-                false => digest,
+            let digest = if ways.is_other {
+                Digest::sha256_of(b"other").to_string()
+            } else {
+                digest
             };
             Answer::new(ways.manifest, &[("docker-content-digest", &digest)], "")
         }

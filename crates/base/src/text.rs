@@ -129,9 +129,10 @@ impl Place {
         let line = index.lines.partition_point(|start| *start <= offset);
         let start = index.lines[line - 1];
         let end = index.lines.get(line).map_or(text.len(), |next| next - 1);
-        let end = match text[start..end].ends_with('\r') {
-            true => end - 1,
-            false => end,
+        let end = if text[start..end].ends_with('\r') {
+            end - 1
+        } else {
+            end
         };
         start..end
     }

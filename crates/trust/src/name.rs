@@ -126,9 +126,10 @@ impl Name {
             // Attributes on lines of their own have no sign between them.
             let lines = text.lines().filter(|line| !line.trim().is_empty());
             let lines = lines.map(|line| line.trim_end_matches(['\r', ',', ';']));
-            match text.contains('\n') {
-                true => lines.flat_map(|line| split(line, &[',', ';'])).collect(),
-                false => split(text, &[',', ';']),
+            if text.contains('\n') {
+                lines.flat_map(|line| split(line, &[',', ';'])).collect()
+            } else {
+                split(text, &[',', ';'])
             }
         });
         let mut rdns = Vec::new();

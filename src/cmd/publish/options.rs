@@ -215,12 +215,11 @@ fn account(key: Option<String>, signature: Option<String>) -> Result<Option<Acco
     };
     let is_signature =
         signature.contains("sig=") && signature.chars().all(|c| c.is_ascii_graphic());
-    match is_signature {
-        true => Ok(Some(AccountLogin::Signature(Secret::new(signature)))),
-        false => {
-            let expected = "a shared access signature: sv=…&sig=…, with no space or line break";
-            Err(malformed("AZURE_STORAGE_SAS_TOKEN", expected))
-        }
+    if is_signature {
+        Ok(Some(AccountLogin::Signature(Secret::new(signature))))
+    } else {
+        let expected = "a shared access signature: sv=…&sig=…, with no space or line break";
+        Err(malformed("AZURE_STORAGE_SAS_TOKEN", expected))
     }
 }
 

@@ -189,32 +189,32 @@ impl Engine<'_> {
         let mut course = Course::default();
         let mut code = None;
         let mut noted = String::new();
-        let mut quiet = match wait.steady_first {
-            true => wait.settle.steady,
-            false => Duration::ZERO,
+        let mut quiet = if wait.steady_first {
+            wait.settle.steady
+        } else {
+            Duration::ZERO
         };
         loop {
             self.cancel.check()?;
             // The last answer counts, however late it is asked for.
             let left = deadline.saturating_duration_since(guest.now());
-            let seen = match guest.stay_up(quiet)? {
-                false => Seen::Down,
-                true => {
-                    wait.log.attempt();
-                    let command = Command {
-                        program: program.clone(),
-                        arguments: arguments.clone(),
-                        timeout: left.max(QUESTION_TIMEOUT * self.slowness),
-                    };
-                    let exit = self.attempt(guest, wait.number, &command, &line, wait.log)?;
-                    match exit {
-                        Exit::GuestGone => Seen::Down,
-                        Exit::Code(answer) => {
-                            code = Some(answer);
-                            self.judged(answer, &line, wait.log)?
-                        }
+            let seen = if guest.stay_up(quiet)? {
+                wait.log.attempt();
+                let command = Command {
+                    program: program.clone(),
+                    arguments: arguments.clone(),
+                    timeout: left.max(QUESTION_TIMEOUT * self.slowness),
+                };
+                let exit = self.attempt(guest, wait.number, &command, &line, wait.log)?;
+                match exit {
+                    Exit::GuestGone => Seen::Down,
+                    Exit::Code(answer) => {
+                        code = Some(answer);
+                        self.judged(answer, &line, wait.log)?
                     }
                 }
+            } else {
+                Seen::Down
             };
             debug!(?seen, "whether Windows is at rest");
             let is_late = guest.now() >= deadline;

@@ -68,9 +68,10 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// Reads what a user gave on the command line: a regular file, or the unnamed pipe of a shell's `<(command)`, of at most `limit`
 /// bytes.
 pub fn read_given(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    match is_unnamed_pipe(path) {
-        true => read_open(File::open(path)?, limit),
-        false => read_limited(path, limit),
+    if is_unnamed_pipe(path) {
+        read_open(File::open(path)?, limit)
+    } else {
+        read_limited(path, limit)
     }
 }
 
@@ -95,9 +96,10 @@ fn read_open(file: File, limit: u64) -> io::Result<Vec<u8>> {
     // A pipe and a file of `/proc` have no size, and any file may grow.
     let mut bytes = Vec::with_capacity(size as usize);
     file.take(limit + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > limit {
-        true => Err(too_large(limit)),
-        false => Ok(bytes),
+    if bytes.len() as u64 > limit {
+        Err(too_large(limit))
+    } else {
+        Ok(bytes)
     }
 }
 

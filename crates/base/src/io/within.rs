@@ -51,12 +51,13 @@ pub fn file_within(folder: &Path, name: impl AsRef<Path>) -> Result<FileWithin, 
     let folder = canonicalize(folder).map_err(|_| NotWithin::Missing)?;
     let path = canonicalize(&folder.join(name)).map_err(|_| NotWithin::Missing)?;
     let below = path.strip_prefix(&folder).map_err(|_| NotWithin::Outside)?;
-    match path.metadata().is_ok_and(|about| about.is_file()) {
-        true => Ok(FileWithin {
+    if path.metadata().is_ok_and(|about| about.is_file()) {
+        Ok(FileWithin {
             below: below.to_owned(),
             path,
-        }),
-        false => Err(NotWithin::NotRegular),
+        })
+    } else {
+        Err(NotWithin::NotRegular)
     }
 }
 

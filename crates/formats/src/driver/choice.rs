@@ -264,9 +264,10 @@ fn sources(inf: &Inf) -> Vec<(String, String)> {
             // Description, tag or cabinet, unused, path.
             let above = disk.map_or("", |line| line.field(3));
             let cabinet = disk.map_or("", |line| line.field(1));
-            found.push(match cabinet.to_lowercase().ends_with(".cab") {
-                true => (cabinet.to_owned(), format!("{above}\\{cabinet}")),
-                false => (name.to_owned(), format!("{above}\\{subfolder}\\{name}")),
+            found.push(if cabinet.to_lowercase().ends_with(".cab") {
+                (cabinet.to_owned(), format!("{above}\\{cabinet}"))
+            } else {
+                (name.to_owned(), format!("{above}\\{subfolder}\\{name}"))
             });
         }
     }
@@ -284,9 +285,10 @@ fn inside(path: &str) -> Option<String> {
             part => parts.push(part),
         }
     }
-    match parts.is_empty() {
-        true => None,
-        false => Some(parts.join("/")),
+    if parts.is_empty() {
+        None
+    } else {
+        Some(parts.join("/"))
     }
 }
 

@@ -92,12 +92,13 @@ pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagno
             }
         };
         for difference in facts {
-            let help = match difference.is_key {
-                true => format!(
+            let help = if difference.is_key {
+                format!(
                     "if its publisher changed the key: `winimg lock {path} --refresh {}` judges the file by the new one and records it",
                     ask.id.argument()
-                ),
-                false => format!("`winimg lock {path}` asks for it and writes down what it is"),
+                )
+            } else {
+                format!("`winimg lock {path}` asks for it and writes down what it is")
             };
             let error = Diagnostic::error(difference.fact);
             found.push(error.at(difference.place, "").help(help));

@@ -23,9 +23,10 @@ fn order_of_builds(one: &str, other: &str) -> Ordering {
         };
         runs.iter().map(word).collect()
     };
-    match words(&one) == words(&other) {
-        true => one.cmp(&other),
-        false => Ordering::Equal,
+    if words(&one) == words(&other) {
+        one.cmp(&other)
+    } else {
+        Ordering::Equal
     }
 }
 

@@ -38,9 +38,10 @@ fn moved(download: &mut Table) {
     if file.is_some() {
         let address = text[5..].to_string();
         // `file:///srv/SUMS` is a URL itself.
-        let address = match address.starts_with("//") {
-            true => format!("file:{address}"),
-            false => address,
+        let address = if address.starts_with("//") {
+            format!("file:{address}")
+        } else {
+            address
         };
         entry.value = Value {
             data: Data::String(address),

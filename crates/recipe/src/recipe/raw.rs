@@ -154,9 +154,10 @@ impl Loader {
             return None;
         }
         if self.stack.len() >= DEEPEST || self.done.len() >= MOST_FILES {
-            let fact = match self.stack.len() >= DEEPEST {
-                true => format!("includes are nested more than {DEEPEST} deep"),
-                false => format!("a recipe has at most {MOST_FILES} files"),
+            let fact = if self.stack.len() >= DEEPEST {
+                format!("includes are nested more than {DEEPEST} deep")
+            } else {
+                format!("a recipe has at most {MOST_FILES} files")
             };
             let help = "include fewer files, each with more in it";
             self.problem(Diagnostic::error(fact).help(help), at);

@@ -139,9 +139,10 @@ impl Sources {
         (file, root): (&Path, &Root),
     ) -> Source {
         let source = Source::new(name, text);
-        match self.quotable.allows(file, root) {
-            true => source,
-            false => source.unquotable(),
+        if self.quotable.allows(file, root) {
+            source
+        } else {
+            source.unquotable()
         }
     }
 

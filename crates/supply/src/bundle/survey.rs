@@ -73,9 +73,10 @@ fn ends(mut file: &File, rest: u64) -> std::io::Result<Result<(), String>> {
     let mut bytes = Vec::new();
     file.take(PADDING).read_to_end(&mut bytes)?;
     let is_end = rest <= PADDING && bytes.iter().all(|byte| *byte == 0);
-    Ok(match is_end {
-        true => Ok(()),
-        false => Err("the bundle goes on behind its end".into()),
+    Ok(if is_end {
+        Ok(())
+    } else {
+        Err("the bundle goes on behind its end".into())
     })
 }
 

@@ -145,9 +145,10 @@ fn domain(text: &str) -> Option<Hosts> {
     if name.contains('*') {
         return None;
     }
-    Some(match is_below {
-        true => Hosts::Below(name),
-        false => Hosts::Domain(name),
+    Some(if is_below {
+        Hosts::Below(name)
+    } else {
+        Hosts::Domain(name)
     })
 }
 

@@ -162,14 +162,15 @@ pub fn may_ask_token(
     let is_hub = !is_plain
         && host == Some(DOCKER_HUB_TOKENS)
         && own.is_some_and(|own| DOCKER_HUB.contains(&own));
-    match is_own || is_named || is_hub {
-        true => Ok(()),
-        false => Err(Refusal::Credentials {
+    if is_own || is_named || is_hub {
+        Ok(())
+    } else {
+        Err(Refusal::Credentials {
             host: match (host.unwrap_or_default(), realm.port()) {
                 (host, Some(port)) => format!("{host}:{port}"),
                 (host, None) => host.to_owned(),
             },
-        }),
+        })
     }
 }
 

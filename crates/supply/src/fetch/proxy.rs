@@ -75,17 +75,16 @@ impl Proxies {
     /// Which addresses are asked through a proxy.
     pub(super) fn through(&self) -> Through {
         let (used, except) = self.used(&variable);
-        let matcher = match self.is_of_system(&variable) {
-            true => Matcher::from_system(),
-            false => {
-                let all = used.into_iter();
-                let builder = all.fold(Matcher::builder(), |builder, one| match one.used_for {
-                    HTTPS => builder.https(one.address),
-                    HTTP => builder.http(one.address),
-                    _ => builder.all(one.address),
-                });
-                builder.build()
-            }
+        let matcher = if self.is_of_system(&variable) {
+            Matcher::from_system()
+        } else {
+            let all = used.into_iter();
+            let builder = all.fold(Matcher::builder(), |builder, one| match one.used_for {
+                HTTPS => builder.https(one.address),
+                HTTP => builder.http(one.address),
+                _ => builder.all(one.address),
+            });
+            builder.build()
         };
         Through {
             matcher,
@@ -110,9 +109,10 @@ impl Proxies {
         let mut builder = builder.no_proxy();
         for one in used {
             // A host with a port alone would be read as an address with a scheme.
-            let address = match one.address.contains("://") {
-                true => one.address,
-                false => format!("http://{}", one.address),
+            let address = if one.address.contains("://") {
+                one.address
+            } else {
+                format!("http://{}", one.address)
             };
             let made = match one.used_for {
                 HTTPS => Proxy::https(address),
@@ -167,9 +167,10 @@ impl Proxies {
         let (_, unread) = Except::read(&except);
         let warning = |entry: &str| {
             // It may be an address with a password.
-            let shown = match entry.contains('@') {
-                true => "an entry with an @",
-                false => entry,
+            let shown = if entry.contains('@') {
+                "an entry with an @"
+            } else {
+                entry
             };
             format!(
                 "{whose}: {} is not understood, so the proxy is asked for it\n  expected: a host, a \
@@ -178,9 +179,10 @@ impl Proxies {
                 unseen::line(shown)
             )
         };
-        match used.is_empty() {
-            true => Vec::new(),
-            false => unread.into_iter().map(warning).collect(),
+        if used.is_empty() {
+            Vec::new()
+        } else {
+            unread.into_iter().map(warning).collect()
         }
     }
 }

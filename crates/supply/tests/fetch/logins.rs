@@ -40,9 +40,10 @@ fn child() {
     let watch = Watch::new("kubelet", sink, desk.cancel.clone());
     let digest = Digest::sha256_of(CONTENT);
     let came = remote.pull_blob(&digest, 1 << 10, file, &desk.store(), &watch);
-    let rendered = match came.unwrap() {
-        true => "it came".into(),
-        false => desk.warnings().join("\n"),
+    let rendered = if came.unwrap() {
+        "it came".into()
+    } else {
+        desk.warnings().join("\n")
     };
     println!("CHILD\n{rendered}\nEND");
 }

@@ -47,9 +47,10 @@ fn candidates(accel: &str, is_amd: bool) -> Vec<Acceleration> {
     let cpus = match accel {
         "kvm" => {
             let without_intel = format!("{HOST},{ARCH_CAPABILITIES}=off");
-            let hosts = match is_amd {
-                true => vec![without_intel.as_str(), HOST],
-                false => vec![HOST],
+            let hosts = if is_amd {
+                vec![without_intel.as_str(), HOST]
+            } else {
+                vec![HOST]
             };
             let enlightenments = [
                 format!(",{ENLIGHTENMENTS}"),
@@ -324,9 +325,10 @@ mod tests {
             let choice = choose(Accel::Kvm, &host, &mut |how| {
                 tried.push(how.cpu.clone());
                 let words = "Property 'host-x86_64-cpu.arch-capabilities' not found";
-                Ok(match lacks && how.cpu.contains("arch-capabilities") {
-                    true => refused(words),
-                    false => Outcome::Works,
+                Ok(if lacks && how.cpu.contains("arch-capabilities") {
+                    refused(words)
+                } else {
+                    Outcome::Works
                 })
             });
             let choice = choice.expect("a choice");

@@ -93,9 +93,10 @@ impl Starting {
         };
         let since = *self.still_since.get_or_insert(since);
         let is_over = sample.at.saturating_sub(since) >= self.supervisor.plan.still_limit;
-        match is_over || self.waits_for_a_person(sample.screen.clone()) {
-            true => Verdict::StandsStill { since },
-            false => Verdict::Fine,
+        if is_over || self.waits_for_a_person(sample.screen.clone()) {
+            Verdict::StandsStill { since }
+        } else {
+            Verdict::Fine
         }
     }
 

@@ -128,12 +128,13 @@ impl Registry<'_> {
             self.stream(descriptor, &digest, &partial, &watch).await
         })
         .await
-        .map_err(
-            |e| match e.is_absent() && may_be_elsewhere(&descriptor.media_type) {
-                true => self.elsewhere(descriptor, e),
-                false => self.failure(&what, e),
-            },
-        )?;
+        .map_err(|e| {
+            if e.is_absent() && may_be_elsewhere(&descriptor.media_type) {
+                self.elsewhere(descriptor, e)
+            } else {
+                self.failure(&what, e)
+            }
+        })?;
         let blob = self.store.admit(partial.candidate(), expected(), &watch)?;
         partial.discard()?;
         Ok(part(blob, CameFrom::Network))

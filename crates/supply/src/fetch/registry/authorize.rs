@@ -209,11 +209,12 @@ impl Client {
         };
         let status = response.status();
         let answer = response.whole(WORDS_LIMIT).await?;
-        match status.is_success() {
-            true => access::token(&answer),
-            false => Err(Error::NoToken(
+        if status.is_success() {
+            access::token(&answer)
+        } else {
+            Err(Error::NoToken(
                 String::from_utf8_lossy(&answer).into_owned(),
-            )),
+            ))
         }
     }
 }

@@ -68,9 +68,10 @@ fn helper(
     registry: &str,
     repository: &str,
 ) -> Option<(String, String)> {
-    let server = match is_docker_hub(&host(registry)) {
-        true => DOCKER_HUB_LOGIN.to_owned(),
-        false => registry.to_owned(),
+    let server = if is_docker_hub(&host(registry)) {
+        DOCKER_HUB_LOGIN.to_owned()
+    } else {
+        registry.to_owned()
     };
     let own = field(whole, "credHelpers").and_then(Value::as_object);
     let own = own.and_then(|own| best(own, registry, repository));
@@ -125,9 +126,10 @@ fn rank(key: &str, registry: &str, repository: &str) -> Option<(u8, usize)> {
 fn host(text: &str) -> String {
     let host = text.to_ascii_lowercase();
     let host = host.strip_suffix(":443").unwrap_or(&host);
-    match is_docker_hub(host) {
-        true => DOCKER_HUB[0].to_owned(),
-        false => host.to_owned(),
+    if is_docker_hub(host) {
+        DOCKER_HUB[0].to_owned()
+    } else {
+        host.to_owned()
     }
 }
 
@@ -162,12 +164,13 @@ fn login(entry: &Value) -> Result<Option<Login>, Unreadable> {
         (None, None, None) => return Ok(None),
         (None, _, _) => return Err(Unreadable),
     };
-    match user.is_empty() {
-        true => Err(Unreadable),
-        false => Ok(Some(Login::Password {
+    if user.is_empty() {
+        Err(Unreadable)
+    } else {
+        Ok(Some(Login::Password {
             user,
             password: Secret::new(password),
-        })),
+        }))
     }
 }
 
@@ -218,9 +221,10 @@ mod tests {
         ] {
             // user:pass:word
             let text = format!(r#"{{"auths": {{"{key}": {{"auth": "dXNlcjpwYXNzOndvcmQ="}}}}}}"#);
-            let expected = match is_found {
-                true => format!("{key}: user:pass:word"),
-                false => "nothing".into(),
+            let expected = if is_found {
+                format!("{key}: user:pass:word")
+            } else {
+                "nothing".into()
             };
             assert_eq!(found(&text, registry, "team/node"), expected, "{key}");
         }

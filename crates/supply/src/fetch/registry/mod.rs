@@ -375,9 +375,10 @@ async fn good(response: Answer) -> Result<Answer> {
 
 /// An answer of any status that says that something was taken or is there.
 async fn taken(response: Answer) -> Result<Answer> {
-    match response.status().is_success() {
-        true => Ok(response),
-        false => Err(error_of(response).await),
+    if response.status().is_success() {
+        Ok(response)
+    } else {
+        Err(error_of(response).await)
     }
 }
 

@@ -233,9 +233,10 @@ impl Values {
             Some((cloud, path)) => {
                 let error = error.at(unseen::line(&format!("{}: {cloud}", path.display())));
                 let written = format!("write {name} under `auth` of the cloud in clouds.yaml");
-                match SECRETS.contains(&name) {
-                    true => error.cure(format!("{written} or secure.yaml, or set {variable}")),
-                    false => error.cure(written),
+                if SECRETS.contains(&name) {
+                    error.cure(format!("{written} or secure.yaml, or set {variable}"))
+                } else {
+                    error.cure(written)
                 }
             }
         })
