@@ -10,7 +10,7 @@ rm -rf "$logs"
 mkdir -p "$logs"
 
 # The folder that cargo starts each program in, and the program; the one with the most tests first.
-"$@" test --locked --workspace --bins --tests --no-run --message-format json 2>/dev/null |
+"$@" test --locked --workspace --no-run --message-format json 2>/dev/null |
     sed -nE 's/.*"manifest_path":"([^"]*)\/Cargo.toml".*"profile":\{[^}]*"test":true.*"executable":"([^"]+)".*/\1 \2/p' >"$logs/programs"
 [ -s "$logs/programs" ] || { echo "error: cargo names no test program" >&2; exit 1; }
 
@@ -23,7 +23,7 @@ run() {
 }
 export logs
 export -f run
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-3}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 grep " .*/deps/winimg-" "$logs/programs" >"$logs/order"
 grep -v " .*/deps/winimg-" "$logs/programs" >>"$logs/order"
 xargs -a "$logs/order" -P 2 -L 1 bash -c 'run "$@"' -

@@ -136,10 +136,11 @@ fn an_output_folder_that_cannot_be_made_has_a_cure() {
         "exit status: 1\nerror: cannot create the output folder /site/tool.exe/out: Not a directory (os error 20)\n  \
          cure: give another folder with --output, one that you may write to\n"
     );
+    site.build(&[]).ended_well();
     let refused = site
         .run(&[
             "export",
-            "sealed.qcow2",
+            "out/node.raw",
             "--to",
             "raw",
             "--output",

@@ -216,7 +216,7 @@ fn a_pack_that_was_changed_in_the_cache_is_replaced() {
         assert!(said.contains("were changed; they are replaced"), "{said}");
         assert_eq!(std::fs::read_to_string(&pack).expect("its text"), text);
         assert!(!targets.exists());
-        assert_eq!(plan().1, "");
+        assert!(!plan().1.contains("were changed"));
     }
     assert!(
         std::fs::read_to_string(&elsewhere)

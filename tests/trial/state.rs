@@ -235,7 +235,7 @@ fn a_clone_keeps_what_its_image_must_not_have_and_nothing_of_the_build() {
         return;
     }
     let mut disk = clone();
-    assert_eq!(checked(&disk), "24 checks: 24 hold\n");
+    assert_eq!(checked(&disk), "26 checks: 26 hold\n");
     disk.folder(r"C:\winimg");
     disk.value(&format!(r"{SERVICES}\sshd"), "Start", REG_DWORD, &dword(3));
     disk.key(

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use support::archives::ovf;
 use support::media;
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
@@ -92,8 +93,8 @@ fn a_clone_begins_as_its_image_whatever_the_format_and_grows() {
     let packed = tar
         .arg("-cf")
         .arg(&ova)
-        .arg("plain.vmdk.txt")
-        .arg("disk1.vmdk");
+        .args(["image.ovf", "plain.vmdk.txt", "disk1.vmdk"]);
+    fs::write(folder.path().join("image.ovf"), ovf("disk1.vmdk")).expect("written");
     fs::write(folder.path().join("plain.vmdk.txt"), "x".repeat(700)).expect("written");
     assert!(packed.status().expect("tar").success());
     let images = [

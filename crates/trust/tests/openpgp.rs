@@ -434,7 +434,7 @@ fn clearsigned_text_is_returned_alone() {
 
 #[test]
 fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
-    use Reason::{Changed, Malformed, Missing, OtherKey, Weak};
+    use Reason::{Changed, Malformed, Missing, OtherKey, Uncovered, Weak};
     let release = fingerprint("release");
     let other = format!(
         "no pinned key made it | expected: fingerprint {release} | found: fingerprint {}",
@@ -467,8 +467,9 @@ fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
         (
             "release",
             file("clearheader.asc"),
-            Malformed,
-            "it cannot be read as clearsigned text, or text stands around what is signed",
+            Uncovered,
+            "a header stands above the text that no signature covers | expected: `Hash: …` and an empty line \
+             | found: 810a4a64c0f191c8f32a78011ca6108e7cc0049e6e3dfa31e6281439644fc00b  evil.exe",
         ),
         ("release", file("clearcut.asc"), Malformed, cut),
         ("release", file("unsigned"), Missing, none),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::{base, seed};
-use support::archives::{tar_entry, tar_of};
+use support::archives::{ovf, tar_entry, tar_of};
 use support::media::{self, have, run, text};
 use support::{vhdx, vma};
 use winimg_fuzz::ground::Base;
@@ -225,7 +225,7 @@ fn formats(folder: &Path) {
     end_after_marker(&vmdk);
     let vmdk = fs::read(vmdk).expect("a VMDK");
     let ova = tar_of(&[
-        tar_entry(b"demo.ovf", b'0', b"<Envelope/>", ""),
+        tar_entry(b"demo.ovf", b'0', ovf("demo.vmdk").as_bytes(), ""),
         tar_entry(b"demo.vmdk", b'0', &vmdk, ""),
     ]);
     seed("ova", "qemu", &ova);

@@ -116,3 +116,16 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     writer.write_all(bytes).unwrap();
     writer.finish().unwrap()
 }
+
+/// The descriptor of a package whose machine has one disk, which this member holds.
+pub fn ovf(vmdk: &str) -> String {
+    format!(
+        "<Envelope xmlns=\"http://schemas.dmtf.org/ovf/envelope/1\"
+  xmlns:ovf=\"http://schemas.dmtf.org/ovf/envelope/1\">
+  <References><File ovf:id=\"file1\" ovf:href=\"{vmdk}\"/></References>
+  <DiskSection><Info/><Disk ovf:diskId=\"disk1\" ovf:fileRef=\"file1\"/></DiskSection>
+  <VirtualSystem ovf:id=\"vm\"><Info/></VirtualSystem>
+</Envelope>
+"
+    )
+}

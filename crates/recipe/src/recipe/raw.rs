@@ -11,7 +11,7 @@ use super::sources::{Sources, decoded, read_text};
 use super::value::{self, Data, Table, Value};
 use super::{Options, Root};
 use winimg_base::diag::Diagnostic;
-use winimg_base::text::Place;
+use winimg_base::text::{Place, Source};
 
 /// The schema this version reads.
 const SCHEMA: i64 = 1;
@@ -185,7 +185,9 @@ impl Loader {
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.sources.note(path, root.clone());
-        Some(self.text(text, name, (real, folder), root, at.is_some()))
+        let text = mask_secrets(name, text);
+        let source = self.sources.source_of(name, text, (&real, &root));
+        Some(self.text(source, (real, folder), root, at.is_some()))
     }
 
     /// The recipe from standard input; its paths start from the current folder.
@@ -193,7 +195,8 @@ impl Loader {
         match decoded(bytes.to_vec()) {
             Ok(text) => {
                 let places = (PathBuf::from(PIPED), PathBuf::new());
-                Some(self.text(text, PIPED, places, Root::Recipe, false))
+                let source = Source::new(PIPED, mask_secrets(PIPED, text));
+                Some(self.text(source, places, Root::Recipe, false))
             }
             Err(fact) => {
                 let fact = format!("cannot read {PIPED}: {fact}");
@@ -206,23 +209,19 @@ impl Loader {
     /// Reads the text of a file that is `real`, and whose paths start from `folder`.
     fn text(
         &mut self,
-        text: String,
-        name: &str,
+        source: Source,
         (real, folder): (PathBuf, PathBuf),
         root: Root,
         is_included: bool,
     ) -> (Table, Place) {
-        let text = mask_secrets(name, text);
-        let source = self
-            .sources
-            .add_named_file(name, text, (&real, folder), root);
+        let source = self.sources.add_source(source, folder, root);
         let (mut own, problems) = value::parse(&source);
         self.incomplete |= !problems.is_empty();
         self.problems.extend(problems);
         let start = Place::new(&source, 0..0);
         self.schema(&mut own, &start);
 
-        self.stack.push((real.clone(), name.into()));
+        self.stack.push((real.clone(), source.name.clone()));
         let mut tree = Table::default();
         if let Some(entry) = own.remove("include") {
             for included in self.includes(&entry.value) {

@@ -120,18 +120,6 @@ impl Sources {
     }
 
     /// The text of a file that a recipe names, which is quoted only from some folders.
-    pub fn add_named_file(
-        &mut self,
-        name: &str,
-        text: String,
-        (file, folder): (&Path, PathBuf),
-        root: Root,
-    ) -> Arc<Source> {
-        let source = self.source_of(name, text, (file, &root));
-        self.add_source(source, folder, root)
-    }
-
-    /// The same, without remembering it.
     pub fn source_of(
         &self,
         name: impl Into<String>,
@@ -155,7 +143,8 @@ impl Sources {
         self.quotable.clone()
     }
 
-    fn add_source(&mut self, source: Source, folder: PathBuf, root: Root) -> Arc<Source> {
+    /// Remembers a text.
+    pub fn add_source(&mut self, source: Source, folder: PathBuf, root: Root) -> Arc<Source> {
         let source = Arc::new(source);
         self.said.push(Said {
             source: Arc::clone(&source),

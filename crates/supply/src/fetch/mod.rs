@@ -15,6 +15,7 @@ mod obtain;
 mod page;
 pub(crate) mod policy;
 mod proxy;
+mod redirect;
 pub(crate) mod registry;
 mod remote;
 mod resolver;

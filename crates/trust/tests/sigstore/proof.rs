@@ -49,6 +49,10 @@ fn a_damaged_proof_of_the_log_is_refused() {
             "no proof, bundle v0.1",
             rendered(&own_edited(|v| {
                 v["mediaType"] = "application/vnd.dev.sigstore.bundle+json;version=0.1".into();
+                let material = v["verificationMaterial"].as_object_mut().unwrap();
+                let certificate = material.remove("certificate").unwrap();
+                let chain = serde_json::json!({ "certificates": [certificate] });
+                material.insert("x509CertificateChain".into(), chain);
                 v.pointer_mut("/verificationMaterial/tlogEntries/0")
                     .unwrap()
                     .as_object_mut()
