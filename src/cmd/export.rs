@@ -341,6 +341,7 @@ fn guest_on(image: &Path, context: &Context) -> Result<GuestFacts> {
         Error::new(Kind::Export, error.fact().to_owned())
             .at(image.display())
             .lines(error.problem().lines.clone())
+            .cure("export a file that its build's manifest lists, or a disk whose Windows can be read")
     })?;
     let found = installed(&windows).map_err(|finding| {
         Error::new(Kind::Export, finding.problem.in_one_line()).at(image.display())

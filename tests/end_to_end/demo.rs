@@ -36,8 +36,10 @@ fn the_artifacts_hold_what_the_steps_installed() {
     let output = dir.path().join("out");
     built(RECIPE, &output, &dir.path().join("cache"));
     judge(&output, dir.path());
-    crate::end_to_end::trial::comes_up(&output, "demo.raw", "openstack");
-    crate::end_to_end::verify::each_damage_is_named(&output, dir.path());
+    std::thread::scope(|scope| {
+        scope.spawn(|| crate::end_to_end::trial::comes_up(&output, "demo.raw", "openstack"));
+        crate::end_to_end::verify::each_damage_is_named(&output, dir.path());
+    });
 }
 
 /// Of a lock every component is proved, also what the demo does not install.

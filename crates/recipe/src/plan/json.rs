@@ -16,7 +16,7 @@ use winimg_base::text::redact_url;
 
 /// One object: `schema`, `recipe`, `variables`, `values`, `components`, `images`, `payload`, `steps`, `clone`, `warnings`, `undecided`. Times are in seconds.
 pub fn json(recipe: &Recipe, plan: &Plan) -> Value {
-    let plan = &*super::shown::shown(plan, recipe);
+    let plan = &*super::withhold::withhold_foreign_text(plan, recipe);
     let payload = plan.payload.iter().enumerate();
     let steps = plan.steps.iter().zip(1..);
     // That of a recipe with gaps would be another's.

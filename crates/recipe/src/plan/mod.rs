@@ -21,13 +21,13 @@ mod reg;
 mod seal;
 mod services;
 mod settle;
-mod shown;
 mod shut_out;
 mod site;
 mod step;
 mod target;
 mod text;
 mod undecided;
+mod withhold;
 mod words;
 
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ const WIDTH: usize = 100;
 
 /// What `winimg plan` prints. Ends with a newline.
 pub fn text(recipe: &Recipe, plan: &Plan) -> String {
-    let plan = &*super::shown::shown(plan, recipe);
+    let plan = &*super::withhold::withhold_foreign_text(plan, recipe);
     let mut out = String::new();
     heading(&mut out, recipe, plan);
     values(&mut out, recipe);

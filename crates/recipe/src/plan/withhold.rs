@@ -1,4 +1,4 @@
-//! The plan as it may be shown: without the text of files that only the recipe points at.
+//! Leaves the text of files out of a plan that is to be printed, where only the recipe points at them.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use super::seal::ANSWER_FILE;
 use super::{Entry, Op, Plan};
 use crate::recipe::{Recipe, SealAnswer, Verb};
 
-const NOT_SHOWN: &str = "(from a file outside of the recipe's folder, whose text is not shown)\n";
+const WITHHELD: &str = "(from a file outside of the recipe's folder, whose text is not shown)\n";
 
-/// The plan, with other words in place of scripts and answer files from outside of the folders whose files may be quoted. What a
-/// build does stays the same.
-pub(super) fn shown<'p>(plan: &'p Plan, recipe: &Recipe) -> Cow<'p, Plan> {
+/// Returns the plan with a remark in place of scripts and answer files from outside of the folders
+/// whose files may be quoted. What a build does stays the same.
+pub(super) fn withhold_foreign_text<'p>(plan: &'p Plan, recipe: &Recipe) -> Cow<'p, Plan> {
     let is_foreign_seal = recipe.steps.iter().any(|step| match &step.verb {
         Verb::Generalize {
             answer_file: SealAnswer::Own(own),
@@ -32,14 +32,14 @@ pub(super) fn shown<'p>(plan: &'p Plan, recipe: &Recipe) -> Cow<'p, Plan> {
         if let Entry::Text { file, text, .. } = entry
             && (is_hidden(text) || is_foreign_seal && file == ANSWER_FILE)
         {
-            *text = NOT_SHOWN.into();
+            *text = WITHHELD.into();
         }
     }
     for op in plan.steps.iter_mut().flat_map(|step| &mut step.ops) {
         if let Op::Put(put) = op
             && is_hidden(&put.text)
         {
-            put.text = NOT_SHOWN.into();
+            put.text = WITHHELD.into();
         }
     }
     Cow::Owned(plan)
