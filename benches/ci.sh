@@ -7,7 +7,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 table=${1:?usage: ci.sh TABLE}
 clone=$(mktemp -d "${WORK:-/var/tmp}/winimg-ci.XXXXXX")
-trap 'rm -rf "$clone"' EXIT
 git clone --quiet . "$clone/winimg"
 mkdir -p "$(dirname "$table")"
 status=0
@@ -16,4 +15,8 @@ env -u CARGO_TARGET_DIR CI=true bash "$clone/winimg/.ci/run" </dev/null || statu
     printf '%s, %s processors, %s\n' "$(git rev-parse --short=12 HEAD)" "$(nproc)" "$(date -u +%F)"
     cat "$clone/winimg/target/test-parts.txt"
 } | tee "$table"
-exit $status
+if [ $status -ne 0 ]; then
+    echo "the clone is kept: $clone" >&2
+    exit $status
+fi
+rm -rf "$clone"
