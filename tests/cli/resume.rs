@@ -216,7 +216,12 @@ fn without_layers_nothing_is_kept_and_nothing_used() {
     site.machine("", fails);
     let failed = site.build(&["--layers", "none"]).error();
     let last = "  | the next build starts from the beginning: --layers none seals no layer\n";
-    assert!(failed.contains(last), "{failed}");
+    let (_, after) = failed.split_once(last).expect("the line about layers");
+    assert!(
+        after.starts_with("  | /site/out still holds the earlier image, finished at "),
+        "{failed}"
+    );
+    assert_eq!(after.lines().count(), 1, "{failed}");
     assert_eq!(layers(&site), Vec::<PathBuf>::new());
 }
 
