@@ -2,6 +2,8 @@
 //!
 //! Refuses to parse: what a document means is its reader's business.
 
+use std::ops::Range;
+
 use crate::unseen::is_unseen;
 
 /// Bytes of a body that decide whether it is a page.
@@ -23,6 +25,35 @@ pub fn escape_xml(text: &str) -> String {
         }
     }
     out
+}
+
+/// Returns where the XML declaration names an encoding, without the quotes.
+pub fn declared_encoding(xml: &str) -> Option<Range<usize>> {
+    let declaration = &xml[..xml.find("?>")?];
+    let attributes = declaration.strip_prefix("<?xml")?;
+    if !attributes.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let (_, after) = attributes.split_once("encoding")?;
+    let after = after.trim_start().strip_prefix('=')?.trim_start();
+    let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let start = declaration.len() - after.len() + 1;
+    let len = declaration[start..].find(quote)?;
+    Some(start..start + len)
+}
+
+/// Returns true for the name of an encoding that has two or four bytes for an ASCII letter.
+pub fn is_wide_encoding(name: &str) -> bool {
+    const WIDE: [&str; 6] = [
+        "utf-16",
+        "utf16",
+        "utf-32",
+        "ucs-2",
+        "ucs-4",
+        "iso-10646-ucs",
+    ];
+    let name = name.trim().to_ascii_lowercase();
+    name == "unicode" || WIDE.iter().any(|wide| name.starts_with(wide))
 }
 
 /// An XML document in ASCII alone: every other character becomes a character reference, a byte order mark goes. Windows
@@ -119,6 +150,40 @@ mod tests {
             "&lt;a b=&quot;c&quot; d=&apos;e&apos;&gt;&amp;"
         );
         assert_eq!(ascii_xml("\u{feff}<a>ä€</a>"), "<a>&#228;&#8364;</a>");
+    }
+
+    #[test]
+    fn the_encoding_is_found_in_the_declaration_alone() {
+        for (xml, expected) in [
+            (
+                "<?xml version=\"1.0\" encoding=\"utf-16\"?><a/>",
+                Some("utf-16"),
+            ),
+            (
+                "<?xml version='1.0' encoding = 'UTF-8' ?><a/>",
+                Some("UTF-8"),
+            ),
+            ("<?xml version='1.0'?><a encoding='utf-16'/>", None),
+            ("<?xml-stylesheet encoding='utf-16'?><a/>", None),
+            ("<a encoding='utf-16'/>", None),
+            ("<?xml encoding='utf-16", None),
+            ("<?xml encoding='utf-16?>", None),
+            ("", None),
+        ] {
+            let found = declared_encoding(xml).map(|range| &xml[range]);
+            assert_eq!(found, expected, "{xml}");
+        }
+        for (name, is_wide) in [
+            ("utf-16", true),
+            ("UTF-16LE", true),
+            ("ISO-10646-UCS-2", true),
+            ("Unicode", true),
+            ("utf-8", false),
+            ("us-ascii", false),
+            ("windows-1252", false),
+        ] {
+            assert_eq!(is_wide_encoding(name), is_wide, "{name}");
+        }
     }
 
     #[test]

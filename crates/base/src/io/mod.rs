@@ -13,6 +13,7 @@ mod open;
 mod positioned;
 mod private;
 mod within;
+mod xml;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -39,6 +40,7 @@ pub use private::{
     runtime_folder,
 };
 pub use within::{FileWithin, NotWithin, file_within};
+pub use xml::read_xml_limited;
 
 /// A file that appears under its name whole, or not at all.
 ///

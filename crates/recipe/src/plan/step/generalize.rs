@@ -140,7 +140,7 @@ fn answer(site: &mut Site<'_>, answer_file: &SealAnswer) -> Option<Option<String
         SealAnswer::Own(own) => own,
     };
     let shown = own.value.display();
-    let read = io::read_text_limited(&own.value, io::limit::ANSWER_FILE)
+    let read = io::read_xml_limited(&own.value, io::limit::ANSWER_FILE)
         .map_err(|e| format!("the answer file `{shown}` cannot be read: {e}"))
         .and_then(|template| {
             seal::render(&template, site.recipe)

@@ -160,7 +160,7 @@ impl<'a> Facts<'a> {
             // winimg's own layout ends with Windows.
             return decided(!wanted, Side::nowhere("winimg's own answer file"));
         };
-        let text = io::read_text_limited(&own.value, io::limit::ANSWER_FILE).ok();
+        let text = io::read_xml_limited(&own.value, io::limit::ANSWER_FILE).ok();
         match text.and_then(|text| partition_behind_windows(&text)) {
             Some(Some(behind)) => {
                 let words = format!("makes partition {behind} behind Windows' own");

@@ -3,12 +3,12 @@
 use super::super::PlannedStep;
 use super::super::check::{Check, Planned};
 use super::super::words::shown_data;
-use std::fs;
 
 use super::facts::{Facts, Finding, Side, decided, is_all, is_any};
 use super::seal::local_accounts;
 use crate::recipe::target::{Administrator, Data, Service, Setting, Value, word};
 use crate::recipe::{GuestPath, RegistryData, Verb};
+use winimg_base::io;
 
 /// Of a setting's value, in characters.
 const LONGEST: usize = 100;
@@ -120,7 +120,8 @@ impl<'a> Facts<'a> {
     /// The accounts that the recipe's own answer file for Setup makes. One that cannot be read has complaints of its own.
     fn accounts_of_setup(&self) -> Vec<String> {
         let file = self.recipe.setup.answer_file.as_ref();
-        let text = file.and_then(|file| fs::read_to_string(&file.value).ok());
+        let text =
+            file.and_then(|file| io::read_xml_limited(&file.value, io::limit::ANSWER_FILE).ok());
         text.map(|text| local_accounts(&text)).unwrap_or_default()
     }
 

@@ -136,6 +136,7 @@ impl Answer {
             return Err(format!("byte {at} is not ASCII"));
         }
         let source = String::from_utf8(bytes.to_vec()).map_err(|e| e.to_string())?;
+        check_encoding(&source)?;
         let tree =
             roxmltree::Document::parse(&source).map_err(|e| format!("not well-formed: {e}"))?;
         let root = tree.root_element();
@@ -184,6 +185,24 @@ impl Answer {
                 .unwrap_or(&held.name)
                 == name
         })
+    }
+}
+
+/// MSXML does not switch from bytes of one encoding to another that the declaration names.
+fn check_encoding(source: &str) -> Result<(), String> {
+    let declaration = source
+        .strip_prefix("<?xml")
+        .and_then(|rest| rest.split("?>").next());
+    let declaration = declaration.unwrap_or_default().to_ascii_lowercase();
+    match declaration.split_once("encoding") {
+        Some((_, encoding))
+            if ["utf-16", "ucs-2", "unicode"]
+                .iter()
+                .any(|w| encoding.contains(w)) =>
+        {
+            Err("switch from current encoding to specified encoding not supported".to_owned())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -119,7 +119,7 @@ fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
         let text = password::decode(element, "AdministratorPassword").map_err(refuse)?;
         let administrator = system.windows.administrator().unwrap_or_default();
         if !password::meets_policy(&text, &administrator) {
-            return Err(refuse("AdministratorPassword does not meet the password policy (three of four character classes)".into()));
+            return Err(refuse("the password of AdministratorPassword does not meet the password policy: three of four kinds of characters, and not the name of the account".into()));
         }
         if !system.windows.set_password(&administrator, &text) {
             return Err(refuse("there is no account with RID 500".into()));
@@ -134,7 +134,8 @@ fn accounts(system: &System, shell: &Element, log: &Log) -> Result<(), Dialog> {
         let text = password::decode(element, "Password").map_err(refuse)?;
         if !password::meets_policy(&text, name) || text.contains('"') || name.contains('"') {
             return Err(refuse(format!(
-                "the password of {name:?} does not meet the password policy"
+                "the password of {name:?} does not meet the password policy: three of four kinds of characters, and not the \
+                 name of the account"
             )));
         }
         let (code, output) = system.command(&format!(
