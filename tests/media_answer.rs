@@ -1,5 +1,6 @@
 //! Answer files: whole golden files, the lint's complaints, and the answer CD.
 
+mod contract;
 mod disc;
 mod lint;
 

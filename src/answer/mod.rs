@@ -5,6 +5,7 @@
 //! this module only inside the rendered file, which is itself one, and inside the CD's tree.
 
 mod bootstrap;
+mod contract;
 mod disc;
 mod facts;
 mod keys;
@@ -17,6 +18,7 @@ mod template;
 use winimg_base::text::Source;
 
 pub use bootstrap::files as bootstrap_files;
+pub use contract::{check_contract, is_staged};
 pub use disc::{Disc, FILE_NAME, check as check_disc, disc};
 pub use facts::Facts;
 pub use keys::{is_published_key, product_key};

@@ -55,13 +55,7 @@ pub fn generate() -> Result<Secret> {
 /// Refuses a password that the default policy of Windows Server refuses: three of four classes, 8 characters or more.
 pub fn check(password: &Secret) -> Result<()> {
     let text = password.expose();
-    let classes: [fn(char) -> bool; 4] = [
-        char::is_uppercase,
-        char::is_lowercase,
-        |c| c.is_ascii_digit(),
-        |c| !c.is_alphanumeric(),
-    ];
-    let used = classes.iter().filter(|c| text.chars().any(c)).count();
+    let used = kinds(text);
     let length = text.chars().count();
     let problem = match () {
         () if text.chars().any(char::is_control) => "holds a control character".to_string(),
@@ -76,6 +70,46 @@ pub fn check(password: &Secret) -> Result<()> {
     let fact = format!("the Administrator password {problem}");
     Err(Error::new(Kind::Recipe, fact)
         .cure("give another, or none: winimg then makes a random one for each build"))
+}
+
+/// Counts the kinds of characters: capital and small letters, digits, others.
+fn kinds(text: &str) -> usize {
+    let kinds: [fn(char) -> bool; 4] = [
+        char::is_uppercase,
+        char::is_lowercase,
+        |c| c.is_ascii_digit(),
+        |c| !c.is_alphanumeric(),
+    ];
+    kinds.iter().filter(|kind| text.chars().any(kind)).count()
+}
+
+/// Returns why "Password must meet complexity requirements", which is the default of Windows
+/// Server, refuses a password for this account (Microsoft: Password must meet complexity
+/// requirements). Names longer than two characters are looked for.
+pub(super) fn weakness(password: &str, account: &str) -> Option<String> {
+    let (lower, name) = (password.to_lowercase(), account.to_lowercase());
+    let used = kinds(password);
+    if password.is_empty() {
+        Some("it is empty".to_owned())
+    } else if used < 3 {
+        Some(format!(
+            "it has {used} of the four kinds of characters, and needs three"
+        ))
+    } else if name.chars().count() > 2 && lower.contains(&name) {
+        Some("it holds the name of its account".to_owned())
+    } else {
+        None
+    }
+}
+
+/// Returns the password of a `<Value>` with `<PlainText>false</PlainText>`; `element` is the name
+/// of the element around it.
+pub(super) fn decode(value: &str, element: &str) -> Option<String> {
+    let bytes = STANDARD.decode(value).ok()?;
+    let (pairs, odd) = bytes.as_chunks::<2>();
+    let units: Vec<u16> = pairs.iter().copied().map(u16::from_le_bytes).collect();
+    let text = String::from_utf16(&units).ok().filter(|_| odd.is_empty())?;
+    text.strip_suffix(element).map(str::to_owned)
 }
 
 /// `<Value>` of an `<AdministratorPassword>` with `<PlainText>false</PlainText>`: base64 of the UTF-16LE bytes of the
@@ -100,6 +134,63 @@ mod tests {
             encode_administrator(&Secret::new("Winimg-Build-1!")),
             "VwBpAG4AaQBtAGcALQBCAHUAaQBsAGQALQAxACEAQQBkAG0AaQBuAGkAcwB0AHIAYQB0AG8AcgBQAGEAcwBzAHcAbwByAGQA"
         );
+    }
+
+    #[test]
+    fn encoded_passwords_are_decoded() {
+        let vagrant =
+            "dgBhAGcAcgBhAG4AdABBAGQAbQBpAG4AaQBzAHQAcgBhAHQAbwByAFAAYQBzAHMAdwBvAHIAZAA=";
+        for (value, element, expected) in [
+            (vagrant, "AdministratorPassword", Some("vagrant")),
+            // The longer word ends in the shorter one.
+            (vagrant, "Password", Some("vagrantAdministrator")),
+            (
+                "dgBhAGcAcgBhAG4AdABQAGEAcwBzAHcAbwByAGQA",
+                "Password",
+                Some("vagrant"),
+            ),
+            (
+                "dgBhAGcAcgBhAG4AdABQAGEAcwBzAHcAbwByAGQA",
+                "AdministratorPassword",
+                None,
+            ),
+            ("vagrant", "Password", None),
+            ("dgBh", "Password", None),
+            ("", "Password", None),
+        ] {
+            assert_eq!(decode(value, element).as_deref(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_policy_wants_three_kinds_and_no_name() {
+        for (password, account, expected) in [
+            ("Winimg-Build-1!", "Administrator", None),
+            ("Vagrant1", "Administrator", None),
+            ("Vagrant1", "va", None),
+            (
+                "Vagrant1",
+                "vagrant",
+                Some("it holds the name of its account"),
+            ),
+            (
+                "vagrant",
+                "vagrant",
+                Some("it has 1 of the four kinds of characters, and needs three"),
+            ),
+            (
+                "vagrant1",
+                "Administrator",
+                Some("it has 2 of the four kinds of characters, and needs three"),
+            ),
+            ("", "user", Some("it is empty")),
+        ] {
+            assert_eq!(
+                weakness(password, account).as_deref(),
+                expected,
+                "{password}"
+            );
+        }
     }
 
     #[test]

@@ -19,15 +19,23 @@ use super::{LintFacts, lint, password, render};
 /// A key that has the right form and belongs to nobody.
 const ANY_KEY: &str = "AAAAA-AAAAA-AAAAA-AAAAA-AAAAA";
 
-const ANY_PASSWORD: &str = "any";
+/// One that meets the default policy of Windows.
+const ANY_PASSWORD: &str = "Password-1";
 /// What is shown of it.
 const PASSWORD: &str = "<administrator password>";
 
 /// A team's own template.
 pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
-    let text = io::read_text_limited(&path.value, io::limit::ANSWER_FILE)
+    let text = io::read_xml_limited(&path.value, io::limit::ANSWER_FILE)
         .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
     Ok(Source::new(path.value.display().to_string(), text))
+}
+
+/// Returns the answer file for every release and kind of medium.
+pub(super) fn renderings(template: &Source, recipe: &Recipe) -> Result<Vec<Secret>> {
+    of_any_medium(recipe)
+        .map(|facts| render(template, &facts))
+        .collect()
 }
 
 /// Complaints about the recipe's answer file that hold for every release and every kind of medium; those of the kindest
@@ -57,8 +65,7 @@ pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics>
 pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let password = password::encode_administrator(&Secret::new(ANY_PASSWORD));
-    for facts in of_any_medium(recipe) {
-        let xml = render(template, &facts)?;
+    for xml in renderings(template, recipe)? {
         // A file that is no XML has been complained about.
         let Ok(document) = Document::parse(xml.expose()) else {
             continue;

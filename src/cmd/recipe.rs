@@ -236,6 +236,7 @@ fn judge_host(
         Look::Files(platform) => (platform, Severity::Warning),
         Look::Build(platform) => (Some(platform), Severity::Error),
     };
+    diagnostics.0.extend(judge_contract(recipe, platform).0);
     if diagnostics.has_errors() {
         return;
     }
@@ -326,15 +327,32 @@ fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
     let found =
         answer::read_template(path).and_then(|template| answer::check_template(&template, recipe));
     match found {
-        Ok(mut found) => {
-            if recipe.setup.lint_is_advice {
-                let all = found.0.iter_mut();
-                all.for_each(|d| d.severity = Severity::Warning);
-            }
-            diagnostics.0.append(&mut found.0);
-        }
+        Ok(found) => diagnostics.0.extend(as_asked(found, recipe).0),
         Err(error) => diagnostics.push(Diagnostic::error(error.to_string()).at(&path.place, "")),
     }
+}
+
+/// Judges what a build needs of the recipe's own answer file. Without a platform it is only warned
+/// of. One that cannot be read or rendered has a complaint already.
+fn judge_contract(recipe: &Recipe, platform: Option<Platform>) -> Diagnostics {
+    let own = recipe.setup.answer_file.as_ref();
+    let template = own.and_then(|path| answer::read_template(path).ok());
+    let found = template.and_then(|t| answer::check_contract(&t, recipe, platform).ok());
+    let mut found = Diagnostics(found.unwrap_or_default());
+    if platform.is_none() {
+        let all = found.0.iter_mut();
+        all.for_each(|d| d.severity = Severity::Warning);
+    }
+    as_asked(found, recipe)
+}
+
+/// Makes complaints about an answer file warnings where the recipe has `lint = "warn"`.
+fn as_asked(mut found: Diagnostics, recipe: &Recipe) -> Diagnostics {
+    if recipe.setup.lint_is_advice {
+        let all = found.0.iter_mut();
+        all.for_each(|d| d.severity = Severity::Warning);
+    }
+    found
 }
 
 /// What is wrong with the answer file that sysprep is given, as the plan renders it.
@@ -349,7 +367,13 @@ fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
         };
         if let Some(text) = planned.answer_file(&plan.payload) {
             let name = own.value.display().to_string();
-            diagnostics.0.extend(answer::lint_clone(&name, text).0);
+            let found = answer::lint_clone(&name, text);
+            let found = if recipe.may_quote(&own.value) {
+                found
+            } else {
+                found.unquotable()
+            };
+            diagnostics.0.extend(as_asked(found, recipe).0);
         }
     }
 }

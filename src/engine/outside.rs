@@ -19,7 +19,8 @@ use winimg_recipe::recipe::Recipe;
 pub struct Outside {
     /// Configuration pass and command line, by the answer file.
     setup: Vec<(String, String)>,
-    /// The files in `C:\winimg`, with lines that end in CR LF.
+    /// The files in `C:\winimg`, with lines that end in CR LF. None where the recipe's own answer
+    /// file does not run `stage.cmd`, which brings them there.
     files: Vec<(&'static str, String)>,
     own: Vec<(&'static str, String)>,
 }
@@ -34,7 +35,11 @@ pub fn outside(recipe: &Recipe, platform: Platform) -> Result<Outside> {
     };
     Ok(Outside {
         setup: answer::commands(&template, recipe)?,
-        files: answer::bootstrap_files(drivers)?,
+        files: if answer::is_staged(&template, recipe)? {
+            answer::bootstrap_files(drivers)?
+        } else {
+            Vec::new()
+        },
         own: own_commands(),
     })
 }
@@ -70,6 +75,11 @@ impl Outside {
             for line in text.lines() {
                 let _ = writeln!(out, "{}", format!("      | {line}").trim_end());
             }
+        }
+        if self.files.is_empty() {
+            out.push_str(
+                "  The answer file runs no \\winimg\\stage.cmd: nothing fills C:\\winimg\n",
+            );
         }
         for (when, line) in &self.own {
             let _ = writeln!(out, "  winimg, {when}\n      {line}");

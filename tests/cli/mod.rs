@@ -2,6 +2,7 @@
 //!
 //! No network and no QEMU machine; media are made by the machine's own tools, `qemu-img` is the real one.
 
+mod answer_file;
 mod bombs;
 mod built;
 mod cache;

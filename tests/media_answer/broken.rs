@@ -33,7 +33,17 @@
             "117:6 Microsoft-Windows-Security-SPP has no settings in the pass specialize [it belongs into generalize] ^component^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-Security-SPPUX", says: &[
-            "117:6 there is no component \"Microsoft-Windows-Security-SPPUX\": Setup stops at it [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
+            "117:6 warning: winimg does not know the component \"Microsoft-Windows-Security-SPPUX\" (its settings are not checked) [did you mean \"Microsoft-Windows-Security-SPP-UX\"? Setup stops at a component that is not there] ^component^",
+        ], ..UEFI },
+    // One of Microsoft's that the table lacks, and names that none of Microsoft's is like.
+    Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-TCPIP", says: &[
+            "117:6 warning: winimg does not know the component \"Microsoft-Windows-TCPIP\" (its settings are not checked) ^component^",
+        ], ..UEFI },
+    Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows Security-SPP-UX", says: &[
+            "117:6 there is no component \"Microsoft-Windows Security-SPP-UX\": Setup stops at it [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
+        ], ..UEFI },
+    Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows--Security-SPP-UX", says: &[
+            "117:6 there is no component \"Microsoft-Windows--Security-SPP-UX\": Setup stops at it [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-ServerManager-SvrMgrNc", says: &[
             "117:6 Microsoft-Windows-ServerManager-SvrMgrNc stands twice in the pass specialize ^component^",

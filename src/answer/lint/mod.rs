@@ -7,6 +7,7 @@ mod disk;
 mod encryption;
 mod image;
 mod oobe;
+mod password;
 mod shape;
 mod values;
 
@@ -73,6 +74,7 @@ pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
         disk::all(check, root);
         image::all(check, root);
         oobe::all(check, root);
+        password::all(check, root);
         encryption::all(check, root);
     })
 }
@@ -100,6 +102,7 @@ fn judge(xml: &str, facts: &LintFacts, more: impl FnOnce(&mut Check, Node)) -> D
         found: Diagnostics::default(),
     };
     shape::ascii(&mut check, xml);
+    shape::encoding(&mut check, xml);
     match Document::parse(xml) {
         Err(e) => check.malformed(xml, &e),
         Ok(document) => {

@@ -3,6 +3,7 @@
 use roxmltree::Node;
 
 use winimg_base::diag::Diagnostic;
+use winimg_base::markup::{declared_encoding, is_wide_encoding};
 use winimg_base::text::Place;
 
 use super::super::schema::{COMPONENTS, KEYED_ITEMS, LIST_ITEMS, ORDERED_ITEMS, PASSES};
@@ -34,6 +35,25 @@ pub(super) fn ascii(check: &mut Check, xml: &str) {
         }
         start += line.len();
     }
+}
+
+/// Refuses a declaration of UTF-16 and the like: the file is written in ASCII, and its first line
+/// would deny that.
+pub(super) fn encoding(check: &mut Check, xml: &str) {
+    let Some(declared) = declared_encoding(xml).filter(|at| is_wide_encoding(&xml[at.clone()]))
+    else {
+        return;
+    };
+    let name = &xml[declared.clone()];
+    let fact = format!(
+        "the answer file declares encoding=\"{name}\", but its bytes are UTF-8: the XML parser of Windows refuses it"
+    );
+    let place = Place::new(&check.source, declared);
+    check.found.push(
+        Diagnostic::error(fact)
+            .at(&place, "")
+            .help("write encoding=\"utf-8\""),
+    );
 }
 
 /// Whether the root is such that going on makes sense.
@@ -112,14 +132,31 @@ fn supports(check: &mut Check, component: Node, name: &str, pass: &str) {
         }
         return;
     }
-    if let Some(known) = nearest(name, COMPONENTS.iter().map(|(known, _)| *known)) {
+    let known = nearest(name, COMPONENTS.iter().map(|(known, _)| *known));
+    if let Some(known) = &known
+        && !is_name_of_component(name)
+    {
         let why = format!("there is no component \"{name}\": Setup stops at it");
-        return check.error_with_help(component, why, known);
+        return check.error_with_help(component, why, known.clone());
     }
-    let warning = format!("winimg does not know the component \"{name}\"");
-    let warning = Diagnostic::warning(warning);
-    let warning = warning.at(&check.place(component), "its settings are not checked");
+    let fact = format!("winimg does not know the component \"{name}\"");
+    let mut warning = Diagnostic::warning(fact);
+    warning = warning.at(&check.place(component), "its settings are not checked");
+    if let Some(known) = known {
+        warning = warning.help(format!(
+            "{known} Setup stops at a component that is not there"
+        ));
+    }
     check.found.push(warning);
+}
+
+/// Says that a name has the form of Microsoft's: three words or more with dashes between, such as
+/// `Networking-MPSSVC-Svc`. The table has only those that images of servers need most.
+fn is_name_of_component(name: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
+    };
+    name.split('-').count() >= 3 && name.split('-').all(is_word)
 }
 
 /// `wcm:action`, `wcm:keyValue` and `Order` of list items.

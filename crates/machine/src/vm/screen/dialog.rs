@@ -41,7 +41,7 @@ pub fn find(text: &str) -> Option<Known> {
 const DIALOGS: &[Dialog] = &[
     Dialog {
         name: "the answer file cannot be read",
-        cause: "its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass",
+        cause: "its syntax, an unknown component or element, a letter that is no ASCII, a setting in the wrong pass, or a value that Windows refuses, such as a simple password",
         cure: "the box names the pass, and often the component and the line",
         hopeless: true,
         phrases: &[

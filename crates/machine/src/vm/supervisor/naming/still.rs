@@ -210,7 +210,7 @@ mod tests {
             text: screen.map(String::from).to_vec(),
             ..seen(0, 0)
         };
-        let likely = "likely: its syntax, an unknown component or element, a letter that is no ASCII, or a setting in the wrong pass";
+        let likely = "likely: its syntax, an unknown component or element, a letter that is no ASCII, a setting in the wrong pass, or a value that Windows refuses, such as a simple password";
         let says = screen.map(|line| format!("the screen says: {line}"));
         let fact = "Windows Setup stopped: the answer file cannot be read";
         let cure = "the box names the pass, and often the component and the line";
