@@ -2,7 +2,7 @@
 
 use roxmltree::Node;
 
-use winimg_base::diag::Diagnostic;
+use winimg_base::diag::{self, Diagnostic};
 use winimg_base::markup::{declared_encoding, is_wide_encoding};
 use winimg_base::text::Place;
 
@@ -132,20 +132,21 @@ fn supports(check: &mut Check, component: Node, name: &str, pass: &str) {
         }
         return;
     }
-    let known = nearest(name, COMPONENTS.iter().map(|(known, _)| *known));
-    if let Some(known) = &known
-        && !is_name_of_component(name)
+    let known = COMPONENTS.iter().map(|(known, _)| *known);
+    if !is_name_of_component(name)
+        && let Some(help) = nearest(name, known.clone())
     {
         let why = format!("there is no component \"{name}\": Setup stops at it");
-        return check.error_with_help(component, why, known.clone());
+        return check.error_with_help(component, why, help);
     }
     let fact = format!("winimg does not know the component \"{name}\"");
     let mut warning = Diagnostic::warning(fact);
     warning = warning.at(&check.place(component), "its settings are not checked");
-    if let Some(known) = known {
-        warning = warning.help(format!(
-            "{known} Setup stops at a component that is not there"
-        ));
+    // A slip or two: Microsoft's own names are alike, too.
+    if let Some(known) = diag::nearest(name, known) {
+        let help =
+            format!("did you mean \"{known}\"? Setup stops at a component that is not there");
+        warning = warning.help(help);
     }
     check.found.push(warning);
 }
