@@ -17,9 +17,9 @@ pub struct LockArgs {
     /// Ignore the lock file
     #[arg(long)]
     pub no_lock: bool,
-    /// The lock beside the recipe is not for what is read, so nobody misses it: a variant has a lock of its own.
-    #[arg(skip)]
-    pub is_of_variant: bool,
+    /// The matrix that the recipe is read for: its variants have locks of their own
+    #[arg(long, value_name = "MATRIX", hide = true)]
+    pub variant_of: Option<PathBuf>,
 }
 
 /// Whether the network is used.

@@ -10,6 +10,7 @@ use url::Url;
 use crate::answer;
 use crate::cli;
 use crate::engine::console::Console;
+use crate::engine::earlier;
 use crate::engine::pause::{self, Options, Pauses};
 use crate::engine::{self, Built, Outcome, Request, Scratch};
 use crate::page::REPORT;
@@ -84,13 +85,9 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         signers: &ready.signers,
     };
     let built = engine::run(&request, &mut scratch, hypervisor);
-    let earlier = earlier_image(output);
     let concluded = built
         .and_then(|outcome| conclude(args, &request, &recording, outcome, hypervisor, context))
-        .map_err(|error| match earlier {
-            Some(said) if error.kind() != Kind::Cancelled => error.lines([said]),
-            _ => error,
-        });
+        .map_err(|error| error.lines(earlier::describe(output)));
     // The caller shows an error on the terminal; `events.jsonl` ends with it, too.
     match &concluded {
         Ok(finished) => sink.emit(finished),
@@ -108,17 +105,6 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         report::keep_current(output, context);
     }
     concluded.map(|_| ())
-}
-
-/// What the folder holds besides this build's files: a job that uploads it would hand over an earlier image's records.
-fn earlier_image(output: &Path) -> Option<String> {
-    let manifest = Manifest::read(&output.join(record::built::MANIFEST)).ok()?;
-    Some(format!(
-        "{} still holds the earlier image, finished at {}, and its {}",
-        output.display(),
-        manifest.finished,
-        record::built::MANIFEST
-    ))
 }
 
 /// Writes the records and prints the result; the event that ends the build.
@@ -259,6 +245,11 @@ fn recorded(
     }
     if let Some(key) = &built.key {
         store.record_output(output, key, &left(output, built, &records))?;
+    }
+    if let Err(e) = earlier::remove(output) {
+        let fact = e.problem().in_one_line();
+        let text = format!("the earlier image could not be removed: {fact}");
+        request.sink.warn(text);
     }
     let pages = manifest.tries.iter().map(|tried| output.join(&tried.file));
     records.extend(pages.map(|page| page.with_extension("html")));

@@ -15,6 +15,8 @@ use winimg_supply::store::{Demand, Store, met};
 use winimg_trust::{Evidence, Signer, Subject};
 
 use super::Context;
+use crate::cli::LockArgs;
+use crate::engine::earlier;
 use crate::record::manifest::Input;
 use crate::record::{Manifest, built};
 use crate::verify::{Finding, Report};
@@ -94,22 +96,30 @@ fn bounded(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The refusal of working without a lock where the rules ask something of it.
-pub fn needed(rule: &LockRule, passed_over: bool, recipe: &Path) -> Result<()> {
+pub fn needed(rule: &LockRule, lock: &LockArgs, recipe: &Path) -> Result<()> {
     if rule.signatures.is_empty() && rule.serial.is_none() {
         return Ok(());
     }
     let place = rule.signatures.iter().flatten().next().map(|s| &s.place);
-    let recipe = recipe.display();
-    let error = match passed_over {
-        true => Error::new(
-            Kind::Unproved,
-            "a lock is asked for, and --no-lock passes over it",
+    let (fact, cure) = if let Some(matrix) = &lock.variant_of {
+        let matrix = matrix.display();
+        (
+            "a lock is asked for, and this variant has none",
+            format!("`winimg matrix lock {matrix}` writes it; `winimg sign` signs it"),
         )
-        .cure("leave --no-lock away"),
-        false => Error::new(Kind::Unproved, "a lock is asked for, and there is none").cure(
+    } else if lock.no_lock {
+        (
+            "a lock is asked for, and --no-lock passes over it",
+            "leave --no-lock away".into(),
+        )
+    } else {
+        let recipe = recipe.display();
+        (
+            "a lock is asked for, and there is none",
             format!("`winimg lock {recipe}` writes it; `winimg sign` signs it"),
-        ),
+        )
     };
+    let error = Error::new(Kind::Unproved, fact).cure(cure);
     Err(match place {
         Some(place) => error.from_place(place),
         None => error,
@@ -126,7 +136,8 @@ pub fn check_age(
 ) -> Result<Option<String>> {
     let recipe = &file.lock.recipe;
     let kept = store.built_with(recipe).into_iter();
-    let kept = kept.chain(output.and_then(|folder| built_there(folder, recipe)));
+    let folders = output.into_iter().flat_map(earlier::folders);
+    let kept = kept.chain(folders.filter_map(|folder| built_there(&folder, recipe)));
     let Some(before) = kept.max_by_key(|before| before.serial) else {
         return Ok(None);
     };

@@ -80,7 +80,7 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
         Some(file) => lock_rule::judge(&lock_rule, file)?,
         // What only explains a recipe goes before its first lock.
         None if look.refuses_undecided() => {
-            lock_rule::needed(&lock_rule, lock.no_lock, &args.recipe)?;
+            lock_rule::needed(&lock_rule, lock, &args.recipe)?;
             Vec::new()
         }
         None => Vec::new(),
@@ -118,7 +118,8 @@ pub fn read(source: &Source, named: &Path, lock: &LockArgs, look: Look, context:
     let mut laid = None;
     let planned = recipe.and_then(|mut recipe| {
         match &lock_path {
-            Some(_) if lock.no_lock && lock.is_of_variant => {}
+            // The lock beside the recipe is that of no variant.
+            Some(_) if lock.no_lock && lock.variant_of.is_some() => {}
             Some(path) if lock.no_lock => {
                 let remark = format!("{} was passed over: --no-lock", path.display());
                 context.sink.warn(remark.clone());

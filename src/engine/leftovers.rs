@@ -46,8 +46,8 @@ pub fn run_dirs() -> Result<Vec<PathBuf>> {
     WorkFolder::Build.all(&io::runtime_folder()?)
 }
 
-/// Makes `logs`, and takes away what an earlier build said there: its steps may have had other numbers, and its failure,
-/// its screens and its page are not this one's. Artifacts and records stay until they are replaced.
+/// Makes `logs`, and removes what a failed build left there: its steps may have had other numbers,
+/// and its failure, its screens and its page are not this one's.
 pub fn clear_earlier(output: &Path) -> Result<()> {
     let logs = output.join("logs");
     fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;

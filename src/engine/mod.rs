@@ -4,6 +4,7 @@ mod boot;
 mod chain;
 mod checkpoint;
 pub mod console;
+pub mod earlier;
 pub mod evidence;
 mod expected;
 mod failed;
@@ -29,8 +30,10 @@ pub mod shell;
 mod standing;
 mod step_log;
 
+use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::event::Phase;
+use winimg_base::io;
 use winimg_machine::vm::Hypervisor;
 use winimg_recipe::plan::{Chain, Expected};
 use winimg_supply::store::Lease;
@@ -49,7 +52,8 @@ pub use request::{Built, Outcome, Request};
 pub use run::StepRecord;
 pub use scratch::Scratch;
 
-/// Builds the image. On failure the evidence is in `<output>/failure` and the error says so.
+/// Builds the image. On failure the evidence is in `<output>/failure` and the error says so; an
+/// earlier image that lay in the folder is set aside.
 pub fn run(
     request: &Request,
     scratch: &mut Scratch,
@@ -57,7 +61,15 @@ pub fn run(
 ) -> Result<Outcome> {
     let _span = debug_span!("build", recipe = request.recipe.name.value).entered();
     let mut session = Session::new(request, hypervisor, scratch);
-    chapters(&mut session).map_err(|error| failed::explained(error, session, scratch))
+    chapters(&mut session).map_err(|error| {
+        if let Err(e) = earlier::set_aside(&request.output) {
+            let fact = e.problem().in_one_line();
+            request
+                .sink
+                .warn(format!("the earlier image was not set aside: {fact}"));
+        }
+        failed::explained(error, session, scratch)
+    })
 }
 
 fn chapters(session: &mut Session) -> Result<Outcome> {
@@ -75,9 +87,10 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     if let Some(whole) = resumed.as_ref().filter(|_| is_whole) {
         finish::share(request, &whole.layer)?;
     }
-    if is_whole && request.store.output_is(&request.output, &key) {
+    if is_whole && is_unchanged(request, &key)? {
         return Ok(Outcome::Unchanged);
     }
+    earlier::set_aside(&request.output)?;
     leftovers::clear_earlier(&request.output)?;
     inputs.share(request.recipe, request.fetch.shared.as_deref())?;
 
@@ -125,6 +138,26 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
         expected,
         warnings,
     })))
+}
+
+/// Returns true if the folder holds what this build would make. What a failed build set aside is
+/// put back for that.
+fn is_unchanged(request: &Request, key: &Digest) -> Result<bool> {
+    let (store, output) = (request.store, &request.output);
+    if store.output_is(output, key) {
+        return Ok(true);
+    }
+    let [own, aside] = earlier::folders(output);
+    if own.join(earlier::MANIFEST).exists() {
+        return Ok(false);
+    }
+    let Some(files) = store.moved_output(output, &aside, key) else {
+        return Ok(false);
+    };
+    earlier::put_back(output)?;
+    io::remove_folder_if_there(&output.join(evidence::FOLDER))?;
+    store.record_output(output, key, &files)?;
+    Ok(true)
 }
 
 /// What goes in, what the finished disk has to hold, and the key of every layer: known before a machine starts.

@@ -11,7 +11,7 @@ use super::manifest::{self, Manifest};
 use super::provenance::{self, Asked, Byproduct};
 use super::sign::{self, Signers};
 use super::{clone, cyclonedx, packer, spdx};
-use crate::engine::{Built, Request, StepRecord};
+use crate::engine::{Built, Request, StepRecord, earlier};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
@@ -26,7 +26,7 @@ use winimg_supply::fetch::image::Image;
 use winimg_supply::store::{Blob, Expected, Store};
 
 /// The records' names.
-pub const MANIFEST: &str = "manifest.json";
+pub const MANIFEST: &str = earlier::MANIFEST;
 const CYCLONEDX: &str = "sbom.cdx.json";
 const SPDX: &str = "sbom.spdx.json";
 const PROVENANCE: &str = "provenance.intoto.json";
@@ -64,6 +64,7 @@ pub fn write(
     // An earlier build's signatures do not speak of what is written now.
     sign::remove(&request.output)?;
     let mut paths = write_all(&request.output, &files)?;
+    earlier::continue_records(&request.output)?;
     let packers = request.output.join("packer-manifest.json");
     packer::append(&packers, &packer_build(request, manifest, asked.invocation))?;
     paths.push(packers);

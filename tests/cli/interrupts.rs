@@ -121,6 +121,22 @@ fn ctrl_c_and_sigterm_end_it_in_order() {
 }
 
 #[test]
+fn an_interrupted_build_sets_an_earlier_image_aside_and_says_where_it_is() {
+    let site = Site::new(&format!("{STEP}\n{SEAL}"));
+    site.build(&[]).ended_well();
+    let manifest = site.read("out/manifest.json");
+    let hanging = Hanging::start(&site);
+    hanging.signal(Signal::SIGINT);
+    let (status, events) = hanging.end();
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(site.read("out/earlier/manifest.json"), manifest);
+    assert!(!site.path("out/manifest.json").exists());
+    let last = events.last().expect("an event").to_string();
+    let aside = site.path("out/earlier").display().to_string();
+    assert!(last.contains(&aside), "{last}");
+}
+
+#[test]
 fn what_a_killed_build_left_is_removed_by_the_next_which_says_so() {
     let site = Site::new(&format!("{STEP}\n{SEAL}"));
     let hanging = Hanging::start(&site);

@@ -1,5 +1,6 @@
 //! Many builds from one file, on the scripted machine: six variants, two installations.
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -195,6 +196,75 @@ fn one_that_fails_stops_those_behind_it_or_none() {
     assert!(page.contains("<h2>What failed</h2>"), "{page}");
     let title = "<title>nodes.toml: 2 of 6 variants failed, 4 are built</title>";
     assert!(page.contains(title), "{page}");
+}
+
+/// What is said, and not the command line that an event repeats.
+fn warnings(events: &str) -> Vec<&str> {
+    let events = events.lines();
+    let said = events.filter(|line| !line.contains("\"event\":\"build_started\""));
+    said.filter(|line| line.contains("lock")).collect()
+}
+
+#[test]
+fn a_flag_that_nobody_gave_is_named_by_no_command_and_no_build() {
+    let site = site();
+    // That of the recipe, which is none of the variants'.
+    site.run(&["lock", "recipe.toml"]).ended_well();
+    let planned = plan(&site).ended_well().whole();
+    assert!(!planned.contains("no-lock"), "{planned}");
+    let name = "recipe-gold-2022";
+    let built = build(&site, &["--only", name]).ended_well().whole();
+    assert!(!built.contains("no-lock"), "{built}");
+    let log = site.read(&format!("out/{name}.log"));
+    let said = warnings(&log).join("\n");
+    assert!(!said.contains("no-lock"), "{said}");
+    let manifest = site.read(&format!("out/{name}/manifest.json"));
+    assert!(!manifest.contains("no-lock"), "{manifest}");
+
+    let recipe = site.read("recipe.toml");
+    site.write("recipe.toml", &format!("{recipe}\n[lock]\nserial = 1\n"));
+    let refused = build(&site, &["--only", name]);
+    let said = refused.failure();
+    assert_eq!(refused.status(), Some(5), "{said}");
+    assert!(
+        said.contains("a lock is asked for, and this variant has none"),
+        "{said}"
+    );
+    let log = site.read(&format!("out/{name}.log"));
+    assert!(log.contains("winimg matrix lock nodes.toml"), "{log}");
+    assert!(!warnings(&log).join("\n").contains("no-lock"), "{log}");
+}
+
+#[test]
+fn a_pipeline_of_variants_without_locks_is_warned_about() {
+    let site = site();
+    let pipeline = "\n[pipeline]\nimage = \"winimg\"\nlabels = [\"kvm\"]\n\n\
+                    [pipeline.cache]\nremote = \"oci://registry.example.com/team/cache\"\n\
+                    keys = [\"cache.pub\"]\n";
+    site.write("nodes.toml", &format!("{NODES}{pipeline}"));
+    let render = ["matrix", "render", "nodes.toml", "--engine", "github"];
+    let lines = |outcome: &Outcome<'_>| {
+        let said = outcome.stderr();
+        let lines = said.lines().filter(|line| line.contains("without a lock"));
+        lines.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let before = site.run(&render).ended_well();
+    assert_eq!(
+        lines(&before),
+        [
+            "warning: 6 variants without a lock: run `winimg matrix lock nodes.toml` and commit \
+             nodes.locks before the pipeline runs"
+        ]
+    );
+    site.run(&["matrix", "lock", "nodes.toml"]).ended_well();
+    fs::remove_file(site.path("nodes.locks/recipe-gold-2025.lock")).expect("a lock");
+    let one = lines(&site.run(&render).ended_well());
+    assert!(
+        one[0].starts_with("warning: 1 variant without a lock: "),
+        "{one:?}"
+    );
+    site.run(&["matrix", "lock", "nodes.toml"]).ended_well();
+    assert_eq!(lines(&site.run(&render).ended_well()), [""; 0]);
 }
 
 #[test]

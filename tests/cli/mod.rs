@@ -3,11 +3,13 @@
 //! No network and no QEMU machine; media are made by the machine's own tools, `qemu-img` is the real one.
 
 mod answer_file;
+mod archives;
 mod bombs;
 mod built;
 mod cache;
 mod ci;
 mod drivers;
+mod earlier;
 mod events;
 mod exported;
 mod foreseen;
@@ -18,6 +20,7 @@ mod interrupts;
 mod json;
 mod lock;
 mod lock_bundle;
+mod lock_replaced;
 mod lock_revoked;
 mod lock_rules;
 pub mod matrix;

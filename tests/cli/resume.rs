@@ -218,7 +218,7 @@ fn without_layers_nothing_is_kept_and_nothing_used() {
     let last = "  | the next build starts from the beginning: --layers none seals no layer\n";
     let (_, after) = failed.split_once(last).expect("the line about layers");
     assert!(
-        after.starts_with("  | /site/out still holds the earlier image, finished at "),
+        after.starts_with("  | the earlier image, finished at "),
         "{failed}"
     );
     assert_eq!(after.lines().count(), 1, "{failed}");

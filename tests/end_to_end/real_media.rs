@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use support::real;
 use support::tree::root;
+use support::{media, real};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
@@ -46,10 +46,54 @@ fn lacking(list: &str, files: &BTreeMap<String, BTreeSet<String>>) -> Vec<String
     lacking
 }
 
-fn media(names: &[&str]) -> Vec<PathBuf> {
+fn standins(names: &[&str]) -> Vec<PathBuf> {
     let folder = root().join("target/standin");
     let all = names.iter().map(|name| folder.join(name));
     all.filter(|path| path.exists()).collect()
+}
+
+/// Asserts that a medium has the images of the real one of its release and channel, by index: name,
+/// display name, edition and kind of installation, which an answer file and a recipe choose by.
+fn compare_images(medium: &Medium, shown: &str) {
+    let facts = MediaFacts::read(medium).expect("a medium of Windows");
+    let list = if facts.eval {
+        "windows-server-evaluation.txt"
+    } else {
+        "windows-server.txt"
+    };
+    let images = facts.images.images.iter();
+    let found: Vec<String> = images
+        .map(|image| {
+            format!(
+                "{} | {} | {} | {} | {}",
+                image.index,
+                image.name,
+                image.display_name,
+                image.edition_id,
+                image.installation_type
+            )
+        })
+        .collect();
+    let year = found
+        .first()
+        .and_then(|first| first.split(' ').nth(4))
+        .expect("a year");
+    let expected: Vec<String> = real::lines(list)
+        .iter()
+        .filter_map(|line| line.strip_prefix(&format!("{year} | "))?.rsplit_once(" | "))
+        .map(|(line, _)| line.to_owned())
+        .collect();
+    assert_eq!(expected.len(), 4, "{list}: {year}");
+    assert_eq!(found, expected, "{shown}");
+}
+
+/// The medium that most tests of winimg read.
+#[test]
+fn the_small_medium_has_the_images_of_an_evaluation_medium() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let iso = folder.path().join("windows.iso");
+    media::windows(&folder.path().join("medium"), &iso);
+    compare_images(&Medium::open(&iso).expect("a medium"), "windows.iso");
 }
 
 mod made {
@@ -69,12 +113,10 @@ mod made {
         }
     }
 
-    /// By index: name, display name, edition and kind of installation, which an answer file and a
-    /// recipe choose by.
     #[test]
     #[ignore = "needs the stand-in's files: make standin"]
     fn the_install_media_have_the_folders_and_images_of_the_real_ones() {
-        let media = media(&[
+        let media = standins(&[
             "standin.iso",
             "2019-evaluation.iso",
             "2019-retail.iso",
@@ -92,34 +134,7 @@ mod made {
                 [""; 0],
                 "{shown}"
             );
-            let facts = MediaFacts::read(&medium).expect("a medium of Windows");
-            let (word, suffix) = if facts.eval {
-                (" Evaluation", "Eval")
-            } else {
-                ("", "")
-            };
-            let images = facts.images.images.iter();
-            let found: Vec<String> = images
-                .map(|image| {
-                    let display = image.display_name.replacen(word, "", 1);
-                    let edition = image.edition_id.strip_suffix(suffix).expect(suffix);
-                    let (index, name) = (image.index, &image.name);
-                    format!(
-                        "{index} | {name} | {display} | {edition} | {}",
-                        image.installation_type
-                    )
-                })
-                .collect();
-            let year = found
-                .first()
-                .and_then(|first| first.split(' ').nth(4))
-                .expect("a year");
-            let expected: Vec<String> = real::lines("windows-server.txt")
-                .iter()
-                .filter_map(|line| line.strip_prefix(&format!("{year} | "))?.rsplit_once(" | "))
-                .map(|(line, _)| line.to_owned())
-                .collect();
-            assert_eq!(found, expected, "{shown}");
+            compare_images(&medium, &shown.to_string());
         }
     }
 }

@@ -324,11 +324,12 @@ impl Site {
         dirs.collect()
     }
 
-    /// The records and artifacts of the earlier build, each with its bytes' digest.
+    /// The records and artifacts of the earlier build by their names, each with its bytes' digest. A
+    /// build that failed has set them aside.
     pub fn artifacts(&self) -> Vec<String> {
-        let mut all: Vec<String> = std::fs::read_dir(self.path("out"))
-            .into_iter()
-            .flatten()
+        let folders = [self.path("out"), self.path("out/earlier")];
+        let files = folders.iter().flat_map(std::fs::read_dir).flatten();
+        let mut all: Vec<String> = files
             .flatten()
             .filter(|e| {
                 e.path().is_file()
@@ -336,7 +337,11 @@ impl Site {
                         .iter()
                         .any(|x| e.path().extension().is_some_and(|y| y == *x))
             })
-            .map(|e| media::run("sha256sum", &[media::text(&e.path())]))
+            .map(|e| {
+                let said = media::run("sha256sum", &[media::text(&e.path())]);
+                let digest = said.split(' ').next().unwrap_or_default();
+                format!("{digest} {}", e.file_name().display())
+            })
             .collect();
         all.sort();
         all

@@ -162,10 +162,12 @@ impl Diagnostics {
         self.0 = kept;
     }
 
-    /// Every complaint with its line and a caret, then one line that counts them. Empty when there are none.
+    /// Every complaint with its line and a caret, errors last, where a terminal shows them; then one
+    /// line that counts them. Empty when there are none.
     pub fn render(&self, color: bool) -> String {
         let mut sorted = self.clone();
         sorted.sort(&[]);
+        sorted.0.sort_by_key(|d| d.severity == Severity::Error);
         if sorted.0.is_empty() {
             return String::new();
         }
@@ -174,12 +176,22 @@ impl Diagnostics {
             false => Renderer::plain(),
         };
         let mut out = String::new();
-        for diagnostic in sorted.0.iter().take(MOST_SHOWN) {
-            out.push_str(&diagnostic.render(&renderer));
-            out.push_str("\n\n");
-        }
-        if let Some(more @ 1..) = sorted.0.len().checked_sub(MOST_SHOWN) {
-            out.push_str(&format!("… and {more} more\n\n"));
+        // Of errors the first ones are shown; warnings as far as these leave room.
+        let (errors, warnings) = sorted.count();
+        let shown_errors = errors.min(MOST_SHOWN);
+        let shown_warnings = warnings.min(MOST_SHOWN - shown_errors);
+        let (all_warnings, all_errors) = sorted.0.split_at(warnings);
+        for (all, shown, word) in [
+            (all_warnings, shown_warnings, "warning"),
+            (all_errors, shown_errors, "error"),
+        ] {
+            for diagnostic in &all[..shown] {
+                out.push_str(&diagnostic.render(&renderer));
+                out.push_str("\n\n");
+            }
+            if let Some(more @ 1..) = all.len().checked_sub(shown) {
+                out.push_str(&format!("… and {more} more {word}s\n\n"));
+            }
         }
         out.push_str(&sorted.summary());
         out.push('\n');
@@ -340,6 +352,23 @@ error: unknown key `cpu` in [machine]
     }
 
     #[test]
+    fn errors_come_last_and_no_number_of_warnings_hides_one() {
+        let source = Arc::new(Source::new("recipe.toml", "x = 1\n".repeat(700)));
+        let at = |n: usize| Place::new(&source, n * 6..n * 6 + 1);
+        let mut all = Diagnostics::default();
+        all.push(Diagnostic::error("wrong").at(&at(0), ""));
+        for n in 1..=600 {
+            all.push(Diagnostic::warning(format!("odd {n}")).at(&at(n), ""));
+        }
+        let shown = all.render(false);
+        assert!(shown.starts_with("warning: odd 1\n"), "{shown}");
+        let end = "… and 101 more warnings\n\n\
+                   error: wrong\n --> recipe.toml:1:1\n  |\n1 | x = 1\n  | ^\n\n\
+                   1 error, 600 warnings in recipe.toml\n";
+        assert!(shown.ends_with(end), "{}", &shown[shown.len() - 300..]);
+    }
+
+    #[test]
     fn spans_of_many_lines_beyond_the_text_and_inside_a_character_are_shown() {
         for span in [0..19, 90..95, 5..6, 4..5] {
             let mut all = Diagnostics::default();
@@ -386,7 +415,7 @@ error: this is not a recipe
         let shown = all.render(false);
         assert!(shown.starts_with("error: unknown key `x` (0)\n --> recipe.toml:1:1\n"));
         assert!(
-            shown.ends_with("… and 49500 more\n\n50000 errors in recipe.toml\n"),
+            shown.ends_with("… and 49500 more errors\n\n50000 errors in recipe.toml\n"),
             "{}",
             &shown[shown.len() - 200..]
         );

@@ -144,6 +144,8 @@ fn job(variant: &Variant, args: &cli::MatrixBuild, context: &Context) -> Job {
         arguments.extend(["--config".into(), config.to_string_lossy().into_owned()]);
     }
     arguments.extend(variant.arguments.iter().cloned());
+    let matrix = args.matrix.file.to_string_lossy();
+    arguments.extend(["--variant-of".into(), matrix.into_owned()]);
     arguments.extend(args.arguments.iter().cloned());
     Job {
         arguments,

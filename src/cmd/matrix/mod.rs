@@ -86,7 +86,7 @@ fn recipes(
         let locks = LockArgs {
             no_lock: lock.is_none(),
             lock: lock.clone(),
-            is_of_variant: true,
+            variant_of: Some(file.to_path_buf()),
         };
         let named = &variant.recipe.value;
         let read = recipe::read(&source, named, &locks, look, context);

@@ -1,7 +1,9 @@
 //! A lock laid into a recipe, or every way in which the recipe has drifted from it.
 
-use super::{Entry, LockFile, called};
-use crate::recipe::{Ask, AskedProof, InputId, KeyFile, Locked, LockedImage, Recipe};
+use std::path::{Path, PathBuf};
+
+use super::{Entry, Lock, LockFile, called};
+use crate::recipe::{Ask, AskedProof, InputId, KeyFile, LockSource, Locked, LockedImage, Recipe};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
 
@@ -21,28 +23,64 @@ pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: Comparison) -> Diag
     if found.has_errors() {
         return found;
     }
-    let lock = &file.lock;
+    let path = path_of(recipe);
+    let entry = |id: InputId| {
+        let entry = file.lock.entry(&id)?;
+        Some((entry, source(file, &path, &id, comparison)))
+    };
+    let locked = |id| entry(id).map(|(entry, source)| entry.locked(source));
     let media = &mut recipe.media;
-    media.iso.locked = lock.entry(&InputId::Iso).map(Entry::locked);
+    media.iso.locked = locked(InputId::Iso);
     if let Some(virtio) = &mut media.virtio {
-        virtio.locked = lock.entry(&InputId::Virtio).map(Entry::locked);
+        virtio.locked = locked(InputId::Virtio);
     }
     for component in &mut recipe.components {
-        let id = InputId::Component(component.name.value.clone());
-        component.origin.locked = lock.entry(&id).map(Entry::locked);
+        component.origin.locked = locked(InputId::Component(component.name.value.clone()));
     }
     for image in &mut recipe.images {
-        let entry = lock.entry(&InputId::Image(image.name.value.clone()));
-        image.locked = entry.map(|entry| LockedImage {
+        let entry = entry(InputId::Image(image.name.value.clone()));
+        image.locked = entry.map(|(entry, source)| LockedImage {
             top: entry
                 .evidence
                 .first()
                 .map_or(&entry.digest, |e| &e.digest)
                 .clone(),
             manifest: entry.digest.clone(),
+            source,
         });
     }
     found
+}
+
+/// The recipe's own file, for a command.
+fn path_of(recipe: &Recipe) -> PathBuf {
+    let first = recipe.files.first().map(|file| file.path.clone());
+    first.unwrap_or_else(|| "RECIPE".into())
+}
+
+/// Returns the lock's name with the command that resolves the input again and writes it there.
+fn source(file: &LockFile, recipe: &Path, id: &InputId, comparison: Comparison) -> LockSource {
+    let name = file.name.clone();
+    if comparison == Comparison::Shown {
+        return LockSource {
+            name,
+            refresh: None,
+        };
+    }
+    let (path, argument) = (&file.path, id.argument());
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let of_matrix = folder.with_extension("toml");
+    let command = if folder.extension().is_some_and(|e| e == "locks") && of_matrix.is_file() {
+        format!("winimg matrix lock {}", of_matrix.display())
+    } else if *path == Lock::beside(recipe) {
+        format!("winimg lock {}", recipe.display())
+    } else {
+        format!("winimg lock {} --lock {}", recipe.display(), path.display())
+    };
+    LockSource {
+        name,
+        refresh: Some(format!("{command} --refresh {argument}")),
+    }
 }
 
 impl Entry {
@@ -51,8 +89,8 @@ impl Entry {
         self.id == ask.id && differences(ask, self, "", Comparison::Whole).is_empty()
     }
 
-    /// What has to be found again.
-    pub fn locked(&self) -> Locked {
+    /// What has to be found again, by the lock that `source` names.
+    pub fn locked(&self, source: LockSource) -> Locked {
         let evidence = self.evidence.iter();
         Locked {
             digest: self.digest.clone(),
@@ -60,6 +98,7 @@ impl Entry {
             evidence: evidence
                 .map(|e| (e.url.clone(), e.digest.clone()))
                 .collect(),
+            source,
         }
     }
 }
@@ -67,8 +106,7 @@ impl Entry {
 /// How the recipe and the lock differ, in words.
 pub fn drift(recipe: &Recipe, file: &LockFile, comparison: Comparison) -> Diagnostics {
     let lock = &file.lock;
-    let path = recipe.files.first().map(|f| f.path.display().to_string());
-    let path = path.unwrap_or_else(|| "RECIPE".into());
+    let path = path_of(recipe).display().to_string();
     if lock.recipe != recipe.name.value {
         let fact = format!(
             "{} is of the recipe `{}`, and this one is called `{}`",

@@ -1,10 +1,10 @@
 //! image-builder's var files, read as they are (kubernetes-sigs/image-builder: images/capi/packer/config/*.json).
 //!
-//! They hold variables of every image that image-builder makes: what a recipe does not declare is passed over, and
-//! listed, each with a value that makes another image as a warning of its own (`image_builder.toml`), and what is
-//! null is not said. Of Packer's functions only ``{{user `x`}}`` is understood; the others are computed by Packer alone.
+//! They hold variables of every image that image-builder makes: what a recipe does not declare is
+//! passed over and listed; those with a value that makes another image stand in a table with what to
+//! write instead (`image_builder.toml`). What is null is not said. Of Packer's functions only ``{{user `x`}}`` is understood; the others are computed by Packer alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use super::value::{Data, Entry, Table, Value};
 use super::words;
 use winimg_base::diag::Diagnostic;
+use winimg_base::text::count;
 
 /// What else image-builder's variables for Windows put into an image.
 const NAMES: &str = include_str!("image_builder.toml");
@@ -93,7 +94,7 @@ pub fn entries(
             .help(format!("passed over: {}", listed.join(", "))),
         );
     }
-    remarks.extend(missed(&passed, &texts));
+    remarks.extend(missed(path, &passed, &texts));
     (taken, remarks)
 }
 
@@ -113,10 +114,19 @@ fn unchecked(entry: &Entry) -> Diagnostic {
     warning.help(help)
 }
 
-/// A warning for each that was passed over and would have changed the image.
-fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic> {
+/// A variable that was passed over and would have changed the image.
+struct Missed<'a> {
+    name: &'a str,
+    line: usize,
+    value: String,
+    known: &'a Passed,
+}
+
+/// The warning about those that were passed over and would have changed the image: a table, and what
+/// can be pasted into the recipe.
+fn missed(path: &Path, passed: &[Entry], texts: &BTreeMap<String, String>) -> Option<Diagnostic> {
     let names = names();
-    let mut warnings = Vec::new();
+    let mut all = Vec::new();
     for entry in passed {
         let Some(known) = names.get(&entry.key) else {
             continue;
@@ -126,6 +136,7 @@ fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic>
                 translate(text, texts, &|_| false, 0).unwrap_or_else(|function| function)
             }
             Data::Bool(flag) => flag.to_string(),
+            Data::Integer(number) => number.to_string(),
             Data::Unknown => continue,
             _ => entry.value.kind().to_string(),
         };
@@ -136,14 +147,83 @@ fn missed(passed: &[Entry], texts: &BTreeMap<String, String>) -> Vec<Diagnostic>
         {
             continue;
         }
-        let fact = format!(
-            "`{}` is passed over, and would change the image or its machine",
-            entry.key
-        );
-        let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
-        warnings.push(warning.help(known.instead.as_str()));
+        all.push(Missed {
+            name: &entry.key,
+            line: entry.key_place.line_column().0,
+            value: value.to_owned(),
+            known,
+        });
     }
-    warnings
+    if all.is_empty() {
+        return None;
+    }
+    let fact = format!(
+        "{} of {} would change the image or its machine, and {} passed over",
+        count(all.len(), "variable"),
+        path.display(),
+        if all.len() == 1 { "is" } else { "are" }
+    );
+    let warning = Diagnostic::warning(fact).help(table(&all));
+    Some(match paste(&all) {
+        Some(toml) => warning.help(toml),
+        None => warning,
+    })
+}
+
+/// A line for each: where it is, its name, and what to write for it.
+fn table(all: &[Missed<'_>]) -> String {
+    let name = all.iter().map(|one| one.name.len()).max();
+    let name = name.unwrap_or(0).max("variable".len());
+    let line = all.iter().map(|one| one.line.to_string().len()).max();
+    let line = line.unwrap_or(0).max("line".len());
+    let mut text = format!("{:<line$}  {:<name$}  instead", "line", "variable");
+    for one in all {
+        let instead = &one.known.instead;
+        text += &format!("\n{:<line$}  {:<name$}  {instead}", one.line, one.name);
+    }
+    text
+}
+
+/// TOML for the recipe, as far as a variable says by itself what to write.
+fn paste(all: &[Missed<'_>]) -> Option<String> {
+    let packs: BTreeSet<&str> = all.iter().filter_map(|one| one.known.pack()).collect();
+    let machine: Vec<String> = all.iter().filter_map(Missed::machine).collect();
+    let mut text = Vec::new();
+    if !packs.is_empty() {
+        let packs: Vec<String> = packs.iter().map(|pack| format!("\"{pack}\"")).collect();
+        text.push(format!("include = [{}]", packs.join(", ")));
+    }
+    if !machine.is_empty() {
+        text.push(format!("[machine]\n{}", machine.join("\n")));
+    }
+    let what = "for the recipe, joined with what it has:";
+    (!text.is_empty()).then(|| format!("{what}\n{}", text.join("\n")))
+}
+
+impl Passed {
+    /// The pack that takes the variable as it is.
+    fn pack(&self) -> Option<&str> {
+        self.instead
+            .strip_prefix("include ")
+            .filter(|pack| !pack.contains([',', ' ']))
+    }
+}
+
+impl Missed<'_> {
+    /// Its line under `[machine]`.
+    fn machine(&self) -> Option<String> {
+        let number: Option<u64> = self.value.parse().ok();
+        match self.name {
+            "cpu" => number.map(|n| format!("cpus = {n}")),
+            // Packer counts both in MiB.
+            "memory" => number.map(|n| format!("memory = \"{n} MiB\"")),
+            "disk_size" => number.map(|n| format!("disk_size = \"{n} MiB\"")),
+            "vtpm" if self.value == "true" => Some("tpm = true".into()),
+            "firmware" if self.value.starts_with("efi") => Some("firmware = \"uefi\"".into()),
+            "firmware" if self.value == "bios" => Some("firmware = \"bios\"".into()),
+            _ => None,
+        }
+    }
 }
 
 /// The text as winimg's own template. The error is the function that only Packer computes.

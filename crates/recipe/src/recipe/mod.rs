@@ -260,6 +260,16 @@ pub struct Locked {
     pub size: u64,
     /// Of what was published beside it (signatures, certificates, log entries, checksum files), by URL without query.
     pub evidence: BTreeMap<String, Digest>,
+    pub source: LockSource,
+}
+
+/// The lock that a locked input comes from, as messages name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockSource {
+    /// The file's name, such as `node.lock`.
+    pub name: String,
+    /// The command that takes another file into the lock; `None` for the lock of a bundle.
+    pub refresh: Option<String>,
 }
 
 /// A container image as an earlier run found it.
@@ -269,6 +279,7 @@ pub struct LockedImage {
     pub top: Digest,
     /// The manifest for Windows.
     pub manifest: Digest,
+    pub source: LockSource,
 }
 
 /// How a fetched file is to be proved.

@@ -3,9 +3,16 @@
 use support::tree;
 use winimg_base::diag::Diagnostics;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{Locked, Options, Recipe, read};
+use winimg_recipe::recipe::{LockSource, Locked, Options, Recipe, read};
 
 const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+fn lock_source() -> LockSource {
+    LockSource {
+        name: "recipe.lock".into(),
+        refresh: None,
+    }
+}
 
 fn recipe(text: &str) -> Recipe {
     let dir = tempfile::tempdir().expect("a folder");
@@ -92,6 +99,7 @@ fn evaluation_media_that_are_known_by_their_digest() {
             .expect("a digest"),
         size: 1,
         evidence: Default::default(),
+        source: lock_source(),
     });
     assert!(said(&locked).contains("Windows Server 2019 from it runs for 180 days"));
 }
@@ -150,6 +158,7 @@ fn what_is_locked_may_come_over_http() {
         digest: DIGEST.parse().expect("a digest"),
         size: 1,
         evidence: Default::default(),
+        source: lock_source(),
     });
     let warned = said(&locked);
     assert!(

@@ -37,7 +37,7 @@ pub(super) struct Transfer<'a> {
     pub cached: Option<&'a Seen>,
     /// JSON that is posted; without it the URL is only read.
     pub query: Option<&'a str>,
-    /// What `recipe.lock` says of the file: no byte more is taken.
+    /// What the lock says of the file: no byte more is taken.
     pub locked: Option<&'a Locked>,
 }
 
@@ -256,6 +256,7 @@ impl Transfer<'_> {
             let found = format!("more than {} bytes", locked.size);
             return Err(at(other_than_locked(
                 &self.watch.what,
+                &locked.source,
                 format!("{} ({} bytes)", locked.digest, locked.size),
                 found,
             )));

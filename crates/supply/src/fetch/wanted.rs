@@ -77,6 +77,7 @@ impl<'a> Wanted<'a> {
         };
         let terms = Terms {
             locked: locked.map(|l| l.digest.clone()),
+            lock: locked.map(|l| l.source.clone()),
             evidence: gathered.evidence,
             vouched,
             ..expected.into()

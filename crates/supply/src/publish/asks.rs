@@ -19,7 +19,7 @@ use crate::fetch::client::{Client, Fault};
 use crate::fetch::failure::is_passing;
 use crate::fetch::policy::{Led, Patience};
 use winimg_base::environment::value;
-use winimg_base::io::without_our_secrets;
+use winimg_base::io::{self, without_our_secrets};
 
 /// Bytes of an answer with credentials.
 const LONGEST: u64 = 1 << 20;
@@ -80,10 +80,12 @@ pub struct Files;
 
 impl FileRead for Files {
     async fn file_read(&self, path: &str) -> reqsign_core::Result<Vec<u8>> {
+        let named = PathBuf::from(path);
+        let read = tokio::task::spawn_blocking(move || io::read_given(&named, io::limit::TEXT));
         // Its path and the system's words; nothing of what it holds.
-        tokio::fs::read(path)
-            .await
-            .map_err(|e| unexpected(format_args!("cannot read {path}: {e}")))
+        let refused = |e: &dyn fmt::Display| unexpected(format_args!("cannot read {path}: {e}"));
+        let read = read.await.map_err(|e| refused(&e))?;
+        read.map_err(|e| refused(&e))
     }
 }
 

@@ -191,24 +191,37 @@ impl Store {
         terms: &Terms,
         watch: &Watch,
     ) -> Error {
-        if terms.locked.is_none() || terms.signatures.groups.is_empty() {
+        if terms.locked.is_none() {
             return error;
         }
-        let said = match self.judge(path, hashed, terms, watch) {
+        if terms.signatures.groups.is_empty() {
+            return error.lines(["no signature is asked for that says who replaced it"]);
+        }
+        match self.judge(path, hashed, terms, watch) {
             Ok(signers) => {
                 let signers: Vec<String> = signers.into_iter().map(|s| s.signer).collect();
-                format!(
-                    "its signature holds: {} signed the new file",
-                    signers.join(", ")
-                )
+                let signers = signers.join(", ");
+                error.lines([format!(
+                    "its signature holds: {signers} signed the new file"
+                )])
             }
-            Err(refused) if refused.kind() == Kind::Unproved => format!(
-                "its signature does not hold ({}): treat the file as tampered with",
-                refused.fact()
-            ),
-            Err(_) => return error,
-        };
-        error.lines([said])
+            Err(refused) if refused.kind() == Kind::Unproved => {
+                let said = format!(
+                    "its signature does not hold ({}): treat the file as tampered with",
+                    refused.fact()
+                );
+                let refresh = terms.lock.as_ref().and_then(|lock| lock.refresh.as_ref());
+                let error = error.lines([said]);
+                match refresh {
+                    Some(refresh) => error.cure(format!(
+                        "report it to whoever keeps the file there; once a file is there whose signature holds, \
+                         `{refresh}` takes it into the lock"
+                    )),
+                    None => error,
+                }
+            }
+            Err(_) => error,
+        }
     }
 
     fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
@@ -239,6 +252,7 @@ impl Store {
         io::copy(path, &copy)?;
         let hashed = hash(&copy, terms.expected.sha512(), watch)?;
         if let Some(error) = mismatch(&hashed, terms, watch) {
+            let error = self.with_verdict(error, &copy, &hashed, terms, watch);
             return Err(error.at(path.display()));
         }
         let signers = self.judge(&copy, &hashed, terms, watch);
@@ -265,6 +279,7 @@ impl Store {
             None => hash(path, terms.expected.sha512(), watch)?,
         };
         if let Some(error) = mismatch(&hashed, terms, watch) {
+            let error = self.with_verdict(error, path, &hashed, terms, watch);
             return Err(error.at(path.display()));
         }
         let signers = self.judge(path, &hashed, terms, watch);

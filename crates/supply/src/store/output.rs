@@ -32,6 +32,17 @@ impl Store {
         output.key == *key && output.files.iter().all(untouched)
     }
 
+    /// Returns the files that a build with this key left in `folder`, if each was renamed into `to`
+    /// and nothing else was done to it.
+    pub fn moved_output(&self, folder: &Path, to: &Path, key: &Digest) -> Option<Vec<PathBuf>> {
+        let output: Output = read_record(&self.output_path(folder))?;
+        let is_same = |(file, stamp): &(PathBuf, Stamp)| {
+            fs::metadata(to.join(file)).is_ok_and(|found| Stamp::of(&found).is_same_content(stamp))
+        };
+        let is_whole = output.key == *key && output.files.iter().all(is_same);
+        is_whole.then(|| output.files.into_iter().map(|(file, _)| file).collect())
+    }
+
     /// Remembers what a build left. `files` lie in `folder`.
     pub fn record_output(&self, folder: &Path, key: &Digest, files: &[PathBuf]) -> Result<()> {
         let mut stamped = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::Covers;
+use winimg_recipe::recipe::{Covers, LockSource};
 use winimg_trust::Signer;
 
 use super::{Expected, Signatures, Watch};
@@ -15,8 +15,10 @@ use super::{Expected, Signatures, Watch};
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub expected: Expected,
-    /// The SHA-256 that `recipe.lock` names.
+    /// The SHA-256 that the lock names.
     pub locked: Option<Digest>,
+    /// That lock, for messages.
+    pub lock: Option<LockSource>,
     /// What was published beside the file, by URL without query: the blob remembers it.
     pub evidence: BTreeMap<String, Digest>,
     /// Each of these has to be met.
@@ -30,6 +32,7 @@ impl From<Expected> for Terms {
         Self {
             expected,
             locked: None,
+            lock: None,
             evidence: BTreeMap::new(),
             signatures: Arc::default(),
             vouched: Vec::new(),
@@ -62,20 +65,40 @@ impl Terms {
     /// The complaint about a file that is not the one that was locked.
     pub(super) fn other_than_locked(&self, found: &Digest, watch: &Watch) -> Option<Error> {
         let locked = self.locked.as_ref().filter(|locked| *locked != found)?;
-        Some(other_than_locked(&watch.what, locked, found))
+        Some(match &self.lock {
+            Some(lock) => other_than_locked(&watch.what, lock, locked, found),
+            None => changed(format!("{} is another file", watch.what), locked, found),
+        })
     }
 }
 
 /// The error about a file that is not the locked one; `locked` and `found` describe them.
-pub fn other_than_locked(what: &str, locked: impl Display, found: impl Display) -> Error {
-    let fact = format!("{what} is not the file that recipe.lock names: the publisher replaced it");
-    changed_since_locked(fact, locked, found)
+pub fn other_than_locked(
+    what: &str,
+    lock: &LockSource,
+    locked: impl Display,
+    found: impl Display,
+) -> Error {
+    let fact = format!("{what} is not the file that {} names", lock.name);
+    changed_since_locked(fact, lock, locked, found)
 }
 
 /// The same of anything that a lock names.
-pub fn changed_since_locked(fact: String, locked: impl Display, found: impl Display) -> Error {
+pub fn changed_since_locked(
+    fact: String,
+    lock: &LockSource,
+    locked: impl Display,
+    found: impl Display,
+) -> Error {
+    let when = format!("{locked}, as it was when {} was written", lock.name);
+    changed(fact, when, found).cure(match &lock.refresh {
+        Some(refresh) => format!("if you trust the new one, take it into the lock: `{refresh}`"),
+        None => "make the bundle again: its lock and its files do not belong together".into(),
+    })
+}
+
+fn changed(fact: String, expected: impl Display, found: impl Display) -> Error {
     Error::new(Kind::Unproved, fact)
-        .expected(format!("{locked}, as it was when recipe.lock was written"))
+        .expected(expected)
         .found(found)
-        .cure("if you trust the new one, take it into the lock: `winimg lock --refresh` with its name")
 }

@@ -11,7 +11,7 @@ use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_base::text::{Located, Place, Source};
 use winimg_recipe::recipe::{
-    Address, ContainerImage, ImageProof, ImageReference, Origin, ProofSpec,
+    Address, ContainerImage, ImageProof, ImageReference, LockSource, Origin, ProofSpec,
 };
 use winimg_supply::fetch::{FetchOptions, Fetched, Request, fetch};
 use winimg_supply::store::{Blob, Store, Watch};
@@ -22,6 +22,14 @@ pub struct Events(pub Mutex<Vec<Event>>);
 impl Sink for Events {
     fn emit(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+/// The lock of the recipes here.
+pub fn lock_source() -> LockSource {
+    LockSource {
+        name: "recipe.lock".into(),
+        refresh: Some("winimg lock recipe.toml --refresh kubelet".into()),
     }
 }
 

@@ -9,7 +9,7 @@ use winimg_recipe::recipe::{Locked, MissingProof, ProofSpec};
 use winimg_supply::fetch::{CameFrom, Request};
 use winimg_supply::store::{Blob, Expected};
 
-use crate::fetch::desk::Desk;
+use crate::fetch::desk::{Desk, lock_source};
 use support::server::{Answer, Server};
 
 fn lock(blob: &Blob) -> Locked {
@@ -17,6 +17,7 @@ fn lock(blob: &Blob) -> Locked {
         digest: blob.digest().clone(),
         size: blob.size(),
         evidence: blob.evidence().clone(),
+        source: lock_source(),
     }
 }
 
@@ -49,6 +50,7 @@ fn a_file_that_the_publisher_replaced_since_the_lock_is_refused() {
         digest: Digest::sha256_of(b"first"),
         size: 5,
         evidence: BTreeMap::new(),
+        source: lock_source(),
     };
     let blob = locked(&desk, &url, unverified(), &first).unwrap();
     assert_eq!(fs::read(blob.path()).unwrap(), b"first");
@@ -72,6 +74,7 @@ fn no_more_is_taken_than_the_lock_names() {
         digest: Digest::sha256_of(b"first"),
         size: 1 << 20,
         evidence: BTreeMap::new(),
+        source: lock_source(),
     };
     let error = locked(&desk, &url, desk.pin(b"first"), &wanted).unwrap_err();
     assert_eq!(error.kind(), Kind::Unproved);
@@ -137,6 +140,7 @@ fn off_line_nobody_is_asked_and_what_is_lacking_is_named() {
         digest: Digest::sha256_of(b"local"),
         size: 5,
         evidence: BTreeMap::new(),
+        source: lock_source(),
     };
     fs::remove_file(&local).unwrap();
     let blob = locked(&desk, &local, desk.unverified("ours"), &there).unwrap();

@@ -15,7 +15,7 @@ use winimg_supply::fetch::Request;
 use winimg_supply::store::{Blob, Expected};
 use winimg_trust::Scheme;
 
-use crate::fetch::desk::Desk;
+use crate::fetch::desk::{Desk, lock_source};
 use support::server::{Answer, Server};
 
 /// What `signed.sh` made, once for all tests.
@@ -335,6 +335,7 @@ fn a_signed_checksum_file_proves_over_http() {
         digest: blobs[0].digest().clone(),
         size: blobs[0].size(),
         evidence: blobs[0].evidence().clone(),
+        source: lock_source(),
     };
     let asked = bench.server.log().len();
     let locked = bench.fetch_with(&detached, |r| r.origin.locked = Some(lock.clone()));

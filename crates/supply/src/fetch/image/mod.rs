@@ -133,10 +133,15 @@ async fn one(
         }
         None => (top.clone(), None),
     };
-    let (locked, found) = (spec.locked.as_ref(), manifest.blob.digest());
-    if let Some(locked) = locked.map(|l| &l.manifest).filter(|l| *l != found) {
-        let fact = format!("{name} is not the image that recipe.lock names: its tag was moved");
-        return Err(changed_since_locked(fact, locked, found).at(&spec.reference.value));
+    let found = manifest.blob.digest();
+    if let Some(locked) = spec.locked.as_ref().filter(|l| l.manifest != *found) {
+        let lock = &locked.source;
+        let fact = format!(
+            "{name} is not the image that {} names: its tag was moved",
+            lock.name
+        );
+        let error = changed_since_locked(fact, lock, &locked.manifest, found);
+        return Err(error.at(&spec.reference.value));
     }
     let described = choice::parts(&manifest, &name)?;
     registry.check_length(&described)?;

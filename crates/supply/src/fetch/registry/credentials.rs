@@ -4,22 +4,20 @@
 //! Never shown, never in an argument. What was looked at is remembered for the message of a
 //! registry that refuses.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use url::Host;
 
 use winimg_base::environment::variable;
 use winimg_base::error::{Error, Kind, Result};
+use winimg_base::io;
 use winimg_base::text::Secret;
 
 use super::login::Login;
 use super::{helper, login_file};
 
 const TOKEN_HOST: &str = "WINIMG_CACHE_TOKEN_HOST";
-/// Bytes of a file of credentials.
-const LONGEST: u64 = 1 << 20;
 /// What docker reads in place of a file.
 const DOCKER_AUTH_CONFIG: &str = "DOCKER_AUTH_CONFIG";
 
@@ -242,16 +240,12 @@ impl Source {
             Self::Variable(text) => return Ok(Some(text.expose().as_bytes().to_vec())),
             Self::File(path) | Self::Default(path) => path,
         };
-        let file = match File::open(path) {
+        match io::read_given(path, io::limit::TEXT) {
             Err(e) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&e.kind()) => {
-                return Ok(None);
+                Ok(None)
             }
-            other => other.map_err(|e| Error::io("read", path, e))?,
-        };
-        let mut text = Vec::new();
-        let read = file.take(LONGEST).read_to_end(&mut text);
-        read.map_err(|e| Error::io("read", path, e))?;
-        Ok(Some(text))
+            read => read.map(Some).map_err(|e| Error::io("read", path, e)),
+        }
     }
 
     fn shown(&self) -> String {
@@ -334,6 +328,34 @@ fn of_environment() -> Result<Option<Credentials>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_without_end_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let huge = std::fs::File::create(at("huge")).unwrap();
+        huge.set_len(3 << 30).unwrap();
+        // Opened as a plain file, a pipe waits for a writer.
+        let made = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        for (path, why) in [
+            (
+                at("huge"),
+                "it is larger than 4 MiB, the limit for such a file",
+            ),
+            (at("pipe"), "it is a named pipe, not a regular file"),
+            ("/dev/zero".into(), "it is a device, not a regular file"),
+        ] {
+            for source in [Source::File(path.clone()), Source::Default(path)] {
+                let refused = source.read().unwrap_err().to_string();
+                assert!(refused.contains(why), "{refused}");
+            }
+        }
+        assert_eq!(Source::File(at("none")).read().unwrap(), None);
+    }
 
     #[test]
     fn the_host_of_tokens_is_a_name_alone() {

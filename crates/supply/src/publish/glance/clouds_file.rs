@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -14,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::names::{Environment, is_read};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
+use winimg_base::{io, unseen};
 
 /// The endings of a file's name, in their order.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
@@ -174,7 +173,8 @@ fn files(variable: &str, name: &str, environment: &impl Environment) -> Vec<Path
 }
 
 fn clouds_of(path: &Path) -> Result<BTreeMap<String, Cloud>> {
-    let text = fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
+    let text = io::read_text_given(path, io::limit::TEXT);
+    let text = text.map_err(|e| Error::io("read", path, e))?;
     let clouds = parse(&text).map_err(|e| e.at(path.display()))?;
     Ok(clouds
         .into_iter()
@@ -313,6 +313,25 @@ mod tests {
     fn value(auth: &str, name: &str) -> Option<String> {
         let text = format!("clouds:\n  lab:\n    auth:\n      {auth}\n");
         values(&text, None).unwrap().remove(name)
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_without_end_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let huge = folder.path().join("huge.yaml");
+        std::fs::File::create(&huge)
+            .unwrap()
+            .set_len(3 << 30)
+            .unwrap();
+        let zero = PathBuf::from("/dev/zero");
+        for (path, why) in [
+            (huge, "it is larger than 4 MiB, the limit for such a file"),
+            (zero, "it is a device, not a regular file"),
+        ] {
+            let refused = clouds_of(&path).err().unwrap().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 
     #[test]

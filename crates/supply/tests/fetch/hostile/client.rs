@@ -18,7 +18,7 @@ use winimg_supply::store::Store;
 use super::answers;
 use super::rows::{self, CONTENT, Part};
 use super::{LOCKED, LONGEST};
-use crate::fetch::desk::Desk;
+use crate::fetch::desk::{Desk, lock_source};
 use support::registry::pause;
 
 /// Not a test of its own: the others start this binary again for it.
@@ -87,6 +87,7 @@ fn file(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
             digest: Digest::sha256_of(CONTENT),
             size: LOCKED,
             evidence: BTreeMap::new(),
+            source: lock_source(),
         });
     }
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
