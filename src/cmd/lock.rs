@@ -10,7 +10,7 @@ use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
-use winimg_recipe::recipe::{Address, InputId, Recipe};
+use winimg_recipe::recipe::{Address, InputId, LockSource, Recipe};
 use winimg_supply::store::Store;
 
 use super::documents::{Change, Locked};
@@ -80,8 +80,13 @@ pub fn lock(
     }
 
     let old = file.as_ref().map(|file| &file.lock);
-    let mut kept = kept(&mut recipe, old, &selection.anew);
-    take_from(siblings, &mut kept, &mut recipe);
+    let mut kept = kept(&recipe, old, &selection.anew);
+    take_from(siblings, &mut kept, &recipe);
+    // A container image is chosen for the medium that is locked.
+    if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
+        let lock = LockSource::of(&path, &source.path, &iso.id);
+        recipe.media.iso.locked = Some(iso.locked(lock));
+    }
     let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
     let mut asks = recipe.asks.iter();
     if args.check && asks.any(|ask| !is_kept(&ask.id) && !selection.anew.contains(&ask.id)) {
@@ -152,24 +157,20 @@ fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<Loc
     recipe::report(None, Diagnostics(found.0), context)
 }
 
-/// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew. The recipe takes them, so that a
-/// container image is chosen for the medium that is locked.
-fn kept(recipe: &mut Recipe, old: Option<&Lock>, anew: &[InputId]) -> Vec<Entry> {
+/// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew.
+fn kept(recipe: &Recipe, old: Option<&Lock>, anew: &[InputId]) -> Vec<Entry> {
     let mut kept = Vec::new();
     for ask in &recipe.asks {
         let entry = old.and_then(|lock| lock.entry(&ask.id));
         let entry = entry.filter(|e| e.is_asked_by(ask) && !anew.contains(&ask.id));
         kept.extend(entry.cloned());
     }
-    if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
-        recipe.media.iso.locked = Some(iso.locked());
-    }
     kept
 }
 
 /// Adds what is locked already by another recipe that asks the same. A local file is not what a name says, and an image without a
 /// build of its own was chosen for a medium.
-fn take_from(siblings: &[Lock], kept: &mut Vec<Entry>, recipe: &mut Recipe) {
+fn take_from(siblings: &[Lock], kept: &mut Vec<Entry>, recipe: &Recipe) {
     for ask in &recipe.asks {
         let input = recipe.input(&ask.id);
         let origin = input.as_ref().and_then(|input| input.origin());
@@ -189,9 +190,6 @@ fn take_from(siblings: &[Lock], kept: &mut Vec<Entry>, recipe: &mut Recipe) {
             entry.is_asked_by(ask).then(|| entry.clone())
         });
         kept.extend(same);
-    }
-    if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
-        recipe.media.iso.locked = Some(iso.locked());
     }
 }
 

@@ -58,28 +58,34 @@ fn path_of(recipe: &Recipe) -> PathBuf {
     first.unwrap_or_else(|| "RECIPE".into())
 }
 
-/// Returns the lock's name with the command that resolves the input again and writes it there.
+/// Returns the lock that messages name. That of a bundle is not written again.
 fn source(file: &LockFile, recipe: &Path, id: &InputId, comparison: Comparison) -> LockSource {
-    let name = file.name.clone();
-    if comparison == Comparison::Shown {
-        return LockSource {
-            name,
+    match comparison {
+        Comparison::Whole => LockSource::of(&file.path, recipe, id),
+        Comparison::Shown => LockSource {
+            name: file.name.clone(),
             refresh: None,
-        };
+        },
     }
-    let (path, argument) = (&file.path, id.argument());
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let of_matrix = folder.with_extension("toml");
-    let command = if folder.extension().is_some_and(|e| e == "locks") && of_matrix.is_file() {
-        format!("winimg matrix lock {}", of_matrix.display())
-    } else if *path == Lock::beside(recipe) {
-        format!("winimg lock {}", recipe.display())
-    } else {
-        format!("winimg lock {} --lock {}", recipe.display(), path.display())
-    };
-    LockSource {
-        name,
-        refresh: Some(format!("{command} --refresh {argument}")),
+}
+
+impl LockSource {
+    /// Returns the lock's name with the command that resolves the input again and writes it there.
+    pub fn of(path: &Path, recipe: &Path, id: &InputId) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let matrix = folder.with_extension("toml");
+        let command = if folder.extension().is_some_and(|e| e == "locks") && matrix.is_file() {
+            format!("winimg matrix lock {}", matrix.display())
+        } else if *path == Lock::beside(recipe) {
+            format!("winimg lock {}", recipe.display())
+        } else {
+            format!("winimg lock {} --lock {}", recipe.display(), path.display())
+        };
+        Self {
+            name: name.to_string_lossy().into_owned(),
+            refresh: Some(format!("{command} --refresh {}", id.argument())),
+        }
     }
 }
 
