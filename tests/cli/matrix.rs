@@ -238,7 +238,8 @@ fn a_flag_that_nobody_gave_is_named_by_no_command_and_no_build() {
 #[test]
 fn a_pipeline_of_variants_without_locks_is_warned_about() {
     let site = site();
-    let pipeline = "\n[pipeline]\nimage = \"winimg\"\nlabels = [\"kvm\"]\n\n\
+    let pipeline = "\n[pipeline]\nimage = \"winimg\"\nlabels = [\"kvm\"]\n\
+                    secrets = [\"WINIMG_CACHE_SIGN_KEY\"]\n\n\
                     [pipeline.cache]\nremote = \"oci://registry.example.com/team/cache\"\n\
                     keys = [\"cache.pub\"]\n";
     site.write("nodes.toml", &format!("{NODES}{pipeline}"));
