@@ -246,8 +246,11 @@ fn a_pipeline_of_variants_without_locks_is_warned_about() {
     let render = ["matrix", "render", "nodes.toml", "--engine", "github"];
     let lines = |outcome: &Outcome<'_>| {
         let said = outcome.stderr();
-        let lines = said.lines().filter(|line| line.contains("without a lock"));
-        lines.map(str::to_owned).collect::<Vec<String>>()
+        said.lines()
+            .filter_map(|line| Some(&line[line.find("warning: ")?..]))
+            .filter(|line| line.contains("without a lock"))
+            .map(str::to_owned)
+            .collect::<Vec<String>>()
     };
     let before = site.run(&render).ended_well();
     assert_eq!(
