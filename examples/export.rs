@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use winimg::export::{GuestFacts, Job, export};
+use winimg::export::{ExportJob, GuestFacts, export};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_formats::disk::Image;
-use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaSpec};
+use winimg_formats::disk::DiskImage;
+use winimg_formats::wim::WindowsRelease;
+use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaOptions};
 
 struct Quiet;
 
@@ -32,7 +32,7 @@ fn run() -> Result<()> {
         vhd_dynamic: asked("vhd_dynamic"),
         vhdx: asked("vhdx"),
         vhdx_fixed: asked("vhdx_fixed"),
-        ova: asked("ova").then_some(OvaSpec {
+        ova: asked("ova").then_some(OvaOptions {
             hardware_version: None,
         }),
         vmdk: asked("vmdk"),
@@ -46,16 +46,17 @@ fn run() -> Result<()> {
         vma: asked("vma"),
     };
     let guest = GuestFacts {
-        release: Release::Server2022,
+        release: WindowsRelease::Server2022,
         edition: "ServerDatacenterCore".into(),
         build: "20348".into(),
     };
-    let job = Job {
-        source: Image::alone(Path::new(source)),
+    let job = ExportJob {
+        source: DiskImage::from_file(Path::new(source)),
         name: "bench",
         outputs: &outputs,
         directory: Path::new(directory),
         kept: &[],
+        replaces_existing: true,
         firmware: Firmware::Uefi,
         secure_boot: false,
         disk_bus: DiskBus::Nvme,

@@ -12,9 +12,9 @@ use winimg::verify;
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 use winimg_formats::disk;
-use winimg_recipe::plan::check::Bytes;
-use winimg_recipe::plan::{Check, Expected};
-use winimg_recipe::recipe::{RegistryData, RegistryKey};
+use winimg_recipe::plan::check::FileDigest;
+use winimg_recipe::plan::{ImageCheck, StepChecks};
+use winimg_recipe::recipe::{RegistryKey, RegistryValueData};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -38,9 +38,10 @@ fn key(n: usize, root: &str) -> String {
 /// Bytes of file `n` of `files`, which have `all` together: many small ones, a few large ones.
 fn size(n: usize, files: usize, all: usize) -> usize {
     let large = files / 100;
-    match n < large {
-        true => all / 2 / large,
-        false => all / 2 / (files - large),
+    if n < large {
+        all / 2 / large
+    } else {
+        all / 2 / (files - large)
     }
 }
 
@@ -95,32 +96,33 @@ fn make(image: &Path, gib: u64, mib: usize, checks: usize) -> Fallible<()> {
     Ok(())
 }
 
-fn expected(image: &Path, digests: bool) -> Fallible<Expected> {
+fn expected(image: &Path, digests: bool) -> Fallible<StepChecks> {
     let list = fs::read_to_string(image.with_extension("list"))?;
     let mut checks = Vec::new();
     for (n, line) in list.lines().enumerate() {
         let mut fields = line.split('\t');
         let mut field = || fields.next().ok_or("a short line");
         let (path, size, sha256) = (field()?.parse()?, field()?.parse()?, field()?.to_owned());
-        checks.push(match digests {
-            true => Check::File {
+        checks.push(if digests {
+            ImageCheck::File {
                 path,
-                content: Bytes { size, sha256 },
-            },
-            false => Check::Exists { path },
+                content: FileDigest { size, sha256 },
+            }
+        } else {
+            ImageCheck::Exists { path }
         });
         let n = n as u32;
-        checks.push(Check::Registry {
-            key: RegistryKey::known(key(n as usize, "CurrentControlSet").leak()),
+        checks.push(ImageCheck::Registry {
+            key: RegistryKey::from_static(key(n as usize, "CurrentControlSet").leak()),
             value: Some(format!("v{}", n as usize % TOGETHER)),
-            data: RegistryData::Dword(n),
+            data: RegistryValueData::Dword(n),
         });
         if n.is_multiple_of(2) {
             let path = format!(r"C:\k\{:03}\{n}.gone", n as usize / TOGETHER).parse()?;
-            checks.push(Check::Missing { path });
+            checks.push(ImageCheck::Missing { path });
         }
     }
-    Ok(Expected {
+    Ok(StepChecks {
         step: "bench".into(),
         place: "bench.toml:1:1".into(),
         checks,
@@ -134,7 +136,7 @@ fn judge(image: &Path, digests: bool) -> Fallible<()> {
     let disk = disk::open(image, &cancel)?;
     let report = verify::check(disk.as_ref(), Some(&expected[..]), &[], &cancel)?;
     let seconds = started.elapsed().as_secs_f64();
-    println!("{}", report.summary());
+    println!("{}", report.summarize());
     for finding in &report.findings {
         println!("{finding:?}");
     }
@@ -142,9 +144,10 @@ fn judge(image: &Path, digests: bool) -> Fallible<()> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find(|l| l.starts_with("VmHWM"));
     println!("{}", peak.unwrap_or("VmHWM: unknown"));
-    match report.is_good() {
-        true => Ok(()),
-        false => Err("the image is not what it should be".into()),
+    if report.is_good() {
+        Ok(())
+    } else {
+        Err("the image is not what it should be".into())
     }
 }
 

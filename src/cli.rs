@@ -1,7 +1,7 @@
-//! The command line: what can be typed, and what each word means.
+//! The command line: commands, flags and their help.
 //!
-//! Parses and nothing else; `cmd` carries out. A flag's first line is a plain statement and is all that `-h` shows; what
-//! follows a blank line is for `--help`.
+//! Only parses; `cmd` runs the commands. `-h` shows only the first line of a flag's help; the text
+//! after the blank line is for `--help`.
 
 mod build;
 mod cache;
@@ -16,33 +16,41 @@ mod unknown;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
-pub use self::build::{Attach, Build, Screen, Watch};
+pub use self::build::{AttachArgs, BuildArgs, ScreenArgs, WatchArgs};
 pub use self::cache::{
-    Cache, CacheExplain, CacheLs, CachePrune, CachePush, SharedCacheArgs, SharedLayersArgs,
+    CacheCommand, CacheExplainArgs, CacheLsArgs, CachePruneArgs, CachePushMode, SharedCacheArgs,
+    SharedLayersArgs,
 };
 pub use self::image::{
-    Diff, Doctor, Export, Format, Inspect, PatienceArgs, Publish, Report, Sign, SignArgs, Try,
-    Verify,
+    CloneTimeoutArgs, DiffArgs, DoctorArgs, ExportArgs, ExportFormat, InspectArgs, PublishArgs,
+    ReportArgs, SignArgs, SigningArgs, TryArgs, VerifyArgs,
 };
-pub use self::inputs::{Bundle, Fetch, Lock, LockArgs, NetworkArgs, Outdated, Pin};
+pub use self::inputs::{
+    BundleArgs, FetchArgs, LockArgs, LockFileArgs, NetworkArgs, OutdatedArgs, PinArgs,
+};
 pub use self::matrix::{
-    Matrix, MatrixArgs, MatrixBuild, MatrixLock, MatrixPlan, MatrixRender, MatrixReport,
+    MatrixArgs, MatrixBuildArgs, MatrixCommand, MatrixLockArgs, MatrixPlanArgs, MatrixRenderArgs,
+    MatrixReportArgs,
 };
-pub use self::names::typed;
-pub use self::recipe::{AccelArg, HypervisorArgs, Init, Plan, RecipeArgs, Targets, Validate};
-pub use self::trust::{Trust, TrustUpdate};
+pub use self::names::quote_command_line;
+pub use self::recipe::{
+    AccelArg, HypervisorArgs, InitArgs, PlanArgs, RecipeArgs, TargetsArgs, ValidateArgs,
+};
+pub use self::trust::{TrustCommand, TrustUpdateArgs};
 
 /// Builds Windows Kubernetes node images from a recipe. The guest needs no network.
 #[derive(Debug, Parser)]
 #[command(name = "winimg", version, propagate_version = true)]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: CliCommand,
 
-    /// Configuration file of this host to read instead of the user's and the system's; `none` reads none
+    /// Configuration file of this host to read instead of the user's and the system's; `none` reads
+    /// none
     ///
-    /// Otherwise /etc/winimg/config.toml and then ~/.config/winimg/config.toml are read, on Windows %APPDATA%\\winimg\\config.toml.
-    /// Flags and the environment win over what they say. `winimg doctor` shows it.
+    /// By default reads /etc/winimg/config.toml and then ~/.config/winimg/config.toml; on Windows,
+    /// %APPDATA%\\winimg\\config.toml. Flags and environment variables override it. `winimg doctor`
+    /// shows what is set.
     #[arg(
         long,
         global = true,
@@ -53,16 +61,23 @@ pub struct Cli {
     pub config: Option<std::ffi::OsString>,
 
     /// Format of progress and error output on stderr
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, env = "WINIMG_LOG_FORMAT", help_heading = "Logging")]
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t = LogFormat::Text,
+        env = "WINIMG_LOG_FORMAT",
+        help_heading = "Logging"
+    )]
     pub log_format: LogFormat,
 
     /// Also log decisions to stderr; -vv: every exchange with QEMU and the guest
     ///
-    /// WINIMG_LOG selects parts, such as winimg_supply=trace. Not with --log-format json.
+    /// WINIMG_LOG filters by module, such as winimg_supply=trace. Not with --log-format json.
     #[arg(long, short, global = true, action = clap::ArgAction::Count, help_heading = "Logging")]
     pub verbose: u8,
 
-    /// Print no progress: only warnings, errors and the result
+    /// Print only warnings, errors and the result; no progress
     #[arg(
         long,
         short,
@@ -73,10 +88,10 @@ pub struct Cli {
     pub quiet: bool,
 }
 
-/// What was typed; ends the process with a message where that is no command.
+/// Parses the command line; exits with a message if it is invalid.
 pub fn parse() -> Cli {
-    let matches = groups::grouped(Cli::command()).try_get_matches();
-    matches
+    groups::group_commands(Cli::command())
+        .try_get_matches()
         .and_then(|matches| Cli::from_arg_matches(&matches))
         .unwrap_or_else(|error| unknown::with_tip(error).exit())
 }
@@ -89,106 +104,112 @@ pub enum LogFormat {
     Json,
 }
 
-/// The commands; `groups` says under which heading each one stands in `winimg --help`.
+/// The commands; `groups` puts each one under a heading in `winimg --help`.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Write a recipe to start from
-    Init(Init),
+    Init(InitArgs),
     /// Check a recipe; downloads nothing and starts no VM
-    Validate(Validate),
+    Validate(ValidateArgs),
     /// Show what a build would do; starts no VM
     ///
-    /// Prints the effective recipe, where each value comes from, what is cached, and the exact guest commands.
-    Plan(Plan),
-    /// List the platforms an image can be for, or show the rules of one
+    /// Prints the effective recipe, where each value comes from, what is cached, and the exact
+    /// guest commands.
+    Plan(PlanArgs),
+    /// List the platforms to build images for, or show the rules of one
     ///
-    /// A recipe names its targets: target = ["vsphere"]. validate and plan judge it by their rules, and try starts clones as they
-    /// would.
-    Targets(Targets),
+    /// A recipe names its targets: target = ["vsphere"]. `validate` and `plan` check it against
+    /// their rules, and `try` boots clones with their hardware and metadata.
+    Targets(TargetsArgs),
     /// Build an image: install Windows, run the steps, seal, export
-    Build(Box<Build>),
+    Build(Box<BuildArgs>),
     /// Plan, lock and build many variants from one file
     Matrix {
         #[command(subcommand)]
-        command: Matrix,
+        command: MatrixCommand,
     },
     /// Show builds in a browser on this host while they run
     ///
-    /// Serves each build's page on 127.0.0.1, with the screen of its VM, and prints the address, which holds a token. Ctrl-C ends it.
-    Watch(Watch),
+    /// Serves each build's page, with the screen of its VM, on 127.0.0.1 and prints the address,
+    /// which includes a token. Ctrl-C stops it.
+    Watch(WatchArgs),
     /// Open a shell in the guest of a paused build
-    Attach(Attach),
+    Attach(AttachArgs),
     /// Show the screen of a running build's VM
-    Screen(Screen),
+    Screen(ScreenArgs),
     /// Write the digests of unpinned inputs into the recipe
     ///
-    /// Downloads every input that has no digest, checksum or signature yet, shows what came, and writes its SHA-256 into the
-    /// recipe (trust on first use).
-    Pin(Pin),
+    /// Downloads every input that has no digest, checksum or signature yet, shows what was
+    /// downloaded, and writes its SHA-256 into the recipe (trust on first use).
+    Pin(PinArgs),
     /// Resolve every input and pin its size and digest in recipe.lock
-    Lock(Lock),
+    Lock(LockArgs),
     /// Download every input of a build into the cache; starts no VM
-    Fetch(Fetch),
+    Fetch(FetchArgs),
     /// Show which pinned versions have successors
     ///
-    /// Reads the publishers' own lists, which the recipe or its packs name under `versions`. Exits with status 13 if there is a later
-    /// version.
-    Outdated(Outdated),
+    /// Reads the publishers' own version lists, which the recipe or its packs name under
+    /// `versions`. Exits with status 13 if there is a later version.
+    Outdated(OutdatedArgs),
     /// Pack recipe, lock and inputs into one file for an offline build
-    Bundle(Bundle),
+    Bundle(BundleArgs),
     /// List, explain or prune cached layers and downloads
     Cache {
         #[command(subcommand)]
-        command: Cache,
+        command: CacheCommand,
     },
     /// Convert a finished image to other formats
-    Export(Export),
-    /// Send a finished image to a bucket, a server or a registry
+    Export(ExportArgs),
+    /// Upload a finished image to a bucket, a server or a registry
     ///
-    /// Shows what is there and what is sent, sends it, and records it in published.json beside the manifest. What is there already is
-    /// not sent again.
-    Publish(Publish),
+    /// Lists what is there already and what is to be uploaded, uploads it, and records it in
+    /// published.json beside the manifest. Files that are there already are not uploaded again.
+    Publish(PublishArgs),
     /// Check a finished image without booting it
-    Verify(Verify),
-    /// Start two clones of an image as a platform would, and check them
+    Verify(VerifyArgs),
+    /// Boot two clones of an image as a platform would, and check them
     ///
-    /// Each clone is a throw-away machine with the target's hardware and metadata, on a network that holds nothing else, and is
-    /// started twice. Then their disks are read: Setup and the agent have to be done, and the two have to be two machines. The
-    /// image is not changed. Results go to try/TARGET.html, a page for people, and try/TARGET.json.
-    Try(Try),
-    /// Write a build's page, report.html, again from its output folder
+    /// Each clone is a throw-away VM with the target's hardware and metadata, on an isolated
+    /// network, and is booted twice. Then its disk is checked: Setup and the agent must have
+    /// finished, and the two clones must have distinct identities. The image is not changed. Writes
+    /// try/TARGET.html and try/TARGET.json.
+    Try(TryArgs),
+    /// Regenerate a build's page, report.html, from its output folder
     ///
-    /// A build writes it itself, good or failed. The folder may have been moved to another host; nothing in it is changed but the page.
-    Report(Report),
+    /// Every build writes the page itself, even if it fails. The folder may come from another host;
+    /// nothing else in it is changed.
+    Report(ReportArgs),
     /// Sign the records of a finished build, or a recipe's lock
-    Sign(Sign),
+    Sign(SignArgs),
     /// Show what differs between two builds or images
     ///
-    /// A build's output folder or manifest.json is compared by its records: components, files, registry values, services and settings of
-    /// steps, targets, artifact sizes, size by folder. A disk image is read: its services, Windows packages and folders, and the
-    /// manifest beside it that lists it. Ends with 0 where nothing differs, with 12 where something does.
-    Diff(Diff),
+    /// An output folder or manifest.json is compared by its records: components, files, registry
+    /// values, services and settings of steps, targets, artifact sizes, size by folder. A disk
+    /// image is compared by its services, Windows packages and folders, and by the manifest beside
+    /// it that lists it. Exits with 0 if nothing differs, otherwise 12.
+    Diff(DiffArgs),
     /// Describe a Windows ISO, a disk image or a manifest
-    Inspect(Inspect),
-    /// Check this host: hypervisor, programs, room, memory, clock
+    Inspect(InspectArgs),
+    /// Check this host: hypervisor, programs, disk space, memory, clock
     ///
-    /// Each lack comes with the line that mends it on this system. Shows which configuration files were read, and what they set.
-    Doctor(Doctor),
-    /// Refresh what keyless signatures are judged by
+    /// Each missing item is listed with the command that fixes it. Shows which configuration files
+    /// were read, and what they set.
+    Doctor(DoctorArgs),
+    /// Refresh the trust root for keyless signatures
     Trust {
         #[command(subcommand)]
-        command: Trust,
+        command: TrustCommand,
     },
     /// Print the JSON Schema of a file that winimg reads or writes
     Schema {
         /// Which schema to print
-        #[arg(value_enum, default_value_t = Schema::Manifest)]
-        of: Schema,
+        #[arg(value_enum, default_value_t = SchemaName::Manifest)]
+        of: SchemaName,
     },
-    /// One connection of a clone to its metadata: what `try` has QEMU start
+    /// Relay one connection from a clone to its metadata server (QEMU runs this for `try`)
     #[command(hide = true)]
     Relay {
-        /// The socket of the metadata's server
+        /// Socket of the metadata server
         socket: std::path::PathBuf,
     },
     /// Write manual pages, one for each command
@@ -204,7 +225,7 @@ pub enum Command {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Schema {
+pub enum SchemaName {
     Manifest,
     Recipe,
     Matrix,

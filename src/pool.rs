@@ -1,4 +1,5 @@
-//! A list worked off by as many threads as there are processors. Results and errors come as if one thread had done it.
+//! Parallel `map` on as many threads as there are processors; results and errors are as if one
+//! thread had done it.
 //!
 //! Starts no thread for a list of one, and keeps none afterwards.
 
@@ -10,9 +11,10 @@ use std::thread;
 
 use winimg_base::error::Result;
 
-/// What `work` makes of each item, in the list's order. `size` says how long an item takes beside the others, in any unit: the
-/// largest are begun first, so that no thread is left alone with one at the end. Of several errors the first in the list's order is
-/// given; what was not begun when one came is left out.
+/// Applies `work` to each item and returns the results in the list's order. `size` is an item's
+/// relative cost in any unit: the largest start first, so that none is still running alone at the
+/// end. If several items fail, returns the error of the first in the list's order; items not
+/// started by then are skipped.
 pub fn map<T: Sync, R: Send>(
     items: &[T],
     size: impl Fn(&T) -> u64,

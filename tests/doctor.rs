@@ -1,8 +1,9 @@
 //! What is made of a host: made-up facts of several systems, each as the whole text that a user reads.
 
 use winimg::doctor::{
-    Clock, Configuration, Facts, Kvm, Machines, Needs, Place, Report, Room, Started, System,
-    Trouble, judge, schema,
+    BuildFolder, DoctorConfiguration, DoctorFacts, DoctorReport, FolderSpace, HostClock,
+    HostHypervisor, HostProblem, KvmAccess, OperatingSystem, RecipeNeeds, StartedVm, check_host,
+    generate_schema,
 };
 
 use winimg_base::problem::Problem;
@@ -14,23 +15,23 @@ const GIB: u64 = 1 << 30;
 const DEBIAN: &str = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nID=debian\n";
 
 /// Nothing of the kind is installed.
-fn absent(fact: &str) -> Trouble {
-    Trouble {
+fn absent(fact: &str) -> HostProblem {
+    HostProblem {
         problem: Box::new(Problem::new(fact)),
         is_absent: true,
     }
 }
 
-fn started(accel: &str) -> Result<Started, Trouble> {
-    Ok(Started {
+fn started(accel: &str) -> Result<StartedVm, HostProblem> {
+    Ok(StartedVm {
         version: "QEMU 7.2.22".into(),
         accel: accel.into(),
         remarks: Vec::new(),
     })
 }
 
-fn room(what: Place, folder: &str, free: u64, volume: u64) -> Room {
-    Room {
+fn room(what: BuildFolder, folder: &str, free: u64, volume: u64) -> FolderSpace {
+    FolderSpace {
         what,
         folder: folder.into(),
         free,
@@ -39,12 +40,12 @@ fn room(what: Place, folder: &str, free: u64, volume: u64) -> Room {
 }
 
 /// A host that has all.
-fn good(os_release: &str) -> Facts {
-    Facts {
-        system: System::of_os_release(os_release),
-        machines: Machines::Qemu {
+fn good(os_release: &str) -> DoctorFacts {
+    DoctorFacts {
+        system: OperatingSystem::from_os_release(os_release),
+        machines: HostHypervisor::Qemu {
             firmware: vec![("UEFI", started("kvm")), ("BIOS", started("kvm"))],
-            kvm: Kvm::Usable,
+            kvm: KvmAccess::Usable,
             secure_boot: Ok("/usr/share/OVMF/OVMF_CODE_4M.ms.fd".into()),
             swtpm: Ok("swtpm 0.7.1".into()),
         },
@@ -53,14 +54,14 @@ fn good(os_release: &str) -> Facts {
         memory: Some(16 * GIB),
         processors: 8,
         rooms: vec![
-            room(Place::Cache, "/home/u/.cache/winimg", 200 * GIB, 1),
-            room(Place::Output, "/home/u/out", 200 * GIB, 1),
-            room(Place::Temporary, "/tmp", 8 * GIB, 2),
+            room(BuildFolder::Cache, "/home/u/.cache/winimg", 200 * GIB, 1),
+            room(BuildFolder::Output, "/home/u/out", 200 * GIB, 1),
+            room(BuildFolder::Temporary, "/tmp", 8 * GIB, 2),
         ],
         needs: None,
         proxies: Vec::new(),
         broken_proxies: Vec::new(),
-        clock: Clock {
+        clock: HostClock {
             now: 1_800_000_000,
             newest_file: 1_799_000_000,
             is_kept: Some(true),
@@ -69,24 +70,24 @@ fn good(os_release: &str) -> Facts {
 }
 
 /// The same without anything that packages bring.
-fn bare(os_release: &str) -> Facts {
-    Facts {
-        machines: Machines::NoQemu(absent("qemu-system-x86_64 is not in PATH")),
+fn bare(os_release: &str) -> DoctorFacts {
+    DoctorFacts {
+        machines: HostHypervisor::NoQemu(absent("qemu-system-x86_64 is not in PATH")),
         qemu_img: None,
         tesseract: None,
         ..good(os_release)
     }
 }
 
-fn text(facts: &Facts) -> String {
-    let report = Report {
+fn text(facts: &DoctorFacts) -> String {
+    let report = DoctorReport {
         schema: 1,
         winimg: "0.1.0".into(),
         system: facts.system.name.clone(),
-        configuration: Configuration::default(),
-        checks: judge(facts),
+        configuration: DoctorConfiguration::default(),
+        checks: check_host(facts),
     };
-    format!("{}missing: {}\n", report.text(), report.missing())
+    format!("{}missing: {}\n", report.render(), report.count_missing())
 }
 
 #[test]
@@ -100,11 +101,11 @@ KVM: /dev/kvm can be opened
 Secure Boot: /usr/share/OVMF/OVMF_CODE_4M.ms.fd
 TPM: swtpm 0.7.1
 qemu-img version 7.2.22
-tesseract 5.3.0: reads the screen of a VM that stops
+tesseract 5.3.0 (reads text from the screen when a VM hangs)
 memory: 16.0 GiB
 processors: 8
-room: 200.0 GiB free for cache /home/u/.cache/winimg, output /home/u/out
-room: 8.0 GiB free for temporary files /tmp
+disk space: 200.0 GiB free for cache /home/u/.cache/winimg, output /home/u/out
+disk space: 8.0 GiB free for temporary files /tmp
 clock: 2027-01-15 08:00 UTC
 missing: 0
 "
@@ -135,12 +136,12 @@ fn each_system_has_its_own_line_to_type() {
 #[test]
 fn a_small_host_and_a_recipe_that_asks_for_more() {
     let mut facts = good(DEBIAN);
-    facts.machines = Machines::Qemu {
+    facts.machines = HostHypervisor::Qemu {
         firmware: vec![
             ("UEFI", Err(absent("no UEFI firmware for QEMU was found"))),
             ("BIOS", started("tcg")),
         ],
-        kvm: Kvm::Denied,
+        kvm: KvmAccess::Denied,
         secure_boot: Err(absent(
             "no UEFI firmware with Secure Boot and enrolled keys was found",
         )),
@@ -149,22 +150,22 @@ fn a_small_host_and_a_recipe_that_asks_for_more() {
     facts.memory = Some(8 * GIB);
     facts.processors = 2;
     facts.rooms = vec![
-        room(Place::Cache, "/cache", 40 * GIB, 1),
-        room(Place::Temporary, "/tmp", GIB / 2, 2),
-        room(Place::Output, "/out", 40 * GIB, 1),
+        room(BuildFolder::Cache, "/cache", 40 * GIB, 1),
+        room(BuildFolder::Temporary, "/tmp", GIB / 2, 2),
+        room(BuildFolder::Output, "/out", 40 * GIB, 1),
     ];
     facts.proxies = vec![
-        "https addresses: http://…@proxy.example.com:3128 (https_proxy), but not for localhost"
+        "https addresses: http://…@proxy.example.com:3128 (https_proxy), except for localhost"
             .into(),
     ];
-    facts.broken_proxies = vec!["HTTP_PROXY is ignored: its value is not a proxy's address, so it is not used for http addresses".into()];
-    facts.clock = Clock {
+    facts.broken_proxies = vec!["HTTP_PROXY is ignored: its value is not a proxy address, so it is not used for http addresses".into()];
+    facts.clock = HostClock {
         now: 1_800_000_000,
         newest_file: 1_800_086_400,
         is_kept: Some(false),
     };
     let alone = text(&facts);
-    facts.needs = Some(Needs {
+    facts.needs = Some(RecipeNeeds {
         memory: 8 * GIB,
         processors: 4,
         secure_boot: true,
@@ -178,15 +179,15 @@ fn a_small_host_and_a_recipe_that_asks_for_more() {
 #[test]
 fn windows_and_hyper_v() {
     let mut facts = bare("");
-    facts.system = System {
+    facts.system = OperatingSystem {
         name: "windows".into(),
         id: "windows".into(),
         like: Vec::new(),
     };
     facts.memory = None;
-    facts.machines = Machines::HyperV {
+    facts.machines = HostHypervisor::HyperV {
         host: "Microsoft Windows Server 2022 Standard, 10.0.20348".into(),
-        has: vec!["the hypervisor runs".into()],
+        has: vec!["the hypervisor is running".into()],
         lacks: vec![("rights".into(), "run winimg from an elevated prompt".into())],
         remarks: vec!["checkpoints are made".into()],
     };
@@ -199,6 +200,6 @@ fn windows_and_hyper_v() {
 fn the_schema_is_the_one_in_the_repository() {
     schema_is_current(
         concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/doctor-1.json"),
-        &schema(),
+        &generate_schema(),
     );
 }

@@ -4,28 +4,29 @@ use std::fs;
 
 use winimg::export;
 use winimg::record::manifest::{
-    Artifact, CloneCheck, Exported, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool,
-    Windows, rfc3339, schema,
+    BuildManifest, ExportSettings, ManifestArtifact, ManifestCloneCheck, ManifestHost,
+    ManifestInput, ManifestProof, ManifestRecipe, ManifestSchema, ManifestStep, ManifestWindows,
+    Tool, format_rfc3339, render_schema,
 };
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
 
-use winimg_recipe::plan::check::{Bytes, Check, Service};
-use winimg_recipe::recipe::{RegistryData as Data, Start};
+use winimg_recipe::plan::check::{FileDigest, ImageCheck, ServiceCheck};
+use winimg_recipe::recipe::{RegistryValueData as Data, ServiceStartMode};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/manifest-1.json");
 
-fn service(name: &str, start: Start) -> Check {
-    Check::Service(Service {
+fn service(name: &str, start: ServiceStartMode) -> ImageCheck {
+    ImageCheck::Service(ServiceCheck {
         name: name.into(),
         start: Some(start),
-        ..Service::default()
+        ..ServiceCheck::default()
     })
 }
 
-pub fn manifest() -> Manifest {
+pub fn manifest() -> BuildManifest {
     let iso = Digest::sha256_of(b"iso").to_string();
-    let input = |name: &str, url: &str, proof| Input {
+    let input = |name: &str, url: &str, proof| ManifestInput {
         id: name.parse().expect("an input"),
         version: None,
         license: None,
@@ -36,7 +37,7 @@ pub fn manifest() -> Manifest {
         proof,
         signers: Vec::new(),
     };
-    let artifact = export::Artifact {
+    let artifact = export::ExportedArtifact {
         kind: "vhd",
         file: "demo.vhd".into(),
         bytes: 1_049_088,
@@ -44,23 +45,25 @@ pub fn manifest() -> Manifest {
         disk: None,
         checked: vec!["size".into(), "footer".into()],
     };
-    Manifest {
-        schema: Schema::V1,
+    BuildManifest {
+        schema: ManifestSchema::V1,
         tool: Tool {
             name: "winimg".into(),
             version: "0.1.0".into(),
             commit: None,
         },
-        recipe: Recipe {
+        recipe: ManifestRecipe {
             name: "demo".into(),
             description: Some("two artifacts".into()),
             path: "recipes/demo.toml".into(),
             digest: Digest::sha256_of(b"recipe").to_string(),
             lock: None,
         },
-        started: rfc3339(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000)),
+        started: format_rfc3339(
+            std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000),
+        ),
         finished: "2023-11-14T22:43:20Z".into(),
-        host: Host {
+        host: ManifestHost {
             qemu: "QEMU 7.2.22".into(),
             accelerator: "tcg".into(),
             remarks: vec!["/dev/kvm is there, but its machines crash".into()],
@@ -71,14 +74,14 @@ pub fn manifest() -> Manifest {
             input(
                 "media.iso",
                 "https://example.com/ws2022.iso",
-                Proof::Digest {
+                ManifestProof::Digest {
                     expected: iso.clone(),
                 },
             ),
             input(
                 "kubelet",
                 "https://dl.k8s.io/kubelet.exe",
-                Proof::ChecksumFile {
+                ManifestProof::ChecksumFile {
                     url: "https://dl.k8s.io/kubelet.exe.sha256".into(),
                     entry: "kubelet.exe".into(),
                 },
@@ -86,12 +89,12 @@ pub fn manifest() -> Manifest {
             input(
                 "tool",
                 "file:///srv/tool.exe",
-                Proof::Unverified {
+                ManifestProof::Unverified {
                     reason: "built here a minute ago".into(),
                 },
             ),
         ],
-        windows: Windows {
+        windows: ManifestWindows {
             release: "2022".into(),
             edition: "ServerDatacenterCore".into(),
             image: "Windows Server 2022 SERVERDATACENTERCORE".into(),
@@ -101,29 +104,29 @@ pub fn manifest() -> Manifest {
         },
         targets: vec!["azure".into()],
         clone: vec![
-            CloneCheck {
+            ManifestCloneCheck {
                 place: "packs/openssh.toml:40:1".into(),
                 why: "keys come in over SSH".into(),
                 targets: Vec::new(),
-                check: service("sshd", Start::Auto),
+                check: service("sshd", ServiceStartMode::Auto),
             },
-            CloneCheck {
+            ManifestCloneCheck {
                 place: "recipe.toml:30:1".into(),
                 why: "an agent of the platform's own starts it".into(),
                 targets: vec!["azure".into(), "desk".into()],
-                check: service("sshd", Start::Demand),
+                check: service("sshd", ServiceStartMode::Demand),
             },
-            CloneCheck {
+            ManifestCloneCheck {
                 place: "recipe.toml:40:1".into(),
                 why: "two clones would be one node".into(),
                 targets: vec!["desk".into()],
-                check: Check::Missing {
+                check: ImageCheck::Missing {
                     path: r"C:\etc\kubernetes\kubelet.conf".parse().expect("a path"),
                 },
             },
         ],
         steps: vec![
-            Step {
+            ManifestStep {
                 name: "kubelet".into(),
                 verb: "copy".into(),
                 place: "recipe.toml:12:1".into(),
@@ -132,27 +135,27 @@ pub fn manifest() -> Manifest {
                 seconds: 1.5,
                 skipped: None,
                 expects: vec![
-                    Check::File {
+                    ImageCheck::File {
                         path: r"C:\k\kubelet.exe".parse().expect("a path"),
-                        content: Bytes {
+                        content: FileDigest {
                             size: 3,
                             sha256: Digest::sha256_of(b"exe").hex(),
                         },
                     },
-                    Check::Registry {
+                    ImageCheck::Registry {
                         key: r"HKLM\SOFTWARE\Example".parse().expect("a key"),
                         value: Some("Tier".into()),
                         data: Data::Sz("gold".into()),
                     },
-                    Check::Registry {
+                    ImageCheck::Registry {
                         key: r"HKLM\SOFTWARE\Old".parse().expect("a key"),
                         value: None,
                         data: Data::Absent,
                     },
-                    service("kubelet", Start::DelayedAuto),
+                    service("kubelet", ServiceStartMode::DelayedAuto),
                 ],
             },
-            Step {
+            ManifestStep {
                 name: "debug tools".into(),
                 verb: "extract".into(),
                 place: "recipe.toml:20:1".into(),
@@ -163,8 +166,8 @@ pub fn manifest() -> Manifest {
                 expects: Vec::new(),
             },
         ],
-        artifacts: vec![Artifact::from(&artifact)],
-        export: Some(Exported {
+        artifacts: vec![ManifestArtifact::from(&artifact)],
+        export: Some(ExportSettings {
             epoch: 1_700_000_000,
             hardware_version: Some(20),
             license_type: None,
@@ -184,7 +187,7 @@ fn the_manifest_as_text() {
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg export_record`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    schema_is_current(SCHEMA_FILE, &schema());
+    schema_is_current(SCHEMA_FILE, &render_schema());
 }
 
 /// Compares the file with the schema as it is now; writes it first where that is asked for.
@@ -232,19 +235,19 @@ fn a_manifest_is_read_back_and_other_versions_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("manifest.json");
     std::fs::write(&path, manifest().to_json()).unwrap();
-    assert_eq!(Manifest::read(&path).unwrap(), manifest());
+    assert_eq!(BuildManifest::read(&path).unwrap(), manifest());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 
     let text = fs::read_to_string(&path).unwrap();
     let with_more = text.replacen('{', "{ \"later\": 1,", 1);
-    assert_eq!(Manifest::parse(&with_more).unwrap(), manifest());
+    assert_eq!(BuildManifest::parse(&with_more).unwrap(), manifest());
     let other = text.replace("winimg/manifest/1", "winimg/manifest/9");
     assert_eq!(
-        Manifest::parse(&other).unwrap_err().to_string(),
-        "this manifest is of another version\n  expected: winimg/manifest/1\n  found: winimg/manifest/9\n  \
+        BuildManifest::parse(&other).unwrap_err().to_string(),
+        "this manifest has an unsupported version\n  expected: winimg/manifest/1\n  found: winimg/manifest/9\n  \
          cure: use the winimg that wrote it, or a later one"
     );
-    let fact = |t: &str| Manifest::parse(t).unwrap_err().fact().to_string();
+    let fact = |t: &str| BuildManifest::parse(t).unwrap_err().fact().to_string();
     assert_eq!(fact("{}"), "this is not a winimg manifest");
     assert_eq!(fact("<html>"), "this is not a winimg manifest");
 }
@@ -253,18 +256,21 @@ fn a_manifest_is_read_back_and_other_versions_are_named() {
 #[test]
 fn a_clone_is_expected_to_be_what_the_checks_for_its_target_say() {
     let expected = |target: &str| {
-        let expected = manifest().expected_of_clone(target);
+        let expected = manifest().list_expected_of_clone(target);
         let expected = expected.into_iter().map(|e| (e.place, e.checks));
         expected.collect::<Vec<_>>()
     };
     let sshd = |place: &str, start| (place.to_owned(), vec![service("sshd", start)]);
-    let own = sshd("recipe.toml:30:1", Start::Demand);
+    let own = sshd("recipe.toml:30:1", ServiceStartMode::Demand);
     assert_eq!(
         expected("vsphere"),
-        [sshd("packs/openssh.toml:40:1", Start::Auto)]
+        [sshd("packs/openssh.toml:40:1", ServiceStartMode::Auto)]
     );
     assert_eq!(expected("azure"), std::slice::from_ref(&own));
     let path = r"C:\etc\kubernetes\kubelet.conf".parse().expect("a path");
-    let missing = ("recipe.toml:40:1".to_owned(), vec![Check::Missing { path }]);
+    let missing = (
+        "recipe.toml:40:1".to_owned(),
+        vec![ImageCheck::Missing { path }],
+    );
     assert_eq!(expected("desk"), [own, missing]);
 }

@@ -8,20 +8,25 @@ use std::fs;
 
 use support::media::{have, put, run, text};
 use support::tree;
-use winimg::answer::{self, Facts, LintFacts};
+use winimg::answer::{self, AnswerFacts, LintFacts};
 use winimg_base::diag::{Diagnostics, Severity};
-use winimg_base::text::{Secret, Source};
-use winimg_formats::wim::{Arch, Image, Release, WimImages};
+use winimg_base::text::{Secret, SourceText};
+use winimg_formats::wim::{WimArch, WimImage, WimImages, WindowsRelease};
 use winimg_recipe::recipe::Firmware;
 
-fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
-    Facts {
+fn facts(release: WindowsRelease, firmware: Firmware, eval: bool) -> AnswerFacts {
+    AnswerFacts {
         release,
         firmware,
         image_name: format!("Windows Server {} SERVERDATACENTERCORE", release.year()),
         eval,
-        product_key: answer::product_key((!eval).then(kms).as_ref(), release, "datacenter", eval)
-            .unwrap(),
+        product_key: answer::choose_product_key(
+            (!eval).then(kms).as_ref(),
+            release,
+            "datacenter",
+            eval,
+        )
+        .unwrap(),
         language: "en-US".into(),
         time_zone: "UTC".into(),
         computer_name: "*".into(),
@@ -32,7 +37,7 @@ fn facts(release: Release, firmware: Firmware, eval: bool) -> Facts {
 }
 
 fn located(value: &str) -> winimg_base::text::Located<String> {
-    let source = std::sync::Arc::new(Source::new(
+    let source = std::sync::Arc::new(SourceText::new(
         "recipe.toml",
         format!("product_key = \"{value}\"\n"),
     ));
@@ -43,10 +48,10 @@ fn kms() -> winimg_base::text::Located<String> {
     located("kms")
 }
 
-fn images(release: Release, eval: bool) -> WimImages {
+fn images(release: WindowsRelease, eval: bool) -> WimImages {
     let year = release.year();
     let suffix = if eval { "Eval" } else { "" };
-    let image = |index, word: &str, shown: &str, edition: &str, kind: &str| Image {
+    let image = |index, word: &str, shown: &str, edition: &str, kind: &str| WimImage {
         index,
         name: format!("Windows Server {year} {word}"),
         display_name: format!("Windows Server {year} {shown}"),
@@ -55,12 +60,12 @@ fn images(release: Release, eval: bool) -> WimImages {
         installation_type: kind.into(),
         build: Some(release.build()),
         version: format!("10.0.{}.1", release.build()),
-        arch: Some(Arch::X64),
+        arch: Some(WimArch::X64),
         languages: vec!["en-US".into()],
         size: 1,
     };
     WimImages {
-        part: winimg_formats::wim::Part {
+        part: winimg_formats::wim::WimPart {
             number: 1,
             of: 1,
             guid: [0; 16],
@@ -85,7 +90,7 @@ fn images(release: Release, eval: bool) -> WimImages {
     }
 }
 
-fn lint(xml: &str, facts: &Facts) -> Diagnostics {
+fn lint(xml: &str, facts: &AnswerFacts) -> Diagnostics {
     let images = images(facts.release, facts.eval);
     answer::lint(
         xml,
@@ -134,9 +139,9 @@ fn shown(found: &Diagnostics) -> Vec<String> {
 }
 
 /// What the built-in template gives for every release, firmware and kind of medium, with its name.
-fn rendered() -> Vec<(String, Facts, String)> {
+fn rendered() -> Vec<(String, AnswerFacts, String)> {
     let mut all = Vec::new();
-    for release in Release::ALL {
+    for release in WindowsRelease::ALL {
         for (firmware, name) in [(Firmware::Uefi, "uefi"), (Firmware::Bios, "bios")] {
             for (eval, kind) in [(true, "eval"), (false, "volume")] {
                 let facts = facts(release, firmware, eval);
@@ -174,8 +179,8 @@ fn xmllint_accepts_the_answer_files() {
 /// BitLocker in an image is fatal: sysprep refuses it, and no clone could read its disk.
 #[test]
 fn with_a_tpm_windows_is_kept_from_encrypting_its_disk() {
-    let plain = facts(Release::Server2025, Firmware::Uefi, true);
-    let tpm = Facts {
+    let plain = facts(WindowsRelease::Server2025, Firmware::Uefi, true);
+    let tpm = AnswerFacts {
         tpm: true,
         ..plain.clone()
     };
@@ -206,7 +211,7 @@ fn with_a_tpm_windows_is_kept_from_encrypting_its_disk() {
 #[test]
 fn an_answer_file_for_2025_without_a_recovery_partition_in_front_is_warned_of() {
     for (firmware, place) in [(Firmware::Uefi, "51:14"), (Firmware::Bios, "41:14")] {
-        let facts = facts(Release::Server2025, firmware, true);
+        let facts = facts(WindowsRelease::Server2025, firmware, true);
         let xml = answer::render(&answer::built_in(), &facts).unwrap();
         let small = xml.expose().replace("<Size>1024<", "<Size>550<");
         assert_eq!(
@@ -217,8 +222,8 @@ fn an_answer_file_for_2025_without_a_recovery_partition_in_front_is_warned_of() 
                  DE94BBA4-06D1-4D40-A16A-BFD50179D6AC (GPT) or 0x27 (MBR)] ^CreatePartition^"
             )]
         );
-        let older = Facts {
-            release: Release::Server2022,
+        let older = AnswerFacts {
+            release: WindowsRelease::Server2022,
             image_name: "Windows Server 2022 SERVERDATACENTERCORE".into(),
             ..facts
         };
@@ -230,7 +235,7 @@ fn an_answer_file_for_2025_without_a_recovery_partition_in_front_is_warned_of() 
 /// `winimg verify` refuses an image with one behind C:.
 #[test]
 fn a_recovery_partition_behind_windows_counts_for_nothing() {
-    let facts = facts(Release::Server2025, Firmware::Bios, true);
+    let facts = facts(WindowsRelease::Server2025, Firmware::Bios, true);
     let xml = answer::render(&answer::built_in(), &facts).unwrap();
     let windows = xml.expose().find("<InstallTo>").expect("InstallTo");
     let (before, after) = xml.expose().split_at(windows);
@@ -242,7 +247,7 @@ fn a_recovery_partition_behind_windows_counts_for_nothing() {
 
 #[test]
 fn without_drivers_there_is_no_driver_path() {
-    let mut facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let mut facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     facts.drivers.clear();
     let xml = answer::render(&answer::built_in(), &facts).unwrap();
     assert!(!xml.expose().contains("DriverPaths"));
@@ -251,9 +256,9 @@ fn without_drivers_there_is_no_driver_path() {
 
 #[test]
 fn values_are_escaped_and_made_ascii() {
-    let mut facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let mut facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     facts.time_zone = "<a & \"b\" \u{fc}\u{1f600}>".into();
-    let template = Source::new("own.xml", "<t>{{time_zone}}</t>");
+    let template = SourceText::new("own.xml", "<t>{{time_zone}}</t>");
     assert_eq!(
         answer::render(&template, &facts).unwrap().expose(),
         "<t>&lt;a &amp; &quot;b&quot; &#252;&#128512;&gt;</t>"
@@ -262,34 +267,34 @@ fn values_are_escaped_and_made_ascii() {
 
 #[test]
 fn a_wrong_template_names_its_line() {
-    let facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     let say = |text: &str| {
-        let template = Source::new("own.xml", text);
+        let template = SourceText::new("own.xml", text);
         answer::render(&template, &facts).unwrap_err().to_string()
     };
     assert_eq!(
         say("<a>\n  <b>{{compter_name}}</b>\n</a>"),
         "\
-the answer file template uses \"compter_name\", which is not there to use
+the answer file template uses \"compter_name\", which does not exist
   at: own.xml:2:6
-  cure: the names to use are listed at the head of the built-in template, unattend/autounattend.xml"
+  cure: the head of the built-in template, unattend/autounattend.xml, lists the valid names"
     );
     assert_eq!(
         say("<a>\n{{#if uefi}}x</a>"),
         "\
-the answer file template is no valid Handlebars: invalid handlebars syntax
+the answer file template is not valid Handlebars: invalid handlebars syntax
   at: own.xml:2:18
-  cure: the names to use are listed at the head of the built-in template, unattend/autounattend.xml"
+  cure: the head of the built-in template, unattend/autounattend.xml, lists the valid names"
     );
 }
 
 #[test]
 fn product_keys_follow_the_medium() {
     let key = |given: Option<&str>, release, edition, eval| {
-        answer::product_key(given.map(located).as_ref(), release, edition, eval)
+        answer::choose_product_key(given.map(located).as_ref(), release, edition, eval)
             .map_err(|e| e.to_string())
     };
-    let (r19, r25) = (Release::Server2019, Release::Server2025);
+    let (r19, r25) = (WindowsRelease::Server2019, WindowsRelease::Server2025);
     assert_eq!(key(None, r19, "standard", true), Ok(None));
     assert_eq!(
         key(Some("kms"), r25, "standard", false),
@@ -315,14 +320,14 @@ evaluation media take no product key
         key(None, r19, "standard", false).unwrap_err(),
         "\
 this medium is not for evaluation, so Windows Setup asks for a product key
-  cure: add product_key = \"kms\" to [media], or give a key of yours"
+  cure: add product_key = \"kms\" to [media], or use a key of your own"
     );
     assert_eq!(
         key(Some("kms"), r19, "azureedition", false).unwrap_err(),
         "\
 no public KMS client key is known for Windows Server 2019, edition \"azureedition\"
   recipe: recipe.toml:1:16
-  cure: give the key itself"
+  cure: set product_key to the key itself"
     );
     let slip = key(Some("aaaaa-bbbbb"), r19, "standard", false).unwrap_err();
     assert!(slip.starts_with("this is not a product key\n"));
@@ -409,7 +414,7 @@ raw = {}
     let judge = |from: &str, to: &str| {
         let built_in = answer::built_in();
         assert!(built_in.text.contains(from), "{from}");
-        let template = Source::new("own.xml", built_in.text.replacen(from, to, 1));
+        let template = SourceText::new("own.xml", built_in.text.replacen(from, to, 1));
         answer::check_template(&template, &recipe)
             .map(|found| {
                 found
@@ -434,6 +439,6 @@ raw = {}
     );
     assert_eq!(
         judge("{{language}}", "{{langauge}}"),
-        Err("the answer file template uses \"langauge\", which is not there to use".to_string())
+        Err("the answer file template uses \"langauge\", which does not exist".to_string())
     );
 }

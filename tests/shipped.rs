@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::tree;
 
-use winimg_recipe::recipe::powershell::faults;
+use winimg_recipe::recipe::powershell::find_faults;
 
 fn root() -> &'static Path {
     tree::root()
@@ -31,7 +31,7 @@ fn text(path: &Path) -> String {
 
 /// What is wrong with a script, as `file:line:column`.
 fn complaints(name: &str, script: &str) -> Vec<String> {
-    let found = faults(script.trim_start_matches('\u{feff}'));
+    let found = find_faults(script.trim_start_matches('\u{feff}'));
     let found = found
         .into_iter()
         .map(|f| format!("{name}:{}:{} {:?}", f.line, f.column, f.missing));
@@ -144,7 +144,8 @@ fn every_xml_file_is_well_formed() {
 
 #[test]
 fn every_target_is_accepted_by_the_schema_for_editors() {
-    let schema = serde_json::from_str(&winimg_recipe::recipe::target::schema()).expect("JSON");
+    let schema =
+        serde_json::from_str(&winimg_recipe::recipe::target::render_schema()).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let folder = root().join("recipes/targets");
     let mut files = files(&["toml"]);

@@ -1,10 +1,11 @@
 //! The page of a build with hostile text in every place that foreign text can come from, and its links.
 
-use winimg::engine::evidence::{Failure, Fault};
-use winimg::story::{
-    Component, Course, Found, Road, Row, RowKind, Screen, State, Step, StepEnd, Story, Tried, page,
+use winimg::build_report::{
+    BuildReport, BuildState, NextStep, ReportInput, ReportScreen, ReportStep, ReportStepEnd,
+    ReportTrial, ReportedFinding, Timeline, TimelineRow, TimelineRowKind, render_page,
 };
-use winimg_base::event::{Details, Proof, Severity};
+use winimg::engine::evidence::{ErrorRecord, FailureRecord};
+use winimg_base::event::{FindingSeverity, InputProof, ProblemDetails};
 
 const HOSTILE: &str =
     "</pre><script>alert(1)</script><img src=x onerror=a> \" ' \u{202e}exe.txt \u{1b}[31m";
@@ -13,8 +14,8 @@ fn hostile() -> String {
     HOSTILE.into()
 }
 
-fn details() -> Details {
-    Details {
+fn details() -> ProblemDetails {
+    ProblemDetails {
         message: hostile(),
         at: Some(hostile()),
         recipe: None,
@@ -25,75 +26,75 @@ fn details() -> Details {
     }
 }
 
-fn course() -> Course {
-    Course {
+fn course() -> Timeline {
+    Timeline {
         recipe_path: Some(hostile()),
         line: Some(hostile()),
-        rows: vec![Row {
+        rows: vec![TimelineRow {
             after: 1.0,
             what: hostile(),
-            kind: RowKind::Step(1),
+            kind: TimelineRowKind::Step(1),
             seconds: None,
         }],
         warnings: vec![hostile()],
-        findings: vec![Found {
-            severity: Severity::Error,
+        findings: vec![ReportedFinding {
+            severity: FindingSeverity::Error,
             details: details(),
             step: Some(hostile()),
         }],
         checked: vec![hostile()],
-        ..Course::default()
+        ..Timeline::default()
     }
 }
 
-fn story() -> Story {
-    let fault = Fault {
+fn story() -> BuildReport {
+    let fault = ErrorRecord {
         fact: hostile(),
         parts: vec![("found".into(), hostile())],
         lines: vec![hostile()],
         around: vec![(1, hostile(), true), (2, hostile(), false)],
     };
-    Story {
+    BuildReport {
         recipe: hostile(),
-        state: State::Failed(Box::new(details())),
+        state: BuildState::Failed(Box::new(details())),
         course: course(),
-        failure: Some(Failure {
+        failure: Some(FailureRecord {
             error: fault,
             next: hostile(),
             failed_step: Some(hostile()),
             errors: vec![(hostile(), hostile())],
             logs: vec![("a\"><b>.log".into(), hostile(), true)],
-            ..Failure::default()
+            ..FailureRecord::default()
         }),
-        roads: vec![Road {
+        roads: vec![NextStep {
             title: "Azure",
             commands: hostile(),
         }],
-        components: vec![Component {
+        components: vec![ReportInput {
             name: hostile(),
             version: Some(hostile()),
             license: Some(hostile()),
             url: hostile(),
             bytes: 1,
             digest: hostile(),
-            proof: Proof::Unverified { reason: hostile() },
+            proof: InputProof::Unverified { reason: hostile() },
             signers: vec![hostile()],
         }],
-        steps: vec![Step {
+        steps: vec![ReportStep {
             number: 1,
             name: hostile(),
             place: hostile(),
             commands: vec![hostile()],
-            end: StepEnd::Skipped(hostile()),
+            end: ReportStepEnd::Skipped(hostile()),
             log: Some(("logs/01-\"<a>.log".into(), hostile())),
-            ..Step::default()
+            ..ReportStep::default()
         }],
-        screens: vec![Screen {
+        screens: vec![ReportScreen {
             file: "screens/\"<a>.png".into(),
             stage: Some(hostile()),
-            ..Screen::default()
+            ..ReportScreen::default()
         }],
-        tries: vec![Tried {
+        tries: vec![ReportTrial {
             target: hostile(),
             outcome: hostile(),
             summary: hostile(),
@@ -102,14 +103,19 @@ fn story() -> Story {
         }],
         files: vec![("\"<a>".into(), 1)],
         base: "../some folder/".into(),
-        ..Story::default()
+        ..BuildReport::default()
     }
 }
 
 #[test]
 fn hostile_text_is_shown_and_does_nothing() {
-    for state in [story().state, State::Open, State::Interrupted, State::Built] {
-        let page = page(&Story { state, ..story() }).html();
+    for state in [
+        story().state,
+        BuildState::Open,
+        BuildState::Interrupted,
+        BuildState::Built,
+    ] {
+        let page = render_page(&BuildReport { state, ..story() }).render();
         for harmful in [
             "<script",
             "<img src=x",
@@ -127,7 +133,7 @@ fn hostile_text_is_shown_and_does_nothing() {
 
 #[test]
 fn links_lead_from_the_page_to_the_folder() {
-    let page = page(&story()).html();
+    let page = render_page(&story()).render();
     for link in [
         "href=\"../some%20folder/logs/01-%22%3Ca%3E.log\"",
         "href=\"../some%20folder/screens/%22%3Ca%3E.png\"",

@@ -1,29 +1,30 @@
 //! The bootstrap: the batch files on the answer CD.
 //!
-//! Text only, and nothing here depends on a medium: `winimg plan` shows the same files that go onto the CD.
+//! Text only, and nothing here depends on a medium: `winimg plan` shows the same files that go onto
+//! the CD.
 
 use serde::Serialize;
 use serde_json::json;
 
 use super::render;
 use winimg_base::error::Result;
-use winimg_base::text::crlf;
+use winimg_base::text::to_crlf;
 use winimg_recipe::plan::BUILD_SETTINGS;
 use winimg_recipe::recipe::RegistryKey;
 
 /// The template's view of a [`winimg_recipe::plan::BuildSetting`].
 #[derive(Serialize)]
-struct Line {
+struct StageSetting {
     why: &'static str,
     key: RegistryKey,
-    /// Options of `reg.exe add` with a blank after them; empty for a key alone.
+    /// Options of `reg.exe add`, followed by a space; empty for a key without a value.
     value: String,
 }
 
-/// The files of `unattend/bootstrap` by their names, as cmd.exe needs them: lines that end in CR LF. `drivers` are
-/// folders below `drv`.
-pub fn files(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
-    let settings = BUILD_SETTINGS.map(|setting| Line {
+/// Renders the files of `unattend/bootstrap` with the CR LF line ends that cmd.exe needs.
+/// `drivers` are folders below `drv`.
+pub fn render_bootstrap_files(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
+    let settings = BUILD_SETTINGS.map(|setting| StageSetting {
         why: setting.why,
         key: setting.key,
         value: setting.value.map_or_else(String::new, |(name, data)| {
@@ -58,7 +59,7 @@ pub fn files(drivers: &[String]) -> Result<Vec<(&'static str, String)>> {
             include_str!("../../unattend/bootstrap/payload.cmd").into(),
         ),
     ];
-    Ok(files.map(|(name, text)| (name, crlf(&text))).to_vec())
+    Ok(files.map(|(name, text)| (name, to_crlf(&text))).to_vec())
 }
 
 #[cfg(test)]
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_made_by_stage_cmd() {
-        let files = files(&[]).expect("the files");
+        let files = render_bootstrap_files(&[]).expect("the files");
         let (_, stage) = &files[0];
         let made: Vec<&str> = stage.lines().filter(|l| l.contains("reg.exe")).collect();
         assert_eq!(made.len(), BUILD_SETTINGS.len());

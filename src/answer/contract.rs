@@ -1,7 +1,7 @@
-//! What a build needs of an answer file of the user's own: the command that brings in the guest
-//! agent, and the folder of the driver without which Setup sees no disk.
+//! Requirements of a build on a user's own answer file: the command that installs the guest agent,
+//! and the driver folder without which Setup sees no disk.
 //!
-//! Sees commands of the answer file alone: what a script of the user's runs is not known here.
+//! Looks at the commands of the answer file only, not into the scripts that they run.
 
 use std::path::PathBuf;
 
@@ -9,42 +9,45 @@ use roxmltree::{Document, Node};
 
 use winimg_base::diag::Diagnostic;
 use winimg_base::error::Result;
-use winimg_base::text::{Located, Source};
-use winimg_machine::vm::Platform;
+use winimg_base::text::{Located, SourceText};
+use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::recipe::{DiskBus, Recipe};
 
-use super::lint::{NAMESPACE, WCM, at, components, named, text_at};
-use super::template::renderings;
+use super::lint::{NAMESPACE, WCM, find_components, find_element, find_text, iter_children};
+use super::template::render_all;
 
 const DEPLOYMENT: &str = "Microsoft-Windows-Deployment";
 const DRIVERS: &str = "Microsoft-Windows-PnpCustomizationsWinPE";
-const IDENTITY: &str = "processorArchitecture=\"amd64\" publicKeyToken=\"31bf3856ad364e35\" language=\"neutral\" versionScope=\"nonSxS\"";
+const IDENTITY: &str = "processorArchitecture=\"amd64\" publicKeyToken=\"31bf3856ad364e35\" \
+                        language=\"neutral\" versionScope=\"nonSxS\"";
 
 /// Runs `stage.cmd`, as the built-in template does.
-const STAGE: &str = r"cmd.exe /c for %i in (D E F G H) do if exist %i:\winimg\stage.cmd call %i:\winimg\stage.cmd %i:";
+const STAGE: &str = "cmd.exe /c for %i in (D E F G H) do if exist %i:\\winimg\\stage.cmd \
+                     call %i:\\winimg\\stage.cmd %i:";
 
 const DRIVER_PATHS: &str = r#"<DriverPaths>
 {{#each driver_paths}}
-  <PathAndCredentials wcm:action="add" wcm:keyValue="{{key}}"><Path>{{path}}</Path></PathAndCredentials>
+  <PathAndCredentials wcm:action="add" wcm:keyValue="{{key}}">
+    <Path>{{path}}</Path>
+  </PathAndCredentials>
 {{/each}}
 </DriverPaths>"#;
 
-/// Where there is no cure in XML.
-const OTHERWISE: &str =
-    "where Windows is known to be built by this file all the same, set setup.lint = \"warn\"";
+/// The cure for users who know that their file works as it is.
+const OTHERWISE: &str = "if this file is known to work without it, set setup.lint = \"warn\"";
 
 /// Returns complaints about the recipe's own answer file, each at its line of the recipe and with
-/// the XML to paste. Without a platform those of QEMU. Nothing where the recipe has none of its
-/// own, or one that is no answer file at all, which the lint complains about.
+/// the XML to paste. Without a platform, QEMU's requirements apply. Returns none if the recipe has
+/// no file of its own, or one that is not an answer file, which the lint reports.
 pub fn check_contract(
-    template: &Source,
+    template: &SourceText,
     recipe: &Recipe,
-    platform: Option<Platform>,
+    platform: Option<HypervisorKind>,
 ) -> Result<Vec<Diagnostic>> {
     let Some(own) = &recipe.setup.answer_file else {
         return Ok(Vec::new());
     };
-    let files = renderings(template, recipe)?;
+    let files = render_all(template, recipe)?;
     let mut documents = Vec::new();
     for xml in &files {
         match Document::parse(xml.expose()) {
@@ -56,135 +59,151 @@ pub fn check_contract(
     let Some(root) = root.filter(|root| root.has_tag_name((NAMESPACE, "unattend"))) else {
         return Ok(Vec::new());
     };
-    let lacks = |has: fn(Node) -> bool| !documents.iter().any(|d| has(d.root_element()));
+    let mut roots = documents.iter().map(Document::root_element);
+    let has_stage = roots.clone().any(has_stage_command);
+    let has_drivers = roots.any(has_driver_paths);
     let sees_virtio =
-        recipe.machine.disk_bus == DiskBus::Virtio && platform != Some(Platform::HyperV);
-    let stage = lacks(runs_stage).then(|| without_stage(root, own));
-    let driver = (sees_virtio && lacks(names_drivers)).then(|| without_driver(root, own));
+        recipe.machine.disk_bus == DiskBus::Virtio && platform != Some(HypervisorKind::HyperV);
+    let stage = (!has_stage).then(|| report_missing_stage(root, own));
+    let driver = (sees_virtio && !has_drivers).then(|| report_missing_driver(root, own));
     Ok(stage.into_iter().chain(driver).collect())
 }
 
-/// Returns true where an answer file from this template runs `\winimg\stage.cmd` in the specialize
+/// Returns true if an answer file from this template runs `\winimg\stage.cmd` in the specialize
 /// pass on some medium.
-pub fn is_staged(template: &Source, recipe: &Recipe) -> Result<bool> {
-    let files = renderings(template, recipe)?;
+pub fn is_staged(template: &SourceText, recipe: &Recipe) -> Result<bool> {
+    let files = render_all(template, recipe)?;
     let mut documents = files
         .iter()
         .filter_map(|xml| Document::parse(xml.expose()).ok());
-    Ok(documents.any(|document| runs_stage(document.root_element())))
+    Ok(documents.any(|document| has_stage_command(document.root_element())))
 }
 
-fn runs_stage(root: Node) -> bool {
-    let components = components(root, Some("specialize"), DEPLOYMENT).into_iter();
-    let components = components.filter(|component| {
-        let architecture = component.attribute("processorArchitecture");
-        architecture.is_none_or(|is| is.eq_ignore_ascii_case("amd64"))
-    });
-    let lists = components.flat_map(|component| {
-        named(component, "RunSynchronous").chain(named(component, "RunAsynchronous"))
-    });
-    let mut commands = lists.flat_map(|list| list.children().filter(Node::is_element));
-    commands.any(|command| text_at(command, "Path").is_some_and(is_stage))
+fn has_stage_command(root: Node) -> bool {
+    find_components(root, Some("specialize"), DEPLOYMENT)
+        .into_iter()
+        .filter(|component| {
+            let architecture = component.attribute("processorArchitecture");
+            architecture.is_none_or(|is| is.eq_ignore_ascii_case("amd64"))
+        })
+        .flat_map(|component| {
+            iter_children(component, "RunSynchronous")
+                .chain(iter_children(component, "RunAsynchronous"))
+        })
+        .flat_map(|list| list.children().filter(Node::is_element))
+        .any(|command| find_text(command, "Path").is_some_and(is_stage))
 }
 
-/// Returns true for a command line that names `winimg` and `stage.cmd`, be it in one path or after
-/// a change of the folder.
+/// Returns true for a command line that names `winimg` and `stage.cmd`, in one path or after a
+/// change of the working folder.
 fn is_stage(command: &str) -> bool {
-    let is_part_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    let has = |wanted: &str| {
-        let mut names = command.split(|c| !is_part_of_name(c));
-        names.any(|name| name.eq_ignore_ascii_case(wanted))
-    };
-    has("winimg") && has("stage.cmd")
+    contains_name(command, "winimg") && contains_name(command, "stage.cmd")
 }
 
-fn names_drivers(root: Node) -> bool {
-    let components = components(root, Some("windowsPE"), DRIVERS).into_iter();
-    let lists = components.flat_map(|component| named(component, "DriverPaths"));
-    let mut paths = lists.flat_map(|list| named(list, "PathAndCredentials"));
-    paths.any(|item| text_at(item, "Path").is_some_and(|path| !path.is_empty()))
+fn contains_name(command: &str, name: &str) -> bool {
+    command
+        .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')))
+        .any(|part| part.eq_ignore_ascii_case(name))
 }
 
-fn without_stage(root: Node, own: &Located<PathBuf>) -> Diagnostic {
+fn has_driver_paths(root: Node) -> bool {
+    find_components(root, Some("windowsPE"), DRIVERS)
+        .into_iter()
+        .flat_map(|component| iter_children(component, "DriverPaths"))
+        .flat_map(|list| iter_children(list, "PathAndCredentials"))
+        .any(|item| find_text(item, "Path").is_some_and(|path| !path.is_empty()))
+}
+
+fn report_missing_stage(root: Node, own: &Located<PathBuf>) -> Diagnostic {
     let fact = format!(
-        r"nothing in {} runs winimg's \winimg\stage.cmd in the pass specialize: no guest agent would start, and the build could not reach Windows",
+        "nothing in {} runs winimg's \\winimg\\stage.cmd in the specialize pass: no guest agent \
+         would start, and the build could not reach Windows",
         own.value.display()
     );
     Diagnostic::error(fact)
-        .at(&own.place, "its commands are the file's own")
-        .help(stage_block(root))
+        .at(&own.place, "only this file's commands run")
+        .help(render_stage_block(root))
         .help(OTHERWISE)
 }
 
-/// Returns where to put the command, and the XML: as little as the file lacks.
-fn stage_block(root: Node) -> String {
-    let component = components(root, Some("specialize"), DEPLOYMENT);
-    let component = component.first().copied();
-    let list = component.and_then(|component| at(component, "RunSynchronous"));
-    let orders = list
+/// Returns the position of the command and the smallest XML that adds it.
+fn render_stage_block(root: Node) -> String {
+    let component = find_components(root, Some("specialize"), DEPLOYMENT)
+        .first()
+        .copied();
+    let list = component.and_then(|component| find_element(component, "RunSynchronous"));
+    let last_order = list
         .into_iter()
-        .flat_map(|list| named(list, "RunSynchronousCommand"));
-    let orders = orders.filter_map(|command| at(command, "Order")?.text()?.trim().parse().ok());
-    let order = orders.max().unwrap_or(0u32).saturating_add(1);
+        .flat_map(|list| iter_children(list, "RunSynchronousCommand"))
+        .filter_map(|command| find_element(command, "Order")?.text()?.trim().parse().ok())
+        .max();
+    let order = last_order.unwrap_or(0u32).saturating_add(1);
     let command = format!(
-        "<RunSynchronousCommand{} wcm:action=\"add\">\n  <Order>{order}</Order>\n  <Path>{STAGE}</Path>\n\
-         </RunSynchronousCommand>",
-        wcm(root)
+        "<RunSynchronousCommand{} wcm:action=\"add\">\n  <Order>{order}</Order>\n  \
+         <Path>{STAGE}</Path>\n</RunSynchronousCommand>",
+        render_wcm_namespace(root)
     );
     if list.is_some() {
-        let place = format!("to <RunSynchronous> of {DEPLOYMENT} in the pass specialize");
-        return block(&place, &command);
+        let place = format!("to <RunSynchronous> of {DEPLOYMENT} in the specialize pass");
+        return format_addition(&place, &command);
     }
-    let list = enclose("RunSynchronous", "", &command);
+    let list = wrap_element("RunSynchronous", "", &command);
     if component.is_some() {
-        return block(&format!("to {DEPLOYMENT} in the pass specialize"), &list);
+        return format_addition(&format!("to {DEPLOYMENT} in the specialize pass"), &list);
     }
-    in_pass(root, "specialize", &component_of(DEPLOYMENT, &list))
+    add_to_pass(root, "specialize", &wrap_component(DEPLOYMENT, &list))
 }
 
-fn without_driver(root: Node, own: &Located<PathBuf>) -> Diagnostic {
+fn report_missing_driver(root: Node, own: &Located<PathBuf>) -> Diagnostic {
     let fact = format!(
-        "{} names no driver folder in the pass windowsPE: Windows Setup would not see the machine's virtio disk",
+        "{} names no driver folder in the windowsPE pass: Windows Setup would not see the \
+         machine's virtio disk",
         own.value.display()
     );
-    let paths = DRIVER_PATHS.replace(" wcm:action", &format!("{} wcm:action", wcm(root)));
-    let help = match components(root, Some("windowsPE"), DRIVERS).first() {
-        Some(_) => block(&format!("to {DRIVERS} in the pass windowsPE"), &paths),
-        None => in_pass(root, "windowsPE", &component_of(DRIVERS, &paths)),
+    let paths = DRIVER_PATHS.replace(
+        " wcm:action",
+        &format!("{} wcm:action", render_wcm_namespace(root)),
+    );
+    let help = match find_components(root, Some("windowsPE"), DRIVERS).first() {
+        Some(_) => format_addition(&format!("to {DRIVERS} in the windowsPE pass"), &paths),
+        None => add_to_pass(root, "windowsPE", &wrap_component(DRIVERS, &paths)),
     };
     Diagnostic::error(fact)
         .at(&own.place, "`disk_bus` of the machine is \"virtio\"")
         .help(help)
-        .help("or build with disk_bus = \"nvme\" or \"ahci\", whose drivers Windows has")
+        .help("or build with disk_bus = \"nvme\" or \"ahci\", which Windows has drivers for")
         .help(OTHERWISE)
 }
 
-/// The declaration that the block needs where the file's root does not make it.
-fn wcm(root: Node) -> String {
+/// Returns the namespace declaration that the block needs unless the file's root has it.
+fn render_wcm_namespace(root: Node) -> String {
     match root.lookup_namespace_uri(Some("wcm")) {
         Some(WCM) => String::new(),
         _ => format!(" xmlns:wcm=\"{WCM}\""),
     }
 }
 
-fn component_of(name: &str, inside: &str) -> String {
-    enclose("component", &format!(" name=\"{name}\" {IDENTITY}"), inside)
+fn wrap_component(name: &str, inside: &str) -> String {
+    wrap_element("component", &format!(" name=\"{name}\" {IDENTITY}"), inside)
 }
 
-fn in_pass(root: Node, pass: &str, component: &str) -> String {
-    let mut settings = named(root, "settings");
+fn add_to_pass(root: Node, pass: &str, component: &str) -> String {
+    let mut settings = iter_children(root, "settings");
     if settings.any(|settings| settings.attribute("pass") == Some(pass)) {
-        return block(&format!("to the pass {pass}"), component);
+        return format_addition(&format!("to the {pass} pass"), component);
     }
     let attribute = format!(" pass=\"{pass}\"");
-    block("to <unattend>", &enclose("settings", &attribute, component))
+    format_addition(
+        "to <unattend>",
+        &wrap_element("settings", &attribute, component),
+    )
 }
 
-fn enclose(name: &str, attributes: &str, inside: &str) -> String {
+fn wrap_element(name: &str, attributes: &str, inside: &str) -> String {
     let inside: Vec<String> = inside.lines().map(|line| format!("  {line}")).collect();
     format!("<{name}{attributes}>\n{}\n</{name}>", inside.join("\n"))
 }
 
-fn block(place: &str, xml: &str) -> String {
+fn format_addition(place: &str, xml: &str) -> String {
     format!("add {place}:\n{xml}")
 }

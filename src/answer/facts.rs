@@ -1,16 +1,16 @@
-//! What an answer file is made from.
+//! The values that an answer file template can use.
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Located, Secret};
-use winimg_formats::wim::{Image, MediaFacts, Release, WimImages};
-use winimg_recipe::recipe::{Firmware, MachineSpec, Media, SetupSpec};
+use winimg_formats::wim::{MediaFacts, WimImage, WimImages, WindowsRelease};
+use winimg_recipe::recipe::{Firmware, MachineSpec, MediaSpec, SetupSpec};
 
 use super::keys;
 
 /// Everything that a template can use. `Debug` shows no password.
 #[derive(Clone, Debug)]
-pub struct Facts {
-    pub release: Release,
+pub struct AnswerFacts {
+    pub release: WindowsRelease,
     pub firmware: Firmware,
     /// `<NAME>` of the image.
     pub image_name: String,
@@ -29,31 +29,32 @@ pub struct Facts {
     pub tpm: bool,
 }
 
-impl Facts {
-    /// Settles what a recipe asks for against an install medium: image, release, key, language.
+impl AnswerFacts {
+    /// Resolves a recipe's image, release, product key and language against an install medium.
     pub fn new(
         medium: &MediaFacts,
-        media: &Media,
+        media: &MediaSpec,
         machine: &MachineSpec,
         setup: &SetupSpec,
         administrator_password: Secret,
     ) -> Result<Self> {
         let image = medium.images.pick(&media.image)?;
         check_name(&medium.images, &image.name)?;
-        let release = Release::of_image(image).map_err(|e| e.from_place(&media.image.place))?;
+        let release =
+            WindowsRelease::of_image(image).map_err(|e| e.from_place(&media.image.place))?;
         let eval = medium.is_eval(image);
         Ok(Self {
             release,
             firmware: machine.firmware,
             image_name: image.name.clone(),
             eval,
-            product_key: keys::product_key(
+            product_key: keys::choose_product_key(
                 media.product_key.as_ref(),
                 release,
                 &image.edition(),
                 eval,
             )?,
-            language: language(image, &media.language)?,
+            language: resolve_language(image, &media.language)?,
             time_zone: media.time_zone.value.clone(),
             computer_name: setup.computer_name.clone(),
             administrator_password,
@@ -63,7 +64,7 @@ impl Facts {
     }
 }
 
-/// Answer files choose an image by its name.
+/// Requires the image's name to be unique, because answer files select an image by name.
 fn check_name(images: &WimImages, name: &str) -> Result<()> {
     let count = images.images.iter().filter(|i| i.name == name).count();
     if count == 1 {
@@ -76,8 +77,8 @@ fn check_name(images: &WimImages, name: &str) -> Result<()> {
         .cure("answer files choose an image by its name: use another medium"))
 }
 
-/// The language as the image spells it. An image that names none is believed to have it.
-fn language(image: &Image, wanted: &Located<String>) -> Result<String> {
+/// Returns the language as the image spells it. An image that lists none is assumed to have it.
+fn resolve_language(image: &WimImage, wanted: &Located<String>) -> Result<String> {
     let mut there = image.languages.iter();
     match there.find(|l| l.eq_ignore_ascii_case(&wanted.value)) {
         Some(spelled) => Ok(spelled.clone()),

@@ -1,78 +1,86 @@
-//! Which product key goes into an answer file.
+//! Product keys of answer files.
 //!
-//! Refuses a key on evaluation media, which stops their Setup, and no key on others, which then ask for one.
+//! Refuses a key for evaluation media, whose Setup stops at one, and a missing key for other media,
+//! whose Setup asks for it.
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 
-/// The public KMS client setup keys (Microsoft: "KMS client activation and product keys"): Standard, then Datacenter. Core and
-/// Desktop share them.
-fn kms(release: Release) -> [&'static str; 2] {
+/// Public KMS client setup keys (Microsoft: "KMS client activation and product keys"): Standard,
+/// then Datacenter. Core and Desktop share them.
+fn list_kms_keys(release: WindowsRelease) -> [&'static str; 2] {
     match release {
-        Release::Server2019 => [
+        WindowsRelease::Server2019 => [
             "N69G4-B89J2-4G8F4-WWYCC-J464C",
             "WMDGN-G9PQG-XVVXX-R3X43-63DFG",
         ],
-        Release::Server2022 => [
+        WindowsRelease::Server2022 => [
             "VDYBN-27WPP-V4HQT-9VMD4-VMK7H",
             "WX4NM-KYWYW-QJJR4-XV3QB-6VM33",
         ],
-        Release::Server2025 => [
+        WindowsRelease::Server2025 => [
             "TVRH6-WHNXV-R9WG3-9XRFY-MY832",
             "D764K-2NDRG-47T6Q-P8T8W-YP6DF",
         ],
     }
 }
 
-/// Whether everybody knows this key: it says which Windows is installed, and activates nothing by itself.
+/// Returns true for a public KMS client key: it selects the edition and activates nothing.
 pub fn is_published_key(key: &str) -> bool {
-    let mut all = Release::ALL.into_iter().flat_map(kms);
+    let mut all = WindowsRelease::ALL.into_iter().flat_map(list_kms_keys);
     all.any(|known| known.eq_ignore_ascii_case(key))
 }
 
-/// The key for an image; `None` for evaluation. `edition` as [`winimg_formats::wim::Image::edition`] gives it.
-pub fn product_key(
+/// Returns the key for an image; `None` for evaluation. `edition` is the result of
+/// [`winimg_formats::wim::Image::edition`].
+pub fn choose_product_key(
     given: Option<&Located<String>>,
-    release: Release,
+    release: WindowsRelease,
     edition: &str,
     eval: bool,
 ) -> Result<Option<String>> {
-    let wrong = |fact: &str, cure: &str| Error::new(Kind::Recipe, fact).cure(cure);
     match given {
         None if eval => Ok(None),
-        None => Err(wrong(
+        None => Err(key_error(
             "this medium is not for evaluation, so Windows Setup asks for a product key",
-            "add product_key = \"kms\" to [media], or give a key of yours",
+            "add product_key = \"kms\" to [media], or use a key of your own",
         )),
-        Some(at) if eval => Err(wrong(
+        Some(at) if eval => Err(key_error(
             "evaluation media take no product key",
             "remove product_key, or use the medium of your volume licence",
         )
         .from_place(&at.place)),
         Some(key) if key.value.eq_ignore_ascii_case("kms") => {
-            let [standard, datacenter] = kms(release);
+            let [standard, datacenter] = list_kms_keys(release);
             match edition {
                 "standard" => Ok(Some(standard.into())),
                 "datacenter" => Ok(Some(datacenter.into())),
-                _ => Err(wrong(
-                    &format!("no public KMS client key is known for {release}, edition \"{edition}\""),
-                    "give the key itself",
+                _ => Err(key_error(
+                    &format!(
+                        "no public KMS client key is known for {release}, edition \"{edition}\""
+                    ),
+                    "set product_key to the key itself",
                 )
                 .from_place(&key.place)),
             }
         }
         Some(key) if is_key(&key.value) => Ok(Some(key.value.clone())),
-        // A wrong key may still be a secret key with a slip in it: it is not repeated.
-        Some(key) => Err(wrong(
+        // An invalid key may be a secret key with a typo: it is not quoted.
+        Some(key) => Err(key_error(
             "this is not a product key",
-            "a key has five groups of five capital letters and digits with dashes between; \"kms\" takes the public KMS client key",
+            "a key has five groups of five uppercase letters and digits, separated by dashes; \
+             \"kms\" selects the public KMS client key",
         )
         .from_place(&key.place)),
     }
 }
 
-/// Five groups of five of `A`-`Z`, `0`-`9`.
+fn key_error(fact: &str, cure: &str) -> Error {
+    Error::new(Kind::Recipe, fact).cure(cure)
+}
+
+/// Returns true for five groups of five characters of `A`-`Z` and `0`-`9`.
 pub(super) fn is_key(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.len() == 5

@@ -1,7 +1,7 @@
-//! The Administrator's password: made at random for each build, and encoded as answer files want it.
+//! The Administrator's password: generated for each build, and encoded for answer files.
 //!
-//! The encoding hides nothing. What protects the password is that the answer CD is readable by its owner only and is
-//! deleted after Setup.
+//! The encoding hides nothing. The password is protected because the answer CD is readable only by
+//! its owner and is deleted after Setup.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 
-/// Characters of a password made here: over 140 bits.
+/// Length of generated passwords in characters: over 140 bits.
 const LENGTH: usize = 24;
 
-/// Four classes, none of which XML, cmd.exe or PowerShell treat specially, and none easily confused.
+/// Four character classes without characters that XML, cmd.exe or PowerShell treat specially and
+/// without ones that are easily confused.
 const CLASSES: [&[u8]; 4] = [
     b"ABCDEFGHJKLMNPQRSTUVWXYZ",
     b"abcdefghijkmnopqrstuvwxyz",
@@ -20,13 +21,14 @@ const CLASSES: [&[u8]; 4] = [
     b"-_.+=@#",
 ];
 
-/// Longest password that Windows accepts in an answer file, characters.
+/// Longest password that Windows accepts in an answer file, in characters.
 const LONGEST: usize = 127;
 
-/// A password of 24 characters with all four classes, from the operating system's generator.
+/// Generates a password of 24 characters with all four classes, using the operating system's
+/// generator.
 pub fn generate() -> Result<Secret> {
     let alphabet = CLASSES.concat();
-    // Bytes from `fair` up would make the first characters likelier.
+    // Bytes from `fair` up would bias the result towards the first characters.
     let fair = 256 / alphabet.len() * alphabet.len();
     loop {
         let mut made = String::with_capacity(LENGTH);
@@ -35,14 +37,16 @@ pub fn generate() -> Result<Secret> {
             getrandom::fill(&mut bytes).map_err(|e| {
                 Error::new(Kind::Host, "the system's random number generator failed").because(e)
             })?;
-            let fitting = bytes.iter().map(|b| usize::from(*b)).filter(|b| *b < fair);
             made.extend(
-                fitting
+                bytes
+                    .iter()
+                    .map(|b| usize::from(*b))
+                    .filter(|b| *b < fair)
                     .map(|b| char::from(alphabet[b % alphabet.len()]))
                     .take(LENGTH - made.len()),
             );
         }
-        // Drawing anew keeps every password with all classes equally likely.
+        // Starting over keeps all passwords with four classes equally likely.
         if CLASSES
             .iter()
             .all(|class| made.bytes().any(|b| class.contains(&b)))
@@ -52,28 +56,29 @@ pub fn generate() -> Result<Secret> {
     }
 }
 
-/// Refuses a password that the default policy of Windows Server refuses: three of four classes, 8 characters or more.
+/// Refuses a password that the default policy of Windows Server refuses: it requires three of four
+/// classes and at least 8 characters.
 pub fn check(password: &Secret) -> Result<()> {
     let text = password.expose();
-    let used = kinds(text);
+    let used = count_classes(text);
     let length = text.chars().count();
     let problem = match () {
-        () if text.chars().any(char::is_control) => "holds a control character".to_string(),
+        () if text.chars().any(char::is_control) => "contains a control character".to_string(),
         () if !(8..=LONGEST).contains(&length) => {
-            format!("has {length} characters; Windows takes 8 to {LONGEST}")
+            format!("has {length} characters; Windows accepts 8 to {LONGEST}")
         }
         () if used < 3 => {
-            format!("has {used} of the four kinds of characters; Windows wants three")
+            format!("has {used} of the four character classes; Windows requires three")
         }
         () => return Ok(()),
     };
     let fact = format!("the Administrator password {problem}");
     Err(Error::new(Kind::Recipe, fact)
-        .cure("give another, or none: winimg then makes a random one for each build"))
+        .cure("use another one, or none: winimg then generates one for each build"))
 }
 
-/// Counts the kinds of characters: capital and small letters, digits, others.
-fn kinds(text: &str) -> usize {
+/// Counts the character classes: uppercase and lowercase letters, digits, others.
+fn count_classes(text: &str) -> usize {
     let kinds: [fn(char) -> bool; 4] = [
         char::is_uppercase,
         char::is_lowercase,
@@ -83,27 +88,27 @@ fn kinds(text: &str) -> usize {
     kinds.iter().filter(|kind| text.chars().any(kind)).count()
 }
 
-/// Returns why "Password must meet complexity requirements", which is the default of Windows
-/// Server, refuses a password for this account (Microsoft: Password must meet complexity
-/// requirements). Names longer than two characters are looked for.
-pub(super) fn weakness(password: &str, account: &str) -> Option<String> {
+/// Returns the reason why Windows Server's default policy refuses a password for this account
+/// (Microsoft: Password must meet complexity requirements). Account names of up to two characters
+/// are not searched for in the password.
+pub(super) fn find_weakness(password: &str, account: &str) -> Option<String> {
     let (lower, name) = (password.to_lowercase(), account.to_lowercase());
-    let used = kinds(password);
+    let used = count_classes(password);
     if password.is_empty() {
         Some("it is empty".to_owned())
     } else if used < 3 {
         Some(format!(
-            "it has {used} of the four kinds of characters, and needs three"
+            "it uses {used} of the four character classes; three are required"
         ))
     } else if name.chars().count() > 2 && lower.contains(&name) {
-        Some("it holds the name of its account".to_owned())
+        Some("it contains the account name".to_owned())
     } else {
         None
     }
 }
 
-/// Returns the password of a `<Value>` with `<PlainText>false</PlainText>`; `element` is the name
-/// of the element around it.
+/// Decodes the password of a `<Value>` with `<PlainText>false</PlainText>`; `element` is the name
+/// of the enclosing element.
 pub(super) fn decode(value: &str, element: &str) -> Option<String> {
     let bytes = STANDARD.decode(value).ok()?;
     let (pairs, odd) = bytes.as_chunks::<2>();
@@ -112,8 +117,9 @@ pub(super) fn decode(value: &str, element: &str) -> Option<String> {
     text.strip_suffix(element).map(str::to_owned)
 }
 
-/// `<Value>` of an `<AdministratorPassword>` with `<PlainText>false</PlainText>`: base64 of the UTF-16LE bytes of the
-/// password and the element's name (Microsoft: "Hide Sensitive Data in an Answer File").
+/// Encodes the `<Value>` of an `<AdministratorPassword>` with `<PlainText>false</PlainText>`:
+/// base64 of the UTF-16LE bytes of the password followed by the element's name (Microsoft: "Hide
+/// Sensitive Data in an Answer File").
 pub(super) fn encode_administrator(password: &Secret) -> String {
     let text = format!("{}AdministratorPassword", password.expose());
     let bytes: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -168,25 +174,21 @@ mod tests {
             ("Winimg-Build-1!", "Administrator", None),
             ("Vagrant1", "Administrator", None),
             ("Vagrant1", "va", None),
-            (
-                "Vagrant1",
-                "vagrant",
-                Some("it holds the name of its account"),
-            ),
+            ("Vagrant1", "vagrant", Some("it contains the account name")),
             (
                 "vagrant",
                 "vagrant",
-                Some("it has 1 of the four kinds of characters, and needs three"),
+                Some("it uses 1 of the four character classes; three are required"),
             ),
             (
                 "vagrant1",
                 "Administrator",
-                Some("it has 2 of the four kinds of characters, and needs three"),
+                Some("it uses 2 of the four character classes; three are required"),
             ),
             ("", "user", Some("it is empty")),
         ] {
             assert_eq!(
-                weakness(password, account).as_deref(),
+                find_weakness(password, account).as_deref(),
                 expected,
                 "{password}"
             );
@@ -214,11 +216,11 @@ mod tests {
         let say = |p: &str| check(&Secret::new(p)).unwrap_err().fact().to_string();
         assert_eq!(
             say("Short1!"),
-            "the Administrator password has 7 characters; Windows takes 8 to 127"
+            "the Administrator password has 7 characters; Windows accepts 8 to 127"
         );
         assert_eq!(
             say("onlylowercase"),
-            "the Administrator password has 1 of the four kinds of characters; Windows wants three"
+            "the Administrator password has 1 of the four character classes; Windows requires three"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Which component belongs into which pass, and what its settings may hold: a table written by hand from Microsoft's
-//! "Unattended Windows Setup Reference", as far as images of servers need it.
+//! Components with the passes they support, and the values their settings accept. The table is
+//! written by hand from Microsoft's "Unattended Windows Setup Reference" and covers server images.
 
-/// The seven configuration passes, in the order in which Setup goes through them.
+/// The seven configuration passes, in the order in which Setup runs them.
 pub(super) const PASSES: [&str; 7] = [
     "windowsPE",
     "offlineServicing",
@@ -91,98 +91,107 @@ pub(super) const COMPONENTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What an element's text may be.
+/// Values that an element accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum AllowedText {
     /// `true` or `false`
     Bool,
     /// 0 or 1
     ZeroOne,
-    /// A whole number from the first to the second.
+    /// An integer from the first number to the second, inclusive.
     Number(u64, u64),
     OneOf(&'static [&'static str]),
-    /// At most so many characters, and not empty.
+    /// Non-empty text with at most this many characters.
     Text(usize),
 }
 
-const SHOW_UI: Content = Content::OneOf(&["Always", "OnError", "Never"]);
+const SHOW_UI: AllowedText = AllowedText::OneOf(&["Always", "OnError", "Never"]);
 
-/// Elements by the end of their path. Where a name means different things, its parent is named too.
-pub(super) const CONTENTS: &[(&str, Content)] = &[
+/// Elements by the end of their path; includes the parent if a name has several meanings.
+pub(super) const CONTENTS: &[(&str, AllowedText)] = &[
     ("WillShowUI", SHOW_UI),
-    ("Disk/DiskID", Content::Number(0, 99)),
-    ("InstallTo/DiskID", Content::Number(0, 99)),
-    ("WillWipeDisk", Content::Bool),
+    ("Disk/DiskID", AllowedText::Number(0, 99)),
+    ("InstallTo/DiskID", AllowedText::Number(0, 99)),
+    ("WillWipeDisk", AllowedText::Bool),
     (
         "CreatePartition/Type",
-        Content::OneOf(&["Primary", "EFI", "MSR", "Extended", "Logical"]),
+        AllowedText::OneOf(&["Primary", "EFI", "MSR", "Extended", "Logical"]),
     ),
-    ("CreatePartition/Size", Content::Number(1, u32::MAX as u64)),
-    ("Extend", Content::Bool),
-    ("PartitionID", Content::Number(1, 128)),
-    ("ModifyPartition/Format", Content::OneOf(&["NTFS", "FAT32"])),
-    ("Active", Content::Bool),
+    (
+        "CreatePartition/Size",
+        AllowedText::Number(1, u32::MAX as u64),
+    ),
+    ("Extend", AllowedText::Bool),
+    ("PartitionID", AllowedText::Number(1, 128)),
+    (
+        "ModifyPartition/Format",
+        AllowedText::OneOf(&["NTFS", "FAT32"]),
+    ),
+    ("Active", AllowedText::Bool),
     (
         "MetaData/Key",
-        Content::OneOf(&["/IMAGE/NAME", "/IMAGE/INDEX", "/IMAGE/DESCRIPTION"]),
+        AllowedText::OneOf(&["/IMAGE/NAME", "/IMAGE/INDEX", "/IMAGE/DESCRIPTION"]),
     ),
-    ("InstallToAvailablePartition", Content::Bool),
-    ("Compact", Content::Bool),
-    ("AcceptEula", Content::Bool),
-    ("FullName", Content::Text(63)),
-    ("Organization", Content::Text(63)),
-    ("DynamicUpdate/Enable", Content::Bool),
-    ("OptIn", Content::Bool),
-    ("UseConfigurationSet", Content::Bool),
-    ("EnableLUA", Content::Bool),
-    ("CopyProfile", Content::Bool),
+    ("InstallToAvailablePartition", AllowedText::Bool),
+    ("Compact", AllowedText::Bool),
+    ("AcceptEula", AllowedText::Bool),
+    ("FullName", AllowedText::Text(63)),
+    ("Organization", AllowedText::Text(63)),
+    ("DynamicUpdate/Enable", AllowedText::Bool),
+    ("OptIn", AllowedText::Bool),
+    ("UseConfigurationSet", AllowedText::Bool),
+    ("EnableLUA", AllowedText::Bool),
+    ("CopyProfile", AllowedText::Bool),
     (
         "WillReboot",
-        Content::OneOf(&["Never", "Always", "OnRequest"]),
+        AllowedText::OneOf(&["Never", "Always", "OnRequest"]),
     ),
-    ("RunSynchronousCommand/Path", Content::Text(259)),
-    ("RunSynchronousCommand/Description", Content::Text(259)),
-    ("PathAndCredentials/Path", Content::Text(259)),
-    // Longer ones are skipped in silence by Server 2019 and 2022, which keep them as RunOnce values.
-    ("SynchronousCommand/CommandLine", Content::Text(259)),
-    ("DoNotOpenServerManagerAtLogon", Content::Bool),
-    ("DoNotOpenInitialConfigurationTasksAtLogon", Content::Bool),
-    ("fDenyTSConnections", Content::Bool),
-    ("UserAuthentication", Content::ZeroOne),
-    ("SecurityLayer", Content::Number(0, 2)),
+    ("RunSynchronousCommand/Path", AllowedText::Text(259)),
+    ("RunSynchronousCommand/Description", AllowedText::Text(259)),
+    ("PathAndCredentials/Path", AllowedText::Text(259)),
+    // Server 2019 and 2022 silently skip longer ones, which they store as RunOnce values.
+    ("SynchronousCommand/CommandLine", AllowedText::Text(259)),
+    ("DoNotOpenServerManagerAtLogon", AllowedText::Bool),
+    (
+        "DoNotOpenInitialConfigurationTasksAtLogon",
+        AllowedText::Bool,
+    ),
+    ("fDenyTSConnections", AllowedText::Bool),
+    ("UserAuthentication", AllowedText::ZeroOne),
+    ("SecurityLayer", AllowedText::Number(0, 2)),
     (
         "FirewallGroup/Profile",
-        Content::OneOf(&["all", "domain", "private", "public"]),
+        AllowedText::OneOf(&["all", "domain", "private", "public"]),
     ),
-    ("DomainProfile_EnableFirewall", Content::Bool),
-    ("PrivateProfile_EnableFirewall", Content::Bool),
-    ("PublicProfile_EnableFirewall", Content::Bool),
-    ("SkipAutoActivation", Content::Bool),
-    ("DisableWER", Content::ZeroOne),
-    ("CEIPEnabled", Content::ZeroOne),
-    ("IEHardenAdmin", Content::Bool),
-    ("IEHardenUser", Content::Bool),
-    ("DisableSR", Content::ZeroOne),
-    ("SkipRearm", Content::ZeroOne),
-    ("PersistAllDeviceInstalls", Content::Bool),
-    ("DoNotCleanUpNonPresentDevices", Content::Bool),
-    ("HideEULAPage", Content::Bool),
-    ("HideLocalAccountScreen", Content::Bool),
-    ("HideOEMRegistrationScreen", Content::Bool),
-    ("HideOnlineAccountScreens", Content::Bool),
-    ("HideWirelessSetupInOOBE", Content::Bool),
-    ("ProtectYourPC", Content::Number(1, 3)),
+    ("DomainProfile_EnableFirewall", AllowedText::Bool),
+    ("PrivateProfile_EnableFirewall", AllowedText::Bool),
+    ("PublicProfile_EnableFirewall", AllowedText::Bool),
+    ("SkipAutoActivation", AllowedText::Bool),
+    ("DisableWER", AllowedText::ZeroOne),
+    ("CEIPEnabled", AllowedText::ZeroOne),
+    ("IEHardenAdmin", AllowedText::Bool),
+    ("IEHardenUser", AllowedText::Bool),
+    ("DisableSR", AllowedText::ZeroOne),
+    ("SkipRearm", AllowedText::ZeroOne),
+    ("PersistAllDeviceInstalls", AllowedText::Bool),
+    ("DoNotCleanUpNonPresentDevices", AllowedText::Bool),
+    ("HideEULAPage", AllowedText::Bool),
+    ("HideLocalAccountScreen", AllowedText::Bool),
+    ("HideOEMRegistrationScreen", AllowedText::Bool),
+    ("HideOnlineAccountScreens", AllowedText::Bool),
+    ("HideWirelessSetupInOOBE", AllowedText::Bool),
+    ("ProtectYourPC", AllowedText::Number(1, 3)),
     (
         "NetworkLocation",
-        Content::OneOf(&["Home", "Work", "Other"]),
+        AllowedText::OneOf(&["Home", "Work", "Other"]),
     ),
-    ("PlainText", Content::Bool),
-    ("AutoLogon/Enabled", Content::Bool),
-    ("LogonCount", Content::Number(0, 9999)),
-    ("RequiresUserInput", Content::Bool),
-    ("Reseal/Mode", Content::OneOf(&["Audit", "OOBE"])),
-    ("UninstallWindowsRE", Content::Bool),
-    ("PreventDeviceEncryption", Content::Bool),
+    ("PlainText", AllowedText::Bool),
+    ("AutoLogon/Enabled", AllowedText::Bool),
+    ("LogonCount", AllowedText::Number(0, 9999)),
+    ("RequiresUserInput", AllowedText::Bool),
+    ("Reseal/Mode", AllowedText::OneOf(&["Audit", "OOBE"])),
+    ("UninstallWindowsRE", AllowedText::Bool),
+    ("PreventDeviceEncryption", AllowedText::Bool),
 ];
 
 /// List items: each needs `wcm:action="add"`.
@@ -198,10 +207,10 @@ pub(super) const LIST_ITEMS: &[&str] = &[
     "FirewallGroup",
 ];
 
-/// List items that need a `wcm:keyValue` too, different for each.
+/// List items that also need a unique `wcm:keyValue`.
 pub(super) const KEYED_ITEMS: &[&str] = &["PathAndCredentials", "FirewallGroup"];
 
-/// List items whose order is an `Order` element.
+/// List items that are ordered by an `Order` element.
 pub(super) const ORDERED_ITEMS: &[&str] = &[
     "CreatePartition",
     "ModifyPartition",

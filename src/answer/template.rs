@@ -1,6 +1,7 @@
-//! Checks a template before its medium is known: whatever no medium could make right.
+//! Checks a template before its medium is known, for mistakes that no medium can correct.
 //!
-//! Refuses to guess the medium: a complaint that depends on it is left to the build, which reads it before anything boots.
+//! Never guesses the medium: complaints that depend on it are left to the build, which reads the
+//! medium before anything boots.
 
 use std::path::PathBuf;
 
@@ -9,69 +10,70 @@ use roxmltree::{Document, Node};
 use winimg_base::diag::Diagnostics;
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
-use winimg_base::text::{Located, Secret, Source, masked};
-use winimg_formats::wim::Release;
+use winimg_base::text::{Located, Secret, SourceText, mask_secrets};
+use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::recipe::Recipe;
 
-use super::facts::Facts;
+use super::facts::AnswerFacts;
 use super::{LintFacts, lint, password, render};
 
-/// A key that has the right form and belongs to nobody.
+/// A placeholder key of the right form.
 const ANY_KEY: &str = "AAAAA-AAAAA-AAAAA-AAAAA-AAAAA";
 
-/// One that meets the default policy of Windows.
+/// A placeholder that meets the default policy of Windows.
 const ANY_PASSWORD: &str = "Password-1";
-/// What is shown of it.
+/// Text shown in place of the password.
 const PASSWORD: &str = "<administrator password>";
 
-/// A team's own template.
-pub fn read_template(path: &Located<PathBuf>) -> Result<Source> {
+/// Reads a team's own template.
+pub fn read_template(path: &Located<PathBuf>) -> Result<SourceText> {
     let text = io::read_xml_limited(&path.value, io::limit::ANSWER_FILE)
         .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
-    Ok(Source::new(path.value.display().to_string(), text))
+    Ok(SourceText::new(path.value.display().to_string(), text))
 }
 
 /// Returns the answer file for every release and kind of medium.
-pub(super) fn renderings(template: &Source, recipe: &Recipe) -> Result<Vec<Secret>> {
-    of_any_medium(recipe)
+pub(super) fn render_all(template: &SourceText, recipe: &Recipe) -> Result<Vec<Secret>> {
+    list_possible_facts(recipe)
         .map(|facts| render(template, &facts))
         .collect()
 }
 
-/// Complaints about the recipe's answer file that hold for every release and every kind of medium; those of the kindest
-/// one. An error when it cannot be filled in at all.
-pub fn check_template(template: &Source, recipe: &Recipe) -> Result<Diagnostics> {
-    let mut kindest: Option<Diagnostics> = None;
-    for facts in of_any_medium(recipe) {
+/// Lints the recipe's answer file for every release and kind of medium, and returns the result with
+/// the fewest complaints. Fails if the template cannot be rendered at all.
+pub fn check_template(template: &SourceText, recipe: &Recipe) -> Result<Diagnostics> {
+    let mut fewest: Option<Diagnostics> = None;
+    for facts in list_possible_facts(recipe) {
         let xml = render(template, &facts)?;
         let about = LintFacts::without_medium(&template.name, &facts);
         let found = lint(xml.expose(), &about);
-        if kindest.as_ref().is_none_or(|k| found.count() < k.count()) {
-            kindest = Some(found);
+        if fewest.as_ref().is_none_or(|f| found.count() < f.count()) {
+            fewest = Some(found);
         }
     }
-    let found = kindest.unwrap_or_default();
+    let found = fewest.unwrap_or_default();
     let own = recipe.setup.answer_file.as_ref();
     Ok(if own.is_none_or(|path| recipe.may_quote(&path.value)) {
         found
     } else {
-        found.unquotable()
+        found.hide_sources()
     })
 }
 
-/// The commands that Windows Setup runs by this answer file, as `(pass, command line)` in the file's order. Those of every
-/// release and kind of medium, each once, because the medium is not known yet. They are to be shown: without product keys,
-/// without what signs in a URL or names somebody, and with a word in the place of the password.
-pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, String)>> {
+/// Returns the commands that Windows Setup runs from this answer file, as `(pass, command line)` in
+/// the file's order. The medium is not known yet, so these are the commands for every release and
+/// kind of medium, each once. They are meant for display: product keys, URL signatures and user
+/// names are masked, and a placeholder replaces the password.
+pub fn list_commands(template: &SourceText, recipe: &Recipe) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let password = password::encode_administrator(&Secret::new(ANY_PASSWORD));
-    for xml in renderings(template, recipe)? {
-        // A file that is no XML has been complained about.
+    for xml in render_all(template, recipe)? {
+        // The lint reports a file that is not XML.
         let Ok(document) = Document::parse(xml.expose()) else {
             continue;
         };
-        for (pass, line) in document.descendants().filter_map(command) {
-            let command = (pass, masked(&line.replace(&password, PASSWORD)));
+        for (pass, line) in document.descendants().filter_map(parse_command) {
+            let command = (pass, mask_secrets(&line.replace(&password, PASSWORD)));
             if !found.contains(&command) {
                 found.push(command);
             }
@@ -80,8 +82,9 @@ pub fn commands(template: &Source, recipe: &Recipe) -> Result<Vec<(String, Strin
     Ok(found)
 }
 
-/// Microsoft: Unattended Windows Setup Reference, the lists of Microsoft-Windows-Deployment, -Setup and -Shell-Setup.
-fn command(node: Node<'_, '_>) -> Option<(String, String)> {
+/// Returns the pass and command line of a command element. Source: Microsoft, Unattended Windows
+/// Setup Reference, the lists of Microsoft-Windows-Deployment, -Setup and -Shell-Setup.
+fn parse_command(node: Node<'_, '_>) -> Option<(String, String)> {
     let line = match node.tag_name().name() {
         "RunSynchronousCommand" | "RunAsynchronousCommand" => "Path",
         "SynchronousCommand" | "AsynchronousCommand" => "CommandLine",
@@ -93,12 +96,12 @@ fn command(node: Node<'_, '_>) -> Option<(String, String)> {
     Some((pass.to_owned(), text.trim().to_owned()))
 }
 
-/// For every release and kind of medium.
-fn of_any_medium(recipe: &Recipe) -> impl Iterator<Item = Facts> {
-    let media = Release::ALL
+/// Yields placeholder facts for every release and kind of medium.
+fn list_possible_facts(recipe: &Recipe) -> impl Iterator<Item = AnswerFacts> {
+    let media = WindowsRelease::ALL
         .into_iter()
         .flat_map(|r| [(r, true), (r, false)]);
-    media.map(|(release, eval)| Facts {
+    media.map(|(release, eval)| AnswerFacts {
         release,
         firmware: recipe.machine.firmware,
         image_name: recipe.media.image.value.clone(),
@@ -125,7 +128,7 @@ mod tests {
         let text = "schema = 1\nname = \"a\"\n[media]\nimage = \"datacenter-core\"\n\
                     [media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {}\n";
         std::fs::write(&path, text).expect("the recipe");
-        let (read, said) = recipe::read(&path, &recipe::Options::default());
+        let (read, said) = recipe::read(&path, &recipe::ReadOptions::default());
         let read = read.unwrap_or_else(|| panic!("{}", said.render(false)));
         let command = |line: &str| {
             format!("<SynchronousCommand><CommandLine>{line}</CommandLine></SynchronousCommand>")
@@ -135,14 +138,14 @@ mod tests {
             "slmgr /ipk BBBBB-BBBBB-BBBBB-BBBBB-BBBBB",
             "set {{administrator_password}}",
         ];
-        let template = Source::new(
+        let template = SourceText::new(
             "own.xml",
             format!(
                 "<unattend><settings pass=\"oobeSystem\">{}</settings></unattend>",
                 lines.map(command).concat()
             ),
         );
-        let found = commands(&template, &read).expect("commands");
+        let found = list_commands(&template, &read).expect("commands");
         let found: Vec<&str> = found.iter().map(|(_, line)| line.as_str()).collect();
         assert_eq!(
             found,

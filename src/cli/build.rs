@@ -1,4 +1,4 @@
-//! `winimg build`, and what is done with a build that runs.
+//! `winimg build`, and the commands about a running build.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use clap::Args;
 
 use super::{
-    AccelArg, HypervisorArgs, LockArgs, NetworkArgs, PatienceArgs, RecipeArgs, SharedLayersArgs,
-    SignArgs,
+    AccelArg, CloneTimeoutArgs, HypervisorArgs, LockFileArgs, NetworkArgs, RecipeArgs,
+    SharedLayersArgs, SigningArgs,
 };
-use crate::engine::Layers;
+use crate::engine::LayerPolicy;
 use crate::engine::pause::OnError;
 use winimg_recipe::recipe::quantity;
 
 #[derive(Debug, Args)]
-pub struct Build {
+pub struct BuildArgs {
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
-    pub lock: LockArgs,
+    pub lock: LockFileArgs,
     /// Accept a lock that is older than one used by an earlier build
     ///
     /// Recorded in the manifest.
@@ -35,13 +35,14 @@ pub struct Build {
     /// Export the sealed disk without verifying it
     #[arg(long, help_heading = "Output")]
     pub no_verify: bool,
-    /// Start two clones as each of the recipe's targets before the records are written
+    /// Also boot two clones per target, and fail the build if one does not come up
     ///
-    /// As `winimg try` does. A clone that does not come up as it should fails the build; the manifest names what was tried.
+    /// Runs `winimg try` for each of the recipe's targets before the records are written; the
+    /// manifest records the result.
     #[arg(long = "try", help_heading = "Output")]
     pub tries: bool,
     #[command(flatten)]
-    pub patience: PatienceArgs,
+    pub patience: CloneTimeoutArgs,
     /// Builder URI recorded in the SLSA provenance [default: urn:winimg:workstation]
     #[arg(
         long,
@@ -51,7 +52,7 @@ pub struct Build {
     )]
     pub builder_id: Option<String>,
     #[command(flatten)]
-    pub sign: SignArgs,
+    pub sign: SigningArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
     /// Accelerator to run the VM with [default: auto]
@@ -63,20 +64,25 @@ pub struct Build {
     #[arg(long, value_name = "FILE", help_heading = "Virtual machine")]
     pub admin_password_file: Option<PathBuf>,
     /// When to save layers, from which later builds resume
-    #[arg(long, value_enum, default_value_t = Layers::Auto, help_heading = "Cache")]
-    pub layers: Layers,
+    #[arg(long, value_enum, default_value_t = LayerPolicy::Auto, help_heading = "Cache")]
+    pub layers: LayerPolicy,
     /// Ignore cached layers and outputs; rebuild from scratch
     #[arg(long, help_heading = "Cache")]
     pub fresh: bool,
-    /// Take the finished disk from a cache or fail; start no machine
+    /// Take the finished disk from a cache or fail; start no VM
     ///
-    /// For a job that publishes what another one has built.
+    /// For a job that publishes an image built by another job.
     #[arg(long, help_heading = "Cache", conflicts_with_all = ["fresh", "breaks", "debug"])]
     pub from_cache: bool,
     #[command(flatten)]
     pub shared: SharedLayersArgs,
-    /// What to do with the VM, its disk and working files after a failure
-    #[arg(long, value_enum, default_value_t = OnError::Cleanup, help_heading = "Debugging")]
+    /// Handling of the VM, its disk and working files after a failure
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = OnError::Cleanup,
+        help_heading = "Debugging"
+    )]
     pub on_error: OnError,
     /// Pause before this step (its name or number) with the VM running; may be repeated
     #[arg(long = "break", value_name = "STEP", help_heading = "Debugging")]
@@ -84,22 +90,28 @@ pub struct Build {
     /// Pause before every step
     #[arg(long, help_heading = "Debugging")]
     pub debug: bool,
-    /// How long a paused build waits for you, such as 30m or 2h
+    /// Time that a paused build waits for you, such as 30m or 2h
     ///
-    /// For --on-error keep or ask, --break and --debug. Without a terminal, `keep` leaves the VM running only with this.
-    #[arg(long, value_name = "DURATION", value_parser = quantity::duration, help_heading = "Debugging")]
+    /// For --on-error keep or ask, --break and --debug. Without a terminal, `keep` leaves the VM
+    /// running only with this.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = quantity::parse_duration,
+        help_heading = "Debugging"
+    )]
     pub keep_for: Option<Duration>,
 }
 
-/// Which paused build.
+/// Selects a paused build.
 #[derive(Debug, Args)]
-pub struct Attach {
+pub struct AttachArgs {
     /// The build's output folder [default: the only running build]
     pub dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub struct Screen {
+pub struct ScreenArgs {
     /// The build's output folder [default: the only running build]
     pub dir: Option<PathBuf>,
     /// Write a PNG instead of drawing on the terminal
@@ -108,10 +120,10 @@ pub struct Screen {
 }
 
 #[derive(Debug, Args)]
-pub struct Watch {
-    /// The build's output folder [default: all builds that run on this host]
+pub struct WatchArgs {
+    /// The build's output folder [default: all running builds on this host]
     pub dir: Option<PathBuf>,
-    /// Port on 127.0.0.1 [default: any that is free]
+    /// Port on 127.0.0.1 [default: any free port]
     ///
     /// For a tunnel: ssh -L 8080:127.0.0.1:8080 HOST winimg watch --port 8080
     #[arg(long, default_value_t = 0, hide_default_value = true)]

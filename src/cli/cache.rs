@@ -1,23 +1,23 @@
-//! `winimg cache`, and the cache that machines share.
+//! `winimg cache`, and the shared cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{HypervisorArgs, LockArgs, RecipeArgs};
+use super::{HypervisorArgs, LockFileArgs, RecipeArgs};
 use winimg_recipe::recipe::quantity;
 
-/// A cache in an OCI registry that several machines share.
+/// A shared cache in an OCI registry.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Shared cache")]
 pub struct SharedCacheArgs {
-    /// OCI registry to look in first, such as oci://registry.example.com/team/winimg-cache
+    /// OCI registry to try first, such as oci://registry.example.com/team/winimg-cache
     #[arg(long, value_name = "ADDRESS", env = "WINIMG_CACHE_REMOTE")]
     pub cache_remote: Option<String>,
 }
 
-/// Layers of a shared cache, and what is written to it.
+/// Signed layers of a shared cache, and uploads to it.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Shared cache")]
 pub struct SharedLayersArgs {
@@ -37,62 +37,62 @@ pub struct SharedLayersArgs {
         require_equals = true,
         default_missing_value = "try"
     )]
-    pub cache_push: Option<CachePush>,
+    pub cache_push: Option<CachePushMode>,
     /// Minisign secret key that signs the uploaded layers
     ///
-    /// WINIMG_CACHE_SIGN_KEY holds the key itself instead of a file's name; WINIMG_SIGN_PASSWORD holds its password.
+    /// Or set WINIMG_CACHE_SIGN_KEY to the key itself. WINIMG_SIGN_PASSWORD is its password.
     #[arg(long, value_name = "FILE")]
     pub cache_sign_key: Option<PathBuf>,
 }
 
-/// What an upload that fails is.
+/// Severity of a failed upload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CachePush {
-    /// What could not be uploaded is a warning
+pub enum CachePushMode {
+    /// A failed upload is a warning
     Try,
-    /// The build fails when the shared cache does not have its finished disk
+    /// The build fails if its finished disk is not in the shared cache afterwards
     Required,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Cache {
+pub enum CacheCommand {
     /// List layers, files and leftovers, with size and last use
-    Ls(CacheLs),
+    Ls(CacheLsArgs),
     /// Show which parts of a recipe's build are cached and why others are stale
-    Explain(CacheExplain),
+    Explain(CacheExplainArgs),
     /// Remove leftovers, and old or excess layers and files
     ///
-    /// --older-than and --max-size choose what goes besides the leftovers of dead builds. What a lock names or a running build
-    /// uses is never removed.
-    Prune(CachePrune),
+    /// Always removes the leftovers of dead builds; --older-than and --max-size select more. Files
+    /// that a lock names or a running build uses are never removed.
+    Prune(CachePruneArgs),
 }
 
 #[derive(Debug, Args)]
-pub struct CacheLs {
+pub struct CacheLsArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct CacheExplain {
+pub struct CacheExplainArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
-    pub lock: LockArgs,
+    pub lock: LockFileArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct CachePrune {
-    /// Remove what was not used for this long, such as 30d or 12h
-    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+pub struct CachePruneArgs {
+    /// Remove items not used for this long, such as 30d or 12h
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
     pub older_than: Option<Duration>,
-    /// Remove the least recently used until the cache is at most this large, such as 50GiB
+    /// Remove the least recently used items until the cache is at most this large, such as 50GiB
     #[arg(long, value_name = "SIZE", value_parser = quantity::size)]
     pub max_size: Option<u64>,
     /// Remove nothing; show what would be removed

@@ -1,8 +1,8 @@
-//! `winimg --help` with its commands under headings, which clap has for flags alone.
+//! `winimg --help` with its commands under headings, which clap supports only for flags.
 
 use std::fmt::Write as _;
 
-/// Every command, by what a user is about to do.
+/// Every command, grouped by task.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Recipes",
@@ -25,10 +25,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The same command; its help lists the commands by group.
-pub fn grouped(command: clap::Command) -> clap::Command {
-    let mut command = command;
-    // `help` is made with the rest.
+/// Replaces the help template by one that lists the commands by group.
+pub fn group_commands(mut command: clap::Command) -> clap::Command {
+    // `help` exists only after building.
     command.build();
     let style = command.get_styles().clone();
     let (header, literal) = (style.get_header(), style.get_literal());
@@ -36,8 +35,11 @@ pub fn grouped(command: clap::Command) -> clap::Command {
     for (group, names) in GROUPS {
         let _ = write!(listed, "\n\n{header}{group}:{header:#}");
         for name in *names {
-            let about = command.find_subcommand(name).and_then(|c| c.get_about());
-            let about = about.map(ToString::to_string).unwrap_or_default();
+            let about = command
+                .find_subcommand(name)
+                .and_then(|c| c.get_about())
+                .map(ToString::to_string)
+                .unwrap_or_default();
             let _ = write!(listed, "\n  {literal}{name:<11}{literal:#}  {about}");
         }
     }
@@ -60,7 +62,7 @@ mod tests {
 
     #[test]
     fn every_command_stands_under_one_heading_in_one_line() {
-        let mut command = grouped(Cli::command());
+        let mut command = group_commands(Cli::command());
         let help = command.render_long_help().to_string();
         for each in command.get_subcommands().filter(|c| !c.is_hide_set()) {
             let line = format!("\n  {:<11}  ", each.get_name());

@@ -1,4 +1,4 @@
-//! The commands about a recipe's inputs, and where inputs come from: the lock and the network.
+//! The commands about a recipe's inputs, and the flags for the lock and the network.
 
 use std::path::PathBuf;
 
@@ -7,42 +7,47 @@ use clap::builder::Resettable;
 
 use super::{RecipeArgs, SharedCacheArgs};
 
-/// Which lock is used.
+/// Selects the lock file.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Inputs")]
-pub struct LockArgs {
+pub struct LockFileArgs {
     /// Lock file to use [default: NAME.lock beside NAME.toml, if it exists]
     #[arg(long, value_name = "FILE", conflicts_with = "no_lock")]
     pub lock: Option<PathBuf>,
     /// Ignore the lock file
     #[arg(long)]
     pub no_lock: bool,
-    /// The matrix that the recipe is read for: its variants have locks of their own
+    /// Matrix that the recipe is a variant of; each variant has its own lock
     #[arg(long, value_name = "MATRIX", hide = true)]
     pub variant_of: Option<PathBuf>,
 }
 
-/// Whether the network is used.
+/// Network access.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Inputs")]
 pub struct NetworkArgs {
     /// Do not use the network
     ///
     /// An input that is neither in the cache nor a local file is an error.
-    #[arg(long, env = "WINIMG_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(
+        long,
+        env = "WINIMG_OFFLINE",
+        value_parser = clap::builder::FalseyValueParser::new()
+    )]
     pub offline: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct Pin {
-    /// Download and show; do not change the recipe
+pub struct PinArgs {
+    /// Download and show the digests; do not change the recipe
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
-    /// Inputs to pin, such as kubelet or media.virtio [default: every input without a proof]
+    /// Inputs to pin, such as kubelet or media.virtio [default: every input without a digest or
+    /// signature]
     ///
-    /// An input that is named is pinned even if it is marked `unverified`.
+    /// An input named here is pinned even if it is marked `unverified`.
     #[arg(value_name = "INPUT", help_heading = Resettable::Reset)]
     pub inputs: Vec<String>,
     #[command(flatten)]
@@ -50,17 +55,18 @@ pub struct Pin {
 }
 
 #[derive(Debug, Args)]
-pub struct Lock {
-    /// Take the later versions that publishers list: of all components, or of this one; may be repeated
+pub struct LockArgs {
+    /// Upgrade all components, or only this one, to the latest listed version; may be repeated
     ///
-    /// Within a series (1.36 of 1.36.4), as `winimg outdated` lists them. They are written into the recipe, with new digests where
-    /// it pins digests. An input that is named and has no list of versions is resolved again, as by --refresh.
+    /// Stays within the series (1.36 of 1.36.4), as `winimg outdated` lists it. The new versions
+    /// are written into the recipe, with new digests where it pins digests. An input named here
+    /// that has no version list is resolved again, as with --refresh.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub upgrade: Vec<String>,
-    /// Take the newest version of this component, also of another series; may be repeated
+    /// Upgrade this component to the newest version, even of another series; may be repeated
     #[arg(long, value_name = "NAME")]
     pub newest: Vec<String>,
-    /// Resolve this input again although the recipe did not change; may be repeated
+    /// Re-resolve this input; may be repeated
     #[arg(long, value_name = "NAME")]
     pub refresh: Vec<String>,
     /// Write nothing; exit with status 2 if the lock would change
@@ -74,7 +80,7 @@ pub struct Lock {
     pub json: bool,
     /// Accept a lower version than the locked one
     ///
-    /// Also accepts a lock that is older than one that was used here before.
+    /// Also accepts a lock that is older than one used here before.
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
@@ -84,17 +90,17 @@ pub struct Lock {
 }
 
 #[derive(Debug, Args)]
-pub struct Fetch {
+pub struct FetchArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Use a lock that is older than one that was used here before
+    /// Accept a lock that is older than one used here before
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
-    pub lock: LockArgs,
+    pub lock: LockFileArgs,
     #[command(flatten)]
     pub network: NetworkArgs,
     #[command(flatten)]
@@ -102,29 +108,30 @@ pub struct Fetch {
 }
 
 #[derive(Debug, Args)]
-pub struct Bundle {
+pub struct BundleArgs {
     /// File to write
     #[arg(long, value_name = "FILE.tar")]
     pub to: PathBuf,
-    /// Use a lock that is older than one that was used here before
+    /// Accept a lock that is older than one used here before
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
-    pub lock: LockArgs,
+    pub lock: LockFileArgs,
     #[command(flatten)]
     pub network: NetworkArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct Outdated {
+pub struct OutdatedArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Also look whether every address of the recipe is still there
+    /// Also check that every URL of the recipe still exists
     ///
-    /// The files, checksum files, signatures and lists are asked for without their content. Exits with status 14 if one is gone.
+    /// Requests the headers of all files, checksum files, signatures and lists. Exits with status
+    /// 14 if one is gone.
     #[arg(long)]
     pub urls: bool,
     #[command(flatten)]

@@ -5,47 +5,51 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::{HypervisorArgs, NetworkArgs};
-use crate::matrix::pipeline::Engine;
+use crate::matrix::pipeline::PipelineEngine;
 
 #[derive(Debug, Subcommand)]
-pub enum Matrix {
+pub enum MatrixCommand {
     /// Show every variant: what is cached, what it shares, how long it takes
     ///
-    /// Variants stand in the order in which they are built: those that share an installation or steps follow each other.
-    Plan(MatrixPlan),
+    /// Variants are listed in build order: those that share an installation or steps follow each
+    /// other.
+    Plan(MatrixPlanArgs),
     /// Resolve the inputs of every variant, each input once
     ///
     /// Writes one lock for each variant: nodes.locks/NAME.lock beside nodes.toml. Commit them.
-    Lock(MatrixLock),
+    Lock(MatrixLockArgs),
     /// Build the variants, as many at once as this host's memory and processors allow
     ///
-    /// Each variant is a `winimg build` of its own, into out/NAME, with its log in out/NAME.log. Variants that share an installation
-    /// wait until the first of them has made it. What stands after `--` goes to every build.
-    Build(MatrixBuild),
+    /// Runs a separate `winimg build` for each variant, into out/NAME, with its log in
+    /// out/NAME.log. Variants that share an installation wait until the first of them has made it.
+    /// Arguments after `--` are passed to every build.
+    Build(MatrixBuildArgs),
     /// Write out/matrix.html, one page about all variants
     ///
-    /// `matrix build` writes it itself. It is made from the records in the variants' output folders.
-    Report(MatrixReport),
+    /// `matrix build` writes it too. It is generated from the records in the variants' output
+    /// folders.
+    Report(MatrixReportArgs),
     /// Write the builds as a pipeline of GitHub, GitLab, Argo, Kubernetes or Buildkite
     ///
-    /// Installations of Windows come first, the other variants go on from their layers on as many machines as there are, and what is
-    /// published waits for an approval. [pipeline] in the matrix says where. The same matrix, recipes and locks give the same bytes.
-    Render(MatrixRender),
+    /// The pipeline installs Windows first, builds the other variants from those layers in
+    /// parallel, and publishes after an approval. Configured by [pipeline] in the matrix. The
+    /// output is deterministic.
+    Render(MatrixRenderArgs),
 }
 
-/// Which matrix, and where its builds go.
+/// Selects the matrix and its output folder.
 #[derive(Debug, Args)]
 pub struct MatrixArgs {
     /// File with the matrix, such as nodes.toml
     #[arg(value_name = "MATRIX")]
     pub file: PathBuf,
-    /// Folder of the variants' output folders
+    /// Parent folder of the variants' output folders
     #[arg(long, short, value_name = "DIR", default_value = "out")]
     pub output: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub struct MatrixPlan {
+pub struct MatrixPlanArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
     /// Print JSON
@@ -56,10 +60,10 @@ pub struct MatrixPlan {
 }
 
 #[derive(Debug, Args)]
-pub struct MatrixLock {
+pub struct MatrixLockArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
-    /// Resolve this input again although no recipe changed; may be repeated
+    /// Re-resolve this input; may be repeated
     #[arg(long, value_name = "NAME")]
     pub refresh: Vec<String>,
     /// Write nothing; exit with status 2 if a lock would change
@@ -70,7 +74,7 @@ pub struct MatrixLock {
     pub json: bool,
     /// Accept a lower version than the locked one
     ///
-    /// Also accepts a lock that is older than one that was used here before.
+    /// Also accepts a lock that is older than one used here before.
     #[arg(long)]
     pub allow_rollback: bool,
     #[command(flatten)]
@@ -78,15 +82,15 @@ pub struct MatrixLock {
 }
 
 #[derive(Debug, Args)]
-pub struct MatrixBuild {
+pub struct MatrixBuildArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
-    /// Build only these variants; may be repeated, or names with commas between them
+    /// Build only these variants, separated by commas; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Go on with the other variants after one has failed
+    /// Continue with the other variants after one has failed
     ///
-    /// Otherwise no further one is started, and those that run are built to their end.
+    /// By default no further variant is started, and running builds are finished.
     #[arg(long)]
     pub keep_going: bool,
     /// Build at most this many at once
@@ -95,25 +99,25 @@ pub struct MatrixBuild {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Arguments of `winimg build` for every variant, after `--`
+    /// Arguments for every `winimg build`, after `--`
     #[arg(last = true, value_name = "BUILD ARGUMENT")]
     pub arguments: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct MatrixReport {
+pub struct MatrixReportArgs {
     #[command(flatten)]
     pub matrix: MatrixArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct MatrixRender {
+pub struct MatrixRenderArgs {
     /// File with the matrix, such as nodes.toml; relative to the folder that jobs start in
     #[arg(value_name = "MATRIX")]
     pub file: PathBuf,
-    /// What runs the pipeline
+    /// Engine that runs the pipeline
     #[arg(long, value_enum)]
-    pub engine: Engine,
+    pub engine: PipelineEngine,
     /// Folder to write the pipeline into [default: standard output]
     #[arg(long, short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -122,7 +126,7 @@ pub struct MatrixRender {
     pub check: bool,
 }
 
-impl Matrix {
+impl MatrixCommand {
     pub fn file(&self) -> &Path {
         match self {
             Self::Plan(args) => &args.matrix.file,

@@ -1,12 +1,13 @@
-//! What a command is called, and which recipe it is about: the first line of its events.
+//! Name and recipe of a command, for the first line of its events.
 
+use std::iter;
 use std::path::Path;
 
-use super::{Cache, Command, Matrix, Trust};
+use super::{CacheCommand, CliCommand, MatrixCommand, TrustCommand};
 use winimg_base::argv;
 
-impl Command {
-    /// As it is typed after `winimg`.
+impl CliCommand {
+    /// Command as typed after `winimg`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Init(_) => "init",
@@ -15,11 +16,11 @@ impl Command {
             Self::Targets(_) => "targets",
             Self::Build(_) => "build",
             Self::Matrix { command } => match command {
-                Matrix::Plan(_) => "matrix plan",
-                Matrix::Lock(_) => "matrix lock",
-                Matrix::Build(_) => "matrix build",
-                Matrix::Report(_) => "matrix report",
-                Matrix::Render(_) => "matrix render",
+                MatrixCommand::Plan(_) => "matrix plan",
+                MatrixCommand::Lock(_) => "matrix lock",
+                MatrixCommand::Build(_) => "matrix build",
+                MatrixCommand::Report(_) => "matrix report",
+                MatrixCommand::Render(_) => "matrix render",
             },
             Self::Attach(_) => "attach",
             Self::Screen(_) => "screen",
@@ -30,9 +31,9 @@ impl Command {
             Self::Outdated(_) => "outdated",
             Self::Bundle(_) => "bundle",
             Self::Cache { command } => match command {
-                Cache::Ls(_) => "cache ls",
-                Cache::Explain(_) => "cache explain",
-                Cache::Prune(_) => "cache prune",
+                CacheCommand::Ls(_) => "cache ls",
+                CacheCommand::Explain(_) => "cache explain",
+                CacheCommand::Prune(_) => "cache prune",
             },
             Self::Export(_) => "export",
             Self::Publish(_) => "publish",
@@ -44,7 +45,7 @@ impl Command {
             Self::Inspect(_) => "inspect",
             Self::Doctor(_) => "doctor",
             Self::Trust {
-                command: Trust::Update(_),
+                command: TrustCommand::Update(_),
             } => "trust update",
             Self::Schema { .. } => "schema",
             Self::Relay { .. } => "relay",
@@ -53,7 +54,7 @@ impl Command {
         }
     }
 
-    /// The recipe's file, where it is about one.
+    /// The recipe's file, if the command takes one.
     pub fn recipe(&self) -> Option<&Path> {
         let recipe = match self {
             Self::Validate(args) => &args.recipe,
@@ -65,7 +66,7 @@ impl Command {
             Self::Outdated(args) => &args.recipe,
             Self::Bundle(args) => &args.recipe,
             Self::Cache {
-                command: Cache::Explain(args),
+                command: CacheCommand::Explain(args),
             } => &args.recipe,
             Self::Matrix { command } => return Some(command.file()),
             _ => return None,
@@ -74,17 +75,21 @@ impl Command {
     }
 }
 
-/// What was typed, as one line for the shell of this host. It may hold secrets.
-pub fn typed() -> String {
-    let words = std::env::args_os().skip(1);
-    let words = words.map(|word| shell_word(&word.to_string_lossy()));
-    let all: Vec<String> = ["winimg".to_owned()].into_iter().chain(words).collect();
-    all.join(" ")
+/// Returns the command line, quoted for the shell of this host. It may contain secrets.
+pub fn quote_command_line() -> String {
+    let arguments = std::env::args_os()
+        .skip(1)
+        .map(|word| quote_word(&word.to_string_lossy()));
+    iter::once("winimg".to_owned())
+        .chain(arguments)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-fn shell_word(word: &str) -> String {
-    match cfg!(windows) {
-        true => argv::quoted(word),
-        false => argv::posix(word),
+fn quote_word(word: &str) -> String {
+    if cfg!(windows) {
+        argv::quote_argument(word)
+    } else {
+        argv::quote_posix(word)
     }
 }

@@ -1,15 +1,15 @@
-//! Recipes on the command line, and what every command that reads one takes.
+//! Flags of the commands that read a recipe.
 
 use std::path::PathBuf;
 
 use clap::builder::Resettable;
 use clap::{Args, ValueEnum};
 
-use super::LockArgs;
+use super::LockFileArgs;
 use winimg_machine::vm::Accel;
 
 #[derive(Debug, Args)]
-pub struct Init {
+pub struct InitArgs {
     /// Built-in recipe to extend (capi-ova, capi-azure, …), or the file to write
     #[arg(default_value = "recipe.toml")]
     pub recipe: PathBuf,
@@ -17,7 +17,7 @@ pub struct Init {
     pub file: Option<PathBuf>,
 }
 
-/// What changes a recipe from the command line.
+/// Selects a recipe and overrides its values.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Recipe values")]
 pub struct RecipeArgs {
@@ -38,7 +38,7 @@ pub struct RecipeArgs {
     pub var_files: Vec<PathBuf>,
     /// Read image-builder's variables from a JSON file
     ///
-    /// Those that the recipe does not declare are ignored.
+    /// Variables that the recipe does not declare are ignored.
     #[arg(long = "image-builder-vars", value_name = "FILE")]
     pub image_builder_vars: Vec<PathBuf>,
     /// Override any value of the recipe, such as components.kubelet.url=…
@@ -46,11 +46,11 @@ pub struct RecipeArgs {
     pub set: Vec<String>,
 }
 
-/// What VMs run on.
+/// Selects the hypervisor.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Virtual machine")]
 pub struct HypervisorArgs {
-    /// Hypervisor to run machines on: qemu, or hyperv on Windows and the default there
+    /// Hypervisor to run VMs on: qemu, or hyperv (the default on Windows)
     ///
     /// Cached layers are not shared between hypervisors.
     #[arg(long, value_name = "NAME")]
@@ -81,29 +81,29 @@ impl From<AccelArg> for Accel {
 }
 
 #[derive(Debug, Args)]
-pub struct Validate {
+pub struct ValidateArgs {
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
-    pub lock: LockArgs,
+    pub lock: LockFileArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct Plan {
+pub struct PlanArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub recipe: RecipeArgs,
     #[command(flatten)]
-    pub lock: LockArgs,
+    pub lock: LockFileArgs,
     #[command(flatten)]
     pub hypervisor: HypervisorArgs,
 }
 
 #[derive(Debug, Args)]
-pub struct Targets {
-    /// Show this target whole: its hardware, its rules, and the source of each
+pub struct TargetsArgs {
+    /// Show this target in full: its hardware, its rules, and the source of each
     pub name: Option<String>,
     /// Print JSON
     #[arg(long)]

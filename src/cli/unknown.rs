@@ -1,6 +1,6 @@
-//! Words that people try because other programs know them, and the command that does it here.
+//! Tips for command names that other programs use.
 //!
-//! Only tips come from here: no such word is ever obeyed.
+//! Gives only tips: no such name is an alias.
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -36,7 +36,7 @@ const WORDS: &[(&[&str], &str)] = &[
     (&["version"], "`winimg --version` prints the version"),
 ];
 
-/// The error about the command line, with a tip where it is about a word that is known elsewhere.
+/// Adds a tip to the error if the unknown command is one that other programs have.
 pub fn with_tip(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;
@@ -48,7 +48,7 @@ pub fn with_tip(mut error: clap::Error) -> clap::Error {
         .iter()
         .find(|(names, _)| names.contains(&word.as_str()));
     if let Some((_, tip)) = known {
-        // What is spelled alike is not what was meant.
+        // A similarly spelled command is not what was meant.
         error.remove(ContextKind::SuggestedSubcommand);
         let tips = vec![StyledStr::from(*tip)];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));

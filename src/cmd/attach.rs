@@ -1,6 +1,6 @@
-//! `winimg attach`: a shell into the guest of a paused build, on a terminal or in a pipe.
+//! `winimg attach`: a shell in the guest of a paused build, on a terminal or in a pipe.
 //!
-//! Leaves the build as it is, whatever happens here. Ctrl-C never reaches the guest: its agent can't end a program.
+//! Never affects the build. Ctrl-C does not reach the guest: its agent can't stop a program.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -10,28 +10,28 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use crate::cli;
-use crate::engine::pause::printable;
-use crate::engine::shell::{After, Said, Shell};
+use crate::engine::pause::sanitize_output;
+use crate::engine::shell::{GuestShell, ShellAction, ShellMessage};
 use winimg_base::error::{Error, Kind, Result};
 
-use super::running::Running;
+use super::running::RunningBuild;
 
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// The status is the last line's: its exit code, 1 where that is none that a process can have.
-pub fn run(args: &cli::Attach) -> Result<ExitCode> {
-    let mut running = Running::find(args.dir.as_deref())?;
-    let typing = Typing::start()?;
+/// Exits with the exit code of the last command, or 1 if it is out of range.
+pub fn run(args: &cli::AttachArgs) -> Result<ExitCode> {
+    let mut running = RunningBuild::find(args.dir.as_deref())?;
+    let typing = TerminalInput::start()?;
     if typing.is_terminal {
-        eprintln!("{}", banner(&running));
+        eprintln!("{}", render_banner(&running));
     }
-    let mut shell = Shell::default();
+    let mut shell = GuestShell::default();
     loop {
-        let line = match typing.line(&shell, &running)? {
+        let line = match typing.read_line(&shell, &running)? {
             Some(line) => line,
             None => break,
         };
-        if converse(&mut shell, &line, &mut running, &typing)? != After::Prompt {
+        if run_line(&mut shell, &line, &mut running, &typing)? != ShellAction::Prompt {
             break;
         }
     }
@@ -41,36 +41,37 @@ pub fn run(args: &cli::Attach) -> Result<ExitCode> {
     }))
 }
 
-fn banner(running: &Running) -> String {
+fn render_banner(running: &RunningBuild) -> String {
     let state = &running.state;
     let paused = match &state.paused {
         Some(halt) => halt.text.clone(),
         None => "the build is not paused: only .screen works".into(),
     };
     format!(
-        "{}: {}, {}\n{paused}\n.help lists what can be typed; exit leaves",
+        "{}: {}, {}\n{paused}\n.help lists the commands; exit leaves the shell",
         state.output.display(),
         state.name,
-        state.place()
+        state.describe_position()
     )
 }
 
-fn converse(
-    shell: &mut Shell,
+fn run_line(
+    shell: &mut GuestShell,
     line: &str,
-    running: &mut Running,
-    typing: &Typing,
-) -> Result<After> {
+    running: &mut RunningBuild,
+    typing: &TerminalInput,
+) -> Result<ShellAction> {
     let is_terminal = std::io::stdout().is_terminal();
     let mut printed = Ok(());
-    let seen = typing.interrupts();
+    let seen = typing.count_interrupts();
     let mut last = seen;
-    let mut look = || {
-        let now = typing.interrupts();
+    let mut check_interrupts = || {
+        let now = typing.count_interrupts();
         if now > last && last == seen {
             last = now;
             eprintln!(
-                "\nthe guest continues with it, and its output comes at its end; Ctrl-C once more leaves"
+                "\nthe command continues in the guest and prints its output when it ends; \
+                 press Ctrl-C again to leave"
             );
         } else if now > last {
             return Err(Error::cancelled());
@@ -79,31 +80,33 @@ fn converse(
     };
     let after = shell.enter(
         line,
-        &mut |ask, output| running.ask(&ask, output, &mut look),
+        &mut |ask, output| running.ask(&ask, output, &mut check_interrupts),
         &mut |said| match said {
-            Said::Output(text) if is_terminal => printed = super::print_as_is(&printable(text)),
-            Said::Output(text) => printed = super::print_as_is(text),
-            Said::Word(text) => eprintln!("{text}"),
+            ShellMessage::Output(text) if is_terminal => {
+                printed = super::print_as_is(&sanitize_output(text))
+            }
+            ShellMessage::Output(text) => printed = super::print_as_is(text),
+            ShellMessage::Word(text) => eprintln!("{text}"),
         },
     )?;
     printed?;
     Ok(after)
 }
 
-/// Lines and interrupts of the person, or of a pipe.
-struct Typing {
+/// Lines and interrupts from a terminal or a pipe.
+struct TerminalInput {
     lines: Receiver<String>,
     interrupts: Arc<AtomicU32>,
     is_terminal: bool,
 }
 
-impl Typing {
+impl TerminalInput {
     fn start() -> Result<Self> {
         use signal_hook::consts::SIGINT;
         use signal_hook::iterator::Signals;
 
-        let failed = |e| Error::new(Kind::Failed, "cannot watch for signals").because(e);
-        let mut signals = Signals::new([SIGINT]).map_err(failed)?;
+        let mut signals = Signals::new([SIGINT])
+            .map_err(|e| Error::new(Kind::Failed, "cannot install a signal handler").because(e))?;
         let interrupts = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&interrupts);
         std::thread::spawn(move || {
@@ -126,21 +129,21 @@ impl Typing {
         })
     }
 
-    fn interrupts(&self) -> u32 {
+    fn count_interrupts(&self) -> u32 {
         self.interrupts.load(Ordering::SeqCst)
     }
 
-    fn prompt(&self, shell: &Shell) {
+    fn print_prompt(&self, shell: &GuestShell) {
         if self.is_terminal {
             eprint!("{}", shell.prompt());
             let _ = std::io::stderr().flush();
         }
     }
 
-    /// The next line; `None` at the end of input, or after a second Ctrl-C.
-    fn line(&self, shell: &Shell, running: &Running) -> Result<Option<String>> {
-        self.prompt(shell);
-        let before = self.interrupts();
+    /// Returns the next line, or `None` at the end of input or after a second Ctrl-C.
+    fn read_line(&self, shell: &GuestShell, running: &RunningBuild) -> Result<Option<String>> {
+        self.print_prompt(shell);
+        let before = self.count_interrupts();
         let mut last = before;
         loop {
             match self.lines.recv_timeout(GLANCE) {
@@ -153,16 +156,16 @@ impl Typing {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let now = self.interrupts();
+            let now = self.count_interrupts();
             if now > last && last == before {
                 last = now;
-                eprintln!("\nCtrl-C once more leaves; the build stays as it is");
-                self.prompt(shell);
+                eprintln!("\npress Ctrl-C again to leave; the build stays paused");
+                self.print_prompt(shell);
             } else if now > last {
                 eprintln!();
                 return Ok(None);
             }
-            if !running.is_there() {
+            if !running.is_connected() {
                 if self.is_terminal {
                     eprintln!();
                 }

@@ -1,4 +1,4 @@
-//! `winimg build`: reads, builds, records.
+//! `winimg build`: reads the recipe, builds the image and writes its records.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,64 +9,64 @@ use url::Url;
 
 use crate::answer;
 use crate::cli;
-use crate::engine::console::Console;
+use crate::engine::console::BuildConsole;
 use crate::engine::earlier;
-use crate::engine::pause::{self, Options, Pauses};
-use crate::engine::{self, Built, Outcome, Request, Scratch};
+use crate::engine::pause::{self, BuildPauses, PauseOptions};
+use crate::engine::{self, BuildRequest, EngineOutcome, FinishedBuild, ScratchDirs};
 use crate::page::REPORT;
 use crate::record::sign::Signers;
-use crate::record::{self, Manifest, manifest};
-use crate::report::{Everywhere, JsonLines};
+use crate::record::{self, BuildManifest, manifest};
+use crate::report::{JsonLines, SinkGroup};
 use crate::usage;
 use winimg_base::digest::Digest;
-use winimg_base::environment::variable;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Artifact, Cancel, Event, Sink};
+use winimg_base::event::{Cancel, Event, FinishedArtifact, Sink};
 use winimg_base::io;
 use winimg_base::text::{Secret, column_width};
-use winimg_machine::vm::{Hypervisor, Platform};
+use winimg_machine::vm::{Hypervisor, HypervisorKind};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 
-use super::recipe::Look;
+use super::recipe::RecipePurpose;
 use super::{
-    Context, documents, hypervisor, print, print_json, recipe, report, shared_cache, sign, source,
-    trial,
+    CommandContext, documents, hypervisor, print, print_json, recipe, report, shared_cache, sign,
+    source, trial,
 };
 
 const GUEST_PASSWORD: &str = "hyperv-password";
 
-pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
+pub fn run(args: &cli::BuildArgs, context: &CommandContext) -> Result<()> {
     let started = SystemTime::now();
-    let ready = ready(args, context)?;
+    let ready = prepare(args, context)?;
     let (opened, store, hypervisor) = (&ready.opened, &ready.store, ready.hypervisor.as_ref());
     let (output, name) = (&ready.output, &opened.recipe.name.value);
     let (said, cancel) = (context.sink.as_ref(), &context.cancel);
-    // From here on the directory is ours alone; until here nothing was made.
-    let mut scratch = Scratch::create(output, hypervisor, store, said, cancel)?;
-    let events = events(output, args)?;
-    let console = Console::open(scratch.run(), name, output)?;
-    let sink: Arc<dyn Sink> = Arc::new(Everywhere(vec![
+    // Nothing is written before this; from here on the directory is exclusively ours.
+    let mut scratch = ScratchDirs::create(output, hypervisor, store, said, cancel)?;
+    let events = open_events(output, args)?;
+    let console = BuildConsole::open(scratch.run(), name, output)?;
+    let sink: Arc<dyn Sink> = Arc::new(SinkGroup(vec![
         Arc::clone(&context.sink),
         Arc::clone(&events),
     ]));
     sink.emit(&Event::BuildStarted {
         name: name.clone(),
-        line: context.recording.redacted(&cli::typed()),
+        line: context.recording.redact(&cli::quote_command_line()),
     });
-    let options = options(args, context);
-    let pauses = Pauses::new(options, console, Arc::clone(&sink), cancel.clone())?;
-    let request = Request {
+    let options = pause_options(args, context);
+    let pauses = BuildPauses::new(options, console, Arc::clone(&sink), cancel.clone())?;
+    let request = BuildRequest {
         recipe: &opened.recipe,
         plan: &opened.plan,
         output: output.clone(),
-        accel: hypervisor::accel(args.accel, context),
+        accel: hypervisor::choose_accel(args.accel, context),
         password: ready.password.clone(),
         pauses: &pauses,
         layers: args.layers,
         fresh: args.fresh,
         from_cache: args.from_cache,
-        fingerprint: fingerprint(args, opened, &ready.builder, context)?,
+        fingerprint: compute_fingerprint(args, opened, &ready.builder, context)?,
         verify: !args.no_verify,
         epoch: ready.epoch,
         store,
@@ -78,7 +78,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
         sink: &sink,
         cancel,
     };
-    let recording = record::built::Recording {
+    let recording = record::writer::RecordContext {
         recipe_path: &args.recipe.recipe,
         started,
         builder: &ready.builder,
@@ -86,7 +86,7 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
     };
     let built = engine::run(&request, &mut scratch, hypervisor);
     let concluded = built
-        .and_then(|outcome| conclude(args, &request, &recording, outcome, hypervisor, context))
+        .and_then(|outcome| finish_build(args, &request, &recording, outcome, hypervisor, context))
         .map_err(|error| error.lines(earlier::describe(output)));
     // The caller shows an error on the terminal; `events.jsonl` ends with it, too.
     match &concluded {
@@ -100,52 +100,53 @@ pub fn run(args: &cli::Build, context: &Context) -> Result<()> {
             ..
         })
     );
-    // That of the build which made what lies here says more than that of one which found nothing to do.
+    // Keep the report of the build that produced these files; a no-op build has nothing to add.
     if !unchanged || !output.join(REPORT).exists() {
-        report::keep_current(output, context);
+        report::update_page(output, context);
     }
     concluded.map(|_| ())
 }
 
-/// Writes the records and prints the result; the event that ends the build.
-fn conclude(
-    args: &cli::Build,
-    request: &Request,
-    recording: &record::built::Recording,
-    outcome: Outcome,
+/// Writes the records and prints the result. Returns the final event of the build.
+fn finish_build(
+    args: &cli::BuildArgs,
+    request: &BuildRequest,
+    recording: &record::writer::RecordContext,
+    outcome: EngineOutcome,
     hypervisor: &dyn Hypervisor,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<Event> {
     let output = &request.output;
-    let unchanged = matches!(outcome, Outcome::Unchanged);
+    let unchanged = matches!(outcome, EngineOutcome::Unchanged);
     let (artifacts, text) = match outcome {
-        Outcome::Unchanged => unchanged_output(output)?,
-        Outcome::Built(built) => {
-            let mut manifest = record::built::manifest(request, recording, &built);
+        EngineOutcome::Unchanged => read_unchanged_output(output)?,
+        EngineOutcome::Built(built) => {
+            let mut manifest = record::writer::build_manifest(request, recording, &built);
             if args.tries {
-                manifest.tries = trial::of_build(args, request, hypervisor, &manifest, context)?;
-                manifest.finished = manifest::rfc3339(SystemTime::now());
+                manifest.tries = trial::try_build(args, request, hypervisor, &manifest, context)?;
+                manifest.finished = manifest::format_rfc3339(SystemTime::now());
             }
-            let mut records = recorded(request, recording, &built, &manifest)?;
-            let artifacts: Vec<Artifact> = built.artifacts.iter().map(Into::into).collect();
-            // Written last of all: it shows how the build ended.
+            let mut records = write_records(request, recording, &built, &manifest)?;
+            let artifacts: Vec<FinishedArtifact> = built.artifacts.iter().map(Into::into).collect();
+            // Written last: it shows how the build ended.
             records.push(output.join(REPORT));
-            let text = summary(output, &artifacts, &records);
+            let text = render_summary(output, &artifacts, &records);
             (artifacts, text)
         }
     };
     let seconds = recording.started.elapsed().unwrap_or_default();
-    let built = documents::Built {
+    let built = documents::BuildResult {
         recipe: request.recipe.name.value.clone(),
         output: output.display().to_string(),
-        manifest: record::built::MANIFEST.into(),
+        manifest: record::writer::MANIFEST.into(),
         unchanged,
         seconds: seconds.as_secs_f64(),
         artifacts,
     };
-    match args.json {
-        true => print_json(&serde_json::json!(built))?,
-        false => print(&text)?,
+    if args.json {
+        print_json(&serde_json::json!(built))?;
+    } else {
+        print(&text)?;
     }
     Ok(Event::Finished {
         output: built.output,
@@ -155,19 +156,19 @@ fn conclude(
     })
 }
 
-/// What an earlier build made, and the result as people read it.
-fn unchanged_output(output: &Path) -> Result<(Vec<Artifact>, String)> {
-    let manifest = Manifest::read(&output.join(record::built::MANIFEST))?;
+/// Returns the artifacts of an earlier build and the text of the result.
+fn read_unchanged_output(output: &Path) -> Result<(Vec<FinishedArtifact>, String)> {
+    let manifest = BuildManifest::read(&output.join(record::writer::MANIFEST))?;
     let text = format!(
-        "nothing changed: {} holds what this recipe makes\n",
+        "nothing changed: {} is up to date with this recipe\n",
         output.display()
     );
     Ok((manifest.artifacts.iter().map(Into::into).collect(), text))
 }
 
-/// What a build needs, each checked before anything is made.
-struct Ready {
-    opened: recipe::Opened,
+/// Prerequisites of a build, checked before anything is written.
+struct BuildSetup {
+    opened: recipe::OpenedRecipe,
     builder: String,
     signers: Signers,
     fetch: FetchOptions,
@@ -179,43 +180,45 @@ struct Ready {
     output: PathBuf,
 }
 
-fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
-    source::needs_file(&args.recipe, "build")?;
-    let platform = hypervisor::platform(&args.hypervisor, context)?;
-    let look = Look::Build(platform);
+fn prepare(args: &cli::BuildArgs, context: &CommandContext) -> Result<BuildSetup> {
+    source::require_file(&args.recipe, "build")?;
+    let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
+    let look = RecipePurpose::Build(platform);
     let opened = recipe::open(&args.recipe, &args.lock, look, context)?;
     let configured = context.host.said.builder_id.as_deref();
-    let builder = builder(args.builder_id.as_deref().or(configured))?;
-    let signers = sign::signers(&args.sign, context)?;
+    let builder = parse_builder(args.builder_id.as_deref().or(configured))?;
+    let signers = sign::open_signers(&args.sign, context)?;
     let mut fetch = opened.fetch_options(&args.network, context);
-    fetch.shared = shared_cache::layers(&args.shared, fetch.offline, context)?;
-    let epoch = sign::epoch()?;
-    options(args, context).check(&opened.plan)?;
-    hypervisor::fits(platform, &opened.recipe, context)?;
-    let store = super::store(context)?;
+    fetch.shared = shared_cache::open_for_layers(&args.shared, fetch.offline, context)?;
+    let epoch = sign::read_epoch()?;
+    pause_options(args, context).check(&opened.plan)?;
+    hypervisor::check_recipe(platform, &opened.recipe, context)?;
+    let store = super::open_store(context)?;
     if args.tries {
         trial::can_be_tried(&opened.recipe, platform)?;
     }
     let hypervisor = hypervisor::open(&args.hypervisor, &store, context)?;
     let needs = (&opened.recipe.machine).into();
     hypervisor.check_host(&needs, &context.cancel)?;
-    let password = password(
+    let password = choose_password(
         args.admin_password_file.as_deref(),
         hypervisor.platform(),
         &store,
         fetch.shared.is_some(),
         &context.cancel,
     )?;
-    let secrets = engine::secrets(&opened.recipe, &password);
+    let secrets = engine::collect_secrets(&opened.recipe, &password);
     context.recording.hide(secrets);
-    opened.remember_lock(&store)?;
-    let output = args.output.clone();
-    let output = output.unwrap_or_else(|| Path::new("out").join(&opened.recipe.name.value));
+    opened.record_lock(&store)?;
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| Path::new("out").join(&opened.recipe.name.value));
     let output = std::path::absolute(&output).map_err(|e| Error::io("find", &output, e))?;
     let mut remarks = opened.remarks.clone();
     let age = opened.check_age(&store, Some(&output), args.allow_rollback, context)?;
     remarks.extend(age);
-    Ok(Ready {
+    Ok(BuildSetup {
         opened,
         builder,
         signers,
@@ -229,26 +232,27 @@ fn ready(args: &cli::Build, context: &Context) -> Result<Ready> {
     })
 }
 
-/// Writes the records, and remembers what was built with which lock; the records' paths.
-fn recorded(
-    request: &Request,
-    recording: &record::built::Recording,
-    built: &Built,
-    manifest: &Manifest,
+/// Writes the records, stores the lock and output in the cache's state, and returns the records'
+/// paths.
+fn write_records(
+    request: &BuildRequest,
+    recording: &record::writer::RecordContext,
+    built: &FinishedBuild,
+    manifest: &BuildManifest,
 ) -> Result<Vec<PathBuf>> {
     let (store, output) = (request.store, &request.output);
-    let mut records = record::built::write(request, recording, manifest, request.cancel)?;
+    let mut records = record::writer::write_records(request, recording, manifest, request.cancel)?;
     records.extend(usage::write(output, built.usage.as_ref())?);
     records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
         store.record_built_with(&lock.lock.record())?;
     }
     if let Some(key) = &built.key {
-        store.record_output(output, key, &left(output, built, &records))?;
+        store.record_output(output, key, &list_files(output, built, &records))?;
     }
     if let Err(e) = earlier::remove(output) {
         let fact = e.problem().in_one_line();
-        let text = format!("the earlier image could not be removed: {fact}");
+        let text = format!("cannot remove the earlier image: {fact}");
         request.sink.warn(text);
     }
     let pages = manifest.tries.iter().map(|tried| output.join(&tried.file));
@@ -256,17 +260,17 @@ fn recorded(
     Ok(records)
 }
 
-/// Of what decides the output beside the finished disk.
-fn fingerprint(
-    args: &cli::Build,
-    opened: &recipe::Opened,
+/// Hash of everything besides the disk that affects the output.
+fn compute_fingerprint(
+    args: &cli::BuildArgs,
+    opened: &recipe::OpenedRecipe,
     builder: &str,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<Digest> {
     let mut keys = Vec::new();
-    let sign = sign::options(&args.sign, context);
+    let sign = sign::collect_options(&args.sign, context);
     for key in &sign.files {
-        keys.push(io::sha256(key)?.0);
+        keys.push(io::compute_sha256(key)?.0);
     }
     let from_environment = std::env::var("WINIMG_SIGN_KEY").unwrap_or_default();
     keys.push(Digest::sha256_of(from_environment.as_bytes()));
@@ -287,16 +291,16 @@ fn fingerprint(
     })))
 }
 
-/// What the build left in its directory, by names in there.
-fn left(output: &Path, built: &Built, records: &[PathBuf]) -> Vec<PathBuf> {
+/// Returns the paths of the build's files, relative to its directory.
+fn list_files(output: &Path, built: &FinishedBuild, records: &[PathBuf]) -> Vec<PathBuf> {
     let artifacts = built.artifacts.iter().map(|a| PathBuf::from(&a.file));
     let records = records.iter().map(|r| r.strip_prefix(output).unwrap_or(r));
     artifacts.chain(records.map(Path::to_path_buf)).collect()
 }
 
-/// Where the build waits for a person. Nobody is asked where events are printed as JSON.
-fn options(args: &cli::Build, context: &Context) -> Options {
-    Options {
+/// Returns the pause options. With JSON events the build is not interactive.
+fn pause_options(args: &cli::BuildArgs, context: &CommandContext) -> PauseOptions {
+    PauseOptions {
         on_error: args.on_error,
         breaks: args.breaks.clone(),
         debug: args.debug,
@@ -305,8 +309,8 @@ fn options(args: &cli::Build, context: &Context) -> Options {
     }
 }
 
-/// Who builds, as the provenance names it.
-fn builder(given: Option<&str>) -> Result<String> {
+/// Returns the builder's URI for the provenance.
+fn parse_builder(given: Option<&str>) -> Result<String> {
     let Some(uri) = given.filter(|uri| !uri.is_empty()) else {
         return Ok(record::provenance::WORKSTATION.into());
     };
@@ -314,40 +318,41 @@ fn builder(given: Option<&str>) -> Result<String> {
         Ok(parsed) if parsed.username().is_empty() && parsed.password().is_none() => Ok(uri.into()),
         _ => Err(Error::new(
             Kind::Recipe,
-            "the builder's id is not a URI without credentials",
+            "the builder id must be a URI without credentials",
         )
         .at("--builder-id")
         .expected("such as https://ci.example.com/windows-images")),
     }
 }
 
-fn events(output: &Path, args: &cli::Build) -> Result<Arc<dyn Sink>> {
+fn open_events(output: &Path, args: &cli::BuildArgs) -> Result<Arc<dyn Sink>> {
     let path = output.join("events.jsonl");
     let file = File::create(&path).map_err(|e| Error::io("write", &path, e))?;
     let started = Event::started("build", Some(&args.recipe.recipe));
     Ok(Arc::new(JsonLines::new(file, started)))
 }
 
-/// From the file, from the environment, or random. It never leaves the answer disc; but Hyper-V's guests are reached by
-/// logging on, so theirs is kept beside the layers, for the machine that is booted from one of them.
-fn password(
+/// Returns the Administrator's password from the file, from the environment, or a random one. It is
+/// only on the answer disc; but Hyper-V guests are reached by logging on, so theirs is kept in the
+/// store for VMs booted from its layers.
+fn choose_password(
     file: Option<&Path>,
-    platform: Platform,
+    platform: HypervisorKind,
     store: &Store,
     shares: bool,
     cancel: &Cancel,
 ) -> Result<Secret> {
-    let password = match (given_password(file)?, platform) {
+    let password = match (read_password(file)?, platform) {
         (Some(given), _) => given,
-        (None, Platform::Qemu) => answer::generate_password()?,
-        (None, Platform::HyperV) if shares => {
-            let fact =
-                "layers of Hyper-V's machines are shared, but not the password that opens them";
+        (None, HypervisorKind::Qemu) => answer::generate_password()?,
+        (None, HypervisorKind::HyperV) if shares => {
+            let fact = "sharing layers of Hyper-V VMs needs a shared password, and none is set";
             return Err(Error::new(Kind::Recipe, fact).at("--cache-remote").cure(
-                "give every runner the same: --admin-password-file or WINIMG_ADMIN_PASSWORD",
+                "set the same password on every runner: \
+                 --admin-password-file or WINIMG_ADMIN_PASSWORD",
             ));
         }
-        (None, Platform::HyperV) => {
+        (None, HypervisorKind::HyperV) => {
             store.kept_secret(GUEST_PASSWORD, answer::generate_password, cancel)?
         }
     };
@@ -355,17 +360,17 @@ fn password(
     Ok(password)
 }
 
-fn given_password(file: Option<&Path>) -> Result<Option<Secret>> {
+fn read_password(file: Option<&Path>) -> Result<Option<Secret>> {
     if let Some(path) = file {
         let text =
             io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
         return Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))));
     }
-    Ok(variable("WINIMG_ADMIN_PASSWORD").map(Secret::new))
+    Ok(read_variable("WINIMG_ADMIN_PASSWORD").map(Secret::new))
 }
 
-/// The artifacts' names and sizes: what a user copies from the end of a log.
-fn summary(output: &Path, artifacts: &[Artifact], records: &[PathBuf]) -> String {
+/// Renders the artifacts with size and digest, and the records.
+fn render_summary(output: &Path, artifacts: &[FinishedArtifact], records: &[PathBuf]) -> String {
     let mut text = format!("\n{}\n", output.display());
     let width = column_width(artifacts.iter().map(|a| a.file.len()));
     for artifact in artifacts {

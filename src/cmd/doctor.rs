@@ -1,43 +1,46 @@
-//! `winimg doctor`: looks at this host. What is made of it: [`crate::doctor`].
+//! `winimg doctor`: inspects this host. [`crate::doctor`] evaluates the result.
 
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use crate::cli::{self, LockArgs, RecipeArgs};
+use crate::cli::{self, LockFileArgs, RecipeArgs};
 use crate::doctor::{
-    Clock, Configuration, Facts, Machines, Needs, Place, Report, Room, Setting, System, Trouble,
-    judge,
+    BuildFolder, DoctorConfiguration, DoctorFacts, DoctorReport, DoctorSetting, FolderSpace,
+    HostClock, HostHypervisor, HostProblem, OperatingSystem, RecipeNeeds, check_host,
 };
 use crate::export::estimate;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::without_secrets;
-use winimg_machine::vm::hyperv::{HyperV, Need};
-use winimg_machine::vm::{Accel, Platform, screen::ocr};
+use winimg_machine::vm::hyperv::{HostNeed, HyperVHypervisor};
+use winimg_machine::vm::{Accel, HypervisorKind, screen::ocr};
 use winimg_supply::fetch::broken_proxies;
 
-use super::{Context, host, hypervisor, inputs, print, print_json, recipe};
+use super::{CommandContext, host, hypervisor, inputs, print, print_json, recipe};
 
-pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
-    let platform = hypervisor::platform(&args.hypervisor, context)?;
-    let accel = hypervisor::accel(args.accel, context);
+pub fn run(args: &cli::DoctorArgs, context: &CommandContext) -> Result<()> {
+    let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
+    let accel = hypervisor::choose_accel(args.accel, context);
     let needs = args
         .recipe
         .as_deref()
-        .map(|path| needs(path, context))
+        .map(|path| collect_needs(path, context))
         .transpose()?;
-    let system = system();
-    let report = Report {
+    let system = detect_system();
+    let report = DoctorReport {
         schema: 1,
         winimg: env!("CARGO_PKG_VERSION").into(),
         system: system.name.clone(),
-        configuration: configuration(&context.host),
-        checks: judge(&facts(system, platform, accel, needs, args, context)),
+        configuration: collect_configuration(&context.host),
+        checks: check_host(&collect_facts(
+            system, platform, accel, needs, args, context,
+        )),
     };
-    match args.json {
-        true => print_json(&serde_json::json!(report))?,
-        false => print(&report.text())?,
+    if args.json {
+        print_json(&serde_json::json!(report))?;
+    } else {
+        print(&report.render())?;
     }
-    match report.missing() {
+    match report.count_missing() {
         0 => Ok(()),
         1 => Err(Error::new(
             Kind::Host,
@@ -50,73 +53,84 @@ pub fn run(args: &cli::Doctor, context: &Context) -> Result<()> {
     }
 }
 
-fn configuration(host: &host::Configured) -> Configuration {
-    let files = host.files.iter().map(|file| file.display().to_string());
-    let settings = host.said.settings.iter().map(|setting| Setting {
-        key: setting.path.clone(),
-        value: setting.value.clone(),
-        from: setting.origin.clone(),
-    });
-    Configuration {
-        files: files.collect(),
-        settings: settings.collect(),
+fn collect_configuration(host: &host::HostConfiguration) -> DoctorConfiguration {
+    DoctorConfiguration {
+        files: host
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
+        settings: host
+            .said
+            .settings
+            .iter()
+            .map(|setting| DoctorSetting {
+                key: setting.path.clone(),
+                value: setting.value.clone(),
+                from: setting.origin.clone(),
+            })
+            .collect(),
     }
 }
 
-fn facts(
-    system: System,
-    platform: Platform,
+fn collect_facts(
+    system: OperatingSystem,
+    platform: HypervisorKind,
     accel: Accel,
-    needs: Option<Needs>,
-    args: &cli::Doctor,
-    context: &Context,
-) -> Facts {
+    needs: Option<RecipeNeeds>,
+    args: &cli::DoctorArgs,
+    context: &CommandContext,
+) -> DoctorFacts {
     let variable = |name: &str| std::env::var(name).ok();
-    let (used, except) = context.host.proxies.used(&variable);
+    let (used, except) = context.host.proxies.list_used(&variable);
     let except = match except.as_str() {
         "" => String::new(),
-        except => format!(", but not for {except}"),
+        except => format!(", except for {except}"),
     };
-    let proxy = |used: winimg_supply::fetch::Used| {
-        let by = used.variable.unwrap_or("the configuration");
-        format!(
-            "{}: {} ({by}){except}",
-            used.used_for,
-            without_user(&used.address)
-        )
-    };
-    let unread = context.host.proxies.unread(&variable);
+    let proxies = used
+        .into_iter()
+        .map(|used| {
+            let by = used.variable.unwrap_or("the configuration");
+            format!(
+                "{}: {} ({by}){except}",
+                used.used_for,
+                hide_user(&used.address)
+            )
+        })
+        .collect();
+    let unread = context.host.proxies.find_unread(&variable);
     let broken = broken_proxies(&variable).into_iter().chain(unread);
-    Facts {
+    DoctorFacts {
         machines: match platform {
-            Platform::Qemu => qemu(accel, context),
-            Platform::HyperV => hyperv(accel, context),
+            HypervisorKind::Qemu => probe_qemu(accel, context),
+            HypervisorKind::HyperV => probe_hyperv(accel, context),
         },
-        qemu_img: qemu_img(),
-        tesseract: ocr::version(),
-        memory: memory(),
+        qemu_img: probe_qemu_img(),
+        tesseract: ocr::read_version(),
+        memory: read_memory(),
         processors: std::thread::available_parallelism().map_or(1, |n| n.get()),
-        rooms: rooms(args, context),
+        rooms: measure_folders(args, context),
         needs,
-        proxies: used.into_iter().map(proxy).collect(),
+        proxies,
         broken_proxies: broken
             .map(|text| text.lines().next().unwrap_or_default().into())
             .collect(),
-        clock: clock(context),
+        clock: read_clock(context),
         system,
     }
 }
 
-fn system() -> System {
-    let mut places = ["/etc/os-release", "/usr/lib/os-release"].into_iter();
-    let text = places.find_map(|path| std::fs::read_to_string(path).ok());
-    text.map_or_else(System::without_os_release, |text| {
-        System::of_os_release(&text)
-    })
+fn detect_system() -> OperatingSystem {
+    ["/etc/os-release", "/usr/lib/os-release"]
+        .into_iter()
+        .find_map(|path| std::fs::read_to_string(path).ok())
+        .map_or_else(OperatingSystem::from_target, |text| {
+            OperatingSystem::from_os_release(&text)
+        })
 }
 
 /// `http://…@proxy.example.com:3128`
-fn without_user(address: &str) -> String {
+fn hide_user(address: &str) -> String {
     let Some((user, host)) = address.rsplit_once('@') else {
         return address.into();
     };
@@ -126,7 +140,7 @@ fn without_user(address: &str) -> String {
     format!("{}…@{host}", scheme.unwrap_or_default())
 }
 
-fn qemu_img() -> Option<String> {
+fn probe_qemu_img() -> Option<String> {
     let mut tool = std::process::Command::new("qemu-img");
     without_secrets(&mut tool);
     let output = tool.arg("--version").output().ok()?;
@@ -134,19 +148,21 @@ fn qemu_img() -> Option<String> {
     text.lines().next().map(str::to_owned)
 }
 
-fn hyperv(accel: Accel, context: &Context) -> Machines {
-    let found = match HyperV::find().and_then(|found| found.examine(accel, &context.cancel)) {
+fn probe_hyperv(accel: Accel, context: &CommandContext) -> HostHypervisor {
+    let found = match HyperVHypervisor::find()
+        .and_then(|found| found.inspect_host(accel, &context.cancel))
+    {
         Ok(found) => found,
-        Err(error) => return Machines::NoHyperV(Trouble::from(&error)),
+        Err(error) => return HostHypervisor::NoHyperV(HostProblem::from(&error)),
     };
     let (mut has, mut lacks) = (Vec::new(), Vec::new());
     for need in found.needs {
         match need {
-            Need::Has(what) => has.push(what),
-            Need::Lacks { what, cure } => lacks.push((what.to_owned(), cure.to_owned())),
+            HostNeed::Has(what) => has.push(what),
+            HostNeed::Lacks { what, cure } => lacks.push((what.to_owned(), cure.to_owned())),
         }
     }
-    Machines::HyperV {
+    HostHypervisor::HyperV {
         host: found.host,
         has,
         lacks,
@@ -155,70 +171,72 @@ fn hyperv(accel: Accel, context: &Context) -> Machines {
 }
 
 #[cfg(not(unix))]
-fn qemu(_: Accel, _: &Context) -> Machines {
-    let problem = winimg_base::problem::Problem::new("winimg does not start it on a Windows host");
-    Machines::NoQemu(Trouble {
-        problem: Box::new(problem.cure("leave --hypervisor away for Hyper-V")),
+fn probe_qemu(_: Accel, _: &CommandContext) -> HostHypervisor {
+    let problem = winimg_base::problem::Problem::new("winimg does not support it on Windows hosts");
+    HostHypervisor::NoQemu(HostProblem {
+        problem: Box::new(problem.cure("omit --hypervisor to use Hyper-V")),
         is_absent: false,
     })
 }
 
-/// What starts here, with each firmware, and what machines have that ask for it.
+/// Boots a VM with each firmware, and finds Secure Boot firmware and swtpm.
 #[cfg(unix)]
-fn qemu(accel: Accel, context: &Context) -> Machines {
-    use crate::doctor::Started;
+fn probe_qemu(accel: Accel, context: &CommandContext) -> HostHypervisor {
+    use crate::doctor::StartedVm;
     use winimg_machine::vm::Hypervisor as _;
-    use winimg_machine::vm::qemu::{Qemu, firmware, tpm};
+    use winimg_machine::vm::qemu::{QemuHypervisor, firmware, tpm};
     use winimg_recipe::recipe::Firmware;
 
-    let qemu = match Qemu::find() {
+    let qemu = match QemuHypervisor::find() {
         Ok(qemu) => qemu,
-        Err(error) => return Machines::NoQemu(Trouble::from(&error)),
+        Err(error) => return HostHypervisor::NoQemu(HostProblem::from(&error)),
     };
-    let started = |firmware| match qemu.probe(accel, firmware, &context.cancel) {
-        Ok(probe) => Ok(Started {
-            version: probe.version,
-            accel: probe.accel,
-            remarks: probe.remarks,
-        }),
-        Err(error) => Err(Trouble::from(&error)),
-    };
-    let secure_boot = firmware::find(&firmware::Places::system(), true);
-    Machines::Qemu {
-        firmware: vec![
-            ("UEFI", started(Firmware::Uefi)),
-            ("BIOS", started(Firmware::Bios)),
-        ],
-        kvm: kvm(accel),
+    let secure_boot = firmware::find(&firmware::FirmwarePaths::from_system(), true);
+    HostHypervisor::Qemu {
+        firmware: [("UEFI", Firmware::Uefi), ("BIOS", Firmware::Bios)]
+            .into_iter()
+            .map(|(name, firmware)| {
+                let started = qemu
+                    .probe(accel, firmware, &context.cancel)
+                    .map(|probe| StartedVm {
+                        version: probe.version,
+                        accel: probe.accel,
+                        remarks: probe.remarks,
+                    })
+                    .map_err(|error| HostProblem::from(&error));
+                (name, started)
+            })
+            .collect(),
+        kvm: probe_kvm(accel),
         secure_boot: secure_boot
             .map(|pair| pair.code.display().to_string())
-            .map_err(|error| Trouble::from(&error)),
+            .map_err(|error| HostProblem::from(&error)),
         swtpm: tpm::find()
             .map(|program| format!("swtpm {}", program.version))
-            .map_err(|error| Trouble::from(&error)),
+            .map_err(|error| HostProblem::from(&error)),
     }
 }
 
 #[cfg(unix)]
-fn kvm(accel: Accel) -> crate::doctor::Kvm {
-    use crate::doctor::Kvm;
+fn probe_kvm(accel: Accel) -> crate::doctor::KvmAccess {
+    use crate::doctor::KvmAccess;
 
     if !cfg!(target_os = "linux") || !matches!(accel, Accel::Auto | Accel::Kvm) {
-        return Kvm::Elsewhere;
+        return KvmAccess::Elsewhere;
     }
     let opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/kvm");
     match opened.map_err(|e| e.kind()) {
-        Ok(_) => Kvm::Usable,
-        Err(std::io::ErrorKind::PermissionDenied) => Kvm::Denied,
-        Err(_) => Kvm::Absent,
+        Ok(_) => KvmAccess::Usable,
+        Err(std::io::ErrorKind::PermissionDenied) => KvmAccess::Denied,
+        Err(_) => KvmAccess::Absent,
     }
 }
 
-/// Bytes, where the system says it in a file (proc_meminfo(5)).
-pub fn memory() -> Option<u64> {
+/// Returns the host's memory in bytes, if it has /proc/meminfo (proc_meminfo(5)).
+pub fn read_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
         .lines()
@@ -227,91 +245,98 @@ pub fn memory() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Of folders that are not there yet those above them count.
-fn rooms(args: &cli::Doctor, context: &Context) -> Vec<Room> {
+/// Measures free disk space. For a folder that does not exist yet, uses its closest existing
+/// parent.
+fn measure_folders(args: &cli::DoctorArgs, context: &CommandContext) -> Vec<FolderSpace> {
     let output = args.output.clone().unwrap_or_else(|| "out".into());
-    let all = [
-        (Place::Cache, context.cache_folder().ok()),
-        (Place::Output, std::path::absolute(output).ok()),
-        (Place::Temporary, Some(std::env::temp_dir())),
-    ];
-    let room = |(what, folder): (Place, Option<std::path::PathBuf>)| {
+    [
+        (BuildFolder::Cache, context.cache_folder().ok()),
+        (BuildFolder::Output, std::path::absolute(output).ok()),
+        (BuildFolder::Temporary, Some(std::env::temp_dir())),
+    ]
+    .into_iter()
+    .filter_map(|(what, folder)| {
         let folder = folder?;
         let there = folder.ancestors().find(|folder| folder.is_dir())?;
-        Some(Room {
+        Some(FolderSpace {
             what,
             free: fs4::available_space(there).ok()?,
-            volume: volume(there),
+            volume: identify_volume(there),
             folder: folder.display().to_string(),
         })
-    };
-    all.into_iter().filter_map(room).collect()
+    })
+    .collect()
 }
 
 #[cfg(unix)]
-fn volume(folder: &Path) -> u64 {
+fn identify_volume(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata(folder).map_or(0, |found| found.dev())
 }
 
-/// By the letter of the drive.
+/// Identifies a volume by its drive letter.
 #[cfg(not(unix))]
-fn volume(folder: &Path) -> u64 {
+fn identify_volume(folder: &Path) -> u64 {
     let first = folder.to_string_lossy().chars().next();
     first.map_or(0, |letter| u64::from(letter.to_ascii_uppercase() as u32))
 }
 
-fn clock(context: &Context) -> Clock {
-    let written = |path: &Path| {
-        let time = std::fs::metadata(path)
-            .and_then(|found| found.modified())
-            .ok()?;
-        let since = time.duration_since(UNIX_EPOCH).ok()?;
-        i64::try_from(since.as_secs()).ok()
-    };
-    let files = [std::env::current_exe().ok(), context.cache_folder().ok()];
-    let newest = files
+fn read_clock(context: &CommandContext) -> HostClock {
+    let newest = [std::env::current_exe().ok(), context.cache_folder().ok()]
         .iter()
         .flatten()
-        .filter_map(|path| written(path))
+        .filter_map(|path| read_modified(path))
         .max();
     let kept = Path::new("/run/systemd/timesync");
-    Clock {
+    HostClock {
         now: jiff::Timestamp::now().as_second(),
         newest_file: newest.unwrap_or(0),
-        // systemd-timesyncd.service(8): the file is there once the clock was set.
+        // systemd-timesyncd.service(8): the file exists once the clock was set.
         is_kept: kept.is_dir().then(|| kept.join("synchronized").exists()),
     }
 }
 
-/// Bytes that an installed Windows Server takes on its disk, servicing included: an estimate, the disk may grow to its whole size.
+/// Returns the modification time of a file, in seconds since 1970.
+fn read_modified(path: &Path) -> Option<i64> {
+    let time = std::fs::metadata(path)
+        .and_then(|found| found.modified())
+        .ok()?;
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
+}
+
+/// Estimated bytes of an installed Windows Server with updates; the disk may grow to its full size.
 const WINDOWS: u64 = 16 << 30;
 
-/// What the recipe asks of this host, with its lock if there is one.
-fn needs(path: &Path, context: &Context) -> Result<Needs> {
+/// Returns the recipe's requirements, with its lock if it exists.
+fn collect_needs(path: &Path, context: &CommandContext) -> Result<RecipeNeeds> {
     let asked = RecipeArgs {
         recipe: path.to_path_buf(),
         ..RecipeArgs::default()
     };
-    let opened = recipe::open(&asked, &LockArgs::default(), recipe::Look::Explain, context)?;
+    let opened = recipe::open(
+        &asked,
+        &LockFileArgs::default(),
+        recipe::RecipePurpose::Explain,
+        context,
+    )?;
     let recipe = &opened.recipe;
     let machine = &recipe.machine;
-    let holds = inputs::held(context);
-    let locked = recipe
+    let holds = inputs::open_lookup(context);
+    let missing: u64 = recipe
         .inputs()
-        .filter_map(|input| input.origin()?.locked.as_ref());
-    let lacking: u64 = locked
+        .filter_map(|input| input.origin()?.locked.as_ref())
         .filter(|locked| !holds(&locked.digest))
         .map(|locked| locked.size)
         .sum();
     let data = machine.disk_size.min(WINDOWS);
-    Ok(Needs {
+    Ok(RecipeNeeds {
         memory: machine.memory,
         processors: usize::try_from(machine.cpus).unwrap_or(1),
         secure_boot: machine.secure_boot,
         tpm: machine.tpm,
         // The sealed disk grows beside its layers.
-        cache: lacking + data,
+        cache: missing + data,
         output: data + estimate(data, &recipe.outputs).most,
     })
 }

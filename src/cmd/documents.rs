@@ -1,122 +1,125 @@
-//! What `--json` prints of `lock`, `fetch`, `verify`, `build` and `matrix build`: one document each (docs/json.md).
+//! JSON documents that `lock`, `fetch`, `verify`, `build` and `matrix build` print with `--json`
+//! (docs/json.md).
 //!
-//! Fields may be added; none is changed or removed. What goes wrong is on standard error, as without `--json`.
+//! Fields may be added, but are never changed or removed. Errors go to standard error, as without
+//! `--json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verify;
-use winimg_base::event::{Artifact, Details, Severity};
+use winimg_base::event::{FindingSeverity, FinishedArtifact, ProblemDetails};
 use winimg_trust::Signer;
 
 /// `winimg lock`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Locked {
-    /// The lock's file.
+pub struct LockResult {
+    /// Path of the lock file.
     pub lock: String,
-    /// Of the file as it is now; null: there is none.
+    /// Serial of the current lock file; null if there is none.
     pub serial: Option<u64>,
-    /// Whether the file was written.
+    /// True if the file was written.
     pub written: bool,
-    /// What is other than in the earlier lock; with `--check`, what would be.
-    pub changes: Vec<Change>,
-    /// With `--upgrade` and `--newest`: later versions that were written into the recipe; with `--check`, that would be.
-    pub versions: Vec<Taken>,
-    /// Later versions that were not taken.
-    pub left: Vec<Left>,
+    /// Changes since the earlier lock; with `--check`, changes that would be made.
+    pub changes: Vec<LockChange>,
+    /// With `--upgrade` and `--newest`: later versions written into the recipe; with `--check`, to
+    /// be written.
+    pub versions: Vec<UpgradedVersion>,
+    /// Later versions that were not selected.
+    pub left: Vec<SkippedVersion>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Taken {
+pub struct UpgradedVersion {
     /// The component.
     pub name: String,
     pub was: String,
     pub is: String,
-    /// Where the recipe has it, such as `vars.kubernetes_semver`.
+    /// Recipe key that sets it, such as `vars.kubernetes_semver`.
     pub key: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Left {
+pub struct SkippedVersion {
     /// The component.
     pub name: String,
     pub version: String,
-    /// What its publisher lists.
+    /// Later version that its publisher lists.
     pub later: String,
     pub why: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
+pub struct LockChange {
     /// The input, such as `kubelet` or `media.iso`.
     pub name: String,
-    /// In a few words; `-`: it is new.
+    /// Short description; `-` if the input is new.
     pub was: String,
-    /// In a few words; `-`: it is gone.
+    /// Short description; `-` if the input was removed.
     pub is: String,
 }
 
 /// `winimg fetch`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Fetched {
+pub struct FetchResult {
     /// In the recipe's order.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<FetchedInput>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Input {
+pub struct FetchedInput {
     /// Such as `kubelet` or `media.iso`.
     pub name: String,
     /// Bytes.
     pub size: u64,
     /// `sha256:` or `sha512:` and hex.
     pub digest: String,
-    /// `cache`, `network` or `local file`: where it came from this time.
+    /// Source this time: `cache`, `network` or `local file`.
     pub from: String,
-    /// Who signed it.
+    /// Verified signers.
     pub signers: Vec<Signer>,
 }
 
 /// `winimg matrix build`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MatrixBuilt {
-    /// In the order in which they were built.
-    pub variants: Vec<MatrixVariant>,
+pub struct MatrixBuildResult {
+    /// Variants in build order.
+    pub variants: Vec<MatrixVariantResult>,
     /// The page about all of them.
     pub page: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MatrixVariant {
+pub struct MatrixVariantResult {
     pub name: String,
     pub state: VariantState,
-    /// The exit status of its build; null where there was none.
+    /// Exit status of its build; null if it was not run.
     pub status: Option<i32>,
-    /// Why it failed, in one sentence.
+    /// Reason of the failure, in one sentence.
     pub error: Option<String>,
-    /// Of the whole build.
+    /// Duration of the build.
     pub seconds: Option<f64>,
     /// Its output folder.
     pub output: String,
-    /// What its build said.
+    /// Log file of its build.
     pub log: String,
-    pub artifacts: Vec<Artifact>,
+    pub artifacts: Vec<FinishedArtifact>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VariantState {
     Built,
-    /// The folder held already what the recipe makes.
+    /// The output folder was already up to date.
     Unchanged,
     Failed,
-    /// It was not built: another one had failed, or `--only` does not name it.
+    /// Not built: another variant had failed, or `--only` does not name it.
     Left,
 }
 
 impl VariantState {
-    /// For people.
-    pub fn word(self) -> &'static str {
+    /// Display name.
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Built => "built",
             Self::Unchanged => "unchanged",
@@ -128,7 +131,7 @@ impl VariantState {
 
 /// `winimg verify`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Verified {
+pub struct VerifyResult {
     /// No finding is an error.
     pub good: bool,
     /// The image, or the manifest's records and every file that it lists.
@@ -137,89 +140,91 @@ pub struct Verified {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifiedFile {
-    /// As it was named, or as the manifest lists it.
+    /// Path as given, or as the manifest lists it.
     pub file: String,
-    /// How many checks were made.
+    /// Number of checks.
     pub checks: usize,
-    /// How many of them hold.
+    /// Number of checks that passed.
     pub hold: usize,
-    /// Of the others, the gravest first.
-    pub findings: Vec<Finding>,
+    /// Findings of the other checks, most severe first.
+    pub findings: Vec<FileFinding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
+pub struct FileFinding {
     /// `error`, `warning` or `unknown`.
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     #[serde(flatten)]
-    pub details: Details,
-    /// The step that asked for it.
+    pub details: ProblemDetails,
+    /// The step that requires it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
 }
 
 /// `winimg build`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Built {
+pub struct BuildResult {
     /// The recipe's name.
     pub recipe: String,
-    /// The folder that holds what was made.
+    /// Output folder.
     pub output: String,
     /// The manifest, relative to the folder.
     pub manifest: String,
-    /// The folder held it already; nothing was built.
+    /// True if the folder was already up to date and nothing was built.
     pub unchanged: bool,
-    /// Of the whole command.
+    /// Duration of the whole command.
     pub seconds: f64,
-    /// What was made.
-    pub artifacts: Vec<Artifact>,
+    pub artifacts: Vec<FinishedArtifact>,
 }
 
 impl VerifiedFile {
-    pub fn of(file: &str, report: &verify::Report) -> Self {
-        let finding = |finding: &verify::Finding| Finding {
-            severity: finding.severity,
-            details: finding.details(),
-            step: finding.step.clone().map(|(step, _)| step),
-        };
+    pub fn from_report(file: &str, report: &verify::VerifyReport) -> Self {
         Self {
             file: file.to_owned(),
-            checks: report.checks(),
+            checks: report.count_checks(),
             hold: report.holds,
-            findings: report.findings.iter().map(finding).collect(),
+            findings: report
+                .findings
+                .iter()
+                .map(|finding| FileFinding {
+                    severity: finding.severity,
+                    details: finding.to_details(),
+                    step: finding.step.clone().map(|(step, _)| step),
+                })
+                .collect(),
         }
     }
 }
 
 /// `winimg outdated`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Outdated {
+pub struct OutdatedResult {
     /// Components with a later version, by name.
-    pub newer: Vec<Newer>,
-    /// Components whose publisher's list is not named.
+    pub newer: Vec<NewerVersion>,
+    /// Components without a version list.
     pub unlisted: Vec<String>,
-    /// With `--urls`: how many addresses were looked at.
+    /// With `--urls`: number of URLs checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looked_at: Option<usize>,
-    /// Addresses at which there is nothing.
-    pub dead: Vec<Dead>,
-    /// Lists and addresses that gave no answer.
-    pub unanswered: Vec<Dead>,
+    /// URLs that no longer exist.
+    pub dead: Vec<DeadUrl>,
+    /// Lists and URLs that could not be reached.
+    pub unanswered: Vec<DeadUrl>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Newer {
+pub struct NewerVersion {
     pub name: String,
     pub version: String,
-    /// The highest with the same first two numbers, if it is later.
+    /// Latest version with the same first two numbers, if it is later.
     pub in_series: Option<String>,
     pub newest: String,
-    /// The publisher's list.
+    /// URL of the publisher's list.
     pub list: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Dead {
+pub struct DeadUrl {
     /// The input, such as `kubelet` or `media.iso`.
     pub name: String,
     pub url: String,

@@ -1,37 +1,37 @@
-//! `winimg export`: other formats from an image that is already built.
+//! `winimg export`: converts a finished image to other formats.
 //!
-//! The machine that some formats describe is taken from the manifest of that very image, found by its digest. Of any other
-//! image it is guessed, and that is said.
+//! Some formats describe the VM; its hardware is taken from the manifest that lists the image's
+//! digest. Without one it is guessed, with a warning.
 
 use std::path::Path;
 use std::time::Instant;
 
-use crate::cli::{self, Format};
+use crate::cli::{self, ExportFormat};
 use crate::engine::phase;
-use crate::export::{self, GuestFacts, Job};
-use crate::record::built;
-use crate::record::manifest::{Exported, Manifest};
-use crate::verify::{Image as Installed, installed};
+use crate::export::{self, ExportJob, GuestFacts};
+use crate::record::manifest::{BuildManifest, ExportSettings};
+use crate::record::writer;
+use crate::verify::{InspectedImage as Installed, read_installed};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Phase};
 use winimg_base::io;
-use winimg_formats::disk::{Image, gpt};
-use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{AmiSpec, BoxSpec, DiskBus, Firmware, Outputs, OvaSpec};
+use winimg_formats::disk::{DiskImage, gpt};
+use winimg_formats::wim::WindowsRelease;
+use winimg_recipe::recipe::{AmiOptions, BoxOptions, DiskBus, Firmware, Outputs, OvaOptions};
 
-use super::{Context, partitions, print, verify};
+use super::{CommandContext, partitions, print, verify};
 
-/// The machine that is guessed. Every Windows since 2012 R2 has a driver for AHCI.
-const GUESS: Machine = Machine {
+/// Default VM hardware. Every Windows since 2012 R2 has a driver for AHCI.
+const GUESS: ExportMachine = ExportMachine {
     secure_boot: false,
     disk_bus: DiskBus::Ahci,
     cpus: 4,
     memory: 4 << 30,
 };
 
-/// What an export needs to know of the machine beside its firmware.
+/// VM hardware that an export needs besides the firmware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Machine {
+struct ExportMachine {
     secure_boot: bool,
     disk_bus: DiskBus,
     cpus: u32,
@@ -39,43 +39,44 @@ struct Machine {
     memory: u64,
 }
 
-/// What is known of the image before it is exported.
-struct Known {
+/// Facts about an image to export.
+struct ExportFacts {
     name: String,
     firmware: Firmware,
-    machine: Machine,
+    machine: ExportMachine,
     guest: GuestFacts,
-    exported: Exported,
-    /// What of the machine is guessed, in words, and why.
+    exported: ExportSettings,
+    /// Description of the guessed hardware, and the reason.
     guessed: Option<(String, String)>,
 }
 
-pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
+pub fn run(args: &cli::ExportArgs, context: &CommandContext) -> Result<()> {
     let started = Instant::now();
     let image = std::path::absolute(&args.image).map_err(|e| Error::io("find", &args.image, e))?;
     let beside = io::folder_of(&image).to_path_buf();
     let directory = args.output.clone().unwrap_or_else(|| beside.clone());
-    let firmware = firmware(&image, context)?;
-    let known = known(args, &image, firmware, context)?;
+    let firmware = detect_firmware(&image, context)?;
+    let known = collect_facts(args, &image, firmware, context)?;
     if let Some((what, why)) = known
         .guessed
         .as_ref()
-        .filter(|_| describes_machine(&args.to))
+        .filter(|_| has_machine_format(&args.to))
     {
-        context.sink.warn(format!("{why}; guessed instead: {what}"));
+        context.sink.warn(format!("{why}; assuming {what}"));
     }
     std::fs::create_dir_all(&directory).map_err(|e| {
         let error = Error::io("create the output folder", &directory, e);
-        error.cure("give another folder with --output, one that you may write to")
+        error.cure("choose a writable folder with --output")
     })?;
-    let outputs = outputs(&args.to, firmware, &known.exported);
-    let job = Job {
-        // It may come from elsewhere: a file that it names is not read.
-        source: Image::alone(&image),
+    let outputs = select_outputs(&args.to, firmware, &known.exported);
+    let job = ExportJob {
+        // The image may be untrusted: files that it references are not read.
+        source: DiskImage::from_file(&image),
         name: &known.name,
         outputs: &outputs,
         directory: &directory,
-        kept: &kept(&directory, &image, args.replace),
+        replaces_existing: args.replace,
+        kept: &list_kept(&directory, &image),
         firmware: known.firmware,
         secure_boot: known.machine.secure_boot,
         disk_bus: known.machine.disk_bus,
@@ -108,64 +109,77 @@ pub fn run(args: &cli::Export, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// From the manifest that lists the image, or else from the image itself.
-fn known(args: &cli::Export, image: &Path, firmware: Firmware, context: &Context) -> Result<Known> {
+/// Collects the facts from the manifest that lists the image, or else from the image itself.
+fn collect_facts(
+    args: &cli::ExportArgs,
+    image: &Path,
+    firmware: Firmware,
+    context: &CommandContext,
+) -> Result<ExportFacts> {
     let path = match &args.manifest {
         Some(path) => path.clone(),
-        None => io::folder_of(image).join(built::MANIFEST),
+        None => io::folder_of(image).join(writer::MANIFEST),
     };
-    let why = match Manifest::read(&path) {
-        Ok(manifest) if lists(&manifest, image)? => return of_manifest(&manifest, firmware),
+    let why = match BuildManifest::read(&path) {
+        Ok(manifest) if has_artifact(&manifest, image)? => {
+            return from_manifest(&manifest, firmware);
+        }
         Ok(_) if args.manifest.is_some() => {
             return Err(
                 Error::new(Kind::Export, "the manifest does not list this image")
                     .at(path.display())
-                    .expected(format!("an artifact with the digest of {}", image.display()))
-                    .cure("give the manifest of the build that made it, or none: its machine is guessed then"),
+                    .expected(format!(
+                        "an artifact with the digest of {}",
+                        image.display()
+                    ))
+                    .cure(
+                        "give the manifest of its build, \
+                         or omit --manifest to use default hardware",
+                    ),
             );
         }
         Err(error) if args.manifest.is_some() => return Err(error),
         Ok(_) => format!("{} does not list {}", path.display(), image.display()),
-        Err(_) => format!("there is no manifest of {}", image.display()),
+        Err(_) => format!("{} has no manifest", image.display()),
     };
-    let guest = guest_on(image, context)?;
-    Ok(Known {
-        name: name_of(image),
+    let guest = inspect_guest(image, context)?;
+    Ok(ExportFacts {
+        name: derive_name(image),
         firmware,
         machine: GUESS,
         guest,
-        exported: Exported {
-            epoch: super::sign::epoch()?,
+        exported: ExportSettings {
+            epoch: super::sign::read_epoch()?,
             hardware_version: None,
             license_type: None,
             nested_virtualization: false,
             communicators: Default::default(),
         },
-        guessed: Some((guess_in_words(), why)),
+        guessed: Some((describe_guess(), why)),
     })
 }
 
-fn guess_in_words() -> String {
-    let Machine { cpus, memory, .. } = GUESS;
+fn describe_guess() -> String {
+    let ExportMachine { cpus, memory, .. } = GUESS;
     format!(
         "a SATA controller, {cpus} processors, {} MiB of memory, no Secure Boot",
         memory >> 20
     )
 }
 
-/// Whether the image is one of the manifest's artifacts, whatever it is called now.
-fn lists(manifest: &Manifest, image: &Path) -> Result<bool> {
+/// Checks if the image is an artifact of the manifest, under any name.
+fn has_artifact(manifest: &BuildManifest, image: &Path) -> Result<bool> {
     let about = std::fs::metadata(image).map_err(|e| Error::io("look at", image, e))?;
-    // A file of another size need not be read.
+    // Hashing is unnecessary if no artifact has the same size.
     if manifest.artifacts.iter().all(|a| a.size != about.len()) {
         return Ok(false);
     }
-    let hex = io::sha256(image)?.0.hex();
+    let hex = io::compute_sha256(image)?.0.hex();
     Ok(manifest.artifacts.iter().any(|a| a.sha256 == hex))
 }
 
-/// A manifest of an earlier version says less of the machine.
-fn of_manifest(manifest: &Manifest, firmware: Firmware) -> Result<Known> {
+/// Collects the facts from a manifest; older manifests have fewer facts about the hardware.
+fn from_manifest(manifest: &BuildManifest, firmware: Firmware) -> Result<ExportFacts> {
     let machine = manifest.machine.as_ref();
     let (bus, cpus, memory) = match machine {
         Some(machine) => (machine.disk_bus, machine.cpus, machine.memory),
@@ -179,7 +193,7 @@ fn of_manifest(manifest: &Manifest, firmware: Firmware) -> Result<Known> {
         guessed.push("a SATA controller".to_owned());
     }
     if cpus.is_none() || memory.is_none() {
-        let Machine { cpus, memory, .. } = GUESS;
+        let ExportMachine { cpus, memory, .. } = GUESS;
         guessed.push(format!(
             "{cpus} processors and {} MiB of memory",
             memory >> 20
@@ -187,76 +201,81 @@ fn of_manifest(manifest: &Manifest, firmware: Firmware) -> Result<Known> {
     }
     let exported = match &manifest.export {
         Some(exported) => exported.clone(),
-        None => Exported {
-            epoch: super::sign::epoch()?,
+        None => ExportSettings {
+            epoch: super::sign::read_epoch()?,
             hardware_version: None,
             license_type: None,
             nested_virtualization: false,
             communicators: Default::default(),
         },
     };
-    let why = "the image's manifest does not say all of its machine";
-    Ok(Known {
+    let why = "the image's manifest does not describe all of the hardware";
+    Ok(ExportFacts {
         name: manifest.recipe.name.clone(),
         firmware: machine.map_or(firmware, |machine| machine.firmware),
-        machine: Machine {
+        machine: ExportMachine {
             secure_boot: machine.map_or(GUESS.secure_boot, |machine| machine.secure_boot),
             disk_bus: bus.unwrap_or(GUESS.disk_bus),
             cpus: cpus.unwrap_or(GUESS.cpus),
             memory: memory.unwrap_or(GUESS.memory),
         },
-        guest: guest(manifest)?,
+        guest: read_guest(manifest)?,
         exported,
         guessed: (!guessed.is_empty()).then(|| (guessed.join(", "), why.to_owned())),
     })
 }
 
-/// The image's own name without its extension, with a dash for what a file name of an artifact can't have.
-fn name_of(image: &Path) -> String {
+/// Returns the image's file name without extension, with dashes for characters that artifact names
+/// cannot contain.
+fn derive_name(image: &Path) -> String {
     let stem = image.file_stem().unwrap_or_default().to_string_lossy();
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let name: String = stem
         .chars()
-        .map(|c| if allowed(c) { c } else { '-' })
+        .map(|c| match c {
+            '.' | '-' | '_' => c,
+            c if c.is_ascii_alphanumeric() => c,
+            _ => '-',
+        })
         .take(80)
         .collect();
     let name = name.trim_start_matches(['.', '-']);
     if name.is_empty() { "image" } else { name }.to_owned()
 }
 
-/// The files of the output folder that the export must leave alone: the image itself, and unless they are to be replaced
-/// the artifacts of a build.
-fn kept(directory: &Path, image: &Path, replace: bool) -> Vec<String> {
+/// Returns the files in the output folder that must never be overwritten: the image itself.
+fn list_kept(directory: &Path, image: &Path) -> Vec<String> {
     let mut kept = Vec::new();
-    let absolute = |path: &Path| io::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if absolute(directory) == absolute(io::folder_of(image)) {
+    if is_same_folder(directory, io::folder_of(image)) {
         let name = image.file_name().unwrap_or_default();
         kept.push(name.to_string_lossy().into_owned());
-    }
-    if let Ok(manifest) = Manifest::read(&directory.join(built::MANIFEST))
-        && !replace
-    {
-        kept.extend(manifest.artifacts.into_iter().map(|a| a.file));
     }
     kept
 }
 
-/// Whether one of the formats holds more than the disk.
-fn describes_machine(to: &[Format]) -> bool {
+fn is_same_folder(a: &Path, b: &Path) -> bool {
+    match (io::canonicalize(a), io::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}
+
+/// Checks if one of the formats describes the VM.
+fn has_machine_format(to: &[ExportFormat]) -> bool {
     to.iter().any(|format| {
         matches!(
             format,
-            Format::Ova
-                | Format::Vma
-                | Format::BoxHyperv
-                | Format::BoxLibvirt
-                | Format::BoxVirtualbox
+            ExportFormat::Ova
+                | ExportFormat::Vma
+                | ExportFormat::BoxHyperv
+                | ExportFormat::BoxLibvirt
+                | ExportFormat::BoxVirtualbox
         )
     })
 }
 
-/// GPT is UEFI, MBR is BIOS: Windows Setup installs no other pair.
-fn firmware(image: &Path, context: &Context) -> Result<Firmware> {
+/// Derives the firmware from the partition table: Windows Setup installs only GPT with UEFI and MBR
+/// with BIOS.
+fn detect_firmware(image: &Path, context: &CommandContext) -> Result<Firmware> {
     let disks = partitions::read(image, &context.cancel)?;
     let [disk] = disks.as_slice() else {
         let names = disks.into_iter().filter_map(|disk| disk.name);
@@ -267,59 +286,65 @@ fn firmware(image: &Path, context: &Context) -> Result<Firmware> {
             .cure("unpack it with tar, and export the disk that holds Windows"));
     };
     match disk.table.style {
-        gpt::Style::Gpt => Ok(Firmware::Uefi),
-        gpt::Style::Mbr => Ok(Firmware::Bios),
-        gpt::Style::None => Err(Error::new(Kind::Export, "the image has no partition table")
-            .at(image.display())
-            .expected("a disk with Windows on it")
-            .cure("name a disk image; `winimg inspect` says what a file is")),
+        gpt::PartitionStyle::Gpt => Ok(Firmware::Uefi),
+        gpt::PartitionStyle::Mbr => Ok(Firmware::Bios),
+        gpt::PartitionStyle::None => {
+            Err(Error::new(Kind::Export, "the image has no partition table")
+                .at(image.display())
+                .expected("a disk with Windows on it")
+                .cure("give a disk image; `winimg inspect` describes a file"))
+        }
     }
 }
 
-fn outputs(to: &[Format], firmware: Firmware, exported: &Exported) -> Outputs {
+fn select_outputs(to: &[ExportFormat], firmware: Firmware, exported: &ExportSettings) -> Outputs {
     let boot_mode = match firmware {
         Firmware::Uefi => "uefi",
         Firmware::Bios => "legacy-bios",
     };
     let vagrant = |format, name| {
-        let communicator = exported.communicators.get(name).cloned();
-        let communicator = communicator.unwrap_or_else(|| BoxSpec::USUAL.into());
-        to.contains(&format).then_some(BoxSpec { communicator })
+        to.contains(&format).then(|| BoxOptions {
+            communicator: exported
+                .communicators
+                .get(name)
+                .cloned()
+                .unwrap_or_else(|| BoxOptions::USUAL.into()),
+        })
     };
     let license_type = exported.license_type.clone();
     Outputs {
-        raw: to.contains(&Format::Raw),
-        vhd: to.contains(&Format::Vhd),
-        vhd_dynamic: to.contains(&Format::VhdDynamic),
-        vhdx: to.contains(&Format::Vhdx),
-        vhdx_fixed: to.contains(&Format::VhdxFixed),
-        vmdk: to.contains(&Format::Vmdk),
-        vmdk_flat: to.contains(&Format::VmdkFlat),
-        qcow2: to.contains(&Format::Qcow2),
-        vma: to.contains(&Format::Vma),
-        ova: to.contains(&Format::Ova).then_some(OvaSpec {
+        raw: to.contains(&ExportFormat::Raw),
+        vhd: to.contains(&ExportFormat::Vhd),
+        vhd_dynamic: to.contains(&ExportFormat::VhdDynamic),
+        vhdx: to.contains(&ExportFormat::Vhdx),
+        vhdx_fixed: to.contains(&ExportFormat::VhdxFixed),
+        vmdk: to.contains(&ExportFormat::Vmdk),
+        vmdk_flat: to.contains(&ExportFormat::VmdkFlat),
+        qcow2: to.contains(&ExportFormat::Qcow2),
+        vma: to.contains(&ExportFormat::Vma),
+        ova: to.contains(&ExportFormat::Ova).then_some(OvaOptions {
             hardware_version: exported.hardware_version,
         }),
-        ami: to.contains(&Format::Ami).then(|| AmiSpec {
+        ami: to.contains(&ExportFormat::Ami).then(|| AmiOptions {
             boot_mode: boot_mode.into(),
             license_type: license_type.unwrap_or_else(|| "AWS".into()),
         }),
-        box_hyperv: vagrant(Format::BoxHyperv, "box_hyperv"),
-        box_libvirt: vagrant(Format::BoxLibvirt, "box_libvirt"),
-        box_virtualbox: vagrant(Format::BoxVirtualbox, "box_virtualbox"),
-        container_disk: to.contains(&Format::ContainerDisk),
+        box_hyperv: vagrant(ExportFormat::BoxHyperv, "box_hyperv"),
+        box_libvirt: vagrant(ExportFormat::BoxLibvirt, "box_libvirt"),
+        box_virtualbox: vagrant(ExportFormat::BoxVirtualbox, "box_virtualbox"),
+        container_disk: to.contains(&ExportFormat::ContainerDisk),
     }
 }
 
-fn guest(manifest: &Manifest) -> Result<GuestFacts> {
+fn read_guest(manifest: &BuildManifest) -> Result<GuestFacts> {
     let windows = &manifest.windows;
-    let release = Release::ALL
+    let release = WindowsRelease::ALL
         .into_iter()
         .find(|r| r.year() == windows.release)
         .ok_or_else(|| {
             Error::new(
                 Kind::Export,
-                "the manifest names a release that is not known",
+                "the manifest names an unknown Windows release",
             )
             .found(&windows.release)
         })?;
@@ -334,24 +359,26 @@ fn guest(manifest: &Manifest) -> Result<GuestFacts> {
     })
 }
 
-/// The same as the registry of the image has it.
-fn guest_on(image: &Path, context: &Context) -> Result<GuestFacts> {
-    let (disk, _work) = verify::opened(image, context)?;
+/// Reads the Windows release from the image's registry.
+fn inspect_guest(image: &Path, context: &CommandContext) -> Result<GuestFacts> {
+    let (disk, _work) = verify::open_disk(image, context)?;
     let windows = Installed::open(disk.as_ref()).map_err(|error| {
         Error::new(Kind::Export, error.fact().to_owned())
             .at(image.display())
             .lines(error.problem().lines.clone())
-            .cure("export a file that its build's manifest lists, or a disk whose Windows can be read")
+            .cure("export an artifact with its build's manifest, or a disk with a readable Windows")
     })?;
-    let found = installed(&windows).map_err(|finding| {
+    let found = read_installed(&windows).map_err(|finding| {
         Error::new(Kind::Export, finding.problem.in_one_line()).at(image.display())
     })?;
-    let release = Release::ALL.into_iter().find(|r| r.build() == found.build);
+    let release = WindowsRelease::ALL
+        .into_iter()
+        .find(|r| r.build() == found.build);
     let Some(release) = release else {
-        let known = Release::ALL.map(|r| format!("{} ({r})", r.build()));
+        let known = WindowsRelease::ALL.map(|r| format!("{} ({r})", r.build()));
         return Err(Error::new(
             Kind::Export,
-            "the image holds a Windows that winimg does not export",
+            "winimg does not support exporting this Windows release",
         )
         .at(image.display())
         .expected(known.join(", "))
@@ -381,8 +408,8 @@ mod tests {
             ("größe.raw", "gr--e"),
             ("…", "image"),
         ] {
-            assert_eq!(name_of(Path::new(image)), expected, "{image}");
+            assert_eq!(derive_name(Path::new(image)), expected, "{image}");
         }
-        assert_eq!(name_of(&PathBuf::from("x".repeat(200))).len(), 80);
+        assert_eq!(derive_name(&PathBuf::from("x".repeat(200))).len(), 80);
     }
 }

@@ -1,18 +1,17 @@
-//! Whether bytes that nothing proves yet can be the file that is asked for. Pure, by how they
-//! begin.
+//! Checks by its first bytes that an unverified download can be the expected file. Pure.
 //!
-//! A digest that is taken on first use is obeyed from then on, so an error page or an empty answer
-//! is not taken.
+//! A digest pinned on first use is trusted from then on, so an error page or an empty response must
+//! not be pinned.
 
 use winimg_base::digest::Digest;
-use winimg_recipe::recipe::Archive;
+use winimg_recipe::recipe::ArchiveKind;
 
-/// Bytes at the beginning that are looked at: an ISO says what it is behind 16 blocks of 2 KiB.
+/// Number of leading bytes to read: an ISO's signature follows 16 blocks of 2 KiB.
 pub const LOOKED_AT: usize = 33 << 10;
 
-/// What comes in place of a file in a clone without Git LFS. (git-lfs: spec.md)
+/// Start of the pointer that replaces a file in a clone without Git LFS (git-lfs: spec.md).
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
-/// What no file begins with that is not one of text for people or programs.
+/// Extensions of text files, which may look like a server's error response.
 const TEXTS: [&str; 16] = [
     "cfg",
     "conf",
@@ -32,11 +31,11 @@ const TEXTS: [&str; 16] = [
     "yml",
 ];
 
-/// A kind of file, and how it begins.
-struct Form {
+/// A file type and its signatures.
+struct FileType {
     name: &'static str,
     extensions: &'static [&'static str],
-    /// Each with the offset at which it stands; one is enough.
+    /// Signatures with their offsets; one must match.
     marks: &'static [(usize, &'static [u8])],
 }
 
@@ -50,121 +49,120 @@ const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const COMPOUND: &[u8] = &[0xd0, 0xcf, 0x11, 0xe0, 0xa1, 0xb1, 0x1a, 0xe1];
 
-const FORMS: [Form; 11] = [
-    Form {
+const FORMS: [FileType; 11] = [
+    FileType {
         name: "a Windows program",
         extensions: &["dll", "efi", "exe", "sys"],
         marks: &[(0, PE)],
     },
-    Form {
+    FileType {
         name: "an installer package",
         extensions: &["msi", "msp"],
         marks: &[(0, COMPOUND)],
     },
-    // Later ones are WIM files.
-    Form {
+    // Newer updates are WIM files.
+    FileType {
         name: "an update package",
         extensions: &["msu"],
         marks: &[(0, CABINET), (0, WIM)],
     },
-    Form {
+    FileType {
         name: "a cabinet",
         extensions: &["cab"],
         marks: &[(0, CABINET)],
     },
-    Form {
+    FileType {
         name: "a ZIP archive",
         extensions: &["appx", "jar", "msix", "nupkg", "whl", "zip"],
         marks: &[(0, ZIP), (0, EMPTY_ZIP)],
     },
-    Form {
+    FileType {
         name: "gzip",
         extensions: &["gz", "tgz"],
         marks: &[(0, GZIP)],
     },
-    Form {
+    FileType {
         name: "xz",
         extensions: &["txz", "xz"],
         marks: &[(0, XZ)],
     },
-    Form {
+    FileType {
         name: "Zstandard",
         extensions: &["tzst", "zst"],
         marks: &[(0, ZSTD)],
     },
-    Form {
+    FileType {
         name: "a tar archive",
         extensions: &["tar"],
         marks: &[(257, b"ustar")],
     },
     // (ECMA-119: volume descriptors; ECMA-167: volume recognition sequence)
-    Form {
+    FileType {
         name: "an ISO image",
         extensions: &["iso"],
         marks: &[(0x8001, b"CD001"), (0x8001, b"BEA01")],
     },
-    Form {
+    FileType {
         name: "a Windows image",
         extensions: &["esd", "swm", "wim"],
         marks: &[(0, WIM)],
     },
 ];
 
-/// What is asked for.
-pub struct Asked<'a> {
+/// The expected file.
+pub struct ExpectedFile<'a> {
     /// The file's name.
     pub name: &'a str,
-    /// How it is packed, whatever its name says.
-    pub archive: Option<Archive>,
-    /// Whether it came from a server, and not from a file that somebody chose.
+    /// Archive type, which overrides the extension.
+    pub archive: Option<ArchiveKind>,
+    /// True if it was downloaded; false for a local file that the user chose.
     pub is_remote: bool,
 }
 
-/// Why the bytes cannot be the file, if so.
+/// Reason why the bytes cannot be the expected file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unfit {
+pub struct FileMismatch {
     pub expected: String,
     pub found: String,
 }
 
-/// Judges a file by its first bytes, [`LOOKED_AT`] of them where it has as many, and by its size.
-pub fn judge(asked: &Asked<'_>, head: &[u8], size: u64) -> Option<Unfit> {
-    let (form, extension) = form_of(asked);
+/// Checks a file by its size and its first [`LOOKED_AT`] bytes. Returns `None` if it can be the
+/// expected file.
+pub fn check_bytes(asked: &ExpectedFile<'_>, head: &[u8], size: u64) -> Option<FileMismatch> {
+    let (form, extension) = detect_type(asked);
     let expected = match form {
-        Some(form) => format!("{}, as the name {} says", form.name, asked.name),
+        Some(form) => format!("{} (by the name {})", form.name, asked.name),
         None => "the file itself".to_owned(),
     };
     let found = match () {
         () if size == 0 => "an empty file, 0 bytes".to_owned(),
-        () if head.starts_with(LFS_POINTER) => {
-            "a Git LFS pointer, which names the file and is not it".to_owned()
-        }
-        // Somebody looked at it before it was named.
+        () if head.starts_with(LFS_POINTER) => "a Git LFS pointer instead of the file".to_owned(),
+        // The user chose a local file deliberately.
         () if !asked.is_remote => return None,
-        () if form.is_some_and(|form| !form.fits(head)) => described(head),
+        () if form.is_some_and(|form| !form.fits(head)) => describe(head),
         () if form.is_none() && !TEXTS.contains(&extension.as_str()) && is_answer(head) => {
-            described(head)
+            describe(head)
         }
         () => return None,
     };
-    Some(Unfit { expected, found })
+    Some(FileMismatch { expected, found })
 }
 
-fn form_of(asked: &Asked<'_>) -> (Option<&'static Form>, String) {
+fn detect_type(asked: &ExpectedFile<'_>) -> (Option<&'static FileType>, String) {
     let (_, extension) = asked.name.rsplit_once('.').unwrap_or(("", ""));
     let extension = extension.to_ascii_lowercase();
     let packed = asked.archive.map(|archive| match archive {
-        Archive::Zip => "zip",
-        Archive::Tar => "tar",
-        Archive::TarGz => "gz",
-        Archive::TarZst => "zst",
+        ArchiveKind::Zip => "zip",
+        ArchiveKind::Tar => "tar",
+        ArchiveKind::TarGz => "gz",
+        ArchiveKind::TarZst => "zst",
     });
     let wanted = packed.unwrap_or(&extension);
     let form = FORMS.iter().find(|form| form.extensions.contains(&wanted));
     (form, extension)
 }
 
-impl Form {
+impl FileType {
     fn fits(&self, head: &[u8]) -> bool {
         self.marks
             .iter()
@@ -172,7 +170,7 @@ impl Form {
     }
 }
 
-/// A service's answer about an error, as JSON or XML.
+/// Checks if the bytes look like a JSON or XML error response.
 fn is_answer(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let head = head.trim_ascii_start();
@@ -181,19 +179,17 @@ fn is_answer(head: &[u8]) -> bool {
         .any(|start| head.starts_with(start.as_bytes()))
 }
 
-/// What bytes seem to be, with how they begin where that is text.
-fn described(head: &[u8]) -> String {
-    let known = FORMS.iter().find(|form| form.fits(head));
-    if let Some(form) = known {
+/// Describes the file type, or quotes the beginning of an unknown one.
+fn describe(head: &[u8]) -> String {
+    if let Some(form) = FORMS.iter().find(|form| form.fits(head)) {
         return form.name.to_owned();
     }
     let beginning = &head[..head.len().min(60)];
-    let is_text = |text: &str| !text.contains(|c: char| c.is_control() && !c.is_whitespace());
     match std::str::from_utf8(beginning) {
-        Ok(text) if is_text(text) => {
+        Ok(text) if !text.contains(|c: char| c.is_control() && !c.is_whitespace()) => {
             format!(
                 "text that begins with `{}`",
-                winimg_base::unseen::line(text)
+                winimg_base::display_text::sanitize_line(text)
             )
         }
         _ => {
@@ -204,10 +200,11 @@ fn described(head: &[u8]) -> String {
     }
 }
 
-/// What the recipe would say of the file where its bytes are right all the same.
-pub fn by_hand(digest: &Digest) -> String {
+/// Returns the cure for a rejected file that is the right one after all.
+pub fn describe_cure(digest: &Digest) -> String {
     format!(
-        "look at the address in a browser; where these bytes are right, write their digest into the recipe by hand: {} = \"{}\"",
+        "open the URL in a browser; if the file is right, \
+         add its digest to the recipe: {} = \"{}\"",
         digest.algorithm.name(),
         digest.hex()
     )
@@ -217,13 +214,18 @@ pub fn by_hand(digest: &Digest) -> String {
 mod tests {
     use super::*;
 
-    fn found(name: &str, archive: Option<Archive>, is_remote: bool, head: &[u8]) -> Option<String> {
-        let asked = Asked {
+    fn found(
+        name: &str,
+        archive: Option<ArchiveKind>,
+        is_remote: bool,
+        head: &[u8],
+    ) -> Option<String> {
+        let asked = ExpectedFile {
             name,
             archive,
             is_remote,
         };
-        let unfit = judge(&asked, head, head.len() as u64)?;
+        let unfit = check_bytes(&asked, head, head.len() as u64)?;
         Some(unfit.found)
     }
 
@@ -238,7 +240,7 @@ mod tests {
             (
                 "kubelet.exe",
                 pointer,
-                "a Git LFS pointer, which names the file and is not it",
+                "a Git LFS pointer instead of the file",
             ),
             ("kubelet.exe", b"\x1f\x8b\x08\0\0\0\0\0", "gzip"),
             ("kubelet.exe", b"PK\x03\x04", "a ZIP archive"),
@@ -271,7 +273,7 @@ mod tests {
                 "{name}"
             );
         }
-        let unpacked = found("download", Some(Archive::TarGz), true, b"MZ");
+        let unpacked = found("download", Some(ArchiveKind::TarGz), true, b"MZ");
         assert_eq!(unpacked.as_deref(), Some("a Windows program"));
     }
 

@@ -1,83 +1,88 @@
-//! The configuration files of this host: which are read, and what they come to. What they may say: `recipe::host`.
+//! Finds and reads the configuration files of this host.
+//! `winimg_recipe::recipe::host_config` defines their keys.
 //!
-//! Refuses a file that others could change: it names keys that are trusted and programs that are run. On Windows a file for the
-//! whole system is not looked for: anyone may make a folder in %ProgramData%.
+//! Rejects files that other users could change: they name trusted keys and programs to run. On
+//! Windows there is no system-wide file: anyone may create a folder in %ProgramData%.
 
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, CliCommand};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::host::{self, Host, HostFile};
+use winimg_recipe::recipe::host_config::{self, HostConfig, HostConfigFile};
 use winimg_supply::fetch::Proxies;
 
-use super::{Context, recipe};
+use super::{CommandContext, recipe};
 
-/// What stands for no file at all.
+/// Value of `--config` that disables configuration files.
 const NONE: &str = "none";
 
-/// What the files say.
+/// Configuration of this host.
 #[derive(Default)]
-pub struct Configured {
-    /// Those that were read; of two that say the same the later one wins.
+pub struct HostConfiguration {
+    /// Files that were read; later ones override earlier ones.
     pub files: Vec<PathBuf>,
-    pub said: Host,
+    pub said: HostConfig,
     pub proxies: Proxies,
-    /// Where the user's file stands, or would.
+    /// Folder of the user's configuration file, which need not exist.
     pub own: Option<PathBuf>,
-    /// What `winimg trust update` wrote.
+    /// Trust root that `winimg trust update` wrote.
     pub sigstore_root: Option<Vec<u8>>,
 }
 
-/// Its name in [`trust_folder`].
+/// File name of Sigstore's trust root in [`trust_folder`].
 pub const TRUSTED_ROOT: &str = "trusted_root.json";
 
-/// What this host trusts beside the keys of recipes.
+/// Returns the folder of this host's trust anchors.
 pub fn trust_folder(own: Option<&Path>) -> Option<PathBuf> {
     own.map(|own| own.join("trust"))
 }
 
-/// Reads the files of this host. Complaints are shown as they are; any error among them ends with status 2.
-pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
+/// Reads the configuration of this host. Reports all diagnostics; fails with status 2 if one is an
+/// error.
+pub fn load_configuration(cli: &Cli, context: &CommandContext) -> Result<HostConfiguration> {
     match cli.command {
         // Nothing in these depends on the host.
-        Command::Schema { .. }
-        | Command::Completions { .. }
-        | Command::Man { .. }
-        | Command::Relay { .. } => {
-            return Ok(Configured::default());
+        CliCommand::Schema { .. }
+        | CliCommand::Completions { .. }
+        | CliCommand::Man { .. }
+        | CliCommand::Relay { .. } => {
+            return Ok(HostConfiguration::default());
         }
         _ => {}
     }
     let mut diagnostics = Diagnostics::default();
     let (mut files, mut texts) = (Vec::new(), Vec::new());
-    let places = places(cli.config.as_deref(), |name| std::env::var_os(name));
+    let places = list_paths(cli.config.as_deref(), |name| std::env::var_os(name));
     let own = places
         .last()
         .and_then(|path| path.parent())
         .map(Path::to_path_buf);
-    let root = trust_folder(own.as_deref()).map(|folder| folder.join(TRUSTED_ROOT));
-    let root = root.filter(|path| path.is_file());
+    let root = trust_folder(own.as_deref())
+        .map(|folder| folder.join(TRUSTED_ROOT))
+        .filter(|path| path.is_file());
     diagnostics
         .0
-        .extend(root.iter().flat_map(|path| unsafe_to_trust(path)));
-    let read_root = |path: &PathBuf| {
-        io::read_limited(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))
+        .extend(root.iter().flat_map(|path| check_ownership(path)));
+    let sigstore_root = match &root {
+        Some(path) => {
+            Some(io::read_limited(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?)
+        }
+        None => None,
     };
-    let sigstore_root = root.as_ref().map(read_root).transpose()?;
     for path in places {
         let Some(file) = read(&path, cli.config.is_some())? else {
             continue;
         };
-        diagnostics.0.extend(unsafe_to_trust(&path));
+        diagnostics.0.extend(check_ownership(&path));
         files.push(path);
         texts.push(file);
     }
-    let (said, found) = host::read(texts);
+    let (said, found) = host_config::read(texts);
     diagnostics.0.extend(found.0);
     let said = recipe::report(said, diagnostics, context)?;
     let proxies = Proxies {
@@ -90,12 +95,12 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
             .proxy
             .credentials
             .as_deref()
-            .map(user_and_password)
+            .map(read_credentials)
             .transpose()?,
     };
     let password = proxies.credentials.as_ref().map(|(_, password)| password);
     context.recording.hide(password.cloned());
-    Ok(Configured {
+    Ok(HostConfiguration {
         files,
         said,
         proxies,
@@ -104,30 +109,34 @@ pub fn configured(cli: &Cli, context: &Context) -> Result<Configured> {
     })
 }
 
-/// The files that are looked for, the system's first; with a name that file alone.
-fn places(named: Option<&OsStr>, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+/// Returns the paths to read, the system's first; with `named` only that file.
+fn list_paths(named: Option<&OsStr>, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     match named.filter(|name| !name.is_empty()) {
         Some(name) if name == NONE => return Vec::new(),
         Some(name) => return vec![name.into()],
         None => {}
     }
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    let own = |folder: PathBuf| folder.join("winimg").join("config.toml");
-    if cfg!(windows) {
-        return set("APPDATA").map(own).into_iter().collect();
-    }
-    // The specification has relative paths ignored.
-    let xdg = set("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
-    let user = xdg.or_else(|| set("HOME").map(|home| home.join(".config")));
-    let system = PathBuf::from("/etc");
-    std::iter::once(system).chain(user).map(own).collect()
+    let folders: Vec<PathBuf> = if cfg!(windows) {
+        set("APPDATA").into_iter().collect()
+    } else {
+        // The XDG specification requires relative paths to be ignored.
+        let user = set("XDG_CONFIG_HOME")
+            .filter(|path| path.is_absolute())
+            .or_else(|| set("HOME").map(|home| home.join(".config")));
+        std::iter::once(PathBuf::from("/etc")).chain(user).collect()
+    };
+    folders
+        .into_iter()
+        .map(|folder| folder.join("winimg").join("config.toml"))
+        .collect()
 }
 
-/// `None`: it is not there, and nobody named it.
-fn read(path: &Path, is_named: bool) -> Result<Option<HostFile>> {
+/// Reads one file. Returns `None` if it does not exist and was not named explicitly.
+fn read(path: &Path, is_named: bool) -> Result<Option<HostConfigFile>> {
     let absolute = std::path::absolute(path).map_err(|e| Error::io("find", path, e))?;
     match io::read_text_limited(path, io::limit::TEXT) {
-        Ok(text) => Ok(Some(HostFile {
+        Ok(text) => Ok(Some(HostConfigFile {
             name: path.display().to_string(),
             text,
             folder: absolute.parent().unwrap_or(Path::new("")).into(),
@@ -136,80 +145,80 @@ fn read(path: &Path, is_named: bool) -> Result<Option<HostFile>> {
         Err(e) if e.kind() == ErrorKind::NotFound => {
             let fact = format!("there is no configuration file {}", path.display());
             Err(Error::new(Kind::Recipe, fact)
-                .cure("give another with --config or WINIMG_CONFIG; `none` reads none"))
+                .cure("give another one with --config or WINIMG_CONFIG; `none` reads none"))
         }
         Err(e) => Err(Error::io("read", path, e)),
     }
 }
 
-/// As ssh judges its own: the file is root's or ours, and nobody else writes to it or puts another in its place.
+/// Checks as ssh does that root or this user owns the file, and that no other user can write or
+/// replace it.
 #[cfg(unix)]
-fn unsafe_to_trust(path: &Path) -> Vec<Diagnostic> {
+fn check_ownership(path: &Path) -> Vec<Diagnostic> {
     use std::os::unix::fs::MetadataExt as _;
 
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
     let name = path.display();
     let mut found = Vec::new();
-    let mut complain = |fact: String, help: String| {
-        found.push(Diagnostic::error(fact).help(help));
-    };
     if let Ok(file) = std::fs::metadata(&real) {
         let own = nix::unistd::geteuid().as_raw();
         if file.uid() != 0 && file.uid() != own {
-            complain(
-                format!(
+            found.push(
+                Diagnostic::error(format!(
                     "{name} belongs to user {}, who could change what this host trusts",
                     file.uid()
-                ),
-                format!("`chown {own} {name}`, or leave it out with --config none"),
+                ))
+                .help(format!(
+                    "`chown {own} {name}`, or ignore it with --config none"
+                )),
             );
         }
         if file.mode() & 0o022 != 0 {
-            complain(
-                format!("{name} can be written by others"),
-                format!("`chmod go-w {name}`"),
+            found.push(
+                Diagnostic::error(format!("{name} is writable by other users"))
+                    .help(format!("`chmod go-w {name}`")),
             );
         }
     }
     let folder = real.parent().unwrap_or(Path::new("/"));
-    if let Ok(found) = std::fs::metadata(folder)
-        && found.mode() & 0o1002 == 0o002
+    if let Ok(about) = std::fs::metadata(folder)
+        && about.mode() & 0o1002 == 0o002
     {
-        let folder = folder.display();
-        complain(
-            format!("{name} stands in a folder in which anyone can replace it"),
-            format!("`chmod o-w {folder}`"),
+        found.push(
+            Diagnostic::error(format!("{name} is in a folder where anyone can replace it"))
+                .help(format!("`chmod o-w {}`", folder.display())),
         );
     }
     found
 }
 
-/// The folder decides there: a profile's is open to its user, to SYSTEM and to administrators.
+/// Checks nothing: only the user, SYSTEM and administrators can access a profile's folder.
 #[cfg(not(unix))]
-fn unsafe_to_trust(_: &Path) -> Vec<Diagnostic> {
+fn check_ownership(_: &Path) -> Vec<Diagnostic> {
     Vec::new()
 }
 
-/// A file with one line, `user:password`.
-fn user_and_password(path: &Path) -> Result<(String, Secret)> {
-    let wrong = |fact: &str| {
-        let fact = format!("the file of the proxy's credentials {fact}");
-        Error::new(Kind::Host, fact).at(path.display())
-    };
+/// Reads a file with one line, `user:password`.
+fn read_credentials(path: &Path) -> Result<(String, Secret)> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         let found = std::fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
         if found.permissions().mode() & 0o007 != 0 {
             let cure = format!("`chmod o= {}`", path.display());
-            return Err(wrong("can be read by everybody").cure(cure));
+            let fact = "the proxy credentials file is readable by everyone";
+            return Err(Error::new(Kind::Host, fact).at(path.display()).cure(cure));
         }
     }
     let text = io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
     let line = text.trim_end_matches(['\r', '\n']);
     match line.split_once(':').filter(|_| !line.contains('\n')) {
         Some((user, password)) => Ok((user.into(), Secret::new(password))),
-        None => Err(wrong("is not one line `user:password`")),
+        None => Err(Error::new(
+            Kind::Host,
+            "the proxy credentials file must contain one line `user:password`",
+        )
+        .at(path.display())),
     }
 }
 
@@ -218,7 +227,7 @@ mod tests {
     use super::*;
 
     fn shown(named: Option<&str>, set: &[(&str, &str)]) -> Vec<String> {
-        let places = places(named.map(OsStr::new), |name| {
+        let places = list_paths(named.map(OsStr::new), |name| {
             let found = set.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| OsString::from(value))
         });

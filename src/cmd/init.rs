@@ -1,4 +1,4 @@
-//! `winimg init`: a recipe to start from, every choice explained where it stands. Never overwrites a file.
+//! `winimg init`: writes a commented recipe to start from. Never overwrites a file.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::cli;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::{Options, Undecided, quoted};
+use winimg_recipe::recipe::{ReadOptions, UndecidedValue, quote};
 
-use super::{Context, print, shipped, source};
+use super::{CommandContext, builtin_recipes, print, source};
 
 const STARTER: &str = include_str!("../../recipes/starter.toml");
 
-pub fn run(args: &cli::Init, context: &Context) -> Result<()> {
+pub fn run(args: &cli::InitArgs, context: &CommandContext) -> Result<()> {
     let (path, text) = start(&args.recipe, args.file.as_deref(), context)?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -23,7 +23,7 @@ pub fn run(args: &cli::Init, context: &Context) -> Result<()> {
             let exists = e.kind() == ErrorKind::AlreadyExists;
             let error = Error::io("create", &path, e);
             if exists {
-                error.cure("give another name: an existing recipe is never overwritten")
+                error.cure("choose another name: init never overwrites a file")
             } else {
                 error
             }
@@ -34,75 +34,76 @@ pub fn run(args: &cli::Init, context: &Context) -> Result<()> {
     print(&format!("wrote {shown}; next: winimg plan {shown}\n"))
 }
 
-fn start(what: &Path, file: Option<&Path>, context: &Context) -> Result<(PathBuf, String)> {
-    let recipes = shipped::recipes();
+fn start(what: &Path, file: Option<&Path>, context: &CommandContext) -> Result<(PathBuf, String)> {
+    let recipes = builtin_recipes::list_recipes();
     let said = what.to_str().unwrap_or_default();
     let known = recipes.iter().find(|name| *name == said);
     match (known, file) {
         (Some(recipe), None) => {
             let path = PathBuf::from(format!("my-{recipe}.toml"));
-            let text = own(recipe, &path, context)?;
+            let text = render_recipe(recipe, &path, context)?;
             Ok((path, text))
         }
-        (Some(recipe), Some(file)) => Ok((file.into(), own(recipe, file, context)?)),
+        (Some(recipe), Some(file)) => Ok((file.into(), render_recipe(recipe, file, context)?)),
         (None, None) if said.ends_with(".toml") => Ok((what.into(), STARTER.to_string())),
         (None, _) => Err(Error::new(
             Kind::Recipe,
             format!("there is no recipe {}", what.display()),
         )
         .cure(format!(
-            "winimg's recipes: {}; or name a new file: recipe.toml",
+            "choose one of {}, or name a new file such as recipe.toml",
             recipes.join(", ")
         ))),
     }
 }
 
-/// What winimg's recipe leaves to its user, each as a line that a value takes the place of. `winimg pin` does that for
-/// the digests.
-fn needed(recipe: &str, path: &Path, context: &Context) -> Result<String> {
-    let (search, shipped) = source::search_dirs(context)?;
+/// Renders a line for each value that a built-in recipe requires from its user. `winimg pin` fills
+/// in the digests.
+fn render_required(recipe: &str, path: &Path, context: &CommandContext) -> Result<String> {
+    let (search, shipped) = source::find_search_dirs(context)?;
     let file = format!("{recipe}.toml");
     let found = search.iter().map(|dir| dir.join(&file));
     let Some(found) = found.into_iter().find(|path| path.is_file()) else {
         return Ok(String::new());
     };
-    let options = Options {
+    let options = ReadOptions {
         search,
         shipped,
-        // Named so that it is asked for below no more than the others that the recipe has a value for.
+        // Set here because the generated recipe already sets it.
         vars: vec![("iso_url".into(), "https://example.com/windows.iso".into())],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (read, said) = winimg_recipe::recipe::read(&found, &options);
     let Some(read) = read else {
-        // WINIMG_RECIPES may name a folder with one of that name.
+        // WINIMG_RECIPES may name a folder with a different recipe of that name.
         let fact = format!("cannot read the recipe {}", found.display());
         return Err(Error::new(Kind::Failed, fact).lines(said.render(false).lines()));
     };
     let variables = read.undecided.iter().filter_map(|one| match one {
-        Undecided::Proof(missing) => missing.variable.as_ref(),
-        Undecided::Variable { variable, .. } => Some(variable),
+        UndecidedValue::Proof(missing) => missing.variable.as_ref(),
+        UndecidedValue::Variable { variable, .. } => Some(variable),
     });
-    // One that stands for two digests, or for one and in a step, is a key once.
+    // A variable may be used in several places, but is listed once.
     let mut keys = BTreeSet::new();
-    let lines = variables.filter(|v| keys.insert(&v.name));
-    let lines = lines.map(|v| format!("{} = {{ required = {} }}\n", v.name, quoted(&v.why)));
-    let lines: String = lines.collect();
-    Ok(match lines.is_empty() {
-        true => lines,
-        false => format!(
-            "\n# Still needed: put a value in the place of each {{ … }}. `winimg pin {}` fetches the files whose digests\n\
-             # are missing, shows them, and writes the digests here.\n{lines}",
-            path.display()
-        ),
-    })
+    let lines: String = variables
+        .filter(|v| keys.insert(&v.name))
+        .map(|v| format!("{} = {{ required = {} }}\n", v.name, quote(&v.why)))
+        .collect();
+    if lines.is_empty() {
+        return Ok(lines);
+    }
+    Ok(format!(
+        "\n# Required: replace each {{ … }} by a value. `winimg pin {}` downloads the files\n\
+         # with missing digests, shows them, and writes the digests here.\n{lines}",
+        path.display()
+    ))
 }
 
-fn own(recipe: &str, path: &Path, context: &Context) -> Result<String> {
-    let needed = needed(recipe, path, context)?;
+fn render_recipe(recipe: &str, path: &Path, context: &CommandContext) -> Result<String> {
+    let needed = render_required(recipe, path, context)?;
     Ok(format!(
-        r#"# A recipe of your own on top of winimg's {recipe}. `winimg plan` shows what it means and starts nothing; at its end it
-# lists what is still to be decided.
+        r#"# Your recipe, based on winimg's {recipe}. `winimg plan` shows what a build would do,
+# and lists missing values at the end.
 schema  = 1
 name    = "my-{recipe}"
 include = ["{recipe}.toml"]
@@ -110,13 +111,13 @@ include = ["{recipe}.toml"]
 [vars]
 iso_url = "SERVER_EVAL_x64FRE_en-us.iso"
 {needed}
-# A component of yours, and the step that lays it down. `winimg plan` lists those of {recipe}: under the name of one of them,
-# `url` alone is another source, and the digest stays what it is.
+# Add a component, and a step that copies it. `winimg plan` lists the components of {recipe}:
+# to download one of them from elsewhere, set only its `url`; its digest stays the same.
 # [components.tool]
 # url          = "https://downloads.example.com/tool.exe"
 # checksum_url = "{{{{url}}}}.sha256"
 
-# Steps of yours come after those of {recipe}, before the image is sealed.
+# Your steps run after those of {recipe}, before the image is sealed.
 # [[steps]]
 # name = "tool"
 # copy = {{ component = "tool", to = 'C:\tools\tool.exe' }}

@@ -1,113 +1,121 @@
-//! Every input of a recipe: fetched, or as the cache has it. For `lock`, `fetch`, `bundle` and `plan`.
+//! Fetches a recipe's inputs or reports their cache state, for `lock`, `fetch`, `bundle` and
+//! `plan`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::engine::inputs::{needed, together};
+use crate::engine::inputs::{merge_errors, select_inputs};
 use crate::engine::windows_build;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{column_width, redact};
 use winimg_formats::archive;
-use winimg_machine::vm::Platform;
-use winimg_recipe::lock::Found;
-use winimg_recipe::plan::Plan;
+use winimg_machine::vm::HypervisorKind;
+use winimg_recipe::lock::ResolvedInput;
+use winimg_recipe::plan::BuildPlan;
 use winimg_recipe::recipe::{
-    Address, ContainerImage, Input, InputId, InputSource, Mirrors, ProofSpec, Recipe,
+    ContainerImage, FileAddress, InputId, InputSource, Mirrors, ProofSpec, Recipe, RecipeInput,
 };
-use winimg_supply::fetch::{self, CameFrom, FetchOptions, image::Image};
-use winimg_supply::store::{Blob, Store};
+use winimg_supply::fetch::{self, FetchOptions, FetchSource, image::FetchedImage};
+use winimg_supply::store::{Store, StoredBlob};
 
-use super::Context;
+use super::CommandContext;
 
-/// An input that is in the cache now, and proved.
-pub struct Fetched {
+/// A verified input in the cache.
+pub struct VerifiedInput {
     pub id: InputId,
-    pub found: Found,
-    pub from: CameFrom,
-    /// The file itself; of a container image its index, manifest, configuration and layers.
-    pub blobs: Vec<Blob>,
+    pub found: ResolvedInput,
+    pub from: FetchSource,
+    /// The file, or a container image's index, manifest, configuration and layers.
+    pub blobs: Vec<StoredBlob>,
 }
 
-/// Fetches the inputs that `wanted` names, with every proof that the recipe asks for; in the recipe's order.
+/// Fetches and verifies the inputs that `wanted` selects. Returns them in the recipe's order,
+/// images last.
 pub fn fetch(
     recipe: &Recipe,
     wanted: &dyn Fn(&InputId) -> bool,
     store: &Store,
-    context: &Context,
+    context: &CommandContext,
     options: &FetchOptions,
-) -> Result<Vec<Fetched>> {
-    let images = recipe.inputs().filter(|input| wanted(&input.id));
-    let images = images.filter_map(|input| match input.source {
-        InputSource::Image(image) => Some(image.clone()),
-        InputSource::Medium(_) | InputSource::Component(_) => None,
-    });
-    let images: Vec<ContainerImage> = images.collect();
-    // An image without a build of its own takes the medium's.
+) -> Result<Vec<VerifiedInput>> {
+    let images: Vec<ContainerImage> = recipe
+        .inputs()
+        .filter(|input| wanted(&input.id))
+        .filter_map(|input| match input.source {
+            InputSource::Image(image) => Some(image.clone()),
+            InputSource::Medium(_) | InputSource::Component(_) => None,
+        })
+        .collect();
+    // An image without its own Windows build uses the medium's.
     let needs_build = images.iter().any(|image| image.os_version.is_none());
-    let requests: Vec<fetch::Request> = requests(recipe)
+    let requests: Vec<fetch::FetchRequest> = collect_requests(recipe)
         .into_iter()
         .filter(|r| wanted(&r.id) || (needs_build && r.id == InputId::Iso))
         .collect();
     let ids: Vec<InputId> = requests.iter().map(|r| r.id.clone()).collect();
     let (sink, cancel) = (&context.sink, &context.cancel);
     let fetched =
-        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(together)?;
+        fetch::fetch(requests, store, Arc::clone(sink), cancel, options).map_err(merge_errors)?;
     let mut build = String::new();
     let mut all = Vec::new();
-    let archives = ids.iter().zip(&fetched).filter(|(id, _)| wanted(id));
-    let unreadable: Vec<Error> = archives
-        .filter_map(|(id, fetched)| unpackable(recipe, id, &fetched.blob).err())
+    let unreadable: Vec<Error> = ids
+        .iter()
+        .zip(&fetched)
+        .filter(|(id, _)| wanted(id))
+        .filter_map(|(id, fetched)| check_archive(recipe, id, &fetched.blob).err())
         .collect();
     if !unreadable.is_empty() {
-        return Err(together(unreadable));
+        return Err(merge_errors(unreadable));
     }
     for (id, fetched) in ids.into_iter().zip(fetched) {
         if id == InputId::Iso && needs_build {
             build = windows_build(fetched.blob.path(), recipe)?;
         }
         if wanted(&id) {
-            all.push(one(id, fetched));
+            all.push(convert_file(id, fetched));
         }
     }
-    let images = fetch::image::images(&images, &build, store, sink, cancel, options)?;
-    all.extend(images.into_iter().map(container_image));
+    let images = fetch::image::fetch_images(&images, &build, store, sink, cancel, options)?;
+    all.extend(images.into_iter().map(convert_image));
     Ok(all)
 }
 
-/// Refuses an archive that a build could not unpack.
-fn unpackable(recipe: &Recipe, id: &InputId, blob: &Blob) -> Result<()> {
-    let Some(InputSource::Component(component)) = recipe.input(id).map(|input| input.source) else {
+/// Fails if a build could not unpack the archive.
+fn check_archive(recipe: &Recipe, id: &InputId, blob: &StoredBlob) -> Result<()> {
+    let Some(InputSource::Component(component)) = recipe.find_input(id).map(|input| input.source)
+    else {
         return Ok(());
     };
     let Some(format) = component.unpack else {
         return Ok(());
     };
-    let packed = archive::Packed {
+    let packed = archive::ArchiveFile {
         file: blob.path(),
         format: format.into(),
         name: &component.name.value,
     };
-    let listed = archive::list(&packed, &archive::Limits::default());
-    listed
+    archive::list(&packed, &archive::UnpackLimits::default())
         .map(|_| ())
         .map_err(|error| error.from_place(&component.origin.url.place))
 }
 
-/// The media and every component, those that no step uses too.
-pub fn requests(recipe: &Recipe) -> Vec<fetch::Request> {
-    let inputs = recipe.inputs();
-    inputs.filter_map(|i| fetch::Request::of(&i)).collect()
+/// Returns requests for the media and all components, including unused ones.
+pub fn collect_requests(recipe: &Recipe) -> Vec<fetch::FetchRequest> {
+    recipe
+        .inputs()
+        .filter_map(|i| fetch::FetchRequest::from_input(&i))
+        .collect()
 }
 
-fn one(id: InputId, fetched: fetch::Fetched) -> Fetched {
-    let fetch::Fetched { blob, from } = fetched;
-    Fetched {
+fn convert_file(id: InputId, fetched: fetch::FetchedFile) -> VerifiedInput {
+    let fetch::FetchedFile { blob, from } = fetched;
+    VerifiedInput {
         id,
-        found: Found {
+        found: ResolvedInput {
             size: blob.size(),
             digest: blob.digest().clone(),
             signers: blob.signers().to_vec(),
@@ -118,11 +126,11 @@ fn one(id: InputId, fetched: fetch::Fetched) -> Fetched {
     }
 }
 
-fn container_image(image: Image) -> Fetched {
+fn convert_image(image: FetchedImage) -> VerifiedInput {
     let id = InputId::Image(image.name.clone());
     let (size, from) = (image.size(), image.from());
     let (top, manifest) = (image.top.blob, image.manifest.blob);
-    let mut found = Found {
+    let mut found = ResolvedInput {
         size,
         digest: manifest.digest().clone(),
         signers: Vec::new(),
@@ -135,7 +143,7 @@ fn container_image(image: Image) -> Fetched {
     }
     blobs.push(manifest);
     blobs.extend(image.parts.into_iter().map(|part| part.blob));
-    Fetched {
+    VerifiedInput {
         from,
         id,
         found,
@@ -143,44 +151,44 @@ fn container_image(image: Image) -> Fetched {
     }
 }
 
-/// What is known of an input before anything is fetched.
-pub struct State {
+/// State of an input before fetching.
+pub struct InputState {
     id: InputId,
     locked: Option<Digest>,
-    cache: Cache,
-    mirrored: Option<Mirrored>,
+    cache: InputCacheState,
+    mirrored: Option<MirroredUrl>,
 }
 
-/// Both addresses, without secrets.
-struct Mirrored {
+/// Both URLs, without secrets.
+struct MirroredUrl {
     url: String,
     mirror: String,
 }
 
-enum Cache {
+enum InputCacheState {
     Held,
     Lacking,
     Local,
-    /// It is a local file's path, and there is none.
+    /// The local file does not exist.
     Absent(PathBuf),
-    /// No digest names it before it is asked for.
+    /// Its digest is unknown before it is fetched.
     Unknown,
-    /// Nothing proves it yet.
+    /// The recipe has neither a digest nor another proof for it.
     Undecided,
 }
 
-impl State {
-    pub fn json(&self) -> Value {
+impl InputState {
+    pub fn to_json(&self) -> Value {
         let cache = match self.cache {
-            Cache::Held => "cached",
-            Cache::Lacking => "missing",
-            Cache::Local => "local",
-            Cache::Absent(_) => "absent",
-            Cache::Unknown => "unknown",
-            Cache::Undecided => "undecided",
+            InputCacheState::Held => "cached",
+            InputCacheState::Lacking => "missing",
+            InputCacheState::Local => "local",
+            InputCacheState::Absent(_) => "absent",
+            InputCacheState::Unknown => "unknown",
+            InputCacheState::Undecided => "undecided",
         };
         let mut value = json!({ "name": self.id, "locked": self.locked, "cache": cache });
-        if let Some(Mirrored { url, mirror }) = &self.mirrored {
+        if let Some(MirroredUrl { url, mirror }) = &self.mirrored {
             value["url"] = json!(url);
             value["mirror"] = json!(mirror);
         }
@@ -188,151 +196,161 @@ impl State {
     }
 }
 
-/// The state of each input, in the recipe's order. The cache is looked at, not changed.
-pub fn states(recipe: &Recipe, context: &Context) -> Vec<State> {
-    let holds = held(context);
+/// Returns the state of each input, in the recipe's order. Does not change the cache.
+pub fn collect_states(recipe: &Recipe, context: &CommandContext) -> Vec<InputState> {
+    let holds = open_lookup(context);
     let mirrors = context.mirrors(recipe);
-    let cache = |digest: Option<&Digest>| match digest {
-        Some(digest) if holds(digest) => Cache::Held,
-        Some(_) => Cache::Lacking,
-        None => Cache::Unknown,
-    };
-    let state = |input: Input<'_>| {
-        let locked = input.locked();
-        let known = cache(locked.or(input.pinned()));
-        let cache = match input.origin().map(|o| (&o.proof, &o.url.value)) {
-            Some((ProofSpec::Undecided(_), _)) => Cache::Undecided,
-            Some((_, Address::Local(path))) if path.is_file() => Cache::Local,
-            // Only a lock lets its bytes come from the cache.
-            Some((_, Address::Local(_))) if locked.is_some_and(&holds) => Cache::Held,
-            Some((_, Address::Local(path))) => Cache::Absent(path.clone()),
-            _ => known,
-        };
-        State {
-            locked: locked.cloned(),
-            mirrored: mirrored(&input, &mirrors),
+    recipe
+        .inputs()
+        .map(|input| InputState {
+            locked: input.locked_digest().cloned(),
+            mirrored: find_mirror(&input, &mirrors),
+            cache: find_cache_state(&input, &holds),
             id: input.id,
-            cache,
-        }
-    };
-    recipe.inputs().map(state).collect()
+        })
+        .collect()
 }
 
-/// Where the input is fetched from instead, by the rules.
-fn mirrored(input: &Input<'_>, mirrors: &Mirrors) -> Option<Mirrored> {
+fn find_cache_state(input: &RecipeInput<'_>, holds: &impl Fn(&Digest) -> bool) -> InputCacheState {
+    let locked = input.locked_digest();
+    match input.origin().map(|o| (&o.proof, &o.url.value)) {
+        Some((ProofSpec::Undecided(_), _)) => InputCacheState::Undecided,
+        Some((_, FileAddress::Local(path))) if path.is_file() => InputCacheState::Local,
+        // A local file may come from the cache only if a lock names it.
+        Some((_, FileAddress::Local(_))) if locked.is_some_and(holds) => InputCacheState::Held,
+        Some((_, FileAddress::Local(path))) => InputCacheState::Absent(path.clone()),
+        _ => match locked.or(input.pinned_digest()) {
+            Some(digest) if holds(digest) => InputCacheState::Held,
+            Some(_) => InputCacheState::Lacking,
+            None => InputCacheState::Unknown,
+        },
+    }
+}
+
+/// Returns the mirror that the rules choose for the input.
+fn find_mirror(input: &RecipeInput<'_>, mirrors: &Mirrors) -> Option<MirroredUrl> {
     let (url, mirror) = match input.source {
         InputSource::Image(image) => {
             let reference = &image.reference.value;
-            (reference.to_string(), mirrors.image(reference)?.to_string())
+            (
+                reference.to_string(),
+                mirrors.resolve_image(reference)?.to_string(),
+            )
         }
         _ => match &input.origin()?.url.value {
-            address @ Address::Remote(url) => (address.to_string(), mirrors.url(url)?.to_string()),
-            Address::Local(_) => return None,
+            address @ FileAddress::Remote(url) => {
+                (address.to_string(), mirrors.resolve_url(url)?.to_string())
+            }
+            FileAddress::Local(_) => return None,
         },
     };
-    Some(Mirrored {
+    Some(MirroredUrl {
         url,
         mirror: redact(&mirror),
     })
 }
 
-/// Whether the cache holds what has a digest, as far as there is a cache already.
-pub fn held(context: &Context) -> impl Fn(&Digest) -> bool + use<> {
+/// Returns a predicate for whether the cache contains a digest. Without a cache it is always false.
+pub fn open_lookup(context: &CommandContext) -> impl Fn(&Digest) -> bool + use<> {
     let folder = context.cache_folder().ok().filter(|f| f.is_dir());
     let store = folder.and_then(|folder| Store::open(&folder).ok());
-    move |digest| store.as_ref().is_some_and(|store| store.holds(digest))
+    move |digest| store.as_ref().is_some_and(|store| store.has_blob(digest))
 }
 
-/// A complaint for each local file that a build on this platform needs and that is not there. What a lock names may be in the
-/// cache instead: a bundle brings it so.
-pub fn absent(
+/// Returns an error for each missing local file that a build on this platform needs. A locked file
+/// may be in the cache instead, as with a bundle.
+pub fn check_local_files(
     recipe: &Recipe,
-    plan: &Plan,
-    platform: Option<Platform>,
-    context: &Context,
+    plan: &BuildPlan,
+    platform: Option<HypervisorKind>,
+    context: &CommandContext,
 ) -> Vec<Diagnostic> {
-    let holds = held(context);
-    needed(recipe, plan, platform)
+    let holds = open_lookup(context);
+    select_inputs(recipe, plan, platform)
         .filter_map(|input| {
             let origin = input.origin()?;
-            let Address::Local(path) = &origin.url.value else {
+            let FileAddress::Local(path) = &origin.url.value else {
                 return None;
             };
-            if path.is_file() || input.locked().is_some_and(&holds) {
+            if path.is_file() || input.locked_digest().is_some_and(&holds) {
                 return None;
             }
             let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            let what = input.id.described();
+            let what = input.id.describe();
             let fact = format!("there is no file {} for {what}", whole.display());
             let diagnostic = Diagnostic::error(fact).at(&origin.url.place, "a local path");
-            Some(
-                diagnostic
-                    .help("give the path of the file, or an address that begins with https://"),
-            )
+            Some(diagnostic.help("give the path of the file, or an https:// URL"))
         })
         .collect()
 }
 
-/// A line for each input, for people.
-pub fn rendered(states: &[State]) -> String {
-    let names = states.iter().map(|s| s.id.to_string().chars().count());
-    let width = column_width(names);
-    let line = |state: &State| {
+/// Renders a line for each input.
+pub fn render_states(states: &[InputState]) -> String {
+    let width = column_width(states.iter().map(|s| s.id.to_string().chars().count()));
+    let mut text = String::new();
+    for state in states {
         let cache: String = match &state.cache {
-            Cache::Held => "in the cache".into(),
-            Cache::Lacking => "not in the cache: the build fetches it".into(),
-            Cache::Local => "a local file".into(),
-            Cache::Absent(path) => format!("there is no file {}", path.display()),
-            Cache::Unknown => "fetched in each build: no digest is known".into(),
-            Cache::Undecided => "no proof yet: see the end of the plan".into(),
+            InputCacheState::Held => "in the cache".into(),
+            InputCacheState::Lacking => "not in the cache: the build downloads it".into(),
+            InputCacheState::Local => "a local file".into(),
+            InputCacheState::Absent(path) => format!("there is no file {}", path.display()),
+            InputCacheState::Unknown => "downloaded on every build (no digest)".into(),
+            InputCacheState::Undecided => "needs a digest: run `winimg pin`".into(),
         };
         let locked = match &state.locked {
             Some(digest) => format!("locked {digest}, "),
             None => "not locked, ".into(),
         };
-        let mirrored = state
-            .mirrored
-            .as_ref()
-            .map(|m| format!("  {:width$}  from {} instead of {}\n", "", m.mirror, m.url));
-        let mirrored = mirrored.unwrap_or_default();
-        format!(
-            "  {:width$}  {locked}{cache}\n{mirrored}",
-            state.id.to_string()
-        )
-    };
-    states.iter().map(line).collect()
+        text += &format!("  {:width$}  {locked}{cache}\n", state.id.to_string());
+        if let Some(MirroredUrl { url, mirror }) = &state.mirrored {
+            text += &format!("  {:width$}  from {mirror} instead of {url}\n", "");
+        }
+    }
+    text
 }
 
-/// Rows under their titles; the columns of `right` are set to the right.
-pub fn table(titles: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
+/// Renders rows under their titles; the columns listed in `right` are right-aligned.
+pub fn render_table(titles: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     let titles: Vec<String> = titles.iter().map(|t| t.to_string()).collect();
     let rows: Vec<&Vec<String>> = std::iter::once(&titles).chain(rows).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        column_width(cells.map(|c| c.chars().count()))
-    };
-    let widths: Vec<usize> = (0..titles.len()).map(width).collect();
-    let line = |row: &&Vec<String>| {
-        let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(n, (cell, &width))| match right.contains(&n) {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:width$}"),
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        format!("{}\n", line.trim_end())
-    };
-    rows.iter().map(line).collect()
+    let widths: Vec<usize> = (0..titles.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column));
+            column_width(cells.map(|c| c.chars().count()))
+        })
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(n, (cell, &width))| {
+                if right.contains(&n) {
+                    format!("{cell:>width$}")
+                } else {
+                    format!("{cell:width$}")
+                }
+            })
+            .collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
 }
 
-/// The input that the command line names; an image may be named without `image`, where no component is called so.
-pub fn named(recipe: &Recipe, name: &str) -> Result<InputId> {
-    let given = name.parse().ok();
-    let mut both = given.into_iter().chain([InputId::Image(name.into())]);
-    let found = both.find(|id| recipe.input(id).is_some());
-    found.ok_or_else(|| {
-        let names: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Error::new(Kind::Recipe, format!("the recipe has no input `{name}`"))
-            .cure(winimg_base::diag::suggestion(name, &names, "inputs"))
-    })
+/// Finds the input that the command line names. `image.NAME` may be shortened to NAME if no
+/// component has that name.
+pub fn find_input(recipe: &Recipe, name: &str) -> Result<InputId> {
+    name.parse::<InputId>()
+        .ok()
+        .into_iter()
+        .chain([InputId::Image(name.into())])
+        .find(|id| recipe.find_input(id).is_some())
+        .ok_or_else(|| {
+            let names: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            Error::new(Kind::Recipe, format!("the recipe has no input `{name}`"))
+                .cure(winimg_base::diag::suggest(name, &names, "inputs"))
+        })
 }

@@ -1,61 +1,66 @@
-//! `winimg inspect`: the editions of an ISO, the partitions of a disk, a manifest in short.
+//! `winimg inspect`: shows the editions of an ISO, the partitions of a disk, or a summary of a
+//! manifest.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::cli;
-use crate::record::Manifest;
+use crate::record::BuildManifest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::{self, gpt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::MediaFacts;
 
-use super::{Context, in_short, is_record, must_exist, partitions, print, print_json, usage};
+use super::{
+    CommandContext, is_record, manifest_summary, must_exist, partitions, print, print_json, usage,
+};
 
-pub fn run(args: &cli::Inspect, context: &Context) -> Result<()> {
+pub fn run(args: &cli::InspectArgs, context: &CommandContext) -> Result<()> {
     if args.usage {
-        let found = usage::of(&args.file, context)?;
-        return match args.json {
-            true => print_json(&json!(found)),
-            false => print(&usage::text(&found)),
+        let found = usage::read_usage(&args.file, context)?;
+        return if args.json {
+            print_json(&json!(found))
+        } else {
+            print(&usage::render(&found))
         };
     }
     must_exist(&args.file)?;
     if is_record(&args.file) && !args.json {
-        return print(&in_short::text(&Manifest::read(&args.file)?));
+        return print(&manifest_summary::render(&BuildManifest::read(&args.file)?));
     }
-    let found = look(&args.file)?;
+    let found = inspect_file(&args.file)?;
     if args.json {
         return print_json(&found);
     }
     let mut text = String::new();
-    write(&mut text, &found, 0);
+    write_value(&mut text, &found, 0);
     print(&text)
 }
 
-/// An ISO has a volume descriptor, a manifest is JSON, everything else is a disk or nothing we know.
-fn look(file: &Path) -> Result<Value> {
+/// Detects the kind of the file and reads it: an ISO has a volume descriptor, a manifest is JSON,
+/// anything else is a disk.
+fn inspect_file(file: &Path) -> Result<Value> {
     if is_record(file) {
-        let manifest = Manifest::read(file)?;
+        let manifest = BuildManifest::read(file)?;
         return serde_json::to_value(&manifest)
             .map_err(|e| Error::new(Kind::Failed, "cannot show the manifest").because(e));
     }
     match Medium::open(file) {
-        Ok(medium) => look_at_medium(&medium),
+        Ok(medium) => inspect_medium(&medium),
         Err(_)
             if !file
                 .extension()
                 .is_some_and(|e| e.eq_ignore_ascii_case("iso")) =>
         {
-            look_at_disk(file)
+            inspect_disk(file)
         }
         Err(error) => Err(error),
     }
 }
 
-fn look_at_medium(medium: &Medium) -> Result<Value> {
+fn inspect_medium(medium: &Medium) -> Result<Value> {
     let mut shown = json!({
         "medium": medium.label,
         "file system": medium.file_system.to_string(),
@@ -74,7 +79,7 @@ fn look_at_medium(medium: &Medium) -> Result<Value> {
             json!({
                 "index": image.index,
                 "name": image.name,
-                "short": image.short(),
+                "short": image.short_name(),
                 "display name": image.display_name,
                 "version": image.version,
                 "languages": image.languages.join(", "),
@@ -85,53 +90,56 @@ fn look_at_medium(medium: &Medium) -> Result<Value> {
     Ok(shown)
 }
 
-fn look_at_disk(file: &Path) -> Result<Value> {
-    let format = disk::Format::of(file)?;
+fn inspect_disk(file: &Path) -> Result<Value> {
+    let format = disk::ImageFormat::detect(file)?;
     let disks = partitions::read(file, &Cancel::default())?;
     if let [one] = disks.as_slice() {
-        // A raw disk has no mark of its own: without a partition table it could be any file.
-        if format == disk::Format::Raw && one.table.style == gpt::Style::None {
+        // A raw disk has no signature: without a partition table it could be any file.
+        if format == disk::ImageFormat::Raw && one.table.style == gpt::PartitionStyle::None {
             return Err(Error::new(
                 Kind::Recipe,
-                "this is neither an ISO, nor a disk image with partitions, nor a manifest",
+                "this is not an ISO, a disk image with partitions, or a manifest",
             )
             .at(file.display()));
         }
         return Ok(json!({
-            "format": name(format),
+            "format": format_name(format),
             "virtual bytes": one.bytes,
             "table": one.table,
         }));
     }
-    let disks = disks.iter().map(|one| {
-        json!({
-            "file": one.name,
-            "virtual bytes": one.bytes,
-            "table": one.table,
+    let disks: Vec<Value> = disks
+        .iter()
+        .map(|one| {
+            json!({
+                "file": one.name,
+                "virtual bytes": one.bytes,
+                "table": one.table,
+            })
         })
-    });
+        .collect();
     Ok(json!({
-        "format": name(format),
-        "disks": disks.collect::<Vec<_>>(),
+        "format": format_name(format),
+        "disks": disks,
     }))
 }
 
-fn name(format: disk::Format) -> &'static str {
+fn format_name(format: disk::ImageFormat) -> &'static str {
     match format {
-        disk::Format::Raw => "raw",
-        disk::Format::Qcow2 => "qcow2",
-        disk::Format::FixedVhd => "fixed VHD",
-        disk::Format::DynamicVhd => "dynamic VHD",
-        disk::Format::Vhdx => "VHDX",
-        disk::Format::SparseVmdk => "sparse VMDK",
-        disk::Format::StreamVmdk => "stream-optimised VMDK",
-        disk::Format::Ova => "OVA",
-        disk::Format::Vma => "VMA",
+        disk::ImageFormat::Raw => "raw",
+        disk::ImageFormat::Qcow2 => "qcow2",
+        disk::ImageFormat::FixedVhd => "fixed VHD",
+        disk::ImageFormat::DynamicVhd => "dynamic VHD",
+        disk::ImageFormat::Vhdx => "VHDX",
+        disk::ImageFormat::SparseVmdk => "sparse VMDK",
+        disk::ImageFormat::StreamVmdk => "stream-optimised VMDK",
+        disk::ImageFormat::Ova => "OVA",
+        disk::ImageFormat::Vma => "VMA",
     }
 }
 
-/// JSON as indented lines for people.
-fn write(text: &mut String, value: &Value, depth: usize) {
+/// Writes JSON as indented lines.
+fn write_value(text: &mut String, value: &Value, depth: usize) {
     let pad = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
@@ -139,10 +147,10 @@ fn write(text: &mut String, value: &Value, depth: usize) {
                 match value {
                     Value::Object(_) | Value::Array(_) => {
                         *text += &format!("{pad}{name}\n");
-                        write(text, value, depth + 1);
+                        write_value(text, value, depth + 1);
                     }
                     Value::Null => {}
-                    plain => *text += &format!("{pad}{name}: {}\n", bare(plain)),
+                    plain => *text += &format!("{pad}{name}: {}\n", format_value(plain)),
                 }
             }
         }
@@ -151,20 +159,20 @@ fn write(text: &mut String, value: &Value, depth: usize) {
                 match item {
                     Value::Object(_) => {
                         let mut inside = String::new();
-                        write(&mut inside, item, depth + 1);
+                        write_value(&mut inside, item, depth + 1);
                         // The first line carries the dash.
                         let lead = format!("{pad}- ");
                         *text += &inside.replacen(&format!("{pad}  "), &lead, 1);
                     }
-                    plain => *text += &format!("{pad}- {}\n", bare(plain)),
+                    plain => *text += &format!("{pad}- {}\n", format_value(plain)),
                 }
             }
         }
-        plain => *text += &format!("{pad}{}\n", bare(plain)),
+        plain => *text += &format!("{pad}{}\n", format_value(plain)),
     }
 }
 
-fn bare(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -1,20 +1,21 @@
-//! Ctrl-C, and what else asks a process to end: SIGTERM and SIGHUP, on Windows Ctrl-Break and the console's close.
+//! Ctrl-C and other requests to end the process: SIGTERM and SIGHUP; on Windows, Ctrl-Break and
+//! closing the console.
 //!
-//! Only hears it; what is to be done then is the caller's.
+//! Does not stop anything itself: the handler decides.
 
 use winimg_base::error::{Error, Kind, Result};
 
-/// Calls `heard` at each interrupt, one after the other, on a thread of its own.
+/// Calls `on_interrupt` at each interrupt, sequentially, on a separate thread.
 #[cfg(unix)]
-pub fn watch(heard: impl Fn() + Send + Sync + 'static) -> Result<()> {
+pub fn watch(on_interrupt: impl Fn() + Send + Sync + 'static) -> Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
 
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-        .map_err(|e| Error::new(Kind::Failed, "cannot watch for signals").because(e))?;
+        .map_err(|e| Error::new(Kind::Failed, "cannot install a signal handler").because(e))?;
     std::thread::spawn(move || {
         for _ in &mut signals {
-            heard();
+            on_interrupt();
         }
     });
     Ok(())
@@ -26,20 +27,23 @@ pub fn exit_now(status: i32) -> ! {
     signal_hook::low_level::exit(status)
 }
 
-/// Calls `heard` at each interrupt. The system starts a thread for each (Microsoft: SetConsoleCtrlHandler).
+/// Calls `on_interrupt` at each interrupt. The system starts a thread for each (Microsoft:
+/// SetConsoleCtrlHandler).
 #[cfg(windows)]
-pub fn watch(heard: impl Fn() + Send + Sync + 'static) -> Result<()> {
+pub fn watch(on_interrupt: impl Fn() + Send + Sync + 'static) -> Result<()> {
     use windows_sys::Win32::System::Console::SetConsoleCtrlHandler;
 
-    let failed = |e| Error::new(Kind::Failed, "cannot watch for interrupts").because(e);
-    if windows::HEARD.set(Box::new(heard)).is_err() {
-        return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
-    }
-    // SAFETY: the handler is a function of this program, and what it reads was set above and stays.
-    match unsafe { SetConsoleCtrlHandler(Some(windows::handle), 1) } {
-        0 => Err(failed(std::io::Error::last_os_error())),
-        _ => Ok(()),
-    }
+    let outcome: std::io::Result<()> = if windows::HANDLER.set(Box::new(on_interrupt)).is_err() {
+        Err(std::io::ErrorKind::AlreadyExists.into())
+    } else {
+        // SAFETY: the handler is a function of this program; the static that it reads was set
+        // above.
+        match unsafe { SetConsoleCtrlHandler(Some(windows::handle), 1) } {
+            0 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    outcome.map_err(|e| Error::new(Kind::Failed, "cannot install a Ctrl-C handler").because(e))
 }
 
 /// Ends the process without waiting for its threads.
@@ -57,14 +61,15 @@ mod windows {
     };
     use windows_sys::core::BOOL;
 
-    pub static HEARD: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+    pub static HANDLER: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
     pub unsafe extern "system" fn handle(event: u32) -> BOOL {
-        if let Some(heard) = HEARD.get() {
-            heard();
+        if let Some(on_interrupt) = HANDLER.get() {
+            on_interrupt();
         }
-        // The process is ended when this returns (Microsoft: HandlerRoutine). The work that stops meanwhile ends it
-        // earlier, or the system does when its patience is over.
+        // Windows ends the process when this returns (Microsoft: HandlerRoutine). So it blocks
+        // until the main thread has cleaned up and exited, or until the system's timeout kills the
+        // process.
         while let CTRL_CLOSE_EVENT | CTRL_LOGOFF_EVENT | CTRL_SHUTDOWN_EVENT = event {
             std::thread::park();
         }

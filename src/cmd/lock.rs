@@ -1,5 +1,5 @@
-//! `winimg lock`: asks for what changed in the recipe, keeps what did not, and writes `recipe.lock`. Later versions go into the
-//! recipe first (`upgrade`).
+//! `winimg lock`: resolves inputs that changed in the recipe, keeps the others, and writes
+//! `recipe.lock`. `upgrade` writes later versions into the recipe first.
 
 use std::path::Path;
 
@@ -7,70 +7,75 @@ use serde_json::json;
 
 use crate::cli;
 use winimg_base::diag::Diagnostics;
+use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::lock::{self, Changes, Comparison, Entry, Lock, LockFile};
-use winimg_recipe::recipe::{Address, InputId, LockSource, Recipe};
+use winimg_recipe::lock::{self, LockChanges, LockComparison, LockEntry, LockFile, RecipeLock};
+use winimg_recipe::recipe::{FileAddress, InputId, LockSource, Recipe};
 use winimg_supply::store::Store;
 
-use super::documents::{Change, Locked};
-use super::source::{self, Source};
-use super::upgrade::{self, Upgrade};
-use super::{Context, inputs, lock_rule, print, print_json, recipe, sign};
+use super::documents::{LockChange, LockResult};
+use super::source::{self, RecipeSource};
+use super::upgrade::{self, RecipeUpgrade};
+use super::{CommandContext, inputs, lock_rule, print, print_json, recipe, sign};
 
-pub fn run(args: &cli::Lock, context: &Context) -> Result<()> {
-    source::needs_file(&args.recipe, "lock")?;
-    let source = source::source(&args.recipe, context)?;
+pub fn run(args: &cli::LockArgs, context: &CommandContext) -> Result<()> {
+    source::require_file(&args.recipe, "lock")?;
+    let source = source::open_source(&args.recipe, context)?;
     let done = lock(args, &source, &[], context)?;
-    match args.json {
-        true => print_json(&json!(done.document))?,
-        false => print(&done.text)?,
+    if args.json {
+        print_json(&json!(done.document))?;
+    } else {
+        print(&done.text)?;
     }
     done.stale.map_or(Ok(()), Err)
 }
 
-/// What became of a lock.
-pub struct Done {
-    pub document: Locked,
-    /// For people; empty where `stale` says it.
+/// Result of locking a recipe.
+pub struct LockOutcome {
+    pub document: LockResult,
+    /// Human-readable result; empty if `stale` is set.
     pub text: String,
-    /// As the file is now; `None` where the recipe asks for more than anybody knows yet.
-    pub lock: Option<Lock>,
-    /// With `--check`: that the lock would change.
+    /// The resulting lock; `None` if `--check` would have to resolve inputs.
+    pub lock: Option<RecipeLock>,
+    /// Error of `--check` that the lock would change.
     pub stale: Option<Error>,
 }
 
-/// Locks one recipe. What it asks for as one of `siblings` did is locked as it is there.
+/// Locks one recipe. Reuses entries of `siblings` for inputs that they resolved by the same rule.
 pub fn lock(
-    args: &cli::Lock,
-    source: &Source,
-    siblings: &[Lock],
-    context: &Context,
-) -> Result<Done> {
+    args: &cli::LockArgs,
+    source: &RecipeSource,
+    siblings: &[RecipeLock],
+    context: &CommandContext,
+) -> Result<LockOutcome> {
     if source.lock.is_some() {
         return Err(Error::new(Kind::Recipe, "a bundle cannot be locked again")
             .at(args.recipe.recipe.display())
-            .cure("lock the recipe that it was made from, and bundle it again"));
+            .cure("lock the original recipe, and bundle it again"));
     }
-    let mut recipe = recipe::unlocked(source, context)?;
-    let selection = upgrade::selected(args, &recipe)?;
-    let path = args.lock.clone();
-    let path = path.unwrap_or_else(|| Lock::beside(&source.path));
-    let store = super::store(context)?;
-    for left in store.sweep_beside(&path) {
-        let left = left.display();
-        let text = format!("removed what an interrupted run left: {left}");
-        context.sink.note(text);
+    let mut recipe = recipe::read_unlocked(source, context)?;
+    let selection = upgrade::select(args, &recipe)?;
+    let path = args
+        .lock
+        .clone()
+        .unwrap_or_else(|| RecipeLock::path_for(&source.path));
+    let store = super::open_store(context)?;
+    for leftover in store.sweep_beside(&path) {
+        context.sink.note(format!(
+            "removed a leftover of an interrupted run: {}",
+            leftover.display()
+        ));
     }
-    let mut file = earlier(&path, &recipe, context)?;
+    let mut file = read_earlier(&path, &recipe, context)?;
     if let Some(file) = &mut file {
-        recipe::remember_lock(&store, &path, &file.lock)?;
+        recipe::record_lock(&store, &path, &file.lock)?;
         file.lock.complete(&recipe.asks);
     }
-    let rule = lock_rule::rule(&recipe, context);
+    let rule = lock_rule::merge_rules(&recipe, context);
     if let Some(file) = &file {
-        // What is kept of a lock that nobody signed would be signed with the rest.
-        lock_rule::judge(&rule, file)?;
+        // Entries kept from an unsigned lock would end up in the signed one.
+        lock_rule::check_signatures(&rule, file)?;
         lock_rule::check_age(file, &store, None, args.allow_rollback)?;
     }
 
@@ -80,52 +85,66 @@ pub fn lock(
     }
 
     let old = file.as_ref().map(|file| &file.lock);
-    let mut kept = kept(&recipe, old, &selection.anew);
-    take_from(siblings, &mut kept, &recipe);
-    // A container image is chosen for the medium that is locked.
+    let mut kept = keep_entries(&recipe, old, &selection.anew);
+    take_sibling_entries(siblings, &mut kept, &recipe);
+    // Container images are resolved for the locked medium.
     if let Some(iso) = kept.iter().find(|entry| entry.id == InputId::Iso) {
-        let lock = LockSource::of(&path, &source.path, &iso.id);
-        recipe.media.iso.locked = Some(iso.locked(lock));
+        let lock = LockSource::for_input(&path, &source.path, &iso.id);
+        recipe.media.iso.locked = Some(iso.to_locked(lock));
     }
-    let is_kept = |id: &InputId| kept.iter().any(|entry| entry.id == *id);
-    let mut asks = recipe.asks.iter();
-    if args.check && asks.any(|ask| !is_kept(&ask.id) && !selection.anew.contains(&ask.id)) {
-        let changes = unanswered(&recipe, old, &kept);
-        return Ok(would_change(&path, old, &upgrade, &changes));
+    let has_unresolved = recipe
+        .asks
+        .iter()
+        .any(|ask| !has_entry(&kept, &ask.id) && !selection.anew.contains(&ask.id));
+    if args.check && has_unresolved {
+        let changes = find_unresolved(&recipe, old, &kept);
+        return Ok(report_change(&path, old, &upgrade, &changes));
     }
-    let new = renewed(args, &recipe, old, &kept, &store, context)?;
-    let same = |file: &&LockFile| lock::between(Some(&file.lock), &new).is_empty();
-    match file.as_ref().filter(same) {
-        Some(file) => unchanged(args, &path, file, &upgrade, context),
-        None => {
-            let done = finish(args, &path, old, new, &upgrade, &store)?;
+    let new = resolve_inputs(args, &recipe, old, &kept, &store, context)?;
+    match &file {
+        Some(file) if lock::compare_locks(Some(&file.lock), &new).is_empty() => {
+            keep_lock(args, &path, file, &upgrade, context)
+        }
+        _ => {
+            let done = write_lock(args, &path, old, new, &upgrade, &store)?;
             if done.document.written && !rule.signatures.is_empty() {
-                let text = format!("sign it before it is used: winimg sign {}", path.display());
-                context.sink.note(text);
+                context.sink.note(format!(
+                    "sign the lock before using it: winimg sign {}",
+                    path.display()
+                ));
             }
             Ok(done)
         }
     }
 }
 
-/// Fetches every input that has no entry any more: the new lock.
-fn renewed(
-    args: &cli::Lock,
+fn has_entry(entries: &[LockEntry], id: &InputId) -> bool {
+    entries.iter().any(|entry| entry.id == *id)
+}
+
+/// Fetches the inputs without an entry in `kept`, and returns the new lock.
+fn resolve_inputs(
+    args: &cli::LockArgs,
     recipe: &Recipe,
-    old: Option<&Lock>,
-    kept: &[Entry],
+    old: Option<&RecipeLock>,
+    kept: &[LockEntry],
     store: &Store,
-    context: &Context,
-) -> Result<Lock> {
-    let anew = |id: &InputId| !kept.iter().any(|entry| entry.id == *id);
+    context: &CommandContext,
+) -> Result<RecipeLock> {
     let options = context.fetch_options(args.network.offline, recipe);
-    let fetched = inputs::fetch(recipe, &anew, store, context, &options)?;
+    let fetched = inputs::fetch(
+        recipe,
+        &|id: &InputId| !has_entry(kept, id),
+        store,
+        context,
+        &options,
+    )?;
     let mut found: Vec<_> = fetched.into_iter().map(|f| (f.id, f.found)).collect();
     let mut inputs = Vec::new();
     for ask in &recipe.asks {
         let at = found.iter().position(|(id, _)| *id == ask.id);
         let entry = match at.map(|at| found.swap_remove(at)) {
-            Some((_, found)) => Some(Entry::new(ask, found)),
+            Some((_, found)) => Some(LockEntry::new(ask, found)),
             None => kept.iter().find(|entry| entry.id == ask.id).cloned(),
         };
         inputs.extend(entry);
@@ -134,15 +153,19 @@ fn renewed(
     let highest = old
         .map(|lock| lock.serial)
         .max(built.map(|built| built.serial));
-    Ok(Lock {
+    Ok(RecipeLock {
         recipe: recipe.name.value.clone(),
         serial: highest.unwrap_or(0) + 1,
         inputs,
     })
 }
 
-/// The lock that is there. One of another recipe, or one that is not as it was written, is not built upon.
-fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<LockFile>> {
+/// Reads the existing lock. Rejects one of another recipe or one edited by hand.
+fn read_earlier(
+    path: &Path,
+    recipe: &Recipe,
+    context: &CommandContext,
+) -> Result<Option<LockFile>> {
     if !path.exists() {
         return Ok(None);
     }
@@ -153,162 +176,179 @@ fn earlier(path: &Path, recipe: &Recipe, context: &Context) -> Result<Option<Loc
     if file.lock.recipe == recipe.name.value {
         return Ok(Some(file));
     }
-    let found = lock::drift(recipe, &file, Comparison::Whole);
+    let found = lock::find_drift(recipe, &file, LockComparison::Whole);
     recipe::report(None, Diagnostics(found.0), context)
 }
 
-/// The entries that stay: what the recipe asks is unchanged, and nobody wants it anew.
-fn kept(recipe: &Recipe, old: Option<&Lock>, anew: &[InputId]) -> Vec<Entry> {
+/// Returns the entries whose rules in the recipe are unchanged and that are not to be refreshed.
+fn keep_entries(recipe: &Recipe, old: Option<&RecipeLock>, anew: &[InputId]) -> Vec<LockEntry> {
     let mut kept = Vec::new();
     for ask in &recipe.asks {
-        let entry = old.and_then(|lock| lock.entry(&ask.id));
-        let entry = entry.filter(|e| e.is_asked_by(ask) && !anew.contains(&ask.id));
-        kept.extend(entry.cloned());
+        kept.extend(
+            old.and_then(|lock| lock.find_entry(&ask.id))
+                .filter(|e| e.is_asked_by(ask) && !anew.contains(&ask.id))
+                .cloned(),
+        );
     }
     kept
 }
 
-/// Adds what is locked already by another recipe that asks the same. A local file is not what a name says, and an image without a
-/// build of its own was chosen for a medium.
-fn take_from(siblings: &[Lock], kept: &mut Vec<Entry>, recipe: &Recipe) {
+/// Adds entries of other recipes that have the same rule. Skips local files, whose content may
+/// differ, and container images resolved for another medium.
+fn take_sibling_entries(siblings: &[RecipeLock], kept: &mut Vec<LockEntry>, recipe: &Recipe) {
     for ask in &recipe.asks {
-        let input = recipe.input(&ask.id);
+        let input = recipe.find_input(&ask.id);
         let origin = input.as_ref().and_then(|input| input.origin());
-        let is_local = origin.is_some_and(|o| matches!(o.url.value, Address::Local(_)));
-        if is_local || kept.iter().any(|entry| entry.id == ask.id) {
+        let is_local = origin.is_some_and(|o| matches!(o.url.value, FileAddress::Local(_)));
+        if is_local || has_entry(kept, &ask.id) {
             continue;
         }
-        let medium = |entries: &[Entry]| {
-            let iso = entries.iter().find(|e| e.id == InputId::Iso);
-            iso.map(|iso| iso.digest.clone())
-        };
-        let fits = |lock: &&Lock| {
-            !matches!(ask.id, InputId::Image(_)) || medium(&lock.inputs) == medium(kept)
-        };
-        let same = siblings.iter().filter(fits).find_map(|lock| {
-            let entry = lock.entry(&ask.id)?;
-            entry.is_asked_by(ask).then(|| entry.clone())
-        });
+        let is_image = matches!(ask.id, InputId::Image(_));
+        let same = siblings
+            .iter()
+            .filter(|lock| {
+                !is_image || find_medium_digest(&lock.inputs) == find_medium_digest(kept)
+            })
+            .find_map(|lock| {
+                let entry = lock.find_entry(&ask.id)?;
+                entry.is_asked_by(ask).then(|| entry.clone())
+            });
         kept.extend(same);
     }
 }
 
-/// What `--check` can say without asking anybody.
-fn unanswered(recipe: &Recipe, old: Option<&Lock>, kept: &[Entry]) -> Changes {
-    let mut changes = Changes::default();
+fn find_medium_digest(entries: &[LockEntry]) -> Option<&Digest> {
+    entries
+        .iter()
+        .find(|entry| entry.id == InputId::Iso)
+        .map(|iso| &iso.digest)
+}
+
+/// Returns the changes that are known without resolving inputs, for `--check`.
+fn find_unresolved(recipe: &Recipe, old: Option<&RecipeLock>, kept: &[LockEntry]) -> LockChanges {
+    let mut changes = LockChanges::default();
     for ask in &recipe.asks {
-        if !kept.iter().any(|entry| entry.id == ask.id) {
-            changes.asked(ask, old.and_then(|lock| lock.entry(&ask.id)));
+        if !has_entry(kept, &ask.id) {
+            changes.add_unresolved(ask, old.and_then(|lock| lock.find_entry(&ask.id)));
         }
     }
-    changes.gone(old, |id| recipe.input(id).is_some());
+    changes.add_removed(old, |id| recipe.find_input(id).is_some());
     changes
 }
 
-/// What `--check` ends with where something changed.
-fn would_change(path: &Path, old: Option<&Lock>, upgrade: &Upgrade, changes: &Changes) -> Done {
+/// Returns the result of `--check` for a lock that would change.
+fn report_change(
+    path: &Path,
+    old: Option<&RecipeLock>,
+    upgrade: &RecipeUpgrade,
+    changes: &LockChanges,
+) -> LockOutcome {
     let error = Error::new(Kind::Recipe, format!("{} would change", path.display()))
-        .lines(changes.table().lines())
-        .cure("run `winimg lock` without --check, and commit what it writes");
-    Done {
-        document: document(path, old, false, upgrade, changes),
+        .lines(changes.render_table().lines())
+        .cure("run `winimg lock` without --check, and commit the lock");
+    LockOutcome {
+        document: to_document(path, old, false, upgrade, changes),
         text: String::new(),
         lock: None,
         stale: Some(error),
     }
 }
 
-fn document(
+fn to_document(
     path: &Path,
-    lock: Option<&Lock>,
+    lock: Option<&RecipeLock>,
     written: bool,
-    upgrade: &Upgrade,
-    changes: &Changes,
-) -> Locked {
-    let change = |(name, was, is): &(InputId, String, String)| Change {
-        name: name.to_string(),
-        was: was.clone(),
-        is: is.clone(),
-    };
-    Locked {
+    upgrade: &RecipeUpgrade,
+    changes: &LockChanges,
+) -> LockResult {
+    LockResult {
         lock: path.display().to_string(),
         serial: lock.map(|lock| lock.serial),
         written,
-        changes: changes.rows.iter().map(change).collect(),
+        changes: changes
+            .rows
+            .iter()
+            .map(|(name, was, is)| LockChange {
+                name: name.to_string(),
+                was: was.clone(),
+                is: is.clone(),
+            })
+            .collect(),
         versions: upgrade.taken.clone(),
         left: upgrade.left.clone(),
     }
 }
 
-/// What is locked stays as it is; a file of an earlier schema is written in the present one.
-fn unchanged(
-    args: &cli::Lock,
+/// Keeps the lock; rewrites a file of an older schema in the current one.
+fn keep_lock(
+    args: &cli::LockArgs,
     path: &Path,
     file: &LockFile,
-    upgrade: &Upgrade,
-    context: &Context,
-) -> Result<Done> {
+    upgrade: &RecipeUpgrade,
+    context: &CommandContext,
+) -> Result<LockOutcome> {
     if !args.check {
-        // Its lock may have been ahead of the recipe.
+        // The lock may already contain the upgraded versions.
         upgrade.write()?;
     }
     let (name, serial) = (path.display(), file.lock.serial);
     let mut text = format!("{name} is up to date, serial {serial}\n");
     let mut written = false;
-    match file.notice(&args.recipe.recipe.display().to_string()) {
+    match file.describe_upgrade(&args.recipe.recipe.display().to_string()) {
         Some(notice) if args.check => context.sink.note(notice),
         Some(_) => {
-            sign::remove_beside(path)?;
-            io::write_atomically(path, file.lock.text()?.as_bytes())?;
+            sign::remove_signatures(path)?;
+            io::write_atomically(path, file.lock.render()?.as_bytes())?;
             let schema = lock::SCHEMA;
             text = format!(
-                "{name} is written in schema {schema}; every input stays locked as it was, serial {serial}\n"
+                "{name} is upgraded to schema {schema}; all inputs are unchanged, serial {serial}\n"
             );
             written = true;
         }
         None => {}
     }
-    let nothing = Changes::default();
-    Ok(Done {
-        document: document(path, Some(&file.lock), written, upgrade, &nothing),
+    let nothing = LockChanges::default();
+    Ok(LockOutcome {
+        document: to_document(path, Some(&file.lock), written, upgrade, &nothing),
         text,
         lock: Some(file.lock.clone()),
         stale: None,
     })
 }
 
-/// Writes another lock than the one that is there, and says what changed.
-fn finish(
-    args: &cli::Lock,
+/// Writes the changed lock and reports the changes.
+fn write_lock(
+    args: &cli::LockArgs,
     path: &Path,
-    old: Option<&Lock>,
-    new: Lock,
-    upgrade: &Upgrade,
+    old: Option<&RecipeLock>,
+    new: RecipeLock,
+    upgrade: &RecipeUpgrade,
     store: &Store,
-) -> Result<Done> {
-    let changes = lock::between(old, &new);
+) -> Result<LockOutcome> {
+    let changes = lock::compare_locks(old, &new);
     if args.check {
-        return Ok(Done {
+        return Ok(LockOutcome {
             lock: Some(new),
-            ..would_change(path, old, upgrade, &changes)
+            ..report_change(path, old, upgrade, &changes)
         });
     }
     let recipe = args.recipe.recipe.display().to_string();
     let lower = old.filter(|_| !args.allow_rollback);
-    if let Some(error) = lower.and_then(|old| lock::lowered(old, &new, &recipe)) {
+    if let Some(error) = lower.and_then(|old| lock::refuse_lower_versions(old, &new, &recipe)) {
         return Err(error);
     }
-    // Before anything else may look for what it names.
-    recipe::remember_lock(store, path, &new)?;
-    let text = new.text()?;
-    // The recipe first: between the two it has drifted from its lock, which every command says.
+    // First protect the named files from pruning.
+    recipe::record_lock(store, path, &new)?;
+    let text = new.render()?;
+    // The recipe first: if interrupted in between, every command reports that the lock is out of
+    // date.
     upgrade.write()?;
-    sign::remove_beside(path)?;
+    sign::remove_signatures(path)?;
     io::write_atomically(path, text.as_bytes())?;
-    let (table, serial) = (changes.table(), new.serial);
-    Ok(Done {
-        document: document(path, Some(&new), true, upgrade, &changes),
-        text: format!("{table}\n{} is written, serial {serial}\n", path.display()),
+    let (table, serial) = (changes.render_table(), new.serial);
+    Ok(LockOutcome {
+        document: to_document(path, Some(&new), true, upgrade, &changes),
+        text: format!("{table}\nwrote {}, serial {serial}\n", path.display()),
         lock: Some(new),
         stale: None,
     })

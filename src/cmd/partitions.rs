@@ -1,7 +1,7 @@
-//! A disk image's size and partition table, whatever its format.
+//! Reads the size and partition table of a disk image of any format.
 //!
-//! Looks at the table and at the beginning of each volume only: of a compressed qcow2, which is not read in place, these parts
-//! are unpacked.
+//! Reads only the table and the beginning of each volume. A compressed qcow2 cannot be read in
+//! place, so these parts are unpacked.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,71 +13,75 @@ use serde_json::json;
 
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::backing::Chain;
-use winimg_formats::disk::qcow2::Qcow2;
-use winimg_formats::disk::qemu_img::{self, Named};
-use winimg_formats::disk::{self, Disk, Format, Image, gpt};
+use winimg_formats::disk::backing::BackingChain;
+use winimg_formats::disk::qcow2::Qcow2Disk;
+use winimg_formats::disk::qemu_img::{self, QemuImageArg};
+use winimg_formats::disk::{self, Disk, DiskImage, ImageFormat, gpt};
 
-/// Bytes that are unpacked at a time.
+/// Bytes to unpack at a time.
 const PIECE: u64 = 64 << 10;
 
-/// A disk of an image: its member's name where the image has several, its length in bytes, and its partitions.
-pub struct Divided {
+/// A disk of an image: its member's name if the image has several, its length in bytes, and its
+/// partitions.
+pub struct PartitionedDisk {
     pub name: Option<String>,
     pub bytes: u64,
-    pub table: gpt::Table,
+    pub table: gpt::PartitionTable,
 }
 
-/// All disks of an image.
-pub fn read(file: &Path, cancel: &Cancel) -> Result<Vec<Divided>> {
-    let disks = match Format::of(file)? {
-        Format::Qcow2 => {
-            let disk: Box<dyn Disk> = match Qcow2::look(Image::alone(file), cancel)? {
-                Some(disk) => Box::new(disk),
-                None => Box::new(Packed::open(file, cancel)?),
-            };
+/// Reads all disks of an image.
+pub fn read(file: &Path, cancel: &Cancel) -> Result<Vec<PartitionedDisk>> {
+    let disks = match ImageFormat::detect(file)? {
+        ImageFormat::Qcow2 => {
+            let disk: Box<dyn Disk> =
+                match Qcow2Disk::open_uncompressed(DiskImage::from_file(file), cancel)? {
+                    Some(disk) => Box::new(disk),
+                    None => Box::new(CompressedQcow2::open(file, cancel)?),
+                };
             Vec::from([(None, disk)])
         }
         _ => disk::open_all(file, cancel)?,
     };
-    let divided = disks.into_iter().map(|(name, disk)| {
-        Ok(Divided {
-            table: gpt::table(disk.as_ref())?,
-            bytes: disk.len(),
-            name,
+    disks
+        .into_iter()
+        .map(|(name, disk)| {
+            Ok(PartitionedDisk {
+                table: gpt::read_table(disk.as_ref())?,
+                bytes: disk.len(),
+                name,
+            })
         })
-    });
-    divided.collect()
+        .collect()
 }
 
-/// A compressed qcow2, of which QEMU unpacks the pieces that are asked for.
-struct Packed {
+/// A compressed qcow2; qemu-img unpacks the pieces that are read.
+struct CompressedQcow2 {
     name: String,
     len: u64,
     pieces: Mutex<BTreeMap<u64, Vec<u8>>>,
     cancel: Cancel,
 }
 
-impl Packed {
+impl CompressedQcow2 {
     fn open(file: &Path, cancel: &Cancel) -> Result<Self> {
         let name = file.to_str().ok_or_else(|| {
-            Error::failed("a compressed qcow2 has a path that is not Unicode").at(file.display())
+            Error::failed("the path of a compressed qcow2 must be Unicode").at(file.display())
         })?;
         Ok(Self {
             name: name.into(),
-            len: Chain::of(Image::alone(file), cancel)?.len,
+            len: BackingChain::resolve(DiskImage::from_file(file), cancel)?.len,
             pieces: Mutex::default(),
             cancel: cancel.clone(),
         })
     }
 
-    fn unpacked(&self, start: u64) -> Result<Vec<u8>> {
+    fn unpack_piece(&self, start: u64) -> Result<Vec<u8>> {
         let flat = tempfile::NamedTempFile::new()
             .map_err(|e| Error::io("write", std::env::temp_dir(), e))?;
-        // Closed: on Windows no other program writes a file that we could write.
+        // Closed: on Windows, other programs cannot write a file that is open for writing.
         let flat = flat.into_temp_path();
         let file = json!({"driver": "file", "filename": self.name});
-        let piece = Named::node(&json!({
+        let piece = QemuImageArg::from_node(&json!({
             "driver": "raw",
             "offset": start,
             "size": PIECE.min(self.len - start),
@@ -85,13 +89,13 @@ impl Packed {
         }));
         let words = ["convert", "-O", "raw"].map(OsStr::new);
         let to = qemu_img::file_name(&flat);
-        let arguments = [&words[..], &piece.arguments(), &[&to]].concat();
+        let arguments = [&words[..], &piece.to_arguments(), &[&to]].concat();
         qemu_img::run(&arguments, &self.cancel)?;
         std::fs::read(&flat).map_err(|e| Error::io("read", &flat, e))
     }
 }
 
-impl Disk for Packed {
+impl Disk for CompressedQcow2 {
     fn len(&self) -> u64 {
         self.len
     }
@@ -99,7 +103,7 @@ impl Disk for Packed {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let end = offset.saturating_add(buffer.len() as u64);
         if end > self.len {
-            return Err(Error::failed(format!("{} ends too early", self.name)));
+            return Err(Error::failed(format!("{} is truncated", self.name)));
         }
         let mut pieces = self.pieces.lock().unwrap_or_else(|e| e.into_inner());
         let mut done = 0;
@@ -108,11 +112,11 @@ impl Disk for Packed {
             let start = at - at % PIECE;
             let piece = match pieces.entry(start) {
                 Entry::Occupied(piece) => piece.into_mut(),
-                Entry::Vacant(place) => place.insert(self.unpacked(start)?),
+                Entry::Vacant(place) => place.insert(self.unpack_piece(start)?),
             };
             let rest = piece.get((at - start) as usize..).unwrap_or_default();
             if rest.is_empty() {
-                return Err(Error::failed(format!("{} ends too early", self.name)));
+                return Err(Error::failed(format!("{} is truncated", self.name)));
             }
             let n = rest.len().min(buffer.len() - done);
             buffer[done..done + n].copy_from_slice(&rest[..n]);

@@ -1,59 +1,60 @@
-//! From the command line's recipe arguments to a `Recipe`, with every complaint shown at once.
+//! Opens a `Recipe` with its lock and plan from the command line's arguments, and reports all
+//! diagnostics at once.
 
 use std::path::{Path, PathBuf};
 
 use tracing::debug;
 
 use crate::answer;
-use crate::cli::{LockArgs, NetworkArgs, RecipeArgs};
+use crate::cli::{LockFileArgs, NetworkArgs, RecipeArgs};
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Event;
-use winimg_machine::vm::{self, Platform};
-use winimg_recipe::lock::{self, Comparison, Lock, LockFile};
-use winimg_recipe::plan::{self, Plan};
+use winimg_machine::vm::{self, HypervisorKind};
+use winimg_recipe::lock::{self, LockComparison, LockFile, RecipeLock};
+use winimg_recipe::plan::{self, BuildPlan};
 use winimg_recipe::recipe::{self, Recipe, SealAnswer, Verb};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
 use winimg_trust::Signer;
 
-use super::source::{Source, source};
-use super::{Context, inputs, lock_rule};
+use super::source::{RecipeSource, open_source};
+use super::{CommandContext, inputs, lock_rule};
 
-/// A valid recipe, with what was decided about it.
-pub struct Opened {
+/// A valid recipe with its lock and plan.
+pub struct OpenedRecipe {
     pub recipe: Recipe,
-    pub plan: Plan,
-    /// The lock that was laid into the recipe.
+    pub plan: BuildPlan,
+    /// The lock that was applied to the recipe.
     pub lock: Option<LockFile>,
-    /// Who signed it, where recipe or host ask for that.
+    /// Its signers, if the recipe or this host require signatures.
     pub lock_signers: Vec<Signer>,
-    /// Where that lock is, or one that was passed over.
+    /// Path of the lock, even if it was ignored.
     lock_path: Option<PathBuf>,
-    /// What was odd: for the manifest.
+    /// Warnings for the manifest.
     pub remarks: Vec<String>,
-    /// It came with all its inputs, so no network is asked.
+    /// True for a bundle: it contains all inputs, so the network is not used.
     pub bundled: bool,
-    pub source: Source,
+    pub source: RecipeSource,
 }
 
-/// What a command does with the recipe decides what is looked at beside the recipe's own files.
+/// Purpose of opening a recipe, which decides how much of the host is checked.
 #[derive(Clone, Copy)]
-pub enum Look {
-    /// It explains the recipe: nothing is looked at.
+pub enum RecipePurpose {
+    /// Explain the recipe: check nothing.
     Explain,
-    /// It fetches the inputs: nothing is looked at, as each input is asked for by itself.
+    /// Fetch the inputs: check nothing here, as fetching checks each input.
     Fetch,
-    /// It shows what a build would lack: a local file that is not here is a warning, as the build may be another machine's.
-    /// Without a platform, what would be an error on QEMU is a warning, too.
-    Files(Option<Platform>),
-    /// It builds: what is lacking is an error.
-    Build(Platform),
+    /// Preview a build: a missing local file is a warning, as the build may run on another host.
+    /// Without a platform, errors that only concern QEMU are warnings, too.
+    Files(Option<HypervisorKind>),
+    /// Build: a missing requirement is an error.
+    Build(HypervisorKind),
 }
 
-impl Look {
-    /// Whether what is not decided yet is an error. For what only looks at a recipe it is none.
-    fn refuses_undecided(self) -> bool {
+impl RecipePurpose {
+    /// True if undecided values are errors. They are not for commands that only show a recipe.
+    fn must_be_decided(self) -> bool {
         match self {
             Self::Explain | Self::Files(_) => false,
             Self::Fetch | Self::Build(_) => true,
@@ -61,31 +62,36 @@ impl Look {
     }
 }
 
-/// Reads the recipe with its lock and makes its plan. Complaints are shown as they are; any error among them ends with
-/// status 2.
-pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -> Result<Opened> {
-    let source = source(args, context)?;
+/// Reads the recipe with its lock and makes its plan. Reports all diagnostics; fails with status 2
+/// if one is an error.
+pub fn open(
+    args: &RecipeArgs,
+    lock: &LockFileArgs,
+    look: RecipePurpose,
+    context: &CommandContext,
+) -> Result<OpenedRecipe> {
+    let source = open_source(args, context)?;
     let bundled = source.lock.is_some();
     if bundled && (lock.lock.is_some() || lock.no_lock) {
         return Err(
-            Error::new(Kind::Recipe, "a bundle is built with its own lock")
+            Error::new(Kind::Recipe, "a bundle always uses its own lock")
                 .at(args.recipe.display())
-                .cure("leave --lock and --no-lock away"),
+                .cure("omit --lock and --no-lock"),
         );
     }
     let read = read(&source, &args.recipe, lock, look, context);
     let (recipe, plan) = report(read.planned, read.diagnostics, context)?;
-    let lock_rule = lock_rule::rule(&recipe, context);
+    let lock_rule = lock_rule::merge_rules(&recipe, context);
     let lock_signers = match &read.lock {
-        Some(file) => lock_rule::judge(&lock_rule, file)?,
-        // What only explains a recipe goes before its first lock.
-        None if look.refuses_undecided() => {
-            lock_rule::needed(&lock_rule, lock, &args.recipe)?;
+        Some(file) => lock_rule::check_signatures(&lock_rule, file)?,
+        // Commands that only show a recipe work before it is locked.
+        None if look.must_be_decided() => {
+            lock_rule::require_lock(&lock_rule, lock, &args.recipe)?;
             Vec::new()
         }
         None => Vec::new(),
     };
-    Ok(Opened {
+    Ok(OpenedRecipe {
         recipe,
         plan,
         lock: read.lock,
@@ -97,51 +103,57 @@ pub fn open(args: &RecipeArgs, lock: &LockArgs, look: Look, context: &Context) -
     })
 }
 
-/// A recipe with its lock and its plan, and every complaint about them.
-pub struct Read {
-    /// There is none where a complaint is an error, and there may be one.
-    pub planned: Option<(Recipe, Plan)>,
+/// A recipe with its lock and plan, and all diagnostics.
+pub struct CheckedRecipe {
+    /// May be `None` if a diagnostic is an error.
+    pub planned: Option<(Recipe, BuildPlan)>,
     pub diagnostics: Diagnostics,
-    /// The lock that was laid into the recipe.
+    /// The lock that was applied to the recipe.
     pub lock: Option<LockFile>,
     lock_path: Option<PathBuf>,
     remarks: Vec<String>,
 }
 
-/// Reads without showing what is wrong. `named`: the recipe as the user called it.
-pub fn read(source: &Source, named: &Path, lock: &LockArgs, look: Look, context: &Context) -> Read {
+/// Reads without reporting the diagnostics. `named` is the recipe's path as the user gave it.
+pub fn read(
+    source: &RecipeSource,
+    named: &Path,
+    lock: &LockFileArgs,
+    look: RecipePurpose,
+    context: &CommandContext,
+) -> CheckedRecipe {
     let bundled = source.lock.is_some();
     debug!(path = %source.path.display(), bundled, "the recipe is read");
     let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
-    let lock_path = lock_path(lock, source);
+    let lock_path = find_lock_path(lock, source);
     let mut remarks = Vec::new();
     let mut laid = None;
     let planned = recipe.and_then(|mut recipe| {
         match &lock_path {
-            // The lock beside the recipe is that of no variant.
+            // Variants do not use the lock beside the recipe.
             Some(_) if lock.no_lock && lock.variant_of.is_some() => {}
             Some(path) if lock.no_lock => {
-                let remark = format!("{} was passed over: --no-lock", path.display());
+                let remark = format!("{} is ignored: --no-lock", path.display());
                 context.sink.warn(remark.clone());
                 remarks.push(remark);
             }
-            Some(path) => laid = lay(path, &mut recipe, bundled, &mut diagnostics),
+            Some(path) => laid = apply_lock(path, &mut recipe, bundled, &mut diagnostics),
             None => {}
         }
-        // A bundle's lock is not written again.
+        // A bundle's lock cannot be upgraded.
         if let Some(file) = laid.as_ref().filter(|_| !bundled)
-            && let Some(notice) = file.notice(&named.display().to_string())
+            && let Some(notice) = file.describe_upgrade(&named.display().to_string())
         {
             context.sink.note(notice);
         }
-        let plan = planned(&recipe, &mut diagnostics)?;
-        judge_host(&recipe, &plan, look, &mut diagnostics, context);
-        if look.refuses_undecided() {
-            diagnostics.0.extend(open_questions(&recipe).0);
+        let plan = make_plan(&recipe, &mut diagnostics)?;
+        check_host(&recipe, &plan, look, &mut diagnostics, context);
+        if look.must_be_decided() {
+            diagnostics.0.extend(collect_undecided(&recipe).0);
         }
         Some((recipe, plan))
     });
-    Read {
+    CheckedRecipe {
         planned,
         diagnostics,
         lock: laid,
@@ -150,27 +162,31 @@ pub fn read(source: &Source, named: &Path, lock: &LockArgs, look: Look, context:
     }
 }
 
-/// The lock that the command line names, the bundle's, or the one beside the recipe's file.
-fn lock_path(lock: &LockArgs, source: &Source) -> Option<PathBuf> {
-    let named = lock.lock.as_ref().or(source.lock.as_ref()).cloned();
-    named.or_else(|| {
-        let beside = Lock::beside(&source.path);
-        let is_there = source.options.piped.is_none() && beside.is_file();
-        is_there.then_some(beside)
-    })
+/// Returns the path of the lock from the command line, of the bundle, or beside the recipe.
+fn find_lock_path(lock: &LockFileArgs, source: &RecipeSource) -> Option<PathBuf> {
+    lock.lock
+        .as_ref()
+        .or(source.lock.as_ref())
+        .cloned()
+        .or_else(|| {
+            let beside = RecipeLock::path_for(&source.path);
+            let is_there = source.options.piped.is_none() && beside.is_file();
+            is_there.then_some(beside)
+        })
 }
 
-/// The lock, laid in; complaints about it join the others.
-fn lay(
+/// Reads the lock and applies it to the recipe; adds its diagnostics to the others.
+fn apply_lock(
     path: &Path,
     recipe: &mut Recipe,
     bundled: bool,
     diagnostics: &mut Diagnostics,
 ) -> Option<LockFile> {
     debug!(path = %path.display(), "the lock is used");
-    let comparison = match bundled {
-        true => Comparison::Shown,
-        false => Comparison::Whole,
+    let comparison = if bundled {
+        LockComparison::Shown
+    } else {
+        LockComparison::Whole
     };
     match LockFile::read(path) {
         Ok(file) => {
@@ -184,36 +200,36 @@ fn lay(
     }
 }
 
-/// What the recipe leaves open, as complaints.
-fn open_questions(recipe: &Recipe) -> Diagnostics {
-    Diagnostics(recipe::complaints(&recipe.undecided, &Default::default()))
+/// Returns a diagnostic for each undecided value.
+fn collect_undecided(recipe: &Recipe) -> Diagnostics {
+    Diagnostics(recipe::to_errors(&recipe.undecided, &Default::default()))
 }
 
-/// Reads the recipe as it is, whatever its lock says.
-pub fn unlocked(source: &Source, context: &Context) -> Result<Recipe> {
-    let recipe = undecided(source, context)?;
-    let open = open_questions(&recipe);
+/// Reads the recipe without its lock; undecided values are errors.
+pub fn read_unlocked(source: &RecipeSource, context: &CommandContext) -> Result<Recipe> {
+    let recipe = read_undecided(source, context)?;
+    let open = collect_undecided(&recipe);
     let decided = (!open.has_errors()).then_some(recipe);
     report(decided, open, context)
 }
 
-/// The same, with what is not decided yet.
-pub fn undecided(source: &Source, context: &Context) -> Result<Recipe> {
+/// Reads the recipe without its lock, and accepts undecided values.
+pub fn read_undecided(source: &RecipeSource, context: &CommandContext) -> Result<Recipe> {
     let (recipe, mut diagnostics) = plan::read(&source.path, &source.options);
     let planned = recipe.and_then(|recipe| {
-        planned(&recipe, &mut diagnostics)?;
+        make_plan(&recipe, &mut diagnostics)?;
         Some(recipe)
     });
     report(planned, diagnostics, context)
 }
 
-/// The plan, if there is one; what is wrong with it and with the answer files.
-fn planned(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<Plan> {
+/// Makes the plan, and checks it and the answer files.
+fn make_plan(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<BuildPlan> {
     match plan::make(recipe) {
         Ok(plan) => {
             diagnostics.0.extend(plan.warnings.0.iter().cloned());
-            judge_template(recipe, diagnostics);
-            judge_seal(recipe, &plan, diagnostics);
+            check_template(recipe, diagnostics);
+            check_seal(recipe, &plan, diagnostics);
             Some(plan)
         }
         Err(more) => {
@@ -223,79 +239,85 @@ fn planned(recipe: &Recipe, diagnostics: &mut Diagnostics) -> Option<Plan> {
     }
 }
 
-/// What a build would lack, as far as it was asked to look. A recipe that is refused anyway is not judged: without its lock
-/// files seem to be missing that a bundle brings.
-fn judge_host(
+/// Checks requirements of a build on this host. Skips a recipe with errors: without its lock, files
+/// that a bundle brings would appear to be missing.
+fn check_host(
     recipe: &Recipe,
-    plan: &Plan,
-    look: Look,
+    plan: &BuildPlan,
+    look: RecipePurpose,
     diagnostics: &mut Diagnostics,
-    context: &Context,
+    context: &CommandContext,
 ) {
     let (platform, here) = match look {
-        Look::Explain | Look::Fetch => return,
-        Look::Files(platform) => (platform, Severity::Warning),
-        Look::Build(platform) => (Some(platform), Severity::Error),
+        RecipePurpose::Explain | RecipePurpose::Fetch => return,
+        RecipePurpose::Files(platform) => (platform, Severity::Warning),
+        RecipePurpose::Build(platform) => (Some(platform), Severity::Error),
     };
-    diagnostics.0.extend(judge_contract(recipe, platform).0);
+    diagnostics.0.extend(check_contract(recipe, platform).0);
     if diagnostics.has_errors() {
         return;
     }
     let agent = match platform {
-        Some(Platform::HyperV) => None,
-        Some(Platform::Qemu) => vm::lacks_agent(recipe),
+        Some(HypervisorKind::HyperV) => None,
+        Some(HypervisorKind::Qemu) => vm::lacks_agent(recipe),
         None => vm::lacks_agent(recipe).map(|d| Diagnostic {
             severity: Severity::Warning,
             ..d
         }),
     };
     diagnostics.0.extend(agent);
-    if matches!(look, Look::Files(_)) {
-        diagnostics.0.extend(plan::unused(recipe));
+    if matches!(look, RecipePurpose::Files(_)) {
+        diagnostics.0.extend(plan::warn_unused(recipe));
         let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
-        diagnostics.0.extend(plan::aged(recipe, today.date()));
+        diagnostics
+            .0
+            .extend(plan::warn_old_updates(recipe, today.date()));
     }
-    let absent = inputs::absent(recipe, plan, platform, context).into_iter();
-    diagnostics.0.extend(absent.map(|d| Diagnostic {
-        severity: here,
-        ..d
-    }));
+    diagnostics.0.extend(
+        inputs::check_local_files(recipe, plan, platform, context)
+            .into_iter()
+            .map(|d| Diagnostic {
+                severity: here,
+                ..d
+            }),
+    );
 }
 
-/// Shows every complaint; an error if there is one among them.
-pub fn report<T>(done: Option<T>, diagnostics: Diagnostics, context: &Context) -> Result<T> {
-    let summary = diagnostics.summary();
+/// Reports the diagnostics; fails if one of them is an error.
+pub fn report<T>(done: Option<T>, diagnostics: Diagnostics, context: &CommandContext) -> Result<T> {
+    let summary = diagnostics.summarize();
     let sound = !diagnostics.has_errors();
     if !diagnostics.0.is_empty() {
         context.sink.emit(&Event::diagnostics(&diagnostics));
     }
     match done {
         Some(done) if sound => Ok(done),
-        _ => Err(Error::new(Kind::Recipe, summary).reported()),
+        _ => Err(Error::new(Kind::Recipe, summary).mark_reported()),
     }
 }
 
-/// From now on nothing that this lock names is pruned.
-pub fn remember_lock(store: &Store, path: &Path, lock: &Lock) -> Result<()> {
+/// Protects the files that this lock names from pruning.
+pub fn record_lock(store: &Store, path: &Path, lock: &RecipeLock) -> Result<()> {
     let digests = lock.digests().map(|(_, digest)| digest.clone());
     store.remember_lock(path, digests.collect())
 }
 
-impl Opened {
-    pub fn remember_lock(&self, store: &Store) -> Result<()> {
+impl OpenedRecipe {
+    pub fn record_lock(&self, store: &Store) -> Result<()> {
         match (&self.lock_path, &self.lock) {
-            (Some(path), Some(file)) => remember_lock(store, path, &file.lock),
+            (Some(path), Some(file)) => record_lock(store, path, &file.lock),
             _ => Ok(()),
         }
     }
 
-    /// Refuses a lock that is older than one that was used here, or says so. `output` is the folder of earlier builds.
+    /// Rejects a lock older than one used here before, or warns if `allowed`. `output` is the
+    /// folder of earlier builds.
     pub fn check_age(
         &self,
         store: &Store,
         output: Option<&Path>,
         allowed: bool,
-        context: &Context,
+        context: &CommandContext,
     ) -> Result<Option<String>> {
         let Some(file) = &self.lock else {
             return Ok(None);
@@ -307,7 +329,7 @@ impl Opened {
         Ok(warning)
     }
 
-    /// From now on an older lock is refused.
+    /// Records the use of this lock; older locks are rejected from now on.
     pub fn record_use(&self, store: &Store) -> Result<()> {
         match &self.lock {
             Some(file) => store.record_built_with(&file.lock.record()),
@@ -315,49 +337,54 @@ impl Opened {
         }
     }
 
-    pub fn fetch_options(&self, network: &NetworkArgs, context: &Context) -> FetchOptions {
+    pub fn fetch_options(&self, network: &NetworkArgs, context: &CommandContext) -> FetchOptions {
         context.fetch_options(network.offline || self.bundled, &self.recipe)
     }
 }
 
-/// What is wrong with the team's own answer file as far as it is known before its medium is read.
-fn judge_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
+/// Checks the recipe's answer file template as far as possible without the medium.
+fn check_template(recipe: &Recipe, diagnostics: &mut Diagnostics) {
     let Some(path) = &recipe.setup.answer_file else {
         return;
     };
     let found =
         answer::read_template(path).and_then(|template| answer::check_template(&template, recipe));
     match found {
-        Ok(found) => diagnostics.0.extend(as_asked(found, recipe).0),
+        Ok(found) => diagnostics.0.extend(apply_lint_level(found, recipe).0),
         Err(error) => diagnostics.push(Diagnostic::error(error.to_string()).at(&path.place, "")),
     }
 }
 
-/// Judges what a build needs of the recipe's own answer file. Without a platform it is only warned
-/// of. One that cannot be read or rendered has a complaint already.
-fn judge_contract(recipe: &Recipe, platform: Option<Platform>) -> Diagnostics {
-    let own = recipe.setup.answer_file.as_ref();
-    let template = own.and_then(|path| answer::read_template(path).ok());
-    let found = template.and_then(|t| answer::check_contract(&t, recipe, platform).ok());
+/// Checks that the recipe's answer file has what a build needs. Without a platform the findings are
+/// warnings. An unreadable or invalid file is reported elsewhere.
+fn check_contract(recipe: &Recipe, platform: Option<HypervisorKind>) -> Diagnostics {
+    let found = recipe
+        .setup
+        .answer_file
+        .as_ref()
+        .and_then(|path| answer::read_template(path).ok())
+        .and_then(|template| answer::check_contract(&template, recipe, platform).ok());
     let mut found = Diagnostics(found.unwrap_or_default());
     if platform.is_none() {
-        let all = found.0.iter_mut();
-        all.for_each(|d| d.severity = Severity::Warning);
+        for diagnostic in &mut found.0 {
+            diagnostic.severity = Severity::Warning;
+        }
     }
-    as_asked(found, recipe)
+    apply_lint_level(found, recipe)
 }
 
-/// Makes complaints about an answer file warnings where the recipe has `lint = "warn"`.
-fn as_asked(mut found: Diagnostics, recipe: &Recipe) -> Diagnostics {
+/// Turns diagnostics about an answer file into warnings if the recipe has `lint = "warn"`.
+fn apply_lint_level(mut found: Diagnostics, recipe: &Recipe) -> Diagnostics {
     if recipe.setup.lint_is_advice {
-        let all = found.0.iter_mut();
-        all.for_each(|d| d.severity = Severity::Warning);
+        for diagnostic in &mut found.0 {
+            diagnostic.severity = Severity::Warning;
+        }
     }
     found
 }
 
-/// What is wrong with the answer file that sysprep is given, as the plan renders it.
-fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
+/// Checks sysprep's answer files as the plan renders them.
+fn check_seal(recipe: &Recipe, plan: &BuildPlan, diagnostics: &mut Diagnostics) {
     for (step, planned) in recipe.steps.iter().zip(&plan.steps) {
         let Verb::Generalize {
             answer_file: SealAnswer::Own(own),
@@ -372,9 +399,9 @@ fn judge_seal(recipe: &Recipe, plan: &Plan, diagnostics: &mut Diagnostics) {
             let found = if recipe.may_quote(&own.value) {
                 found
             } else {
-                found.unquotable()
+                found.hide_sources()
             };
-            diagnostics.0.extend(as_asked(found, recipe).0);
+            diagnostics.0.extend(apply_lint_level(found, recipe).0);
         }
     }
 }

@@ -1,25 +1,28 @@
-//! `winimg report`: makes a build's page again from the records in its output folder.
+//! `winimg report`: regenerates a build's page from the records in its output folder.
 
 use std::path::Path;
 
+use crate::build_report;
 use crate::cli;
 use crate::page::REPORT;
-use crate::story;
 use winimg_base::error::Result;
 
-use super::{Context, print};
+use super::{CommandContext, print};
 
-pub fn run(args: &cli::Report, context: &Context) -> Result<()> {
-    let to = args.output.clone();
-    let to = to.unwrap_or_else(|| args.folder.join(REPORT));
-    story::write(&args.folder, &to, &context.recording)?;
+pub fn run(args: &cli::ReportArgs, context: &CommandContext) -> Result<()> {
+    let to = args
+        .output
+        .clone()
+        .unwrap_or_else(|| args.folder.join(REPORT));
+    build_report::write(&args.folder, &to, &context.recording)?;
     print(&format!("{}\n", to.display()))
 }
 
-/// Writes the page after what it shows has changed. What changed it was done, so that a page which cannot be written is a warning.
-pub fn keep_current(folder: &Path, context: &Context) {
-    if let Err(e) = story::write(folder, &folder.join(REPORT), &context.recording) {
-        let text = format!("the build's page could not be written: {e}");
-        context.sink.warn(text);
+/// Updates the page. Failure is only a warning, as the change that it shows has succeeded.
+pub fn update_page(folder: &Path, context: &CommandContext) {
+    if let Err(e) = build_report::write(folder, &folder.join(REPORT), &context.recording) {
+        context
+            .sink
+            .warn(format!("cannot write the build's page: {e}"));
     }
 }

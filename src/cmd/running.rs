@@ -1,6 +1,6 @@
-//! The builds of this user that run now, found by their sockets; and one of them as the other end of a conversation.
+//! Finds this user's running builds by their sockets, and sends requests to one of them.
 //!
-//! A socket that nobody answers at belongs to a dead build and is passed over. Refuses to guess between several builds.
+//! Skips sockets of dead builds. Fails if several builds match.
 
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
@@ -9,62 +9,63 @@ use std::time::{Duration, Instant};
 
 use crate::engine::console::SOCKET;
 use crate::engine::console::wire::{
-    Ask, Format, LONGEST_REPLY, Lines, Reply, State, decode, write,
+    ConsoleReply, ConsoleRequest, ConsoleStatus, LONGEST_REPLY, LineReader, ScreenFormat, decode,
+    write,
 };
 use crate::engine::run_dirs;
 use winimg_base::error::{Error, Kind, Result};
 
-/// How long a build may take to answer.
+/// Time limit for a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a wait for a reply looks up.
+/// Interval of checks while waiting for a reply.
 const GLANCE: Duration = Duration::from_millis(100);
 
-pub struct Running {
-    pub state: State,
+pub struct RunningBuild {
+    pub state: ConsoleStatus,
     stream: UnixStream,
-    lines: Lines<UnixStream>,
+    lines: LineReader<UnixStream>,
 }
 
-impl Running {
-    /// The build whose output directory this is, or the only one.
+impl RunningBuild {
+    /// Finds the build with this output directory, or the only one.
     pub fn find(output: Option<&Path>) -> Result<Self> {
-        let wanted = output.map(whole).transpose()?;
-        let mut found = Self::all()?;
-        let lines: Vec<String> = found.iter().map(Self::line).collect();
+        let wanted = output.map(to_absolute).transpose()?;
+        let mut found = Self::find_all()?;
+        let lines: Vec<String> = found.iter().map(Self::describe).collect();
         if let Some(wanted) = &wanted {
             found.retain(|running| running.state.output == *wanted);
         }
         match (found.pop(), &wanted) {
             (Some(running), _) if found.is_empty() => Ok(running),
-            (Some(_), _) => Err(Error::new(Kind::Recipe, "several builds run")
+            (Some(_), _) => Err(Error::new(Kind::Recipe, "several builds are running")
                 .lines(lines)
-                .cure("name the output directory of one")),
-            (None, Some(wanted)) if lines.is_empty() => Err(none().at(wanted.display())),
-            (None, Some(wanted)) => Err(none()
+                .cure("give the output directory of one of them")),
+            (None, Some(wanted)) if lines.is_empty() => Err(no_build_error().at(wanted.display())),
+            (None, Some(wanted)) => Err(no_build_error()
                 .at(wanted.display())
                 .lines(lines)
-                .cure("name the output directory of one of these")),
-            (None, None) => Err(Error::new(Kind::Recipe, "no build runs")),
+                .cure("give the output directory of one of these builds")),
+            (None, None) => Err(Error::new(Kind::Recipe, "no build is running")),
         }
     }
 
-    pub fn all() -> Result<Vec<Self>> {
+    pub fn find_all() -> Result<Vec<Self>> {
         let dirs = run_dirs()?;
-        Ok(dirs.iter().filter_map(|dir| Self::meet(dir)).collect())
+        Ok(dirs.iter().filter_map(|dir| Self::connect(dir)).collect())
     }
 
-    fn meet(dir: &Path) -> Option<Self> {
+    fn connect(dir: &Path) -> Option<Self> {
         let stream = UnixStream::connect(dir.join(SOCKET)).ok()?;
         stream.set_read_timeout(Some(GLANCE)).ok()?;
         stream.set_write_timeout(Some(PATIENCE)).ok()?;
-        let lines = Lines::new(stream.try_clone().ok()?, LONGEST_REPLY);
+        let lines = LineReader::new(stream.try_clone().ok()?, LONGEST_REPLY);
         let mut running = Self {
-            state: State::default(),
+            state: ConsoleStatus::default(),
             stream,
             lines,
         };
-        match running.ask(&Ask::State, &mut |_| {}, &mut in_time()) {
-            Ok(Reply::State(state)) => {
+        match running.ask(&ConsoleRequest::State, &mut |_| {}, &mut limit_wait()) {
+            Ok(ConsoleReply::State(state)) => {
                 running.state = state;
                 Some(running)
             }
@@ -73,36 +74,41 @@ impl Running {
     }
 
     /// `out/node: node, provision, [2/5] kubelet`
-    fn line(&self) -> String {
-        let State { output, name, .. } = &self.state;
-        format!("{}: {name}, {}", output.display(), self.state.place())
+    fn describe(&self) -> String {
+        let ConsoleStatus { output, name, .. } = &self.state;
+        format!(
+            "{}: {name}, {}",
+            output.display(),
+            self.state.describe_position()
+        )
     }
 
-    /// The last reply. `look` is called while waiting, and ends the wait by an error.
+    /// Sends a request and returns the final reply. Calls `look` while waiting; its error ends the
+    /// wait.
     pub fn ask(
         &mut self,
-        ask: &Ask,
+        ask: &ConsoleRequest,
         output: &mut dyn FnMut(&str),
         look: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Reply> {
-        write(&mut self.stream, ask).map_err(gone)?;
+    ) -> Result<ConsoleReply> {
+        write(&mut self.stream, ask).map_err(convert_error)?;
         loop {
             let line = match self.lines.next_line() {
                 Ok(Some(line)) => line,
-                Ok(None) => return Err(gone(ErrorKind::UnexpectedEof.into())),
+                Ok(None) => return Err(convert_error(ErrorKind::UnexpectedEof.into())),
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     look()?;
                     continue;
                 }
-                Err(e) => return Err(gone(e)),
+                Err(e) => return Err(convert_error(e)),
             };
-            match serde_json::from_slice::<Reply>(&line) {
-                Ok(Reply::Output { text }) => output(&text),
+            match serde_json::from_slice::<ConsoleReply>(&line) {
+                Ok(ConsoleReply::Output { text }) => output(&text),
                 Ok(reply) => return Ok(reply),
                 Err(e) => {
                     return Err(Error::new(
                         Kind::Failed,
-                        "the build's reply can't be understood: it may be of another version",
+                        "unknown reply from the build: its winimg may be a different version",
                     )
                     .because(e));
                 }
@@ -110,51 +116,53 @@ impl Running {
         }
     }
 
-    /// The machine's screen. `look` as for `ask`.
-    pub fn picture(
+    /// Returns a picture of the VM's screen. Calls `look` while waiting, as `ask` does.
+    pub fn take_picture(
         &mut self,
-        format: Format,
+        format: ScreenFormat,
         look: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<u8>> {
-        let reply = self.ask(&Ask::Screen { format }, &mut |_| {}, look)?;
-        let refused =
-            |why: String| Error::new(Kind::Machine, "the screen cannot be read").found(why);
-        match reply {
-            Reply::Bytes { bytes: Some(text) } => decode(&text).map_err(refused),
-            Reply::Refused { why } => Err(refused(why)),
-            _ => Err(refused("the build answered something else".into())),
-        }
+        let picture = match self.ask(&ConsoleRequest::Screen { format }, &mut |_| {}, look)? {
+            ConsoleReply::Bytes { bytes: Some(text) } => decode(&text),
+            ConsoleReply::Refused { why } => Err(why),
+            _ => Err("unexpected reply from the build".into()),
+        };
+        picture.map_err(|why| Error::new(Kind::Machine, "cannot read the screen").found(why))
     }
 
-    /// Whether the build still holds its end.
-    pub fn is_there(&self) -> bool {
+    /// Checks if the build is still connected.
+    pub fn is_connected(&self) -> bool {
         let mut stream = &self.stream;
-        // Nothing is on its way between two questions.
+        // No data is in transit between requests.
         !matches!(stream.read(&mut [0]), Ok(0))
     }
 }
 
-fn none() -> Error {
-    Error::new(Kind::Recipe, "no build runs with this output directory")
+fn no_build_error() -> Error {
+    Error::new(Kind::Recipe, "no build is running in this output directory")
 }
 
-fn gone(why: std::io::Error) -> Error {
+fn convert_error(why: std::io::Error) -> Error {
     match why.kind() {
-        ErrorKind::InvalidData => Error::new(Kind::Failed, "the build's reply has no end"),
+        ErrorKind::InvalidData => Error::new(Kind::Failed, "the build's reply is too long"),
         _ => Error::new(Kind::Machine, "the build has ended"),
     }
 }
 
-/// Ends a wait for a build that does not answer. What comes later is not understood any more: the connection is of no use.
-pub fn in_time() -> impl FnMut() -> Result<()> {
+/// Returns a check that fails once a reply is overdue. The connection is unusable after that: a
+/// late reply would be taken for the next one.
+pub fn limit_wait() -> impl FnMut() -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    move || match Instant::now() < deadline {
-        true => Ok(()),
-        false => Err(Error::new(Kind::Machine, "the build does not answer")),
+    move || {
+        if Instant::now() < deadline {
+            Ok(())
+        } else {
+            Err(Error::new(Kind::Machine, "the build does not respond"))
+        }
     }
 }
 
-/// As the build names it: absolute, links left alone.
-pub fn whole(path: &Path) -> Result<PathBuf> {
+/// Returns the absolute path without resolving links, as builds report it.
+pub fn to_absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| Error::io("find", path, e))
 }

@@ -1,6 +1,6 @@
-//! The cache that machines share, as arguments, environment and the host's configuration name it.
+//! Opens the shared cache that the arguments, the environment or this host's configuration select.
 //!
-//! What the user wrote wrongly is an error; what the registry does is none.
+//! Invalid settings are errors; an unreachable registry is not.
 
 use std::env;
 use std::path::Path;
@@ -10,118 +10,136 @@ use crate::cli;
 use crate::record::key;
 use crate::record::sign;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_supply::fetch::sharing::{
-    self, Address, PATIENCE, Places, Push, Remote, Settings, Sign,
+use winimg_supply::fetch::shared_cache::{
+    self, CacheAddress, DEFAULT_TIMEOUTS, PushSettings, RegistryConfig, SharedCacheClient,
+    SharedCacheSettings, SignFn,
 };
-use winimg_trust::{minisign, short};
+use winimg_trust::{minisign, short_format};
 
-use super::Context;
-use super::sign::secret;
+use super::CommandContext;
+use super::sign::read_secret;
 
-/// For `fetch`: inputs only.
-pub fn inputs(
+/// Opens the cache for inputs only, for `fetch`.
+pub fn open_for_inputs(
     args: &cli::SharedCacheArgs,
     offline: bool,
-    context: &Context,
-) -> Result<Option<Arc<Remote>>> {
-    match address(args, context)? {
-        Some(address) if !offline => opened(address, Vec::new(), None, context),
+    context: &CommandContext,
+) -> Result<Option<Arc<SharedCacheClient>>> {
+    match find_address(args, context)? {
+        Some(address) if !offline => open_remote(address, Vec::new(), None, context),
         _ => Ok(None),
     }
 }
 
-/// For `build`: layers, too.
-pub fn layers(
+/// Opens the cache for inputs and layers, for `build`.
+pub fn open_for_layers(
     args: &cli::SharedLayersArgs,
     offline: bool,
-    context: &Context,
-) -> Result<Option<Arc<Remote>>> {
+    context: &CommandContext,
+) -> Result<Option<Arc<SharedCacheClient>>> {
     let from_environment = env::var("WINIMG_CACHE_KEY").unwrap_or_default();
-    let from_environment = from_environment.split([',', ' ', '\n']).map(str::trim);
-    let given_there = from_environment.filter(|text| !text.is_empty());
     let mut texts: Vec<&str> = args.cache_keys.iter().map(String::as_str).collect();
-    texts.extend(given_there);
+    texts.extend(
+        from_environment
+            .split([',', ' ', '\n'])
+            .map(str::trim)
+            .filter(|text| !text.is_empty()),
+    );
     let configured = &context.host.said.cache;
     if texts.is_empty() {
         texts.extend(configured.keys.iter().map(String::as_str));
     }
-    let keys: Vec<_> = texts.into_iter().map(given).collect::<Result<_>>()?;
-    let Some(address) = address(&args.shared, context)? else {
+    let keys: Vec<_> = texts.into_iter().map(parse_key).collect::<Result<_>>()?;
+    let Some(address) = find_address(&args.shared, context)? else {
         return match args.cache_push {
             None => Ok(None),
-            Some(_) => Err(Error::new(Kind::Recipe, "there is no shared cache to upload to")
+            Some(_) => Err(Error::new(Kind::Recipe, "no shared cache is configured")
                 .at("--cache-push")
-                .cure("name it: --cache-remote, WINIMG_CACHE_REMOTE, or `remote` under [cache] of the configuration file")),
+                .cure(
+                    "set it with --cache-remote, WINIMG_CACHE_REMOTE, \
+                         or `remote` under [cache] in the configuration file",
+                )),
         };
     };
     let push = match args.cache_push {
-        Some(how) => Some(Push {
-            sign: signer(
+        Some(mode) => Some(PushSettings {
+            sign: open_signer(
                 args.cache_sign_key.as_deref(),
                 configured.sign_key.as_deref(),
             )?,
-            is_required: how == cli::CachePush::Required,
+            is_required: mode == cli::CachePushMode::Required,
         }),
         None => None,
     };
-    match offline {
-        true => Ok(None),
-        false => opened(address, keys, push, context),
+    if offline {
+        Ok(None)
+    } else {
+        open_remote(address, keys, push, context)
     }
 }
 
-/// Empty is as good as unset: that is how CI systems hand over a variable that there is not.
-fn address(args: &cli::SharedCacheArgs, context: &Context) -> Result<Option<Address>> {
+/// Returns the address. Empty counts as unset: CI systems pass undefined variables that way.
+fn find_address(
+    args: &cli::SharedCacheArgs,
+    context: &CommandContext,
+) -> Result<Option<CacheAddress>> {
     let text = args.cache_remote.as_deref().map(str::trim);
     if let Some(text) = text.filter(|text| !text.is_empty()) {
-        return Address::parse(text)
+        return CacheAddress::parse(text)
             .map(Some)
             .map_err(|e| e.or_at("--cache-remote"));
     }
-    let configured = context.host.said.cache.remote.as_ref();
-    let parsed =
-        configured.map(|text| Address::parse(&text.value).map_err(|e| e.from_place(&text.place)));
-    parsed.transpose()
+    match &context.host.said.cache.remote {
+        Some(text) => CacheAddress::parse(&text.value)
+            .map(Some)
+            .map_err(|e| e.from_place(&text.place)),
+        None => Ok(None),
+    }
 }
 
-fn opened(
-    address: Address,
-    keys: Vec<minisign::Rule>,
-    push: Option<Push>,
-    context: &Context,
-) -> Result<Option<Arc<Remote>>> {
+fn open_remote(
+    address: CacheAddress,
+    keys: Vec<minisign::MinisignRule>,
+    push: Option<PushSettings>,
+    context: &CommandContext,
+) -> Result<Option<Arc<SharedCacheClient>>> {
     let configured = &context.host.said.cache;
-    let places = Places {
+    let registry_config = RegistryConfig {
         file: configured.credentials.clone(),
         token_host: configured.token_host.clone(),
     };
-    let settings = Settings {
-        login: sharing::credentials(&address.registry, &address.repository, &places)?,
+    let settings = SharedCacheSettings {
+        login: shared_cache::find_credentials(
+            &address.registry,
+            &address.repository,
+            &registry_config,
+        )?,
         proxies: context.host.proxies.clone(),
         address,
         keys,
         push,
-        patience: PATIENCE,
+        patience: DEFAULT_TIMEOUTS,
     };
-    Remote::open(settings, &context.sink, &context.cancel).map(Some)
+    SharedCacheClient::open(settings, &context.sink, &context.cancel).map(Some)
 }
 
-/// A public key: the text itself, or a file.
-fn given(text: &str) -> Result<minisign::Rule> {
-    let refused = |at: &str, why: &str| {
+/// Parses a public key from its text, or reads it from a file.
+fn parse_key(text: &str) -> Result<minisign::MinisignRule> {
+    let (rule, at) = if short_format::is_key(text) {
+        (minisign::MinisignRule::new(text), "--cache-key")
+    } else {
+        let text_in_file = key::read_bounded(Path::new(text))?;
+        (minisign::MinisignRule::new(&text_in_file), text)
+    };
+    rule.map_err(|why| {
         Error::new(Kind::Recipe, format!("the key {why}"))
             .at(at)
             .expected("a minisign public key, as `minisign -G` writes it")
-    };
-    if short::is_key(text) {
-        return minisign::Rule::new(text).map_err(|why| refused("--cache-key", &why));
-    }
-    let read = key::read_bounded(Path::new(text))?;
-    minisign::Rule::new(&read).map_err(|why| refused(text, &why))
+    })
 }
 
-fn signer(file: Option<&Path>, configured: Option<&Path>) -> Result<Sign> {
-    let environment = secret("WINIMG_CACHE_SIGN_KEY");
+fn open_signer(file: Option<&Path>, configured: Option<&Path>) -> Result<SignFn> {
+    let environment = read_secret("WINIMG_CACHE_SIGN_KEY");
     let file = file.or(configured.filter(|_| environment.is_none()));
     let (text, at) = match (file, environment) {
         (Some(path), _) => (
@@ -132,11 +150,12 @@ fn signer(file: Option<&Path>, configured: Option<&Path>) -> Result<Sign> {
         (None, None) => {
             return Err(
                 Error::new(Kind::Recipe, "--cache-push needs a key to sign layers with").cure(
-                    "--cache-sign-key FILE, or the key's text in WINIMG_CACHE_SIGN_KEY; `minisign -G` makes one",
+                    "use --cache-sign-key FILE, or set WINIMG_CACHE_SIGN_KEY to the key's text; \
+                     `minisign -G` creates a key",
                 ),
             );
         }
     };
-    let key = sign::minisign_key(&text, &at, secret("WINIMG_SIGN_PASSWORD").as_ref())?;
+    let key = sign::parse_minisign_key(&text, &at, read_secret("WINIMG_SIGN_PASSWORD").as_ref())?;
     Ok(Box::new(move |bytes, comment| key.sign(bytes, comment)))
 }

@@ -1,6 +1,6 @@
-//! What publishers list after the versions of a recipe. For `outdated` and `lock`.
+//! Finds later versions in publishers' lists, for `outdated` and `lock`.
 //!
-//! A list says what there is, not that it is good; nothing is proved here.
+//! The lists are not verified: they say which versions exist, not that they can be trusted.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use url::Url;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
-use winimg_recipe::lock::{Successors, published, successors};
-use winimg_recipe::recipe::{Recipe, Versions};
+use winimg_recipe::lock::{VersionSuccessors, find_successors, parse_published};
+use winimg_recipe::recipe::{Recipe, VersionList};
 use winimg_supply::fetch::documents::{Document, Documents};
 
-use super::documents::Dead;
+use super::documents::DeadUrl;
 
-/// Bytes of a list of versions. GitHub's feeds have a tenth.
+/// Maximum size of a version list in bytes. GitHub's feeds have a tenth of it.
 const LIMIT: u64 = 8 << 20;
 
-/// A component that says where its versions are listed.
-pub struct Listed {
+/// A component with a version list.
+pub struct ListedComponent {
     pub name: String,
     pub version: String,
-    /// The list, without secrets.
+    /// URL of the list, without secrets.
     pub list: String,
-    /// What comes after the version, or why nobody knows.
-    pub later: Result<Successors, String>,
+    /// Later versions, or the reason why they are unknown.
+    pub later: Result<VersionSuccessors, String>,
 }
 
-/// Asks for the lists of the components that `wanted` names; by their names.
-pub fn listed(
+/// Reads the lists of the components that `wanted` selects. Returns the components sorted by name.
+pub fn read_lists(
     recipe: &Recipe,
     wanted: &dyn Fn(&str) -> bool,
     documents: &Documents,
-) -> Result<Vec<Listed>> {
-    let mut lists: BTreeMap<&Url, Vec<(&str, &str, &Versions)>> = BTreeMap::new();
+) -> Result<Vec<ListedComponent>> {
+    let mut lists: BTreeMap<&Url, Vec<(&str, &str, &VersionList)>> = BTreeMap::new();
     for component in &recipe.components {
         let name = component.name.value.as_str();
         if let (Some(versions), Some(version)) = (&component.versions, &component.version)
@@ -43,30 +43,34 @@ pub fn listed(
             of.push((name, version, versions));
         }
     }
-    let ask = |(url, of): (&&Url, &Vec<(&str, &str, &Versions)>)| Document {
-        what: format!(
-            "the versions of {}",
-            of.first().map_or("", |(name, ..)| name)
-        ),
-        url: (*url).clone(),
-        limit: LIMIT,
-    };
-    let answers = documents.read(lists.iter().map(ask).collect())?;
+    let requests = lists
+        .iter()
+        .map(|(url, of)| Document {
+            what: format!(
+                "the versions of {}",
+                of.first().map_or("", |(name, ..)| name)
+            ),
+            url: (*url).clone(),
+            limit: LIMIT,
+        })
+        .collect();
+    let answers = documents.read(requests)?;
     let mut all = Vec::new();
     for ((url, of), answer) in lists.iter().zip(answers) {
         let list = match answer {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => Err("there is no such list".to_string()),
+            Ok(None) => Err("the list does not exist".to_string()),
             Err(error) if error.kind() == Kind::Cancelled => return Err(error),
             Err(error) => Err(error.fact().to_string()),
         };
         for (name, version, versions) in of {
             let later = list.as_deref().map_err(String::clone).and_then(|bytes| {
-                let said = published(versions, bytes);
-                let said = said.map_err(|why| format!("the list of versions {why}"))?;
-                successors(version, &said).map_err(|why| format!("the version {version} {why}"))
+                let listed = parse_published(versions, bytes)
+                    .map_err(|why| format!("the version list {why}"))?;
+                find_successors(version, &listed)
+                    .map_err(|why| format!("the version {version} {why}"))
             });
-            all.push(Listed {
+            all.push(ListedComponent {
                 name: name.to_string(),
                 version: version.to_string(),
                 list: redact(url.as_str()),
@@ -78,12 +82,12 @@ pub fn listed(
     Ok(all)
 }
 
-/// The error for lists and addresses without an answer, if there are any.
-pub fn unanswered(all: &[Dead]) -> Result<()> {
+/// Fails if some lists or URLs could not be reached.
+pub fn fail_if_unreachable(all: &[DeadUrl]) -> Result<()> {
     let fact = match all.len() {
         0 => return Ok(()),
-        1 => "1 list of versions or address gave no answer".to_string(),
-        n => format!("{n} lists of versions or addresses gave no answer"),
+        1 => "1 version list or URL could not be reached".to_string(),
+        n => format!("{n} version lists or URLs could not be reached"),
     };
     let lines = all
         .iter()

@@ -1,6 +1,7 @@
-//! `winimg trust update`: Sigstore's trust root, as its repository holds it now.
+//! `winimg trust update`: downloads Sigstore's current trust root from its repository.
 //!
-//! Refuses what the repository's owners did not sign, what has ended, and what is older than what was seen here before.
+//! Rejects metadata that is not signed by the repository's owners, has expired, or is older than
+//! metadata seen before.
 
 use std::path::Path;
 
@@ -14,30 +15,31 @@ use winimg_supply::fetch::documents::Documents;
 use winimg_supply::fetch::{FetchOptions, tuf};
 use winimg_trust::sigstore;
 
-use super::{Context, host, print};
+use super::{CommandContext, host, print};
 
-/// The longest root metadata, bytes.
+/// Maximum size of root metadata, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-pub fn update(args: &cli::TrustUpdate, context: &Context) -> Result<()> {
+pub fn update(args: &cli::TrustUpdateArgs, context: &CommandContext) -> Result<()> {
     let own = host::trust_folder(context.host.own.as_deref());
     let (file, seen) = match (&args.to, &own) {
         (Some(to), _) => (to.clone(), io::with_suffix(to, ".tuf")),
         (None, Some(folder)) => (folder.join(host::TRUSTED_ROOT), folder.join("tuf")),
         (None, None) => {
-            return Err(
-                Error::new(Kind::Host, "this host has no folder for what it trusts")
-                    .cure("name a file with --to, or set HOME"),
-            );
+            return Err(Error::new(
+                Kind::Host,
+                "this host has no configuration folder for the trust root",
+            )
+            .cure("give a file with --to, or set HOME"));
         }
     };
-    let base = address(args.url.as_deref().unwrap_or(tuf::PUBLIC_GOOD))?;
+    let base = parse_url(args.url.as_deref().unwrap_or(tuf::PUBLIC_GOOD))?;
     let first = match &args.root {
         Some(path) => read(path)?,
         None => tuf::FIRST_ROOT.to_vec(),
     };
     io::create_folders(&seen)?;
-    let store = super::store(context)?;
+    let store = super::open_store(context)?;
     let options = FetchOptions {
         proxies: context.host.proxies.clone(),
         mirrors: context.host.said.mirrors.clone(),
@@ -45,7 +47,7 @@ pub fn update(args: &cli::TrustUpdate, context: &Context) -> Result<()> {
     };
     let documents = Documents::new(&store, &context.sink, &context.cancel, &options);
     let found = tuf::refresh(&documents, &base, &first, &seen, jiff::Timestamp::now())?;
-    // A root that could never prove anything is no root, even when it is signed.
+    // A signed root may still be unusable.
     sigstore::check_root(&found.bytes).map_err(|why| {
         Error::new(
             Kind::Unproved,
@@ -67,19 +69,20 @@ pub fn update(args: &cli::TrustUpdate, context: &Context) -> Result<()> {
     ))
 }
 
-/// With a slash at its end, so that names are joined below it.
-fn address(text: &str) -> Result<Url> {
-    let wrong = |why: String| {
+/// Parses a repository's URL and adds a trailing slash, so that names are joined below it.
+fn parse_url(text: &str) -> Result<Url> {
+    let parsed = match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
+        Ok(url) => Err(format!("its scheme is {}", url.scheme())),
+        Err(e) => Err(e.to_string()),
+    };
+    let mut url = parsed.map_err(|why| {
         Error::new(
             Kind::Recipe,
-            format!("--url is not the address of a TUF repository: {why}"),
+            format!("--url is not the URL of a TUF repository: {why}"),
         )
         .expected("such as https://tuf.example.com/")
-    };
-    let mut url = Url::parse(text).map_err(|e| wrong(e.to_string()))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong(format!("its scheme is {}", url.scheme())));
-    }
+    })?;
     if !url.path().ends_with('/') {
         let path = format!("{}/", url.path());
         url.set_path(&path);
@@ -88,5 +91,5 @@ fn address(text: &str) -> Result<Url> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    io::read_given(path, LIMIT).map_err(|e| Error::io("read", path, e))
+    io::read_argument(path, LIMIT).map_err(|e| Error::io("read", path, e))
 }

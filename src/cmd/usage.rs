@@ -1,74 +1,76 @@
-//! `winimg inspect --usage`: what each folder of a Windows volume takes, of an image or as its build recorded it.
+//! `winimg inspect --usage`: shows disk usage by folder, from an image or its build's record.
 
 use std::path::Path;
 
-use crate::page::{difference, in_one_line, size};
-use crate::usage::{self, DiskUsage, Folder};
+use crate::page::{format_difference, format_size, sanitize_line};
+use crate::usage::{self, DiskUsage, UsageFolder};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 
-use super::{Context, is_record, must_exist, verify};
+use super::{CommandContext, is_record, must_exist, verify};
 
-/// From the record that a build left, or else from the disk.
-pub fn of(file: &Path, context: &Context) -> Result<DiskUsage> {
+/// Reads the disk usage from a build's record, or else from the disk.
+pub fn read_usage(file: &Path, context: &CommandContext) -> Result<DiskUsage> {
     must_exist(file)?;
-    let folder = match file.is_dir() {
-        true => Some(file),
-        false => is_record(file).then(|| io::folder_of(file)),
+    let folder = if file.is_dir() {
+        Some(file)
+    } else {
+        is_record(file).then(|| io::folder_of(file))
     };
     let Some(folder) = folder else {
-        let (disk, _work) = verify::opened(file, context)?;
-        return usage::of_disk(disk.as_ref(), &context.cancel).map_err(|e| e.at(file.display()));
+        let (disk, _work) = verify::open_disk(file, context)?;
+        return usage::read_disk(disk.as_ref(), &context.cancel).map_err(|e| e.at(file.display()));
     };
     let record = folder.join(usage::FILE);
-    match record.exists() {
-        true => DiskUsage::read(&record),
-        false => Err(
+    if !record.exists() {
+        return Err(
             Error::new(Kind::Recipe, "this build recorded no disk usage")
                 .at(folder.display())
                 .expected(usage::FILE)
-                .cure("winimg inspect --usage IMAGE reads the disk itself"),
-        ),
+                .cure("run `winimg inspect --usage IMAGE` to read the disk itself"),
+        );
     }
+    DiskUsage::read(&record)
 }
 
-/// The tree, the largest folders first, and what each layer added.
-pub fn text(usage: &DiskUsage) -> String {
+/// Renders the folders, the largest first, and what each layer added.
+pub fn render(usage: &DiskUsage) -> String {
     let mut text = format!(
         "{} of {} are used, {} are free\n\n",
-        size(usage.used()),
-        size(usage.total),
-        size(usage.free)
+        format_size(usage.used()),
+        format_size(usage.total),
+        format_size(usage.free)
     );
-    tree(&mut text, usage, &usage.root, 0);
+    render_tree(&mut text, usage, &usage.root, 0);
     for own in &usage.metadata {
-        line(&mut text, usage, own.bytes, &own.name);
+        render_line(&mut text, usage, own.bytes, &own.name);
     }
     if usage.unclaimed > 0 {
-        line(
+        render_line(
             &mut text,
             usage,
             usage.unclaimed,
-            "marked as used, but no file's",
+            "allocated, but in no file",
         );
     }
     text += &format!(
-        "\nFolders with less than {} count in those that they lie in; a file with several names counts once.\n",
-        size(usage.smallest)
+        "\nFolders smaller than {} are counted in their parent folder; \
+         hard-linked files count once.\n",
+        format_size(usage.smallest)
     );
     let mut before = 0;
     for (number, layer) in usage.layers.iter().enumerate() {
         if number == 0 {
-            text += "\nWhat was added, layer by layer:\n";
+            text += "\nGrowth by layer:\n";
         }
-        let name = in_one_line(&layer.after);
-        text += &format!("{:>12}  {name}\n", difference(before, layer.used));
+        let name = sanitize_line(&layer.after);
+        text += &format!("{:>12}  {name}\n", format_difference(before, layer.used));
         for change in &layer.changes {
             let (before, after) = (change.before.unwrap_or(0), change.after.unwrap_or(0));
             text += &format!(
                 "{:>14}  {}\n",
-                difference(before, after),
-                in_one_line(&change.path)
+                format_difference(before, after),
+                sanitize_line(&change.path)
             );
         }
         before = layer.used;
@@ -76,27 +78,27 @@ pub fn text(usage: &DiskUsage) -> String {
     text
 }
 
-fn tree(text: &mut String, usage: &DiskUsage, folder: &Folder, depth: usize) {
+fn render_tree(text: &mut String, usage: &DiskUsage, folder: &UsageFolder, depth: usize) {
     let name = match depth {
         0 => "\\",
         _ => &folder.name,
     };
-    line(
+    render_line(
         text,
         usage,
         folder.bytes,
         &format!("{}{name}", "  ".repeat(depth)),
     );
     for inner in &folder.folders {
-        tree(text, usage, inner, depth + 1);
+        render_tree(text, usage, inner, depth + 1);
     }
 }
 
-fn line(text: &mut String, usage: &DiskUsage, bytes: u64, name: &str) {
+fn render_line(text: &mut String, usage: &DiskUsage, bytes: u64, name: &str) {
     let share = bytes as f64 * 100.0 / usage.used().max(1) as f64;
     *text += &format!(
         "{:>10}  {share:>5.1} %  {}\n",
-        size(bytes),
-        in_one_line(name)
+        format_size(bytes),
+        sanitize_line(name)
     );
 }

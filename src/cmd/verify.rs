@@ -1,4 +1,4 @@
-//! `winimg verify`: whether a finished image is what its recipe says.
+//! `winimg verify`: checks that a finished image matches its recipe.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,168 +8,199 @@ use tempfile::TempDir;
 
 use crate::cli;
 use crate::pool;
-use crate::record::key::PublicKey;
-use crate::record::manifest::Artifact;
-use crate::record::{Manifest, check};
-use crate::verify::{self, Finding, Report};
+use crate::record::key::RecordKey;
+use crate::record::manifest::ManifestArtifact;
+use crate::record::writer;
+use crate::record::{BuildManifest, check};
+use crate::verify::{self, VerifyFinding, VerifyReport};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{self, NotWithin};
-use winimg_formats::disk::ntfs::Windows;
-use winimg_formats::disk::qcow2::Qcow2;
+use winimg_base::io::{self, FileWithinError};
+use winimg_formats::disk::ntfs::WindowsVolume;
+use winimg_formats::disk::qcow2::Qcow2Disk;
 use winimg_formats::disk::qemu_img;
-use winimg_formats::disk::{self, Disk, Format, Image, gpt};
-use winimg_recipe::plan::Expected;
-use winimg_recipe::recipe::Options;
-use winimg_recipe::recipe::target::{self, Target};
+use winimg_formats::disk::{self, Disk, DiskImage, ImageFormat, gpt};
+use winimg_recipe::plan::StepChecks;
+use winimg_recipe::recipe::ReadOptions;
+use winimg_recipe::recipe::target::{self, TargetSpec};
 
-use super::documents::{Verified, VerifiedFile};
-use super::{Context, is_record, lock_rule, must_exist, print, print_json, source};
+use super::documents::{VerifiedFile, VerifyResult};
+use super::{CommandContext, is_record, lock_rule, must_exist, print, print_json, source};
 
-pub fn run(args: &cli::Verify, context: &Context) -> Result<()> {
+pub fn run(args: &cli::VerifyArgs, context: &CommandContext) -> Result<()> {
     must_exist(&args.file)?;
+    if args.file.is_dir() {
+        return Err(refuse_folder(&args.file));
+    }
     let is_manifest = is_record(&args.file);
-    let key = args.key.as_deref().map(PublicKey::given).transpose()?;
+    let key = args
+        .key
+        .as_deref()
+        .map(RecordKey::parse_argument)
+        .transpose()?;
     let key = key.as_ref();
     match (is_manifest, &args.manifest) {
-        (true, None) => listed(args, key, context),
+        (true, None) => verify_manifest(args, key, context),
         (true, Some(_)) => Err(Error::new(
             Kind::Recipe,
-            "--manifest goes with an image, not with another manifest",
+            "--manifest needs an image, not another manifest",
         )
         .cure("winimg verify IMAGE --manifest FILE")),
         (false, None) if key.is_some() => Err(Error::new(
             Kind::Recipe,
-            "--key needs the manifest: that is what is signed",
+            "--key needs --manifest: the signature is the manifest's",
         )
         .cure("winimg verify IMAGE --manifest FILE --key KEY")),
         (false, None) => {
-            let report = image(&args.file, None, Report::default(), context)?;
-            conclude(
+            let report = check_image(&args.file, None, VerifyReport::default(), context)?;
+            report_results(
                 &[(args.file.display().to_string(), report)],
                 args.json,
                 context,
             )
         }
-        (false, Some(path)) => one(args, path, key, context),
+        (false, Some(path)) => verify_image(args, path, key, context),
     }
 }
 
-/// One image, wherever it is; with a key it has to be one of those that were signed.
-fn one(
-    args: &cli::Verify,
+/// Refuses a folder, with the command for the manifest in it.
+fn refuse_folder(folder: &Path) -> Error {
+    let manifest = folder.join(writer::MANIFEST);
+    let cure = if manifest.is_file() {
+        format!("pass its manifest: winimg verify {}", manifest.display())
+    } else {
+        "pass a disk image, or the manifest.json of a build".into()
+    };
+    let fact = format!("{} is a folder", folder.display());
+    Error::new(Kind::Recipe, fact)
+        .expected("a disk image, or a build's manifest.json")
+        .cure(cure)
+}
+
+/// Verifies one image by its manifest; with a key, the signed manifest must list it.
+fn verify_image(
+    args: &cli::VerifyArgs,
     manifest: &Path,
-    key: Option<&PublicKey>,
-    context: &Context,
+    key: Option<&RecordKey>,
+    context: &CommandContext,
 ) -> Result<()> {
     let file = &args.file;
-    let (mut reports, manifest) = read_for(manifest, key, context)?;
+    let (mut reports, manifest) = read_with_lock(manifest, key, context)?;
     let Some(manifest) = manifest else {
-        return conclude(&reports, args.json, context);
+        return report_results(&reports, args.json, context);
     };
-    let mut report = Report::default();
+    let mut report = VerifyReport::default();
     if key.is_some() {
         report.add(is_listed(file, &manifest)?, None);
     }
-    let report = image(file, Some(&Asked::of(&manifest, context)?), report, context)?;
+    let report = check_image(
+        file,
+        Some(&ImageRequirements::from_manifest(&manifest, context)?),
+        report,
+        context,
+    )?;
     reports.push((file.display().to_string(), report));
-    conclude(&reports, args.json, context)
+    report_results(&reports, args.json, context)
 }
 
-type Named = (String, Report);
+type NamedReport = (String, VerifyReport);
 
-/// The manifest, and what its key says of it and its records. A key finds a manifest that can't be read; without one
-/// that is an error.
+/// Reads the manifest, and with a key also checks its signatures and records. With a key an
+/// unreadable manifest is a finding, otherwise an error.
 fn read(
     path: &Path,
-    key: Option<&PublicKey>,
-    context: &Context,
-) -> Result<(Vec<Named>, Option<Manifest>)> {
+    key: Option<&RecordKey>,
+    context: &CommandContext,
+) -> Result<(Vec<NamedReport>, Option<BuildManifest>)> {
     let Some(key) = key else {
-        let manifest = Manifest::read(path)?;
-        if let Some(signature) = check::signatures(path).first() {
+        let manifest = BuildManifest::read(path)?;
+        if let Some(signature) = check::find_signatures(path).first() {
             context.sink.note(format!(
-                "there are signatures ({} …), which are not looked at without --key",
+                "signatures ({} …) are not checked without --key",
                 signature.display()
             ));
         }
         return Ok((Vec::new(), Some(manifest)));
     };
-    let (report, manifest) = check::records(path, key)?;
+    let (report, manifest) = check::check_records(path, key)?;
     Ok((vec![(path.display().to_string(), report)], manifest))
 }
 
-/// The same, and what this host asks of the lock that the image was built with.
-fn read_for(
+/// Like [`read`], and also checks the lock that the image was built with by this host's rules.
+fn read_with_lock(
     path: &Path,
-    key: Option<&PublicKey>,
-    context: &Context,
-) -> Result<(Vec<Named>, Option<Manifest>)> {
+    key: Option<&RecordKey>,
+    context: &CommandContext,
+) -> Result<(Vec<NamedReport>, Option<BuildManifest>)> {
     let (mut reports, manifest) = read(path, key, context)?;
     let rule = &context.host.said.lock;
     let report = manifest
         .as_ref()
-        .and_then(|m| lock_rule::of_manifest(rule, m));
+        .and_then(|m| lock_rule::check_manifest(rule, m));
     reports.extend(report.map(|report| (format!("the lock of {}", path.display()), report)));
     Ok((reports, manifest))
 }
 
-/// An image that was signed for, whatever it is called now.
-fn is_listed(file: &Path, manifest: &Manifest) -> Result<verify::Verdict> {
-    let (digest, _) = io::sha256(file)?;
+/// Checks that the image is an artifact of the signed manifest, under any name.
+fn is_listed(file: &Path, manifest: &BuildManifest) -> Result<verify::Verdict> {
+    let (digest, _) = io::compute_sha256(file)?;
     let hex = digest.hex();
     if manifest.artifacts.iter().any(|a| a.sha256 == hex) {
         return Ok(Ok(()));
     }
     let what = format!("{} is not one of the manifest's artifacts", file.display());
-    Ok(Err(Finding::error(what).found(digest).cure(
-        "a file that was converted is not the one that was signed",
+    Ok(Err(VerifyFinding::error(what).found(digest).cure(
+        "verify the original file: a converted one has a different digest",
     )))
 }
 
-/// Every artifact of a manifest: its bytes, and what a disk holds.
-fn listed(args: &cli::Verify, key: Option<&PublicKey>, context: &Context) -> Result<()> {
+/// Verifies every artifact of a manifest: its digest, and the contents of disks.
+fn verify_manifest(
+    args: &cli::VerifyArgs,
+    key: Option<&RecordKey>,
+    context: &CommandContext,
+) -> Result<()> {
     let file = &args.file;
-    let (mut reports, manifest) = read_for(file, key, context)?;
+    let (mut reports, manifest) = read_with_lock(file, key, context)?;
     let Some(manifest) = manifest else {
-        return conclude(&reports, args.json, context);
+        return report_results(&reports, args.json, context);
     };
-    let asked = Asked::of(&manifest, context)?;
+    let asked = ImageRequirements::from_manifest(&manifest, context)?;
     if manifest.artifacts.is_empty() {
-        let mut report = Report::default();
-        let none = Finding::error("the manifest names no artifact, so there is nothing to verify");
+        let mut report = VerifyReport::default();
+        let none = VerifyFinding::error("the manifest lists no artifacts to verify");
         report.add(
-            Err(none.cure("take the manifest.json of a whole build")),
+            Err(none.cure("use the manifest.json of a complete build")),
             None,
         );
         reports.push((file.display().to_string(), report));
     }
-    let verdicts = all_bytes(&manifest.artifacts, file, &context.cancel)?;
+    let verdicts = check_digests(&manifest.artifacts, file, &context.cancel)?;
     for (artifact, verdict) in manifest.artifacts.iter().zip(verdicts) {
         context.cancel.check()?;
         let path = io::folder_of(file).join(&artifact.file);
-        let mut report = Report::default();
+        let mut report = VerifyReport::default();
         let is_whole = verdict.is_ok();
         report.add(verdict, None);
         if is_whole && artifact.is_disk() {
-            report = image(&path, Some(&asked), report, context)?;
+            report = check_image(&path, Some(&asked), report, context)?;
         }
         reports.push((artifact.file.clone(), report));
     }
-    conclude(&reports, args.json, context)
+    report_results(&reports, args.json, context)
 }
 
-/// Why a file that a manifest lists is not looked at.
-pub(super) fn not_beside(name: &str, why: NotWithin) -> String {
+/// Describes why a listed file cannot be read.
+pub(super) fn describe_unreadable(name: &str, why: FileWithinError) -> String {
     match why {
-        NotWithin::Outside => format!("{name} is not in the manifest's folder"),
-        NotWithin::Missing | NotWithin::NotRegular => format!("{name} {why}"),
+        FileWithinError::Outside => format!("{name} is not in the manifest's folder"),
+        FileWithinError::Missing | FileWithinError::NotRegular => format!("{name} {why}"),
     }
 }
 
-/// What is to be said of each artifact's bytes, in their order.
-fn all_bytes(
-    artifacts: &[Artifact],
+/// Checks size and digest of all artifacts; returns the verdicts in their order.
+fn check_digests(
+    artifacts: &[ManifestArtifact],
     manifest: &Path,
     cancel: &Cancel,
 ) -> Result<Vec<verify::Verdict>> {
@@ -178,81 +209,89 @@ fn all_bytes(
         |artifact| artifact.size,
         |artifact| {
             cancel.check()?;
-            bytes(artifact, manifest)
+            check_digest(artifact, manifest)
         },
     )
 }
 
-/// Size and digest as the manifest has them.
-fn bytes(artifact: &Artifact, manifest: &Path) -> Result<verify::Verdict> {
+/// Checks that size and digest match the manifest.
+fn check_digest(artifact: &ManifestArtifact, manifest: &Path) -> Result<verify::Verdict> {
     let name = &artifact.file;
     let expected = format!("{} bytes, sha256:{}", artifact.size, artifact.sha256);
     let path = match io::file_within(io::folder_of(manifest), name) {
         Ok(found) => found.path,
-        Err(NotWithin::Missing) => {
-            return Ok(Err(Finding::error(format!("{name} is missing"))
+        Err(FileWithinError::Missing) => {
+            return Ok(Err(VerifyFinding::error(format!("{name} is missing"))
                 .expected(expected)
-                .cure("verify the manifest where its artifacts are")));
+                .cure("run verify in the folder with the artifacts")));
         }
         Err(why) => {
-            let beside = "a file beside the manifest, or below its folder";
-            return Ok(Err(Finding::error(not_beside(name, why)).expected(beside)));
+            let beside = "a file in the manifest's folder or below";
+            return Ok(Err(
+                VerifyFinding::error(describe_unreadable(name, why)).expected(beside)
+            ));
         }
     };
-    let (digest, size) = io::sha256(&path)?;
+    let (digest, size) = io::compute_sha256(&path)?;
     if (size, digest.hex().as_str()) == (artifact.size, artifact.sha256.as_str()) {
         return Ok(Ok(()));
     }
-    Ok(Err(Finding::error(format!(
+    Ok(Err(VerifyFinding::error(format!(
         "{name} is not the file that the build wrote"
     ))
     .expected(expected)
     .found(format!("{size} bytes, {digest}"))
-    .cure("copy it again from where it was built")))
+    .cure("copy it again from the build machine")))
 }
 
-/// What a manifest asks of its images.
-struct Asked {
-    expected: Vec<Expected>,
-    targets: Vec<Target>,
-    /// Names of targets whose files are not here.
+/// Requirements of a manifest for its images.
+struct ImageRequirements {
+    expected: Vec<StepChecks>,
+    targets: Vec<TargetSpec>,
+    /// Names of targets that were not found.
     unknown: Vec<String>,
 }
 
-impl Asked {
-    /// The targets are those of the current folder, of `WINIMG_RECIPES` and of winimg.
-    fn of(manifest: &Manifest, context: &Context) -> Result<Self> {
-        let (search, shipped) = source::search_dirs(context)?;
-        let options = Options {
+impl ImageRequirements {
+    /// Collects the requirements. Targets are searched in the current folder, in `WINIMG_RECIPES`
+    /// and in winimg.
+    fn from_manifest(manifest: &BuildManifest, context: &CommandContext) -> Result<Self> {
+        let (search, shipped) = source::find_search_dirs(context)?;
+        let options = ReadOptions {
             search,
             shipped,
-            ..Options::default()
+            ..ReadOptions::default()
         };
         let names = &manifest.targets;
-        let mut targets = match names.is_empty() {
-            true => Vec::new(),
-            false => target::all(&options).0,
+        let mut targets = if names.is_empty() {
+            Vec::new()
+        } else {
+            target::load_all(&options).0
         };
         targets.retain(|target| names.contains(&target.name));
-        let is_here = |name: &&String| targets.iter().any(|target| target.name == **name);
-        let unknown = names.iter().filter(|name| !is_here(name));
+        let unknown = names
+            .iter()
+            .filter(|name| !targets.iter().any(|target| target.name == **name))
+            .cloned()
+            .collect();
         Ok(Self {
-            expected: manifest.expected(),
-            unknown: unknown.cloned().collect(),
+            expected: manifest.list_expected(),
+            unknown,
             targets,
         })
     }
 }
 
-/// A disk that is damaged or has no Windows is a finding, too: the others are still looked at.
-fn image(
+/// Verifies the disks of an image. A damaged disk or one without Windows is a finding, so that the
+/// others are still checked.
+fn check_image(
     path: &Path,
-    asked: Option<&Asked>,
-    mut report: Report,
-    context: &Context,
-) -> Result<Report> {
-    let opened = opened_all(path, context);
-    let Some((disks, _work)) = judged(opened, path.display(), &mut report)? else {
+    asked: Option<&ImageRequirements>,
+    mut report: VerifyReport,
+    context: &CommandContext,
+) -> Result<VerifyReport> {
+    let opened = open_disks(path, context);
+    let Some((disks, _work)) = record_error(opened, path.display(), &mut report)? else {
         return Ok(report);
     };
     let is_several = disks.len() > 1;
@@ -263,9 +302,9 @@ fn image(
             None => path.display().to_string(),
         };
         if is_several {
-            let table = judged(gpt::table(disk.as_ref()), &place, &mut report)?;
+            let table = record_error(gpt::read_table(disk.as_ref()), &place, &mut report)?;
             let Some(table) = table else { continue };
-            match Windows::find(disk.as_ref(), &table) {
+            match WindowsVolume::find(disk.as_ref(), &table) {
                 Ok(_) => with_windows += 1,
                 Err(error) if error.kind() == Kind::Verify => {
                     report.holds += 1;
@@ -274,44 +313,43 @@ fn image(
                 Err(error) => return Err(error.or_at(place)),
             }
         }
-        one_disk(disk.as_ref(), &place, asked, &mut report, context)?;
+        check_disk(disk.as_ref(), &place, asked, &mut report, context)?;
     }
     if is_several && with_windows == 0 {
-        let what = format!("there is no Windows on any of the {} disks", disks.len());
-        report.add(Err(Finding::error(what)), None);
+        let what = format!("none of the {} disks contains Windows", disks.len());
+        report.add(Err(VerifyFinding::error(what)), None);
     }
     for name in asked.iter().flat_map(|asked| &asked.unknown) {
         let what = format!(
-            "what the target `{name}` asks of the image: there is no targets/{name}.toml here that can be read"
+            "requirements of the target `{name}`: no readable targets/{name}.toml was found"
         );
-        report.add(Err(Finding::unknown(what)), None);
+        report.add(Err(VerifyFinding::unknown(what)), None);
     }
     Ok(report)
 }
 
-fn one_disk(
+fn check_disk(
     disk: &dyn Disk,
     place: &str,
-    asked: Option<&Asked>,
-    report: &mut Report,
-    context: &Context,
+    asked: Option<&ImageRequirements>,
+    report: &mut VerifyReport,
+    context: &CommandContext,
 ) -> Result<()> {
     let expected = asked.map(|asked| asked.expected.as_slice());
-    let targets = asked.iter().flat_map(|asked| &asked.targets);
-    let targets: Vec<&Target> = targets.collect();
+    let targets: Vec<&TargetSpec> = asked.iter().flat_map(|asked| &asked.targets).collect();
     let checked = verify::check(disk, expected, &targets, &context.cancel);
-    if let Some(found) = judged(checked, place, report)? {
+    if let Some(found) = record_error(checked, place, report)? {
         report.holds += found.holds;
         report.findings.extend(found.findings);
     }
     Ok(())
 }
 
-/// Makes a finding of an error that says something of the image; any other one is returned.
-fn judged<T>(
+/// Turns an error about the image into a finding; returns any other error.
+fn record_error<T>(
     answer: Result<T>,
     place: impl fmt::Display,
-    report: &mut Report,
+    report: &mut VerifyReport,
 ) -> Result<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),
@@ -323,65 +361,68 @@ fn judged<T>(
     }
 }
 
-/// The disks of an image, with their names where there are several.
-type Disks = Vec<(Option<String>, Box<dyn Disk>)>;
+/// The disks of an image, with their names if there are several.
+type NamedDisks = Vec<(Option<String>, Box<dyn Disk>)>;
 
-fn opened_all(path: &Path, context: &Context) -> Result<(Disks, Option<TempDir>)> {
-    if Format::of(path)? == Format::Ova {
+fn open_disks(path: &Path, context: &CommandContext) -> Result<(NamedDisks, Option<TempDir>)> {
+    if ImageFormat::detect(path)? == ImageFormat::Ova {
         return Ok((disk::open_all(path, &context.cancel)?, None));
     }
-    let (disk, work) = opened(path, context)?;
+    let (disk, work) = open_disk(path, context)?;
     Ok((Vec::from([(None, disk)]), work))
 }
 
-/// A compressed qcow2 is unpacked beside it first; the folder goes when it is dropped.
-pub fn opened(path: &Path, context: &Context) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
-    if Format::of(path)? != Format::Qcow2 {
+/// Opens a disk image. Unpacks a compressed qcow2 beside it first, into a folder that is removed on
+/// drop.
+pub fn open_disk(
+    path: &Path,
+    context: &CommandContext,
+) -> Result<(Box<dyn Disk>, Option<TempDir>)> {
+    if ImageFormat::detect(path)? != ImageFormat::Qcow2 {
         return Ok((disk::open(path, &context.cancel)?, None));
     }
-    if let Some(disk) = Qcow2::look(Image::alone(path), &context.cancel)? {
+    if let Some(disk) = Qcow2Disk::open_uncompressed(DiskImage::from_file(path), &context.cancel)? {
         return Ok((Box::new(disk), None));
     }
     let work = tempfile::Builder::new()
         .prefix(".winimg-verify-")
         .tempdir_in(io::folder_of(path))
-        .map_err(|e| Error::io("write beside", path, e))?;
+        .map_err(|e| Error::io("create a temporary folder next to", path, e))?;
     let flat: PathBuf = work.path().join("flat.qcow2");
-    context
-        .sink
-        .note(format!("{}: unpacking it", path.display()));
+    context.sink.note(format!("unpacking {}", path.display()));
     qemu_img::flatten(
-        &qemu_img::Named::file(path, "qcow2"),
+        &qemu_img::QemuImageArg::from_path(path, "qcow2"),
         &flat,
         &context.cancel,
     )?;
-    let disk = Qcow2::open(Image::alone(&flat), &context.cancel)?;
+    let disk = Qcow2Disk::open(DiskImage::from_file(&flat), &context.cancel)?;
     Ok((Box::new(disk), Some(work)))
 }
 
-/// Findings are events; the counts are what the command prints.
-fn conclude(reports: &[Named], as_json: bool, context: &Context) -> Result<()> {
+/// Emits the findings as events and prints the summary; fails if there are errors.
+fn report_results(reports: &[NamedReport], as_json: bool, context: &CommandContext) -> Result<()> {
     let mut text = String::new();
     let mut bad = None;
     for (name, report) in reports {
         verify::report(report, name, context.sink.as_ref());
-        text += &format!("{name}: {}\n", report.summary());
+        text += &format!("{name}: {}\n", report.summarize());
         if !report.is_good() {
-            bad.get_or_insert_with(|| verify::failed(name, &report.summary()));
+            bad.get_or_insert_with(|| verify::report_failure(name, &report.summarize()));
         }
     }
-    match as_json {
-        true => print_json(&json!(Verified {
+    if as_json {
+        print_json(&json!(VerifyResult {
             good: bad.is_none(),
             files: reports
                 .iter()
-                .map(|(name, report)| VerifiedFile::of(name, report))
+                .map(|(name, report)| VerifiedFile::from_report(name, report))
                 .collect(),
-        }))?,
-        false => print(&text)?,
+        }))?;
+    } else {
+        print(&text)?;
     }
     match bad {
         None => Ok(()),
-        Some(error) => Err(error.reported()),
+        Some(error) => Err(error.mark_reported()),
     }
 }

@@ -1,98 +1,100 @@
-//! `winimg watch`: the page of a build in a browser on this host, brought up to date as the build goes; or of all builds that run.
+//! `winimg watch`: serves live pages of one build, or of all running builds, to a browser on this
+//! host.
 //!
-//! Only looks. What a build writes into its output folder makes its page; its socket says where it is and shows its screen.
+//! Read-only. A page is rendered from the records in the output folder; the build's socket provides
+//! its state and screen.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::build_report;
 use crate::cli;
-use crate::engine::console::wire::{Ask, Format, Reply, State};
-use crate::engine::evidence::Recording;
-use crate::page::{Page, shown};
-use crate::story;
-use crate::watch::{Board, Part, Server};
+use crate::engine::console::wire::{ConsoleReply, ConsoleRequest, ConsoleStatus, ScreenFormat};
+use crate::engine::evidence::TraceRecording;
+use crate::page::{HtmlPage, escape_html};
+use crate::watch::{Board, PagePart, WatchServer};
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
 use winimg_base::io;
 
-use super::running::{Running, in_time, whole};
-use super::{Context, interrupt, print};
+use super::running::{RunningBuild, limit_wait, to_absolute};
+use super::{CommandContext, interrupt, print};
 
-/// How often a build is looked at.
+/// Interval of updates of a build.
 const GLANCE: Duration = Duration::from_millis(500);
-/// How often builds are looked for, and how often a picture of a screen is taken while somebody looks.
+/// Interval of searches for builds, and of screenshots while a client is connected.
 const SEARCH: Duration = Duration::from_secs(2);
-/// How many times as long as making the page took it is left alone.
+/// Pause after rendering a page, as a multiple of the time that rendering took.
 const REST: u32 = 9;
 
-pub fn run(args: &cli::Watch, context: &Context) -> Result<()> {
+pub fn run(args: &cli::WatchArgs, context: &CommandContext) -> Result<()> {
     let stop = Cancel::default();
     let heard = stop.clone();
     interrupt::watch(move || heard.cancel())?;
-    let mut watch = Watch::new(stop.clone(), context.recording.clone());
-    let only = args.dir.as_deref().map(whole).transpose()?;
+    let mut watch = BuildWatch::new(stop.clone(), context.recording.clone());
+    let only = args.dir.as_deref().map(to_absolute).transpose()?;
     if let Some(folder) = &only {
-        let running = running_in(folder)?;
+        let running = find_running(folder)?;
         if running.is_none() {
-            story::page_of(folder, &context.recording)?;
+            build_report::page_of(folder, &context.recording)?;
         }
         watch.add(folder, running);
     }
-    let server = Server::open(args.port, Arc::clone(&watch.board))?;
+    let server = WatchServer::open(args.port, Arc::clone(&watch.board))?;
     if only.is_none() {
-        watch.search()?;
+        watch.find_builds()?;
     }
     print(&format!("{}\n", server.url(usize::from(only.is_some()))))?;
     if context.prints_text {
         context
             .sink
-            .note("Ctrl-C ends the server; no build is touched");
+            .note("press Ctrl-C to stop the server; builds are not affected");
     }
     let mut searched = Instant::now();
     while !stop.is_cancelled() {
         if only.is_none() && searched.elapsed() > SEARCH {
-            watch.search()?;
+            watch.find_builds()?;
             searched = Instant::now();
         }
-        watch.list();
+        watch.update_list();
         std::thread::sleep(GLANCE / 5);
     }
     Ok(())
 }
 
-/// The build that runs into this folder.
-fn running_in(folder: &Path) -> Result<Option<Running>> {
-    let mut all = Running::all()?.into_iter();
+/// Finds the running build with this output folder.
+fn find_running(folder: &Path) -> Result<Option<RunningBuild>> {
+    let mut all = RunningBuild::find_all()?.into_iter();
     Ok(all.find(|running| running.state.output == folder))
 }
 
-/// All that is watched, and a thread for each build.
-struct Watch {
+/// The watched builds, each with its own thread.
+struct BuildWatch {
     board: Arc<Board>,
     stop: Cancel,
-    recording: Recording,
+    recording: TraceRecording,
     /// The view of the list.
     list: usize,
-    builds: Vec<Build>,
+    builds: Vec<WatchedBuild>,
 }
 
-/// A line of the list. `view` is also its address.
-struct Build {
+/// A line of the list. `view` is also the path of its URL.
+struct WatchedBuild {
     view: usize,
     folder: PathBuf,
-    place: Arc<Mutex<Place>>,
+    place: Arc<Mutex<WatchedProgress>>,
 }
 
-/// Where a build is.
+/// Name and progress of a build.
 #[derive(Clone, Default)]
-struct Place {
+struct WatchedProgress {
     name: String,
     text: String,
 }
 
-impl Watch {
-    fn new(stop: Cancel, recording: Recording) -> Self {
+impl BuildWatch {
+    fn new(stop: Cancel, recording: TraceRecording) -> Self {
         let board = Arc::new(Board::default());
         let list = board.add(None);
         Self {
@@ -104,9 +106,9 @@ impl Watch {
         }
     }
 
-    /// Adds the builds that have begun since.
-    fn search(&mut self) -> Result<()> {
-        for running in Running::all()? {
+    /// Adds new builds.
+    fn find_builds(&mut self) -> Result<()> {
+        for running in RunningBuild::find_all()? {
             let folder = running.state.output.clone();
             if !self.builds.iter().any(|build| build.folder == folder) {
                 self.add(&folder, Some(running));
@@ -115,8 +117,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Follows a build from now on.
-    fn add(&mut self, folder: &Path, running: Option<Running>) {
+    /// Starts following a build.
+    fn add(&mut self, folder: &Path, running: Option<RunningBuild>) {
         let view = self.board.add(Some(folder));
         let place = Arc::default();
         let mut follower = Follower {
@@ -132,46 +134,51 @@ impl Watch {
             page: None,
             rests_until: Instant::now(),
         };
-        follower.glance();
+        follower.update();
         let stop = self.stop.clone();
-        // One that cannot be started leaves the page as it is now.
+        // If the thread cannot be started, the page is not updated.
         let _ = std::thread::Builder::new()
             .name("follow".into())
             .spawn(move || {
                 while !stop.is_cancelled() {
                     std::thread::sleep(GLANCE);
-                    follower.glance();
+                    follower.update();
                 }
             });
         let folder = folder.to_owned();
-        self.builds.push(Build {
+        self.builds.push(WatchedBuild {
             view,
             folder,
             place,
         });
     }
 
-    /// Brings the list up to date.
-    fn list(&self) {
-        let row = |build: &Build| {
-            let Place { name, text } = lock(&build.place).clone();
-            let folder = shown(&build.folder.display().to_string());
-            let (view, name, text) = (build.view, shown(&name), shown(&text));
-            format!(
-                "<tr><td><a href=\"{view}/\">{name}</a></td><td>{text}</td><td>{folder}</td></tr>\n"
-            )
-        };
-        let rows: String = self.builds.iter().map(row).collect();
+    /// Updates the list of builds.
+    fn update_list(&self) {
+        let rows: String = self
+            .builds
+            .iter()
+            .map(|build| {
+                let WatchedProgress { name, text } = lock(&build.place).clone();
+                let folder = escape_html(&build.folder.display().to_string());
+                let (view, name, text) = (build.view, escape_html(&name), escape_html(&text));
+                format!(
+                    "<tr><td><a href=\"{view}/\">{name}</a></td>\
+                     <td>{text}</td><td>{folder}</td></tr>\n"
+                )
+            })
+            .collect();
         let builds = match rows.as_str() {
-            "" => "<p>No build runs. One that starts appears here.</p>\n".into(),
+            "" => "<p>No builds are running. New builds appear here.</p>\n".into(),
             rows => format!(
-                "<table>\n<tr><th>build</th><th>where it is</th><th>output folder</th></tr>\n{rows}</table>\n"
+                "<table>\n<tr><th>build</th><th>progress</th><th>output folder</th></tr>\n\
+                 {rows}</table>\n"
             ),
         };
         let title = "Builds on this host";
         let parts = [("head", format!("<h1>{title}</h1>\n")), ("builds", builds)];
         self.board
-            .show(self.list, title, parts.map(Part::from).into());
+            .show(self.list, title, parts.map(PagePart::from).into());
     }
 }
 
@@ -179,28 +186,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks at one build again and again.
+/// Updates the page of one build.
 struct Follower {
     board: Arc<Board>,
     view: usize,
     folder: PathBuf,
-    place: Arc<Mutex<Place>>,
-    recording: Recording,
-    running: Option<Running>,
+    place: Arc<Mutex<WatchedProgress>>,
+    recording: TraceRecording,
+    running: Option<RunningBuild>,
     searched: Instant,
-    /// When the last picture was taken.
+    /// Time of the last screenshot.
     pictured: Option<Instant>,
-    /// The files that `page` was made from, with their sizes and times.
+    /// The files that `page` was rendered from, with their sizes and times.
     records: Vec<(String, u64, Option<SystemTime>)>,
-    page: Option<Page>,
-    /// When the page is made anew at the earliest: looking must not take much of the build's host.
+    page: Option<HtmlPage>,
+    /// Earliest time to render the page again: watching must not slow the build down.
     rests_until: Instant,
 }
 
 impl Follower {
-    fn glance(&mut self) {
-        let state = self.state();
-        // A build's last record is written before its socket goes: what is read now is all of it.
+    fn update(&mut self) {
+        let state = self.query_state();
+        // A build writes its last record before it closes its socket, so this reads all of them.
         self.read();
         if state.is_some() {
             self.take_picture();
@@ -213,23 +220,25 @@ impl Follower {
             || self.folder.display().to_string(),
             |page| page.title.clone(),
         );
-        *lock(&self.place) = Place {
+        *lock(&self.place) = WatchedProgress {
             name: name.clone().unwrap_or_else(|| named.clone()),
-            text: state.as_ref().map_or_else(|| "ended".into(), State::place),
+            text: state
+                .as_ref()
+                .map_or_else(|| "ended".into(), ConsoleStatus::describe_position),
         };
-        let parts = self.parts(state.as_ref(), name.as_deref());
+        let parts = self.render_parts(state.as_ref(), name.as_deref());
         self.board.show(self.view, &named, parts);
     }
 
-    /// Where the build is; none when no process of it answers.
-    fn state(&mut self) -> Option<State> {
+    /// Returns the build's state, or `None` if it does not respond.
+    fn query_state(&mut self) -> Option<ConsoleStatus> {
         if self.running.is_none() && self.searched.elapsed() > SEARCH {
             self.searched = Instant::now();
-            self.running = running_in(&self.folder).ok().flatten();
+            self.running = find_running(&self.folder).ok().flatten();
         }
         let running = self.running.as_mut()?;
-        match running.ask(&Ask::State, &mut |_| {}, &mut in_time()) {
-            Ok(Reply::State(state)) => Some(state),
+        match running.ask(&ConsoleRequest::State, &mut |_| {}, &mut limit_wait()) {
+            Ok(ConsoleReply::State(state)) => Some(state),
             _ => {
                 self.running = None;
                 None
@@ -237,24 +246,25 @@ impl Follower {
         }
     }
 
-    /// Makes the page anew if a record has changed. One that is being written is read again next time.
+    /// Renders the page again if a record has changed. A record that is being written is read again
+    /// next time.
     fn read(&mut self) {
         let began = Instant::now();
         if began < self.rests_until {
             return;
         }
-        let records = records(&self.folder);
+        let records = list_records(&self.folder);
         if records == self.records {
             return;
         }
-        if let Ok(page) = story::page_of(&self.folder, &self.recording) {
+        if let Ok(page) = build_report::page_of(&self.folder, &self.recording) {
             self.page = Some(page);
             self.records = records;
         }
         self.rests_until = Instant::now() + began.elapsed() * REST;
     }
 
-    /// While somebody looks.
+    /// Takes a screenshot if a client is connected.
     fn take_picture(&mut self) {
         let is_due = self.pictured.is_none_or(|at| at.elapsed() > SEARCH);
         let Some(running) = self.running.as_mut().filter(|_| is_due) else {
@@ -263,63 +273,70 @@ impl Follower {
         if self.pictured.is_some() && !self.board.is_watched(self.view) {
             return;
         }
-        // A machine that is not there yet, or no more, has none.
-        if let Ok(png) = running.picture(Format::Png, &mut in_time()) {
+        // Without a running VM there is none.
+        if let Ok(png) = running.take_picture(ScreenFormat::Png, &mut limit_wait()) {
             self.board.show_screen(self.view, &png);
             self.pictured = Some(Instant::now());
         }
     }
 
-    fn parts(&self, state: Option<&State>, name: Option<&str>) -> Vec<Part> {
+    fn render_parts(&self, state: Option<&ConsoleStatus>, name: Option<&str>) -> Vec<PagePart> {
         let mut parts = Vec::new();
         match &self.page {
             Some(page) => parts.push(("head", page.head.clone())),
             None => parts.push((
                 "head",
-                format!("<h1>{}</h1>\n", shown(name.unwrap_or("A build"))),
+                format!("<h1>{}</h1>\n", escape_html(name.unwrap_or("A build"))),
             )),
         }
-        parts.push(("now", now(state, &self.folder)));
+        parts.push(("now", render_state(state, &self.folder)));
         if self.pictured.is_some() {
             parts.push(("screen", SCREEN.into()));
         }
         if let Some(page) = &self.page {
-            parts.push(("nav", page.nav()));
+            parts.push(("nav", page.render_nav()));
             parts.extend(
                 page.sections()
                     .iter()
-                    .map(|section| (section.id, section.html())),
+                    .map(|section| (section.id, section.render())),
             );
         }
-        parts.into_iter().map(Part::from).collect()
+        parts.into_iter().map(PagePart::from).collect()
     }
 }
 
-/// Its source is set as pictures come.
-const SCREEN: &str = "<section>\n<h2>The screen now</h2>\n<img id=\"screen-now\" alt=\"the screen of the build's machine\" src=\"screen\">\n</section>\n";
+/// Section of the live screen; the page's script updates the image's source.
+const SCREEN: &str = "<section>\n<h2>Screen</h2>\n\
+    <img id=\"screen-now\" alt=\"screen of the build's VM\" src=\"screen\">\n</section>\n";
 
-fn now(state: Option<&State>, folder: &Path) -> String {
+fn render_state(state: Option<&ConsoleStatus>, folder: &Path) -> String {
     let Some(state) = state else {
-        return "<p>No build works in this folder now.</p>\n".into();
+        return "<p>The build has ended.</p>\n".into();
     };
-    let place = format!("<p><strong>Now: {}</strong></p>\n", shown(&state.place()));
+    let place = format!(
+        "<p><strong>Now: {}</strong></p>\n",
+        escape_html(&state.describe_position())
+    );
     let Some(halt) = &state.paused else {
         return place;
     };
     let attach = format!("winimg attach {}", folder.display());
-    let (text, attach) = (shown(&halt.text), shown(&attach));
+    let (text, attach) = (escape_html(&halt.text), escape_html(&attach));
     format!(
-        "{place}<div class=\"cause warning\">\n<p>{text}</p>\n<p><code>{attach}</code></p>\n</div>\n"
+        "{place}<div class=\"cause warning\">\n<p>{text}</p>\n\
+         <p><code>{attach}</code></p>\n</div>\n"
     )
 }
 
-/// What lies in the output folder, but for what is hidden.
-fn records(folder: &Path) -> Vec<(String, u64, Option<SystemTime>)> {
-    let files = io::own_files_below(folder).unwrap_or_default();
-    let seen = files.into_iter().filter(|name| !name.starts_with('.'));
-    let about = |name: String| {
-        let about = std::fs::metadata(folder.join(&name)).ok()?;
-        Some((name, about.len(), about.modified().ok()))
-    };
-    seen.filter_map(about).collect()
+/// Lists the files in the output folder that are not hidden, with size and modification time.
+fn list_records(folder: &Path) -> Vec<(String, u64, Option<SystemTime>)> {
+    io::own_files_below(folder)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|name| !name.starts_with('.'))
+        .filter_map(|name| {
+            let about = std::fs::metadata(folder.join(&name)).ok()?;
+            Some((name, about.len(), about.modified().ok()))
+        })
+        .collect()
 }

@@ -1,24 +1,26 @@
-//! What a disk says of an image: its services and the packages of Windows' servicing.
+//! Services and Windows packages of a disk.
 
-use super::{Facts, Fields, Kind};
-use crate::verify::{Answer, Image, packages, services};
+use super::{DiffFacts, DiffFields, DiffKind};
+use crate::verify::{CheckResult, InspectedImage, list_packages, list_services};
 
-/// Features and updates are packages: their names have both.
-pub fn facts(image: &Image<'_>) -> Answer<Facts> {
-    let mut facts = Facts::new();
-    for service in services(image)? {
+/// Collects services and packages; features and updates are packages too.
+pub fn collect_facts(image: &InspectedImage<'_>) -> CheckResult<DiffFacts> {
+    let mut facts = DiffFacts::new();
+    for service in list_services(image)? {
         let fields = [
             ("start", service.start),
             ("path", service.path),
             ("account", service.account),
-        ];
-        let said = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        let fields = said.map(|(name, value)| (name.to_owned(), value)).collect();
-        facts.insert((Kind::Service, service.name), fields);
+        ]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+        facts.insert((DiffKind::Service, service.name), fields);
     }
-    for (name, state) in packages(image)? {
-        let fields = Fields::from([("state".to_owned(), state.to_string())]);
-        facts.insert((Kind::Package, name), fields);
+    for (name, state) in list_packages(image)? {
+        let fields = DiffFields::from([("state".to_owned(), state.to_string())]);
+        facts.insert((DiffKind::Package, name), fields);
     }
     Ok(facts)
 }

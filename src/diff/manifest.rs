@@ -1,111 +1,134 @@
-//! What a manifest says of an image, thing by thing.
+//! Facts about an image from its manifest.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Facts, Fields, Kind};
-use crate::record::Manifest;
-use crate::record::manifest::Input;
-use winimg_base::event::Proof;
-use winimg_recipe::plan::{Check, keep_what_lasts};
+use super::{DiffFacts, DiffFields, DiffKind};
+use crate::record::BuildManifest;
+use crate::record::manifest::ManifestInput;
+use winimg_base::event::InputProof;
+use winimg_recipe::plan::{ImageCheck, keep_what_lasts};
 
-/// What differs between two builds of the same on two days is left out: times, hosts, logs, digests of artifacts.
-pub fn facts(manifest: &Manifest) -> Facts {
-    let mut facts = Facts::new();
+/// Collects the facts that repeated builds have in common; omits times, hosts, logs and digests of
+/// artifacts.
+pub fn collect_facts(manifest: &BuildManifest) -> DiffFacts {
+    let mut facts = DiffFacts::new();
     let mut add = |kind, name: &str, fields| {
         facts.insert((kind, name.to_owned()), fields);
     };
-    let one = |name: &str, value: &str| Fields::from([(name.to_owned(), value.to_owned())]);
     let recipe = &manifest.recipe;
-    add(Kind::Build, "recipe", one("digest", &recipe.digest));
-    add(Kind::Build, "recipe's name", one("name", &recipe.name));
     add(
-        Kind::Build,
-        "winimg",
-        one("version", &manifest.tool.version),
+        DiffKind::Build,
+        "recipe",
+        to_field("digest", &recipe.digest),
     );
-    add(Kind::Windows, "Windows", flat(&manifest.windows));
+    add(
+        DiffKind::Build,
+        "recipe's name",
+        to_field("name", &recipe.name),
+    );
+    add(
+        DiffKind::Build,
+        "winimg",
+        to_field("version", &manifest.tool.version),
+    );
+    add(
+        DiffKind::Windows,
+        "Windows",
+        collect_fields(&manifest.windows),
+    );
     if let Some(machine) = &manifest.machine {
-        add(Kind::Machine, "machine", flat(machine));
+        add(DiffKind::Machine, "machine", collect_fields(machine));
     }
     for target in &manifest.targets {
-        add(Kind::Target, target, Fields::new());
+        add(DiffKind::Target, target, DiffFields::new());
     }
     for input in &manifest.inputs {
-        add(Kind::Component, &input.id.to_string(), component(input));
+        add(
+            DiffKind::Component,
+            &input.id.to_string(),
+            collect_component(input),
+        );
     }
     for artifact in &manifest.artifacts {
         add(
-            Kind::Artifact,
+            DiffKind::Artifact,
             &artifact.kind,
-            one("size", &artifact.size.to_string()),
+            to_field("size", &artifact.size.to_string()),
         );
     }
-    let mut expected: Vec<Vec<Check>> = manifest.steps.iter().map(|s| s.expects.clone()).collect();
+    let mut expected: Vec<Vec<ImageCheck>> =
+        manifest.steps.iter().map(|s| s.expects.clone()).collect();
     keep_what_lasts(expected.iter_mut());
     for check in expected.iter().flatten() {
-        let (kind, name) = named(check);
-        let mut fields = flat(check);
+        let (kind, name) = identify_check(check);
+        let mut fields = collect_fields(check);
         fields.remove("check");
         add(kind, &name, fields);
     }
     facts
 }
 
-fn component(input: &Input) -> Fields {
-    let mut fields = flat(input);
+fn to_field(name: &str, value: &str) -> DiffFields {
+    DiffFields::from([(name.to_owned(), value.to_owned())])
+}
+
+fn collect_component(input: &ManifestInput) -> DiffFields {
+    let mut fields = collect_fields(input);
     fields
         .retain(|name, _| ["version", "license", "url", "size", "digest"].contains(&name.as_str()));
-    let proof = Proof::from(&input.proof);
+    let proof = InputProof::from(&input.proof);
     fields.insert("proof".into(), proof.to_string());
-    let signers = input
+    let signers: Vec<String> = input
         .signers
         .iter()
-        .map(|s| format!("{}: {}", s.scheme, s.signer));
-    let signers: Vec<String> = signers.collect();
+        .map(|s| format!("{}: {}", s.scheme, s.signer))
+        .collect();
     if !signers.is_empty() {
         fields.insert("signers".into(), signers.join("; "));
     }
     fields
 }
 
-/// What a check is about, and what tells it from others of its kind.
-fn named(check: &Check) -> (Kind, String) {
+/// Returns the kind of a check's subject and its unique name within that kind.
+fn identify_check(check: &ImageCheck) -> (DiffKind, String) {
     match check {
-        Check::File { path, .. } | Check::Exists { path } | Check::Missing { path } => {
-            (Kind::File, path.to_string())
-        }
-        Check::Registry { key, value, .. } => {
+        ImageCheck::File { path, .. }
+        | ImageCheck::Exists { path }
+        | ImageCheck::Missing { path } => (DiffKind::File, path.to_string()),
+        ImageCheck::Registry { key, value, .. } => {
             let value = value.as_deref().unwrap_or("(default)");
-            (Kind::Registry, format!("{key}: {value}"))
+            (DiffKind::Registry, format!("{key}: {value}"))
         }
-        Check::Service(service) => (Kind::Service, service.name.clone()),
-        Check::Feature { name, .. } => (Kind::Feature, format!("feature {name}")),
-        Check::Capability { name, .. } => (Kind::Feature, format!("capability {name}")),
-        Check::Update { kb } => (Kind::Feature, format!("update {kb}")),
-        Check::Windows { .. } => (Kind::Setting, "Windows' update revision".into()),
-        Check::PathFolder { folder } => (Kind::Setting, format!("Path: {folder}")),
-        Check::Firewall(rule) => (Kind::Setting, format!("firewall rule {}", rule.name)),
-        Check::Driver { driver } => (Kind::Setting, format!("driver {}", driver.inf)),
-        Check::User { name, .. } => (Kind::Setting, format!("user {name}")),
-        Check::Group { name, .. } => (Kind::Setting, format!("group {name}")),
-        Check::Acl(acl) => (Kind::Setting, format!("access to {}", acl.path)),
-        Check::Task { name, .. } => (Kind::Setting, format!("task {name}")),
-        Check::ContainerImage { image, .. } => (
-            Kind::Setting,
+        ImageCheck::Service(service) => (DiffKind::Service, service.name.clone()),
+        ImageCheck::Feature { name, .. } => (DiffKind::Feature, format!("feature {name}")),
+        ImageCheck::Capability { name, .. } => (DiffKind::Feature, format!("capability {name}")),
+        ImageCheck::Update { kb } => (DiffKind::Feature, format!("update {kb}")),
+        ImageCheck::Windows { .. } => (DiffKind::Setting, "Windows' update revision".into()),
+        ImageCheck::PathFolder { folder } => (DiffKind::Setting, format!("Path: {folder}")),
+        ImageCheck::Firewall(rule) => (DiffKind::Setting, format!("firewall rule {}", rule.name)),
+        ImageCheck::Driver { driver } => (DiffKind::Setting, format!("driver {}", driver.inf)),
+        ImageCheck::User { name, .. } => (DiffKind::Setting, format!("user {name}")),
+        ImageCheck::Group { name, .. } => (DiffKind::Setting, format!("group {name}")),
+        ImageCheck::Acl(acl) => (DiffKind::Setting, format!("access to {}", acl.path)),
+        ImageCheck::Task { name, .. } => (DiffKind::Setting, format!("task {name}")),
+        ImageCheck::ContainerImage { image, .. } => (
+            DiffKind::Setting,
             format!("container image {}", image.reference),
         ),
     }
 }
 
-/// The properties of a value as a manifest has them.
-fn flat(value: &impl Serialize) -> Fields {
+/// Returns the JSON properties of a value as text.
+fn collect_fields(value: &impl Serialize) -> DiffFields {
     let value = serde_json::to_value(value).unwrap_or_default();
     let members = value.as_object().cloned().unwrap_or_default();
-    let text = |value: Value| match value {
-        Value::String(text) => text,
-        other => other.to_string(),
-    };
-    let said = members.into_iter().filter(|(_, value)| !value.is_null());
-    said.map(|(name, value)| (name, text(value))).collect()
+    members
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| match value {
+            Value::String(text) => (name, text),
+            other => (name, other.to_string()),
+        })
+        .collect()
 }

@@ -1,6 +1,7 @@
-//! `winimg diff`: what differs between two images, as far as their manifests, their records of disk usage and their disks say.
+//! `winimg diff`: compares two images by their manifests, disk usage records and disks.
 //!
-//! Pure but for `disk`, which reads. What one side does not say is not compared, and the result names it.
+//! Pure except for `disk`, which reads. Facts that one side does not have are not compared; the
+//! result lists them.
 
 pub mod disk;
 mod manifest;
@@ -11,160 +12,160 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::usage::{self, Change, DiskUsage};
+use crate::usage::{self, DiskUsage, FolderChange};
 
-pub use manifest::facts;
-pub use text::text;
+pub use manifest::collect_facts;
+pub use text::render;
 
-/// What is known of one thing, by the names of its properties.
-pub type Fields = BTreeMap<String, String>;
-/// All things of which something is known.
-pub type Facts = BTreeMap<(Kind, String), Fields>;
+/// Properties of one item by name.
+pub type DiffFields = BTreeMap<String, String>;
+/// All known items with their properties.
+pub type DiffFacts = BTreeMap<(DiffKind, String), DiffFields>;
 
-/// What a difference is about.
+/// Subject of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum DiffKind {
     /// The recipe and the winimg that built it.
     Build,
     Windows,
     Machine,
     Target,
-    /// What went in: by version, digest, proof and signers.
+    /// An input: its version, digest, proof and signers.
     Component,
-    /// A file that a step put there or removed.
+    /// A file that a step wrote or removed.
     File,
-    /// A value of the registry that a step set.
+    /// A registry value that a step set.
     Registry,
-    /// As a step set it, or as the disk has it.
+    /// A service as configured by a step or found on the disk.
     Service,
     /// An update, a feature or a capability that a step installed.
     Feature,
-    /// A package of Windows' servicing, as the disk has it.
+    /// A Windows package found on the disk.
     Package,
-    /// Everything else that has to hold in the image because of a step.
+    /// Any other state of the image that a step ensures.
     Setting,
     Artifact,
 }
 
-/// One image, as far as it is known.
+/// One of the two images.
 #[derive(Default)]
-pub struct Side {
-    /// As it was given.
+pub struct DiffSide {
+    /// Path as given on the command line.
     pub name: String,
-    pub manifest: Option<Facts>,
+    pub manifest: Option<DiffFacts>,
     /// Services and packages.
-    pub disk: Option<Facts>,
+    pub disk: Option<DiffFacts>,
     pub usage: Option<DiskUsage>,
 }
 
 /// The result. All sizes are bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(title = "winimg comparison of two images, version 1")]
-pub struct Diff {
+pub struct ImageDiff {
     /// The version of this layout.
-    pub schema: Schema,
+    pub schema: DiffSchema,
     pub a: String,
     pub b: String,
-    pub differences: Vec<Difference>,
+    pub differences: Vec<DiffEntry>,
     /// The folders whose size differs most.
-    pub folders: Vec<Change>,
-    /// What could not be compared, and why.
+    pub folders: Vec<FolderChange>,
+    /// Facts that could not be compared, with the reason.
     pub not_compared: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub enum Schema {
+pub enum DiffSchema {
     #[default]
     #[serde(rename = "winimg/diff/1")]
     V1,
 }
 
-/// One thing that is not the same in both.
+/// An item that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Difference {
-    pub kind: Kind,
+pub struct DiffEntry {
+    pub kind: DiffKind,
     pub name: String,
-    pub change: How,
-    /// The properties that differ; of what was added or removed all that are known.
-    pub fields: Vec<Field>,
+    pub change: DiffChange,
+    /// Properties that differ; all known ones if the item was added or removed.
+    pub fields: Vec<DiffField>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum DiffChange {
     Added,
     Removed,
     Changed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Field {
+pub struct DiffField {
     pub name: String,
-    /// Absent: `a` does not have it.
+    /// Absent if `a` does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Absent: `b` does not have it.
+    /// Absent if `b` does not have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
 }
 
-impl Diff {
+impl ImageDiff {
     pub fn is_empty(&self) -> bool {
         self.differences.is_empty() && self.folders.is_empty()
     }
 }
 
-/// The JSON Schema, as `schemas/diff-1.json` holds it.
-pub fn schema() -> String {
-    format!("{:#}\n", schemars::schema_for!(Diff).as_value())
+/// Returns the JSON Schema that `schemas/diff-1.json` contains.
+pub fn generate_schema() -> String {
+    format!("{:#}\n", schemars::schema_for!(ImageDiff).as_value())
 }
 
-pub fn compare(a: &Side, b: &Side) -> Diff {
+pub fn compare(a: &DiffSide, b: &DiffSide) -> ImageDiff {
     let mut differences = Vec::new();
     let mut not_compared = Vec::new();
-    let mut lack = |what: &str, has: [bool; 2], source: &str| {
-        for (side, _) in [a, b].into_iter().zip(has).filter(|(_, has)| !has) {
-            not_compared.push(format!("{what}: {} has no {source}", side.name));
-        }
-    };
     let are_read = a.disk.is_some() && b.disk.is_some();
     if let (Some(one), Some(other)) = (&a.manifest, &b.manifest) {
-        // Disks know of every service; manifests only of those that steps made.
-        let keep = |facts: &Facts| -> Facts {
-            let kept = facts
-                .iter()
-                .filter(|((kind, _), _)| !are_read || *kind != Kind::Service);
-            kept.map(|(key, fields)| (key.clone(), fields.clone()))
-                .collect()
-        };
-        collect(&keep(one), &keep(other), &mut differences);
+        if are_read {
+            // Disks list every service; manifests only those that steps created.
+            collect(
+                &filter_services(one),
+                &filter_services(other),
+                &mut differences,
+            );
+        } else {
+            collect(one, other, &mut differences);
+        }
     }
-    lack(
-        "components, files, registry values and settings of steps, targets, artifacts",
-        [a.manifest.is_some(), b.manifest.is_some()],
-        "manifest",
-    );
+    for side in [a, b].into_iter().filter(|side| side.manifest.is_none()) {
+        not_compared.push(format!(
+            "components, files, registry values and settings of steps, targets, artifacts: \
+             {} has no manifest",
+            side.name
+        ));
+    }
     if let (Some(one), Some(other)) = (&a.disk, &b.disk) {
         collect(one, other, &mut differences);
     }
-    lack(
-        "services and packages that no step names",
-        [a.disk.is_some(), b.disk.is_some()],
-        "disk that was read",
-    );
+    for side in [a, b].into_iter().filter(|side| side.disk.is_none()) {
+        not_compared.push(format!(
+            "services and packages that no step names: the disk of {} was not read",
+            side.name
+        ));
+    }
     let folders = match (&a.usage, &b.usage) {
-        (Some(one), Some(other)) => usage::changes(&one.root, &other.root),
+        (Some(one), Some(other)) => usage::compare_folders(&one.root, &other.root),
         _ => Vec::new(),
     };
-    lack(
-        "size by folder",
-        [a.usage.is_some(), b.usage.is_some()],
-        "record of disk usage",
-    );
+    for side in [a, b].into_iter().filter(|side| side.usage.is_none()) {
+        not_compared.push(format!(
+            "size by folder: {} has no disk usage record",
+            side.name
+        ));
+    }
     differences.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
-    Diff {
-        schema: Schema::V1,
+    ImageDiff {
+        schema: DiffSchema::V1,
         a: a.name.clone(),
         b: b.name.clone(),
         differences,
@@ -173,19 +174,27 @@ pub fn compare(a: &Side, b: &Side) -> Diff {
     }
 }
 
-fn collect(a: &Facts, b: &Facts, found: &mut Vec<Difference>) {
+fn filter_services(facts: &DiffFacts) -> DiffFacts {
+    facts
+        .iter()
+        .filter(|((kind, _), _)| *kind != DiffKind::Service)
+        .map(|(key, fields)| (key.clone(), fields.clone()))
+        .collect()
+}
+
+fn collect(a: &DiffFacts, b: &DiffFacts, found: &mut Vec<DiffEntry>) {
     let keys: BTreeSet<_> = a.keys().chain(b.keys()).collect();
     for key in keys {
         let (one, other) = (a.get(key), b.get(key));
         let change = match (one, other) {
-            (None, _) => How::Added,
-            (_, None) => How::Removed,
-            _ => How::Changed,
+            (None, _) => DiffChange::Added,
+            (_, None) => DiffChange::Removed,
+            _ => DiffChange::Changed,
         };
         let (kind, name) = key;
-        let fields = fields(one, other);
-        if change != How::Changed || !fields.is_empty() {
-            found.push(Difference {
+        let fields = compare_fields(one, other);
+        if change != DiffChange::Changed || !fields.is_empty() {
+            found.push(DiffEntry {
                 kind: *kind,
                 name: name.clone(),
                 change,
@@ -195,16 +204,19 @@ fn collect(a: &Facts, b: &Facts, found: &mut Vec<Difference>) {
     }
 }
 
-fn fields(a: Option<&Fields>, b: Option<&Fields>) -> Vec<Field> {
+fn compare_fields(a: Option<&DiffFields>, b: Option<&DiffFields>) -> Vec<DiffField> {
     let names: BTreeSet<&String> = a
         .into_iter()
         .chain(b)
         .flat_map(|fields| fields.keys())
         .collect();
-    let fields = names.into_iter().map(|name| Field {
-        name: name.clone(),
-        before: a.and_then(|fields| fields.get(name)).cloned(),
-        after: b.and_then(|fields| fields.get(name)).cloned(),
-    });
-    fields.filter(|field| field.before != field.after).collect()
+    names
+        .into_iter()
+        .map(|name| DiffField {
+            name: name.clone(),
+            before: a.and_then(|fields| fields.get(name)).cloned(),
+            after: b.and_then(|fields| fields.get(name)).cloned(),
+        })
+        .filter(|field| field.before != field.after)
+        .collect()
 }

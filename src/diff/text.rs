@@ -1,99 +1,109 @@
-//! A comparison in lines for people, as `diff` writes them.
+//! Renders a comparison as text in the style of `diff`.
 //!
-//! Pure. Names come from images: what steers a terminal is made harmless.
+//! Pure. Names come from images, so terminal escape sequences are removed.
 
-use super::{Diff, Difference, How, Kind};
-use crate::page::{difference, in_one_line, size};
+use super::{DiffChange, DiffEntry, DiffKind, ImageDiff};
+use crate::page::{format_difference, format_size, sanitize_line};
 
-/// `+` only in the second, `-` only in the first, `~` in both, but not the same.
-pub fn text(diff: &Diff) -> String {
-    let mut text = format!("- {}\n+ {}\n", in_one_line(&diff.a), in_one_line(&diff.b));
+/// Renders the comparison: `+` only in the second, `-` only in the first, `~` changed.
+pub fn render(diff: &ImageDiff) -> String {
+    let mut text = format!(
+        "- {}\n+ {}\n",
+        sanitize_line(&diff.a),
+        sanitize_line(&diff.b)
+    );
     let mut kind = None;
     for found in &diff.differences {
         if kind != Some(found.kind) {
             text += &format!("\n{}\n", title(found.kind));
             kind = Some(found.kind);
         }
-        text += &lines(found);
+        text += &render_entry(found);
     }
     if !diff.folders.is_empty() {
         text += "\nSize by folder\n";
     }
     for change in &diff.folders {
-        let known = |bytes: Option<u64>| bytes.map_or_else(|| "not listed".into(), size);
-        let (before, after) = (known(change.before), known(change.after));
-        let by = difference(change.before.unwrap_or(0), change.after.unwrap_or(0));
+        let before = change
+            .before
+            .map_or_else(|| "not listed".into(), format_size);
+        let after = change
+            .after
+            .map_or_else(|| "not listed".into(), format_size);
+        let by = format_difference(change.before.unwrap_or(0), change.after.unwrap_or(0));
         text += &format!(
             "~ {}: {before} -> {after} ({by})\n",
-            in_one_line(&change.path)
+            sanitize_line(&change.path)
         );
     }
     if diff.is_empty() {
-        text += "\nNothing differs in what was compared.\n";
+        text += "\nNo differences.\n";
     }
-    for (number, lack) in diff.not_compared.iter().enumerate() {
-        if number == 0 {
-            text += "\nNot compared\n";
-        }
-        text += &format!("  {}\n", in_one_line(lack));
+    if !diff.not_compared.is_empty() {
+        text += "\nNot compared\n";
+    }
+    for reason in &diff.not_compared {
+        text += &format!("  {}\n", sanitize_line(reason));
     }
     text
 }
 
-fn lines(found: &Difference) -> String {
-    let name = in_one_line(&found.name);
-    let said = |value: &Option<String>| {
-        value
-            .as_deref()
-            .map_or_else(|| "nothing".into(), in_one_line)
-    };
+fn render_entry(found: &DiffEntry) -> String {
+    let name = sanitize_line(&found.name);
+
     let sign = match found.change {
-        How::Added => '+',
-        How::Removed => '-',
-        How::Changed => '~',
+        DiffChange::Added => '+',
+        DiffChange::Removed => '-',
+        DiffChange::Changed => '~',
     };
-    if found.change == How::Changed {
-        let fields = found.fields.iter();
-        let fields = fields.map(|f| {
-            format!(
-                "    {}: {} -> {}\n",
-                f.name,
-                said(&f.before),
-                said(&f.after)
-            )
-        });
-        return format!("{sign} {name}\n{}", fields.collect::<String>());
+    if found.change == DiffChange::Changed {
+        let fields: String = found
+            .fields
+            .iter()
+            .map(|f| {
+                format!(
+                    "    {}: {} -> {}\n",
+                    f.name,
+                    format_value(f.before.as_deref()),
+                    format_value(f.after.as_deref())
+                )
+            })
+            .collect();
+        return format!("{sign} {name}\n{fields}");
     }
-    let known = found.fields.iter();
-    let known = known.filter(|f| ["version", "start", "state"].contains(&f.name.as_str()));
-    let known: Vec<String> = known
+    let known: Vec<String> = found
+        .fields
+        .iter()
+        .filter(|f| ["version", "start", "state"].contains(&f.name.as_str()))
         .map(|f| {
-            format!(
-                "{} {}",
-                f.name,
-                said(&f.after.clone().or_else(|| f.before.clone()))
-            )
+            let value = f.after.as_deref().or(f.before.as_deref());
+            format!("{} {}", f.name, format_value(value))
         })
         .collect();
-    match known.is_empty() {
-        true => format!("{sign} {name}\n"),
-        false => format!("{sign} {name} ({})\n", known.join(", ")),
+    if known.is_empty() {
+        format!("{sign} {name}\n")
+    } else {
+        format!("{sign} {name} ({})\n", known.join(", "))
     }
 }
 
-fn title(kind: Kind) -> &'static str {
+fn format_value(value: Option<&str>) -> String {
+    value.map_or_else(|| "nothing".into(), sanitize_line)
+}
+
+fn title(kind: DiffKind) -> &'static str {
     match kind {
-        Kind::Build => "Build",
-        Kind::Windows => "Windows",
-        Kind::Machine => "Machine",
-        Kind::Target => "Targets",
-        Kind::Component => "Components",
-        Kind::File => "Files",
-        Kind::Registry => "Registry",
-        Kind::Service => "Services",
-        Kind::Feature => "Features and updates",
-        Kind::Package => "Windows packages",
-        Kind::Setting => "Settings",
-        Kind::Artifact => "Artifacts",
+        DiffKind::Build => "Build",
+        DiffKind::Windows => "Windows",
+        DiffKind::Machine => "Machine",
+        DiffKind::Target => "Targets",
+        DiffKind::Component => "Components",
+        DiffKind::File => "Files",
+        DiffKind::Registry => "Registry",
+        DiffKind::Service => "Services",
+        DiffKind::Feature => "Features and updates",
+        DiffKind::Package => "Windows packages",
+        DiffKind::Setting => "Settings",
+        DiffKind::Artifact => "Artifacts",
     }
 }

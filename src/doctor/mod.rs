@@ -1,8 +1,10 @@
-//! What `winimg doctor` makes of a host: the facts, what is lacking of them, and the line that mends it on that system.
+//! Evaluates a host for `winimg doctor`: the facts, missing requirements, and the command that
+//! fixes each on that system.
 //!
-//! Pure: `cmd::doctor` looks at the host. Refuses nothing by itself; what a build cannot do without is `missing`.
+//! Pure: `cmd::doctor` inspects the host. Fails nothing by itself; a requirement of every build is
+//! `missing`.
 
-mod judge;
+mod checks;
 mod system;
 
 use schemars::JsonSchema;
@@ -11,71 +13,71 @@ use serde::Serialize;
 use winimg_base::error::Error;
 use winimg_base::problem::Problem;
 
-pub use judge::{FIRST_BUILD, HOST, judge};
-pub use system::{Program, System};
+pub use checks::{FIRST_BUILD, HOST, check_host};
+pub use system::{HostProgram, OperatingSystem};
 
-/// What was found on a host.
+/// Facts about a host.
 #[derive(Clone, Debug)]
-pub struct Facts {
-    pub system: System,
-    pub machines: Machines,
-    /// Its first line about itself.
+pub struct DoctorFacts {
+    pub system: OperatingSystem,
+    pub machines: HostHypervisor,
+    /// First line of its version output.
     pub qemu_img: Option<String>,
     pub tesseract: Option<String>,
     /// Bytes.
     pub memory: Option<u64>,
     pub processors: usize,
-    pub rooms: Vec<Room>,
-    /// Of the recipe that was given.
-    pub needs: Option<Needs>,
+    pub rooms: Vec<FolderSpace>,
+    /// Requirements of the given recipe.
+    pub needs: Option<RecipeNeeds>,
     /// `https addresses: http://proxy.example.com:3128 (https_proxy)`, without passwords.
     pub proxies: Vec<String>,
-    /// Those that cannot be used, in a sentence.
+    /// Unusable proxies, a sentence each.
     pub broken_proxies: Vec<String>,
-    pub clock: Clock,
+    pub clock: HostClock,
 }
 
-/// What runs machines here.
+/// Hypervisor of this host.
 #[derive(Clone, Debug)]
-pub enum Machines {
+pub enum HostHypervisor {
     Qemu {
-        /// Each firmware with what was found when a machine was started with it.
-        firmware: Vec<(&'static str, Result<Started, Trouble>)>,
-        kvm: Kvm,
-        /// The file.
-        secure_boot: Result<String, Trouble>,
-        /// The version.
-        swtpm: Result<String, Trouble>,
+        /// Each firmware with the result of booting a VM with it.
+        firmware: Vec<(&'static str, Result<StartedVm, HostProblem>)>,
+        kvm: KvmAccess,
+        /// Path of the firmware.
+        secure_boot: Result<String, HostProblem>,
+        /// Its version.
+        swtpm: Result<String, HostProblem>,
     },
     /// There is no QEMU, or it cannot be used.
-    NoQemu(Trouble),
+    NoQemu(HostProblem),
     HyperV {
         host: String,
         has: Vec<String>,
-        /// What is lacking, and its cure.
+        /// Missing requirements, each with its cure.
         lacks: Vec<(String, String)>,
         remarks: Vec<String>,
     },
-    NoHyperV(Trouble),
+    NoHyperV(HostProblem),
 }
 
 #[derive(Clone, Debug)]
-pub struct Started {
+pub struct StartedVm {
     /// `QEMU 7.2.22`
     pub version: String,
     pub accel: String,
     pub remarks: Vec<String>,
 }
 
-/// Why something of the host cannot be used.
+/// Reason why something on the host cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct HostProblem {
     pub problem: Box<Problem>,
-    /// It is not installed: its package mends it.
+    /// It is not installed: installing its package fixes it.
     pub is_absent: bool,
 }
 
-impl From<&Error> for Trouble {
+impl From<&Error> for HostProblem {
     fn from(error: &Error) -> Self {
         Self {
             problem: Box::new(error.problem().clone()),
@@ -84,109 +86,109 @@ impl From<&Error> for Trouble {
     }
 }
 
-/// Hardware acceleration of Linux.
+/// Hardware acceleration on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kvm {
+pub enum KvmAccess {
     Usable,
     /// There is no `/dev/kvm`.
     Absent,
-    /// It is there, and this user may not open it.
+    /// It exists, but this user may not open it.
     Denied,
-    /// Another system.
+    /// Not Linux.
     Elsewhere,
 }
 
 /// A folder that a build writes to.
 #[derive(Clone, Debug)]
-pub struct Room {
-    pub what: Place,
+pub struct FolderSpace {
+    pub what: BuildFolder,
     pub folder: String,
     /// Bytes.
     pub free: u64,
-    /// Folders of one volume share what is free.
+    /// Folders on the same volume share its free space.
     pub volume: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BuildFolder {
     Cache,
     Output,
     Temporary,
 }
 
-/// What a recipe asks of a host. Bytes.
+/// Requirements of a recipe. Sizes are bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Needs {
+pub struct RecipeNeeds {
     pub memory: u64,
     pub processors: usize,
     pub secure_boot: bool,
     pub tpm: bool,
-    /// In the cache: layers, and inputs that are not there yet as far as the lock says how long they are.
+    /// Bytes in the cache: layers, and missing inputs whose size the lock gives.
     pub cache: u64,
-    /// In the output folder, at most.
+    /// Maximum bytes in the output folder.
     pub output: u64,
 }
 
 /// Seconds since 1970.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct HostClock {
     pub now: i64,
-    /// Of a file that was written before, such as this program's.
+    /// Time of a file written earlier, such as this program's.
     pub newest_file: i64,
-    /// Whether something keeps the clock right, where that is known.
+    /// True if the clock is synchronized, `None` if unknown.
     pub is_kept: Option<bool>,
 }
 
-/// What `winimg doctor --json` prints.
+/// Output of `winimg doctor --json`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "winimg doctor")]
-pub struct Report {
+pub struct DoctorReport {
     #[schemars(range(min = 1, max = 1))]
     pub schema: u32,
     /// This program's version.
     pub winimg: String,
-    /// As the system names itself.
+    /// Name of the operating system.
     pub system: String,
-    pub configuration: Configuration,
-    pub checks: Vec<Check>,
+    pub configuration: DoctorConfiguration,
+    pub checks: Vec<HostCheck>,
 }
 
 /// The configuration files of the host.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Configuration {
-    /// Those that were read; of two that say the same the later one wins.
+pub struct DoctorConfiguration {
+    /// Files that were read; later ones override earlier ones.
     pub files: Vec<String>,
-    pub settings: Vec<Setting>,
+    pub settings: Vec<DoctorSetting>,
 }
 
-/// One value of them.
+/// A value from the configuration files.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Setting {
+pub struct DoctorSetting {
     /// `cache.dir`
     pub key: String,
-    /// As JSON, without secrets.
+    /// JSON, without secrets.
     pub value: String,
     /// File, line and column.
     pub from: String,
 }
 
-/// One thing that was looked at.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Check {
-    pub about: About,
-    pub state: State,
-    /// One line for people.
+pub struct HostCheck {
+    pub about: CheckTopic,
+    pub state: CheckState,
+    /// Human-readable line.
     pub found: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
-    /// What mends it on this system, where that is known: mostly a line to type.
+    /// Fix on this system, if known: usually a command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cure: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum About {
+pub enum CheckTopic {
     Qemu,
     QemuImg,
     HyperV,
@@ -203,37 +205,36 @@ pub enum About {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum CheckState {
     Good,
-    /// A build goes on without it, slower or with less to say.
+    /// A build works without it, but slower or with less diagnostics.
     Advice,
-    /// A build cannot do without it.
+    /// A build does not work without it.
     Missing,
 }
 
-impl Report {
-    pub fn missing(&self) -> usize {
-        let missing = self
-            .checks
+impl DoctorReport {
+    pub fn count_missing(&self) -> usize {
+        self.checks
             .iter()
-            .filter(|check| check.state == State::Missing);
-        missing.count()
+            .filter(|check| check.state == CheckState::Missing)
+            .count()
     }
 
-    /// A line for each check, for people.
-    pub fn text(&self) -> String {
+    /// Renders a line for each check.
+    pub fn render(&self) -> String {
         let mut text = String::new();
         for file in &self.configuration.files {
             text += &format!("configuration: {file}\n");
         }
-        for Setting { key, value, from } in &self.configuration.settings {
+        for DoctorSetting { key, value, from } in &self.configuration.settings {
             text += &format!("  {key} = {value}  ({from})\n");
         }
         for check in &self.checks {
             let state = match check.state {
-                State::Good => "",
-                State::Advice => "advice: ",
-                State::Missing => "missing: ",
+                CheckState::Good => "",
+                CheckState::Advice => "advice: ",
+                CheckState::Missing => "missing: ",
             };
             let cure = check.cure.as_ref().map(|cure| format!("; {cure}"));
             text += &format!("{state}{}{}\n", check.found, cure.unwrap_or_default());
@@ -245,7 +246,7 @@ impl Report {
     }
 }
 
-/// The JSON Schema, as `schemas/doctor-1.json` holds it.
-pub fn schema() -> String {
-    format!("{:#}\n", schemars::schema_for!(Report).as_value())
+/// Returns the JSON Schema that `schemas/doctor-1.json` contains.
+pub fn generate_schema() -> String {
+    format!("{:#}\n", schemars::schema_for!(DoctorReport).as_value())
 }

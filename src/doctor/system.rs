@@ -1,23 +1,24 @@
-//! Which system this is, by os-release(5), and the line that installs a program there (`packages.toml`).
+//! Operating system by os-release(5), and the command that installs a program there
+//! (`packages.toml`).
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// A system as it names itself.
+/// An operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct System {
-    /// For people: `Debian GNU/Linux 12 (bookworm)`.
+pub struct OperatingSystem {
+    /// `PRETTY_NAME`, such as `Debian GNU/Linux 12 (bookworm)`.
     pub name: String,
-    /// `debian`, `ubuntu`, `windows`; empty where nothing says it.
+    /// `debian`, `ubuntu`, `windows`; empty if unknown.
     pub id: String,
-    /// Those that it is made from.
+    /// Systems that it is derived from (`ID_LIKE`).
     pub like: Vec<String>,
 }
 
-/// What packages bring.
+/// A program that a package provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
+pub enum HostProgram {
     Qemu,
     QemuImg,
     Ovmf,
@@ -25,8 +26,8 @@ pub enum Program {
     Tesseract,
 }
 
-impl Program {
-    /// As it is called where no package is known.
+impl HostProgram {
+    /// Name to show if no package is known.
     fn name(self) -> &'static str {
         match self {
             Self::Qemu => "qemu-system-x86_64",
@@ -40,7 +41,7 @@ impl Program {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Family {
+struct SystemFamily {
     ids: Vec<String>,
     #[serde(default)]
     like: Vec<String>,
@@ -53,36 +54,28 @@ struct Family {
 }
 
 #[derive(Deserialize)]
-struct Table {
-    family: Vec<Family>,
+struct PackageTable {
+    family: Vec<SystemFamily>,
 }
 
-static TABLE: LazyLock<Table> =
+static TABLE: LazyLock<PackageTable> =
     LazyLock::new(|| toml::from_str(include_str!("packages.toml")).expect("packages.toml"));
 
-impl System {
-    /// From the text of os-release(5).
-    pub fn of_os_release(text: &str) -> Self {
-        let value = |name: &str| {
-            let lines = text.lines().filter_map(|line| line.split_once('='));
-            let mut found = lines.filter(|(key, _)| key.trim() == name);
-            let value = found
-                .next()
-                .map(|(_, value)| value.trim().trim_matches(['"', '\'']));
-            value.unwrap_or_default().to_owned()
-        };
+impl OperatingSystem {
+    /// Parses the text of os-release(5).
+    pub fn from_os_release(text: &str) -> Self {
         Self {
-            name: value("PRETTY_NAME"),
-            id: value("ID"),
-            like: value("ID_LIKE")
+            name: find_value(text, "PRETTY_NAME").to_owned(),
+            id: find_value(text, "ID").to_owned(),
+            like: find_value(text, "ID_LIKE")
                 .split_whitespace()
                 .map(str::to_owned)
                 .collect(),
         }
     }
 
-    /// One without that file.
-    pub fn without_os_release() -> Self {
+    /// Describes a system without that file.
+    pub fn from_target() -> Self {
         Self {
             name: std::env::consts::OS.to_owned(),
             id: std::env::consts::OS.to_owned(),
@@ -94,24 +87,34 @@ impl System {
         self.id == "windows"
     }
 
-    /// The line to type, or words where the system is not in the table.
-    pub fn install(&self, program: Program) -> String {
+    /// Returns the command that installs a program, or a hint if the system is not in the table.
+    pub fn install(&self, program: HostProgram) -> String {
         let all = &TABLE.family;
-        let by_id = all.iter().find(|family| family.ids.contains(&self.id));
-        let by_likeness = || {
-            all.iter()
-                .find(|f| self.like.iter().any(|like| f.like.contains(like)))
-        };
-        let line = by_id.or_else(by_likeness).and_then(|family| {
-            let package = match program {
-                Program::Qemu => &family.qemu,
-                Program::QemuImg => &family.qemu_img,
-                Program::Ovmf => &family.ovmf,
-                Program::Swtpm => &family.swtpm,
-                Program::Tesseract => &family.tesseract,
-            };
-            Some(format!("{} {}", family.install, package.as_ref()?))
-        });
-        line.unwrap_or_else(|| format!("install {}", program.name()))
+        all.iter()
+            .find(|family| family.ids.contains(&self.id))
+            .or_else(|| {
+                all.iter()
+                    .find(|f| self.like.iter().any(|like| f.like.contains(like)))
+            })
+            .and_then(|family| {
+                let package = match program {
+                    HostProgram::Qemu => &family.qemu,
+                    HostProgram::QemuImg => &family.qemu_img,
+                    HostProgram::Ovmf => &family.ovmf,
+                    HostProgram::Swtpm => &family.swtpm,
+                    HostProgram::Tesseract => &family.tesseract,
+                };
+                Some(format!("{} {}", family.install, package.as_ref()?))
+            })
+            .unwrap_or_else(|| format!("install {}", program.name()))
     }
+}
+
+/// Returns a variable of os-release(5) without quotes, or an empty string.
+fn find_value<'a>(text: &'a str, name: &str) -> &'a str {
+    text.lines()
+        .filter_map(|line| line.split_once('='))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().trim_matches(['"', '\'']))
+        .unwrap_or_default()
 }

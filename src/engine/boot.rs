@@ -1,36 +1,41 @@
 //! From power-on to a guest that is ready to be provisioned.
 //!
-//! Ready means four things at once: the guest answers, our bootstrap says that it went well, Windows says that the
-//! installation is complete, and Setup's own programs have ended. An answer proves nothing alone: it comes from behind Setup's
-//! error dialogs as well. Nor do the next two: windeploy.exe may still run after SetupComplete.cmd.
+//! Ready means four things at once: the guest responds, our bootstrap succeeded, Windows reports a
+//! complete installation, and Setup's own programs have ended. A response alone is not enough: the
+//! guest also responds behind Setup's error dialogs. Nor are the next two: windeploy.exe may still
+//! run after SetupComplete.cmd.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{debug, trace};
 
-use super::image_state::{Setup, image_state, setup};
+use super::image_state::{SetupStatus, image_state, setup};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Phase, Sink};
-use winimg_machine::guest::{Command, Guest};
-use winimg_machine::vm::Machine;
+use winimg_machine::guest::{Guest, GuestCommand};
+use winimg_machine::vm::VirtualMachine;
 
-/// Written last by the bootstrap's SetupComplete.cmd: `name=code` lines, then `result=ok` or `result=failed`.
+/// Written last by the bootstrap's SetupComplete.cmd: `name=code` lines, then `result=ok` or
+/// `result=failed`.
 const MARKER: &str = r"C:\winimg\bootstrap.done";
-/// From the guest's first answer to a finished Setup.
+/// Time from the guest's first response to a finished Setup.
 const READY_TIMEOUT: Duration = Duration::from_secs(900);
 const COMPLETE: &str = "IMAGE_STATE_COMPLETE";
 
 pub fn install(
-    machine: &mut dyn Machine,
+    machine: &mut dyn VirtualMachine,
     slowness: u32,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
 ) -> Result<Box<dyn Guest>> {
-    let mut guest = machine.guest()?;
+    let mut guest = machine.wait_for_guest()?;
     sink.emit(&Event::Progress {
         phase: Phase::Install,
-        text: format!("{} answers; waiting for Setup to finish", guest.channel()),
+        text: format!(
+            "{} responds; waiting for Setup to finish",
+            guest.describe_channel()
+        ),
     });
     wait_ready(guest.as_mut(), READY_TIMEOUT, slowness, cancel)?;
     Ok(guest)
@@ -42,23 +47,24 @@ fn wait_ready(
     slowness: u32,
     cancel: &Cancel,
 ) -> Result<()> {
-    debug!(timeout = ?timeout * slowness, "Setup is waited for");
+    debug!(timeout = ?timeout * slowness, "waiting for Setup");
     let deadline = guest.now() + timeout * slowness;
-    let mut seen = Progress::default();
+    let mut seen = SetupProgress::default();
     loop {
-        seen.look(guest, slowness)?;
+        seen.update(guest, slowness)?;
         if seen.is_ready() {
             return Ok(());
         }
         if guest.now() > deadline {
-            return Err(seen.timed_out(guest.channel()));
+            return Err(seen.timed_out(guest.describe_channel()));
         }
         cancel.sleep(Duration::from_secs(1))?;
     }
 }
 
-/// Answer files that Setup leaves in the guest, maybe with the build's password (Microsoft: Windows Setup automation
-/// overview; newer Setups keep the one of the installation as it was).
+/// Answer files that Setup leaves in the guest, possibly with the build's password (Microsoft:
+/// Windows Setup automation overview; newer versions of Setup keep the installation's file
+/// unchanged).
 pub(super) const ANSWER_FILES: [&str; 4] = [
     r"C:\Windows\Panther\unattend.xml",
     r"C:\Windows\Panther\unattend-original.xml",
@@ -66,13 +72,14 @@ pub(super) const ANSWER_FILES: [&str; 4] = [
     r"C:\Windows\Panther\Unattend\Autounattend.xml",
 ];
 
-/// Removes them from a finished installation, so that no layer holds them. `del` is not believed: a second look is taken.
+/// Removes the answer files from a finished installation, so that no layer contains them. Checks
+/// that they are gone, because `del` succeeds even if it deletes nothing.
 pub fn remove_answer_files(guest: &mut dyn Guest, slowness: u32) -> Result<()> {
     for file in ANSWER_FILES {
         if guest.get(file, 1 << 20)?.is_none() {
             continue;
         }
-        guest.run(&removal(file, slowness), &mut |_| {})?;
+        guest.run(&build_removal(file, slowness), &mut |_| {})?;
         if guest.get(file, 1 << 20)?.is_some() {
             return Err(Error::new(
                 Kind::Machine,
@@ -84,8 +91,8 @@ pub fn remove_answer_files(guest: &mut dyn Guest, slowness: u32) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn removal(file: &str, slowness: u32) -> Command {
-    Command {
+pub(super) fn build_removal(file: &str, slowness: u32) -> GuestCommand {
+    GuestCommand {
         program: r"C:\Windows\System32\cmd.exe".into(),
         arguments: ["/d", "/c", "del", "/f", "/q", file]
             .map(String::from)
@@ -95,37 +102,39 @@ pub(super) fn removal(file: &str, slowness: u32) -> Command {
 }
 
 #[derive(Debug, Default)]
-struct Progress {
+struct SetupProgress {
     marker: Option<String>,
     state: String,
-    /// Looked at when the other two are there.
-    setup: Option<Setup>,
+    /// Queried only once the other two are complete.
+    setup: Option<SetupStatus>,
 }
 
-impl Progress {
-    fn look(&mut self, guest: &mut dyn Guest, slowness: u32) -> Result<()> {
+impl SetupProgress {
+    fn update(&mut self, guest: &mut dyn Guest, slowness: u32) -> Result<()> {
         self.marker = guest
             .get(MARKER, 64 << 10)?
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         self.state = image_state(guest, slowness)?;
-        self.setup = match self.is_complete()? {
-            true => Some(setup(guest, slowness)?),
-            false => None,
+        self.setup = if self.is_complete()? {
+            Some(setup(guest, slowness)?)
+        } else {
+            None
         };
         trace!(
             marker = self.marker,
             state = self.state,
             setup = ?self.setup,
-            "Setup was looked at"
+            "checked Setup"
         );
         Ok(())
     }
 
     fn is_ready(&self) -> bool {
-        self.setup.is_some_and(Setup::has_ended)
+        self.setup.is_some_and(SetupStatus::has_ended)
     }
 
-    /// By the bootstrap's and by Windows' own word. An error: the bootstrap failed.
+    /// Returns true if both the bootstrap and Windows report completion. Fails if the bootstrap
+    /// failed.
     fn is_complete(&self) -> Result<bool> {
         let mut lines = self.marker.iter().flat_map(|marker| marker.lines());
         let result = lines.find_map(|line| line.trim().strip_prefix("result="));
@@ -133,11 +142,11 @@ impl Progress {
             Some("ok") => Ok(self.state == COMPLETE),
             None => Ok(false),
             Some(_) => Err(
-                Error::new(Kind::Setup, "the bootstrap inside Windows did not go well")
+                Error::new(Kind::Setup, "the bootstrap inside Windows failed")
                     .at(MARKER)
                     .expected("result=ok")
                     .lines(self.marker.iter().flat_map(|marker| marker.lines()))
-                    .cure("the line whose code is not 0 names what failed"),
+                    .cure("the line with an exit code other than 0 names what failed"),
             ),
         }
     }
@@ -145,7 +154,7 @@ impl Progress {
     fn timed_out(&self, channel: &str) -> Error {
         let error = Error::new(
             Kind::Setup,
-            format!("{channel} answers, but Windows Setup does not finish"),
+            format!("{channel} responds, but Windows Setup does not finish"),
         )
         .expected(format!(
             "{MARKER} with result=ok, {COMPLETE}, SystemSetupInProgress = 0 and SetupType = 0"
@@ -166,10 +175,10 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::standing::Standing;
+    use crate::engine::frozen_guest::FrozenGuest;
 
     fn judged(marker: Option<&str>, state: &str) -> String {
-        let progress = Progress {
+        let progress = SetupProgress {
             marker: marker.map(String::from),
             state: state.into(),
             setup: None,
@@ -183,10 +192,10 @@ mod tests {
 
     #[test]
     fn a_setup_that_does_not_finish_is_reported_with_what_answers() {
-        let late = Progress::default().timed_out("PowerShell Direct");
+        let late = SetupProgress::default().timed_out("PowerShell Direct");
         assert_eq!(
             late.to_string(),
-            "PowerShell Direct answers, but Windows Setup does not finish\n  \
+            "PowerShell Direct responds, but Windows Setup does not finish\n  \
              expected: C:\\winimg\\bootstrap.done with result=ok, IMAGE_STATE_COMPLETE, SystemSetupInProgress = 0 \
              and SetupType = 0\n  \
              found: no marker, no ImageState"
@@ -195,7 +204,7 @@ mod tests {
 
     #[test]
     fn time_in_which_the_machine_stands_is_not_counted() {
-        let mut guest = Standing::new();
+        let mut guest = FrozenGuest::new();
         let limit = Duration::from_millis(1500);
         let waited = wait_ready(&mut guest, limit, 1, &Cancel::default());
         assert!(waited.is_ok(), "{waited:?}");
@@ -204,17 +213,17 @@ mod tests {
 
     #[test]
     fn a_windeploy_that_goes_on_is_named() {
-        let mut guest = Standing::new();
+        let mut guest = FrozenGuest::new();
         guest.setup = "    SystemSetupInProgress    REG_DWORD    0x1\r\n    SetupType    REG_DWORD    0x2\r\n";
-        let mut seen = Progress::default();
+        let mut seen = SetupProgress::default();
         // The marker is there at the third look.
         for _ in 0..3 {
-            seen.look(&mut guest, 1).expect("a look");
+            seen.update(&mut guest, 1).expect("a look");
         }
         assert!(!seen.is_ready());
         assert_eq!(
             seen.timed_out("the guest agent").to_string(),
-            "the guest agent answers, but Windows Setup does not finish\n  \
+            "the guest agent responds, but Windows Setup does not finish\n  \
              expected: C:\\winimg\\bootstrap.done with result=ok, IMAGE_STATE_COMPLETE, SystemSetupInProgress = 0 \
              and SetupType = 0\n  \
              found: the marker is there, IMAGE_STATE_COMPLETE, SystemSetupInProgress = 1, SetupType = 2"
@@ -235,7 +244,7 @@ mod tests {
         );
         assert_eq!(
             judged(Some("qga=1603\r\nresult=failed\r\n"), COMPLETE),
-            "the bootstrap inside Windows did not go well"
+            "the bootstrap inside Windows failed"
         );
     }
 }

@@ -1,58 +1,66 @@
-//! The chain of a build, from its fetched inputs: what every layer's key is made from.
+//! Computes the layer keys of a build from its fetched inputs.
 //!
-//! Reads no file. Decides nothing about layers.
+//! Reads no file and makes no decisions about layers.
 
-use super::inputs::{Own, Source};
-use super::{Inputs, Media};
+use super::inputs::{InputContext, LocalFiles};
+use super::{BuildInputs, InstallMedia};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::plan::chain::Installation;
-use winimg_recipe::plan::{Chain, DriverFolder, Entry, key};
+use winimg_recipe::plan::chain::InstallationPart;
+use winimg_recipe::plan::{BuildChain, DriverFolder, PayloadEntry, key};
 use winimg_recipe::recipe::InputId;
 
-/// The installation and every step, each with the key of the disk after it.
-pub fn of(source: &Source<'_>, inputs: &Inputs, media: &Media) -> Result<Chain> {
-    let virtio = inputs.file(&InputId::Virtio);
-    let installation = Installation {
+/// Returns the installation and every step, each with the key of the disk after it.
+pub fn compute_chain(
+    source: &InputContext<'_>,
+    inputs: &BuildInputs,
+    media: &InstallMedia,
+) -> Result<BuildChain> {
+    let virtio = inputs.find_file(&InputId::Virtio);
+    let installation = InstallationPart {
         hypervisor: source.platform.name().into(),
-        iso: inputs.iso()?.digest().clone(),
+        iso: inputs.require_iso()?.digest().clone(),
         virtio: virtio.map(|blob| blob.digest().clone()),
         image: media.image.name.clone(),
         answer_file: media.answer_file.clone(),
         bootstrap: media.bootstrap.clone(),
         machine: source.recipe.machine.clone(),
     };
-    let digest_of = |number, entry: &Entry| {
-        digest(number, entry, inputs)
-            .ok_or_else(|| format!("payload entry {number} was not fetched"))
-    };
-    let known = key::chain(source.recipe, source.plan, installation, &digest_of);
+    let known = key::build_chain(
+        source.recipe,
+        source.plan,
+        installation,
+        &|number, entry: &PayloadEntry| {
+            find_digest(number, entry, inputs)
+                .ok_or_else(|| format!("payload entry {number} was not fetched"))
+        },
+    );
     match known.unknown {
         None => Ok(known.chain),
-        Some(why) => Err(Error::new(Kind::Failed, "a layer's key cannot be made").found(why)),
+        Some(why) => Err(Error::new(Kind::Failed, "cannot compute a layer's key").found(why)),
     }
 }
 
-/// Of what a payload entry holds.
-fn digest(number: usize, entry: &Entry, inputs: &Inputs) -> Option<Digest> {
+/// Returns the digest of a payload entry's contents.
+fn find_digest(number: usize, entry: &PayloadEntry, inputs: &BuildInputs) -> Option<Digest> {
     match entry {
-        Entry::Component { component, .. }
-        | Entry::Tree { component, .. }
-        | Entry::Drivers {
+        PayloadEntry::Component { component, .. }
+        | PayloadEntry::Tree { component, .. }
+        | PayloadEntry::Drivers {
             from: DriverFolder::Component(component),
             ..
         } => inputs
-            .component(component)
+            .find_component(component)
             .map(|blob| blob.digest().clone()),
-        Entry::Image { image } => {
-            let image = inputs.image(image)?;
+        PayloadEntry::Image { image } => {
+            let image = inputs.find_image(image)?;
             Some(image.manifest.blob.digest().clone())
         }
-        Entry::Local { .. }
-        | Entry::Drivers {
+        PayloadEntry::Local { .. }
+        | PayloadEntry::Drivers {
             from: DriverFolder::Local(_),
             ..
-        } => inputs.own.get(&number).map(Own::digest),
-        Entry::Text { text, .. } => Some(Digest::sha256_of(text.as_bytes())),
+        } => inputs.own.get(&number).map(LocalFiles::digest),
+        PayloadEntry::Text { text, .. } => Some(Digest::sha256_of(text.as_bytes())),
     }
 }

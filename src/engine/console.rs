@@ -1,10 +1,10 @@
-//! What a running build shows to other terminals: a private socket that says where it is and takes pictures at any time,
-//! and lets a person work in the guest while the build is paused. The socket is a Unix one: on Windows a build has none, and
-//! pauses at its own terminal alone.
+//! The console of a running build for other terminals: a private socket that reports the state and
+//! takes screenshots at any time, and gives access to the guest while the build is paused. It is a
+//! Unix socket: on Windows there is none, and a build pauses only on its own terminal.
 //!
-//! The guest belongs to the build's own thread: what concerns it is handed over there and answered from there. Refuses
-//! everything but looking while the build is not paused. No client can harm the build: lines are bounded, clients few,
-//! and nobody waits for one that hangs.
+//! The guest belongs to the build's own thread, so requests that need it are queued and answered
+//! there. Rejects all other requests while the build is not paused. No client can harm the build:
+//! lines are bounded, clients are few, and a client that hangs does not block anything.
 
 mod line;
 #[cfg(unix)]
@@ -16,71 +16,76 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::wire::{Ask, Format, Halt, Reply, State, Step};
+use self::wire::{
+    ConsoleReply, ConsoleRequest, ConsoleStatus, PauseState, ScreenFormat, StepPosition,
+};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Attended;
-use winimg_machine::vm::{Camera, Machine};
+use winimg_base::event::UserControl;
+use winimg_machine::vm::{ScreenCamera, VirtualMachine};
 
 pub use line::{run, wait_back};
 
-/// Whether other terminals reach a paused build: the socket is a Unix one.
+/// True if other terminals can reach a paused build: only Unix has the socket.
 pub const HAS_SOCKET: bool = cfg!(unix);
 pub const SOCKET: &str = "attach.sock";
-/// A picture that QEMU wrote; no screen has 16384 by 16384 pixels.
+/// Maximum size of a screenshot: no screen has 16384 by 16384 pixels.
 const LARGEST_PICTURE: u64 = 64 << 20;
 
-/// What the paused build's own thread has to do.
-pub enum Work {
-    /// A client asks; the last reply ends its wait.
-    Asked { ask: Ask, reply: Sender<Reply> },
+/// Work for the paused build's own thread.
+pub enum ConsoleWork {
+    /// A client's request; the last reply ends its wait.
+    Asked {
+        ask: ConsoleRequest,
+        reply: Sender<ConsoleReply>,
+    },
     /// A line typed at the build's own terminal; `None` at the end of its input.
     Typed(Option<String>),
 }
 
-/// The build's end of the socket. The build says where it is, and when it pauses.
-pub struct Console {
-    shared: Arc<Shared>,
-    /// Dropped: closed, and everyone who is connected sent away.
+/// The build's side of the socket. The build publishes its state here, and when it pauses.
+pub struct BuildConsole {
+    shared: Arc<ConsoleShared>,
+    /// Closed on drop, which disconnects all clients.
     #[cfg(unix)]
-    _socket: serve::Socket,
+    _socket: serve::ConsoleSocket,
 }
 
-struct Shared {
-    state: Mutex<State>,
-    queue: Mutex<Option<Sender<Work>>>,
-    view: Mutex<Option<View>>,
+struct ConsoleShared {
+    state: Mutex<ConsoleStatus>,
+    queue: Mutex<Option<Sender<ConsoleWork>>>,
+    view: Mutex<Option<MachineView>>,
     photo: Mutex<()>,
     run_dir: PathBuf,
     typed_out: AtomicBool,
 }
 
 #[derive(Clone)]
-struct View {
-    camera: Arc<Camera>,
-    attended: Attended,
+struct MachineView {
+    camera: Arc<ScreenCamera>,
+    attended: UserControl,
 }
 
-impl Console {
+impl BuildConsole {
     /// Serves `run_dir/attach.sock` until dropped. `run_dir` is private (0700).
     pub fn open(run_dir: &Path, name: &str, output: &Path) -> Result<Arc<Self>> {
-        let shared = Shared::new(run_dir, name, output);
+        let shared = ConsoleShared::new(run_dir, name, output);
         Ok(Arc::new(Self {
             #[cfg(unix)]
-            _socket: serve::Socket::open(&shared)?,
+            _socket: serve::ConsoleSocket::open(&shared)?,
             shared,
         }))
     }
 
-    /// The machine whose screen is shown from now on. Its end needs no word: its camera then says so.
-    pub fn show(&self, machine: &dyn Machine) {
-        *lock(&self.shared.view) = Some(View {
+    /// Sets the VM to show. Its end needs no call: its camera then returns an error.
+    pub fn show(&self, machine: &dyn VirtualMachine) {
+        *lock(&self.shared.view) = Some(MachineView {
             camera: Arc::new(machine.camera()),
             attended: machine.attended(),
         });
     }
 
-    /// The build is paused; from here on its thread is given work.
-    pub(super) fn pause(&self, halt: Halt) -> Receiver<Work> {
+    /// Marks the build as paused and returns the queue of work for its thread.
+    pub(super) fn pause(&self, halt: PauseState) -> Receiver<ConsoleWork> {
         let (to, from) = channel();
         lock(&self.shared.state).paused = Some(halt);
         *lock(&self.shared.queue) = Some(to);
@@ -90,7 +95,7 @@ impl Console {
         from
     }
 
-    /// What nobody has answered by now is refused to its client.
+    /// Marks the build as running again. Requests that are still pending are rejected.
     pub(super) fn resume(&self) {
         *lock(&self.shared.queue) = None;
         lock(&self.shared.state).paused = None;
@@ -99,13 +104,13 @@ impl Console {
         }
     }
 
-    /// A line from the build's own terminal: for the pause that is on, or for nobody.
+    /// Forwards a line from the build's own terminal to the current pause, or drops it.
     pub(super) fn type_in(&self, line: Option<String>) {
         if line.is_none() {
             self.shared.typed_out.store(true, Ordering::SeqCst);
         }
         if let Some(queue) = &*lock(&self.shared.queue) {
-            let _ = queue.send(Work::Typed(line));
+            let _ = queue.send(ConsoleWork::Typed(line));
         }
     }
 
@@ -113,34 +118,34 @@ impl Console {
         self.shared.typed_out.load(Ordering::SeqCst)
     }
 
-    /// The build is in this phase from now on.
+    /// Records the start of a phase.
     pub(super) fn enter(&self, phase: &str) {
         let mut state = lock(&self.shared.state);
         state.phase = phase.into();
         state.step = None;
     }
 
-    /// This step begins. Steps are counted from 1.
-    pub(super) fn reach(&self, number: usize, of: usize, name: &str) {
+    /// Records the start of a step, counted from 1.
+    pub(super) fn start_step(&self, number: usize, of: usize, name: &str) {
         let name = name.into();
-        lock(&self.shared.state).step = Some(Step { number, of, name });
+        lock(&self.shared.state).step = Some(StepPosition { number, of, name });
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ConsoleStatus {
         lock(&self.shared.state).clone()
     }
 
-    pub fn picture(&self, format: Format) -> Result<Vec<u8>> {
-        self.shared.picture(format)
+    pub fn take_screenshot(&self, format: ScreenFormat) -> Result<Vec<u8>> {
+        self.shared.take_screenshot(format)
     }
 }
 
-impl Shared {
+impl ConsoleShared {
     fn new(run_dir: &Path, name: &str, output: &Path) -> Arc<Self> {
-        let state = State {
+        let state = ConsoleStatus {
             name: name.into(),
             output: output.into(),
-            ..State::default()
+            ..ConsoleStatus::default()
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -152,15 +157,16 @@ impl Shared {
         })
     }
 
-    fn picture(&self, format: Format) -> Result<Vec<u8>> {
-        // Not held while the picture is taken: QEMU may take its time, and the build must be able to pause.
+    fn take_screenshot(&self, format: ScreenFormat) -> Result<Vec<u8>> {
+        // Released while the screenshot is taken: QEMU may be slow, and the build must be able to
+        // pause.
         let Some(view) = lock(&self.view).clone() else {
-            return Err(Error::new(Kind::Machine, "no machine runs yet"));
+            return Err(Error::new(Kind::Machine, "no VM is running yet"));
         };
         let _turn = lock(&self.photo);
         let file = self.run_dir.join(match format {
-            Format::Png => ".attach.png",
-            Format::Ppm => ".attach.ppm",
+            ScreenFormat::Png => ".attach.png",
+            ScreenFormat::Ppm => ".attach.ppm",
         });
         let taken = (view.camera)(&file).and_then(|()| read_picture(&file));
         let _ = std::fs::remove_file(&file);
@@ -173,11 +179,9 @@ fn read_picture(file: &Path) -> Result<Vec<u8>> {
         .map_err(|e| Error::io("read", file, e))?
         .len();
     if length > LARGEST_PICTURE {
-        return Err(
-            Error::new(Kind::Machine, "the picture is larger than a screen can be")
-                .expected(format!("at most {LARGEST_PICTURE} bytes"))
-                .found(format!("{length} bytes")),
-        );
+        return Err(Error::new(Kind::Machine, "the screenshot is too large")
+            .expected(format!("at most {LARGEST_PICTURE} bytes"))
+            .found(format!("{length} bytes")));
     }
     std::fs::read(file).map_err(|e| Error::io("read", file, e))
 }

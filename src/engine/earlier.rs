@@ -1,8 +1,8 @@
-//! The results of an earlier image in a build's folder, set aside while another build works there.
+//! Sets the results of an earlier image aside while another build uses the output folder.
 //!
 //! A job that uploads `out/NAME/*.json` after a failed build must not find the manifest of an
-//! earlier image there. Its results are renamed into a folder of their own until a build succeeds;
-//! nothing is copied. Files that winimg did not write stay where they are.
+//! earlier image there. The results are moved into a subfolder until a build succeeds; nothing is
+//! copied. Files that winimg did not write stay in place.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::usage;
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
 
-/// The folder of the results, below the build's own.
+/// The folder for the results, below the output folder.
 pub const FOLDER: &str = "earlier";
-/// The record that makes a folder that of a finished image.
+/// The record that marks a finished image.
 pub const MANIFEST: &str = "manifest.json";
-/// Records that go on from one image to the next.
+/// Records that accumulate across images.
 const CONTINUED: [&str; 2] = ["packer-manifest.json", "published.json"];
-/// What lies beside the artifacts and the manifest.
+/// Records other than the artifacts and the manifest.
 const RECORDS: [&str; 13] = [
     "sbom.cdx.json",
     "sbom.spdx.json",
@@ -38,23 +38,23 @@ const RECORDS: [&str; 13] = [
     "try",
 ];
 
-/// A finished image, as far as its manifest has to be understood: it may be of another version.
+/// The parts of a finished image's manifest that are read here; it may be of another version.
 #[derive(Deserialize)]
-struct Image {
+struct EarlierImage {
     schema: String,
     #[serde(default)]
     finished: String,
     #[serde(default)]
-    artifacts: Vec<Artifact>,
+    artifacts: Vec<EarlierArtifact>,
 }
 
 #[derive(Deserialize)]
-struct Artifact {
+struct EarlierArtifact {
     file: String,
 }
 
-impl Image {
-    /// Reads the image whose results lie in `folder`, if there is one.
+impl EarlierImage {
+    /// Reads the image whose results are in `folder`, if there is one.
     fn read(folder: &Path) -> Option<Self> {
         let text = io::read_text_limited(&folder.join(MANIFEST), io::limit::RECORD).ok()?;
         let image: Self = serde_json::from_str(&text).ok()?;
@@ -64,43 +64,49 @@ impl Image {
             .then_some(image)
     }
 
-    /// The names of its results, that of the manifest last.
-    fn results(&self) -> Vec<&str> {
-        let artifacts = self.artifacts.iter().map(|artifact| artifact.file.as_str());
+    /// Returns the names of the results' files and folders, the manifest last.
+    fn list_results(&self) -> Vec<&str> {
+        let artifacts = self.artifacts.iter();
         let records = RECORDS.into_iter().chain(CONTINUED);
-        let mut names: Vec<&str> = artifacts.filter(|name| is_plain(name)).collect();
+        let mut names: Vec<&str> = artifacts
+            .filter_map(|artifact| entry_of(&artifact.file))
+            .collect();
         names.extend(records.chain([MANIFEST]));
         names
     }
 }
 
-/// Returns true for the name of a file in the folder itself that is none of winimg's own folders.
-fn is_plain(name: &str) -> bool {
-    let mut parts = Path::new(name).components();
-    let is_one = matches!(parts.next(), Some(Component::Normal(part)) if part == name);
-    is_one && parts.next().is_none() && name != FOLDER
+/// Returns the entry of the output folder with an artifact: its file, or its folder, which may have
+/// more files than the manifest lists. `None` for a path that leads elsewhere.
+fn entry_of(file: &str) -> Option<&str> {
+    let mut parts = Path::new(file).components();
+    let Some(Component::Normal(first)) = parts.next() else {
+        return None;
+    };
+    let is_below = parts.all(|part| matches!(part, Component::Normal(_)));
+    first.to_str().filter(|name| is_below && *name != FOLDER)
 }
 
-/// Moves the results of the finished image in `output` aside. One that was set aside before is
-/// older, and makes room; without a finished image it stays.
+/// Moves the results of the finished image in `output` aside, replacing those of an older image.
+/// Without a finished image in `output`, the older one stays.
 pub fn set_aside(output: &Path) -> Result<()> {
-    let Some(image) = Image::read(output) else {
+    let Some(image) = EarlierImage::read(output) else {
         return Ok(());
     };
     let aside = output.join(FOLDER);
-    // Without its manifest it is a part of this image: a process was killed in between.
+    // Without a manifest the folder is part of this image: an earlier move was interrupted.
     if aside.join(MANIFEST).exists() {
         io::remove_folder_if_there(&aside)?;
     }
     io::create_folders(&aside)?;
-    for name in image.results() {
+    for name in image.list_results() {
         move_over(&output.join(name), &aside.join(name))?;
     }
     io::sync_folder(&aside)?;
     io::sync_folder(output)
 }
 
-/// Moves what was set aside back to its place.
+/// Restores the results that were set aside.
 pub fn put_back(output: &Path) -> Result<()> {
     let aside = output.join(FOLDER);
     let entries = fs::read_dir(&aside).map_err(|e| Error::io("read", &aside, e))?;
@@ -109,7 +115,7 @@ pub fn put_back(output: &Path) -> Result<()> {
         let entry = entry.map_err(|e| Error::io("read", &aside, e))?;
         names.push(entry.file_name());
     }
-    // The manifest last: with it the image is whole.
+    // The manifest last: it marks the image as complete.
     names.sort_by_key(|name| name == MANIFEST);
     for name in names {
         move_over(&aside.join(&name), &output.join(&name))?;
@@ -118,7 +124,7 @@ pub fn put_back(output: &Path) -> Result<()> {
     io::sync_folder(output)
 }
 
-/// Moves the records that the next image continues back to their place.
+/// Restores the records that accumulate across images.
 pub fn continue_records(output: &Path) -> Result<()> {
     let aside = output.join(FOLDER);
     for name in CONTINUED {
@@ -129,15 +135,15 @@ pub fn continue_records(output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes what was set aside.
+/// Removes the results that were set aside.
 pub fn remove(output: &Path) -> Result<()> {
     io::remove_folder_if_there(&output.join(FOLDER))
 }
 
-/// Says where the image is that was set aside, and when it was finished.
+/// Describes the image that was set aside: its finish time and its folder.
 pub fn describe(output: &Path) -> Option<String> {
     let aside = output.join(FOLDER);
-    let image = Image::read(&aside)?;
+    let image = EarlierImage::read(&aside)?;
     Some(format!(
         "the earlier image, finished at {}, is in {} until a build succeeds",
         image.finished,
@@ -145,12 +151,12 @@ pub fn describe(output: &Path) -> Option<String> {
     ))
 }
 
-/// The folders below which the manifest of an earlier image may be.
-pub fn folders(output: &Path) -> [PathBuf; 2] {
+/// Returns the folders that may have the manifest of an earlier image.
+pub fn list_folders(output: &Path) -> [PathBuf; 2] {
     [output.to_path_buf(), output.join(FOLDER)]
 }
 
-/// Renames a file or folder, if there is one, in place of what has that name.
+/// Moves a file or folder, if it exists, replacing the target.
 fn move_over(from: &Path, to: &Path) -> Result<()> {
     if fs::symlink_metadata(from).is_err() {
         return Ok(());
@@ -234,6 +240,25 @@ mod tests {
         fs::write(output.join("manifest.json"), IMAGE).unwrap();
         set_aside(&output).unwrap();
         assert_eq!(names(&output.join(FOLDER)), ["manifest.json"]);
+    }
+
+    #[test]
+    fn an_artifact_in_a_folder_is_moved_with_its_folder_and_back() {
+        let image = IMAGE.replace("node.vhd", "node.ami/import-image.json");
+        let site = folder(&[
+            ("manifest.json", image.as_str()),
+            ("node.ami/import-image.json", "{}"),
+            ("node.ami/HOWTO.md", "how"),
+            ("notes.txt", "mine"),
+        ]);
+        let output = site.path().join("out");
+        let inside = ["HOWTO.md", "import-image.json"];
+        set_aside(&output).unwrap();
+        assert_eq!(names(&output), ["earlier", "notes.txt"]);
+        assert_eq!(names(&output.join("earlier/node.ami")), inside);
+        put_back(&output).unwrap();
+        assert_eq!(names(&output), ["manifest.json", "node.ami", "notes.txt"]);
+        assert_eq!(names(&output.join("node.ami")), inside);
     }
 
     #[test]

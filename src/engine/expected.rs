@@ -1,24 +1,27 @@
-//! What the plan expects of the finished disk, with the digests that only fetched inputs have.
+//! Resolves the plan's expectations about the finished disk to digests of fetched inputs.
 //!
 //! Reads no file: all were hashed when they were admitted.
 
-use super::Inputs;
-use super::payload::{self, missing};
+use super::BuildInputs;
+use super::payload::{self, report_missing};
 use winimg_base::error::Result;
-use winimg_formats::archive::Filter;
-use winimg_recipe::plan::check::{Bytes, Check, Expected, Inf, Manifest, Payload, Planned};
-use winimg_recipe::plan::{Plan, keep_what_lasts};
+use winimg_formats::archive::ArchiveFilter;
+use winimg_recipe::plan::check::{
+    ContainerImageManifest, DriverInf, ExpectedPayload, FileDigest, ImageCheck, PlannedCheck,
+    StepChecks,
+};
+use winimg_recipe::plan::{BuildPlan, keep_what_lasts};
 use winimg_recipe::recipe::GuestPath;
 
-/// One element for each step of the plan, in its order.
-pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
+/// Returns one element for each step of the plan, in order.
+pub fn resolve(plan: &BuildPlan, inputs: &BuildInputs) -> Result<Vec<StepChecks>> {
     let mut steps = Vec::with_capacity(plan.steps.len());
     for step in &plan.steps {
         let mut checks = Vec::new();
         for check in &step.expects {
-            checks.extend(resolved(check, plan, inputs)?);
+            checks.extend(resolve_check(check, plan, inputs)?);
         }
-        steps.push(Expected {
+        steps.push(StepChecks {
             step: step.name.clone(),
             place: step.place.to_string(),
             checks,
@@ -28,46 +31,44 @@ pub fn resolve(plan: &Plan, inputs: &Inputs) -> Result<Vec<Expected>> {
     Ok(steps)
 }
 
-fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>> {
-    let file = |path: GuestPath, from: &payload::File| Check::File {
-        path,
-        content: Bytes {
-            size: from.size,
-            sha256: from.sha256.hex(),
-        },
-    };
+fn resolve_check(
+    check: &PlannedCheck,
+    plan: &BuildPlan,
+    inputs: &BuildInputs,
+) -> Result<Vec<ImageCheck>> {
     Ok(match check {
-        Check::File { path, content } => match *content {
-            Payload::File(entry) => {
-                let all = brought(entry, plan, inputs)?;
-                all.iter().map(|from| file(path.clone(), from)).collect()
-            }
-            Payload::Tree(entry) => {
-                let all = brought(entry, plan, inputs)?;
-                let below = all.iter().map(|from| file(path.join(&from.path), from));
-                below.collect()
-            }
+        ImageCheck::File { path, content } => match *content {
+            ExpectedPayload::File(entry) => find_files(entry, plan, inputs)?
+                .iter()
+                .map(|from| make_file_check(path.clone(), from))
+                .collect(),
+            ExpectedPayload::Tree(entry) => find_files(entry, plan, inputs)?
+                .iter()
+                .map(|from| make_file_check(path.join(&from.path), from))
+                .collect(),
         },
-        Check::Driver { driver } => {
-            let all = brought(driver.entry, plan, inputs)?;
-            let only = Filter {
+        ImageCheck::Driver { driver } => {
+            let all = find_files(driver.entry, plan, inputs)?;
+            let only = ArchiveFilter {
                 strip: 0,
                 only: driver.only.clone(),
             };
             all.iter()
                 .filter(|from| is_wanted_inf(&from.path, &only))
-                .map(|from| Check::Driver {
-                    driver: Inf {
+                .map(|from| ImageCheck::Driver {
+                    driver: DriverInf {
                         inf: from.path.rsplit('/').next().unwrap_or_default().to_owned(),
                         sha256: from.sha256.hex(),
                     },
                 })
                 .collect()
         }
-        Check::ContainerImage { image, root } => {
-            let found = inputs.image(&image.0).ok_or_else(|| missing(&image.0))?;
-            vec![Check::ContainerImage {
-                image: Manifest {
+        ImageCheck::ContainerImage { image, root } => {
+            let found = inputs
+                .find_image(&image.0)
+                .ok_or_else(|| report_missing(&image.0))?;
+            vec![ImageCheck::ContainerImage {
+                image: ContainerImageManifest {
                     reference: found.reference.clone(),
                     digest: found.manifest.blob.digest().to_string(),
                 },
@@ -78,16 +79,30 @@ fn resolved(check: &Planned, plan: &Plan, inputs: &Inputs) -> Result<Vec<Check>>
     })
 }
 
-/// The plan has judged the patterns.
-fn is_wanted_inf(path: &str, only: &Filter) -> bool {
-    path.to_ascii_lowercase().ends_with(".inf") && only.takes(path).unwrap_or(false)
+fn make_file_check(path: GuestPath, from: &payload::PayloadFile) -> ImageCheck {
+    ImageCheck::File {
+        path,
+        content: FileDigest {
+            size: from.size,
+            sha256: from.sha256.hex(),
+        },
+    }
 }
 
-fn brought<'i>(number: u32, plan: &Plan, inputs: &'i Inputs) -> Result<Vec<payload::File<'i>>> {
+/// Returns true for an INF that the patterns select. The plan has already validated them.
+fn is_wanted_inf(path: &str, only: &ArchiveFilter) -> bool {
+    path.to_ascii_lowercase().ends_with(".inf") && only.should_include(path).unwrap_or(false)
+}
+
+fn find_files<'i>(
+    number: u32,
+    plan: &BuildPlan,
+    inputs: &'i BuildInputs,
+) -> Result<Vec<payload::PayloadFile<'i>>> {
     let number = number as usize;
     let entry = plan.payload.get(number);
-    let entry = entry.ok_or_else(|| missing(&format!("payload entry {number}")))?;
-    payload::files(number, entry, inputs)
+    let entry = entry.ok_or_else(|| report_missing(&format!("payload entry {number}")))?;
+    payload::list_files(number, entry, inputs)
 }
 
 #[cfg(test)]
@@ -96,7 +111,7 @@ mod tests {
 
     #[test]
     fn only_chooses_drivers_by_folder() {
-        let filter = |only: &[&str]| Filter {
+        let filter = |only: &[&str]| ArchiveFilter {
             strip: 0,
             only: only.iter().map(|&text| text.to_owned()).collect(),
         };

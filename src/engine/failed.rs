@@ -1,37 +1,41 @@
-//! The end of a build that failed: its machine is stopped, the evidence kept, and the error says where all of it is.
+//! Ends a failed build: stops its VM, saves the diagnostics, and adds their location to the error.
 
-use super::session::Session;
-use super::{Scratch, evidence, media, resume};
+use super::session::BuildSession;
+use super::{ScratchDirs, evidence, media, resume};
 use winimg_base::error::{Error, Kind};
 use winimg_base::text::Secret;
-use winimg_formats::disk::Image;
+use winimg_formats::disk::DiskImage;
 use winimg_recipe::recipe::Recipe;
 
-/// The error with the paths of the evidence and of what the user asked to keep.
-pub fn explained(error: Error, mut session: Session, scratch: &mut Scratch) -> Error {
-    // Where an interrupt was noticed is of no use to anybody.
+/// Stops the VM, saves the diagnostics, and adds their paths and those of kept files to the error.
+pub fn finish_failed(error: Error, mut session: BuildSession, scratch: &mut ScratchDirs) -> Error {
+    // Drop the details of an interrupt: it does not matter where it was noticed.
     let error = match error.kind() {
         Kind::Cancelled => Error::cancelled(),
         _ => error,
     };
     session.stop();
     let error = with_evidence(error, &session, scratch);
-    match session.request.pauses.keeps() {
-        true => error.lines(kept(session, scratch)),
-        false => error,
+    if session.request.pauses.should_keep() {
+        error.lines(keep_files(session, scratch))
+    } else {
+        error
     }
 }
 
-/// What nothing that is kept or shown may hold.
-pub fn secrets(recipe: &Recipe, password: &Secret) -> Vec<Secret> {
-    let key = recipe.media.product_key.as_ref();
-    let key = key.filter(|key| !key.value.eq_ignore_ascii_case("kms"));
-    let key = key.map(|key| Secret::new(key.value.clone()));
+/// Returns the secrets to redact from everything that is saved or shown.
+pub fn collect_secrets(recipe: &Recipe, password: &Secret) -> Vec<Secret> {
+    let key = recipe
+        .media
+        .product_key
+        .as_ref()
+        .filter(|key| !key.value.eq_ignore_ascii_case("kms"))
+        .map(|key| Secret::new(key.value.clone()));
     [password.clone()].into_iter().chain(key).collect()
 }
 
-/// The machine is stopped by now, so its disk can be read.
-fn with_evidence(error: Error, session: &Session, scratch: &Scratch) -> Error {
+/// Saves the diagnostics. The VM is already stopped, so its disk can be read.
+fn with_evidence(error: Error, session: &BuildSession, scratch: &ScratchDirs) -> Error {
     let request = session.request;
     let sink = request.sink.as_ref();
     if error.kind() == Kind::Cancelled {
@@ -39,35 +43,36 @@ fn with_evidence(error: Error, session: &Session, scratch: &Scratch) -> Error {
     }
     let debug = scratch.run().join(evidence::DEBUG);
     if let Err(e) = request.recording.write(&debug) {
-        sink.warn(format!("{} could not be written: {e}", evidence::DEBUG));
+        sink.warn(format!("could not write {}: {e}", evidence::DEBUG));
     }
     let chain = session.chain.as_ref();
     let (disk, layers) = (session.disk(), request.store.layers_folder());
     let disk = disk.as_deref().filter(|disk| disk.exists());
-    let scene = evidence::Scene {
+    let scene = evidence::FailureScene {
         output: &request.output,
         run_dir: scratch.run(),
-        disk: disk.map(|disk| Image::layered(disk, &layers)),
+        disk: disk.map(|disk| DiskImage::with_layers(disk, &layers)),
         phase: session.phase,
         step: session.step.as_ref(),
         recipe: &request.recipe.name.value,
         next: &chain.map_or_else(String::new, |chain| resume::next(request, chain)),
-        secrets: &secrets(request.recipe, &request.password),
+        secrets: &collect_secrets(request.recipe, &request.password),
     };
     evidence::keep(error, &scene, sink, request.cancel)
 }
 
-/// Leaves the discs and the machine's disk for the user: a line for each.
-fn kept(session: Session, scratch: &mut Scratch) -> Vec<String> {
+/// Keeps the discs and the VM's disk for the user, and returns a line about each.
+fn keep_files(session: BuildSession, scratch: &mut ScratchDirs) -> Vec<String> {
     let kept = scratch.keep().to_path_buf();
     let mut lines = vec![format!("the build's discs are kept in {}", kept.display())];
     lines.extend(session.keep().map(|disk| match disk {
-        Ok(disk) => format!("the machine's disk is kept: {}", disk.display()),
-        Err(error) => format!("the machine's disk could not be kept: {error}"),
+        Ok(disk) => format!("the VM's disk is kept: {}", disk.display()),
+        Err(error) => format!("could not keep the VM's disk: {error}"),
     }));
-    // Deleted when Windows is installed; before that, a person who asks to keep everything has to know.
+    // answer.iso is deleted once Windows is installed; until then, warn that it holds the password.
     if kept.join(media::ANSWER_DISC).exists() {
-        lines.push("answer.iso among them holds the Administrator's password of this build".into());
+        let warning = "answer.iso in that folder contains this build's Administrator password";
+        lines.push(warning.into());
     }
     lines
 }

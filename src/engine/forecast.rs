@@ -1,6 +1,6 @@
-//! From where a build would resume, without starting anything: for `plan` and `cache explain`.
+//! Predicts where a build would resume, for `plan` and `cache explain`.
 //!
-//! Looks at what is on this machine; fetches nothing. An input that is not here leaves the rest unknown.
+//! Starts and downloads nothing. If an input is not on this machine, the result is unknown.
 
 use std::sync::Arc;
 
@@ -8,54 +8,55 @@ use serde_json::{Value, json};
 
 use super::{chain, inputs, media, resume};
 use winimg_base::error::{Error, Result};
-use winimg_base::event::{Cancel, Silent, Sink};
-use winimg_machine::vm::Platform;
-use winimg_recipe::plan::{Chain, Plan};
+use winimg_base::event::{Cancel, SilentSink, Sink};
+use winimg_machine::vm::HypervisorKind;
+use winimg_recipe::plan::{BuildChain, BuildPlan};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
-use winimg_supply::store::{Kept, LayerRecord, Store};
+use winimg_supply::store::{LayerLookup, LayerRecord, Store};
 
 pub enum Forecast {
-    /// No layer serves, and none of a recipe of this name is here, but for so many in the format of an earlier version.
+    /// No layer matches, and the recipe has none except those in an outdated format.
     None {
         outdated: usize,
     },
-    /// The recipe leaves open what a layer's key is made from.
+    /// The recipe is missing values that the layer keys depend on.
     Undecided,
-    /// The inputs are not all here: why.
+    /// Not all inputs are on this machine.
     Unknown(Error),
-    Known(Known),
+    Known(KnownForecast),
 }
 
-pub struct Known {
-    chain: Chain,
-    /// Of the links, those whose layer is here, whole.
+pub struct KnownForecast {
+    chain: BuildChain,
+    /// The intact layers for the chain's links.
     sealed: Vec<LayerRecord>,
-    /// Why no later layer serves.
+    /// Reasons why no later layer matches.
     reasons: Vec<String>,
-    /// Layers of the recipe in the format of an earlier version.
+    /// Number of the recipe's layers in an outdated format.
     outdated: usize,
 }
 
-/// What a build on this platform would find.
-pub fn forecast(
+/// Predicts where a build on this platform would resume.
+pub fn compute_forecast(
     recipe: &Recipe,
-    plan: &Plan,
+    plan: &BuildPlan,
     store: &Store,
-    platform: Platform,
+    platform: HypervisorKind,
     cancel: &Cancel,
 ) -> Result<Forecast> {
-    let layers = store.layers();
+    let layers = store.list_layer_records();
     let outdated = store.outdated_layers(&recipe.name.value);
-    // A recipe of another name may have made layers that serve this one.
+    // Layers of a recipe with another name may match, too.
     let has_own = layers.iter().any(|layer| layer.recipe == recipe.name.value);
     if layers.is_empty() {
         return Ok(Forecast::None { outdated });
     }
     if !recipe.undecided.is_empty() {
-        return Ok(match has_own {
-            true => Forecast::Undecided,
-            false => Forecast::None { outdated },
+        return Ok(if has_own {
+            Forecast::Undecided
+        } else {
+            Forecast::None { outdated }
         });
     }
     let chain = match chain_of(recipe, plan, store, platform, cancel) {
@@ -66,7 +67,7 @@ pub fn forecast(
     };
     let mut sealed = Vec::new();
     for link in chain.links() {
-        if let Kept::Layer(layer) = store.layer(&link.key, cancel)? {
+        if let LayerLookup::Layer(layer) = store.find_layer(&link.key, cancel)? {
             sealed.push(layer.record().clone());
         }
     }
@@ -75,9 +76,9 @@ pub fn forecast(
     }
     let reasons = match sealed.last() {
         Some(last) if last.links.len() == chain.links().len() => Vec::new(),
-        _ => resume::reasons(&layers, &recipe.name.value, &chain),
+        _ => resume::explain_stale(&layers, &recipe.name.value, &chain),
     };
-    Ok(Forecast::Known(Known {
+    Ok(Forecast::Known(KnownForecast {
         chain,
         sealed,
         reasons,
@@ -87,17 +88,17 @@ pub fn forecast(
 
 fn chain_of(
     recipe: &Recipe,
-    plan: &Plan,
+    plan: &BuildPlan,
     store: &Store,
-    platform: Platform,
+    platform: HypervisorKind,
     cancel: &Cancel,
-) -> Result<Chain> {
-    let sink: Arc<dyn Sink> = Arc::new(Silent);
+) -> Result<BuildChain> {
+    let sink: Arc<dyn Sink> = Arc::new(SilentSink);
     let options = FetchOptions {
         offline: true,
         ..FetchOptions::default()
     };
-    let source = inputs::Source {
+    let source = inputs::InputContext {
         recipe,
         plan,
         store,
@@ -109,44 +110,41 @@ fn chain_of(
     let mut found = inputs::fetch(&source)?;
     let media = media::read(&source, &found)?;
     inputs::fetch_images(&mut found, &source, &media.base_build())?;
-    chain::of(&source, &found, &media)
+    chain::compute_chain(&source, &found, &media)
 }
 
 impl Forecast {
-    /// How many parts of the build a layer holds, of how many; `None` where that is not known.
-    pub fn held(&self) -> Option<(usize, usize)> {
+    /// Returns the number of parts that are in a layer, and of all parts; `None` if unknown.
+    pub fn count_cached(&self) -> Option<(usize, usize)> {
         match self {
-            Self::Known(known) => Some((known.held(), known.chain.links().len())),
+            Self::Known(known) => Some((known.count_cached(), known.chain.links().len())),
             Self::None { .. } | Self::Undecided | Self::Unknown(_) => None,
         }
     }
 
-    /// A few lines for people, two blanks before each.
-    pub fn text(&self) -> String {
+    /// Renders a short text, indented by two spaces.
+    pub fn render_text(&self) -> String {
         match self {
             Self::None { outdated } => {
                 "  none yet: the build installs Windows\n".to_string() + &left_over(*outdated)
             }
-            Self::Undecided => "  not known before everything is decided\n".into(),
+            Self::Undecided => "  unknown until all values are set\n".into(),
             Self::Unknown(error) => {
-                format!(
-                    "  not known before the inputs are fetched: {}\n",
-                    error.fact()
-                )
+                format!("  unknown until the inputs are fetched: {}\n", error.fact())
             }
-            Self::Known(known) => known.text(),
+            Self::Known(known) => known.render_text(),
         }
     }
 
-    /// Every part of the build and what becomes of it, two blanks before each line.
-    pub fn explanation(&self) -> String {
+    /// Renders the state of every part of the build, indented by two spaces.
+    pub fn explain(&self) -> String {
         match self {
-            Self::Known(known) => known.rows() + &known.text(),
-            other => other.text(),
+            Self::Known(known) => known.render_rows() + &known.render_text(),
+            other => other.render_text(),
         }
     }
 
-    pub fn json(&self) -> Value {
+    pub fn render_json(&self) -> Value {
         match self {
             Self::None { .. } => json!({ "state": "none" }),
             Self::Undecided => json!({ "state": "undecided" }),
@@ -154,9 +152,9 @@ impl Forecast {
             Self::Known(known) => json!({
                 "state": "known",
                 "parts": known.chain.links().len(),
-                "held": known.held(),
+                "held": known.count_cached(),
                 "from": known.sealed.last().map(|layer| json!({
-                    "key": layer.key, "after": layer.after(), "made": layer.made,
+                    "key": layer.key, "after": layer.last_link_name(), "made": layer.made,
                 })),
                 "reasons": known.reasons,
             }),
@@ -165,30 +163,30 @@ impl Forecast {
 }
 
 fn left_over(outdated: usize) -> String {
-    let words = resume::outdated(outdated);
+    let words = resume::describe_outdated(outdated);
     words.map_or_else(String::new, |words| format!("  {words}\n"))
 }
 
-impl Known {
-    /// How many parts the build does not do again.
-    fn held(&self) -> usize {
+impl KnownForecast {
+    /// Returns the number of parts that the build can skip.
+    fn count_cached(&self) -> usize {
         self.sealed.last().map_or(0, |layer| layer.links.len())
     }
 
-    fn text(&self) -> String {
+    fn render_text(&self) -> String {
         let all = self.chain.links().len();
         let mut text = match self.sealed.last() {
             None => {
-                "  none is valid any more: the build installs Windows\n".to_string()
+                "  none is valid any longer: the build installs Windows\n".to_string()
                     + &left_over(self.outdated)
             }
-            Some(_) if self.held() == all => {
-                "  the finished disk is here: no machine is started\n".to_string()
+            Some(_) if self.count_cached() == all => {
+                "  the finished disk is cached: no VM is started\n".to_string()
             }
             Some(layer) => format!(
                 "  the build resumes from the layer after {}: {} of {all} parts are done\n",
-                layer.after(),
-                self.held()
+                layer.last_link_name(),
+                self.count_cached()
             ),
         };
         for reason in &self.reasons {
@@ -198,8 +196,8 @@ impl Known {
     }
 
     /// ``  held    the installation (layer, 21 MiB)``
-    fn rows(&self) -> String {
-        let held = self.held();
+    fn render_rows(&self) -> String {
+        let held = self.count_cached();
         let mut text = String::new();
         for (index, link) in self.chain.links().iter().enumerate() {
             let state = match index {

@@ -1,14 +1,15 @@
-//! What Windows says of its own installation.
+//! Queries the installation state that Windows keeps in its registry.
 
 use std::fmt;
 use std::time::Duration;
 
 use winimg_base::error::Result;
-use winimg_machine::guest::{Command, Guest};
+use winimg_machine::guest::{Guest, GuestCommand};
 
-/// `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`, value `ImageState`; empty when it is not there.
+/// Reads `ImageState` in `HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State`. Empty if it
+/// does not exist.
 pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
-    let said = said(guest, &ask_image_state(slowness))?;
+    let said = run_query(guest, &ask_image_state(slowness))?;
     Ok(said
         .split_whitespace()
         .find(|word| word.starts_with("IMAGE_STATE_"))
@@ -16,21 +17,22 @@ pub fn image_state(guest: &mut dyn Guest, slowness: u32) -> Result<String> {
         .to_string())
 }
 
-/// The command that [`image_state`] runs.
-pub(super) fn ask_image_state(slowness: u32) -> Command {
+/// The command that queries `ImageState`.
+pub(super) fn ask_image_state(slowness: u32) -> GuestCommand {
     let key = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
     query(&[key, "/v", "ImageState"], slowness)
 }
 
-/// Whether Setup's own programs still run: two numbers of `HKLM\SYSTEM\Setup`, both 0 when windeploy.exe has ended (follows
-/// from what the numbers are for; `ImageState` and SetupComplete.cmd come before its end). `None`: no such number.
+/// Two numbers of `HKLM\SYSTEM\Setup` that show if Setup's own programs are still running. Both are
+/// 0 once windeploy.exe has ended, which is later than `ImageState` and SetupComplete.cmd (inferred
+/// from the purpose of the numbers). `None`: no such number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Setup {
+pub struct SetupStatus {
     in_progress: Option<u32>,
     kind: Option<u32>,
 }
 
-impl Setup {
+impl SetupStatus {
     pub fn has_ended(self) -> bool {
         let ended = Self {
             in_progress: Some(0),
@@ -40,23 +42,26 @@ impl Setup {
     }
 
     fn parse(said: &str) -> Self {
-        let number = |name: &str| {
-            let mut lines = said.lines().map(str::split_whitespace);
-            lines.find_map(|mut words| {
-                let is_it = words.next() == Some(name) && words.next() == Some("REG_DWORD");
-                let hex = words.next().filter(|_| is_it)?.strip_prefix("0x")?;
-                u32::from_str_radix(hex, 16).ok()
-            })
-        };
         Self {
-            in_progress: number("SystemSetupInProgress"),
-            kind: number("SetupType"),
+            in_progress: parse_dword(said, "SystemSetupInProgress"),
+            kind: parse_dword(said, "SetupType"),
         }
     }
 }
 
+/// Parses a DWORD value in the output of `reg query`.
+fn parse_dword(output: &str, name: &str) -> Option<u32> {
+    output.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        if words.next() != Some(name) || words.next() != Some("REG_DWORD") {
+            return None;
+        }
+        u32::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()
+    })
+}
+
 /// `SystemSetupInProgress = 1, SetupType = 2`
-impl fmt::Display for Setup {
+impl fmt::Display for SetupStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (start, name, number) in [
             ("", "SystemSetupInProgress", self.in_progress),
@@ -71,25 +76,25 @@ impl fmt::Display for Setup {
     }
 }
 
-pub fn setup(guest: &mut dyn Guest, slowness: u32) -> Result<Setup> {
-    Ok(Setup::parse(&said(guest, &ask_setup(slowness))?))
+pub fn setup(guest: &mut dyn Guest, slowness: u32) -> Result<SetupStatus> {
+    Ok(SetupStatus::parse(&run_query(guest, &ask_setup(slowness))?))
 }
 
-/// The command that [`setup`] runs.
-pub(super) fn ask_setup(slowness: u32) -> Command {
+/// The command that queries Setup's registry key.
+pub(super) fn ask_setup(slowness: u32) -> GuestCommand {
     query(&[r"HKLM\SYSTEM\Setup"], slowness)
 }
 
-fn query(arguments: &[&str], slowness: u32) -> Command {
+fn query(arguments: &[&str], slowness: u32) -> GuestCommand {
     let arguments = ["query"].iter().chain(arguments);
-    Command {
+    GuestCommand {
         program: r"C:\Windows\System32\reg.exe".into(),
         arguments: arguments.map(|a| (*a).to_owned()).collect(),
         timeout: Duration::from_secs(60) * slowness,
     }
 }
 
-fn said(guest: &mut dyn Guest, command: &Command) -> Result<String> {
+fn run_query(guest: &mut dyn Guest, command: &GuestCommand) -> Result<String> {
     let mut said = Vec::new();
     guest.run(command, &mut |bytes| said.extend_from_slice(bytes))?;
     Ok(String::from_utf8_lossy(&said).into_owned())
@@ -140,13 +145,13 @@ mod tests {
                 "no SystemSetupInProgress, SetupType = 0",
             ),
         ] {
-            let setup = Setup::parse(&said(in_progress, kind));
+            let setup = SetupStatus::parse(&said(in_progress, kind));
             assert_eq!(
                 (setup.has_ended(), setup.to_string().as_str()),
                 (ended, shown)
             );
         }
-        let silent = Setup::parse("");
+        let silent = SetupStatus::parse("");
         assert!(!silent.has_ended());
         assert_eq!(silent.to_string(), "no SystemSetupInProgress, no SetupType");
     }

@@ -1,8 +1,8 @@
-//! What killed builds left, looked for when the next build begins: machines that go on without them, working folders, drafts
-//! of layers.
+//! Removes leftovers of killed builds when the next build starts: VMs that are still running,
+//! working folders and draft layers.
 //!
-//! QEMU dies with its build; of Hyper-V's machines the hypervisor knows which belong to no build. A folder whose lock nobody holds is
-//! left over (`WorkFolder`). What killed processes left of files in the store is swept when it is opened.
+//! QEMU exits with its build; Hyper-V identifies VMs without a build. A folder whose lock is free
+//! is a leftover (`WorkFolder`). Leftover files in the store are removed when it is opened.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use winimg_base::io::{self, WorkFolder};
 use winimg_machine::vm::Hypervisor;
 use winimg_supply::store::Store;
 
-/// Removes what dead builds left, and says so. `output`: the new build's, which is locked already.
+/// Removes leftovers of killed builds, and reports them. `output`: the new build's output folder,
+/// already locked.
 pub fn remove(
     output: &Path,
     hypervisor: &dyn Hypervisor,
@@ -26,28 +27,28 @@ pub fn remove(
     let runtime = io::runtime_folder()?;
     let mut is_left = false;
     for parent in [output, &runtime] {
-        is_left |= !WorkFolder::Build.left(parent)?.is_empty();
+        is_left |= !WorkFolder::Build.list_leftovers(parent)?.is_empty();
     }
-    // Before the folders go: nobody could remove the disks that a machine has open.
+    // Before the folders: disks that a VM has open cannot be removed.
     if is_left && let Err(error) = hypervisor.remove_leftovers(sink, cancel) {
         let fact = error.fact();
         sink.warn(format!(
-            "machines of interrupted builds could not be looked for: {fact}"
+            "could not look for VMs of interrupted builds: {fact}"
         ));
     }
     for parent in [output, &runtime] {
         WorkFolder::Build.remove_left(parent, sink)?;
     }
-    store.sweep_drafts(sink)
+    store.remove_leftover_drafts(sink)
 }
 
-/// The run directories of this user's builds, running or left over.
+/// Returns the run directories of this user's builds, running or left over.
 pub fn run_dirs() -> Result<Vec<PathBuf>> {
-    WorkFolder::Build.all(&io::runtime_folder()?)
+    WorkFolder::Build.list_all(&io::runtime_folder()?)
 }
 
-/// Makes `logs`, and removes what a failed build left there: its steps may have had other numbers,
-/// and its failure, its screens and its page are not this one's.
+/// Creates `logs`, and removes the results of an earlier failed build: its logs, whose steps may
+/// have had other numbers, its diagnostics, screenshots and report.
 pub fn clear_earlier(output: &Path) -> Result<()> {
     let logs = output.join("logs");
     fs::create_dir_all(&logs).map_err(|e| Error::io("create", &logs, e))?;

@@ -1,57 +1,57 @@
-//! The discs that a machine starts with: the install medium, read before any boot, and the answer CD.
+//! The discs for an installation: the install medium, read before any boot, and the answer disc.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Inputs, Request, inputs};
-use crate::answer::{self, Facts, LintFacts};
+use super::{BuildInputs, BuildRequest, inputs};
+use crate::answer::{self, AnswerFacts, LintFacts};
 use crate::export::GuestFacts;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Event, Phase};
 use winimg_base::io;
-use winimg_base::text::{Secret, Source as Template};
+use winimg_base::text::{Secret, SourceText as Template};
 use winimg_formats::driver;
-use winimg_formats::iso::{self, Disc, Source, Tree};
+use winimg_formats::iso::{self, CdImage, DiscSource, DiscTree};
 use winimg_formats::udf::Medium;
-use winimg_formats::wim::{Image, MediaFacts, Release};
-use winimg_machine::vm::Platform;
-use winimg_recipe::plan::{self, chain::listing};
+use winimg_formats::wim::{MediaFacts, WimImage, WindowsRelease};
+use winimg_machine::vm::HypervisorKind;
+use winimg_recipe::plan::{self, chain::hash_listing};
 use winimg_recipe::recipe::{Firmware, InputId, Recipe};
-use winimg_supply::store::Blob;
+use winimg_supply::store::StoredBlob;
 
-/// The answer disc's name in the working directory. It holds the build's password.
+/// The answer disc's name in the working directory. It contains the build's password.
 pub const ANSWER_DISC: &str = "answer.iso";
 const INSTALL_COPY: &str = "install.iso";
 
-/// What was found on the install medium, and what is to be made of it.
-pub struct Media {
-    pub release: Release,
-    pub image: Image,
+/// Facts about the install medium, and the answer disc to write for it.
+pub struct InstallMedia {
+    pub release: WindowsRelease,
+    pub image: WimImage,
     pub language: String,
-    /// What was odd but did not stop the build.
+    /// Warnings that did not stop the build.
     pub warnings: Vec<String>,
-    /// Of the answer file without the Administrator's password.
+    /// Digest of the answer file without the Administrator's password.
     pub answer_file: Digest,
-    /// Of the answer disc's other files, but for those of the virtio medium.
+    /// Digest of the answer disc's other files, except those from the virtio medium.
     pub bootstrap: Digest,
-    /// The answer disc, but for what its answer file says.
-    disc: Tree,
+    /// The answer disc, with an empty answer file.
+    disc: DiscTree,
     found: MediaFacts,
     template: Template,
 }
 
-/// The discs that an installation starts with.
-pub struct Discs {
-    pub install: Disc,
+/// The discs for an installation.
+pub struct InstallDiscs {
+    pub install: CdImage,
     pub answer: PathBuf,
-    /// Bytes of the image's files: as much room the machine's disk needs at least.
+    /// Size of the image's files in bytes: the minimum free space for the VM's disk.
     pub room: u64,
     pub remark: Option<String>,
 }
 
-impl Media {
-    /// `10.0.20348`: the part of the version that container images have to match.
+impl InstallMedia {
+    /// Returns the part of the version that container images have to match: `10.0.20348`.
     pub fn base_build(&self) -> String {
         base_build(&self.image)
     }
@@ -67,30 +67,32 @@ impl Media {
     }
 }
 
-/// The Windows that an install medium brings, as `10.0.20348`: what container images have to match.
+/// Reads the Windows version of an install medium, such as `10.0.20348`, for container images to
+/// match.
 pub fn windows_build(iso: &Path, recipe: &Recipe) -> Result<String> {
-    let found = found(iso, recipe)?;
+    let found = read_facts(iso, recipe)?;
     Ok(base_build(found.images.pick(&recipe.media.image)?))
 }
 
-fn found(iso: &Path, recipe: &Recipe) -> Result<MediaFacts> {
+fn read_facts(iso: &Path, recipe: &Recipe) -> Result<MediaFacts> {
     let found = Medium::open(iso).and_then(|medium| MediaFacts::read(&medium));
     found.map_err(|e| e.from_place(&recipe.media.iso.url.place))
 }
 
-fn base_build(image: &Image) -> String {
+fn base_build(image: &WimImage) -> String {
     let parts: Vec<&str> = image.version.split('.').take(3).collect();
     parts.join(".")
 }
 
-/// Reads the medium, picks the image, renders and lints the answer file, and decides what else is on its disc.
-pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
+/// Reads the medium, picks the image, renders and lints the answer file, and collects the other
+/// files of its disc.
+pub fn read(source: &inputs::InputContext<'_>, inputs: &BuildInputs) -> Result<InstallMedia> {
     let (recipe, sink) = (source.recipe, source.sink);
-    let iso = inputs.iso()?;
+    let iso = inputs.require_iso()?;
     iso.check()?;
-    let found = found(iso.path(), recipe)?;
-    // What the file says is the same with every password.
-    let facts = facts(recipe, &found, source.platform, Secret::new("Password-1"))?;
+    let found = read_facts(iso.path(), recipe)?;
+    // A placeholder: no fact depends on the password.
+    let facts = collect_facts(recipe, &found, source.platform, Secret::new("Password-1"))?;
     let image = found.images.pick(&recipe.media.image)?.clone();
     sink.emit(&Event::Progress {
         phase: Phase::Media,
@@ -102,7 +104,7 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     let own = recipe.setup.answer_file.as_ref();
     let template = own.map_or_else(|| Ok(answer::built_in()), answer::read_template)?;
     let xml = answer::render(&template, &facts)?;
-    lint(recipe, &template, &xml, &facts, &found, &mut warnings)?;
+    check_answer_file(recipe, &template, &xml, &facts, &found, &mut warnings)?;
     let answer = answer_disc(recipe, inputs, &facts, &xml)?;
     if let Some(left_out) = driver::left_out_in_words(&answer.left_out) {
         sink.emit(&Event::Progress {
@@ -112,110 +114,116 @@ pub fn read(source: &inputs::Source<'_>, inputs: &Inputs) -> Result<Media> {
     }
     let mut disc = answer.tree;
     let own = take_own(&mut disc, source)?;
-    // It may hold a product key.
-    disc.replace(answer::FILE_NAME, Source::Bytes(Vec::new()));
+    // It may contain a product key.
+    disc.replace(answer::FILE_NAME, DiscSource::Bytes(Vec::new()));
     for warning in &warnings {
         sink.warn(warning.clone());
     }
-    Ok(Media {
+    Ok(InstallMedia {
         release: facts.release,
         image,
         language: facts.language,
         warnings,
         answer_file: Digest::sha256_of(xml.expose().as_bytes()),
-        bootstrap: bootstrap(&disc, &own),
+        bootstrap: hash_bootstrap(&disc, &own),
         disc,
         found,
         template,
     })
 }
 
-/// What the recipe's targets have against this release, where the plan could not know it.
-fn on_release(recipe: &Recipe, release: Release, warnings: &mut Vec<String>) -> Result<()> {
+/// Checks the release against the recipe's targets, which the plan could not do without the medium.
+fn on_release(recipe: &Recipe, release: WindowsRelease, warnings: &mut Vec<String>) -> Result<()> {
     let found = plan::on_release(recipe, release);
     if found.has_errors() {
-        let fact = "the medium's Windows is none that the recipe's targets take";
+        let fact = "the recipe's targets do not support the medium's Windows";
         return Err(Error::new(Kind::Recipe, fact).lines(found.render(false).lines()));
     }
     warnings.extend(found.0.into_iter().map(|warning| warning.problem.fact));
     Ok(())
 }
 
-/// Writes the answer disc, with the password, and finds how the install medium is booted.
-pub fn discs(
-    request: &Request,
-    inputs: &Inputs,
-    media: &Media,
-    platform: Platform,
+/// Writes the answer disc, with the password, and makes the install medium bootable without a key
+/// press.
+pub fn write_discs(
+    request: &BuildRequest,
+    inputs: &BuildInputs,
+    media: &InstallMedia,
+    platform: HypervisorKind,
     work: &Path,
-) -> Result<Discs> {
+) -> Result<InstallDiscs> {
     let recipe = request.recipe;
-    let facts = facts(recipe, &media.found, platform, request.password.clone())?;
+    let facts = collect_facts(recipe, &media.found, platform, request.password.clone())?;
     let xml = answer::render(&media.template, &facts)?;
     let answer = work.join(ANSWER_DISC);
-    if let Some(virtio) = inputs.file(&InputId::Virtio) {
+    if let Some(virtio) = inputs.find_file(&InputId::Virtio) {
         virtio.check()?;
     }
-    let mut disc = media.disc.clone().stamp(request.epoch);
+    let mut disc = media.disc.clone().with_stamp(request.epoch);
     let xml = xml.expose().as_bytes().to_vec();
-    disc.replace(answer::FILE_NAME, Source::Bytes(xml));
+    disc.replace(answer::FILE_NAME, DiscSource::Bytes(xml));
     iso::write(&disc, &answer)?;
     answer::check_disc(&Medium::open(&answer)?)?;
-    let iso = inputs.iso()?.path();
+    let iso = inputs.require_iso()?.path();
     let (install, remark) = match recipe.machine.firmware {
-        Firmware::Bios if platform == Platform::HyperV => {
+        Firmware::Bios if platform == HypervisorKind::HyperV => {
             let copy = work.join(INSTALL_COPY);
             io::copy(iso, &copy)?;
-            (Disc::raw(&copy), None)
+            (CdImage::raw(&copy), None)
         }
-        Firmware::Bios => (Disc::raw(iso), None),
+        Firmware::Bios => (CdImage::raw(iso), None),
         Firmware::Uefi => {
             let made = match platform {
-                Platform::Qemu => iso::without_prompt(iso, &work.join("install.qcow2"))?,
-                // It takes plain ISOs only, and by their name.
-                Platform::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
+                HypervisorKind::Qemu => iso::without_prompt(iso, &work.join("install.qcow2"))?,
+                // Hyper-V accepts only plain ISOs, by file name extension.
+                HypervisorKind::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
             };
             (made.disc, made.remark)
         }
     };
-    Ok(Discs {
+    Ok(InstallDiscs {
         install,
         answer,
         room: media.image.size,
-        remark: remark.map(|remark| format!("the medium's key prompt stays: {remark}")),
+        remark: remark.map(|remark| format!("cannot remove the medium's boot prompt: {remark}")),
     })
 }
 
-/// Hyper-V's devices have their drivers in Windows, and PowerShell Direct needs no agent (Microsoft: PowerShell Direct).
-fn facts(
+/// Collects the facts for the answer file. Hyper-V needs no driver folders: Windows includes the
+/// drivers, and PowerShell Direct needs no agent (Microsoft: PowerShell Direct).
+fn collect_facts(
     recipe: &Recipe,
     found: &MediaFacts,
-    platform: Platform,
+    platform: HypervisorKind,
     password: Secret,
-) -> Result<Facts> {
-    let mut facts = Facts::new(
+) -> Result<AnswerFacts> {
+    let mut facts = AnswerFacts::new(
         found,
         &recipe.media,
         &recipe.machine,
         &recipe.setup,
         password,
     )?;
-    if platform == Platform::HyperV {
+    if platform == HypervisorKind::HyperV {
         facts.drivers.clear();
     }
     Ok(facts)
 }
 
-/// Takes what stands beside the recipe into the store, so that what is hashed is what Setup finds.
-fn take_own(disc: &mut Tree, from: &inputs::Source<'_>) -> Result<BTreeMap<String, Blob>> {
+/// Copies the disc's files from the recipe's folder into the store, so that Setup gets the bytes
+/// that were hashed.
+fn take_own(
+    disc: &mut DiscTree,
+    from: &inputs::InputContext<'_>,
+) -> Result<BTreeMap<String, StoredBlob>> {
     let paths: Vec<String> = disc.paths().map(String::from).collect();
     let mut own = BTreeMap::new();
     for path in paths {
-        let Some(Source::Path(file)) = disc.get(&path) else {
+        let Some(DiscSource::Path(file)) = disc.get(&path) else {
             continue;
         };
         let blob = inputs::admit_own(file, from)?;
-        let source = Source::Proved {
+        let source = DiscSource::Verified {
             path: blob.path().into(),
             sha256: blob.digest().clone(),
         };
@@ -225,21 +233,22 @@ fn take_own(disc: &mut Tree, from: &inputs::Source<'_>) -> Result<BTreeMap<Strin
     Ok(own)
 }
 
-/// Of every file but the answer file; a file of the virtio medium by its path alone, because that medium has a digest.
-fn bootstrap(disc: &Tree, own: &BTreeMap<String, Blob>) -> Digest {
+/// Computes the digest of all files except the answer file. Files of the virtio medium count only
+/// by path, because that medium has its own digest.
+fn hash_bootstrap(disc: &DiscTree, own: &BTreeMap<String, StoredBlob>) -> Digest {
     let files = disc.paths().filter(|path| *path != answer::FILE_NAME);
     let files = files.map(|path| {
         let digest = match disc.get(path) {
-            Some(Source::Bytes(bytes)) => Some(Digest::sha256_of(bytes)),
+            Some(DiscSource::Bytes(bytes)) => Some(Digest::sha256_of(bytes)),
             _ => own.get(path).map(|blob| blob.digest().clone()),
         };
         (path.to_string(), digest)
     });
-    listing(&files.collect())
+    hash_listing(&files.collect())
 }
 
 /// `Windows Server 2022 SERVERDATACENTERCORE, 10.0.20348.587, en-US, evaluation`
-fn describe(image: &Image, facts: &Facts) -> String {
+fn describe(image: &WimImage, facts: &AnswerFacts) -> String {
     let licence = match (facts.eval, &facts.product_key) {
         (true, _) => "evaluation",
         (false, Some(_)) => "with a product key",
@@ -251,11 +260,11 @@ fn describe(image: &Image, facts: &Facts) -> String {
     )
 }
 
-fn lint(
+fn check_answer_file(
     recipe: &Recipe,
     template: &Template,
     xml: &Secret,
-    facts: &Facts,
+    facts: &AnswerFacts,
     found: &MediaFacts,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
@@ -270,7 +279,7 @@ fn lint(
     let complaints = if own.is_none_or(|path| recipe.may_quote(&path.value)) {
         complaints
     } else {
-        complaints.unquotable()
+        complaints.hide_sources()
     };
     let shown = complaints.render(false);
     if !complaints.has_errors() || recipe.setup.lint_is_advice {
@@ -280,7 +289,7 @@ fn lint(
     let error = Error::new(Kind::Recipe, "Windows Setup would stop at this answer file")
         .at(&template.name)
         .lines(shown.lines())
-        .cure("mend the file; if Windows is known to take it, set setup.lint = \"warn\"");
+        .cure("fix the file; if Windows is known to accept it, set setup.lint = \"warn\"");
     Err(match &recipe.setup.answer_file {
         Some(path) => error.from_place(&path.place),
         None => error,
@@ -289,22 +298,25 @@ fn lint(
 
 fn answer_disc(
     recipe: &Recipe,
-    inputs: &Inputs,
-    facts: &Facts,
+    inputs: &BuildInputs,
+    facts: &AnswerFacts,
     xml: &Secret,
-) -> Result<answer::Disc> {
-    let origin = recipe.media.virtio.as_ref();
-    let blame = |error: Error| match origin {
-        Some(origin) => error.from_place(&origin.url.place),
-        None => error,
-    };
-    let virtio = match inputs.file(&InputId::Virtio) {
+) -> Result<answer::AnswerDisc> {
+    let virtio = match inputs.find_file(&InputId::Virtio) {
         Some(blob) => {
             blob.check()?;
-            Some(Medium::open(blob.path()).map_err(blame)?)
+            Some(Medium::open(blob.path()).map_err(|e| at_virtio(e, recipe))?)
         }
         None => None,
     };
     let own = recipe.setup.own_drivers.as_deref();
-    answer::disc(facts, xml, virtio.as_ref(), own).map_err(blame)
+    answer::build_disc(facts, xml, virtio.as_ref(), own).map_err(|e| at_virtio(e, recipe))
+}
+
+/// Adds the recipe's line with the virtio medium, if there is one, to the error.
+fn at_virtio(error: Error, recipe: &Recipe) -> Error {
+    match &recipe.media.virtio {
+        Some(origin) => error.from_place(&origin.url.place),
+        None => error,
+    }
 }

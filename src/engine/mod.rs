@@ -1,4 +1,4 @@
-//! The main job, from a plan to artifacts. Reads as a table of contents; the chapters are the modules.
+//! The build: from a plan to artifacts. Each phase has its own module.
 
 mod boot;
 mod chain;
@@ -10,11 +10,13 @@ mod expected;
 mod failed;
 mod finish;
 pub mod forecast;
+#[cfg(test)]
+mod frozen_guest;
+pub mod guest_commands;
 mod image_state;
 pub mod inputs;
 mod leftovers;
 mod media;
-pub mod outside;
 pub mod pause;
 pub mod payload;
 pub mod phase;
@@ -26,8 +28,6 @@ mod scratch;
 mod seal;
 mod session;
 pub mod shell;
-#[cfg(test)]
-mod standing;
 mod step_log;
 
 use winimg_base::digest::Digest;
@@ -35,98 +35,99 @@ use winimg_base::error::Result;
 use winimg_base::event::Phase;
 use winimg_base::io;
 use winimg_machine::vm::Hypervisor;
-use winimg_recipe::plan::{Chain, Expected};
+use winimg_recipe::plan::{BuildChain, StepChecks};
 use winimg_supply::store::Lease;
 
 use tracing::{debug, debug_span};
 
-use provision::Course;
-use session::Session;
+use provision::Provisioning;
+use session::BuildSession;
 
-pub use checkpoint::Layers;
-pub use failed::secrets;
-pub use inputs::Inputs;
+pub use checkpoint::LayerPolicy;
+pub use failed::collect_secrets;
+pub use inputs::BuildInputs;
 pub use leftovers::run_dirs;
-pub use media::{Media, windows_build};
-pub use request::{Built, Outcome, Request};
+pub use media::{InstallMedia, windows_build};
+pub use request::{BuildRequest, EngineOutcome, FinishedBuild};
 pub use run::StepRecord;
-pub use scratch::Scratch;
+pub use scratch::ScratchDirs;
 
-/// Builds the image. On failure the evidence is in `<output>/failure` and the error says so; an
-/// earlier image that lay in the folder is set aside.
+/// Builds the image. On failure the diagnostics are in `<output>/failure` and the error says so;
+/// an earlier image in the output folder is set aside.
 pub fn run(
-    request: &Request,
-    scratch: &mut Scratch,
+    request: &BuildRequest,
+    scratch: &mut ScratchDirs,
     hypervisor: &dyn Hypervisor,
-) -> Result<Outcome> {
+) -> Result<EngineOutcome> {
     let _span = debug_span!("build", recipe = request.recipe.name.value).entered();
-    let mut session = Session::new(request, hypervisor, scratch);
-    chapters(&mut session).map_err(|error| {
+    let mut session = BuildSession::new(request, hypervisor, scratch);
+    run_phases(&mut session).map_err(|error| {
         if let Err(e) = earlier::set_aside(&request.output) {
             let fact = e.problem().in_one_line();
             request
                 .sink
-                .warn(format!("the earlier image was not set aside: {fact}"));
+                .warn(format!("could not set the earlier image aside: {fact}"));
         }
-        failed::explained(error, session, scratch)
+        failed::finish_failed(error, session, scratch)
     })
 }
 
-fn chapters(session: &mut Session) -> Result<Outcome> {
+fn run_phases(session: &mut BuildSession) -> Result<EngineOutcome> {
     let request = session.request;
-    let (inputs, media, expected, chain) = prepared(session)?;
-    let _lease = held(request, &inputs, &chain)?;
+    let (inputs, media, expected, chain) = prepare(session)?;
+    let _lease = lease_inputs(request, &inputs, &chain)?;
     let resumed = resume::from(request, &chain)?;
     let key = request.output_key(&chain);
     let (held, all) = (resumed.as_ref().map(|r| r.links), chain.links().len());
-    debug!(%key, held, of = all, "the layers were looked at");
+    debug!(%key, held, of = all, "checked the layers");
     let is_whole = held == Some(all);
     if request.from_cache && !is_whole {
-        return Err(resume::unfinished(request, held.unwrap_or(0), all));
+        return Err(resume::report_unfinished(request, held.unwrap_or(0), all));
     }
     if let Some(whole) = resumed.as_ref().filter(|_| is_whole) {
         finish::share(request, &whole.layer)?;
     }
     if is_whole && is_unchanged(request, &key)? {
-        return Ok(Outcome::Unchanged);
+        return Ok(EngineOutcome::Unchanged);
     }
     earlier::set_aside(&request.output)?;
     leftovers::clear_earlier(&request.output)?;
     inputs.share(request.recipe, request.fetch.shared.as_deref())?;
 
-    let mut warnings = request.warnings(&inputs, &media);
+    let mut warnings = request.collect_warnings(&inputs, &media);
     let (disk, below) = match &resumed {
         Some(whole) if is_whole => {
             session.notes = whole.notes_for(request.plan);
-            (whole.layer.disk(), whole.layer.record().parent.clone())
+            (whole.layer.disk_path(), whole.layer.record().parent.clone())
         }
         part => {
-            let course = Course {
+            let provisioning = Provisioning {
                 request,
                 links: chain.links(),
                 inputs: &inputs,
                 media: &media,
             };
-            warnings.extend(course.run(session, part.as_ref())?);
+            warnings.extend(provisioning.run(session, part.as_ref())?);
             (session.disk().unwrap_or_default(), session.below())
         }
     };
     warnings.extend(session.notes.warnings.iter().cloned());
     let by_hand = request.pauses.by_hand();
-    let keeps = request.layers != Layers::None && by_hand.is_empty();
+    let keeps = request.layers != LayerPolicy::None && by_hand.is_empty();
     warnings.extend(by_hand);
 
     let verified = finish::verify(session, &disk, below, &expected)?;
     warnings.extend(verified.warnings);
-    let layer = match keeps {
-        true => finish::seal(session, &chain)?,
-        false => None,
+    let layer = if keeps {
+        finish::seal(session, &chain)?
+    } else {
+        None
     };
-    let disk = layer.map_or(disk, |layer| layer.disk());
+    let disk = layer.map_or(disk, |layer| layer.disk_path());
     let artifacts = finish::export(session, &media, &disk)?;
     finish::keep_screens(session);
     let notes = std::mem::take(&mut session.notes);
-    Ok(Outcome::Built(Box::new(Built {
+    Ok(EngineOutcome::Built(Box::new(FinishedBuild {
         key: keeps.then_some(key),
         inputs,
         media,
@@ -140,14 +141,14 @@ fn chapters(session: &mut Session) -> Result<Outcome> {
     })))
 }
 
-/// Returns true if the folder holds what this build would make. What a failed build set aside is
-/// put back for that.
-fn is_unchanged(request: &Request, key: &Digest) -> Result<bool> {
+/// Returns true if the output folder already has what this build would produce. Results that a
+/// failed build set aside are restored first.
+fn is_unchanged(request: &BuildRequest, key: &Digest) -> Result<bool> {
     let (store, output) = (request.store, &request.output);
     if store.output_is(output, key) {
         return Ok(true);
     }
-    let [own, aside] = earlier::folders(output);
+    let [own, aside] = earlier::list_folders(output);
     if own.join(earlier::MANIFEST).exists() {
         return Ok(false);
     }
@@ -160,15 +161,18 @@ fn is_unchanged(request: &Request, key: &Digest) -> Result<bool> {
     Ok(true)
 }
 
-/// What goes in, what the finished disk has to hold, and the key of every layer: known before a machine starts.
-fn prepared(session: &mut Session) -> Result<(Inputs, Media, Vec<Expected>, Chain)> {
-    let source = session.request.source(session.platform());
+/// Fetches the inputs, reads the media and computes the expected disk contents and layer keys,
+/// all before a VM starts.
+fn prepare(
+    session: &mut BuildSession,
+) -> Result<(BuildInputs, InstallMedia, Vec<StepChecks>, BuildChain)> {
+    let source = session.request.to_input_context(session.platform());
     let mut inputs = session.in_phase(Phase::Fetch, |_| inputs::fetch(&source))?;
     let (media, expected, chain) = session.in_phase(Phase::Media, |_| {
         let media = media::read(&source, &inputs)?;
         inputs::fetch_images(&mut inputs, &source, &media.base_build())?;
         let expected = expected::resolve(source.plan, &inputs)?;
-        let chain = chain::of(&source, &inputs, &media)?;
+        let chain = chain::compute_chain(&source, &inputs, &media)?;
         Ok((media, expected, chain))
     })?;
     inputs.report(source.recipe, source.sink.as_ref());
@@ -179,11 +183,12 @@ fn prepared(session: &mut Session) -> Result<(Inputs, Media, Vec<Expected>, Chai
     Ok((inputs, media, expected, chain))
 }
 
-/// Inputs and layers are held before the layers are looked for: no prune takes away what is found.
-fn held(request: &Request, inputs: &Inputs, chain: &Chain) -> Result<Lease> {
+/// Leases the inputs and layers before looking for layers, so that no concurrent prune removes
+/// them.
+fn lease_inputs(request: &BuildRequest, inputs: &BuildInputs, chain: &BuildChain) -> Result<Lease> {
     let lease = request.store.lease()?;
-    lease.hold(&inputs.digests())?;
+    lease.add(&inputs.collect_digests())?;
     let keys: Vec<_> = chain.links().iter().map(|link| link.key.clone()).collect();
-    lease.hold(&keys)?;
+    lease.add(&keys)?;
     Ok(lease)
 }

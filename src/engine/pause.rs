@@ -1,7 +1,8 @@
-//! Where a build waits for a person: before a step (`--break`, `--debug`) and after a failure (`--on-error keep|ask`).
+//! Pauses a build for the user: before a step (`--break`, `--debug`) and after a failure
+//! (`--on-error keep|ask`).
 //!
-//! Decides when to stop and what may follow; the console carries questions here, the shell gives a line its meaning.
-//! Never offers to take a failed step for a good one. An interrupt ends every wait.
+//! Decides when to stop and how the user may continue. The console delivers requests, and the shell
+//! parses lines. A failed step cannot be skipped. An interrupt ends every wait.
 
 mod menu;
 mod wait;
@@ -13,42 +14,43 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
-use self::menu::Menu;
-pub use self::menu::printable;
-use self::wait::Wait;
-use super::console::wire::{Format, Halt};
-use super::console::{Console, HAS_SOCKET};
+use self::menu::PauseMenu;
+pub use self::menu::sanitize_output;
+use self::wait::PauseWait;
+use super::console::wire::{PauseState, ScreenFormat};
+use super::console::{BuildConsole, HAS_SOCKET};
 use winimg_base::diag;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Choice, Event, Reason, Sink};
+use winimg_base::event::{Cancel, Event, PauseChoice, PauseReason, Sink};
 use winimg_machine::guest::Guest;
-use winimg_recipe::plan::Plan;
+use winimg_recipe::plan::BuildPlan;
 
-/// What becomes of the machine after a failure. `--help` shows the sentences below.
+/// The fate of the VM after a failure. `--help` shows the sentences below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
     /// Keep screenshots and logs, delete the disk
     Cleanup,
-    /// Keep everything and print where it is; on a terminal, or with --keep-for, the VM runs until Ctrl-C
+    /// Keep everything and print where it is; on a terminal, or with --keep-for, the VM runs until
+    /// Ctrl-C
     Keep,
     /// Ask on the terminal: retry the step, open a shell in the guest, keep, or clean up
     Ask,
 }
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PauseOptions {
     pub on_error: OnError,
     /// Steps to stop before, by name or number.
     pub breaks: Vec<String>,
     pub debug: bool,
-    /// Whether a person sits at the build's own terminal.
+    /// The build's own terminal is interactive.
     pub interactive: bool,
     pub keep_for: Option<Duration>,
 }
 
-impl Options {
-    /// All that is wrong with them, before anything is made.
-    pub fn check(&self, plan: &Plan) -> Result<()> {
+impl PauseOptions {
+    /// Validates the options before the build creates anything, and reports all errors at once.
+    pub fn check(&self, plan: &BuildPlan) -> Result<()> {
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
         let mut wrong = Vec::new();
         for wanted in &self.breaks {
@@ -62,7 +64,7 @@ impl Options {
                 )),
                 None => wrong.push(format!(
                     "--break {wanted}: no step has this name; {}",
-                    diag::suggestion(wanted, &names, "steps")
+                    diag::suggest(wanted, &names, "steps")
                 )),
                 Some((number, step)) => {
                     if let Some(when) = &step.skipped {
@@ -74,40 +76,37 @@ impl Options {
             }
         }
         if self.on_error == OnError::Ask && !self.interactive {
-            wrong.push(
-                "--on-error ask: there is no terminal to ask on; take --on-error keep".into(),
-            );
+            wrong.push("--on-error ask: needs a terminal; use --on-error keep".into());
         }
         if self.debug && !self.interactive {
             wrong.push(
-                match HAS_SOCKET {
-                    true => {
-                        "--debug: there is no terminal to ask on; take --break, and winimg attach"
-                    }
-                    false => "--debug: there is no terminal to ask on",
+                if HAS_SOCKET {
+                    "--debug: needs a terminal; use --break and `winimg attach`"
+                } else {
+                    "--debug: needs a terminal"
                 }
                 .into(),
             );
         }
         let is_endless = !self.breaks.is_empty() && self.keep_for.is_none();
         if is_endless && !HAS_SOCKET && !self.interactive {
-            wrong.push("--break: there is no terminal to continue from; add --keep-for".into());
+            wrong.push("--break: needs a terminal to continue from; add --keep-for".into());
         }
         if self.keep_for.is_some() && self.on_error == OnError::Cleanup && self.breaks.is_empty() {
-            wrong.push("--keep-for: nothing is kept; take --on-error keep with it".into());
+            wrong.push("--keep-for: has no effect without --on-error keep".into());
         }
         if wrong.is_empty() {
             return Ok(());
         }
-        Err(Error::new(Kind::Recipe, "the build can't wait for a person this way").lines(wrong))
+        Err(Error::new(Kind::Recipe, "the build cannot pause with these options").lines(wrong))
     }
 
     fn stops_at(&self, number: usize, name: &str) -> bool {
         self.breaks.iter().any(|b| is_meant(b, number, name))
     }
 
-    /// Whether the build's own terminal may be asked something.
-    fn asks(&self) -> bool {
+    /// Returns true if the build may prompt on its own terminal.
+    fn needs_prompt(&self) -> bool {
         self.interactive
             && (self.debug || !self.breaks.is_empty() || self.on_error != OnError::Cleanup)
     }
@@ -117,35 +116,35 @@ fn is_meant(wanted: &str, number: usize, name: &str) -> bool {
     wanted == name || wanted.parse() == Ok(number)
 }
 
-/// Stands beside the build and stops it where the user said.
-pub struct Pauses {
-    options: Options,
-    console: Arc<Console>,
+/// Pauses the build where the user requested it.
+pub struct BuildPauses {
+    options: PauseOptions,
+    console: Arc<BuildConsole>,
     sink: Arc<dyn Sink>,
     cancel: Cancel,
-    /// The user chose to keep what is there.
+    /// The user chose to keep the VM's disk.
     kept: Cell<bool>,
-    /// What a person did to the guest; the image then is not the recipe's alone.
+    /// Manual changes to the guest: the image no longer follows from the recipe alone.
     by_hand: RefCell<Vec<String>>,
 }
 
-struct Stop {
-    reason: Reason,
+struct PausePoint {
+    reason: PauseReason,
     step: Option<usize>,
     text: String,
-    choices: &'static [Choice],
-    menu: Option<Menu>,
+    choices: &'static [PauseChoice],
+    menu: Option<PauseMenu>,
     deadline: Option<Instant>,
 }
 
-impl Pauses {
+impl BuildPauses {
     pub fn new(
-        options: Options,
-        console: Arc<Console>,
+        options: PauseOptions,
+        console: Arc<BuildConsole>,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
     ) -> Result<Self> {
-        if options.asks() {
+        if options.needs_prompt() {
             menu::read_terminal(Arc::clone(&console))?;
         }
         Ok(Self {
@@ -158,50 +157,64 @@ impl Pauses {
         })
     }
 
-    pub fn console(&self) -> &Console {
+    pub fn console(&self) -> &BuildConsole {
         &self.console
     }
 
-    /// The number of the first step that the build stops before, counted from 1: it has to run, and those after it.
-    pub fn first_stop(&self, plan: &Plan) -> Option<usize> {
-        let mut steps = (1..).zip(&plan.steps);
-        let stops = |number, name: &str| self.options.debug || self.options.stops_at(number, name);
-        steps
-            .find(|(number, step)| step.skipped.is_none() && stops(*number, &step.name))
+    /// Returns the number, counted from 1, of the first step that the build pauses before. That
+    /// step and those after it must not come from a layer.
+    pub fn first_stop(&self, plan: &BuildPlan) -> Option<usize> {
+        let options = &self.options;
+        (1..)
+            .zip(&plan.steps)
+            .filter(|(_, step)| step.skipped.is_none())
+            .find(|(number, step)| options.debug || options.stops_at(*number, &step.name))
             .map(|(number, _)| number)
     }
 
-    pub fn keeps(&self) -> bool {
+    pub fn should_keep(&self) -> bool {
         self.options.on_error == OnError::Keep || self.kept.get()
     }
 
-    /// What persons did to the guest, for the manifest. Not empty: the disk is no longer what the recipe alone makes,
-    /// and no layer may be sealed from it.
+    /// Returns the manual changes to the guest, for the manifest. If there are any, the disk no
+    /// longer follows from the recipe alone, and no layer may be sealed from it.
     pub fn by_hand(&self) -> Vec<String> {
         self.by_hand.borrow().clone()
     }
 
-    /// Waits where the user said so. `Stop`: the user ends the build here.
-    pub fn before_step(&self, number: usize, name: &str, guest: &mut dyn Guest) -> Result<Choice> {
-        let reason = match self.options.stops_at(number, name) {
-            true => Reason::Break,
-            false if self.options.debug => Reason::Debug,
-            false => return Ok(Choice::GoOn),
+    /// Pauses before the step if the user requested it. Returns `Stop` if the user ends the build.
+    pub fn before_step(
+        &self,
+        number: usize,
+        name: &str,
+        guest: &mut dyn Guest,
+    ) -> Result<PauseChoice> {
+        let reason = if self.options.stops_at(number, name) {
+            PauseReason::Break
+        } else if self.options.debug {
+            PauseReason::Debug
+        } else {
+            return Ok(PauseChoice::GoOn);
         };
-        let stop = Stop {
+        let stop = PausePoint {
             reason,
             step: Some(number),
             text: format!("stopped before step {number}, {name}"),
-            choices: &[Choice::GoOn, Choice::Stop],
-            menu: self.options.interactive.then_some(Menu::Step),
-            deadline: self.deadline(),
+            choices: &[PauseChoice::GoOn, PauseChoice::Stop],
+            menu: self.options.interactive.then_some(PauseMenu::Step),
+            deadline: self.compute_deadline(),
         };
         self.wait(stop, Some(guest))
     }
 
-    /// Waits after a failure, as the user said. Never an error: the failure is what the build ends with, also after an
-    /// interrupt, which ends the wait only. Without a guest (Setup failed) there is nothing to try again.
-    pub fn after_failure(&self, error: &Error, guest: Option<&mut dyn Guest>) -> Result<Choice> {
+    /// Pauses after a failure if the user requested it. Never returns an error: the build reports
+    /// the failure itself, and an interrupt only ends the wait. Without a guest (Setup failed)
+    /// there is nothing to retry.
+    pub fn after_failure(
+        &self,
+        error: &Error,
+        guest: Option<&mut dyn Guest>,
+    ) -> Result<PauseChoice> {
         let options = &self.options;
         let is_silent = match options.on_error {
             OnError::Cleanup => true,
@@ -209,25 +222,25 @@ impl Pauses {
             OnError::Ask => false,
         };
         if is_silent || error.kind() == Kind::Cancelled || self.cancel.is_cancelled() {
-            return Ok(Choice::Stop);
+            return Ok(PauseChoice::Stop);
         }
         let guest = guest.and_then(|g| g.is_there().is_ok().then_some(g));
-        let is_alive = guest.is_some() || self.console.picture(Format::Png).is_ok();
+        let is_alive = guest.is_some() || self.console.take_screenshot(ScreenFormat::Png).is_ok();
         let asks = options.on_error == OnError::Ask;
         if !asks && !is_alive {
-            return Ok(Choice::Stop);
+            return Ok(PauseChoice::Stop);
         }
         let menu = match (&guest, is_alive) {
-            (Some(_), _) => Menu::Failure,
-            (None, true) => Menu::Setup,
-            (None, false) => Menu::Gone,
+            (Some(_), _) => PauseMenu::Failure,
+            (None, true) => PauseMenu::Setup,
+            (None, false) => PauseMenu::Gone,
         };
-        let choices: &[Choice] = match guest {
-            Some(_) => &[Choice::Retry, Choice::Stop],
-            None => &[Choice::Stop],
+        let choices: &[PauseChoice] = match guest {
+            Some(_) => &[PauseChoice::Retry, PauseChoice::Stop],
+            None => &[PauseChoice::Stop],
         };
-        let stop = Stop {
-            reason: Reason::Failure,
+        let stop = PausePoint {
+            reason: PauseReason::Failure,
             step: guest
                 .as_ref()
                 .and(self.console.state().step)
@@ -235,47 +248,47 @@ impl Pauses {
             text: format!("error: {error}"),
             choices,
             menu: asks.then_some(menu),
-            deadline: self.deadline(),
+            deadline: self.compute_deadline(),
         };
         let chosen = self.wait(stop, guest);
-        // Ctrl-C is how a kept machine is let go: what follows, such as keeping the evidence, is not interrupted by it.
+        // Ctrl-C releases a kept VM; it must not interrupt the cleanup that follows.
         let was_interrupt = self.cancel.take();
         Ok(chosen.unwrap_or_else(|e| {
             if !was_interrupt {
-                self.sink.warn(format!("the wait is over: {}", e.fact()));
+                self.sink.warn(format!("stopped waiting: {}", e.fact()));
             }
-            Choice::Stop
+            PauseChoice::Stop
         }))
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn compute_deadline(&self) -> Option<Instant> {
         self.options.keep_for.map(|time| Instant::now() + time)
     }
 
-    fn wait(&self, stop: Stop, guest: Option<&mut dyn Guest>) -> Result<Choice> {
+    fn wait(&self, stop: PausePoint, guest: Option<&mut dyn Guest>) -> Result<PauseChoice> {
         let started = Instant::now();
         let names = stop.choices.iter().map(|c| c.name().to_string());
-        let halt = Halt {
+        let halt = PauseState {
             text: stop.text.clone(),
             choices: names.collect(),
         };
-        // First: who reads the event can attach.
+        // Before the event is emitted: its readers may attach immediately.
         let queue = self.console.pause(halt);
         self.sink.emit(&Event::Paused {
             reason: stop.reason,
             step: stop.step,
             text: match stop.menu {
-                Some(Menu::Gone) => stop.text.clone(),
-                _ => format!("{}\n{}", stop.text, self.hint(&stop)),
+                Some(PauseMenu::Gone) => stop.text.clone(),
+                _ => format!("{}\n{}", stop.text, self.describe_options(&stop)),
             },
         });
-        let outcome = Wait::new(self, &stop, guest).until_chosen(&queue);
+        let outcome = PauseWait::new(self, &stop, guest).until_chosen(&queue);
         self.console.resume();
-        let choice = *outcome.as_ref().unwrap_or(&Choice::Stop);
-        if choice == Choice::Retry
+        let choice = *outcome.as_ref().unwrap_or(&PauseChoice::Stop);
+        if choice == PauseChoice::Retry
             && let Some(number) = stop.step
         {
-            self.note_by_hand(format!("step {number} failed and was tried again by hand"));
+            self.note_by_hand(format!("step {number} failed and was retried manually"));
         }
         self.sink.emit(&Event::Resumed {
             choice,
@@ -284,19 +297,18 @@ impl Pauses {
         outcome
     }
 
-    /// Where to go from here, for a person who is not asked on the terminal.
-    fn hint(&self, stop: &Stop) -> String {
+    /// Describes how to continue, for a user without a prompt on the terminal.
+    fn describe_options(&self, stop: &PausePoint) -> String {
         let output = self.console.state().output;
         let output = output.display();
         let end = match stop.menu {
-            None if stop.reason == Reason::Failure => "Ctrl-C ends the machine",
-            _ => "Ctrl-C ends the build",
+            None if stop.reason == PauseReason::Failure => "Ctrl-C stops the VM",
+            _ => "Ctrl-C stops the build",
         };
-        match HAS_SOCKET {
-            true => {
-                format!("the machine runs: winimg attach {output}, winimg screen {output}; {end}")
-            }
-            false => format!("the machine runs; {end}"),
+        if HAS_SOCKET {
+            format!("the VM is running: winimg attach {output}, winimg screen {output}; {end}")
+        } else {
+            format!("the VM is running; {end}")
         }
     }
 
@@ -308,7 +320,7 @@ impl Pauses {
     }
 }
 
-/// Whether questions on standard error can be answered on standard input.
+/// Returns true if both standard input and standard error are terminals.
 pub fn is_at_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }

@@ -1,27 +1,32 @@
-//! The payload disc: every file that a step puts into the guest, and the scripts that put them.
+//! The payload disc: every file that a step copies into the guest, and the scripts that copy them.
 //!
-//! Made before the machine starts, from proved blobs, unpacked trees and the recipe's own text; nothing else.
+//! Written before the VM starts, only from verified blobs, unpacked trees and the recipe's own
+//! text.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Inputs;
+use super::BuildInputs;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::text::crlf;
-use winimg_formats::archive::Unpacked;
-use winimg_formats::iso::{self, Source, Tree};
-use winimg_recipe::plan::{DriverFolder, Entry, ExitRule, Op, Plan, PlannedStep, Put, Settle};
+use winimg_base::text::to_crlf;
+use winimg_formats::archive::UnpackedFile;
+use winimg_formats::iso::{self, DiscSource, DiscTree};
+use winimg_recipe::plan::{
+    BuildPlan, DriverFolder, ExitRule, PayloadEntry, PayloadScript, PlannedOp, PlannedStep,
+    SettleWait,
+};
 use winimg_recipe::recipe::Encoding;
-use winimg_supply::store::{Blob, Tree as UnpackedTree};
+use winimg_supply::store::{StoredBlob, UnpackedTree};
 
-/// The file at the disc's root by which `payload.cmd` knows it.
+/// The file at the disc's root by which `payload.cmd` identifies the disc.
 const MARK: &str = "winimg.payload";
 
-/// The script that only says that the disc is there. Steps are counted from 1.
-pub fn ready() -> Put {
-    Put {
+/// Returns the script that only shows that the disc is present. Script 0 is free, because steps are
+/// counted from 1.
+pub fn make_ready_script() -> PayloadScript {
+    PayloadScript {
         script: 0,
         part: 0,
         text: "@echo off\nexit /b 0\n".into(),
@@ -30,25 +35,27 @@ pub fn ready() -> Put {
     }
 }
 
-/// Writes the disc for the steps from `first` on (counted from 0); its path.
+/// Writes the disc for the steps from `first` on (counted from 0) and returns its path.
 pub fn write(
-    plan: &Plan,
+    plan: &BuildPlan,
     first: usize,
-    inputs: &Inputs,
+    inputs: &BuildInputs,
     work: &Path,
     epoch: i64,
     cancel: &Cancel,
 ) -> Result<PathBuf> {
-    let mut tree = Tree::new("WINIMG_PAYLOAD").stamp(epoch);
-    tree.add(MARK, text("Files of a winimg build.\n"));
+    let mut tree = DiscTree::new("WINIMG_PAYLOAD").with_stamp(epoch);
+    tree.add(MARK, encode_batch("Files of a winimg build.\n"));
     let steps = plan.steps.get(first..).unwrap_or_default();
-    for put in puts(steps) {
-        tree.add(format!("s/{}.cmd", put.number()), text(&put.text));
+    for put in collect_scripts(steps) {
+        tree.add(format!("s/{}.cmd", put.number()), encode_batch(&put.text));
     }
     for (number, entry) in plan.payload.iter().enumerate() {
         cancel.check()?;
-        let is_used = |step: &PlannedStep| step.entries.iter().any(|n| *n as usize == number);
-        if !steps.iter().any(is_used) {
+        let is_used = steps
+            .iter()
+            .any(|step| step.entries.iter().any(|n| *n as usize == number));
+        if !is_used {
             continue;
         }
         add(&mut tree, number, entry, inputs, work)?;
@@ -58,143 +65,159 @@ pub fn write(
     Ok(file)
 }
 
-fn puts(steps: &[PlannedStep]) -> Vec<Put> {
+fn collect_scripts(steps: &[PlannedStep]) -> Vec<PayloadScript> {
     let ops = steps.iter().flat_map(|step| &step.ops);
     let steps = ops.filter_map(|op| match op {
-        Op::Put(put) => Some(put.clone()),
+        PlannedOp::Put(put) => Some(put.clone()),
         _ => None,
     });
-    [ready(), Settle::question()]
+    [make_ready_script(), SettleWait::question()]
         .into_iter()
         .chain(steps)
         .collect()
 }
 
-/// Batch files have CRLF line ends: cmd.exe loses labels in files that have not.
-fn text(text: &str) -> Source {
-    Source::Bytes(crlf(text).into_bytes())
+/// Converts line ends to CRLF: cmd.exe misses labels in batch files without it.
+fn encode_batch(text: &str) -> DiscSource {
+    DiscSource::Bytes(to_crlf(text).into_bytes())
 }
 
-fn add(tree: &mut Tree, number: usize, entry: &Entry, inputs: &Inputs, work: &Path) -> Result<()> {
+fn add(
+    tree: &mut DiscTree,
+    number: usize,
+    entry: &PayloadEntry,
+    inputs: &BuildInputs,
+    work: &Path,
+) -> Result<()> {
     let folder = format!("p/{number:04}");
-    if let Entry::Image { image: name } = entry {
-        let image = inputs.image(name).ok_or_else(|| missing(name))?;
+    if let PayloadEntry::Image { image: name } = entry {
+        let image = inputs
+            .find_image(name)
+            .ok_or_else(|| report_missing(name))?;
         let file = work.join(format!("{number:04}.tar"));
         image.write(&file)?;
-        tree.add(format!("{folder}/{name}.tar"), Source::Path(file));
+        tree.add(format!("{folder}/{name}.tar"), DiscSource::Path(file));
     }
-    for file in files(number, entry, inputs)? {
+    for file in list_files(number, entry, inputs)? {
         let source = match file.content {
-            Content::Blob(blob) => Source::Proved {
+            PayloadSource::Blob(blob) => DiscSource::Verified {
                 path: blob.path().into(),
                 sha256: file.sha256,
             },
-            Content::Unpacked(path) => Source::Proved {
+            PayloadSource::Unpacked(path) => DiscSource::Verified {
                 path,
                 sha256: file.sha256,
             },
-            Content::Bytes(bytes) => Source::Bytes(bytes),
+            PayloadSource::Bytes(bytes) => DiscSource::Bytes(bytes),
         };
         tree.add(format!("{folder}/{}", file.path), source);
     }
     Ok(())
 }
 
-pub(super) struct File<'i> {
+pub(super) struct PayloadFile<'i> {
     /// Relative to the entry, with slashes.
     pub path: String,
     pub size: u64,
     pub sha256: Digest,
-    content: Content<'i>,
+    content: PayloadSource<'i>,
 }
 
-enum Content<'i> {
-    Blob(&'i Blob),
+enum PayloadSource<'i> {
+    Blob(&'i StoredBlob),
     Unpacked(PathBuf),
     Bytes(Vec<u8>),
 }
 
-impl<'i> File<'i> {
-    fn of_unpacked(tree: &UnpackedTree, file: &Unpacked) -> Self {
+impl<'i> PayloadFile<'i> {
+    fn of_unpacked(tree: &UnpackedTree, file: &UnpackedFile) -> Self {
         Self {
             path: file.path.clone(),
             size: file.size,
             sha256: file.sha256.clone(),
-            content: Content::Unpacked(tree.path().join(&file.path)),
+            content: PayloadSource::Unpacked(tree.path().join(&file.path)),
         }
     }
 
-    fn of_blob(path: &str, blob: &'i Blob) -> Self {
+    fn of_blob(path: &str, blob: &'i StoredBlob) -> Self {
         Self {
             path: path.into(),
             size: blob.size(),
             sha256: blob.digest().clone(),
-            content: Content::Blob(blob),
+            content: PayloadSource::Blob(blob),
         }
     }
 }
 
-/// The files of an entry; none of a container image, whose archive no step copies as it is.
-pub(super) fn files<'i>(number: usize, entry: &Entry, inputs: &'i Inputs) -> Result<Vec<File<'i>>> {
+/// Returns the files of an entry. A container image has none: no step copies its archive as it is.
+pub(super) fn list_files<'i>(
+    number: usize,
+    entry: &PayloadEntry,
+    inputs: &'i BuildInputs,
+) -> Result<Vec<PayloadFile<'i>>> {
     match entry {
-        Entry::Image { .. } => Ok(Vec::new()),
-        Entry::Component { component, file } => {
-            let blob = inputs.component(component);
-            let blob = blob.ok_or_else(|| missing(component))?;
-            Ok(vec![File::of_blob(file, blob)])
+        PayloadEntry::Image { .. } => Ok(Vec::new()),
+        PayloadEntry::Component { component, file } => {
+            let blob = inputs.find_component(component);
+            let blob = blob.ok_or_else(|| report_missing(component))?;
+            Ok(vec![PayloadFile::of_blob(file, blob)])
         }
-        Entry::Tree { component, .. } => {
+        PayloadEntry::Tree { component, .. } => {
             let tree = inputs.trees.get(&number);
-            let tree = tree.ok_or_else(|| missing(component))?;
+            let tree = tree.ok_or_else(|| report_missing(component))?;
             let files = tree.files().iter();
-            Ok(files.map(|file| File::of_unpacked(tree, file)).collect())
+            Ok(files
+                .map(|file| PayloadFile::of_unpacked(tree, file))
+                .collect())
         }
-        Entry::Drivers {
+        PayloadEntry::Drivers {
             from: DriverFolder::Component(component),
             ..
         } => {
             let tree = inputs.trees.get(&number);
-            let tree = tree.ok_or_else(|| missing(component))?;
+            let tree = tree.ok_or_else(|| report_missing(component))?;
             let chosen = inputs.drivers.get(&number);
-            let chosen = chosen.ok_or_else(|| missing(component))?;
+            let chosen = chosen.ok_or_else(|| report_missing(component))?;
             let files = tree.files().iter();
             let files = files.filter(|file| chosen.contains(&file.path));
-            Ok(files.map(|file| File::of_unpacked(tree, file)).collect())
+            Ok(files
+                .map(|file| PayloadFile::of_unpacked(tree, file))
+                .collect())
         }
-        Entry::Local { path }
-        | Entry::Drivers {
+        PayloadEntry::Local { path }
+        | PayloadEntry::Drivers {
             from: DriverFolder::Local(path),
             ..
         } => {
             let own = inputs.own.get(&number);
-            let own = own.ok_or_else(|| missing(&path.display().to_string()))?;
+            let own = own.ok_or_else(|| report_missing(&path.display().to_string()))?;
             Ok(own
                 .files()
-                .map(|(path, blob)| File::of_blob(path, blob))
+                .map(|(path, blob)| PayloadFile::of_blob(path, blob))
                 .collect())
         }
-        Entry::Text {
+        PayloadEntry::Text {
             file,
             text,
             encoding,
         } => {
-            let bytes = encoded(text, *encoding);
-            Ok(vec![File {
+            let bytes = encode_text(text, *encoding);
+            Ok(vec![PayloadFile {
                 path: file.clone(),
                 size: bytes.len() as u64,
                 sha256: Digest::sha256_of(&bytes),
-                content: Content::Bytes(bytes),
+                content: PayloadSource::Bytes(bytes),
             }])
         }
     }
 }
 
-/// The plan names only what was fetched; anything else is a fault of winimg.
-pub(super) fn missing(what: &str) -> Error {
+/// Reports a bug in winimg: the plan names only fetched inputs.
+pub(super) fn report_missing(what: &str) -> Error {
     Error::new(Kind::Failed, format!("{what} was planned but not fetched"))
 }
 
-fn encoded(text: &str, encoding: Encoding) -> Vec<u8> {
+fn encode_text(text: &str, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Utf8 => text.as_bytes().to_vec(),
         Encoding::Utf8Bom => [b"\xef\xbb\xbf", text.as_bytes()].concat(),
@@ -211,17 +234,17 @@ mod tests {
 
     #[test]
     fn encodings_carry_their_marks() {
-        assert_eq!(encoded("ż", Encoding::Utf8), "ż".as_bytes());
-        assert_eq!(encoded("a", Encoding::Utf8Bom), b"\xef\xbb\xbfa");
+        assert_eq!(encode_text("ż", Encoding::Utf8), "ż".as_bytes());
+        assert_eq!(encode_text("a", Encoding::Utf8Bom), b"\xef\xbb\xbfa");
         assert_eq!(
-            encoded("ża", Encoding::Utf16),
+            encode_text("ża", Encoding::Utf16),
             [0xff, 0xfe, 0x7c, 0x01, b'a', 0]
         );
     }
 
     #[test]
     fn scripts_have_windows_line_ends_once() {
-        let Source::Bytes(bytes) = text("a\r\nb\nc") else {
+        let DiscSource::Bytes(bytes) = encode_batch("a\r\nb\nc") else {
             unreachable!()
         };
         assert_eq!(bytes, b"a\r\nb\r\nc");

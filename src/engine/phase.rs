@@ -8,8 +8,8 @@ use tracing::debug_span;
 use winimg_base::error::Result;
 use winimg_base::event::{Event, Phase, Sink};
 
-/// Does the work between the phase's two events: one at its start, with the seconds that it took the last time, one at its good
-/// end.
+/// Runs `work` between the phase's two events: one at the start, with the seconds it took last
+/// time, and one after success.
 pub fn carry_out<T>(
     phase: Phase,
     last_seconds: Option<f64>,

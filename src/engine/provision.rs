@@ -1,5 +1,5 @@
-//! From a layer, or from nothing, to a disk that holds every step: the installation, the steps one after another, and the
-//! layers sealed between them.
+//! From a layer, or from scratch, to the disk after the last step: installs Windows, runs the steps
+//! and seals layers between them.
 
 use std::fs;
 use std::path::Path;
@@ -8,28 +8,34 @@ use std::time::{Duration, Instant};
 
 use tracing::debug;
 
-use super::resume::Resumed;
-use super::run::{Done, Engine};
-use super::session::Session;
-use super::{Inputs, Layers, Media, Request, checkpoint, media, payload};
+use super::resume::ResumePoint;
+use super::run::{StepOutcome, StepRunner};
+use super::session::BuildSession;
+use super::{BuildInputs, BuildRequest, InstallMedia, LayerPolicy, checkpoint, media, payload};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Choice, Event, Phase};
-use winimg_recipe::plan::{Link, Op, PlannedStep};
-use winimg_supply::store::Layer;
+use winimg_base::event::{Event, PauseChoice, Phase};
+use winimg_recipe::plan::{ChainLink, PlannedOp, PlannedStep};
+use winimg_supply::store::StoredLayer;
 
-pub struct Course<'a> {
-    pub request: &'a Request<'a>,
+pub struct Provisioning<'a> {
+    pub request: &'a BuildRequest<'a>,
     /// The installation's link, then one for each step.
-    pub links: &'a [Link],
-    pub inputs: &'a Inputs,
-    pub media: &'a Media,
+    pub links: &'a [ChainLink],
+    pub inputs: &'a BuildInputs,
+    pub media: &'a InstallMedia,
 }
 
-impl Course<'_> {
-    /// Goes on from the layer, or installs Windows. The machine is off in the end, its disk closed; gives what was odd.
-    pub fn run(&self, session: &mut Session<'_>, from: Option<&Resumed>) -> Result<Vec<String>> {
+impl Provisioning<'_> {
+    /// Resumes from the layer, or installs Windows. Powers the VM off at the end, closes its disk
+    /// and returns warnings.
+    pub fn run(
+        &self,
+        session: &mut BuildSession<'_>,
+        from: Option<&ResumePoint>,
+    ) -> Result<Vec<String>> {
         let request = self.request;
-        // Before a machine starts: what does not fit onto the disc fails now, not after an installation.
+        // Before the VM starts: files that do not fit on the disc fail now, not after the
+        // installation.
         let first = from.map_or(0, |resumed| resumed.links - 1);
         let payload = payload::write(
             request.plan,
@@ -42,22 +48,22 @@ impl Course<'_> {
         let odd = match from {
             Some(resumed) => session.in_phase(Phase::Boot, |session| {
                 session.notes = resumed.notes_for(request.plan);
-                self.watched(session.boot(&resumed.layer))?;
+                self.pause_on_failure(session.boot(&resumed.layer))?;
                 Ok(None)
             }),
             None => session.in_phase(Phase::Install, |session| self.install(session)),
         }?;
         session.in_phase(Phase::Provision, |session| {
-            self.steps(session, first, &payload)
+            self.run_steps(session, first, &payload)
         })?;
-        session.in_phase(Phase::Seal, Session::power_off)?;
+        session.in_phase(Phase::Seal, BuildSession::power_off)?;
         Ok(odd.into_iter().collect())
     }
 
-    fn install(&self, session: &mut Session<'_>) -> Result<Option<String>> {
+    fn install(&self, session: &mut BuildSession<'_>) -> Result<Option<String>> {
         let request = self.request;
         session.probe()?;
-        let discs = media::discs(
+        let discs = media::write_discs(
             request,
             self.inputs,
             self.media,
@@ -67,27 +73,32 @@ impl Course<'_> {
         if let Some(remark) = &discs.remark {
             request.sink.warn(remark.clone());
         }
-        self.watched(session.install(&discs))?;
-        if request.layers != Layers::None {
+        self.pause_on_failure(session.install(&discs))?;
+        if request.layers != LayerPolicy::None {
             let layer = self.seal(session, &self.links[..1])?;
             session.boot(&layer)?;
         }
-        // It holds the build's password, and is in no drive any more.
+        // It contains the build's password, and the VM no longer has it in a drive.
         fs::remove_file(&discs.answer).map_err(|e| Error::io("remove", &discs.answer, e))?;
         Ok(discs.remark)
     }
 
-    /// Carries out the steps from `first` (counted from 0) on. The machine runs before and after.
-    fn steps(&self, session: &mut Session<'_>, first: usize, payload: &Path) -> Result<()> {
+    /// Runs the steps from `first` (counted from 0) on. The VM is running before and after.
+    fn run_steps(
+        &self,
+        session: &mut BuildSession<'_>,
+        first: usize,
+        payload: &Path,
+    ) -> Result<()> {
         let request = self.request;
         let (plan, layers) = (request.plan, request.layers);
         let logs = request.output.join("logs");
-        let engine = Engine {
+        let engine = StepRunner {
             plan,
             payload,
             logs: &logs,
             slowness: session.slowness(),
-            leaves_restarts: layers != Layers::None,
+            leaves_restarts: layers != LayerPolicy::None,
             sink: Arc::clone(request.sink),
             cancel: request.cancel.clone(),
         };
@@ -98,12 +109,12 @@ impl Course<'_> {
             request.cancel.check()?;
             let number = index + 1;
             let started = Instant::now();
-            let done = self.step(&engine, session, number, step)?;
+            let done = self.run_step(&engine, session, number, step)?;
             worked += started.elapsed();
             session.has_run(step);
             session.notes.steps.push(done.record);
             session.notes.unrest = done.unrest;
-            // What a person did to the guest is in no key.
+            // A layer key does not cover manual changes to the guest.
             let touched = !request.pauses.by_hand().is_empty();
             let is_due = checkpoint::is_due(
                 layers,
@@ -122,7 +133,7 @@ impl Course<'_> {
                 is_deep,
                 restart_owed,
                 ?worked,
-                "whether a layer is sealed here"
+                "checked if a layer is due"
             );
             if is_due && !touched && !is_deep {
                 let layer = self.seal(session, &self.links[..=number])?;
@@ -137,11 +148,11 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// After the step, counted from 1: a restart, unless the machine `has_started` from a layer, and the wait that what
-    /// ran before asks for.
+    /// After the step, counted from 1: restarts the VM, unless it `has_started` from a layer, and
+    /// waits until Windows is idle if an earlier step requires it.
     fn come_to_rest(
-        engine: &Engine<'_>,
-        session: &mut Session<'_>,
+        engine: &StepRunner<'_>,
+        session: &mut BuildSession<'_>,
         number: usize,
         has_started: bool,
     ) -> Result<()> {
@@ -158,59 +169,59 @@ impl Course<'_> {
         done
     }
 
-    /// One step, with a person beside it where the user asked for it.
-    fn step(
+    /// Runs one step, with the pauses that the user requested.
+    fn run_step(
         &self,
-        engine: &Engine<'_>,
-        session: &mut Session<'_>,
+        engine: &StepRunner<'_>,
+        session: &mut BuildSession<'_>,
         number: usize,
         step: &PlannedStep,
-    ) -> Result<Done> {
+    ) -> Result<StepOutcome> {
         let pauses = self.request.pauses;
         session.at_step(number, step, false);
         if step.skipped.is_none()
-            && pauses.before_step(number, &step.name, session.guest()?)? == Choice::Stop
+            && pauses.before_step(number, &step.name, session.guest()?)? == PauseChoice::Stop
         {
             return Err(Error::cancelled());
         }
         loop {
             session.at_step(number, step, true);
             let unrest = session.notes.unrest;
-            match engine.step(session.guest()?, number, step, unrest) {
+            match engine.run_step(session.guest()?, number, step, unrest) {
                 Ok(done) => {
                     session.at_step(number, step, false);
                     return Ok(done);
                 }
                 Err(error) => match pauses.after_failure(&error, Some(session.guest()?))? {
-                    // What failed may have emptied the drives before.
-                    Choice::Retry if step.ops.contains(&Op::Eject) => {
+                    // The failed attempt may have ejected the disc.
+                    PauseChoice::Retry if step.ops.contains(&PlannedOp::Eject) => {
                         engine.insert_payload(session.guest()?)?;
                     }
-                    Choice::Retry => {}
+                    PauseChoice::Retry => {}
                     _ => return Err(error),
                 },
             }
         }
     }
 
-    /// A person may look at a machine that does not come up.
-    fn watched(&self, outcome: Result<()>) -> Result<()> {
+    /// Pauses after a failed start, so that the user can inspect the VM.
+    fn pause_on_failure(&self, outcome: Result<()>) -> Result<()> {
         if let Err(error) = &outcome {
             self.request.pauses.after_failure(error, None)?;
         }
         outcome
     }
 
-    fn seal(&self, session: &mut Session<'_>, links: &[Link]) -> Result<Layer> {
+    fn seal(&self, session: &mut BuildSession<'_>, links: &[ChainLink]) -> Result<StoredLayer> {
         let started = Instant::now();
         session.power_off()?;
-        let layer = session.seal(links)?.ok_or_else(|| {
-            Error::new(Kind::Failed, "a layer was to be sealed where none are made")
-        })?;
+        let layer = session
+            .seal(links)?
+            .ok_or_else(|| Error::new(Kind::Failed, "cannot seal a layer: layers are disabled"))?;
         let record = layer.record();
         self.request.sink.emit(&Event::LayerSealed {
             key: record.key.clone(),
-            after: record.after().into(),
+            after: record.last_link_name().into(),
             bytes: record.size(),
             seconds: started.elapsed().as_secs_f64(),
         });

@@ -1,93 +1,93 @@
-//! What a build is asked for, and what it gives back for the records.
+//! The request for a build, and its result for the records.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::evidence::Recording;
-use super::inputs::Source;
-use super::pause::Pauses;
-use super::{Inputs, Layers, Media, StepRecord};
-use crate::export::Artifact;
+use super::evidence::TraceRecording;
+use super::inputs::InputContext;
+use super::pause::BuildPauses;
+use super::{BuildInputs, InstallMedia, LayerPolicy, StepRecord};
+use crate::export::ExportedArtifact;
 use crate::usage::DiskUsage;
 use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::text::Secret;
-use winimg_machine::vm::{Accel, Platform, Probe};
+use winimg_machine::vm::{Accel, HypervisorKind, HypervisorProbe};
 use winimg_recipe::lock::LockFile;
-use winimg_recipe::plan::{Chain, Expected, Plan};
+use winimg_recipe::plan::{BuildChain, BuildPlan, StepChecks};
 use winimg_recipe::recipe::Recipe;
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::{LayerRecord, Store};
 use winimg_trust::Signer;
 
 /// Everything that a build needs to know.
-pub struct Request<'a> {
+pub struct BuildRequest<'a> {
     pub recipe: &'a Recipe,
-    pub plan: &'a Plan,
-    /// Where artifacts, logs and the manifest go.
+    pub plan: &'a BuildPlan,
+    /// The directory for artifacts, logs and the manifest.
     pub output: PathBuf,
     pub accel: Accel,
-    /// Of the built-in Administrator while the image is built; never in the image.
+    /// Password of the built-in Administrator during the build; never part of the image.
     pub password: Secret,
-    /// Where the build waits for a person, and what stays after a failure.
-    pub pauses: &'a Pauses,
-    pub layers: Layers,
-    /// Of what decides the output beside the finished disk: if it is the same again, nothing is built.
+    /// When to pause for the user, and what to keep after a failure.
+    pub pauses: &'a BuildPauses,
+    pub layers: LayerPolicy,
+    /// Hash of everything besides the disk that affects the output. Unchanged: nothing is built.
     pub fingerprint: Digest,
-    /// Begin with the installation although a layer holds it. Layers are sealed all the same.
+    /// Ignore existing layers and start with the installation. Layers are still sealed.
     pub fresh: bool,
-    /// Start no machine: without a finished disk in a cache the build fails.
+    /// Never start a VM: without a finished disk in a cache the build fails.
     pub from_cache: bool,
-    /// Look whether the sealed disk is what the recipe says before anything is exported.
+    /// Verify the sealed disk against the recipe before exporting anything.
     pub verify: bool,
-    /// Seconds since 1970 for everything in the output that holds a time.
+    /// Seconds since 1970, used for every timestamp in the output.
     pub epoch: i64,
     pub store: &'a Store,
     pub fetch: FetchOptions,
-    /// The lock that the recipe's inputs were taken from.
+    /// The lock file that resolved the recipe's inputs.
     pub lock: Option<&'a LockFile>,
-    /// Who signed that lock, where somebody asks for it.
+    /// The signers of that lock file, if a signature is required.
     pub lock_signers: &'a [Signer],
-    /// What was odd before the build began: for the manifest.
+    /// Warnings from before the build, for the manifest.
     pub remarks: Vec<String>,
-    /// What was traced so far; a build that fails leaves it beside its page.
-    pub recording: Recording,
+    /// The trace so far; a failed build saves it next to its report.
+    pub recording: TraceRecording,
     pub sink: &'a Arc<dyn Sink>,
     pub cancel: &'a Cancel,
 }
 
-pub enum Outcome {
-    Built(Box<Built>),
-    /// The output directory holds already what this build would make.
+pub enum EngineOutcome {
+    Built(Box<FinishedBuild>),
+    /// The output directory already has what this build would produce.
     Unchanged,
 }
 
 /// A finished build, for the records.
-pub struct Built {
-    /// Of everything that decides the output; `None` where that is not known.
+pub struct FinishedBuild {
+    /// Hash of everything that affects the output; `None` if it is unknown.
     pub key: Option<Digest>,
-    pub inputs: Inputs,
-    pub media: Media,
-    /// Of the host that carried out the steps; an earlier build's, when all of them are in a layer.
-    pub probe: Probe,
-    /// Those too that a layer already held.
+    pub inputs: BuildInputs,
+    pub media: InstallMedia,
+    /// The host that ran the steps; that of an earlier build if all steps came from a layer.
+    pub probe: HypervisorProbe,
+    /// All steps, including those that came from a layer.
     pub steps: Vec<StepRecord>,
-    /// The layer that the build went on from.
+    /// The layer that the build resumed from.
     pub resumed: Option<LayerRecord>,
-    pub artifacts: Vec<Artifact>,
-    /// What the sealed disk holds by folder; `None` where it was not looked at, or can't be counted.
+    pub artifacts: Vec<ExportedArtifact>,
+    /// Disk usage of the sealed disk by folder; `None` if it was not computed.
     pub usage: Option<DiskUsage>,
-    /// What has to hold in the image, step by step.
-    pub expected: Vec<Expected>,
-    /// What was odd but did not stop the build.
+    /// The checks for the image, by step.
+    pub expected: Vec<StepChecks>,
+    /// Warnings that did not stop the build.
     pub warnings: Vec<String>,
 }
 
-impl Request<'_> {
-    pub fn source(&self, platform: Platform) -> Source<'_> {
-        Source {
+impl BuildRequest<'_> {
+    pub fn to_input_context(&self, platform: HypervisorKind) -> InputContext<'_> {
+        InputContext {
             recipe: self.recipe,
             plan: self.plan,
             store: self.store,
@@ -98,8 +98,8 @@ impl Request<'_> {
         }
     }
 
-    /// Of everything that decides what lies in the output directory.
-    pub fn output_key(&self, chain: &Chain) -> Digest {
+    /// Returns the hash of everything that affects the output directory.
+    pub fn output_key(&self, chain: &BuildChain) -> Digest {
         #[derive(Serialize)]
         struct OutputKey<'a> {
             format: u32,
@@ -113,12 +113,12 @@ impl Request<'_> {
         })
     }
 
-    /// What was odd before a machine started.
-    pub fn warnings(&self, inputs: &Inputs, media: &Media) -> Vec<String> {
+    /// Collects the warnings from before a VM started.
+    pub fn collect_warnings(&self, inputs: &BuildInputs, media: &InstallMedia) -> Vec<String> {
         let planned = self.plan.warnings.0.iter();
         let mut all = self.remarks.clone();
         all.extend(planned.map(|d| d.problem.fact.clone()));
-        all.extend(inputs.unproved());
+        all.extend(inputs.describe_unverified());
         all.extend(media.warnings.iter().cloned());
         all
     }

@@ -1,24 +1,26 @@
-//! Where a build resumes: the longest beginning of its chain that a layer holds.
+//! Finds the layer that a build resumes from: the one that contains the longest prefix
+//! of the build's chain.
 
 use tracing::debug;
 
-use super::session::Notes;
-use super::{Layers, Request};
+use super::session::BuildNotes;
+use super::{BuildRequest, LayerPolicy};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Cancel, Event, Silent, Sink};
-use winimg_recipe::plan::{Chain, Plan, change};
-use winimg_supply::store::{Kept, Layer, LayerRecord, Store};
+use winimg_base::event::{Cancel, Event, SilentSink, Sink};
+use winimg_recipe::plan::{BuildChain, BuildPlan, change};
+use winimg_supply::store::{LayerLookup, LayerRecord, Store, StoredLayer};
 
-/// The layer to resume from, and how many links of the chain it holds.
-pub struct Resumed {
-    pub layer: Layer,
+/// The layer to resume from, and the number of the chain's links that it contains.
+pub struct ResumePoint {
+    pub layer: StoredLayer,
     pub links: usize,
-    notes: Notes,
+    notes: BuildNotes,
 }
 
-impl Resumed {
-    /// What an earlier build noted of the parts that the layer holds. Names and lines are those of today's recipe.
-    pub fn notes_for(&self, plan: &Plan) -> Notes {
+impl ResumePoint {
+    /// Returns the notes of the build that made the layer, with the step names and positions of the
+    /// current plan.
+    pub fn notes_for(&self, plan: &BuildPlan) -> BuildNotes {
         let mut notes = self.notes.clone();
         for (record, step) in notes.steps.iter_mut().zip(&plan.steps) {
             record.name.clone_from(&step.name);
@@ -28,20 +30,20 @@ impl Resumed {
     }
 }
 
-/// The layer that the build resumes from; reports which.
-pub fn from(request: &Request, chain: &Chain) -> Result<Option<Resumed>> {
-    if request.layers == Layers::None || request.fresh {
+/// Finds the layer that the build resumes from, and reports it.
+pub fn from(request: &BuildRequest, chain: &BuildChain) -> Result<Option<ResumePoint>> {
+    if request.layers == LayerPolicy::None || request.fresh {
         return Ok(None);
     }
     let (store, sink) = (request.store, request.sink.as_ref());
-    // A step that the build is to stop before has to be before it.
+    // The layer must not contain a step that the build pauses before.
     let all = chain.links().len();
     let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
     let mut found = find(store, chain, limit, sink, request.cancel)?;
     if let Some(remote) = &request.fetch.shared {
-        let held = found.as_ref().map_or(0, |resumed| resumed.links);
+        let covered_links = found.as_ref().map_or(0, |resumed| resumed.links);
         let links = &chain.links()[..limit.min(all)];
-        if remote.pull_longest(links, held, store)? {
+        if remote.pull_longest(links, covered_links, store)? {
             found = find(store, chain, limit, sink, request.cancel)?;
         }
     }
@@ -49,75 +51,80 @@ pub fn from(request: &Request, chain: &Chain) -> Result<Option<Resumed>> {
     Ok(found)
 }
 
-/// There is no finished disk, and no machine is to be started; so many parts of the chain are done.
-pub fn unfinished(request: &Request, held: usize, all: usize) -> Error {
+/// Returns the error for `--from-cache` without a finished disk. `covered_links`: the number of
+/// links that the longest layer contains.
+pub fn report_unfinished(request: &BuildRequest, covered_links: usize, all: usize) -> Error {
     let found = match request.layers {
-        Layers::None => "--layers none looks for none".into(),
-        _ => format!("{held} of {all} parts are done"),
+        LayerPolicy::None => "--layers none ignores all layers".into(),
+        _ => format!("{covered_links} of {all} parts are done"),
     };
-    let fact = "no cache has the finished disk, and --from-cache starts no machine";
+    let fact = "the finished disk is not cached, and --from-cache does not build it";
     Error::new(Kind::Recipe, fact)
         .at(format!("the recipe {}", request.recipe.name.value))
         .found(found)
-        .cure("build it without --from-cache; where several machines share a cache, with --cache-push=required")
+        .cure(
+            "build it once without --from-cache; to share it, add \
+             --cache-push=required",
+        )
 }
 
-/// Looks for the longest beginning; of a damaged layer it warns, and uses none. `limit`: at most so many links.
+/// Finds the layer with the longest prefix of at most `limit` links. Skips damaged layers with a
+/// warning.
 fn find(
     store: &Store,
-    chain: &Chain,
+    chain: &BuildChain,
     limit: usize,
     sink: &dyn Sink,
     cancel: &Cancel,
-) -> Result<Option<Resumed>> {
+) -> Result<Option<ResumePoint>> {
     for (index, link) in chain.links().iter().enumerate().take(limit).rev() {
-        let kept = store.layer(&link.key, cancel)?;
-        debug!(part = link.name, key = %link.key, found = kept.word(), "a layer was looked for");
+        let kept = store.find_layer(&link.key, cancel)?;
+        debug!(part = link.name, key = %link.key, found = kept.label(), "looked for a layer");
         match kept {
-            Kept::Layer(layer) => {
-                let notes = serde_json::from_value::<Notes>(layer.record().notes.clone());
-                // The manifest lists every step: a layer without their notes is of no use.
+            LayerLookup::Layer(layer) => {
+                let notes = serde_json::from_value::<BuildNotes>(layer.record().notes.clone());
+                // The manifest lists every step, so a layer needs notes about all of them.
                 if let Ok(notes) = notes
                     && notes.steps.len() == index
                 {
                     let links = index + 1;
-                    return Ok(Some(Resumed {
+                    return Ok(Some(ResumePoint {
                         layer: *layer,
                         links,
                         notes,
                     }));
                 }
             }
-            Kept::Damaged(error) => sink.warn(format!("{error}\n  it is not used")),
-            Kept::Nothing => {}
+            LayerLookup::Damaged(error) => sink.warn(format!("{error}\n  ignoring this layer")),
+            LayerLookup::Nothing => {}
         }
     }
     Ok(None)
 }
 
-/// Reports from where the build resumes, and why later layers are stale.
-fn report(request: &Request, chain: &Chain, from: Option<&Resumed>) {
+/// Reports the layer that the build resumes from, and why later layers are stale.
+fn report(request: &BuildRequest, chain: &BuildChain, from: Option<&ResumePoint>) {
     let (store, recipe, sink) = (
         request.store,
         request.recipe.name.value.as_str(),
         request.sink,
     );
     let all = chain.links().len();
-    let held = from.map_or(0, |resumed| resumed.links);
+    let covered_links = from.map_or(0, |resumed| resumed.links);
     if let Some(resumed) = from {
         let record = resumed.layer.record();
         sink.emit(&Event::LayerUsed {
             key: record.key.clone(),
-            after: record.after().into(),
+            after: record.last_link_name().into(),
             made: record.made,
-            parts: held,
+            parts: covered_links,
             of: all,
         });
     }
-    if held < all {
-        let mut reasons = reasons(&store.layers(), recipe, chain);
-        if held == 0 {
-            reasons.extend(outdated(store.outdated_layers(recipe)));
+    if covered_links < all {
+        let mut reasons = explain_stale(&store.list_layer_records(), recipe, chain);
+        if covered_links == 0 {
+            reasons.extend(describe_outdated(store.outdated_layers(recipe)));
         }
         if !reasons.is_empty() {
             sink.emit(&Event::LayersStale { reasons });
@@ -125,52 +132,55 @@ fn report(request: &Request, chain: &Chain, from: Option<&Resumed>) {
     }
 }
 
-/// Describes layers that an earlier version sealed.
-pub fn outdated(layers: usize) -> Option<String> {
+/// Describes layers that an earlier version of winimg sealed.
+pub fn describe_outdated(layers: usize) -> Option<String> {
     let which = match layers {
         0 => return None,
-        1 => "1 layer in the cache is".to_string(),
-        n => format!("{n} layers in the cache are"),
+        1 => "1 layer in the cache has".to_string(),
+        n => format!("{n} layers in the cache have"),
     };
     Some(format!(
-        "{which} in the format of an earlier version of winimg and not used any more: `winimg cache prune` removes them in time"
+        "{which} the format of an earlier version of winimg and cannot be used: \
+         remove them with `winimg cache prune --older-than AGE`"
     ))
 }
 
-/// From where this build, failed by now, would resume: from the layers that are there. Empty where they cannot be read.
-pub fn next(request: &Request, chain: &Chain) -> String {
-    if request.layers == Layers::None {
+/// Describes where the next build would resume after this one failed. Empty if the layers cannot be
+/// read.
+pub fn next(request: &BuildRequest, chain: &BuildChain) -> String {
+    if request.layers == LayerPolicy::None {
         return "the next build starts from the beginning: --layers none seals no layer".into();
     }
     let all = chain.links().len();
-    // The build that would use a damaged layer warns of it.
-    let Ok(found) = find(request.store, chain, all, &Silent, request.cancel) else {
+    // Silent: the next build itself warns about a damaged layer.
+    let Ok(found) = find(request.store, chain, all, &SilentSink, request.cancel) else {
         return String::new();
     };
-    let build = match request.fresh {
-        true => "the next build without --fresh",
-        false => "the next build",
+    let build = if request.fresh {
+        "the next build without --fresh"
+    } else {
+        "the next build"
     };
     match found {
         None => format!("{build} starts from the beginning: no layer is sealed yet"),
-        Some(Resumed { links, .. }) if links == all => {
+        Some(ResumePoint { links, .. }) if links == all => {
             format!("{build} resumes from the finished disk: no VM is started")
         }
-        Some(Resumed { layer, links, .. }) => {
-            let after = layer.record().after();
+        Some(ResumePoint { layer, links, .. }) => {
+            let after = layer.record().last_link_name();
             format!("{build} resumes from the layer after {after}: {links} of {all} parts are done")
         }
     }
 }
 
-/// Why the layers of an earlier build of this recipe do not serve any further.
-pub fn reasons(layers: &[LayerRecord], recipe: &str, chain: &Chain) -> Vec<String> {
+/// Explains why the layers of this recipe's earlier builds no longer match.
+pub fn explain_stale(layers: &[LayerRecord], recipe: &str, chain: &BuildChain) -> Vec<String> {
     let of_recipe = layers.iter().filter(|layer| layer.recipe == recipe);
     let nearest = of_recipe.max_by_key(|layer| {
-        let common = change::common(&layer.links, chain.links());
+        let common = change::count_common(&layer.links, chain.links());
         (common, layer.made, layer.links.len())
     });
     nearest.map_or_else(Vec::new, |layer| {
-        change::change(&layer.links, chain.links())
+        change::describe_change(&layer.links, chain.links())
     })
 }

@@ -1,6 +1,6 @@
-//! Carries out a plan's steps in the guest: five ops, their exit codes, their reboots, their logs.
+//! Runs a plan's steps in the guest: five ops, with their exit codes, reboots and logs.
 //!
-//! Decides nothing about what a step means: the plan has decided. Refuses to go on after a failed op.
+//! The plan has decided what a step means. Stops after a failed op.
 
 mod settle;
 
@@ -16,19 +16,21 @@ use super::step_log::StepLog;
 use super::{payload, seal};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_machine::guest::{Command, Exit, Guest, Put, quote};
-use winimg_recipe::plan::{self, ExitRule, Op, Plan, PlannedStep, REBOOT_TIMEOUT, Verdict};
+use winimg_machine::guest::{Guest, GuestCommand, GuestDelivery, GuestExit, quote};
+use winimg_recipe::plan::{
+    self, BuildPlan, ExitRule, ExitVerdict, PlannedOp, PlannedStep, REBOOT_TIMEOUT,
+};
 
-pub use self::settle::Unrest;
+pub use self::settle::SettleReason;
 
-/// Time for the guest to notice a changed medium.
+/// Time for the guest to detect a changed disc.
 const DISC_TIMEOUT: Duration = Duration::from_secs(60);
-/// Before a program is run again that found another installation under way.
+/// Delay before a program is retried that found another installation in progress.
 const BUSY_WAIT: Duration = Duration::from_secs(5);
-/// For starting the task that seals Windows.
+/// Timeout for starting the task that seals Windows.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a step did, for the manifest.
+/// Record of a step, for the manifest.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StepRecord {
     pub name: String,
@@ -47,50 +49,52 @@ pub struct CommandRecord {
     pub seconds: f64,
 }
 
-pub struct Engine<'a> {
-    pub plan: &'a Plan,
-    /// The ISO that holds the plan's payload and scripts.
+pub struct StepRunner<'a> {
+    pub plan: &'a BuildPlan,
+    /// The ISO with the plan's payload and scripts.
     pub payload: &'a Path,
-    /// Each step's whole output goes to `NN-name.log` here.
+    /// Directory of the full step logs, `NN-name.log`.
     pub logs: &'a Path,
-    /// Deadlines are multiplied by this.
+    /// Factor applied to all deadlines.
     pub slowness: u32,
     pub sink: Arc<dyn Sink>,
     pub cancel: Cancel,
-    /// A restart at a step's end is the caller's: it may seal a layer instead.
+    /// Leave a restart at the end of a step to the caller, which may seal a layer instead.
     pub leaves_restarts: bool,
 }
 
-/// Where a step's ops are carried out.
-struct Site<'a> {
+/// Context of a running step.
+struct StepContext<'a> {
     number: usize,
     step: &'a PlannedStep,
     record: &'a mut StepRecord,
     log: &'a mut StepLog,
-    unrest: Unrest,
+    unrest: SettleReason,
 }
 
-pub struct Done {
+pub struct StepOutcome {
     pub record: StepRecord,
-    /// The guest has to restart before the next step, and has not yet.
+    /// The guest still has to restart before the next step.
     pub restart_owed: bool,
-    /// What the next restart or start has to be followed by.
-    pub unrest: Unrest,
+    /// The wait that the next restart or start needs.
+    pub unrest: SettleReason,
 }
 
-impl Engine<'_> {
-    /// Puts the payload disc into its drive, whatever lies there, and waits until the guest sees it. A plan without files
-    /// has all drives emptied.
+impl StepRunner<'_> {
+    /// Inserts the payload disc in place of the disc in its drive, and waits until the guest sees
+    /// it. For a plan without files, ejects all discs.
     pub fn insert_payload(&self, guest: &mut dyn Guest) -> Result<()> {
-        let is_put = |op: &Op| matches!(op, Op::Put(_));
-        let puts = self.plan.steps.iter().any(|s| s.ops.iter().any(is_put));
-        let restarts = self.plan.steps.iter().any(PlannedStep::may_restart);
-        if self.plan.payload.is_empty() && !puts && !restarts {
-            return guest.put(Put::NoDiscs);
+        let steps = &self.plan.steps;
+        let needs_scripts = steps
+            .iter()
+            .any(|step| step.ops.iter().any(|op| matches!(op, PlannedOp::Put(_))));
+        let may_restart = steps.iter().any(PlannedStep::may_restart);
+        if self.plan.payload.is_empty() && !needs_scripts && !may_restart {
+            return guest.put(GuestDelivery::NoDiscs);
         }
-        guest.put(Put::Disc(self.payload))?;
-        let (program, arguments) = payload::ready().command();
-        let command = Command {
+        guest.put(GuestDelivery::Disc(self.payload))?;
+        let (program, arguments) = payload::make_ready_script().command();
+        let command = GuestCommand {
             program,
             arguments,
             timeout: DISC_TIMEOUT * self.slowness,
@@ -99,10 +103,10 @@ impl Engine<'_> {
         loop {
             let mut said = Vec::new();
             match guest.run(&command, &mut |bytes| said.extend_from_slice(bytes))? {
-                Exit::Code(0) => return Ok(()),
-                // After servicing Windows may restart by itself at any moment.
-                Exit::GuestGone if guest.now() <= deadline => {
-                    guest.wait_back(REBOOT_TIMEOUT * self.slowness)?;
+                GuestExit::Code(0) => return Ok(()),
+                // After servicing, Windows may restart on its own at any time.
+                GuestExit::GuestGone if guest.now() <= deadline => {
+                    guest.wait_for_return(REBOOT_TIMEOUT * self.slowness)?;
                 }
                 exit if guest.now() > deadline => {
                     return Err(Error::new(
@@ -118,15 +122,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Carries out one step, counted from 1. The error names the step's line, the command, the code and the log.
-    /// `unrest`: what a restart has to be followed by because of earlier steps.
-    pub fn step(
+    /// Runs one step, counted from 1. The error names the step's line, the command, the exit code
+    /// and the log. `unrest`: the wait that a restart needs because of earlier steps.
+    pub fn run_step(
         &self,
         guest: &mut dyn Guest,
         number: usize,
         step: &PlannedStep,
-        unrest: Unrest,
-    ) -> Result<Done> {
+        unrest: SettleReason,
+    ) -> Result<StepOutcome> {
         let mut record = StepRecord {
             name: step.name.clone(),
             verb: step.verb.into(),
@@ -139,7 +143,7 @@ impl Engine<'_> {
             let name = &step.name;
             self.sink
                 .note(format!("[{number}/{of}] {name}: skipped, when = {when}"));
-            return Ok(Done {
+            return Ok(StepOutcome {
                 record,
                 restart_owed: false,
                 unrest,
@@ -154,14 +158,14 @@ impl Engine<'_> {
         });
         let started = Instant::now();
         let mut log = StepLog::open(self.logs, number, &step.name)?;
-        let mut site = Site {
+        let mut site = StepContext {
             number,
             step,
             record: &mut record,
             log: &mut log,
             unrest,
         };
-        let outcome = self.ops(guest, &mut site);
+        let outcome = self.run_ops(guest, &mut site);
         let unrest = site.unrest;
         record.seconds = started.elapsed().as_secs_f64();
         log.close()?;
@@ -174,14 +178,14 @@ impl Engine<'_> {
             exit_code: record.commands.last().and_then(|c| c.exit_code),
             seconds: record.seconds,
         });
-        Ok(Done {
+        Ok(StepOutcome {
             record,
             restart_owed,
             unrest,
         })
     }
 
-    /// A log that the step's program wrote in the guest, kept beside the step's own.
+    /// Saves the log that the step's program wrote in the guest, and adds its path to the error.
     fn with_guest_log(&self, guest: &mut dyn Guest, error: Error, step: &PlannedStep) -> Error {
         let log = step.guest_log.as_ref();
         let Some(path) = log.filter(|_| error.kind() == Kind::Step) else {
@@ -197,60 +201,62 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the guest has to restart before the next step, and has not yet.
-    fn ops(&self, guest: &mut dyn Guest, site: &mut Site<'_>) -> Result<bool> {
+    /// Runs the step's ops. Returns true if the guest still has to restart before the next step.
+    fn run_ops(&self, guest: &mut dyn Guest, site: &mut StepContext<'_>) -> Result<bool> {
         let step = site.step;
         let mut reboot_needed = false;
         for op in &step.ops {
             self.cancel.check()?;
-            // What follows in the step may need what the restart finishes.
+            // Later ops may depend on what the restart completes.
             if std::mem::take(&mut reboot_needed) {
                 site.record.reboots += 1;
                 self.restart(guest, step)?;
                 self.settle_after(guest, site)?;
             }
-            let _span = debug_span!("op", op = kind(op)).entered();
+            let _span = debug_span!("op", op = describe_op(op)).entered();
             let (number, record, log) = (site.number, &mut *site.record, &mut *site.log);
             let verdict = match op {
-                Op::Put(put) => self.carry_out(guest, number, &script(put), record, log)?,
-                Op::Run(run) => self.carry_out(guest, number, run, record, log)?,
-                Op::Reboot => {
+                PlannedOp::Put(put) => {
+                    self.carry_out(guest, number, &convert_script(put), record, log)?
+                }
+                PlannedOp::Run(run) => self.carry_out(guest, number, run, record, log)?,
+                PlannedOp::Reboot => {
                     reboot_needed = true;
-                    site.unrest = site.unrest.max(Unrest::Restarted);
+                    site.unrest = site.unrest.max(SettleReason::Restarted);
                     continue;
                 }
-                Op::Settle(settle) => {
+                PlannedOp::Settle(settle) => {
                     let command = self.wait_for_rest(guest, site, *settle, false)?;
                     site.record.commands.push(command);
                     continue;
                 }
-                Op::Eject => {
-                    guest.put(Put::NoDiscs)?;
+                PlannedOp::Eject => {
+                    guest.put(GuestDelivery::NoDiscs)?;
                     continue;
                 }
-                Op::Seal { timeout } => {
+                PlannedOp::Seal { timeout } => {
                     let start = start_seal();
                     self.carry_out(guest, number, &start, record, log)?;
                     let limit = *timeout * self.slowness;
-                    seal::watched(guest, limit, self.slowness, &self.cancel, log)?;
+                    seal::wait_until_sealed(guest, limit, self.slowness, &self.cancel, log)?;
                     continue;
                 }
             };
             match verdict {
-                Verdict::RebootNeeded => {
+                ExitVerdict::RebootNeeded => {
                     reboot_needed = true;
-                    site.unrest = Unrest::Serviced;
+                    site.unrest = SettleReason::Serviced;
                 }
-                Verdict::RebootStarted => {
+                ExitVerdict::RebootStarted => {
                     self.sink
-                        .note("      the guest restarts by itself; waiting for it");
-                    guest.wait_back(step.reboot_timeout * self.slowness)?;
+                        .note("      the guest is restarting on its own; waiting for it");
+                    guest.wait_for_return(step.reboot_timeout * self.slowness)?;
                     site.record.reboots += 1;
-                    site.unrest = Unrest::Serviced;
+                    site.unrest = SettleReason::Serviced;
                     self.settle_after(guest, site)?;
                 }
-                Verdict::Success if step.is_servicing => site.unrest = Unrest::Serviced,
-                Verdict::Success | Verdict::Busy | Verdict::Failed => {}
+                ExitVerdict::Success if step.is_servicing => site.unrest = SettleReason::Serviced,
+                ExitVerdict::Success | ExitVerdict::Busy | ExitVerdict::Failed => {}
             }
         }
         if reboot_needed {
@@ -263,33 +269,33 @@ impl Engine<'_> {
         Ok(reboot_needed && self.leaves_restarts)
     }
 
-    /// Runs one program, again while another installation is busy.
+    /// Runs one program, and retries it while another installation is in progress.
     fn carry_out(
         &self,
         guest: &mut dyn Guest,
         number: usize,
-        run: &plan::Run,
+        run: &plan::ProgramRun,
         record: &mut StepRecord,
         log: &mut StepLog,
-    ) -> Result<Verdict> {
-        let line = quote::display(&run.program, &run.arguments);
+    ) -> Result<ExitVerdict> {
+        let line = quote::render_command_line(&run.program, &run.arguments);
         self.sink.emit(&Event::Command {
             step: number,
             command: line.clone(),
         });
-        log.heading(&line)?;
+        log.write_heading(&line)?;
         let deadline = guest.now() + run.timeout * self.slowness;
         loop {
             let left = deadline.saturating_duration_since(guest.now());
             let started = Instant::now();
-            let command = Command {
+            let command = GuestCommand {
                 program: run.program.clone(),
                 arguments: run.arguments.clone(),
                 timeout: left,
             };
-            let code = match self.attempt(guest, number, &command, &line, log)? {
-                Exit::Code(code) => Some(code),
-                Exit::GuestGone => None,
+            let code = match self.run_once(guest, number, &command, &line, log)? {
+                GuestExit::Code(code) => Some(code),
+                GuestExit::GuestGone => None,
             };
             record.commands.push(CommandRecord {
                 line: line.clone(),
@@ -302,22 +308,24 @@ impl Engine<'_> {
                         Error::new(Kind::Step, "the guest went down while the step ran"),
                         &line,
                     )
-                    .cure("let the step end, and restart with a `reboot` step or exit code 3010"));
+                    .cure(
+                        "let the step finish, then restart with a `reboot` step or exit code 3010",
+                    ));
             };
             let verdict = run.exit.judge(code);
             debug!(code, ?verdict, program = run.program, "the program ended");
             match verdict {
-                Verdict::Busy if guest.now() < deadline => {
+                ExitVerdict::Busy if guest.now() < deadline => {
                     let wait = BUSY_WAIT.as_secs();
                     self.sink.note(format!(
-                        "      another installation runs; trying again in {wait} s"
+                        "      another installation is in progress; retrying in {wait} s"
                     ));
                     self.cancel.sleep(BUSY_WAIT)?;
                 }
-                Verdict::Busy | Verdict::Failed => {
+                ExitVerdict::Busy | ExitVerdict::Failed => {
                     return Err(log
                         .explain(Error::new(Kind::Step, "a step failed in the guest"), &line)
-                        .expected(run.exit.expectation())
+                        .expected(run.exit.describe())
                         .found(format!("exit code {}", exit_code(code))));
                 }
                 verdict => return Ok(verdict),
@@ -325,15 +333,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Runs the program once. What it says goes to the log and to the events.
-    fn attempt(
+    /// Runs the program once. Its output goes to the log and to the events.
+    fn run_once(
         &self,
         guest: &mut dyn Guest,
         number: usize,
-        command: &Command,
+        command: &GuestCommand,
         line: &str,
         log: &mut StepLog,
-    ) -> Result<Exit> {
+    ) -> Result<GuestExit> {
         let mut written = Ok(());
         let exit = guest.run(command, &mut |bytes| {
             if bytes.is_empty() {
@@ -341,7 +349,7 @@ impl Engine<'_> {
             }
             let text = String::from_utf8_lossy(bytes);
             if written.is_ok() {
-                written = log.output(&text);
+                written = log.write_output(&text);
             }
             self.sink.emit(&Event::Output {
                 step: number,
@@ -353,10 +361,10 @@ impl Engine<'_> {
     }
 }
 
-/// A script of the payload disc as a program.
-fn script(put: &plan::Put) -> plan::Run {
+/// Returns the program that runs a script of the payload disc.
+fn convert_script(put: &plan::PayloadScript) -> plan::ProgramRun {
     let (program, arguments) = put.command();
-    plan::Run {
+    plan::ProgramRun {
         program,
         arguments,
         exit: put.exit.clone(),
@@ -364,9 +372,9 @@ fn script(put: &plan::Put) -> plan::Run {
     }
 }
 
-fn start_seal() -> plan::Run {
+fn start_seal() -> plan::ProgramRun {
     let (program, arguments) = plan::start_seal();
-    plan::Run {
+    plan::ProgramRun {
         program,
         arguments,
         exit: ExitRule::Zero,
@@ -374,18 +382,18 @@ fn start_seal() -> plan::Run {
     }
 }
 
-fn kind(op: &Op) -> &'static str {
+fn describe_op(op: &PlannedOp) -> &'static str {
     match op {
-        Op::Put(_) => "put",
-        Op::Run(_) => "run",
-        Op::Reboot => "reboot",
-        Op::Settle(_) => "settle",
-        Op::Eject => "eject",
-        Op::Seal { .. } => "seal",
+        PlannedOp::Put(_) => "put",
+        PlannedOp::Run(_) => "run",
+        PlannedOp::Reboot => "reboot",
+        PlannedOp::Settle(_) => "settle",
+        PlannedOp::Eject => "eject",
+        PlannedOp::Seal { .. } => "seal",
     }
 }
 
-/// Codes of the HRESULT kind are easier to look up in hexadecimal.
+/// Formats an exit code, with HRESULTs in hexadecimal too because they are documented that way.
 pub fn exit_code(code: i64) -> String {
     match u32::try_from(code).or_else(|_| i32::try_from(code).map(|c| c as u32)) {
         Ok(bits) if bits >= 0x8000_0000 => format!("{code} (0x{bits:08x})"),
@@ -396,29 +404,29 @@ pub fn exit_code(code: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::standing::Standing;
+    use crate::engine::frozen_guest::FrozenGuest;
     use winimg_base::diag::Diagnostics;
-    use winimg_base::event::Silent;
+    use winimg_base::event::SilentSink;
 
     #[test]
     fn a_program_is_tried_again_however_long_the_machine_stood() {
         let folder = tempfile::tempdir().expect("a folder");
-        let plan = Plan {
+        let plan = BuildPlan {
             steps: Vec::new(),
             payload: Vec::new(),
             clone_checks: Vec::new(),
             warnings: Diagnostics::default(),
         };
-        let engine = Engine {
+        let engine = StepRunner {
             plan: &plan,
             payload: Path::new("payload.iso"),
             logs: folder.path(),
             slowness: 1,
-            sink: Arc::new(Silent),
+            sink: Arc::new(SilentSink),
             cancel: Cancel::default(),
             leaves_restarts: false,
         };
-        let run = plan::Run {
+        let run = plan::ProgramRun {
             program: r"C:\Windows\System32\msiexec.exe".into(),
             arguments: Vec::new(),
             exit: ExitRule::Msi,
@@ -426,9 +434,9 @@ mod tests {
         };
         let mut record = StepRecord::default();
         let mut log = StepLog::open(folder.path(), 1, "msi").expect("a log");
-        let mut guest = Standing::new();
+        let mut guest = FrozenGuest::new();
         let verdict = engine.carry_out(&mut guest, 1, &run, &mut record, &mut log);
-        assert_eq!(verdict.expect("it ends well"), Verdict::Success);
+        assert_eq!(verdict.expect("it ends well"), ExitVerdict::Success);
         let codes: Vec<Option<i64>> = record.commands.iter().map(|c| c.exit_code).collect();
         assert_eq!(codes, [Some(1618), Some(0)]);
     }

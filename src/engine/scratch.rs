@@ -1,33 +1,36 @@
-//! Where a build works: beside its output for what is large, in a private short-named directory for sockets.
+//! The working directories of a build: next to its output for large files, and a private directory
+//! with a short name for sockets.
 //!
-//! What earlier builds left goes first (`leftovers`).
+//! Leftovers of earlier builds are removed first (`leftovers`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
-use winimg_base::io::{self, Lock, WorkFolder};
+use winimg_base::io::{self, FileLock, WorkFolder};
 use winimg_machine::vm::Hypervisor;
 use winimg_supply::store::Store;
 
 use super::leftovers;
 
-/// The directories of one build. Dropped: removed, unless `keep` was called.
-pub struct Scratch {
-    /// Large files: the machine's disk, the discs. On the output's file system.
+/// The directories of one build. Removed on drop, unless `keep` was called.
+pub struct ScratchDirs {
+    /// Large files (the VM's disk, the discs), on the output's file system.
     work: PathBuf,
-    /// Sockets, firmware variables, QEMU's own log. 0700, and short: a socket's path holds 107 bytes.
+    /// Sockets, firmware variables and QEMU's log. Mode 0700, and short: a socket path is limited
+    /// to 107 bytes.
     run: PathBuf,
     keep: bool,
-    /// Of the directories; declared late, because those go before their locks do.
-    locks: Vec<Lock>,
-    /// The output's. The last one to go.
-    _output: Lock,
+    /// Locks of the directories; declared after them, so that they are dropped later.
+    locks: Vec<FileLock>,
+    /// Lock of the output directory, released last.
+    _output: FileLock,
 }
 
-impl Scratch {
-    /// Takes the output directory for this build, removes what dead builds left and makes the working directories.
+impl ScratchDirs {
+    /// Locks the output directory, removes leftovers of dead builds and creates the working
+    /// directories.
     pub fn create(
         output: &Path,
         hypervisor: &dyn Hypervisor,
@@ -38,12 +41,12 @@ impl Scratch {
         const ANOTHER: &str = "give another folder with --output, one that you may write to";
         fs::create_dir_all(output)
             .map_err(|e| Error::io("create the output folder", output, e).cure(ANOTHER))?;
-        let taken = Lock::try_take(&output.join(".winimg-lock"));
+        let taken = FileLock::try_take(&output.join(".winimg-lock"));
         let Some(output_lock) = taken.map_err(|e| e.cure(ANOTHER))? else {
             return Err(
                 Error::new(Kind::Host, "another build writes to this directory")
                     .at(output.display())
-                    .cure("wait for it, or give this one another --output"),
+                    .cure("wait for it, or use a different --output"),
             );
         };
         leftovers::remove(output, hypervisor, store, sink, cancel)?;
@@ -58,7 +61,7 @@ impl Scratch {
         })
     }
 
-    pub fn work(&self) -> &Path {
+    pub fn work_dir(&self) -> &Path {
         &self.work
     }
 
@@ -66,17 +69,17 @@ impl Scratch {
         &self.run
     }
 
-    /// Leaves the working directory for the user; its path.
+    /// Keeps the working directory for the user and returns its path.
     pub fn keep(&mut self) -> &Path {
         self.keep = true;
         &self.work
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDirs {
     fn drop(&mut self) {
         if cfg!(windows) {
-            // There a directory with an open file in it is not removed.
+            // Windows does not remove a directory that has an open file in it.
             self.locks.clear();
         }
         let _ = io::remove_work_folder(&self.run);

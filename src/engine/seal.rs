@@ -1,4 +1,4 @@
-//! The seal, as it is waited for: the task that generalizes Windows and powers it off.
+//! Waits for the seal: the task that generalizes Windows and powers it off.
 
 use std::time::Duration;
 
@@ -11,14 +11,16 @@ use winimg_base::event::Cancel;
 use winimg_machine::guest::Guest;
 use winimg_recipe::plan::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, SEALED};
 
-/// Between two looks at the task.
+/// Interval between two checks of the task.
 const LOOK: Duration = Duration::from_secs(2);
-/// The most that is read of a log.
+/// Maximum size read of a log.
 const LOG_LIMIT: usize = 1 << 20;
 
-/// Waits until the task has powered the machine off. A guest that is silent meanwhile, or refuses its password, is no failure:
-/// generalize takes the account's password, and Windows goes down. Whether the image is sealed is seen on its disk.
-pub(super) fn watched(
+/// Waits until the task has powered the VM off.
+///
+/// A guest that does not respond meanwhile, or rejects its password, is no failure: generalize
+/// removes the account's password, and Windows shuts down. The disk is verified later.
+pub(super) fn wait_until_sealed(
     guest: &mut dyn Guest,
     timeout: Duration,
     slowness: u32,
@@ -31,49 +33,51 @@ pub(super) fn watched(
             return Ok(());
         }
         let silent = match guest.get(SEAL_FAILED, LOG_LIMIT) {
-            Ok(Some(said)) => return Err(stopped(guest, &said, slowness, log)),
+            Ok(Some(said)) => return Err(report_failure(guest, &said, slowness, log)),
             Ok(None) => None,
             Err(error) => Some(error),
         };
-        trace!(silent = silent.is_some(), "the seal is waited for");
+        trace!(silent = silent.is_some(), "waiting for the seal");
         if silent.is_some() && guest.has_restarted() {
             let fact = "the guest restarted while it was being sealed";
             return Err(Error::new(Kind::Step, fact)
-                .expected("the task that seals it, and then a power-off")
-                .cure("find what restarts Windows; a service that does so is to be stopped before `generalize`"));
+                .expected("a power-off by the task that seals it")
+                .cure(
+                    "find what restarts Windows; if it is a service, stop it before `generalize`",
+                ));
         }
         if guest.now() > deadline {
-            return Err(late(guest, timeout, silent, log));
+            return Err(report_timeout(guest, timeout, silent, log));
         }
         cancel.sleep(LOOK)?;
     }
 }
 
-/// `said`: the log of the task that gave up.
-fn stopped(guest: &mut dyn Guest, said: &[u8], slowness: u32, log: &mut StepLog) -> Error {
+/// Returns the error for a task that failed. `said`: its log.
+fn report_failure(guest: &mut dyn Guest, said: &[u8], slowness: u32, log: &mut StepLog) -> Error {
     let said = String::from_utf8_lossy(said);
-    if let Err(error) = log.output(&said) {
+    if let Err(error) = log.write_output(&said) {
         return error;
     }
-    let stage = stage(&said);
-    match stage == "sysprep" {
-        true => ungeneralized(guest, slowness).unwrap_or_else(|error| error),
-        false => {
-            let error = Error::new(Kind::Step, "the seal did not end well");
-            let error = error.found(format!("it stopped at `{stage}`"));
-            log.explain(error, SEAL_SCRIPT)
-        }
+    let stage = find_stage(&said);
+    if stage == "sysprep" {
+        report_sysprep(guest, slowness).unwrap_or_else(|error| error)
+    } else {
+        let error = Error::new(Kind::Step, "sealing Windows failed")
+            .found(format!("it stopped at `{stage}`"));
+        log.explain(error, SEAL_SCRIPT)
     }
 }
 
-/// What the task did last.
-fn stage(log: &str) -> &str {
+/// Returns the last stage in the task's log.
+fn find_stage(log: &str) -> &str {
     let mut stages = log.lines().filter_map(|line| line.strip_prefix("stage: "));
     stages.next_back().unwrap_or("start").trim_end()
 }
 
-/// Sysprep's exit code is weak evidence: its tag and ImageState are asked (Microsoft: Sysprep process overview; Windows Setup states).
-fn ungeneralized(guest: &mut dyn Guest, slowness: u32) -> Result<Error> {
+/// Returns the error for a failed sysprep. Its exit code is unreliable, so the error shows its tag
+/// and ImageState (Microsoft: Sysprep process overview; Windows Setup states).
+fn report_sysprep(guest: &mut dyn Guest, slowness: u32) -> Result<Error> {
     const LOG: &str = r"C:\Windows\System32\Sysprep\Panther\setuperr.log";
     let state = image_state(guest, slowness)?;
     let tag = guest.get(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag", 4096)?;
@@ -90,8 +94,8 @@ fn ungeneralized(guest: &mut dyn Guest, slowness: u32) -> Result<Error> {
     )
 }
 
-/// `silent`: why the guest can't be asked where the task stands.
-fn late(
+/// Returns the error for a timeout. `silent`: the reason why the guest cannot be queried.
+fn report_timeout(
     guest: &mut dyn Guest,
     timeout: Duration,
     silent: Option<Error>,
@@ -102,8 +106,8 @@ fn late(
         Kind::Step,
         format!("Windows was not sealed within {minutes} min"),
     )
-    .expected("that it powers off by itself")
-    .cure("see the machine's screen and sysprep's logs in the evidence, or give `generalize` a longer `timeout`");
+    .expected("a power-off by the task that seals it")
+    .cure("see the saved screenshots and sysprep's logs, or give `generalize` a longer `timeout`");
     let said = match silent {
         Some(silent) => Err(silent),
         None => guest.get(SEAL_LOG, LOG_LIMIT),
@@ -112,13 +116,17 @@ fn late(
         Ok(said) => {
             let said = said.unwrap_or_default();
             let said = String::from_utf8_lossy(&said);
-            if let Err(error) = log.output(&said) {
+            if let Err(error) = log.write_output(&said) {
                 return error;
             }
-            let error = error.found(format!("it is still at `{}`", stage(&said)));
+            let error = error.found(format!("it is still in stage `{}`", find_stage(&said)));
             log.explain(error, SEAL_SCRIPT)
         }
-        Err(silent) => error.found(format!("{} is silent: {}", guest.channel(), silent.fact())),
+        Err(silent) => error.found(format!(
+            "{} does not respond: {}",
+            guest.describe_channel(),
+            silent.fact()
+        )),
     }
 }
 
@@ -126,7 +134,7 @@ fn late(
 mod tests {
     use super::*;
     use std::time::Instant;
-    use winimg_machine::guest::{Command, Exit, Put};
+    use winimg_machine::guest::{GuestCommand, GuestDelivery, GuestExit};
 
     /// A guest that is being sealed: each look takes a minute.
     struct Sealing {
@@ -163,11 +171,11 @@ mod tests {
             self.began + self.looks * Duration::from_secs(60)
         }
 
-        fn run(&mut self, _: &Command, _: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+        fn run(&mut self, _: &GuestCommand, _: &mut dyn FnMut(&[u8])) -> Result<GuestExit> {
             unreachable!("nothing runs")
         }
 
-        fn put(&mut self, _: Put<'_>) -> Result<()> {
+        fn put(&mut self, _: GuestDelivery<'_>) -> Result<()> {
             unreachable!("nothing is put")
         }
 
@@ -175,7 +183,7 @@ mod tests {
             unreachable!("nobody restarts it")
         }
 
-        fn wait_back(&mut self, _: Duration) -> Result<()> {
+        fn wait_for_return(&mut self, _: Duration) -> Result<()> {
             unreachable!("nobody waits for it")
         }
 
@@ -199,7 +207,7 @@ mod tests {
             has_restarted,
         };
         let limit = Duration::from_secs(60 * minutes);
-        watched(&mut guest, limit, 1, &Cancel::default(), &mut log)
+        wait_until_sealed(&mut guest, limit, 1, &Cancel::default(), &mut log)
     }
 
     #[test]
@@ -219,12 +227,12 @@ mod tests {
         };
         assert_eq!(
             fact(false, false),
-            "Windows was not sealed within 0 min; found: it is still at `sysprep`"
+            "Windows was not sealed within 0 min; found: it is still in stage `sysprep`"
         );
         assert_eq!(
             fact(true, false),
             "Windows was not sealed within 0 min; \
-             found: the guest agent is silent: Windows has refused the password"
+             found: the guest agent does not respond: Windows has refused the password"
         );
         assert_eq!(
             fact(true, true),

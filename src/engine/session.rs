@@ -1,7 +1,9 @@
-//! The machine that a build works on, and the layers it stands on: installed, booted from a layer, powered off and sealed.
+//! The VM of a build and the layers below its disk: installed, booted from a layer, powered off
+//! and sealed.
 //!
-//! Only one machine at a time. A layer is sealed from a disk that Windows has shut down and QEMU has closed, never from a
-//! running one. Knows which phase and step the build is in. Decides nothing about when a layer is worth while.
+//! Only one VM at a time. A layer is sealed from a disk that Windows has shut down and QEMU has
+//! closed, never from a running one. Tracks the current phase and step. Does not decide when a
+//! layer is worthwhile.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,89 +12,92 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tracing::debug;
 
-use super::evidence::Reached;
-use super::media::Discs;
-use super::run::{StepRecord, Unrest};
-use super::{Request, Scratch, boot};
+use super::evidence::ReachedStep;
+use super::media::InstallDiscs;
+use super::run::{SettleReason, StepRecord};
+use super::{BuildRequest, ScratchDirs, boot};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Phase};
 use winimg_base::io;
-use winimg_formats::disk::{DiskForm, Image};
+use winimg_formats::disk::{DiskImage, MachineDiskFormat};
 use winimg_machine::guest::Guest;
-use winimg_machine::vm::{self, Hypervisor, Machine, MachinePlan, Network, Platform, Probe, Start};
-use winimg_recipe::plan::{Chain, Link, OFF_TIMEOUT, PlannedStep};
-use winimg_supply::store::{About, Draft, Layer};
+use winimg_machine::vm::{
+    self, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan, NetworkAccess, StartMode,
+    VirtualMachine,
+};
+use winimg_recipe::plan::{BuildChain, ChainLink, OFF_TIMEOUT, PlannedStep};
+use winimg_supply::store::{LayerDraft, LayerInfo, StoredLayer};
 
-/// What a layer's record keeps for the manifest of a later build.
+/// The part of a layer's record that a later build needs for its manifest.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Notes {
-    pub probe: Option<Probe>,
+pub struct BuildNotes {
+    pub probe: Option<HypervisorProbe>,
     pub steps: Vec<StepRecord>,
-    /// How many layers lie below the machine's disk.
+    /// Number of layers below the VM's disk.
     pub depth: usize,
-    /// What was odd on the way.
+    /// Warnings from the steps so far.
     pub warnings: Vec<String>,
-    /// What the next start has to be followed by.
+    /// The wait that the next start needs.
     #[serde(default)]
-    pub unrest: Unrest,
+    pub unrest: SettleReason,
 }
 
-/// Where the machine's disk lies.
-enum Ground {
-    /// A layer in the making, over the layer with this key.
-    Draft(Draft, Option<Digest>),
-    /// A disk that no layer is made from.
+/// The location of the VM's disk.
+enum DiskLocation {
+    /// A draft layer over the layer with this key.
+    Draft(LayerDraft, Option<Digest>),
+    /// A disk that never becomes a layer.
     Scratch(PathBuf),
 }
 
-pub struct Session<'a> {
-    pub request: &'a Request<'a>,
+pub struct BuildSession<'a> {
+    pub request: &'a BuildRequest<'a>,
     hypervisor: &'a dyn Hypervisor,
     pub run_dir: PathBuf,
-    /// For the machine's disk and the discs.
+    /// The working directory for the VM's disk and the discs.
     pub work: PathBuf,
-    probe: Option<Probe>,
-    // Dropped in this order: a machine goes before the disk that it has open.
+    probe: Option<HypervisorProbe>,
+    // Drop order matters: the machine before the disk that it has open.
     guest: Option<Box<dyn Guest>>,
-    machine: Option<Box<dyn Machine>>,
-    ground: Option<Ground>,
-    /// The phase that runs, or that failed.
+    machine: Option<Box<dyn VirtualMachine>>,
+    ground: Option<DiskLocation>,
+    /// The running phase, or the one that failed.
     pub phase: Option<Phase>,
-    /// The step that runs, or that ran last.
-    pub step: Option<Reached>,
-    /// Of every layer and of the finished disk.
-    pub notes: Notes,
-    /// Known once the inputs and the media are.
-    pub chain: Option<Chain>,
-    /// For the next power-off, before scaling: the longest that a step since the last start asks for.
+    /// The running step, or the last one that ran.
+    pub step: Option<ReachedStep>,
+    /// Saved with every layer and with the finished disk.
+    pub notes: BuildNotes,
+    /// Set once the inputs and the media are read.
+    pub chain: Option<BuildChain>,
+    /// Timeout of the next power-off, before scaling: the longest of any step since the last start.
     off_timeout: Duration,
 }
 
-impl<'a> Session<'a> {
+impl<'a> BuildSession<'a> {
     pub fn new(
-        request: &'a Request<'a>,
+        request: &'a BuildRequest<'a>,
         hypervisor: &'a dyn Hypervisor,
-        scratch: &Scratch,
+        scratch: &ScratchDirs,
     ) -> Self {
         Self {
             request,
             hypervisor,
             run_dir: scratch.run().to_path_buf(),
-            work: scratch.work().to_path_buf(),
+            work: scratch.work_dir().to_path_buf(),
             probe: None,
             guest: None,
             machine: None,
             ground: None,
             phase: None,
             step: None,
-            notes: Notes::default(),
+            notes: BuildNotes::default(),
             chain: None,
             off_timeout: OFF_TIMEOUT,
         }
     }
 
-    /// Does the work as a phase of the build.
+    /// Runs `work` as a phase of the build.
     pub fn in_phase<T>(
         &mut self,
         phase: Phase,
@@ -107,29 +112,30 @@ impl<'a> Session<'a> {
         let done = super::phase::carry_out(phase, last, request.sink, || work(self))?;
         let seconds = started.elapsed().as_secs_f64();
         if let Err(error) = store.record_duration(recipe, phase, seconds) {
-            debug!(%error, "the phase's duration could not be remembered");
+            debug!(%error, "could not record the phase's duration");
         }
         self.phase = None;
         Ok(done)
     }
 
-    /// The build has come to a step. `runs`: its program runs now.
+    /// Records that the build has reached a step. `runs`: its program is running now.
     pub fn at_step(&mut self, number: usize, step: &PlannedStep, runs: bool) {
         let name = step.name.clone();
         if runs && step.skipped.is_none() {
             let of = self.request.plan.steps.len();
-            self.request.pauses.console().reach(number, of, &name);
+            self.request.pauses.console().start_step(number, of, &name);
         }
-        self.step = Some(Reached { number, name, runs });
+        self.step = Some(ReachedStep { number, name, runs });
     }
 
-    /// The step may have begun what the next power-off has to finish.
+    /// Extends the power-off timeout: the step may have started work that Windows finishes when it
+    /// shuts down.
     pub fn has_run(&mut self, step: &PlannedStep) {
         self.off_timeout = self.off_timeout.max(step.off_timeout);
     }
 
-    /// What the host can do; asked once, and only when a machine is to be started.
-    pub fn probe(&mut self) -> Result<&Probe> {
+    /// Returns the host's capabilities, probed once and only when a VM is about to start.
+    pub fn probe(&mut self) -> Result<&HypervisorProbe> {
         let probe = match self.probe.take() {
             Some(probe) => probe,
             None => {
@@ -145,7 +151,7 @@ impl<'a> Session<'a> {
                     version = probe.version,
                     accel = probe.accel,
                     slowness = probe.slowness,
-                    "the hypervisor was looked at"
+                    "probed the hypervisor"
                 );
                 request.sink.emit(&Event::HostProbed {
                     hypervisor: probe.version.clone(),
@@ -158,11 +164,11 @@ impl<'a> Session<'a> {
         Ok(self.probe.insert(probe))
     }
 
-    pub fn platform(&self) -> Platform {
+    pub fn platform(&self) -> HypervisorKind {
         self.hypervisor.platform()
     }
 
-    fn disk_form(&self) -> DiskForm {
+    fn disk_form(&self) -> MachineDiskFormat {
         self.platform().disk_form()
     }
 
@@ -171,7 +177,7 @@ impl<'a> Session<'a> {
     }
 
     /// Installs Windows on an empty disk; the guest is then ready for its steps.
-    pub fn install(&mut self, discs: &Discs) -> Result<()> {
+    pub fn install(&mut self, discs: &InstallDiscs) -> Result<()> {
         let slowness = self.probe()?.slowness;
         let ground = self.new_ground(None)?;
         let disk = ground.disk(self.disk_form());
@@ -179,12 +185,12 @@ impl<'a> Session<'a> {
         let bytes = self.request.recipe.machine.disk_size;
         self.hypervisor
             .create_disk(&disk, bytes, self.request.cancel)?;
-        let start = Start::Install {
+        let start = StartMode::Install {
             install_disc: discs.install.clone(),
             answer_disc: discs.answer.clone(),
         };
         self.start(start, discs.room)?;
-        let machine = running(&mut self.machine)?;
+        let machine = require_running(&mut self.machine)?;
         let mut guest = boot::install(machine, slowness, self.request.sink, self.request.cancel)?;
         boot::remove_answer_files(guest.as_mut(), slowness)?;
         self.guest = Some(guest);
@@ -192,51 +198,51 @@ impl<'a> Session<'a> {
     }
 
     /// Boots a new overlay over the layer.
-    pub fn boot(&mut self, layer: &Layer) -> Result<()> {
+    pub fn boot(&mut self, layer: &StoredLayer) -> Result<()> {
         self.probe()?;
         let ground = self.new_ground(Some(layer.record().key.clone()))?;
         let disk = ground.disk(self.disk_form());
         self.ground = Some(ground);
-        let below = Draft::backing(&layer.record().key, self.disk_form());
+        let below = LayerDraft::backing_path(&layer.record().key, self.disk_form());
         self.hypervisor
             .create_disk_over(&disk, &below, self.request.cancel)?;
         let variables = self.run_dir.join(vm::VARIABLES);
-        match layer.variables() {
+        match layer.variables_path() {
             Some(kept) => {
                 io::copy(&kept, &variables)?;
             }
             None => io::remove_if_there(&variables)?,
         }
-        self.start(Start::Boot, 0)?;
-        self.guest = Some(running(&mut self.machine)?.guest()?);
+        self.start(StartMode::Boot, 0)?;
+        self.guest = Some(require_running(&mut self.machine)?.wait_for_guest()?);
         Ok(())
     }
 
     pub fn guest(&mut self) -> Result<&mut dyn Guest> {
         match &mut self.guest {
             Some(guest) => Ok(guest.as_mut()),
-            None => Err(Error::new(Kind::Failed, "no machine runs")),
+            None => Err(Error::new(Kind::Failed, "no VM is running")),
         }
     }
 
-    /// Powers the machine off; its disk is closed, whole, and holds no deleted bytes.
+    /// Powers the VM off. Its disk is then closed, complete and without deleted data.
     pub fn power_off(&mut self) -> Result<()> {
         let slowness = self.slowness();
         if let Some(mut guest) = self.guest.take() {
-            // A seal powers the machine off by itself.
+            // Sealing powers the VM off itself.
             if !guest.is_off()? {
                 guest.shut_down()?;
             }
             drop(guest);
             let timeout = self.off_timeout * slowness;
-            debug!(?timeout, "the machine is to power off");
-            running(&mut self.machine)?.wait_off(timeout)?;
+            debug!(?timeout, "powering off the VM");
+            require_running(&mut self.machine)?.wait_off(timeout)?;
             self.off_timeout = OFF_TIMEOUT;
         }
         self.machine = None;
         let disk = self.disk().unwrap_or_default();
         let layers = self.request.store.layers_folder();
-        let image = Image::layered(&disk, &layers);
+        let image = DiskImage::with_layers(&disk, &layers);
         let doubts = self.hypervisor.close_disk(image, self.request.cancel)?;
         for doubt in doubts {
             self.request.sink.warn(doubt.clone());
@@ -247,10 +253,11 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Makes a layer of the powered-off disk. `None` where no layers are made: then the disk stays where it is.
-    pub fn seal(&mut self, links: &[Link]) -> Result<Option<Layer>> {
+    /// Seals the powered-off disk as a layer. Returns `None` if layers are disabled; the disk then
+    /// stays in place.
+    pub fn seal(&mut self, links: &[ChainLink]) -> Result<Option<StoredLayer>> {
         let (draft, parent) = match self.ground.take() {
-            Some(Ground::Draft(draft, parent)) => (draft, parent),
+            Some(DiskLocation::Draft(draft, parent)) => (draft, parent),
             other => {
                 self.ground = other;
                 return Ok(None);
@@ -258,10 +265,10 @@ impl<'a> Session<'a> {
         };
         let variables = self.run_dir.join(vm::VARIABLES);
         if variables.exists() {
-            io::copy(&variables, &draft.variables())?;
+            io::copy(&variables, &draft.variables_path())?;
         }
         self.notes.depth += 1;
-        let about = About {
+        let about = LayerInfo {
             parent: parent.as_ref(),
             recipe: &self.request.recipe.name.value,
             links,
@@ -272,60 +279,65 @@ impl<'a> Session<'a> {
         Ok(Some(layer))
     }
 
-    /// The machine's disk, as long as no layer was made of it.
+    /// Returns the VM's disk, as long as it was not sealed as a layer.
     pub fn disk(&self) -> Option<PathBuf> {
         let ground = self.ground.as_ref();
         ground.map(|ground| ground.disk(self.disk_form()))
     }
 
-    /// The layer that the machine's disk stands on.
+    /// Returns the key of the layer below the VM's disk.
     pub fn below(&self) -> Option<Digest> {
         match &self.ground {
-            Some(Ground::Draft(_, parent)) => parent.clone(),
-            Some(Ground::Scratch(_)) | None => None,
+            Some(DiskLocation::Draft(_, parent)) => parent.clone(),
+            Some(DiskLocation::Scratch(_)) | None => None,
         }
     }
 
-    /// Ends the machine at once.
+    /// Stops the VM immediately.
     pub fn stop(&mut self) {
         self.guest = None;
         self.machine = None;
     }
 
-    /// Leaves the disk for the user, in the working directory. It stays an overlay over the layers that it stands on.
+    /// Keeps the disk for the user in the working directory, still as an overlay over its layers.
     pub fn keep(mut self) -> Option<Result<PathBuf>> {
         self.stop();
         match self.ground.take()? {
-            Ground::Scratch(disk) => Some(Ok(disk)),
-            Ground::Draft(draft, parent) => {
+            DiskLocation::Scratch(disk) => Some(Ok(disk)),
+            DiskLocation::Draft(draft, parent) => {
                 let form = self.disk_form();
                 let kept = self.work.join(form.file_name());
                 let layers = self.request.store.layers_folder();
                 let parent = parent.map(|key| layers.join(key.hex()).join(form.file_name()));
-                let moved = io::move_file(&draft.disk(form), &kept).and_then(|()| match parent {
-                    // The build may have been interrupted; this is not.
-                    Some(parent) => self
-                        .hypervisor
-                        .move_parent(&kept, &parent, &Cancel::default()),
-                    None => Ok(()),
-                });
+                let moved =
+                    io::move_file(&draft.disk_path(form), &kept).and_then(|()| match parent {
+                        // Not cancellable: the build itself may have been interrupted.
+                        Some(parent) => {
+                            self.hypervisor
+                                .move_parent(&kept, &parent, &Cancel::default())
+                        }
+                        None => Ok(()),
+                    });
                 Some(moved.map(|()| kept))
             }
         }
     }
 
-    fn new_ground(&self, parent: Option<Digest>) -> Result<Ground> {
+    fn new_ground(&self, parent: Option<Digest>) -> Result<DiskLocation> {
         match self.request.layers {
-            super::Layers::None => {
+            super::LayerPolicy::None => {
                 let name = self.disk_form().file_name();
-                Ok(Ground::Scratch(self.work.join(name)))
+                Ok(DiskLocation::Scratch(self.work.join(name)))
             }
-            _ => Ok(Ground::Draft(self.request.store.draft()?, parent)),
+            _ => Ok(DiskLocation::Draft(
+                self.request.store.create_draft()?,
+                parent,
+            )),
         }
     }
 
-    /// `room`: bytes that have to be free for the disk, beside the machine's own floor.
-    fn start(&mut self, start: Start, room: u64) -> Result<()> {
+    /// Starts the VM. `room`: bytes to keep free for the disk, besides the machine's own minimum.
+    fn start(&mut self, start: StartMode, room: u64) -> Result<()> {
         let (machine, setup) = (&self.request.recipe.machine, &self.request.recipe.setup);
         let plan = MachinePlan {
             name: self.request.recipe.name.value.clone(),
@@ -336,9 +348,10 @@ impl<'a> Session<'a> {
             room,
             cpus: machine.cpus,
             memory: machine.memory,
-            network: match machine.network {
-                true => Network::Open,
-                false => Network::None,
+            network: if machine.network {
+                NetworkAccess::Open
+            } else {
+                NetworkAccess::None
             },
             tpm: machine.tpm,
             password: self.request.password.clone(),
@@ -356,7 +369,7 @@ impl<'a> Session<'a> {
             cpus = plan.cpus,
             memory = plan.memory,
             timeout = ?plan.timeout,
-            "a machine is to start"
+            "starting a VM"
         );
         let (sink, cancel) = (self.request.sink.clone(), self.request.cancel.clone());
         let machine = self.hypervisor.start(plan, sink, cancel)?;
@@ -369,18 +382,20 @@ impl<'a> Session<'a> {
     }
 }
 
-impl Ground {
-    fn disk(&self, form: DiskForm) -> PathBuf {
+impl DiskLocation {
+    fn disk(&self, form: MachineDiskFormat) -> PathBuf {
         match self {
-            Self::Draft(draft, _) => draft.disk(form),
+            Self::Draft(draft, _) => draft.disk_path(form),
             Self::Scratch(disk) => disk.clone(),
         }
     }
 }
 
-fn running(machine: &mut Option<Box<dyn Machine>>) -> Result<&mut dyn Machine> {
+fn require_running(
+    machine: &mut Option<Box<dyn VirtualMachine>>,
+) -> Result<&mut dyn VirtualMachine> {
     match machine {
         Some(machine) => Ok(machine.as_mut()),
-        None => Err(Error::new(Kind::Failed, "no machine runs")),
+        None => Err(Error::new(Kind::Failed, "no VM is running")),
     }
 }

@@ -1,39 +1,40 @@
-//! The shell that a person has into the guest: what a typed line means, and what is said about it.
+//! The interactive shell into the guest: parses a typed line, runs it and reports the result.
 //!
-//! The same in the build's own terminal and in `winimg attach`; how a question travels is the caller's business. Keeps the
-//! guest's current folder from line to line and nothing else: each line has its own cmd.
+//! Shared by the build's own terminal and `winimg attach`; the caller transports the requests.
+//! Remembers only the guest's current folder between lines: each line runs in its own cmd.
 
 use std::path::Path;
 
-use super::console::wire::{Ask, Format, Reply, decode};
+use super::console::wire::{ConsoleReply, ConsoleRequest, ScreenFormat, decode};
 use winimg_base::error::Result;
 use winimg_base::io;
 
-/// Sends a question, passes on the output, brings the last reply.
-pub type Asker<'a> = dyn FnMut(Ask, &mut dyn FnMut(&str)) -> Result<Reply> + 'a;
+/// Sends a request, forwards its output and returns the last reply.
+pub type SendRequest<'a> =
+    dyn FnMut(ConsoleRequest, &mut dyn FnMut(&str)) -> Result<ConsoleReply> + 'a;
 
-pub enum Said<'a> {
-    /// Of the guest.
+pub enum ShellMessage<'a> {
+    /// Output of the guest.
     Output(&'a str),
-    /// A line of our own.
+    /// A message from winimg.
     Word(String),
 }
 
-/// What comes after a line.
+/// The next action after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum After {
+pub enum ShellAction {
     Prompt,
     Leave,
     Chosen,
 }
 
-pub struct Shell {
+pub struct GuestShell {
     folder: String,
-    /// Of the last line: its exit code, or 1 where there is none.
+    /// Exit code of the last line, or 1 if it has none.
     pub code: i64,
 }
 
-impl Default for Shell {
+impl Default for GuestShell {
     fn default() -> Self {
         Self {
             folder: r"C:\".into(),
@@ -43,28 +44,29 @@ impl Default for Shell {
 }
 
 pub const HELP: &str = "\
-a line        is run by the guest's cmd as a batch file's line (for loops: %%i); each has its own environment
-exit          leaves the shell; the build stays paused
-.go           runs the step that the build paused before
-.retry        tries the step that failed again
-.stop         ends the build
-.screen FILE  writes the screen as a PNG
-.get PATH FILE  brings a file of the guest, up to 16 MiB; names with blanks in double quotes
-.help         shows this";
+LINE            runs in the guest's cmd as a line of a batch file (for loops: %%i), \
+each in its own process
+exit            leaves the shell; the build stays paused
+.go             runs the step that the build paused before
+.retry          retries the failed step
+.stop           stops the build
+.screen FILE    saves the screen as a PNG
+.get PATH FILE  copies a file from the guest, up to 16 MiB; put names with spaces in double quotes
+.help           shows this help";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Typed {
+enum ShellCommand {
     Nothing,
     Help,
     Leave,
-    Choose(Ask),
+    Choose(ConsoleRequest),
     Screen(String),
     Get(String, String),
     Run,
     Wrong(String),
 }
 
-impl Shell {
+impl GuestShell {
     /// `C:\k>`
     pub fn prompt(&self) -> String {
         format!("{}>", self.folder)
@@ -73,78 +75,88 @@ impl Shell {
     pub fn enter(
         &mut self,
         line: &str,
-        ask: &mut Asker,
-        say: &mut dyn FnMut(Said),
-    ) -> Result<After> {
+        ask: &mut SendRequest,
+        say: &mut dyn FnMut(ShellMessage),
+    ) -> Result<ShellAction> {
         let line = line.trim_end_matches(['\r', '\n']);
-        let mut word = |text: String| say(Said::Word(text));
-        match understood(line.trim()) {
-            Typed::Nothing => {}
-            Typed::Help => word(HELP.into()),
-            Typed::Leave => return Ok(After::Leave),
-            Typed::Wrong(why) => {
+        match parse_command(line.trim()) {
+            ShellCommand::Nothing => {}
+            ShellCommand::Help => say(ShellMessage::Word(HELP.into())),
+            ShellCommand::Leave => return Ok(ShellAction::Leave),
+            ShellCommand::Wrong(why) => {
                 self.code = 1;
-                word(why);
+                say(ShellMessage::Word(why));
             }
-            Typed::Choose(choice) => match ask(choice, &mut |_| {})? {
-                Reply::Chosen { .. } => {
+            ShellCommand::Choose(choice) => match ask(choice, &mut |_| {})? {
+                ConsoleReply::Chosen { .. } => {
                     self.code = 0;
-                    return Ok(After::Chosen);
+                    return Ok(ShellAction::Chosen);
                 }
-                other => self.refused(&other, say),
+                other => self.report_refusal(&other, say),
             },
-            Typed::Screen(file) => {
-                let format = Format::Png;
-                let reply = ask(Ask::Screen { format }, &mut |_| {})?;
-                self.save(&reply, &file, "the machine shows nothing", say);
+            ShellCommand::Screen(file) => {
+                let format = ScreenFormat::Png;
+                let reply = ask(ConsoleRequest::Screen { format }, &mut |_| {})?;
+                self.save(&reply, &file, "the VM has no screen", say);
             }
-            Typed::Get(path, file) => {
-                let path = self.whole(&path);
+            ShellCommand::Get(path, file) => {
+                let path = self.resolve_path(&path);
                 let missing = format!("there is no {path} in the guest");
-                let reply = ask(Ask::Get { path }, &mut |_| {})?;
+                let reply = ask(ConsoleRequest::Get { path }, &mut |_| {})?;
                 self.save(&reply, &file, &missing, say);
             }
-            Typed::Run => self.run(line, ask, say)?,
+            ShellCommand::Run => self.run(line, ask, say)?,
         }
-        Ok(After::Prompt)
+        Ok(ShellAction::Prompt)
     }
 
-    fn run(&mut self, line: &str, ask: &mut Asker, say: &mut dyn FnMut(Said)) -> Result<()> {
-        let question = Ask::Run {
+    fn run(
+        &mut self,
+        line: &str,
+        ask: &mut SendRequest,
+        say: &mut dyn FnMut(ShellMessage),
+    ) -> Result<()> {
+        let question = ConsoleRequest::Run {
             line: line.into(),
             folder: self.folder.clone(),
         };
-        match ask(question, &mut |text| say(Said::Output(text)))? {
-            Reply::Ended { code, folder, note } => {
+        match ask(question, &mut |text| say(ShellMessage::Output(text)))? {
+            ConsoleReply::Ended { code, folder, note } => {
                 self.folder = folder;
                 self.code = code.unwrap_or(1);
                 if let Some(code) = code.filter(|code| *code != 0) {
-                    say(Said::Word(format!(
+                    say(ShellMessage::Word(format!(
                         "[exit code {}]",
                         super::run::exit_code(code)
                     )));
                 }
                 if let Some(note) = note {
-                    say(Said::Word(format!("[{note}]")));
+                    say(ShellMessage::Word(format!("[{note}]")));
                 }
             }
-            other => self.refused(&other, say),
+            other => self.report_refusal(&other, say),
         }
         Ok(())
     }
 
-    /// A reply that was not hoped for.
-    fn refused(&mut self, reply: &Reply, say: &mut dyn FnMut(Said)) {
+    /// Reports a refusal or an unexpected reply.
+    fn report_refusal(&mut self, reply: &ConsoleReply, say: &mut dyn FnMut(ShellMessage)) {
         self.code = 1;
-        say(Said::Word(match reply {
-            Reply::Refused { why } => format!("error: {why}"),
-            _ => "error: the build answered something else".into(),
+        say(ShellMessage::Word(match reply {
+            ConsoleReply::Refused { why } => format!("error: {why}"),
+            _ => "error: unexpected reply from the build".into(),
         }));
     }
 
-    fn save(&mut self, reply: &Reply, file: &str, missing: &str, say: &mut dyn FnMut(Said)) {
-        let Reply::Bytes { bytes } = reply else {
-            return self.refused(reply, say);
+    fn save(
+        &mut self,
+        reply: &ConsoleReply,
+        file: &str,
+        missing: &str,
+        say: &mut dyn FnMut(ShellMessage),
+    ) {
+        let ConsoleReply::Bytes { bytes } = reply else {
+            return self.report_refusal(reply, say);
         };
         let saved = match bytes {
             None => Err(missing.to_owned()),
@@ -155,14 +167,14 @@ impl Shell {
             }),
         };
         self.code = i64::from(saved.is_err());
-        say(Said::Word(match saved {
+        say(ShellMessage::Word(match saved {
             Ok(bytes) => format!("{file}: {bytes} bytes"),
             Err(why) => format!("error: {why}"),
         }));
     }
 
-    /// A path in the guest, from the current folder where it is not whole.
-    fn whole(&self, path: &str) -> String {
+    /// Resolves a path in the guest against the current folder.
+    fn resolve_path(&self, path: &str) -> String {
         if path.get(1..2) == Some(":") || path.starts_with('\\') {
             return path.into();
         }
@@ -170,31 +182,33 @@ impl Shell {
     }
 }
 
-fn understood(line: &str) -> Typed {
-    let words = match words(line) {
+fn parse_command(line: &str) -> ShellCommand {
+    let words = match split_words(line) {
         Ok(words) => words,
-        Err(why) if line.starts_with('.') => return Typed::Wrong(why),
-        Err(_) => return Typed::Run,
+        Err(why) if line.starts_with('.') => return ShellCommand::Wrong(why),
+        Err(_) => return ShellCommand::Run,
     };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [] => Typed::Nothing,
-        ["exit"] => Typed::Leave,
-        [".help"] => Typed::Help,
-        [".go"] => Typed::Choose(Ask::GoOn),
-        [".retry"] => Typed::Choose(Ask::Retry),
-        [".stop"] => Typed::Choose(Ask::Stop),
-        [".screen", file] => Typed::Screen((*file).into()),
-        [".get", path, file] => Typed::Get((*path).into(), (*file).into()),
-        [first, ..] if first.starts_with('.') && !first.contains(['\\', '/']) => Typed::Wrong(
-            format!("`{line}` is not a command of this shell: try .help"),
-        ),
-        _ => Typed::Run,
+        [] => ShellCommand::Nothing,
+        ["exit"] => ShellCommand::Leave,
+        [".help"] => ShellCommand::Help,
+        [".go"] => ShellCommand::Choose(ConsoleRequest::GoOn),
+        [".retry"] => ShellCommand::Choose(ConsoleRequest::Retry),
+        [".stop"] => ShellCommand::Choose(ConsoleRequest::Stop),
+        [".screen", file] => ShellCommand::Screen((*file).into()),
+        [".get", path, file] => ShellCommand::Get((*path).into(), (*file).into()),
+        [first, ..] if first.starts_with('.') && !first.contains(['\\', '/']) => {
+            ShellCommand::Wrong(format!(
+                "`{line}` is not a command of this shell: try .help"
+            ))
+        }
+        _ => ShellCommand::Run,
     }
 }
 
-/// Blanks separate, double quotes keep together.
-fn words(line: &str) -> Result<Vec<String>, String> {
+/// Splits a line at whitespace outside of double quotes.
+fn split_words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut is_quoted) = (Vec::new(), None::<String>, false);
     for c in line.chars() {
         match c {
@@ -207,9 +221,10 @@ fn words(line: &str) -> Result<Vec<String>, String> {
         }
     }
     words.extend(word);
-    match is_quoted {
-        true => Err("a double quote is not closed".into()),
-        false => Ok(words),
+    if is_quoted {
+        Err("missing closing double quote".into())
+    } else {
+        Ok(words)
     }
 }
 
@@ -218,8 +233,8 @@ mod tests {
     use super::*;
 
     /// A build that answers from a list, and all that was said.
-    fn session(lines: &[&str], mut replies: Vec<Reply>) -> (String, Shell) {
-        let mut shell = Shell::default();
+    fn session(lines: &[&str], mut replies: Vec<ConsoleReply>) -> (String, GuestShell) {
+        let mut shell = GuestShell::default();
         let mut said = String::new();
         replies.reverse();
         for line in lines {
@@ -234,8 +249,8 @@ mod tests {
                     Ok(replies.pop().expect("one reply for each question"))
                 },
                 &mut |text| match text {
-                    Said::Output(text) => words += &format!("  | {text}"),
-                    Said::Word(text) => words += &format!("  {text}\n"),
+                    ShellMessage::Output(text) => words += &format!("  | {text}"),
+                    ShellMessage::Word(text) => words += &format!("  {text}\n"),
                 },
             );
             let after = after.expect("no error");
@@ -246,15 +261,15 @@ mod tests {
 
     #[test]
     fn a_session() {
-        let ended = |code, folder: &str| Reply::Ended {
+        let ended = |code, folder: &str| ConsoleReply::Ended {
             code,
             folder: folder.into(),
             note: None,
         };
-        let gone = Reply::Ended {
+        let gone = ConsoleReply::Ended {
             code: None,
             folder: r"C:\".into(),
-            note: Some("the guest restarted under it, and is back".into()),
+            note: Some("the guest restarted meanwhile".into()),
         };
         let (said, shell) = session(
             &[
@@ -274,9 +289,9 @@ mod tests {
                 ended(Some(-2_146_498_529), r"C:\k"),
                 ended(Some(5), r"C:\k"),
                 gone,
-                Reply::bytes(None),
-                Reply::refused("no step has failed"),
-                Reply::Chosen {
+                ConsoleReply::from_bytes(None),
+                ConsoleReply::from_error("no step has failed"),
+                ConsoleReply::Chosen {
                     choice: "go-on".into(),
                 },
             ],
@@ -300,7 +315,7 @@ C:\k>.\setup.cmd
 C:\k>shutdown /r /t 0
   asks {"ask":"run","line":"shutdown /r /t 0","folder":"C:\\k"}
   | of the guest
-  [the guest restarted under it, and is back]
+  [the guest restarted meanwhile]
   Prompt
 C:\>
   Prompt

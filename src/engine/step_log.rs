@@ -1,6 +1,6 @@
-//! The log of one step: everything it said in a file, its last lines in memory for an error.
+//! The log of one step: its full output in a file, and its last lines in memory for error messages.
 //!
-//! Knows nothing of what a step means or whether it went well.
+//! Independent of the step's kind and outcome.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -19,9 +19,10 @@ pub struct StepLog {
 }
 
 impl StepLog {
-    /// What stands there is an earlier try of this build, since a build begins with no logs: it stays, and this one follows.
+    /// Opens the log for appending. Existing content is from an earlier attempt in this build,
+    /// since a build starts without logs.
     pub fn open(dir: &Path, number: usize, name: &str) -> Result<Self> {
-        let path = path(dir, number, name);
+        let path = log_path(dir, number, name);
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(|e| Error::io("write", &path, e))?;
         Ok(Self {
@@ -32,21 +33,21 @@ impl StepLog {
         })
     }
 
-    pub fn heading(&mut self, line: &str) -> Result<()> {
+    pub fn write_heading(&mut self, line: &str) -> Result<()> {
         self.write(&format!("> {line}\n"))
     }
 
-    pub fn output(&mut self, text: &str) -> Result<()> {
+    pub fn write_output(&mut self, text: &str) -> Result<()> {
         self.write(text)?;
         self.partial.push_str(text);
         while let Some(end) = self.partial.find('\n') {
             let line: String = self.partial.drain(..=end).collect();
-            self.remember(line.trim_end());
+            self.keep_line(line.trim_end());
         }
         Ok(())
     }
 
-    fn remember(&mut self, line: &str) {
+    fn keep_line(&mut self, line: &str) {
         if line.is_empty() {
             return;
         }
@@ -68,38 +69,38 @@ impl StepLog {
             .map_err(|e| Error::io("write", &self.path, e))
     }
 
-    /// What the program says from now on is another attempt: the one before is not shown with it.
-    pub fn attempt(&mut self) {
+    /// Starts another attempt: error messages no longer show the output of the one before.
+    pub fn begin_attempt(&mut self) {
         self.last.clear();
         self.partial.clear();
     }
 
-    /// What the last attempt said, in one line.
-    pub fn said(&self) -> String {
+    /// Returns the last lines of the last attempt, joined to one line.
+    pub fn join_last_lines(&self) -> String {
         let mut lines: Vec<&str> = self.last.iter().map(String::as_str).collect();
         let rest = self.partial.trim_end();
         lines.extend((!rest.is_empty()).then_some(rest));
         lines.join("; ")
     }
 
-    /// The command, its last lines and the path of the whole log.
+    /// Adds the command, its last lines and the path of the full log to the error.
     pub fn explain(&mut self, error: Error, command: &str) -> Error {
         let rest = std::mem::take(&mut self.partial);
-        self.remember(rest.trim_end());
+        self.keep_line(rest.trim_end());
         error
             .lines([format!("> {command}")])
             .lines(self.last.iter().cloned())
-            .at(format!("whole log: {}", self.path.display()))
+            .at(format!("full log: {}", self.path.display()))
     }
 }
 
-/// The log of a step, by its number and name.
-pub fn path(dir: &Path, number: usize, name: &str) -> PathBuf {
-    dir.join(format!("{number:02}-{}.log", slug(name)))
+/// Returns the path of a step's log.
+pub fn log_path(dir: &Path, number: usize, name: &str) -> PathBuf {
+    dir.join(format!("{number:02}-{}.log", to_file_name(name)))
 }
 
-/// A file name made of a step's name: its letters and digits, a dash for whatever stands between them.
-fn slug(name: &str) -> String {
+/// Converts a step's name to a file name: letters and digits, with a dash for everything between.
+fn to_file_name(name: &str) -> String {
     let words = name
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty());
@@ -114,6 +115,9 @@ mod tests {
 
     #[test]
     fn a_step_name_becomes_a_file_name() {
-        assert_eq!(slug("Install kubelet (v1.36)"), "install-kubelet-v1-36");
+        assert_eq!(
+            to_file_name("Install kubelet (v1.36)"),
+            "install-kubelet-v1-36"
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! What a Windows AMI needs beside the disk: a complete ImportImage request and the commands to run.
+//! Exports the files to import a disk as a Windows AMI: a complete ImportImage request and the
+//! commands to run.
 //!
-//! Source: AWS, EC2 API Reference "ImportImage" and VM Import/Export User Guide. Nothing is uploaded, and no account is
-//! known here: the bucket is a placeholder that AWS refuses.
+//! Source: AWS, EC2 API Reference "ImportImage" and VM Import/Export User Guide. Nothing is
+//! uploaded, and no account is needed: the bucket is a placeholder that AWS rejects.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,35 +10,37 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Totals, check, fill};
+use super::staging::ExportStaging;
+use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, check, fill};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{AmiSpec, Outputs};
+use winimg_recipe::recipe::{AmiOptions, Outputs};
 
-/// Stands for the user's bucket. No bucket can have this name (capitals), so a forgotten one is an error at once.
+/// Placeholder for the user's bucket. It is not a valid bucket name (capitals), so it can't be used
+/// by mistake.
 pub const BUCKET: &str = "REPLACE_WITH_YOUR_BUCKET";
 
-pub struct Ami<'j> {
-    job: &'j Job<'j>,
-    spec: &'j AmiSpec,
-    /// The raw or the VHD, and AWS's name of its format.
+pub struct AmiExporter<'j> {
+    job: &'j ExportJob<'j>,
+    spec: &'j AmiOptions,
+    /// The raw disk or VHD, and AWS's name of its format.
     disk: (String, &'static str),
     raw: bool,
     request: (File, PathBuf),
     howto: (File, PathBuf),
 }
 
-impl<'j> Ami<'j> {
+impl<'j> AmiExporter<'j> {
     pub fn new(
-        job: &'j Job<'_>,
-        spec: &'j AmiSpec,
+        job: &'j ExportJob<'_>,
+        spec: &'j AmiOptions,
         outputs: &Outputs,
-        staging: &mut Staging,
+        staging: &mut ExportStaging,
     ) -> Result<Self> {
-        let disk = match outputs.raw {
-            true => (format!("{}.raw", job.name), "RAW"),
-            false => (format!("{}.vhd", job.name), "VHD"),
+        let disk = if outputs.raw {
+            (format!("{}.raw", job.name), "RAW")
+        } else {
+            (format!("{}.vhd", job.name), "VHD")
         };
         Ok(Self {
             job,
@@ -49,21 +52,24 @@ impl<'j> Ami<'j> {
         })
     }
 
-    fn key(&self) -> String {
+    fn s3_key(&self) -> String {
         format!("winimg/{}", self.disk.0)
     }
 
-    /// For `aws ec2 import-image --cli-input-json`.
+    /// Returns the request for `aws ec2 import-image --cli-input-json`.
     fn request(&self) -> Value {
         let guest = self.job.guest;
         json!({
             "Architecture": "x86_64",
             "BootMode": self.spec.boot_mode,
-            "Description": format!("{} ({} {}, build {})", self.job.name, guest.release, guest.edition, guest.build),
+            "Description": format!(
+                "{} ({} {}, build {})",
+                self.job.name, guest.release, guest.edition, guest.build
+            ),
             "DiskContainers": [{
                 "Description": format!("{} system disk", self.job.name),
                 "Format": self.disk.1,
-                "UserBucket": { "S3Bucket": BUCKET, "S3Key": self.key() }
+                "UserBucket": { "S3Bucket": BUCKET, "S3Key": self.s3_key() }
             }],
             "LicenseType": self.spec.license_type,
             "Platform": "Windows",
@@ -78,14 +84,14 @@ impl<'j> Ami<'j> {
         })
     }
 
-    fn howto(&self, len: u64) -> Result<String> {
+    fn render_howto(&self, len: u64) -> Result<String> {
         let values = json!({
             "name": self.job.name,
             "disk": self.disk.0,
             "format": self.disk.1,
             "gib": len.div_ceil(1 << 30),
             "bucket": BUCKET,
-            "key": self.key(),
+            "key": self.s3_key(),
             "boot_mode": self.spec.boot_mode,
             "license": self.spec.license_type,
             "raw": self.raw,
@@ -101,21 +107,21 @@ fn write((file, path): &(File, PathBuf), text: &str) -> Result<()> {
         .map_err(|e| Error::io("write", path, e))
 }
 
-impl Exporter for Ami<'_> {
-    fn finish(&self, totals: &Totals, _: &Cancel) -> Result<()> {
+impl Exporter for AmiExporter<'_> {
+    fn finish(&self, totals: &PassTotals, _: &Cancel) -> Result<()> {
         write(&self.request, &format!("{:#}\n", self.request()))?;
-        write(&self.howto, &self.howto(totals.len)?)
+        write(&self.howto, &self.render_howto(totals.len)?)
     }
 
-    fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, _: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let path = &self.request.1;
         let text = std::fs::read_to_string(path).map_err(|e| Error::io("read back", path, e))?;
         let name = format!("{}.ami/import-image.json", self.job.name);
         let found: Value = serde_json::from_str(&text)
             .map_err(|e| Error::new(Kind::Export, format!("{name} is not JSON")).because(e))?;
-        check::same(&name, "request", &self.request(), &found)?;
-        let file = check::digest(path, 0..0, cancel)?;
-        Ok(Artifact {
+        check::require_equal(&name, "request", &self.request(), &found)?;
+        let file = check::hash_file(path, 0..0, cancel)?;
+        Ok(ExportedArtifact {
             kind: "ami",
             file: name,
             bytes: file.bytes,

@@ -1,39 +1,39 @@
-//! Tars around a disk that the export has written: a Vagrant box, a container image. Hashed as they are written.
+//! Writes and hashes a tar around an exported disk: a Vagrant box or a container image.
 //!
-//! Headers are those of the OVA. The disk's file is read, the sealed disk is not.
+//! Its headers are like the OVA's. Reads the exported file, not the sealed disk.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::staging::Staging;
-use super::{Artifact, CHUNK, check};
+use super::staging::ExportStaging;
+use super::{CHUNK, ExportedArtifact, check};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
-use winimg_recipe::recipe::target::Output;
+use winimg_base::io::PositionedIo as _;
+use winimg_recipe::recipe::target::OutputFormat;
 
-/// A tar's end.
+/// The end marker of a tar.
 const END: [u8; 1024] = [0; 1024];
 
-/// Whose a member is, as its header says.
+/// A member's owner and mode.
 #[derive(Clone, Copy, Debug)]
-pub struct Owner {
+pub struct TarOwner {
     /// User and group.
     pub id: u64,
     pub mode: u32,
 }
 
-pub const NOBODY: Owner = Owner { id: 0, mode: 0o644 };
+pub const ROOT: TarOwner = TarOwner { id: 0, mode: 0o644 };
 
-/// A member's header. `time` in Unix seconds.
-pub fn header(name: &str, size: u64, time: i64, owner: Owner) -> Result<[u8; 512]> {
+/// Builds a member's header. `time` is in Unix seconds.
+pub fn build_header(name: &str, size: u64, time: i64, owner: TarOwner) -> Result<[u8; 512]> {
     let mut header = tar::Header::new_ustar();
-    header
-        .set_path(name)
-        .map_err(|e| Error::new(Kind::Export, format!("{name} is no name for a tar")).because(e))?;
+    header.set_path(name).map_err(|e| {
+        Error::new(Kind::Export, format!("{name} can't be used in a tar")).because(e)
+    })?;
     header.set_entry_type(tar::EntryType::Regular);
     header.set_mode(owner.mode);
     header.set_uid(owner.id);
@@ -44,32 +44,32 @@ pub fn header(name: &str, size: u64, time: i64, owner: Owner) -> Result<[u8; 512
     Ok(*header.as_bytes())
 }
 
-/// A tar on its way.
-pub struct Archive<'a> {
-    to: Option<&'a Staged>,
+/// A tar being written.
+pub struct TarArchive<'a> {
+    to: Option<&'a StagedArchive>,
     at: u64,
     hasher: Hasher,
-    /// Unix seconds of every member.
+    /// Time of every member in Unix seconds.
     time: i64,
 }
 
 /// The file that an archive is written into.
-pub struct Staged {
+pub struct StagedArchive {
     pub name: String,
     file: File,
     temporary: PathBuf,
-    written: OnceLock<Written>,
+    written: OnceLock<ArchiveSummary>,
 }
 
-/// What became of it.
+/// Size and digest of a finished archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct ArchiveSummary {
     pub bytes: u64,
     pub sha256: Digest,
 }
 
-impl Staged {
-    pub fn new(name: String, staging: &mut Staging) -> Result<Self> {
+impl StagedArchive {
+    pub fn new(name: String, staging: &mut ExportStaging) -> Result<Self> {
         let (file, temporary) = staging.create(&name)?;
         Ok(Self {
             name,
@@ -79,20 +79,25 @@ impl Staged {
         })
     }
 
-    /// Brings the archive to the disk.
-    pub fn finish(&self, archive: Archive<'_>) -> Result<()> {
-        self.written.get_or_init(|| archive.written());
+    /// Completes the archive and syncs its file.
+    pub fn finish(&self, archive: TarArchive<'_>) -> Result<()> {
+        self.written.get_or_init(|| archive.finish());
         let synced = self.file.sync_all();
         synced.map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
-    /// Reads the file back. `disk` is the one that it holds, which lies beside it.
-    pub fn check(&self, output: Output, disk: String, cancel: &Cancel) -> Result<Artifact> {
+    /// Reads the file back and verifies it. `disk`: the exported disk that it contains.
+    pub fn check(
+        &self,
+        output: OutputFormat,
+        disk: String,
+        cancel: &Cancel,
+    ) -> Result<ExportedArtifact> {
         let written = self.written.get();
         let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
         let expected = (written.bytes, &written.sha256);
-        check::whole(&self.name, &self.temporary, expected, cancel)?;
-        Ok(Artifact {
+        check::check_file(&self.name, &self.temporary, expected, cancel)?;
+        Ok(ExportedArtifact {
             kind: output.name(),
             file: self.name.clone(),
             bytes: written.bytes,
@@ -103,16 +108,16 @@ impl Staged {
     }
 }
 
-impl<'a> Archive<'a> {
-    pub fn new(to: &'a Staged, time: i64) -> Self {
+impl<'a> TarArchive<'a> {
+    pub fn new(to: &'a StagedArchive, time: i64) -> Self {
         Self {
             to: Some(to),
-            ..Self::measured(time)
+            ..Self::measure(time)
         }
     }
 
-    /// One that is not written: its size and digest are wanted.
-    pub fn measured(time: i64) -> Self {
+    /// Creates an archive that is only measured and hashed, not written.
+    pub fn measure(time: i64) -> Self {
         Self {
             to: None,
             at: 0,
@@ -122,7 +127,7 @@ impl<'a> Archive<'a> {
     }
 
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.begin(name, bytes.len() as u64, NOBODY)?;
+        self.begin(name, bytes.len() as u64, ROOT)?;
         self.emit(bytes)?;
         self.pad()
     }
@@ -130,7 +135,7 @@ impl<'a> Archive<'a> {
     pub fn add_file(
         &mut self,
         name: &str,
-        owner: Owner,
+        owner: TarOwner,
         from: &Path,
         cancel: &Cancel,
     ) -> Result<()> {
@@ -140,38 +145,38 @@ impl<'a> Archive<'a> {
         self.pad()
     }
 
-    /// A member's header. Its bytes follow.
-    pub fn begin(&mut self, name: &str, size: u64, owner: Owner) -> Result<()> {
-        self.emit(&header(name, size, self.time, owner)?)
+    /// Writes a member's header; its bytes follow.
+    pub fn begin(&mut self, name: &str, size: u64, owner: TarOwner) -> Result<()> {
+        self.emit(&build_header(name, size, self.time, owner)?)
     }
 
-    /// Fills a member's last sector.
+    /// Pads a member's last sector.
     pub fn pad(&mut self) -> Result<()> {
         let missing = self.at.next_multiple_of(512) - self.at;
         self.emit(&[0; 512][..missing as usize])
     }
 
-    /// The end of the tar, which may be a member itself.
+    /// Writes the end marker. The tar may itself be a member of another one.
     pub fn end(&mut self) -> Result<()> {
         self.emit(&END)
     }
 
-    pub fn written(self) -> Written {
-        Written {
+    pub fn finish(self) -> ArchiveSummary {
+        ArchiveSummary {
             bytes: self.at,
             sha256: self.hasher.finish(),
         }
     }
 
     fn copy(&mut self, from: &Path, size: u64, cancel: &Cancel) -> Result<()> {
-        let bad = |e| Error::io("read", from, e);
-        let mut file = File::open(from).map_err(bad)?;
+        let mut file = File::open(from).map_err(|e| Error::io("read", from, e))?;
         let mut buffer = vec![0; CHUNK as usize];
         let mut left = size;
         while left > 0 {
             cancel.check()?;
             let part = &mut buffer[..left.min(CHUNK) as usize];
-            file.read_exact(part).map_err(bad)?;
+            file.read_exact(part)
+                .map_err(|e| Error::io("read", from, e))?;
             left -= part.len() as u64;
             self.emit(part)?;
         }
@@ -189,7 +194,7 @@ impl<'a> Archive<'a> {
     }
 }
 
-/// Bytes of a file.
+/// Returns a file's size in bytes.
 pub fn size(path: &Path) -> Result<u64> {
     let metadata = path.metadata();
     Ok(metadata.map_err(|e| Error::io("look at", path, e))?.len())
@@ -201,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_member_of_9_gib_has_a_binary_size_and_no_pax_header() {
-        let of = |name, size, time| header(name, size, time, NOBODY).unwrap();
+        let of = |name, size, time| build_header(name, size, time, ROOT).unwrap();
         let header = of("demo-disk1.vmdk", 9 << 30, 1_700_000_000);
         assert_eq!(&header[257..263], b"ustar\0");
         assert_eq!(header[156], b'0');

@@ -1,51 +1,52 @@
-//! A file of a front, blocks in the disk's order, and an end: what VHDX and dynamic VHD have in common.
+//! A file with a front, blocks in the disk's order, and an end: the common part of VHDX and dynamic
+//! VHD.
 //!
-//! All places are decided before the first byte. Workers write blocks wherever they come, and runs of zeros in them are
-//! holes; the file's digest is taken beside them, from its first byte to its last, and nothing is read for it.
+//! All offsets are known before the first write. Workers write blocks in any order, with holes for
+//! runs of zeros; the file's digest is computed in order at the same time, without reading it.
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
+use super::data_map::BlockSlots;
 use super::flat::data_runs;
-use super::held::Slots;
-use super::staging::Staging;
-use super::{CHUNK, Chunk, check};
+use super::staging::ExportStaging;
+use super::{CHUNK, DiskChunk, check};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::Positioned as _;
+use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::{Disk as _, RawDisk};
 
-/// Where everything is.
-pub struct Layout {
-    /// Bytes of a block: whole chunks.
+/// The layout of the file.
+pub struct BlockLayout {
+    /// Size of a block in bytes, a multiple of a chunk.
     pub block: u64,
-    /// What stands before each block.
+    /// Bytes in front of each block.
     pub lead: Vec<u8>,
-    /// Bytes of the front.
+    /// Size of the front in bytes.
     pub start: u64,
-    pub slots: Slots,
-    /// Bytes of the disk: the last block ends there.
+    pub slots: BlockSlots,
+    /// Size of the disk in bytes, the end of the last block.
     pub len: u64,
 }
 
-impl Layout {
-    /// Where the content of a block begins in the file. `None`: it is zeros and has no room.
-    pub fn place(&self, block: u64) -> Option<u64> {
+impl BlockLayout {
+    /// Returns the offset of a block's content in the file; `None` if it is zeros and not stored.
+    pub fn find_offset(&self, block: u64) -> Option<u64> {
         let lead = self.lead.len() as u64;
-        let slot = self.slots.of(block)?;
+        let slot = self.slots.find_slot(block)?;
         Some(self.start + slot * (lead + self.block) + lead)
     }
 
-    /// Where the blocks end.
+    /// Returns the end of the blocks.
     pub fn end(&self) -> u64 {
         self.start + self.slots.count() * (self.lead.len() as u64 + self.block)
     }
 }
 
 /// The file while it is written.
-pub struct Blocks {
-    pub layout: Layout,
+pub struct BlockFile {
+    pub layout: BlockLayout,
     pub temporary: PathBuf,
     pub name: String,
     file: File,
@@ -53,8 +54,8 @@ pub struct Blocks {
     digest: OnceLock<Digest>,
 }
 
-impl Blocks {
-    pub fn new(staging: &mut Staging, name: String, layout: Layout) -> Result<Self> {
+impl BlockFile {
+    pub fn new(staging: &mut ExportStaging, name: String, layout: BlockLayout) -> Result<Self> {
         let (file, temporary) = staging.create(&name)?;
         file.set_len(layout.end())
             .map_err(|e| Error::io("size", &temporary, e))?;
@@ -68,19 +69,19 @@ impl Blocks {
         })
     }
 
-    /// What stands before the blocks, of which `pieces` come one after the other.
+    /// Writes the front of the file from consecutive `pieces`.
     pub fn write_front(&self, pieces: impl Iterator<Item = Vec<u8>>) -> Result<()> {
         let mut at = 0;
         for piece in pieces {
             self.write_data(&piece, at)?;
-            self.hasher().update(&piece);
+            self.lock_hasher().update(&piece);
             at += piece.len() as u64;
         }
         Ok(())
     }
 
-    fn hasher(&self) -> MutexGuard<'_, Hasher> {
-        // A thread that panicked ends the pass, and what it left here is not used after that.
+    fn lock_hasher(&self) -> MutexGuard<'_, Hasher> {
+        // A panicking thread ends the pass; the hasher is not used after that.
         self.hasher.lock().unwrap_or_else(|p| p.into_inner())
     }
 
@@ -90,7 +91,7 @@ impl Blocks {
             .map_err(|e| Error::io("write", &self.temporary, e))
     }
 
-    /// Leaves holes where `bytes` are zeros.
+    /// Writes bytes, with holes for zeros.
     fn write_data(&self, bytes: &[u8], at: u64) -> Result<()> {
         for run in data_runs(bytes) {
             self.write(&bytes[run.clone()], at + run.start as u64)?;
@@ -98,13 +99,13 @@ impl Blocks {
         Ok(())
     }
 
-    /// Where a chunk lies in the file, and whether it is the first of its block.
-    fn place(&self, chunk: &Chunk) -> Result<Option<(u64, bool)>> {
+    /// Returns a chunk's offset in the file, and true if it is the first of its block.
+    fn locate_chunk(&self, chunk: &DiskChunk) -> Result<Option<(u64, bool)>> {
         let (block, within) = (
             chunk.offset() / self.layout.block,
             chunk.offset() % self.layout.block,
         );
-        match self.layout.place(block) {
+        match self.layout.find_offset(block) {
             Some(place) => Ok(Some((place + within, within == 0))),
             None if chunk.data.is_none() => Ok(None),
             None => Err(
@@ -112,13 +113,13 @@ impl Blocks {
                     .at(format!("offset {} of the disk", chunk.offset()))
                     .expected("zeros, as at the export's start")
                     .found("data")
-                    .cure("end the program that writes it, then export again"),
+                    .cure("stop the program that writes to it, then export again"),
             ),
         }
     }
 
-    pub fn take(&self, chunk: &Chunk) -> Result<()> {
-        let Some((at, is_first)) = self.place(chunk)? else {
+    pub fn take(&self, chunk: &DiskChunk) -> Result<()> {
+        let Some((at, is_first)) = self.locate_chunk(chunk)? else {
             return Ok(());
         };
         let lead = &self.layout.lead;
@@ -129,17 +130,17 @@ impl Blocks {
     }
 
     /// Chunks come in order.
-    pub fn hash(&self, chunk: &Chunk) -> Result<()> {
+    pub fn hash(&self, chunk: &DiskChunk) -> Result<()> {
         static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
-        let Some((_, is_first)) = self.place(chunk)? else {
+        let Some((_, is_first)) = self.locate_chunk(chunk)? else {
             return Ok(());
         };
-        let mut hasher = self.hasher();
+        let mut hasher = self.lock_hasher();
         if is_first {
             hasher.update(&self.layout.lead);
         }
         hasher.update(chunk.data.as_deref().unwrap_or(&ZEROS));
-        // The last block is whole in the file, whatever the disk's size.
+        // The file always contains the full last block.
         let end = chunk.offset() + CHUNK;
         if end == self.layout.len {
             for _ in 0..(end.next_multiple_of(self.layout.block) - end) / CHUNK {
@@ -149,34 +150,34 @@ impl Blocks {
         Ok(())
     }
 
-    /// Writes what stands behind the blocks.
+    /// Writes the end of the file and syncs it.
     pub fn finish(&self, end: &[u8]) -> Result<()> {
         self.write(end, self.layout.end())?;
         self.file
             .sync_all()
             .map_err(|e| Error::io("sync", &self.temporary, e))?;
-        let mut hasher = self.hasher().clone();
+        let mut hasher = self.lock_hasher().clone();
         hasher.update(end);
         self.digest.get_or_init(|| hasher.finish());
         Ok(())
     }
 
-    /// The file's, once it is finished.
+    /// Returns the digest of the finished file.
     pub fn digest(&self) -> Result<Digest> {
         let digest = self.digest.get().cloned();
         digest.ok_or_else(|| Error::failed("checked before finished"))
     }
 
-    /// Reads the front back and compares it byte for byte: a reader needs only one of each pair of headers. Gives the
-    /// file's length, which must be that of front, blocks and `end` bytes.
+    /// Reads the front back and compares it byte for byte, because a reader needs only one of each
+    /// pair of headers. Returns the file's length, which must equal front, blocks and `end` bytes.
     pub fn check_front(&self, pieces: impl Iterator<Item = Vec<u8>>, end: u64) -> Result<u64> {
         let file = RawDisk::open(&self.temporary)?;
-        check::same(&self.name, "size", self.layout.end() + end, file.len())?;
+        check::require_equal(&self.name, "size", self.layout.end() + end, file.len())?;
         let mut at = 0;
         for piece in pieces {
             let mut found = vec![0; piece.len()];
             file.read_at(at, &mut found)?;
-            check::same(&self.name, "front", true, piece == found)?;
+            check::require_equal(&self.name, "front", true, piece == found)?;
             at += piece.len() as u64;
         }
         Ok(file.len())

@@ -1,47 +1,47 @@
-//! The disk in parts of one MiB, as the pass hands them around, and which of them hold nothing.
+//! Chunks of one MiB of the disk, as the pass processes them, and the detection of zeros.
 
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex};
 
-/// Bytes of a chunk, and of all that is handed around.
+/// Size of a chunk in bytes.
 pub const CHUNK: u64 = 1 << 20;
 
 /// One MiB of the disk.
-pub struct Chunk {
+pub struct DiskChunk {
     pub index: u64,
     /// `None`: all zeros.
-    pub data: Option<Buffer>,
+    pub data: Option<ChunkBuffer>,
 }
 
-impl Chunk {
-    /// Where it lies on the disk, in bytes.
+impl DiskChunk {
+    /// Returns the offset on the disk in bytes.
     pub fn offset(&self) -> u64 {
         self.index * CHUNK
     }
 }
 
-/// Memory of chunks that are done with, for those to come: what the system gives anew, it clears and maps page by page.
+/// A pool of chunk buffers: the system clears and maps fresh memory page by page.
 #[derive(Clone, Default)]
-pub struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
+pub struct ChunkBuffers(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Buffers {
-    /// One chunk's memory, with whatever the last one left there.
-    pub fn take(&self) -> Buffer {
+impl ChunkBuffers {
+    /// Returns a buffer with arbitrary content.
+    pub fn take(&self) -> ChunkBuffer {
         let spare = self.0.lock().unwrap_or_else(|p| p.into_inner()).pop();
-        Buffer {
+        ChunkBuffer {
             bytes: spare.unwrap_or_else(|| vec![0; CHUNK as usize]),
             home: self.clone(),
         }
     }
 }
 
-/// One chunk's memory, which is given back when it is dropped.
-pub struct Buffer {
+/// A chunk's buffer, returned to the pool on drop.
+pub struct ChunkBuffer {
     bytes: Vec<u8>,
-    home: Buffers,
+    home: ChunkBuffers,
 }
 
-impl Deref for Buffer {
+impl Deref for ChunkBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -49,13 +49,13 @@ impl Deref for Buffer {
     }
 }
 
-impl DerefMut for Buffer {
+impl DerefMut for ChunkBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 }
 
-impl Drop for Buffer {
+impl Drop for ChunkBuffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let mut spare = self.home.0.lock().unwrap_or_else(|p| p.into_inner());
@@ -63,14 +63,14 @@ impl Drop for Buffer {
     }
 }
 
-/// Whether all bytes are zero.
+/// Returns true if all bytes are zero.
 pub fn is_zero(bytes: &[u8]) -> bool {
     static ZEROS: [u8; 4096] = [0; 4096];
     bytes.chunks(ZEROS.len()).all(|c| c == &ZEROS[..c.len()])
 }
 
-/// Whether any of `ranges` (ascending) touches the chunk.
-pub fn touches(ranges: &[Range<u64>], index: u64) -> bool {
+/// Returns true if any of `ranges` (ascending) overlaps the chunk.
+pub fn has_overlap(ranges: &[Range<u64>], index: u64) -> bool {
     let (start, end) = (index * CHUNK, (index + 1) * CHUNK);
     let first = ranges.partition_point(|r| r.end <= start);
     ranges.get(first).is_some_and(|r| r.start < end)
@@ -83,13 +83,13 @@ mod tests {
     #[test]
     fn a_chunk_is_read_only_where_a_range_touches_it() {
         let ranges = [CHUNK - 1..CHUNK, 3 * CHUNK..5 * CHUNK];
-        let touched: Vec<u64> = (0..7).filter(|i| touches(&ranges, *i)).collect();
+        let touched: Vec<u64> = (0..7).filter(|i| has_overlap(&ranges, *i)).collect();
         assert_eq!(touched, [0, 3, 4]);
     }
 
     #[test]
     fn the_memory_of_a_chunk_that_is_done_with_is_taken_again() {
-        let buffers = Buffers::default();
+        let buffers = ChunkBuffers::default();
         let (first, second) = (buffers.take(), buffers.take());
         let place = first.as_ptr();
         drop(first);

@@ -1,39 +1,41 @@
-//! A KubeVirt containerDisk: the qcow2 as the one layer of a container image, in an OCI layout within a tar.
+//! Exports a KubeVirt containerDisk: the qcow2 as the only layer of a container image, in a tar
+//! with an OCI layout.
 //!
-//! The disk lies in `/disk`, and QEMU's user 107 reads it (KubeVirt user guide: containerDisk). The layer is not compressed: the
-//! disk is. The platform is that of the nodes which pull it, linux/amd64, not the guest's (OCI: Image Format Specification 1.1).
+//! The disk is in `/disk`, readable by the user qemu (UID 107; KubeVirt user guide: containerDisk).
+//! The layer is not compressed, because the disk is. The platform is that of the nodes that pull
+//! it, linux/amd64, not the guest's (OCI: Image Format Specification 1.1).
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::archive::{Archive, NOBODY, Owner, Staged, Written};
-use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Totals};
+use super::archive::{ArchiveSummary, ROOT, StagedArchive, TarArchive, TarOwner};
+use super::staging::ExportStaging;
+use super::{ExportJob, ExportedArtifact, Exporter, PassTotals};
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::target::Output;
+use winimg_recipe::recipe::target::OutputFormat;
 
-const QEMU: Owner = Owner {
+const QEMU: TarOwner = TarOwner {
     id: 107,
     mode: 0o440,
 };
 
-pub struct ContainerDisk<'j> {
-    job: &'j Job<'j>,
-    staged: Staged,
-    /// The qcow2, under its temporary name.
+pub struct ContainerDiskExporter<'j> {
+    job: &'j ExportJob<'j>,
+    staged: StagedArchive,
+    /// Temporary path of the qcow2.
     disk: PathBuf,
 }
 
 /// A document of the image, stored under its digest.
-struct Blob {
+struct OciBlob {
     bytes: Vec<u8>,
     digest: Digest,
 }
 
-impl Blob {
+impl OciBlob {
     fn new(value: &Value) -> Self {
         let bytes = value.to_string().into_bytes();
         Self {
@@ -42,12 +44,12 @@ impl Blob {
         }
     }
 
-    fn descriptor(&self, media_type: &str) -> Value {
-        descriptor(media_type, &self.digest, self.bytes.len() as u64)
+    fn to_descriptor(&self, media_type: &str) -> Value {
+        render_descriptor(media_type, &self.digest, self.bytes.len() as u64)
     }
 }
 
-fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Value {
+fn render_descriptor(media_type: &str, digest: &Digest, size: u64) -> Value {
     json!({
         "mediaType": format!("application/vnd.oci.image.{media_type}"),
         "digest": format!("sha256:{}", digest.hex()),
@@ -55,93 +57,95 @@ fn descriptor(media_type: &str, digest: &Digest, size: u64) -> Value {
     })
 }
 
-fn place(digest: &Digest) -> String {
+fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
-impl<'j> ContainerDisk<'j> {
-    pub fn new(job: &'j Job<'_>, staging: &mut Staging) -> Result<Self> {
+impl<'j> ContainerDiskExporter<'j> {
+    pub fn new(job: &'j ExportJob<'_>, staging: &mut ExportStaging) -> Result<Self> {
         Ok(Self {
             job,
-            staged: Staged::new(format!("{}.oci.tar", job.name), staging)?,
-            disk: staging.temporary(&qcow2(job)),
+            staged: StagedArchive::new(format!("{}.oci.tar", job.name), staging)?,
+            disk: staging.temporary_path(&qcow2_name(job)),
         })
     }
 
-    fn layer(&self, archive: &mut Archive<'_>, cancel: &Cancel) -> Result<()> {
-        let name = format!("disk/{}", qcow2(self.job));
+    fn write_layer(&self, archive: &mut TarArchive<'_>, cancel: &Cancel) -> Result<()> {
+        let name = format!("disk/{}", qcow2_name(self.job));
         archive.add_file(&name, QEMU, &self.disk, cancel)?;
         archive.end()
     }
 
-    fn created(&self) -> String {
+    fn format_created(&self) -> String {
         let time = jiff::Timestamp::from_second(self.job.epoch);
         time.map(|t| t.to_string()).unwrap_or_default()
     }
 
-    fn config(&self, layer: &Written) -> Value {
+    fn render_config(&self, layer: &ArchiveSummary) -> Value {
         json!({
             "architecture": "amd64",
             "os": "linux",
-            "created": self.created(),
+            "created": self.format_created(),
             "config": {},
             "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", layer.sha256.hex())] },
         })
     }
 
-    fn manifest(&self, config: &Blob, layer: &Written) -> Value {
+    fn render_manifest(&self, config: &OciBlob, layer: &ArchiveSummary) -> Value {
         let guest = self.job.guest;
         json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
-            "config": config.descriptor("config.v1+json"),
-            "layers": [descriptor("layer.v1.tar", &layer.sha256, layer.bytes)],
+            "config": config.to_descriptor("config.v1+json"),
+            "layers": [render_descriptor("layer.v1.tar", &layer.sha256, layer.bytes)],
             "annotations": {
                 "org.opencontainers.image.title": self.job.name,
-                "org.opencontainers.image.description": format!("{} {}", guest.release, guest.edition),
+                "org.opencontainers.image.description":
+                    format!("{} {}", guest.release, guest.edition),
                 "org.opencontainers.image.version": guest.build,
-                "org.opencontainers.image.created": self.created(),
+                "org.opencontainers.image.created": self.format_created(),
             },
         })
     }
 
-    fn write(&self, cancel: &Cancel) -> Result<Archive<'_>> {
-        // Its digest is its name, which stands before it.
-        let mut measured = Archive::measured(self.job.epoch);
-        self.layer(&mut measured, cancel)?;
-        let layer = measured.written();
-        let config = Blob::new(&self.config(&layer));
-        let manifest = Blob::new(&self.manifest(&config, &layer));
+    fn write(&self, cancel: &Cancel) -> Result<TarArchive<'_>> {
+        // The tar has the layer's digest in its path and in the manifest before the layer itself,
+        // so the layer is written once to measure it.
+        let mut measured = TarArchive::measure(self.job.epoch);
+        self.write_layer(&mut measured, cancel)?;
+        let layer = measured.finish();
+        let config = OciBlob::new(&self.render_config(&layer));
+        let manifest = OciBlob::new(&self.render_manifest(&config, &layer));
         let index = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": [manifest.descriptor("manifest.v1+json")],
+            "manifests": [manifest.to_descriptor("manifest.v1+json")],
         });
-        let mut archive = Archive::new(&self.staged, self.job.epoch);
+        let mut archive = TarArchive::new(&self.staged, self.job.epoch);
         archive.add("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         archive.add("index.json", index.to_string().as_bytes())?;
         for blob in [&manifest, &config] {
-            archive.add(&place(&blob.digest), &blob.bytes)?;
+            archive.add(&blob_path(&blob.digest), &blob.bytes)?;
         }
-        archive.begin(&place(&layer.sha256), layer.bytes, NOBODY)?;
-        self.layer(&mut archive, cancel)?;
+        archive.begin(&blob_path(&layer.sha256), layer.bytes, ROOT)?;
+        self.write_layer(&mut archive, cancel)?;
         archive.end()?;
         Ok(archive)
     }
 }
 
-/// The disk's file.
-fn qcow2(job: &Job<'_>) -> String {
+/// Returns the file name of the disk.
+fn qcow2_name(job: &ExportJob<'_>) -> String {
     format!("{}.qcow2", job.name)
 }
 
-impl Exporter for ContainerDisk<'_> {
-    fn finish(&self, _: &Totals, cancel: &Cancel) -> Result<()> {
+impl Exporter for ContainerDiskExporter<'_> {
+    fn finish(&self, _: &PassTotals, cancel: &Cancel) -> Result<()> {
         self.staged.finish(self.write(cancel)?)
     }
 
-    fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
-        let output = Output::ContainerDisk;
-        self.staged.check(output, qcow2(self.job), cancel)
+    fn check(&self, _: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
+        let output = OutputFormat::ContainerDisk;
+        self.staged.check(output, qcow2_name(self.job), cancel)
     }
 }

@@ -1,88 +1,101 @@
-//! Dynamic VHD, for Hyper-V's machines of generation 1 and what reads no VHDX.
+//! Exports a dynamic VHD, for generation 1 VMs of Hyper-V and software without VHDX support.
 //!
-//! Its layout: [`winimg_formats::disk::dynamic_vhd::create`].
+//! Layout: [`winimg_formats::disk::dynamic_vhd::create`].
 
-use super::blocks::{Blocks, Layout};
-use super::held::Held;
-use super::staging::Staging;
-use super::{Artifact, CHUNK, Chunk, Exporter, Job, Needs, Totals, check};
+use super::blocks::{BlockFile, BlockLayout};
+use super::data_map::DataMap;
+use super::staging::ExportStaging;
+use super::{
+    CHUNK, DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check,
+};
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::dynamic_vhd::create::{BLOCK, end, front, lead};
+use winimg_formats::disk::dynamic_vhd::create::{BLOCK, build_front, build_lead, end};
 use winimg_formats::disk::dynamic_vhd::open;
-use winimg_formats::disk::vhd::{FOOTER, Footer};
-use winimg_recipe::recipe::target::Output;
+use winimg_formats::disk::vhd::{FOOTER, VhdFooter};
+use winimg_recipe::recipe::target::OutputFormat;
 
-pub struct DynamicVhd<'j> {
-    job: &'j Job<'j>,
-    footer: Footer,
-    blocks: Blocks,
+pub struct DynamicVhdExporter<'j> {
+    job: &'j ExportJob<'j>,
+    footer: VhdFooter,
+    blocks: BlockFile,
 }
 
-impl<'j> DynamicVhd<'j> {
-    pub fn new(job: &'j Job<'_>, len: u64, held: &Held, staging: &mut Staging) -> Result<Self> {
-        let footer = Footer {
+impl<'j> DynamicVhdExporter<'j> {
+    pub fn new(
+        job: &'j ExportJob<'_>,
+        len: u64,
+        held: &DataMap,
+        staging: &mut ExportStaging,
+    ) -> Result<Self> {
+        let footer = VhdFooter {
             size: len,
             time: job.epoch,
-            id: held.id("VHD"),
+            id: held.make_id("VHD"),
         };
-        let layout = Layout {
+        let layout = BlockLayout {
             block: BLOCK,
-            lead: lead(),
+            lead: build_lead(),
             start: end(len),
-            slots: held.slots((BLOCK / CHUNK) as usize),
+            slots: held.assign_slots((BLOCK / CHUNK) as usize),
             len,
         };
         let name = format!("{}-dynamic.vhd", job.name);
         let vhd = Self {
             job,
             footer,
-            blocks: Blocks::new(staging, name, layout)?,
+            blocks: BlockFile::new(staging, name, layout)?,
         };
-        vhd.blocks.write_front([vhd.front()].into_iter())?;
+        vhd.blocks.write_front([vhd.build_front()].into_iter())?;
         Ok(vhd)
     }
 
-    fn front(&self) -> Vec<u8> {
-        front(&self.footer, |block| self.blocks.layout.place(block))
+    fn build_front(&self) -> Vec<u8> {
+        build_front(&self.footer, |block| self.blocks.layout.find_offset(block))
     }
 
-    /// The footer at the end is the copy that the front begins with.
+    /// Returns the footer for the end of the file: the same one that the front starts with.
     fn end(&self) -> Vec<u8> {
-        let mut copy = self.front();
+        let mut copy = self.build_front();
         copy.truncate(FOOTER as usize);
         copy
     }
 }
 
-impl Exporter for DynamicVhd<'_> {
-    fn needs(&self) -> Needs {
-        Needs {
+impl Exporter for DynamicVhdExporter<'_> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
             chunks: true,
             ordered: true,
-            ..Needs::default()
+            ..ExporterNeeds::default()
         }
     }
 
-    fn take(&self, chunk: &Chunk) -> Result<()> {
+    fn take(&self, chunk: &DiskChunk) -> Result<()> {
         self.blocks.take(chunk)
     }
 
-    fn hash(&self, chunk: &Chunk) -> Result<()> {
+    fn hash(&self, chunk: &DiskChunk) -> Result<()> {
         self.blocks.hash(chunk)
     }
 
-    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
         self.blocks.finish(&self.end())
     }
 
-    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let blocks = &self.blocks;
-        let bytes = blocks.check_front([self.front()].into_iter(), FOOTER)?;
+        let bytes = blocks.check_front([self.build_front()].into_iter(), FOOTER)?;
         let disk = open(&blocks.temporary)?;
-        check::content(&blocks.name, &disk, totals, self.job.threads(), cancel)?;
-        Ok(Artifact {
-            kind: Output::VhdDynamic.name(),
+        check::check_content(
+            &blocks.name,
+            &disk,
+            totals,
+            self.job.count_threads(),
+            cancel,
+        )?;
+        Ok(ExportedArtifact {
+            kind: OutputFormat::VhdDynamic.name(),
             file: blocks.name.clone(),
             bytes,
             sha256: blocks.digest()?,

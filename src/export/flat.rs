@@ -1,6 +1,8 @@
-//! Raw disks, fixed VHDs and the extents of flat VMDKs: the same bytes, the VHD with a footer behind them.
+//! Exports raw disks, fixed VHDs and the extents of flat VMDKs: the same bytes, for a VHD with a
+//! footer.
 //!
-//! Sparse: runs of 4 KiB of zeros are holes. Sizes are never rounded; the pass admits whole MiB only, as Azure does.
+//! Files are sparse: blocks of 4 KiB of zeros are holes. Sizes are never rounded; the pass accepts
+//! only whole MiB, as Azure does.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -9,48 +11,48 @@ use std::sync::OnceLock;
 use uuid::Uuid;
 
 use super::chunk::is_zero;
-use super::staging::Staging;
-use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check};
+use super::staging::ExportStaging;
+use super::{DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
-use winimg_formats::disk::vhd::Footer;
+use winimg_base::io::PositionedIo as _;
+use winimg_formats::disk::vhd::VhdFooter;
 use winimg_formats::disk::{Disk, RawDisk, join, vhd};
-use winimg_recipe::recipe::target::Output;
+use winimg_recipe::recipe::target::OutputFormat;
 
-/// Bytes that are skipped together when they are zero: the block of the usual file systems.
+/// Size of a hole in bytes: the block size of common file systems.
 const HOLE: usize = 4096;
 
-/// Which file it is.
+/// The kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum FlatFormat {
     Raw,
-    /// With a footer.
+    /// A fixed VHD, with a footer.
     Vhd,
-    /// A flat VMDK's, beside its descriptor.
+    /// The extent of a flat VMDK.
     Extent,
 }
 
-impl Form {
-    pub fn file(self, name: &str) -> String {
+impl FlatFormat {
+    pub fn file_name(self, name: &str) -> String {
         match self {
             Self::Raw => format!("{name}.raw"),
             Self::Vhd => format!("{name}.vhd"),
-            // The name by which a datastore's browser knows that a descriptor has this file.
+            // The datastore browser recognizes an extent by this name.
             Self::Extent => format!("{name}-esxi-flat.vmdk"),
         }
     }
 
     fn kind(self) -> &'static str {
         match self {
-            Self::Raw => Output::Raw.name(),
-            Self::Vhd => Output::Vhd.name(),
-            Self::Extent => Output::VmdkFlat.name(),
+            Self::Raw => OutputFormat::Raw.name(),
+            Self::Vhd => OutputFormat::Vhd.name(),
+            Self::Extent => OutputFormat::VmdkFlat.name(),
         }
     }
 
-    fn footer(self) -> u64 {
+    fn footer_len(self) -> u64 {
         match self {
             Self::Vhd => vhd::FOOTER,
             Self::Raw | Self::Extent => 0,
@@ -58,21 +60,26 @@ impl Form {
     }
 }
 
-pub struct Flat<'j> {
-    job: &'j Job<'j>,
+pub struct FlatExporter<'j> {
+    job: &'j ExportJob<'j>,
     file: File,
     temporary: PathBuf,
     name: String,
     len: u64,
-    form: Form,
+    form: FlatFormat,
     digest: OnceLock<Digest>,
 }
 
-impl<'j> Flat<'j> {
-    pub fn new(job: &'j Job<'_>, len: u64, staging: &mut Staging, form: Form) -> Result<Self> {
-        let name = form.file(job.name);
+impl<'j> FlatExporter<'j> {
+    pub fn new(
+        job: &'j ExportJob<'_>,
+        len: u64,
+        staging: &mut ExportStaging,
+        form: FlatFormat,
+    ) -> Result<Self> {
+        let name = form.file_name(job.name);
         let (file, temporary) = staging.create(&name)?;
-        file.set_len(len + form.footer())
+        file.set_len(len + form.footer_len())
             .map_err(|e| Error::io("size", &temporary, e))?;
         Ok(Self {
             job,
@@ -91,9 +98,10 @@ impl<'j> Flat<'j> {
             .map_err(|e| Error::io("write", &self.temporary, e))
     }
 
-    /// The footer's id is made from the content, so that the same disk gives the same file.
-    fn footer(&self, content: &Digest) -> Footer {
-        Footer {
+    /// Builds the footer. Its id depends only on the content, so that the same disk produces the
+    /// same file.
+    fn build_footer(&self, content: &Digest) -> VhdFooter {
+        VhdFooter {
             size: self.len,
             time: self.job.epoch,
             id: Uuid::new_v5(&Uuid::NAMESPACE_OID, content.bytes()),
@@ -101,16 +109,16 @@ impl<'j> Flat<'j> {
     }
 }
 
-impl Exporter for Flat<'_> {
-    fn needs(&self) -> Needs {
-        Needs {
+impl Exporter for FlatExporter<'_> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
             chunks: true,
             flat_digest: true,
-            ..Needs::default()
+            ..ExporterNeeds::default()
         }
     }
 
-    fn take(&self, chunk: &Chunk) -> Result<()> {
+    fn take(&self, chunk: &DiskChunk) -> Result<()> {
         let data = chunk.data.as_deref().unwrap_or_default();
         for run in data_runs(data) {
             self.write(&data[run.clone()], chunk.offset() + run.start as u64)?;
@@ -118,13 +126,13 @@ impl Exporter for Flat<'_> {
         Ok(())
     }
 
-    fn finish(&self, totals: &Totals, _: &Cancel) -> Result<()> {
+    fn finish(&self, totals: &PassTotals, _: &Cancel) -> Result<()> {
         let mut hasher = totals
             .flat
             .clone()
             .ok_or_else(|| Error::failed("the pass made no digest of the disk"))?;
-        if self.form == Form::Vhd {
-            let footer = self.footer(&hasher.clone().finish()).encode();
+        if self.form == FlatFormat::Vhd {
+            let footer = self.build_footer(&hasher.clone().finish()).encode();
             self.write(&footer, self.len)?;
             hasher.update(&footer);
         }
@@ -134,24 +142,24 @@ impl Exporter for Flat<'_> {
             .map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
-    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let mut checked = vec!["size".to_string()];
-        let disk = if self.form == Form::Vhd {
+        let disk = if self.form == FlatFormat::Vhd {
             let (disk, footer) = vhd::open(&self.temporary)?;
-            let content = totals.flat.clone().map(|h| self.footer(&h.finish()));
-            check::same(&self.name, "footer", content.as_ref(), Some(&footer))?;
+            let content = totals.flat.clone().map(|h| self.build_footer(&h.finish()));
+            check::require_equal(&self.name, "footer", content.as_ref(), Some(&footer))?;
             checked.push("footer".into());
             disk
         } else {
             RawDisk::open(&self.temporary)?
         };
-        check::content(&self.name, &disk, totals, self.job.threads(), cancel)?;
+        check::check_content(&self.name, &disk, totals, self.job.count_threads(), cancel)?;
         checked.push(check::CONTENT.into());
         let digest = self.digest.get().cloned();
-        Ok(Artifact {
+        Ok(ExportedArtifact {
             kind: self.form.kind(),
             file: self.name.clone(),
-            bytes: disk.len() + self.form.footer(),
+            bytes: disk.len() + self.form.footer_len(),
             sha256: digest.ok_or_else(|| Error::failed("checked before finished"))?,
             disk: None,
             checked,
@@ -159,7 +167,7 @@ impl Exporter for Flat<'_> {
     }
 }
 
-/// The parts of a chunk that are not zero, by blocks of `HOLE`, neighbours joined.
+/// Returns the nonzero parts of a chunk in blocks of `HOLE`, with adjacent ones joined.
 pub fn data_runs(data: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     for (i, block) in data.chunks(HOLE).enumerate() {

@@ -1,60 +1,65 @@
-//! An OVA: a tar of descriptor, manifest and disk, in that order, written in one pass.
+//! Exports an OVA: a tar of descriptor, manifest and disk, in that order, written in one pass.
 //!
-//! The two small members have a known length before the disk is written (the descriptor is padded with newlines to it),
-//! so the disk streams behind them and they are filled in last (DMTF: DSP0243, Open Virtualization Format 1.1). Headers
-//! are plain ustar with binary sizes from 8 GiB; vSphere does not take pax headers (vmware/open-vmdk, pull request 65).
+//! The length of the two small members is known before the disk is written (the descriptor is
+//! padded with newlines), so the disk is streamed after them and they are filled in last (DMTF:
+//! DSP0243, Open Virtualization Format 1.1). Headers are plain ustar with binary sizes from 8 GiB
+//! on, because vSphere does not accept pax headers (vmware/open-vmdk, pull request 65).
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::archive::{self, NOBODY};
-use super::ovf::{self, Hardware};
-use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Needs, Totals, check, thread_panicked, vmdk};
+use super::archive::{self, ROOT};
+use super::ovf::{self, OvfHardware};
+use super::staging::ExportStaging;
+use super::{
+    ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check, thread_panicked, vmdk,
+};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::vmdk::GRAIN;
 use winimg_formats::disk::{self, SECTOR};
-use winimg_recipe::recipe::target::Output;
+use winimg_recipe::recipe::target::OutputFormat;
 
-pub struct Ova<'j> {
-    job: &'j Job<'j>,
-    hardware: Hardware,
+pub struct OvaExporter<'j> {
+    job: &'j ExportJob<'j>,
+    hardware: OvfHardware,
     temporary: PathBuf,
     name: String,
     len: u64,
-    front: Front,
-    writer: vmdk::Slot,
-    written: OnceLock<vmdk::Written>,
+    front: OvaLayout,
+    writer: vmdk::SharedVmdkWriter,
+    written: OnceLock<vmdk::VmdkSummary>,
 }
 
-/// Where the members are: the descriptor first.
+/// Offsets and sizes of the members after the descriptor's header.
 #[derive(Default)]
-struct Front {
+struct OvaLayout {
     ovf_size: u64,
     mf: u64,
     mf_size: u64,
     vmdk: u64,
 }
 
-/// The manifest's lines. No blank before the parenthesis: that is refused as an unknown algorithm.
-fn manifest(members: &[(&str, &Digest)]) -> String {
-    let line = |(name, digest): &(&str, &Digest)| format!("SHA256({name})= {}\n", digest.hex());
-    members.iter().map(line).collect()
+/// Renders the manifest. A space before the parenthesis would be rejected as an unknown algorithm.
+fn render_manifest(members: &[(&str, &Digest)]) -> String {
+    members
+        .iter()
+        .map(|(name, digest)| format!("SHA256({name})= {}\n", digest.hex()))
+        .collect()
 }
 
-impl<'j> Ova<'j> {
+impl<'j> OvaExporter<'j> {
     pub fn new(
-        job: &'j Job<'_>,
-        hardware: Hardware,
+        job: &'j ExportJob<'_>,
+        hardware: OvfHardware,
         len: u64,
         identity: &Digest,
-        staging: &mut Staging,
+        staging: &mut ExportStaging,
     ) -> Result<Self> {
         let name = format!("{}.ova", job.name);
         let (file, temporary) = staging.create(&name)?;
-        let longest = vmdk::Written {
+        let longest = vmdk::VmdkSummary {
             bytes: u64::MAX,
             populated: u64::MAX,
             sha256: identity.clone(),
@@ -65,42 +70,46 @@ impl<'j> Ova<'j> {
             hardware,
             name,
             len,
-            front: Front::default(),
-            writer: vmdk::Slot::default(),
+            front: OvaLayout::default(),
+            writer: vmdk::SharedVmdkWriter::default(),
             written: OnceLock::new(),
             temporary: temporary.clone(),
         };
-        let ovf_size = ova.ovf(&longest)?.len() as u64;
-        let mf_size =
-            manifest(&[(&ova.member("ovf"), identity), (&ova.disc(), identity)]).len() as u64;
+        let ovf_size = ova.render_ovf(&longest)?.len() as u64;
+        let mf_size = render_manifest(&[
+            (&ova.member_name("ovf"), identity),
+            (&ova.disk_name(), identity),
+        ])
+        .len() as u64;
         let mf = 2 * SECTOR + ovf_size.next_multiple_of(SECTOR);
-        ova.front = Front {
+        ova.front = OvaLayout {
             ovf_size,
             mf,
             mf_size,
             vmdk: mf + mf_size.next_multiple_of(SECTOR) + SECTOR,
         };
-        let stream = vmdk::Stream::new(file, temporary, ova.front.vmdk);
-        let descriptor = vmdk::descriptor(vmdk::Extent::Stream, &ova.disc(), len, identity);
-        let writer = vmdk::Writer::begin(len, &descriptor, stream)?;
-        ova.writer = vmdk::Slot::new(writer);
+        let stream = vmdk::VmdkStream::new(file, temporary, ova.front.vmdk);
+        let descriptor =
+            vmdk::render_descriptor(vmdk::VmdkExtent::Stream, &ova.disk_name(), len, identity);
+        let writer = vmdk::VmdkWriter::begin(len, &descriptor, stream)?;
+        ova.writer = vmdk::SharedVmdkWriter::new(writer);
         Ok(ova)
     }
 
-    fn member(&self, extension: &str) -> String {
+    fn member_name(&self, extension: &str) -> String {
         format!("{}.{extension}", self.job.name)
     }
 
-    fn disc(&self) -> String {
+    fn disk_name(&self) -> String {
         format!("{}-disk1.vmdk", self.job.name)
     }
 
-    fn ovf(&self, disc: &vmdk::Written) -> Result<String> {
+    fn render_ovf(&self, disc: &vmdk::VmdkSummary) -> Result<String> {
         ovf::render(
             self.job,
             &self.hardware,
-            &ovf::Disc {
-                file: self.disc(),
+            &ovf::OvfDiskInfo {
+                file: self.disk_name(),
                 file_bytes: disc.bytes,
                 capacity: self.len,
                 populated: disc.populated,
@@ -108,57 +117,68 @@ impl<'j> Ova<'j> {
         )
     }
 
-    /// Ends the VMDK and the tar, and fills in the members before it.
-    fn close(&self) -> Result<vmdk::Written> {
+    /// Completes the VMDK and the tar, and fills in the members before the disk.
+    fn close(&self) -> Result<vmdk::VmdkSummary> {
         let (disc, stream) = self.writer.end()?;
         let front = &self.front;
-        let mut ovf = self.ovf(&disc)?.into_bytes();
+        let mut ovf = self.render_ovf(&disc)?.into_bytes();
         ovf.resize(front.ovf_size as usize, b'\n');
         let digest = Digest::sha256_of(&ovf);
-        let names = (self.member("ovf"), self.member("mf"), self.disc());
-        let mf = manifest(&[(&names.0, &digest), (&names.2, &disc.sha256)]);
-        let header = |name: &str, size: u64| archive::header(name, size, self.job.epoch, NOBODY);
-        stream.write(&header(&names.0, front.ovf_size)?, 0)?;
+        let names = (
+            self.member_name("ovf"),
+            self.member_name("mf"),
+            self.disk_name(),
+        );
+        let mf = render_manifest(&[(&names.0, &digest), (&names.2, &disc.sha256)]);
+        let epoch = self.job.epoch;
+        let header = archive::build_header(&names.0, front.ovf_size, epoch, ROOT)?;
+        stream.write(&header, 0)?;
         stream.write(&ovf, SECTOR)?;
-        stream.write(&header(&names.1, front.mf_size)?, front.mf - SECTOR)?;
+        let header = archive::build_header(&names.1, front.mf_size, epoch, ROOT)?;
+        stream.write(&header, front.mf - SECTOR)?;
         stream.write(mf.as_bytes(), front.mf)?;
-        stream.write(&header(&names.2, disc.bytes)?, front.vmdk - SECTOR)?;
-        // A VMDK is whole sectors: no padding, only the tar's end.
+        let header = archive::build_header(&names.2, disc.bytes, epoch, ROOT)?;
+        stream.write(&header, front.vmdk - SECTOR)?;
+        // A VMDK consists of whole sectors, so only the tar's end marker follows.
         stream.write(&[0; 1024], stream.at)?;
         let synced = stream.file.sync_all();
         synced.map_err(|e| Error::io("sync", &self.temporary, e))?;
         Ok(disc)
     }
 
-    /// Members, manifest and descriptor as a reader sees them.
-    fn check_members(&self, disc: &vmdk::Written) -> Result<disk::ova::Ova> {
-        let ova = disk::ova::Ova::open(&self.temporary)?;
+    /// Reads members, manifest and descriptor back and verifies them.
+    fn check_members(&self, disc: &vmdk::VmdkSummary) -> Result<disk::ova::OvaFile> {
+        let ova = disk::ova::OvaFile::open(&self.temporary)?;
         let names: Vec<_> = ova.members.iter().map(|m| m.name.clone()).collect();
-        let expected = vec![self.member("ovf"), self.member("mf"), self.disc()];
-        check::same(&self.name, "list of members", expected, names)?;
-        let (descriptor, vmdk) = (ova.member("ovf")?, ova.member("vmdk")?);
+        let expected = vec![
+            self.member_name("ovf"),
+            self.member_name("mf"),
+            self.disk_name(),
+        ];
+        check::require_equal(&self.name, "list of members", expected, names)?;
+        let (descriptor, vmdk) = (ova.find_member("ovf")?, ova.find_member("vmdk")?);
         let places = (self.front.vmdk, vmdk.offset);
-        check::same(&self.name, "place of the disk", places.0, places.1)?;
-        let digest = Digest::sha256_of(ova.text(descriptor)?.as_bytes());
+        check::require_equal(&self.name, "place of the disk", places.0, places.1)?;
+        let digest = Digest::sha256_of(ova.read_text(descriptor)?.as_bytes());
         let lines = [
             (descriptor.name.as_str(), &digest),
             (vmdk.name.as_str(), &disc.sha256),
         ];
-        let mf = ova.text(ova.member("mf")?)?;
-        check::same(&self.name, "manifest", manifest(&lines), mf)?;
+        let mf = ova.read_text(ova.find_member("mf")?)?;
+        check::require_equal(&self.name, "manifest", render_manifest(&lines), mf)?;
 
-        let sizes = ovf::sizes(&ova.text(ova.member("ovf")?)?)?;
-        let found = (ova.member("vmdk")?.size, self.len, disc.populated);
-        check::same(&self.name, "descriptor", found, sizes)?;
+        let sizes = ovf::parse_sizes(&ova.read_text(ova.find_member("ovf")?)?)?;
+        let found = (ova.find_member("vmdk")?.size, self.len, disc.populated);
+        check::require_equal(&self.name, "descriptor", found, sizes)?;
         Ok(ova)
     }
 }
 
-impl Exporter for Ova<'_> {
-    fn needs(&self) -> Needs {
-        Needs {
+impl Exporter for OvaExporter<'_> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
             stream: true,
-            ..Needs::default()
+            ..ExporterNeeds::default()
         }
     }
 
@@ -166,28 +186,29 @@ impl Exporter for Ova<'_> {
         self.writer.append(index, packed)
     }
 
-    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
         let disc = self.close()?;
         self.written.get_or_init(|| disc);
         Ok(())
     }
 
-    /// The whole file's digest needs the front, which is written last: it is taken here, beside the comparison.
-    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    /// Computes the file's digest in parallel with the comparison, because it includes the front,
+    /// which is written last.
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let disc = self.written.get().ok_or_else(vmdk::out_of_order)?;
         let file = std::thread::scope(|scope| {
             let part = self.front.vmdk..self.front.vmdk + disc.bytes;
-            let whole = scope.spawn(|| check::digest(&self.temporary, part, cancel));
-            let vmdk = self.check_members(disc)?.disk()?;
+            let whole = scope.spawn(|| check::hash_file(&self.temporary, part, cancel));
+            let vmdk = self.check_members(disc)?.open_disk()?;
             let (grains, stored) = (disc.populated / GRAIN, vmdk.stored_grains());
-            check::same(&self.name, "number of grains", grains, stored)?;
-            check::content(&self.name, &vmdk, totals, self.job.threads(), cancel)?;
+            check::require_equal(&self.name, "number of grains", grains, stored)?;
+            check::check_content(&self.name, &vmdk, totals, self.job.count_threads(), cancel)?;
             let file = whole.join().unwrap_or_else(|_| Err(thread_panicked()))?;
-            check::same(&self.name, "disk", disc.crc, file.crc)?;
+            check::require_equal(&self.name, "disk", disc.crc, file.crc)?;
             Ok::<_, Error>(file)
         })?;
-        Ok(Artifact {
-            kind: Output::Ova.name(),
+        Ok(ExportedArtifact {
+            kind: OutputFormat::Ova.name(),
             file: self.name.clone(),
             bytes: file.bytes,
             sha256: file.sha256,
@@ -213,7 +234,7 @@ mod tests {
     fn a_manifest_line_has_no_blank_before_its_parenthesis() {
         let digest = Digest::sha256_of(b"abc");
         assert_eq!(
-            manifest(&[("a.ovf", &digest)]),
+            render_manifest(&[("a.ovf", &digest)]),
             "SHA256(a.ovf)= ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\n"
         );
     }

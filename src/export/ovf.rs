@@ -1,71 +1,73 @@
-//! The OVF descriptor: pure text from the job (DMTF: DSP0243; VMware's names: vmware/govmomi, ovf package).
+//! Renders the OVF descriptor from the job (DMTF: DSP0243; VMware's names: vmware/govmomi, ovf
+//! package).
 //!
-//! No `vmw:ExtraConfig` (a warning at import) and no `vmw:BootOrderSection` (vCenter then shows an EFI machine as BIOS:
-//! kubernetes-sigs/image-builder issue 619). VirtualBox ignores the firmware setting; it is not told apart here.
+//! No `vmw:ExtraConfig` (a warning at import) and no `vmw:BootOrderSection` (vCenter then shows an
+//! EFI machine as BIOS: kubernetes-sigs/image-builder issue 619). VirtualBox ignores the firmware
+//! setting, which is written for it all the same.
 
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Job, fill};
+use super::{ExportJob, fill};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Sink;
 use winimg_base::markup::escape_xml;
-use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{DiskBus, Firmware, OvaSpec};
+use winimg_formats::wim::WindowsRelease;
+use winimg_recipe::recipe::{DiskBus, Firmware, OvaOptions};
 
-/// The virtual hardware that the image can start on.
+/// The virtual hardware that the image can boot on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hardware {
+pub struct OvfHardware {
     /// `vmx-NN`
     pub version: u32,
-    pub controller: Controller,
+    pub controller: OvfController,
 }
 
-/// In the descriptor's words.
+/// A disk controller in the descriptor's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Controller {
+pub struct OvfController {
     description: &'static str,
     name: &'static str,
     subtype: &'static str,
 }
 
-const NVME: Controller = Controller {
+const NVME: OvfController = OvfController {
     description: "NVMe controller",
     name: "NVMe controller 0",
     subtype: "vmware.nvme.controller",
 };
-const SATA: Controller = Controller {
+const SATA: OvfController = OvfController {
     description: "SATA controller",
     name: "SATA controller 0",
     subtype: "vmware.sata.ahci",
 };
 
-impl Hardware {
-    /// With the controller that VirtualBox and VMware both have.
-    pub fn sata(job: &Job<'_>, spec: &OvaSpec) -> Self {
+impl OvfHardware {
+    /// Creates hardware with SATA, the controller that both VirtualBox and VMware have.
+    pub fn with_sata(job: &ExportJob<'_>, spec: &OvaOptions) -> Self {
         Self {
-            version: spec.version(job.guest.release),
+            version: spec.resolve_version(job.guest.release),
             controller: SATA,
         }
     }
 
-    /// The controller whose driver Windows started from while it was built, as far as VMware has it.
-    pub fn choose(job: &Job<'_>, spec: &OvaSpec, sink: &dyn Sink) -> Self {
-        let version = spec.version(job.guest.release);
+    /// Chooses the controller that Windows booted from during the build, if VMware has it.
+    pub fn choose(job: &ExportJob<'_>, spec: &OvaOptions, sink: &dyn Sink) -> Self {
+        let version = spec.resolve_version(job.guest.release);
         let controller = match (job.disk_bus, job.firmware) {
             (DiskBus::Nvme, Firmware::Uefi) => NVME,
             (DiskBus::Ahci, _) => SATA,
             (DiskBus::Nvme, Firmware::Bios) => {
                 sink.warn(
                     "the OVA names a SATA controller: VMware's BIOS does not boot from NVMe, \
-                     and whether this image's Windows starts from SATA is not known",
+                     and this image's Windows may not boot from SATA",
                 );
                 SATA
             }
             (DiskBus::Virtio, _) => {
                 sink.warn(
-                    "the OVA names a SATA controller: VMware has no virtio disk, and whether \
-                     this image's Windows starts from SATA is not known; build with disk_bus = \"nvme\" or \"ahci\"",
+                    "the OVA names a SATA controller: VMware has no virtio disk, and this image's \
+                     Windows may not boot from SATA; build with disk_bus = \"nvme\" or \"ahci\"",
                 );
                 SATA
             }
@@ -77,25 +79,25 @@ impl Hardware {
     }
 }
 
-/// VMware names a release by the one before it, on purpose.
-fn os_type(release: Release) -> &'static str {
+/// Returns VMware's guest OS type, which by design names the previous release.
+fn os_type(release: WindowsRelease) -> &'static str {
     match release {
-        Release::Server2019 => "windows2019srv_64Guest",
-        Release::Server2022 => "windows2019srvNext_64Guest",
-        Release::Server2025 => "windows2022srvNext_64Guest",
+        WindowsRelease::Server2019 => "windows2019srv_64Guest",
+        WindowsRelease::Server2022 => "windows2019srvNext_64Guest",
+        WindowsRelease::Server2025 => "windows2022srvNext_64Guest",
     }
 }
 
-/// What the descriptor says of the disk. All numbers are bytes.
+/// The disk in the descriptor. All numbers are bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Disc {
+pub struct OvfDiskInfo {
     pub file: String,
     pub file_bytes: u64,
     pub capacity: u64,
     pub populated: u64,
 }
 
-pub fn render(job: &Job<'_>, hardware: &Hardware, disc: &Disc) -> Result<String> {
+pub fn render(job: &ExportJob<'_>, hardware: &OvfHardware, disc: &OvfDiskInfo) -> Result<String> {
     let uefi = job.firmware == Firmware::Uefi;
     let values = json!({
         "name": job.name,
@@ -111,13 +113,13 @@ pub fn render(job: &Job<'_>, hardware: &Hardware, disc: &Disc) -> Result<String>
         "uefi": uefi,
         "secure_boot": job.secure_boot,
         "nested": job.nested_virtualization,
-        "properties": properties(job),
+        "properties": list_properties(job),
     });
     fill(include_str!("ovf.xml"), escape_xml, &values)
 }
 
-/// image-builder's build keys, then the recipe's.
-fn properties(job: &Job<'_>) -> Vec<(String, String)> {
+/// Returns image-builder's build keys, then the recipe's properties.
+fn list_properties(job: &ExportJob<'_>) -> Vec<(String, String)> {
     let date = jiff::Timestamp::from_second(job.epoch)
         .map(|t| t.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
         .unwrap_or_default();
@@ -129,22 +131,25 @@ fn properties(job: &Job<'_>) -> Vec<(String, String)> {
     all
 }
 
-/// File bytes, capacity and populated bytes as a descriptor says them, read with an XML parser.
-pub fn sizes(ovf: &str) -> Result<(u64, u64, u64)> {
-    const OVF: &str = "http://schemas.dmtf.org/ovf/envelope/1";
-    let bad = |what: &str| Error::new(Kind::Export, format!("the OVA's descriptor has no {what}"));
+/// Parses the file size, capacity and populated size from a descriptor.
+pub fn parse_sizes(ovf: &str) -> Result<(u64, u64, u64)> {
     let xml = roxmltree::Document::parse(ovf)
         .map_err(|e| Error::new(Kind::Export, "the OVA's descriptor is not XML").because(e))?;
-    let number = |element: &str, attribute: &str| {
-        xml.descendants()
-            .find(|n| n.has_tag_name((OVF, element)))
-            .and_then(|n| n.attribute((OVF, attribute)))
-            .and_then(|v| v.parse().ok())
-            .ok_or_else(|| bad(attribute))
-    };
     Ok((
-        number("File", "size")?,
-        number("Disk", "capacity")?,
-        number("Disk", "populatedSize")?,
+        parse_number(&xml, "File", "size")?,
+        parse_number(&xml, "Disk", "capacity")?,
+        parse_number(&xml, "Disk", "populatedSize")?,
     ))
+}
+
+fn parse_number(xml: &roxmltree::Document<'_>, element: &str, attribute: &str) -> Result<u64> {
+    const OVF: &str = "http://schemas.dmtf.org/ovf/envelope/1";
+    xml.descendants()
+        .find(|n| n.has_tag_name((OVF, element)))
+        .and_then(|n| n.attribute((OVF, attribute)))
+        .and_then(|v| v.parse().ok())
+        .ok_or_else(|| {
+            let fact = format!("the OVA's descriptor has no {attribute}");
+            Error::new(Kind::Export, fact)
+        })
 }

@@ -1,6 +1,6 @@
-//! The one pass over the source: workers read, test and pack chunks in any order; one thread appends them in order, one
-//! hashes the flat disk, one more each format that is hashed in the disk's order. Memory is bounded by a window of
-//! chunks, whatever the size of the disk.
+//! The single pass over the source. Workers read, test and pack chunks in any order; one thread
+//! appends them in order, one hashes the flat disk, and one more per format processes the chunks in
+//! the disk's order. A window of chunks limits the memory, independent of the disk's size.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,33 +10,34 @@ use std::time::Duration;
 
 use libdeflater::{CompressionLvl, Compressor};
 
-use super::chunk::{Buffers, CHUNK, Chunk, is_zero, touches};
-use super::{Exporter, Job, thread_panicked, vmdk};
+use super::chunk::{CHUNK, ChunkBuffers, DiskChunk, has_overlap, is_zero};
+use super::{ExportJob, Exporter, thread_panicked, vmdk};
 use winimg_base::digest::{Algorithm, Hasher};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::Disk;
 
-/// Chunks without data that are handed around together: the threads would spend their time waking one another.
+/// Number of empty chunks to pass on together; otherwise the threads mostly wake each other.
 const AT_ONCE: u64 = 16;
 
-/// What the pass saw in the source.
-pub struct Totals {
-    /// Bytes of the disk.
+/// Checksums of the source, computed by the pass.
+pub struct PassTotals {
+    /// Size of the disk in bytes.
     pub len: u64,
-    /// SHA-256 over the whole disk, unfinished so that a footer can follow. `None` when no format asked.
+    /// SHA-256 of the whole disk, unfinished so that a footer can follow. `None` if no format needs
+    /// it.
     pub flat: Option<Hasher>,
-    /// CRC-32 of each chunk; `None` for one of zeros. What is read back is compared with these.
+    /// CRC-32 of each chunk, for comparison with the output; `None` for zeros.
     pub chunks: Vec<Option<u32>>,
 }
 
-/// Values that arrive in any order and leave in theirs.
-struct Lane<T> {
+/// A queue of values that arrive in any order and leave in order.
+struct OrderedQueue<T> {
     next: u64,
     ready: BTreeMap<u64, T>,
 }
 
-impl<T> Lane<T> {
+impl<T> OrderedQueue<T> {
     fn new(active: bool, total: u64) -> Self {
         Self {
             next: if active { 0 } else { total },
@@ -45,78 +46,88 @@ impl<T> Lane<T> {
     }
 }
 
-struct State {
+struct PassState {
     claimed: u64,
-    /// Chunks that every worker step is done with.
+    /// Number of chunks that the workers have finished.
     taken: u64,
-    /// One for each of `Pass::hashes`.
-    hash: Vec<Lane<Arc<Chunk>>>,
-    append: Lane<Vec<u8>>,
+    /// One lane for each of `hashes`.
+    hash: Vec<OrderedQueue<Arc<DiskChunk>>>,
+    append: OrderedQueue<Vec<u8>>,
     chunks: Vec<Option<u32>>,
     error: Option<Error>,
     stopped: bool,
 }
 
-impl State {
-    /// How far all that follows the workers has come.
-    fn followed(&self) -> u64 {
+impl PassState {
+    /// Returns the number of chunks that all later threads have finished.
+    fn count_followed(&self) -> u64 {
         let hashed = self.hash.iter().map(|lane| lane.next);
         hashed.chain([self.append.next]).min().unwrap_or_default()
     }
 }
 
-/// Who gets the chunks in order, in a thread of its own.
+/// A consumer of the chunks in order, with its own thread.
 #[derive(Clone, Copy)]
-enum Hash<'p> {
+enum OrderedConsumer<'p> {
     Flat,
     Format(&'p dyn Exporter),
 }
 
-struct Pass<'p> {
+struct ExportPass<'p> {
     source: &'p dyn Disk,
     exporters: &'p [Box<dyn Exporter + 'p>],
     data: Vec<Range<u64>>,
     total: u64,
-    /// How far workers may run ahead of the slowest of hashing and appending.
+    /// Maximum lead of the workers over the slowest thread for hashing and appending, in chunks.
     window: u64,
-    hashes: Vec<Hash<'p>>,
+    hashes: Vec<OrderedConsumer<'p>>,
     appends: bool,
-    buffers: Buffers,
-    state: Mutex<State>,
+    buffers: ChunkBuffers,
+    state: Mutex<PassState>,
     changed: Condvar,
 }
 
-/// Drives `exporters` over `source`. `progress` gets bytes done and bytes in all, a few times a second.
+/// Runs `exporters` over `source`. Calls `progress` with the finished and total bytes several times
+/// a second.
 pub fn run(
     source: &dyn Disk,
     exporters: &[Box<dyn Exporter + '_>],
-    job: &Job<'_>,
+    job: &ExportJob<'_>,
     progress: &dyn Fn(u64, u64),
     cancel: &Cancel,
-) -> Result<Totals> {
-    let any = |f: fn(super::Needs) -> bool| exporters.iter().any(|e| f(e.needs()));
-    let total = match any(|n| n.chunks || n.stream || n.ordered) {
-        true => source.len() / CHUNK,
-        false => 0,
+) -> Result<PassTotals> {
+    let needs: Vec<super::ExporterNeeds> = exporters.iter().map(|e| e.needs()).collect();
+    let total = if needs.iter().any(|n| n.chunks || n.stream || n.ordered) {
+        source.len() / CHUNK
+    } else {
+        0
     };
-    let appends = any(|n| n.stream);
-    let flat = any(|n| n.flat_digest).then_some(Hash::Flat);
-    let ordered = exporters.iter().filter(|e| e.needs().ordered);
-    let ordered = ordered.map(|e| Hash::Format(e.as_ref()));
-    let hashes: Vec<Hash<'_>> = flat.into_iter().chain(ordered).collect();
-    let pass = Pass {
+    let appends = needs.iter().any(|n| n.stream);
+    let flat = needs
+        .iter()
+        .any(|n| n.flat_digest)
+        .then_some(OrderedConsumer::Flat);
+    let ordered = exporters
+        .iter()
+        .filter(|e| e.needs().ordered)
+        .map(|e| OrderedConsumer::Format(e.as_ref()));
+    let hashes: Vec<OrderedConsumer<'_>> = flat.into_iter().chain(ordered).collect();
+    let pass = ExportPass {
         source,
         exporters,
         data: source.data()?,
         total,
-        window: 24 + 4 * job.threads() as u64,
+        window: 24 + 4 * job.count_threads() as u64,
         appends,
-        buffers: Buffers::default(),
-        state: Mutex::new(State {
+        buffers: ChunkBuffers::default(),
+        state: Mutex::new(PassState {
             claimed: 0,
             taken: 0,
-            hash: hashes.iter().map(|_| Lane::new(true, total)).collect(),
-            append: Lane::new(appends, total),
+            hash: hashes
+                .iter()
+                .map(|_| OrderedQueue::new(true, total))
+                .collect(),
+            append: OrderedQueue::new(appends, total),
             chunks: vec![None; total as usize],
             error: None,
             stopped: false,
@@ -125,8 +136,8 @@ pub fn run(
         hashes,
     };
     let flat = thread::scope(|scope| {
-        for _ in 0..job.threads() {
-            scope.spawn(|| pass.work());
+        for _ in 0..job.count_threads() {
+            scope.spawn(|| pass.run_worker());
         }
         if appends {
             scope.spawn(|| pass.append());
@@ -135,14 +146,14 @@ pub fn run(
         let lanes = 0..pass.hashes.len();
         let hashes: Vec<_> = lanes.map(|i| scope.spawn(move || pass.hash(i))).collect();
         pass.watch(progress, cancel);
-        // A panic becomes an error by the alarm, or goes on up when the scope ends.
+        // The alarm turns a panic into an error; otherwise it propagates when the scope ends.
         let ends = hashes.into_iter().filter_map(|hash| hash.join().ok());
         ends.flatten().next()
     });
     let state = pass.state.into_inner().unwrap_or_else(|p| p.into_inner());
     match state.error {
         Some(error) => Err(error),
-        None => Ok(Totals {
+        None => Ok(PassTotals {
             len: source.len(),
             flat,
             chunks: state.chunks,
@@ -150,13 +161,14 @@ pub fn run(
     }
 }
 
-impl Pass<'_> {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked raises the alarm, which ends the pass: the state is not used after that.
+impl ExportPass<'_> {
+    fn lock(&self) -> MutexGuard<'_, PassState> {
+        // A panicking thread raises the alarm, which ends the pass; the state is not used after
+        // that.
         self.state.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait<'s>(&self, state: MutexGuard<'s, PassState>) -> MutexGuard<'s, PassState> {
         self.changed.wait(state).unwrap_or_else(|p| p.into_inner())
     }
 
@@ -167,11 +179,11 @@ impl Pass<'_> {
         self.changed.notify_all();
     }
 
-    /// Until all is done or stopped, shows progress and watches cancel.
+    /// Reports progress and checks for cancellation until the pass is done or stopped.
     fn watch(&self, progress: &dyn Fn(u64, u64), cancel: &Cancel) {
         let mut state = self.lock();
         loop {
-            let done = state.taken.min(state.followed());
+            let done = state.taken.min(state.count_followed());
             if state.stopped || done == self.total {
                 drop(state);
                 progress(done * CHUNK, self.total * CHUNK);
@@ -191,18 +203,19 @@ impl Pass<'_> {
         }
     }
 
-    /// The next chunk, when the window allows one, or the next few that hold nothing. `None`: there is no more to do.
+    /// Claims the next chunk within the window, or the next few empty ones. Returns `None` at the
+    /// end.
     fn claim(&self) -> Option<Range<u64>> {
         let mut state = self.lock();
         loop {
             if state.stopped || state.claimed == self.total {
                 return None;
             }
-            let open = state.followed() + self.window;
+            let open = state.count_followed() + self.window;
             let first = state.claimed;
             if first < open {
                 let most = open.min(self.total).min(first + AT_ONCE);
-                let empty = (first..most).take_while(|&index| !touches(&self.data, index));
+                let empty = (first..most).take_while(|&index| !has_overlap(&self.data, index));
                 state.claimed += (empty.count() as u64).max(1);
                 return Some(first..state.claimed);
             }
@@ -210,9 +223,9 @@ impl Pass<'_> {
         }
     }
 
-    fn work(&self) {
-        let _alarm = Alarm(self);
-        // 1.8 times as fast as level 6, and its files are 2 % larger.
+    fn run_worker(&self) {
+        let _alarm = PanicGuard(self);
+        // Level 1: 1.8 times as fast as level 6, with 2 % larger files.
         let mut compressor = Compressor::new(CompressionLvl::new(1).unwrap_or_default());
         while let Some(run) = self.claim() {
             if let Err(e) = self.take(run, &mut compressor) {
@@ -230,9 +243,10 @@ impl Pass<'_> {
                     exporter.take(&chunk)?;
                 }
             }
-            let packed = match self.appends {
-                true => vmdk::pack(&chunk, compressor)?,
-                false => Vec::new(),
+            let packed = if self.appends {
+                vmdk::pack(&chunk, compressor)?
+            } else {
+                Vec::new()
             };
             let crc = chunk.data.as_deref().map(libdeflater::crc32);
             taken.push((chunk, crc, packed));
@@ -254,22 +268,26 @@ impl Pass<'_> {
         Ok(())
     }
 
-    fn read(&self, index: u64) -> Result<Chunk> {
+    fn read(&self, index: u64) -> Result<DiskChunk> {
         let mut data = None;
-        if touches(&self.data, index) {
+        if has_overlap(&self.data, index) {
             let mut buffer = self.buffers.take();
             self.source.read_at(index * CHUNK, &mut buffer)?;
             data = Some(buffer).filter(|b| !is_zero(b));
         }
-        Ok(Chunk { index, data })
+        Ok(DiskChunk { index, data })
     }
 
-    /// The next values of a lane, as many as have come, by their chunks' numbers. `None`: the lane is at its end.
-    fn next<T>(&self, lane: impl Fn(&mut State) -> &mut Lane<T>) -> Option<Vec<(u64, T)>> {
+    /// Waits for a lane's next values and returns all available ones with their chunk numbers.
+    /// `None` at the end of the lane.
+    fn next<T>(
+        &self,
+        lane: impl Fn(&mut PassState) -> &mut OrderedQueue<T>,
+    ) -> Option<Vec<(u64, T)>> {
         let mut state = self.lock();
         loop {
             let stopped = state.stopped;
-            let Lane { next, ready } = lane(&mut state);
+            let OrderedQueue { next, ready } = lane(&mut state);
             if stopped || *next == self.total {
                 return None;
             }
@@ -283,13 +301,13 @@ impl Pass<'_> {
         }
     }
 
-    fn advance<T>(&self, lane: impl Fn(&mut State) -> &mut Lane<T>, chunks: usize) {
+    fn advance<T>(&self, lane: impl Fn(&mut PassState) -> &mut OrderedQueue<T>, chunks: usize) {
         lane(&mut self.lock()).next += chunks as u64;
         self.changed.notify_all();
     }
 
     fn append(&self) {
-        let _alarm = Alarm(self);
+        let _alarm = PanicGuard(self);
         while let Some(come) = self.next(|s| &mut s.append) {
             for (index, packed) in &come {
                 for exporter in self.exporters {
@@ -305,19 +323,19 @@ impl Pass<'_> {
         }
     }
 
-    /// Gives the flat disk's hash, where the lane is for that.
+    /// Processes a lane, and returns the flat disk's hash if the lane is for that.
     fn hash(&self, lane: usize) -> Option<Hasher> {
-        let _alarm = Alarm(self);
+        let _alarm = PanicGuard(self);
         let mut hasher = Hasher::new(Algorithm::Sha256);
         while let Some(come) = self.next(|s| &mut s.hash[lane]) {
             let chunks = come.len();
             for (_, chunk) in come {
                 match self.hashes[lane] {
-                    Hash::Flat => match &chunk.data {
+                    OrderedConsumer::Flat => match &chunk.data {
                         Some(bytes) => hasher.update(bytes),
-                        None => hasher.zeros(CHUNK),
+                        None => hasher.update_zeros(CHUNK),
                     },
-                    Hash::Format(exporter) => {
+                    OrderedConsumer::Format(exporter) => {
                         if let Err(e) = exporter.hash(&chunk) {
                             self.stop(e);
                             return None;
@@ -327,14 +345,14 @@ impl Pass<'_> {
             }
             self.advance(|s| &mut s.hash[lane], chunks);
         }
-        matches!(self.hashes[lane], Hash::Flat).then_some(hasher)
+        matches!(self.hashes[lane], OrderedConsumer::Flat).then_some(hasher)
     }
 }
 
-/// Ends the pass when its thread panics: the others would wait for its chunk forever.
-struct Alarm<'p>(&'p Pass<'p>);
+/// Stops the pass when its thread panics, because the others would wait for its chunk forever.
+struct PanicGuard<'p>(&'p ExportPass<'p>);
 
-impl Drop for Alarm<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.stop(thread_panicked());

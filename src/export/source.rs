@@ -1,65 +1,67 @@
-//! The disk that is exported, opened so that its clusters can be read in place.
+//! The source disk of an export, opened so that its clusters can be read in place.
 
-use super::staging::Staging;
-use super::{CHUNK, Job};
+use super::staging::ExportStaging;
+use super::{CHUNK, ExportJob};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
-use winimg_formats::disk::backing::Chain;
-use winimg_formats::disk::ntfs::{Hibernation, Windows};
-use winimg_formats::disk::qcow2::Qcow2;
-use winimg_formats::disk::qemu_img::{self, Named};
-use winimg_formats::disk::{self, Disk, Format, Image, gpt, vhdx};
+use winimg_formats::disk::backing::BackingChain;
+use winimg_formats::disk::ntfs::{Hibernation, WindowsVolume};
+use winimg_formats::disk::qcow2::Qcow2Disk;
+use winimg_formats::disk::qemu_img::{self, QemuImageArg};
+use winimg_formats::disk::{self, Disk, DiskImage, ImageFormat, gpt, vhdx};
 
-pub struct Source {
+pub struct ExportSource {
     pub disk: Box<dyn Disk>,
-    /// As QEMU gets it; `None` where QEMU can't read it (an OVA, a VMA, a VHDX with a parent).
-    pub qemu: Option<Named>,
+    /// QEMU's name for the disk; `None` if QEMU can't read it (an OVA, a VMA, a VHDX with a
+    /// parent).
+    pub qemu: Option<QemuImageArg>,
 }
 
-impl Source {
-    /// A compressed qcow2 is flattened into a scratch file first. An overlay is read where the job lets it name files.
+impl ExportSource {
+    /// Opens the job's source. Flattens a compressed qcow2 into a scratch file first. Reads an
+    /// overlay if the job allows its backing files.
     pub fn open(
-        job: &Job<'_>,
-        staging: &mut Staging,
+        job: &ExportJob<'_>,
+        staging: &mut ExportStaging,
         sink: &dyn Sink,
         cancel: &Cancel,
     ) -> Result<Self> {
         let path = job.source.file;
-        let driver = match Format::of(path)? {
-            Format::Raw => Some("raw"),
-            Format::FixedVhd | Format::DynamicVhd => Some("vpc"),
-            // QEMU reads no parents.
-            Format::Vhdx => (vhdx::open(job.source)?.files() == 1).then_some("vhdx"),
-            Format::SparseVmdk => Some("vmdk"),
-            Format::StreamVmdk | Format::Ova | Format::Vma => None,
-            Format::Qcow2 => return Self::qcow2(job, staging, sink, cancel),
+        let driver = match ImageFormat::detect(path)? {
+            ImageFormat::Raw => Some("raw"),
+            ImageFormat::FixedVhd | ImageFormat::DynamicVhd => Some("vpc"),
+            // QEMU does not read parents.
+            ImageFormat::Vhdx => (vhdx::open(job.source)?.count_files() == 1).then_some("vhdx"),
+            ImageFormat::SparseVmdk => Some("vmdk"),
+            ImageFormat::StreamVmdk | ImageFormat::Ova | ImageFormat::Vma => None,
+            ImageFormat::Qcow2 => return Self::open_qcow2(job, staging, sink, cancel),
         };
         let disk = job.source.open(cancel)?;
-        if disk.sector() != disk::SECTOR {
+        if disk.sector_size() != disk::SECTOR {
             return Err(Error::new(
                 Kind::Export,
-                "a disk can't be exported into formats whose sectors have another size",
+                "cannot export a disk with a different sector size",
             )
             .at(path.display())
             .expected("sectors of 512 bytes")
-            .found(format!("{} bytes", disk.sector()))
+            .found(format!("{} bytes", disk.sector_size()))
             .cure("build the image on a disk with sectors of 512 bytes"));
         }
         Ok(Self {
             disk,
-            qemu: driver.map(|d| Named::file(path, d)),
+            qemu: driver.map(|d| QemuImageArg::from_path(path, d)),
         })
     }
 
-    fn qcow2(
-        job: &Job<'_>,
-        staging: &mut Staging,
+    fn open_qcow2(
+        job: &ExportJob<'_>,
+        staging: &mut ExportStaging,
         sink: &dyn Sink,
         cancel: &Cancel,
     ) -> Result<Self> {
-        let named = Chain::of(job.source, cancel)?.named()?;
-        if let Some(disk) = Qcow2::look(job.source, cancel)? {
+        let named = BackingChain::resolve(job.source, cancel)?.to_image_arg()?;
+        if let Some(disk) = Qcow2Disk::open_uncompressed(job.source, cancel)? {
             return Ok(Self {
                 disk: Box::new(disk),
                 qemu: Some(named),
@@ -69,55 +71,62 @@ impl Source {
             "{} has compressed clusters; it is flattened before the export",
             job.source.file.display()
         ));
-        let flat = staging.scratch(&format!("{}.flattened.qcow2", job.name))?;
+        let flat = staging.create_scratch(&format!("{}.flattened.qcow2", job.name))?;
         qemu_img::flatten(&named, &flat, cancel)?;
         Ok(Self {
-            disk: Box::new(Qcow2::open(Image::alone(&flat), cancel)?),
-            qemu: Some(Named::file(&flat, "qcow2")),
+            disk: Box::new(Qcow2Disk::open(DiskImage::from_file(&flat), cancel)?),
+            qemu: Some(QemuImageArg::from_path(&flat, "qcow2")),
         })
     }
 
-    /// Refuses a disk that is not whole, and a Windows that was hibernated: it would go on from its memory on another machine.
-    /// A disk without a partition table is not looked at.
-    pub fn judge(&self, job: &Job<'_>, sink: &dyn Sink) -> Result<()> {
+    /// Rejects a damaged partition table, and a hibernated Windows, which would resume its saved
+    /// memory on another machine. Ignores a disk without a partition table.
+    pub fn judge(&self, job: &ExportJob<'_>, sink: &dyn Sink) -> Result<()> {
         let path = job.source.file.display();
-        let table = gpt::table(self.disk.as_ref()).map_err(|e| e.or_at(&path))?;
+        let table = gpt::read_table(self.disk.as_ref()).map_err(|e| e.or_at(&path))?;
         for doubt in &table.doubts {
             sink.warn(format!("{path}: {doubt}"));
         }
-        let Ok(windows) = Windows::find(self.disk.as_ref(), &table) else {
+        let Ok(windows) = WindowsVolume::find(self.disk.as_ref(), &table) else {
             return Ok(());
         };
-        if windows.volume.hibernation()? == Hibernation::Waits {
-            let fact = "the disk's Windows was hibernated and would go on from its memory";
+        if windows.volume.read_hibernation()? == Hibernation::Suspended {
+            let fact = "the disk's Windows is hibernated and would resume from its saved memory";
             return Err(Error::new(Kind::Export, fact)
                 .at(path)
                 .expected("a Windows that was shut down")
                 .found(r"the mark in C:\hiberfil.sys")
-                .cure("start it once, and shut it down with `shutdown /s /f /t 0` after `powercfg /h off`"));
+                .cure(
+                    "start it once, and shut it down with `shutdown /s /f /t 0` after \
+                     `powercfg /h off`",
+                ));
         }
         if windows.volume.is_dirty()? {
             sink.warn(format!(
-                "{path}: its Windows volume was not closed in order, and Windows checks it at the next start"
+                "{path}: its Windows volume was not cleanly unmounted; Windows checks it at the \
+                 next start"
             ));
         }
         Ok(())
     }
 
-    pub fn for_qemu(&self) -> Result<&Named> {
+    pub fn for_qemu(&self) -> Result<&QemuImageArg> {
         self.qemu.as_ref().ok_or_else(|| {
             Error::new(
                 Kind::Export,
-                "a qcow2 can't be made from an OVA, a VMA, a stream-optimised VMDK or a differencing VHDX",
+                "cannot create a qcow2 from an OVA, a VMA, a stream-optimised VMDK or a \
+                 differencing VHDX",
             )
-            .cure("export a raw disk from it, and a qcow2 from that")
+            .cure("export a raw disk first, then a qcow2 from that")
         })
     }
 }
 
-/// What the VMDK's content ids are made of. They stand before the content in the file, so the whole disk's digest comes
-/// too late; the first and last MiB hold the partition table with the disk's own GUIDs.
-pub fn identity(disk: &dyn Disk, job: &Job<'_>) -> Result<Digest> {
+/// Computes the seed of the VMDK's content ids.
+///
+/// They precede the content in the file, so the digest of the whole disk would come too late. The
+/// first and last MiB contain the partition table with the disk's own GUIDs.
+pub fn compute_identity(disk: &dyn Disk, job: &ExportJob<'_>) -> Result<Digest> {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     let head = format!("winimg disk\n{}\n{}\n{}\n", job.name, disk.len(), job.epoch);
     hasher.update(head.as_bytes());

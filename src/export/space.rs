@@ -1,6 +1,7 @@
-//! Whether the outputs fit, before an hour of work is lost to a full disk.
+//! Checks that the outputs fit, before an hour of work is lost to a full disk.
 //!
-//! An estimate: what deflate saves is not known beforehand. Refuses only what can't fit, and warns of what may not.
+//! An estimate, since the compression ratio is unknown: fails if the outputs cannot fit, and warns
+//! if they may not.
 
 use std::path::Path;
 
@@ -9,18 +10,19 @@ use winimg_base::event::Sink;
 use winimg_formats::disk::Disk;
 use winimg_recipe::recipe::Outputs;
 
-/// Bytes that the outputs take: at least, and at most.
+/// The minimum and maximum size of the outputs in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
+pub struct SizeEstimate {
     pub least: u64,
     pub most: u64,
 }
 
-/// `data` is the source's allocated bytes. Flat files take that, and so do those in blocks, where they can have holes; compressed ones from 2/5 of it (a Windows image takes
-/// about half) to a little more than all.
-pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
+/// Estimates the size of the outputs. `data`: the source's allocated bytes.
+///
+/// Flat files, and those in blocks, are sparse and take about that size. Compressed ones take from
+/// 2/5 of it (about half for a Windows image) to slightly more than all.
+pub fn estimate(data: u64, outputs: &Outputs) -> SizeEstimate {
     let outputs = outputs.with_disks();
-    let count = |asked: bool| u64::from(asked);
     let flat = [
         outputs.raw,
         outputs.vhd,
@@ -39,15 +41,15 @@ pub fn estimate(data: u64, outputs: &Outputs) -> Estimate {
         outputs.box_virtualbox.is_some(),
         outputs.container_disk,
     ];
-    let flat: u64 = flat.into_iter().map(count).sum();
-    let packed: u64 = packed.into_iter().map(count).sum();
-    Estimate {
+    let flat: u64 = flat.into_iter().map(u64::from).sum();
+    let packed: u64 = packed.into_iter().map(u64::from).sum();
+    SizeEstimate {
         least: flat * data + packed * (data / 5 * 2),
         most: flat * data + packed * (data + data / 64) + (16 << 20),
     }
 }
 
-/// Compares the estimate with what is free in `directory`.
+/// Compares the estimate with the free space in `directory`.
 pub fn require(
     directory: &Path,
     disk: &dyn Disk,
@@ -57,29 +59,39 @@ pub fn require(
     let data: u64 = disk.data()?.iter().map(|r| r.end - r.start).sum();
     let estimate = estimate(data, outputs);
     let free = fs4::available_space(directory).map_err(|e| Error::io("look at", directory, e))?;
-    tracing::debug!(directory = %directory.display(), data, least = estimate.least, most = estimate.most, free, "free space");
-    let mib = |bytes: u64| format!("{} MiB", bytes.div_ceil(1 << 20));
+    tracing::debug!(
+        directory = %directory.display(),
+        data,
+        least = estimate.least,
+        most = estimate.most,
+        free,
+        "free space"
+    );
     if free < estimate.least {
         return Err(Error::new(
             Kind::Host,
             format!(
-                "{} has not enough room for the outputs",
+                "{} has not enough free space for the outputs",
                 directory.display()
             ),
         )
-        .expected(format!("at least {} free", mib(estimate.least)))
-        .found(format!("{} free", mib(free)))
-        .cure("make room, choose another --output, or ask for fewer formats"));
+        .expected(format!("at least {} free", format_mib(estimate.least)))
+        .found(format!("{} free", format_mib(free)))
+        .cure("free some space, choose another --output, or fewer formats"));
     }
     if free < estimate.most {
         sink.warn(format!(
             "{} has {} free; the outputs may take up to {}",
             directory.display(),
-            mib(free),
-            mib(estimate.most)
+            format_mib(free),
+            format_mib(estimate.most)
         ));
     }
     Ok(())
+}
+
+fn format_mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 #[cfg(test)]

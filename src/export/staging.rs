@@ -1,7 +1,8 @@
-//! Files under temporary names until all of them are good.
+//! Keeps files under temporary names until all of them are verified.
 //!
-//! A temporary name is fixed by the final one, so what a killed run left is written over by the next; a lock on it keeps
-//! two exports of the same name apart, and dies with its process.
+//! The temporary name depends only on the final one, so the next run overwrites leftovers of a
+//! killed one. A lock on the file separates two exports with the same name, and ends with its
+//! process.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -12,77 +13,95 @@ use std::time::Duration;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, file_lock};
 
-/// How often files are brought to the disk while they are written. A system waits half a minute with that, or until they fill a tenth
-/// of its memory (Linux: vm.dirty_expire_centisecs, vm.dirty_background_ratio), and then who syncs a file waits for all of it.
+/// Interval for syncing files while they are written. The system would wait half a minute, or until
+/// they fill a tenth of its memory (Linux: vm.dirty_expire_centisecs, vm.dirty_background_ratio),
+/// and the final sync would have to wait for all of it.
 const BEHIND: Duration = Duration::from_millis(250);
 
-/// The files of one export. Dropping it removes those that were not committed.
-pub struct Staging {
+/// The files of one export. Uncommitted files are removed on drop.
+pub struct ExportStaging {
     directory: PathBuf,
-    /// The names that no file may get, and those of them that one would have got.
+    /// True if existing files may be replaced, except those in `kept`.
+    replaces_existing: bool,
+    /// Names of files that must never be replaced.
     kept: Vec<String>,
+    /// Names of files that this export would replace, but must not.
     refused: Vec<String>,
-    files: Vec<Staged>,
+    files: Vec<StagedFile>,
 }
 
-struct Staged {
+struct StagedFile {
     temporary: PathBuf,
-    /// `None`: a scratch file, removed at the end whatever happens.
+    /// `None` for a scratch file, which is always removed at the end.
     target: Option<PathBuf>,
-    /// Holds the lock. Another opening of the file than the one that is written by, so that an error to write reaches both.
+    /// The locked file. Opened separately from the one for writing, so that both report a write
+    /// error.
     locked: File,
 }
 
-impl Staging {
-    pub fn new(directory: &Path, kept: &[String]) -> Self {
+impl ExportStaging {
+    pub fn new(directory: &Path, replaces_existing: bool, kept: &[String]) -> Self {
         Self {
             directory: directory.to_owned(),
+            replaces_existing,
             kept: kept.to_vec(),
             refused: Vec::new(),
             files: Vec::new(),
         }
     }
 
-    /// A new empty file that will be `name`, a path below the directory. Gives its temporary path too.
+    /// Creates an empty file for `name`, a path below the directory. Also returns its temporary
+    /// path.
     pub fn create(&mut self, name: &str) -> Result<(File, PathBuf)> {
-        if self.kept.iter().any(|kept| kept == name) {
+        let target = self.directory.join(name);
+        let is_refused = self.is_kept(name) || !self.replaces_existing;
+        if is_refused && fs::symlink_metadata(&target).is_ok() {
             self.refused.push(name.to_owned());
         }
-        self.stage(name, Some(self.directory.join(name)))
+        self.create_file(name, Some(target))
     }
 
-    /// Refuses to replace files that are kept; all of them at once, before anything is written.
+    fn is_kept(&self, name: &str) -> bool {
+        self.kept.iter().any(|kept| kept == name)
+    }
+
+    /// Fails if the export would replace files that must be kept, before anything is written.
     pub fn check(&self) -> Result<()> {
         if self.refused.is_empty() {
             return Ok(());
         }
-        let fact = "the export would replace the image itself or artifacts of a build";
+        let cure = if self.refused.iter().any(|name| self.is_kept(name)) {
+            "write to another folder with --output: the image itself is never replaced"
+        } else {
+            "replace them with --replace, or write to another folder with --output"
+        };
+        let fact = "the export would replace existing files";
         Err(Error::new(Kind::Export, fact)
             .at(self.directory.display())
             .lines(self.refused.iter())
-            .cure("write to another folder with --output; --replace replaces artifacts, but never the image itself"))
+            .cure(cure))
     }
 
-    /// A file for other programs to write, removed at the end.
-    pub fn scratch(&mut self, name: &str) -> Result<PathBuf> {
-        self.stage(name, None).map(|(_, path)| path)
+    /// Creates a file for other programs to write, removed at the end.
+    pub fn create_scratch(&mut self, name: &str) -> Result<PathBuf> {
+        self.create_file(name, None).map(|(_, path)| path)
     }
 
-    /// Where the file that will be `name` is until then.
-    pub fn temporary(&self, name: &str) -> PathBuf {
+    /// Returns the temporary path of the file `name`.
+    pub fn temporary_path(&self, name: &str) -> PathBuf {
         self.directory
             .join(format!(".{}.part", name.replace('/', ".")))
     }
 
-    fn stage(&mut self, name: &str, target: Option<PathBuf>) -> Result<(File, PathBuf)> {
-        let temporary = self.temporary(name);
+    fn create_file(&mut self, name: &str, target: Option<PathBuf>) -> Result<(File, PathBuf)> {
+        let temporary = self.temporary_path(name);
         let locked = lock(&temporary)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(&temporary)
             .map_err(|e| Error::io("open", &temporary, e))?;
-        self.files.push(Staged {
+        self.files.push(StagedFile {
             temporary: temporary.clone(),
             target,
             locked,
@@ -92,15 +111,15 @@ impl Staging {
         Ok((file, temporary))
     }
 
-    /// Runs `work` while what the files have got is on its way to the disk: who syncs them then waits for little.
+    /// Runs `work` while a thread syncs the files, so that the final sync is short.
     pub fn write_behind<T>(&self, work: impl FnOnce() -> T) -> T {
-        // Dropped when the work has ended, however it did.
+        // Dropped when the work ends, even by a panic.
         let (working, ended) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
                 while ended.recv_timeout(BEHIND) == Err(RecvTimeoutError::Timeout) {
                     for staged in self.files.iter().filter(|s| s.target.is_some()) {
-                        // Who wrote it learns of an error when it is synced.
+                        // The writer gets the error at the final sync.
                         let _ = staged.locked.sync_data();
                     }
                 }
@@ -110,7 +129,7 @@ impl Staging {
         })
     }
 
-    /// Gives every file its name. Their content must have been synced.
+    /// Renames the files to their final names. Their content must be synced already.
     pub fn commit(mut self) -> Result<()> {
         let mut directories = vec![self.directory.clone()];
         for target in self.files.iter().filter_map(|s| s.target.as_ref()) {
@@ -143,7 +162,7 @@ impl Staging {
     }
 }
 
-/// Opens and locks the file at `path`; it may be one that a killed run left.
+/// Opens and locks the file at `path`, which may be a leftover of a killed run.
 fn lock(path: &Path) -> Result<File> {
     loop {
         let file = OpenOptions::new()
@@ -153,7 +172,8 @@ fn lock(path: &Path) -> Result<File> {
             .truncate(false)
             .open(path)
             .map_err(|e| Error::io("create", path, e))?;
-        // QEMU's programs open no file that anyone else has open for writing (block/file-win32.c, raw_open).
+        // QEMU cannot open a file that another process has open for writing (block/file-win32.c,
+        // raw_open).
         #[cfg(windows)]
         let file = {
             drop(file);
@@ -165,19 +185,19 @@ fn lock(path: &Path) -> Result<File> {
                 return Err(
                     Error::new(Kind::Export, "another export writes the same file")
                         .at(path.display())
-                        .cure("wait for it to end, or choose another output directory"),
+                        .cure("wait for it to finish, or choose another output directory"),
                 );
             }
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         }
-        // The other may have renamed or removed it between our open and our lock.
+        // Another export may have renamed or removed it between open and lock.
         if file_lock::is_at(&file, path).map_err(|e| Error::io("look at", path, e))? {
             return Ok(file);
         }
     }
 }
 
-impl Drop for Staging {
+impl Drop for ExportStaging {
     fn drop(&mut self) {
         for staged in self.files.iter() {
             // Best effort: an error is already on its way to the user.

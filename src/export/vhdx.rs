@@ -1,91 +1,103 @@
-//! VHDX, dynamic or fixed, for Hyper-V's machines of generation 2.
+//! Exports a dynamic or fixed VHDX, for generation 2 VMs of Hyper-V.
 //!
-//! Its layout: [`winimg_formats::disk::vhdx::create`]. Blocks have one MiB, as a chunk has.
+//! Layout: [`winimg_formats::disk::vhdx::create`]. Blocks are one MiB, like a chunk.
 
-use super::blocks::{Blocks, Layout};
-use super::held::Held;
-use super::staging::Staging;
-use super::{Artifact, CHUNK, Chunk, Exporter, Job, Needs, Totals, check};
+use super::blocks::{BlockFile, BlockLayout};
+use super::data_map::DataMap;
+use super::staging::ExportStaging;
+use super::{
+    CHUNK, DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check,
+};
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::vhdx::create::{BLOCK, Front};
-use winimg_formats::disk::{Image, vhdx};
-use winimg_recipe::recipe::target::Output;
+use winimg_formats::disk::vhdx::create::{BLOCK, VhdxFront};
+use winimg_formats::disk::{DiskImage, vhdx};
+use winimg_recipe::recipe::target::OutputFormat;
 
-pub struct Vhdx<'j> {
-    job: &'j Job<'j>,
-    front: Front,
-    blocks: Blocks,
+pub struct VhdxExporter<'j> {
+    job: &'j ExportJob<'j>,
+    front: VhdxFront,
+    blocks: BlockFile,
 }
 
-impl<'j> Vhdx<'j> {
+impl<'j> VhdxExporter<'j> {
     pub fn new(
-        job: &'j Job<'_>,
+        job: &'j ExportJob<'_>,
         len: u64,
-        held: &Held,
-        staging: &mut Staging,
+        held: &DataMap,
+        staging: &mut ExportStaging,
         fixed: bool,
     ) -> Result<Self> {
         let name = format!("{}{}.vhdx", job.name, if fixed { "-fixed" } else { "" });
-        let front = Front {
+        let front = VhdxFront {
             len,
             fixed,
-            file_write: held.id("VHDX file"),
-            data_write: held.id("VHDX data"),
-            disk: held.id("VHDX disk"),
+            file_write: held.make_id("VHDX file"),
+            data_write: held.make_id("VHDX data"),
+            disk: held.make_id("VHDX disk"),
         };
         let mibs = (BLOCK / CHUNK) as usize;
-        let layout = Layout {
+        let layout = BlockLayout {
             block: BLOCK,
             lead: Vec::new(),
             start: front.end(),
-            slots: match fixed {
-                true => held.all(mibs),
-                false => held.slots(mibs),
+            slots: if fixed {
+                held.assign_all(mibs)
+            } else {
+                held.assign_slots(mibs)
             },
             len,
         };
-        let blocks = Blocks::new(staging, name, layout)?;
-        blocks.write_front(front.pieces(|block| blocks.layout.place(block)))?;
+        let blocks = BlockFile::new(staging, name, layout)?;
+        blocks.write_front(front.build_pieces(|block| blocks.layout.find_offset(block)))?;
         Ok(Self { job, front, blocks })
     }
 
     fn kind(&self) -> &'static str {
-        match self.front.fixed {
-            true => Output::VhdxFixed.name(),
-            false => Output::Vhdx.name(),
+        if self.front.fixed {
+            OutputFormat::VhdxFixed.name()
+        } else {
+            OutputFormat::Vhdx.name()
         }
     }
 }
 
-impl Exporter for Vhdx<'_> {
-    fn needs(&self) -> Needs {
-        Needs {
+impl Exporter for VhdxExporter<'_> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
             chunks: true,
             ordered: true,
-            ..Needs::default()
+            ..ExporterNeeds::default()
         }
     }
 
-    fn take(&self, chunk: &Chunk) -> Result<()> {
+    fn take(&self, chunk: &DiskChunk) -> Result<()> {
         self.blocks.take(chunk)
     }
 
-    fn hash(&self, chunk: &Chunk) -> Result<()> {
+    fn hash(&self, chunk: &DiskChunk) -> Result<()> {
         self.blocks.hash(chunk)
     }
 
-    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
         self.blocks.finish(&[])
     }
 
-    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let blocks = &self.blocks;
-        let pieces = self.front.pieces(|block| blocks.layout.place(block));
+        let pieces = self
+            .front
+            .build_pieces(|block| blocks.layout.find_offset(block));
         let bytes = blocks.check_front(pieces, 0)?;
-        let disk = vhdx::open(Image::alone(&blocks.temporary))?;
-        check::content(&blocks.name, &disk, totals, self.job.threads(), cancel)?;
-        Ok(Artifact {
+        let disk = vhdx::open(DiskImage::from_file(&blocks.temporary))?;
+        check::check_content(
+            &blocks.name,
+            &disk,
+            totals,
+            self.job.count_threads(),
+            cancel,
+        )?;
+        Ok(ExportedArtifact {
             kind: self.kind(),
             file: blocks.name.clone(),
             bytes,

@@ -1,8 +1,8 @@
-//! Writing a stream-optimised VMDK, front to back, in one go.
+//! Writes a stream-optimised VMDK sequentially.
 //!
-//! winimg writes its own because `qemu-img convert -o subformat=streamOptimized` leaves up to 127 zero sectors behind the
-//! last grain; a stream reader takes the first for the end, and its digest never matches the manifest's (qemu-project
-//! issue 1357). Layout and sources: [`winimg_formats::disk::vmdk`].
+//! `qemu-img convert -o subformat=streamOptimized` is not usable: it leaves up to 127 zero sectors
+//! after the last grain. A stream reader stops at the first, and its digest never matches the
+//! manifest's (qemu-project issue 1357). Layout and sources: [`winimg_formats::disk::vmdk`].
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ use libdeflater::{Compressor, Crc};
 
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::Positioned as _;
+use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::SECTOR;
 use winimg_formats::disk::vmdk::{
-    DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, Marker, OVERHEAD, TABLE_GRAINS, TABLE_SECTORS, header,
-    marker,
+    DESCRIPTOR_SECTORS, GD_AT_END, GRAIN, OVERHEAD, TABLE_GRAINS, TABLE_SECTORS, VmdkMarker,
+    encode_header, encode_marker,
 };
 
 use super::chunk::is_zero;
-use super::{CHUNK, Chunk};
+use super::{CHUNK, DiskChunk};
 
-/// The records of a chunk's grains, ready to be appended. Zero grains have none.
-pub fn pack(chunk: &Chunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
+/// Packs a chunk's grains into records for appending. Skips zero grains.
+pub fn pack(chunk: &DiskChunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
     let Some(data) = &chunk.data else {
         return Ok(Vec::new());
     };
@@ -36,20 +36,23 @@ pub fn pack(chunk: &Chunk, compressor: &mut Compressor) -> Result<Vec<u8>> {
         let start = out.len();
         out.extend_from_slice(&lba.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        deflate(grain, compressor, &mut out)?;
+        compress_grain(grain, compressor, &mut out)?;
         let size = (out.len() - start - 12) as u32;
         out[start + 8..start + 12].copy_from_slice(&size.to_le_bytes());
-        out.resize(start + sectors(out.len() - start) * SECTOR as usize, 0);
+        out.resize(
+            start + count_sectors(out.len() - start) * SECTOR as usize,
+            0,
+        );
     }
     Ok(out)
 }
 
-fn sectors(bytes: usize) -> usize {
+fn count_sectors(bytes: usize) -> usize {
     bytes.div_ceil(SECTOR as usize)
 }
 
 /// Appends `grain` as a zlib stream.
-fn deflate(grain: &[u8], compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<()> {
+fn compress_grain(grain: &[u8], compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<()> {
     if is_dense(grain) {
         store(grain, out);
         return Ok(());
@@ -64,10 +67,11 @@ fn deflate(grain: &[u8], compressor: &mut Compressor, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Whether deflate would save next to nothing: the bytes of two samples are spread as evenly as random ones.
+/// Returns true if deflate would save almost nothing, because the bytes of two samples are
+/// distributed like random ones.
 ///
-/// 4096 random bytes give a sum of squared counts near 69 600; text and code several times that. Measured on a mixed
-/// disk, this nearly doubles the speed and adds 0.06 % to the file.
+/// 4096 random bytes have a sum of squared counts near 69 600; text and code several times that.
+/// Measured on a mixed disk, this nearly doubles the speed and adds 0.06 % to the file.
 fn is_dense(grain: &[u8]) -> bool {
     const SAMPLE: usize = 2048;
     if grain.len() < 4 * SAMPLE {
@@ -84,7 +88,7 @@ fn is_dense(grain: &[u8]) -> bool {
     counts.iter().map(|n| n * n).sum::<u32>() < 76_000
 }
 
-/// A zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4).
+/// Appends `grain` as a zlib stream (RFC 1950) of stored blocks (RFC 1951, 3.2.4).
 fn store(grain: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0x78, 0x01]);
     let mut blocks = grain.chunks(0xffff).peekable();
@@ -98,24 +102,25 @@ fn store(grain: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&libdeflater::adler32(grain).to_be_bytes());
 }
 
-/// What a descriptor says of its one extent.
+/// The kind of a descriptor's single extent.
 #[derive(Clone, Copy, Debug)]
-pub enum Extent {
-    /// The same file, in compressed grains.
+pub enum VmdkExtent {
+    /// Compressed grains in the same file.
     Stream,
-    /// A file that is the disk, in a datastore.
+    /// A flat file in a datastore.
     Flat,
 }
 
-/// The descriptor's text.
-pub fn descriptor(extent: Extent, file: &str, len: u64, identity: &Digest) -> String {
+/// Renders the descriptor.
+pub fn render_descriptor(extent: VmdkExtent, file: &str, len: u64, identity: &Digest) -> String {
     let capacity_sectors = len / SECTOR;
     let (create_type, access) = match extent {
-        Extent::Stream => ("streamOptimized", "SPARSE"),
-        Extent::Flat => ("vmfs", "VMFS"),
+        VmdkExtent::Stream => ("streamOptimized", "SPARSE"),
+        VmdkExtent::Flat => ("vmfs", "VMFS"),
     };
     let id = identity.hex();
-    // Eight digits always, and neither of the two numbers that mean "none": a short one was taken for a delta disk.
+    // Always eight digits, because a shorter CID was mistaken for a delta disk's; and never one of
+    // the two numbers that mean "none".
     let cid = match &id[..8] {
         "ffffffff" | "fffffffe" => "00000001",
         cid => cid,
@@ -133,30 +138,30 @@ pub fn descriptor(extent: Extent, file: &str, len: u64, identity: &Digest) -> St
     )
 }
 
-/// The file that a VMDK is written into, or the part of it that is the VMDK, hashed as it goes.
-pub struct Stream {
+/// The file, or part of a file, that a VMDK is written to and hashed.
+pub struct VmdkStream {
     pub file: File,
     pub path: PathBuf,
     start: u64,
-    /// Where the next bytes go.
+    /// Offset of the next write.
     pub at: u64,
     buffer: Vec<u8>,
     hasher: Hasher,
     crc: Crc,
 }
 
-/// What is known of a VMDK at its end.
+/// Sizes and checksums of a finished VMDK.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct VmdkSummary {
     pub bytes: u64,
     /// Bytes of the disk whose grains are stored.
     pub populated: u64,
     pub sha256: Digest,
-    /// Of the same bytes: reading back needs no second SHA-256.
+    /// CRC-32 of the same bytes, so that reading back needs no second SHA-256.
     pub crc: u32,
 }
 
-impl Stream {
+impl VmdkStream {
     pub fn new(file: File, path: PathBuf, at: u64) -> Self {
         Self {
             file,
@@ -186,7 +191,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Bytes that are not the VMDK's, at their place in the file.
+    /// Writes bytes at an offset of the file, outside of the VMDK.
     pub fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
         self.file
             .write_all_at(bytes, at)
@@ -195,23 +200,23 @@ impl Stream {
 }
 
 /// The stream's state between chunks.
-pub struct Writer {
-    out: Stream,
+pub struct VmdkWriter {
+    out: VmdkStream,
     capacity_sectors: u64,
-    /// The sector that comes next.
+    /// The next sector.
     sector: u64,
-    /// The table being filled.
+    /// The current grain table.
     table: Vec<u32>,
-    /// Sectors of the finished tables.
+    /// Sectors of the finished grain tables.
     tables: Vec<u32>,
     grains: u64,
 }
 
-impl Writer {
+impl VmdkWriter {
     /// Emits header, descriptor and padding.
-    pub fn begin(len: u64, descriptor: &str, mut out: Stream) -> Result<Self> {
+    pub fn begin(len: u64, descriptor: &str, mut out: VmdkStream) -> Result<Self> {
         let capacity_sectors = len / SECTOR;
-        let mut head = header(capacity_sectors, GD_AT_END).to_vec();
+        let mut head = encode_header(capacity_sectors, GD_AT_END).to_vec();
         head.extend_from_slice(descriptor.as_bytes());
         if head.len() as u64 > (1 + DESCRIPTOR_SECTORS) * SECTOR {
             return Err(Error::failed("the VMDK's descriptor is too long"));
@@ -228,7 +233,8 @@ impl Writer {
         })
     }
 
-    /// Appends what `pack` made of chunk `index`. Chunks come in order; after each 32 MiB of disk its table follows.
+    /// Appends the packed chunk `index`. Chunks must come in order; a grain table follows after
+    /// each 32 MiB of disk.
     pub fn append(&mut self, index: u64, packed: &[u8]) -> Result<()> {
         let mut at = 0;
         while at < packed.len() {
@@ -237,8 +243,8 @@ impl Writer {
             lba.copy_from_slice(&record[..8]);
             let size = u32::from_le_bytes([record[8], record[9], record[10], record[11]]);
             let grain = u64::from_le_bytes(lba) * SECTOR / GRAIN;
-            let len = sectors(12 + size as usize);
-            self.table[(grain % TABLE_GRAINS) as usize] = self.sector32()?;
+            let len = count_sectors(12 + size as usize);
+            self.table[(grain % TABLE_GRAINS) as usize] = self.to_sector32()?;
             self.sector += len as u64;
             self.grains += 1;
             at += len * SECTOR as usize;
@@ -246,16 +252,18 @@ impl Writer {
         self.out.emit(packed)?;
         let end = (index + 1) * CHUNK;
         if end.is_multiple_of(TABLE_GRAINS * GRAIN) || end == self.capacity_sectors * SECTOR {
-            self.table()?;
+            self.write_table()?;
         }
         Ok(())
     }
 
-    /// Empty tables are written too: not every reader is known to take a directory entry of 0.
-    fn table(&mut self) -> Result<()> {
-        self.out.emit(&marker(Marker::GrainTable, TABLE_SECTORS))?;
+    /// Writes the current grain table, even an empty one: some readers may not accept a directory
+    /// entry of 0.
+    fn write_table(&mut self) -> Result<()> {
+        self.out
+            .emit(&encode_marker(VmdkMarker::GrainTable, TABLE_SECTORS))?;
         self.sector += 1;
-        let at = self.sector32()?;
+        let at = self.to_sector32()?;
         self.tables.push(at);
         let entries = self.table.iter_mut().map(std::mem::take);
         let bytes: Vec<u8> = entries.flat_map(u32::to_le_bytes).collect();
@@ -264,30 +272,31 @@ impl Writer {
         Ok(())
     }
 
-    fn sector32(&self) -> Result<u32> {
+    fn to_sector32(&self) -> Result<u32> {
         u32::try_from(self.sector).map_err(|_| {
             Error::new(
                 Kind::Export,
-                "the VMDK would be over 2 TiB, which its format can't hold",
+                "the VMDK would exceed 2 TiB, the limit of its format",
             )
         })
     }
 
     /// Emits directory, footer and the end-of-stream marker, the last sector.
-    fn end(mut self) -> Result<(Written, Stream)> {
+    fn end(mut self) -> Result<(VmdkSummary, VmdkStream)> {
         let mut directory: Vec<u8> = self.tables.iter().flat_map(|t| t.to_le_bytes()).collect();
-        directory.resize(sectors(directory.len()) * SECTOR as usize, 0);
+        directory.resize(count_sectors(directory.len()) * SECTOR as usize, 0);
         let count = directory.len() as u64 / SECTOR;
-        self.out.emit(&marker(Marker::GrainDirectory, count))?;
+        self.out
+            .emit(&encode_marker(VmdkMarker::GrainDirectory, count))?;
         self.sector += 1;
-        let at = u64::from(self.sector32()?);
+        let at = u64::from(self.to_sector32()?);
         self.out.emit(&directory)?;
-        self.out.emit(&marker(Marker::Footer, 1))?;
-        self.out.emit(&header(self.capacity_sectors, at))?;
-        self.out.emit(&marker(Marker::EndOfStream, 0))?;
+        self.out.emit(&encode_marker(VmdkMarker::Footer, 1))?;
+        self.out.emit(&encode_header(self.capacity_sectors, at))?;
+        self.out.emit(&encode_marker(VmdkMarker::EndOfStream, 0))?;
         self.out.flush()?;
         let out = self.out;
-        let written = Written {
+        let written = VmdkSummary {
             bytes: out.at - out.start,
             populated: self.grains * GRAIN,
             sha256: out.hasher.clone().finish(),
@@ -297,12 +306,12 @@ impl Writer {
     }
 }
 
-/// The writer as an exporter has it: used by the pass's threads, and gone when the disk is written.
+/// A writer shared by the threads of the pass, and removed when the disk is complete.
 #[derive(Default)]
-pub struct Slot(Mutex<Option<Writer>>);
+pub struct SharedVmdkWriter(Mutex<Option<VmdkWriter>>);
 
-impl Slot {
-    pub fn new(writer: Writer) -> Self {
+impl SharedVmdkWriter {
+    pub fn new(writer: VmdkWriter) -> Self {
         Self(Mutex::new(Some(writer)))
     }
 
@@ -312,12 +321,12 @@ impl Slot {
         writer.append(index, packed)
     }
 
-    pub fn end(&self) -> Result<(Written, Stream)> {
+    pub fn end(&self) -> Result<(VmdkSummary, VmdkStream)> {
         self.lock().take().ok_or_else(out_of_order)?.end()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Writer>> {
-        // A thread that panicked ends the pass, and what it left here is not used after that.
+    fn lock(&self) -> MutexGuard<'_, Option<VmdkWriter>> {
+        // A panicking thread ends the pass; the writer is not used after that.
         self.0.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
@@ -367,7 +376,7 @@ mod tests {
     fn the_descriptor_as_text() {
         let id = Digest::sha256_of(b"disk");
         assert_eq!(
-            descriptor(Extent::Stream, "demo-disk1.vmdk", 20 << 30, &id),
+            render_descriptor(VmdkExtent::Stream, "demo-disk1.vmdk", 20 << 30, &id),
             format!(
                 r##"# Disk DescriptorFile
 version=1
@@ -394,7 +403,7 @@ ddb.virtualHWVersion = "4"
             )
         );
         let none = Digest::from_hex(&"ff".repeat(32)).unwrap();
-        let flat = descriptor(Extent::Flat, "d-flat.vmdk", 65_536, &none);
+        let flat = render_descriptor(VmdkExtent::Flat, "d-flat.vmdk", 65_536, &none);
         assert!(flat.contains("\nCID=00000001\n"));
         assert!(flat.contains("createType=\"vmfs\"\n"));
         assert!(flat.contains("RW 128 VMFS \"d-flat.vmdk\"\n"));

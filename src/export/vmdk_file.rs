@@ -1,52 +1,52 @@
-//! A stream-optimised VMDK by itself, the same that an OVA holds.
+//! Exports a stand-alone stream-optimised VMDK, the same as in an OVA.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Needs, Totals, check, vmdk};
+use super::staging::ExportStaging;
+use super::{ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check, vmdk};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_formats::disk::vmdk::{GRAIN, StreamVmdk};
-use winimg_recipe::recipe::target::Output;
+use winimg_recipe::recipe::target::OutputFormat;
 
-pub struct VmdkFile<'j> {
-    job: &'j Job<'j>,
+pub struct VmdkExporter<'j> {
+    job: &'j ExportJob<'j>,
     temporary: PathBuf,
     name: String,
-    writer: vmdk::Slot,
-    written: OnceLock<vmdk::Written>,
+    writer: vmdk::SharedVmdkWriter,
+    written: OnceLock<vmdk::VmdkSummary>,
 }
 
-impl<'j> VmdkFile<'j> {
+impl<'j> VmdkExporter<'j> {
     pub fn new(
-        job: &'j Job<'_>,
+        job: &'j ExportJob<'_>,
         len: u64,
         identity: &Digest,
-        staging: &mut Staging,
+        staging: &mut ExportStaging,
     ) -> Result<Self> {
         let name = format!("{}.vmdk", job.name);
         let (file, temporary) = staging.create(&name)?;
-        let descriptor = vmdk::descriptor(vmdk::Extent::Stream, &name, len, identity);
-        let stream = vmdk::Stream::new(file, temporary.clone(), 0);
-        let writer = vmdk::Writer::begin(len, &descriptor, stream)?;
+        let descriptor = vmdk::render_descriptor(vmdk::VmdkExtent::Stream, &name, len, identity);
+        let stream = vmdk::VmdkStream::new(file, temporary.clone(), 0);
+        let writer = vmdk::VmdkWriter::begin(len, &descriptor, stream)?;
         Ok(Self {
             job,
             temporary,
             name,
-            writer: vmdk::Slot::new(writer),
+            writer: vmdk::SharedVmdkWriter::new(writer),
             written: OnceLock::new(),
         })
     }
 }
 
-impl Exporter for VmdkFile<'_> {
-    fn needs(&self) -> Needs {
-        Needs {
+impl Exporter for VmdkExporter<'_> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
             stream: true,
-            ..Needs::default()
+            ..ExporterNeeds::default()
         }
     }
 
@@ -54,23 +54,23 @@ impl Exporter for VmdkFile<'_> {
         self.writer.append(index, packed)
     }
 
-    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
         let (written, stream) = self.writer.end()?;
         self.written.get_or_init(|| written);
         let synced = stream.file.sync_all();
         synced.map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
-    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let written = self.written.get().ok_or_else(vmdk::out_of_order)?;
         let expected = (written.bytes, &written.sha256);
-        check::whole(&self.name, &self.temporary, expected, cancel)?;
+        check::check_file(&self.name, &self.temporary, expected, cancel)?;
         let disk = StreamVmdk::open(RawDisk::open(&self.temporary)?)?;
         let (grains, stored) = (written.populated / GRAIN, disk.stored_grains());
-        check::same(&self.name, "number of grains", grains, stored)?;
-        check::content(&self.name, &disk, totals, self.job.threads(), cancel)?;
-        Ok(Artifact {
-            kind: Output::Vmdk.name(),
+        check::require_equal(&self.name, "number of grains", grains, stored)?;
+        check::check_content(&self.name, &disk, totals, self.job.count_threads(), cancel)?;
+        Ok(ExportedArtifact {
+            kind: OutputFormat::Vmdk.name(),
             file: self.name.clone(),
             bytes: written.bytes,
             sha256: written.sha256.clone(),

@@ -1,19 +1,20 @@
-//! The descriptor of a flat VMDK, as it lies in an ESXi datastore beside its extent, which is [`super::flat`]'s.
+//! Exports the descriptor of a flat VMDK for an ESXi datastore; [`super::flat`] writes the extent.
 //!
-//! Source: VMware, "Virtual Disk Format 5.0" technical note: `createType` vmfs, an extent of type VMFS.
+//! Source: VMware, "Virtual Disk Format 5.0" technical note: `createType` vmfs, an extent of type
+//! VMFS.
 
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::flat::Form;
-use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Totals, check, vmdk};
+use super::flat::FlatFormat;
+use super::staging::ExportStaging;
+use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, check, vmdk};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 
-pub struct Descriptor {
+pub struct FlatVmdkDescriptor {
     file: File,
     temporary: PathBuf,
     name: String,
@@ -21,36 +22,41 @@ pub struct Descriptor {
     text: String,
 }
 
-impl Descriptor {
-    /// In the manifest. A recipe asks for the disk and gets this with it.
+impl FlatVmdkDescriptor {
+    /// The kind in the manifest. No output of its own: it comes with the flat VMDK.
     const KIND: &str = "vmdk_descriptor";
 
-    pub fn new(job: &Job<'_>, len: u64, identity: &Digest, staging: &mut Staging) -> Result<Self> {
+    pub fn new(
+        job: &ExportJob<'_>,
+        len: u64,
+        identity: &Digest,
+        staging: &mut ExportStaging,
+    ) -> Result<Self> {
         let name = format!("{}-esxi.vmdk", job.name);
-        let extent = Form::Extent.file(job.name);
+        let extent = FlatFormat::Extent.file_name(job.name);
         let (file, temporary) = staging.create(&name)?;
         Ok(Self {
             file,
             temporary,
-            text: vmdk::descriptor(vmdk::Extent::Flat, &extent, len, identity),
+            text: vmdk::render_descriptor(vmdk::VmdkExtent::Flat, &extent, len, identity),
             name,
             extent,
         })
     }
 }
 
-impl Exporter for Descriptor {
-    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
+impl Exporter for FlatVmdkDescriptor {
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
         let written = (&self.file).write_all(self.text.as_bytes());
         written.map_err(|e| Error::io("write", &self.temporary, e))?;
         let synced = self.file.sync_all();
         synced.map_err(|e| Error::io("sync", &self.temporary, e))
     }
 
-    fn check(&self, _: &Totals, _: &Cancel) -> Result<Artifact> {
+    fn check(&self, _: &PassTotals, _: &Cancel) -> Result<ExportedArtifact> {
         let found = fs::read(&self.temporary).map_err(|e| Error::io("read", &self.temporary, e))?;
-        check::same(&self.name, "text", self.text.as_bytes(), &found)?;
-        Ok(Artifact {
+        check::require_equal(&self.name, "text", self.text.as_bytes(), &found)?;
+        Ok(ExportedArtifact {
             kind: Self::KIND,
             file: self.name.clone(),
             bytes: found.len() as u64,

@@ -1,6 +1,7 @@
-//! HTTP/1.1 as far as agents speak it to a metadata service, and browsers to `winimg watch`: one request for each connection.
+//! Minimal HTTP/1.1 server side for guest agents (metadata service) and browsers (`winimg watch`):
+//! one request per connection.
 //!
-//! Refuses heads and bodies beyond the limits below, and bodies whose length is not said beforehand.
+//! Rejects heads and bodies beyond the limits below, and bodies without Content-Length.
 
 #[cfg(unix)]
 pub mod serve;
@@ -12,24 +13,24 @@ use url::form_urlencoded;
 /// Bytes of a request's first line and headers.
 const LONGEST_HEAD: usize = 16 << 10;
 const MOST_HEADERS: usize = 64;
-/// Bytes. The largest that is known to be sent is a health report or an encrypted password, below 2 KiB.
+/// In bytes. The largest known bodies are health reports and encrypted passwords, below 2 KiB.
 const LONGEST_BODY: usize = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// When it came, since the service began.
+pub struct HttpRequest {
+    /// Time of arrival since the service started.
     pub at: Duration,
     pub method: String,
-    /// As it was sent, from its first slash to the query.
+    /// Path as sent, without the query.
     pub path: String,
-    /// Names as they were sent, values decoded.
+    /// Decoded parameters; the case of names is as sent.
     query: Vec<(String, String)>,
-    /// Names in lower case.
+    /// Names are lower case.
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-impl Request {
+impl HttpRequest {
     /// `target` is a path with or without a query.
     pub fn new(method: &str, target: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -59,22 +60,22 @@ impl Request {
     }
 
     #[must_use]
-    pub fn at(mut self, at: Duration) -> Self {
+    pub fn with_time(mut self, at: Duration) -> Self {
         self.at = at;
         self
     }
 
-    /// `name` in lower case.
+    /// Returns a header; `name` must be lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        value_of(&self.headers, |known| known == name)
+        find_value(&self.headers, |known| known == name)
     }
 
-    /// In any case, as Azure takes it.
+    /// Returns a query parameter, ignoring case as Azure does.
     pub fn query(&self, name: &str) -> Option<&str> {
-        value_of(&self.query, |known| known.eq_ignore_ascii_case(name))
+        find_value(&self.query, |known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The path and query as they are recorded.
+    /// Returns path and query as they are recorded.
     pub fn target(&self) -> String {
         if self.query.is_empty() {
             return self.path.clone();
@@ -85,7 +86,7 @@ impl Request {
     }
 }
 
-fn value_of(pairs: &[(String, String)], is: impl Fn(&str) -> bool) -> Option<&str> {
+fn find_value(pairs: &[(String, String)], is: impl Fn(&str) -> bool) -> Option<&str> {
     pairs
         .iter()
         .find(|(name, _)| is(name))
@@ -93,18 +94,18 @@ fn value_of(pairs: &[(String, String)], is: impl Fn(&str) -> bool) -> Option<&st
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
+pub struct HttpResponse {
     pub status: u16,
     headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
 }
 
-impl Response {
+impl HttpResponse {
     pub fn ok(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self::of(200, content_type, body)
+        Self::new(200, content_type, body)
     }
 
-    pub fn of(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+    pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
             headers: vec![("Content-Type", content_type.to_owned())],
@@ -112,42 +113,46 @@ impl Response {
         }
     }
 
-    /// With the status' own words as its body.
-    pub fn status(status: u16) -> Self {
-        Self::of(status, "text/plain", reason(status))
+    /// Creates a response whose body is the reason phrase.
+    pub fn from_status(status: u16) -> Self {
+        Self::new(status, "text/plain", reason_phrase(status))
     }
 
     pub fn not_found() -> Self {
-        Self::status(404)
+        Self::from_status(404)
     }
 
-    /// `value` must hold no end of line.
+    /// Adds a header. `value` must not contain line breaks.
     #[must_use]
-    pub fn header(mut self, name: &'static str, value: String) -> Self {
+    pub fn with_header(mut self, name: &'static str, value: String) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    pub fn header_value(&self, name: &str) -> Option<&str> {
-        let mut named = self.headers.iter();
-        named
+    pub fn find_header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.as_str())
     }
 
-    /// The whole answer. The connection ends behind it.
-    pub fn bytes(&self) -> Vec<u8> {
+    /// Encodes the whole response, after which the connection is closed.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let length = format!("Content-Length: {}\r\n", self.body.len());
-        [self.head(&length).as_bytes(), &self.body].concat()
+        [self.render_head(&length).as_bytes(), &self.body].concat()
     }
 
-    /// What stands before a body that ends with the connection.
-    pub fn head_of_stream(&self) -> Vec<u8> {
-        self.head("").into_bytes()
+    /// Encodes the head of a response whose body ends with the connection.
+    pub fn to_stream_head(&self) -> Vec<u8> {
+        self.render_head("").into_bytes()
     }
 
-    fn head(&self, length: &str) -> String {
-        let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
+    fn render_head(&self, length: &str) -> String {
+        let mut head = format!(
+            "HTTP/1.1 {} {}\r\n",
+            self.status,
+            reason_phrase(self.status)
+        );
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }
@@ -155,8 +160,8 @@ impl Response {
     }
 }
 
-/// RFC 9110, 15.
-fn reason(status: u16) -> &'static str {
+/// Returns the reason phrase of a status (RFC 9110, 15).
+fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",
         400 => "Bad Request",
@@ -174,20 +179,22 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// The head of a request whose body may still be on its way.
+/// Head of a request whose body may still be in transit.
 #[derive(Debug)]
-pub struct Head {
-    request: Request,
+pub struct RequestHead {
+    request: HttpRequest,
     /// Bytes of the head itself.
     length: usize,
     body: usize,
-    /// The client sends the body only once it is asked to (RFC 9110, 10.1.1), as .NET does.
+    /// The client waits for `100 Continue` before it sends the body (RFC 9110, 10.1.1), as .NET
+    /// does.
     pub waits: bool,
 }
 
-impl Head {
-    /// `None` until all of it has come; the status of what refuses it.
-    pub fn read(bytes: &[u8]) -> Result<Option<Self>, u16> {
+impl RequestHead {
+    /// Parses a head. Returns `None` while it is incomplete, and the response status as the error
+    /// if it is rejected.
+    pub fn parse(bytes: &[u8]) -> Result<Option<Self>, u16> {
         let mut fields = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut parsed = httparse::Request::new(&mut fields);
         let length = match parsed.parse(bytes) {
@@ -202,7 +209,7 @@ impl Head {
         if !target.starts_with('/') {
             return Err(400);
         }
-        let mut request = Request::new(method, target);
+        let mut request = HttpRequest::new(method, target);
         for field in parsed.headers.iter() {
             let value = std::str::from_utf8(field.value).map_err(|_| 400_u16)?;
             request = request.with_header(field.name, value);
@@ -227,8 +234,8 @@ impl Head {
         }))
     }
 
-    /// The whole request, once `bytes` hold all of it.
-    pub fn request(&self, bytes: &[u8]) -> Option<Request> {
+    /// Returns the request once `bytes` contains its whole body.
+    pub fn complete_request(&self, bytes: &[u8]) -> Option<HttpRequest> {
         let body = bytes.get(self.length..self.length + self.body)?;
         Some(self.request.clone().with_body(body))
     }

@@ -1,4 +1,4 @@
-//! A thread that waits for connections, and one for each connection: few of them, each for a limited time.
+//! Accepts connections and serves each one on its own thread, with limits on their number and time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,22 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Head, Request, Response};
+use super::{HttpRequest, HttpResponse, RequestHead};
 
-/// A connection, as TCP and Unix have it.
-pub trait Stream: Read + Write + Send + 'static {
-    fn patience_to_read(&self, left: Duration) -> io::Result<()>;
-    fn patience_to_write(&self, left: Duration) -> io::Result<()>;
-    /// Nothing more is written.
+/// A TCP or Unix connection.
+pub trait HttpStream: Read + Write + Send + 'static {
+    fn set_read_limit(&self, left: Duration) -> io::Result<()>;
+    fn set_write_limit(&self, left: Duration) -> io::Result<()>;
+    /// Closes the connection for writing.
     fn finish(&self) -> io::Result<()>;
 }
 
-impl Stream for TcpStream {
-    fn patience_to_read(&self, left: Duration) -> io::Result<()> {
+impl HttpStream for TcpStream {
+    fn set_read_limit(&self, left: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(left))
     }
 
-    fn patience_to_write(&self, left: Duration) -> io::Result<()> {
+    fn set_write_limit(&self, left: Duration) -> io::Result<()> {
         self.set_write_timeout(Some(left))
     }
 
@@ -33,12 +33,12 @@ impl Stream for TcpStream {
 }
 
 #[cfg(unix)]
-impl Stream for UnixStream {
-    fn patience_to_read(&self, left: Duration) -> io::Result<()> {
+impl HttpStream for UnixStream {
+    fn set_read_limit(&self, left: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(left))
     }
 
-    fn patience_to_write(&self, left: Duration) -> io::Result<()> {
+    fn set_write_limit(&self, left: Duration) -> io::Result<()> {
         self.set_write_timeout(Some(left))
     }
 
@@ -47,15 +47,15 @@ impl Stream for UnixStream {
     }
 }
 
-/// The clients of one server, and whether it still takes any.
+/// Client count of one server, and its shutdown flag.
 #[derive(Default)]
-pub struct Gate {
+pub struct ConnectionGate {
     clients: AtomicUsize,
     closed: AtomicBool,
 }
 
-impl Gate {
-    /// Ends `listen` at the next connection, which the caller makes.
+impl ConnectionGate {
+    /// Ends `listen` at the next connection, which the caller must open.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
@@ -65,11 +65,11 @@ impl Gate {
     }
 }
 
-/// Gives each connection to `serve` on a thread of its own, named `name`, until the gate is closed. Connections beyond `most` at a
-/// time are dropped.
-pub fn listen<S: Stream>(
+/// Calls `serve` for each connection on its own thread, named `name`, until the gate is closed.
+/// Drops connections beyond `most` at a time.
+pub fn serve_connections<S: HttpStream>(
     connections: impl Iterator<Item = io::Result<S>>,
-    gate: &Arc<Gate>,
+    gate: &Arc<ConnectionGate>,
     (name, most): (&str, usize),
     serve: impl Fn(S) + Clone + Send + 'static,
 ) {
@@ -78,7 +78,7 @@ pub fn listen<S: Stream>(
             return;
         }
         let Ok(stream) = stream else {
-            // No file descriptor is left: what else this process does comes first.
+            // Out of file descriptors: leave them to the rest of this process.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -99,58 +99,62 @@ pub fn listen<S: Stream>(
     }
 }
 
-/// Why there is no request.
-pub enum Refused {
-    /// To be answered with this status.
+/// Reason why no request was received.
+pub enum ReceiveError {
+    /// Answer with this status.
     Status(u16),
-    /// Nobody is there any more, or nothing was asked: a connection that only looks whether somebody listens.
+    /// The client is gone or sent nothing, like a probe of whether the port is open.
     Gone,
 }
 
-/// The connection's request, which has to be there as a whole by `end`.
-pub fn receive(stream: &mut impl Stream, end: Instant) -> Result<Request, Refused> {
+/// Reads a request, which must be complete by `end`.
+pub fn receive(stream: &mut impl HttpStream, end: Instant) -> Result<HttpRequest, ReceiveError> {
     let mut bytes = Vec::new();
-    let mut head: Option<Head> = None;
+    let mut head: Option<RequestHead> = None;
     loop {
         if head.is_none() {
-            head = Head::read(&bytes).map_err(Refused::Status)?;
+            head = RequestHead::parse(&bytes).map_err(ReceiveError::Status)?;
             if head.as_ref().is_some_and(|h| h.waits) {
-                let go_on = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n");
-                go_on.map_err(|_| Refused::Gone)?;
+                stream
+                    .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    .map_err(|_| ReceiveError::Gone)?;
             }
         }
-        if let Some(request) = head.as_ref().and_then(|h| h.request(&bytes)) {
+        if let Some(request) = head.as_ref().and_then(|h| h.complete_request(&bytes)) {
             return Ok(request);
         }
         let left = end.saturating_duration_since(Instant::now());
-        let late = match bytes.is_empty() {
-            true => Refused::Gone,
-            false => Refused::Status(408),
+        let late = if bytes.is_empty() {
+            ReceiveError::Gone
+        } else {
+            ReceiveError::Status(408)
         };
         if left.is_zero() {
             return Err(late);
         }
-        let set = stream.patience_to_read(left);
-        set.map_err(|_| Refused::Gone)?;
+        stream
+            .set_read_limit(left)
+            .map_err(|_| ReceiveError::Gone)?;
         let mut chunk = [0; 4096];
         match stream.read(&mut chunk) {
-            Ok(0) => return Err(Refused::Gone),
+            Ok(0) => return Err(ReceiveError::Gone),
             Ok(n) => bytes.extend_from_slice(&chunk[..n]),
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 return Err(late);
             }
-            Err(_) => return Err(Refused::Gone),
+            Err(_) => return Err(ReceiveError::Gone),
         }
     }
 }
 
-/// Writes the answer and ends the connection; a client that does not take it by `end` is left.
-pub fn answer(stream: &mut impl Stream, response: &Response, end: Instant) {
+/// Writes the response and closes the connection; gives up on a client that has not read it by
+/// `end`.
+pub fn send_response(stream: &mut impl HttpStream, response: &HttpResponse, end: Instant) {
     let left = end.saturating_duration_since(Instant::now());
     let patience = left.max(Duration::from_millis(100));
-    if stream.patience_to_write(patience).is_ok() {
-        let _ = stream.write_all(&response.bytes());
+    if stream.set_write_limit(patience).is_ok() {
+        let _ = stream.write_all(&response.to_bytes());
         let _ = stream.finish();
     }
 }

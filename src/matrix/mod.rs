@@ -1,14 +1,18 @@
-//! Many builds from one file: in which order, what they share, when each may start, and the page about all of them.
+//! Many builds from one file: their order, their shared layers, when each may start, and a page
+//! about all of them.
 //!
-//! Pure: reads no file and starts nothing; `cmd::matrix` does. What a matrix says is `winimg_recipe::recipe::matrix`.
+//! Pure: reads no file and starts nothing; `cmd::matrix` does. The format of a matrix is in
+//! `winimg_recipe::recipe::matrix`.
 
+mod capacity;
 pub mod outline;
 pub mod overview;
 mod page;
 pub mod pipeline;
 mod schedule;
-mod turn;
 
-pub use page::{PAGE, Row, page};
-pub use schedule::{Candidate, Installation, Schedule, Shared, Variant};
-pub use turn::{Host, State, startable};
+pub use capacity::{HostResources, VariantProgress, find_startable};
+pub use page::{MatrixRow, PAGE, render_page};
+pub use schedule::{
+    Schedule, ScheduledInstallation, ScheduledVariant, SharedParts, VariantCandidate,
+};

@@ -1,26 +1,29 @@
 //! `matrix.html`: one page over all variants, with a link to each one's own.
 //!
-//! Pure. What it shows may come from a guest: it is foreign text and is escaped.
+//! Pure. Text may come from a guest, so it is untrusted and escaped.
 
-use winimg_base::event::Severity;
-use winimg_base::text::{count, duration};
+use winimg_base::event::FindingSeverity;
+use winimg_base::text::{count, format_duration};
 
-use crate::page::{self, Page, Section, headed_table, link, prose, sentence, shown, size};
-use crate::story::{State, Story};
+use crate::build_report::{BuildReport, BuildState};
+use crate::page::{
+    self, HtmlPage, PageSection, encode_link, escape_html, format_size, render_headed_table,
+    render_prose, to_sentence,
+};
 
 /// The page's name, beside the variants' output folders.
 pub const PAGE: &str = "matrix.html";
 
-/// A variant and what is known of its last build.
-pub struct Row {
+/// A variant and its last build.
+pub struct MatrixRow {
     pub name: String,
     /// `None`: it was never built.
-    pub story: Option<Story>,
+    pub story: Option<BuildReport>,
 }
 
-/// How a variant stands, in the order in which the page says it.
+/// Result of a variant's last build, in the order of the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum VariantStatus {
     Failed,
     Interrupted,
     Open,
@@ -28,18 +31,18 @@ enum Standing {
     Never,
 }
 
-impl Standing {
-    fn of(row: &Row) -> Self {
+impl VariantStatus {
+    fn from_row(row: &MatrixRow) -> Self {
         match row.story.as_ref().map(|story| &story.state) {
             None => Self::Never,
-            Some(State::Built) => Self::Built,
-            Some(State::Failed(_)) => Self::Failed,
-            Some(State::Interrupted) => Self::Interrupted,
-            Some(State::Open) => Self::Open,
+            Some(BuildState::Built) => Self::Built,
+            Some(BuildState::Failed(_)) => Self::Failed,
+            Some(BuildState::Interrupted) => Self::Interrupted,
+            Some(BuildState::Open) => Self::Open,
         }
     }
 
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
@@ -58,133 +61,154 @@ impl Standing {
     }
 }
 
-/// `file`: the matrix, as it is called.
-pub fn page(file: &str, rows: &[Row]) -> Page {
-    let headline = headline(rows);
+/// Renders the page; `file` is the name of the matrix.
+pub fn render_page(file: &str, rows: &[MatrixRow]) -> HtmlPage {
+    let headline = render_headline(rows);
     let class = match rows.len() {
-        _ if number(rows, Standing::Failed) > 0 => "bad",
-        all if number(rows, Standing::Built) == all => "good",
+        _ if count_rows(rows, VariantStatus::Failed) > 0 => "bad",
+        all if count_rows(rows, VariantStatus::Built) == all => "good",
         _ => "unknown",
     };
     let head = format!(
         "<p class=\"build\">{}</p>\n<h1 class=\"{class}\">{}</h1>\n",
-        shown(&format!("Builds of {file}")),
-        prose(&headline)
+        escape_html(&format!("Builds of {file}")),
+        render_prose(&headline)
     );
     let sections = [
-        ("variants", "Variants", variants(rows)),
-        ("failed", "What failed", failed(rows)),
-        ("findings", "Findings", findings(rows)),
-    ];
-    let sections = sections.map(|(id, title, body)| Section { id, title, body });
-    Page::new(format!("{file}: {headline}"), head, sections)
+        ("variants", "Variants", render_variants(rows)),
+        ("failed", "Failures", render_failures(rows)),
+        ("findings", "Findings", render_all_findings(rows)),
+    ]
+    .map(|(id, title, body)| PageSection { id, title, body });
+    HtmlPage::new(format!("{file}: {headline}"), head, sections)
 }
 
-fn number(rows: &[Row], wanted: Standing) -> usize {
-    let rows = rows.iter();
-    rows.filter(|row| Standing::of(row) == wanted).count()
+fn count_rows(rows: &[MatrixRow], wanted: VariantStatus) -> usize {
+    rows.iter()
+        .filter(|row| VariantStatus::from_row(row) == wanted)
+        .count()
 }
 
-/// `1 of 6 variants failed, 5 are built`
-fn headline(rows: &[Row]) -> String {
+/// Renders the headline, such as `1 of 6 variants failed, 5 are built`.
+fn render_headline(rows: &[MatrixRow]) -> String {
     let all = count(rows.len(), "variant");
-    let built = number(rows, Standing::Built);
-    match number(rows, Standing::Failed) {
+    let built = count_rows(rows, VariantStatus::Built);
+    match count_rows(rows, VariantStatus::Failed) {
         0 if built == rows.len() => format!("{all}: all are built"),
         0 => format!("{built} of {all} are built"),
         failed => format!("{failed} of {all} failed, {built} are built"),
     }
 }
 
-fn variants(rows: &[Row]) -> String {
-    let row = |row: &Row| {
-        let standing = Standing::of(row);
-        let story = row.story.as_ref();
-        let name = match story {
-            Some(_) => format!("<a href=\"{}\">{}</a>", report(&row.name), shown(&row.name)),
-            None => shown(&row.name),
-        };
-        let took = story.map(|s| s.course.seconds()).filter(|s| *s > 0.0);
-        let built = story.and_then(|s| s.built.as_ref());
-        let bytes = built.map(|m| m.artifacts.iter().map(|a| a.size).sum());
-        format!(
-            "<tr><th scope=\"row\">{name}</th><td><span class=\"{}\">{}</span></td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-            standing.class(),
-            standing.word(),
-            took.map(duration).unwrap_or_default(),
-            bytes.map(size).unwrap_or_default(),
-            story.map(counted).unwrap_or_default(),
-        )
-    };
-    let rows: String = rows.iter().map(row).collect();
-    headed_table(
+fn render_variants(rows: &[MatrixRow]) -> String {
+    let rows: String = rows.iter().map(render_variant).collect();
+    render_headed_table(
         "artifacts",
         &["variant", "state", "took", "size", "findings"],
         &rows,
     )
 }
 
-/// `1 error, 2 warnings`
-fn counted(story: &Story) -> String {
-    let of = |severity| {
-        let found = story.course.findings.iter();
-        found.filter(|found| found.severity == severity).count()
+fn render_variant(row: &MatrixRow) -> String {
+    let standing = VariantStatus::from_row(row);
+    let story = row.story.as_ref();
+    let name = match story {
+        Some(_) => format!(
+            "<a href=\"{}\">{}</a>",
+            link_report(&row.name),
+            escape_html(&row.name)
+        ),
+        None => escape_html(&row.name),
     };
-    let words = [
-        (of(Severity::Error), "error"),
-        (of(Severity::Warning), "warning"),
-    ];
-    let words = words.iter().filter(|(number, _)| *number > 0);
-    let words: Vec<String> = words.map(|(number, word)| count(*number, word)).collect();
-    match words.is_empty() {
-        true if story.course.checked.is_empty() => String::new(),
-        true => "none".into(),
-        false => words.join(", "),
+    let took = story
+        .map(|s| s.course.compute_duration())
+        .filter(|s| *s > 0.0);
+    let built = story.and_then(|s| s.built.as_ref());
+    let bytes = built.map(|m| m.artifacts.iter().map(|a| a.size).sum());
+    format!(
+        "<tr><th scope=\"row\">{name}</th><td><span class=\"{}\">{}</span></td>\
+         <td>{}</td><td>{}</td><td>{}</td></tr>\n",
+        standing.class(),
+        standing.label(),
+        took.map(format_duration).unwrap_or_default(),
+        bytes.map(format_size).unwrap_or_default(),
+        story.map(count_findings).unwrap_or_default(),
+    )
+}
+
+/// Counts the findings, such as `1 error, 2 warnings`.
+fn count_findings(story: &BuildReport) -> String {
+    let counts: Vec<String> = [
+        (FindingSeverity::Error, "error"),
+        (FindingSeverity::Warning, "warning"),
+    ]
+    .into_iter()
+    .filter_map(|(severity, word)| {
+        let findings = story.course.findings.iter();
+        let number = findings.filter(|found| found.severity == severity).count();
+        (number > 0).then(|| count(number, word))
+    })
+    .collect();
+    if !counts.is_empty() {
+        counts.join(", ")
+    } else if story.course.checked.is_empty() {
+        String::new()
+    } else {
+        "none".into()
     }
 }
 
-/// The fact of each failed build, and what follows from it.
-fn failed(rows: &[Row]) -> String {
-    let one = |row: &Row| {
-        let story = row.story.as_ref()?;
-        let State::Failed(problem) = &story.state else {
-            return None;
-        };
-        let next = story.failure.as_ref().map_or("", |failure| &failure.next);
-        let mut parts = problem.parts();
-        if !next.is_empty() {
-            parts.push(("next".into(), sentence(next)));
-        }
-        let headline = format!(
-            "<a href=\"{}\">{}</a>: {}",
-            report(&row.name),
-            shown(&row.name),
-            prose(&problem.message)
-        );
-        Some(page::finding("error", &headline, &parts, &problem.lines))
-    };
-    rows.iter().filter_map(one).collect()
+/// Renders the error of each failed build and the next step.
+fn render_failures(rows: &[MatrixRow]) -> String {
+    rows.iter().filter_map(render_failure).collect()
 }
 
-fn findings(rows: &[Row]) -> String {
-    let of = |row: &Row| {
-        let story = row.story.as_ref()?;
-        let found = story.course.findings.iter();
-        let found = found.filter(|found| found.severity != Severity::Unknown);
-        let items: String = found
-            .map(|found| format!("<li>{}</li>\n", prose(&found.details.message)))
-            .collect();
-        let title = format!(
-            "<h3><a href=\"{}\">{}</a></h3>\n",
-            report(&row.name),
-            shown(&row.name)
-        );
-        (!items.is_empty()).then(|| title + &page::within("ul", &items))
+fn render_failure(row: &MatrixRow) -> Option<String> {
+    let story = row.story.as_ref()?;
+    let BuildState::Failed(problem) = &story.state else {
+        return None;
     };
-    rows.iter().filter_map(of).collect()
+    let next = story.failure.as_ref().map_or("", |failure| &failure.next);
+    let mut parts = problem.list_parts();
+    if !next.is_empty() {
+        parts.push(("next".into(), to_sentence(next)));
+    }
+    let headline = format!(
+        "<a href=\"{}\">{}</a>: {}",
+        link_report(&row.name),
+        escape_html(&row.name),
+        render_prose(&problem.message)
+    );
+    Some(page::render_finding(
+        "error",
+        &headline,
+        &parts,
+        &problem.lines,
+    ))
 }
 
-/// The address of a variant's own page.
-fn report(name: &str) -> String {
-    link(&format!("{name}/{}", page::REPORT))
+fn render_all_findings(rows: &[MatrixRow]) -> String {
+    rows.iter().filter_map(render_findings).collect()
+}
+
+fn render_findings(row: &MatrixRow) -> Option<String> {
+    let story = row.story.as_ref()?;
+    let items: String = story
+        .course
+        .findings
+        .iter()
+        .filter(|found| found.severity != FindingSeverity::Unknown)
+        .map(|found| format!("<li>{}</li>\n", render_prose(&found.details.message)))
+        .collect();
+    let title = format!(
+        "<h3><a href=\"{}\">{}</a></h3>\n",
+        link_report(&row.name),
+        escape_html(&row.name)
+    );
+    (!items.is_empty()).then(|| title + &page::wrap_tag("ul", &items))
+}
+
+/// Returns the link to a variant's own page.
+fn link_report(name: &str) -> String {
+    encode_link(&format!("{name}/{}", page::REPORT))
 }

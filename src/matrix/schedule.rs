@@ -1,22 +1,22 @@
-//! The order in which variants share most, and who makes what the others take.
+//! Orders variants so that they share as many layers as possible.
 
 use serde::Serialize;
 
 use winimg_base::digest::Digest;
 
-/// A variant before its place among the others is known.
+/// A variant that has no place among the others yet.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct VariantCandidate {
     pub name: String,
-    /// What follows `winimg build`.
+    /// Arguments of `winimg build`.
     pub arguments: Vec<String>,
-    /// Of each part of the build, the installation first: where two variants begin with the same keys they share layers
-    /// ([`outline`](super::outline)).
+    /// One key for each part of the build, the installation first: variants that start with the
+    /// same keys share layers ([`outline`](super::outline)).
     pub keys: Vec<Digest>,
     pub cpus: u32,
-    /// Bytes.
+    /// In bytes.
     pub memory: u64,
-    /// Bytes: as large as the machine's disk may grow.
+    /// Maximum size of the machine's disk in bytes.
     pub disk: u64,
 }
 
@@ -24,67 +24,70 @@ pub struct Candidate {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Schedule {
     /// In the order in which they are first needed.
-    pub installations: Vec<Installation>,
-    /// Those that share an installation stand behind each other, and among them those that share steps.
-    pub variants: Vec<Variant>,
+    pub installations: Vec<ScheduledInstallation>,
+    /// Grouped by installation, and within it by shared steps.
+    pub variants: Vec<ScheduledVariant>,
 }
 
 /// One installation of Windows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Installation {
-    /// The same in every run with the same recipes and locks; not the key of a layer.
+pub struct ScheduledInstallation {
+    /// Stable for the same recipes and locks; not the key of a layer.
     pub key: Digest,
     /// The variant whose build makes it.
     pub first: String,
-    /// Those that go on from its layer.
+    /// Variants that start from its layer.
     pub sharers: Vec<String>,
 }
 
 /// One build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Variant {
+pub struct ScheduledVariant {
     pub name: String,
-    /// What follows `winimg build`.
+    /// Arguments of `winimg build`.
     pub arguments: Vec<String>,
     /// The key of its installation.
     pub installation: Digest,
-    /// Whether it makes that installation.
+    /// True for the variant that makes the installation.
     pub is_first: bool,
-    /// How many parts its build has: the installation and each step.
+    /// Number of parts of its build: the installation and each step.
     pub parts: usize,
-    /// What a variant before it has made already.
-    pub shares: Option<Shared>,
+    /// Parts that an earlier variant has already built.
+    pub shares: Option<SharedParts>,
     pub cpus: u32,
-    /// Bytes.
+    /// In bytes.
     pub memory: u64,
-    /// Bytes: as large as the machine's disk may grow.
+    /// Maximum size of the machine's disk in bytes.
     pub disk: u64,
 }
 
-/// The beginning of a build that another one has as well.
+/// The leading parts of a build that it has in common with another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Shared {
-    /// The variant.
+pub struct SharedParts {
+    /// Name of the other variant.
     pub with: String,
-    /// How many parts.
+    /// Number of parts.
     pub parts: usize,
 }
 
 impl Schedule {
-    pub fn of(candidates: Vec<Candidate>) -> Self {
-        let places: Vec<Vec<usize>> = candidates.iter().map(|c| places(c, &candidates)).collect();
-        let mut ordered: Vec<(Vec<usize>, Candidate)> =
+    pub fn from_candidates(candidates: Vec<VariantCandidate>) -> Self {
+        let places: Vec<Vec<usize>> = candidates
+            .iter()
+            .map(|c| find_places(c, &candidates))
+            .collect();
+        let mut ordered: Vec<(Vec<usize>, VariantCandidate)> =
             places.into_iter().zip(candidates).collect();
-        // Stable: what shares nothing stays as the matrix has it.
+        // A stable sort: variants that share nothing keep the order of the matrix.
         ordered.sort_by(|(a, _), (b, _)| a.cmp(b));
         let mut schedule = Self::default();
-        let mut before: Option<Candidate> = None;
+        let mut before: Option<VariantCandidate> = None;
         for (_, candidate) in ordered {
-            let variant = placed(&candidate, before.as_ref());
+            let variant = place_variant(&candidate, before.as_ref());
             let known = schedule.installations.iter_mut();
             match known.rev().find(|i| i.key == variant.installation) {
                 Some(installation) => installation.sharers.push(variant.name.clone()),
-                None => schedule.installations.push(Installation {
+                None => schedule.installations.push(ScheduledInstallation {
                     key: variant.installation.clone(),
                     first: variant.name.clone(),
                     sharers: Vec::new(),
@@ -97,30 +100,39 @@ impl Schedule {
     }
 }
 
-/// Of each part the first candidate that has all up to it: by these, those that share are neighbours.
-fn places(candidate: &Candidate, all: &[Candidate]) -> Vec<usize> {
-    let first = |parts: usize| {
-        let has = |other: &Candidate| common(other, candidate) >= parts;
-        all.iter().position(has).unwrap_or(all.len())
-    };
-    (1..=candidate.keys.len()).map(first).collect()
+/// Returns for each part the index of the first candidate that has all parts up to it. Sorting by
+/// these makes candidates with common parts neighbours.
+fn find_places(candidate: &VariantCandidate, all: &[VariantCandidate]) -> Vec<usize> {
+    (1..=candidate.keys.len())
+        .map(|parts| {
+            all.iter()
+                .position(|other| count_common_parts(other, candidate) >= parts)
+                .unwrap_or(all.len())
+        })
+        .collect()
 }
 
-fn common(a: &Candidate, b: &Candidate) -> usize {
-    let both = a.keys.iter().zip(&b.keys);
-    both.take_while(|(a, b)| a == b).count()
+fn count_common_parts(a: &VariantCandidate, b: &VariantCandidate) -> usize {
+    a.keys
+        .iter()
+        .zip(&b.keys)
+        .take_while(|(a, b)| a == b)
+        .count()
 }
 
-/// The variant behind `before`, with which it shares as much as with any other before it.
-fn placed(candidate: &Candidate, before: Option<&Candidate>) -> Variant {
+/// Returns the variant that follows `before`, the one with which it shares the most.
+fn place_variant(
+    candidate: &VariantCandidate,
+    before: Option<&VariantCandidate>,
+) -> ScheduledVariant {
     let shares = before.and_then(|before| {
-        let parts = common(before, candidate);
+        let parts = count_common_parts(before, candidate);
         let with = before.name.clone();
-        (parts > 0).then_some(Shared { with, parts })
+        (parts > 0).then_some(SharedParts { with, parts })
     });
-    // A chain begins with its installation.
+    // A chain starts with its installation.
     let installation = candidate.keys.first().cloned();
-    Variant {
+    ScheduledVariant {
         name: candidate.name.clone(),
         arguments: candidate.arguments.clone(),
         installation: installation.unwrap_or_else(|| Digest::sha256_of(candidate.name.as_bytes())),
@@ -137,9 +149,9 @@ fn placed(candidate: &Candidate, before: Option<&Candidate>) -> Variant {
 mod tests {
     use super::*;
 
-    fn candidate(name: &str, parts: &str) -> Candidate {
+    fn candidate(name: &str, parts: &str) -> VariantCandidate {
         let key = |end: usize| Digest::sha256_of(&parts.as_bytes()[..end]);
-        Candidate {
+        VariantCandidate {
             name: name.into(),
             arguments: vec!["r.toml".into()],
             keys: (1..=parts.len()).map(key).collect(),
@@ -151,9 +163,9 @@ mod tests {
 
     /// Of each variant its name, whether it makes its installation, and what it shares with whom.
     fn shown(schedule: &Schedule) -> String {
-        let line = |v: &Variant| match &v.shares {
+        let line = |v: &ScheduledVariant| match &v.shares {
             None => format!("{} installs\n", v.name),
-            Some(Shared { with, parts }) => {
+            Some(SharedParts { with, parts }) => {
                 format!("{} takes {parts} of {} with {with}\n", v.name, v.parts)
             }
         };
@@ -171,7 +183,7 @@ mod tests {
             ("debug-2022", "aud"),
             ("1.34-2022-again", "aux4t"),
         ];
-        let schedule = Schedule::of(all.map(|(n, p)| candidate(n, p)).to_vec());
+        let schedule = Schedule::from_candidates(all.map(|(n, p)| candidate(n, p)).to_vec());
         assert_eq!(
             shown(&schedule),
             "\
@@ -192,7 +204,7 @@ debug-2022 takes 2 of 3 with 1.35-2022
                 &["1.35-2025"].map(String::from)
             ]
         );
-        let again: Vec<Candidate> = all.iter().rev().map(|(n, p)| candidate(n, p)).collect();
-        assert_eq!(Schedule::of(again).installations.len(), 2);
+        let again: Vec<VariantCandidate> = all.iter().rev().map(|(n, p)| candidate(n, p)).collect();
+        assert_eq!(Schedule::from_candidates(again).installations.len(), 2);
     }
 }

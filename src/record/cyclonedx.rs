@@ -1,20 +1,20 @@
 //! `sbom.cdx.json`: CycloneDX 1.6 (ECMA-424).
 //!
-//! The subject is the image, by its recipe's name and digest; nothing that differs between two builds of one recipe and
-//! one lock is in it but the time, which is `SOURCE_DATE_EPOCH`'s.
+//! The subject is the image, identified by its recipe's name and digest. Two builds of one recipe
+//! and one lock differ only in the time, which comes from `SOURCE_DATE_EPOCH`.
 
 use serde_json::{Value, json};
 
-use super::inventory::{File, Inventory, Kind, Part};
-use super::license::License;
-use super::{said, uuid_of};
+use super::inventory::{SbomFile, SbomInventory, SbomPart, SbomPartKind};
+use super::license::SpdxLicense;
+use super::{compute_uuid, remove_empty};
 
-/// The document, with a final newline.
-pub fn document(inventory: &Inventory) -> String {
-    let body = body(inventory);
-    // Over everything but the time: the same content has the same number.
+/// Renders the document, with a final newline.
+pub fn render_document(inventory: &SbomInventory) -> String {
+    let body = build_body(inventory);
+    // Without the time, so that the same content has the same serial number.
     let content: String = body.iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
-    let serial = uuid_of(&content);
+    let serial = compute_uuid(&content);
     let mut bom = json!({
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -29,18 +29,18 @@ pub fn document(inventory: &Inventory) -> String {
     format!("{bom:#}\n")
 }
 
-fn body(inventory: &Inventory) -> [(&'static str, Value); 4] {
-    let mut components = vec![windows(inventory)];
-    components.extend(inventory.parts.iter().map(part));
-    components.extend(inventory.files.iter().map(file));
+fn build_body(inventory: &SbomInventory) -> [(&'static str, Value); 4] {
+    let mut components = vec![describe_windows(inventory)];
+    components.extend(inventory.parts.iter().map(describe_part));
+    components.extend(inventory.files.iter().map(describe_file));
     let refs: Vec<Value> = components.iter().map(|c| c["bom-ref"].clone()).collect();
     let mut dependencies = vec![json!({ "ref": "image", "dependsOn": refs })];
     dependencies.extend(refs.iter().map(|r| json!({ "ref": r })));
     [
-        ("metadata", metadata(inventory)),
+        ("metadata", build_metadata(inventory)),
         ("components", Value::Array(components)),
         ("dependencies", Value::Array(dependencies)),
-        // What Windows and its installers bring of their own is not listed.
+        // Files from Windows and from installers are not listed.
         (
             "compositions",
             json!([{ "aggregate": "incomplete", "assemblies": ["image"] }]),
@@ -48,15 +48,21 @@ fn body(inventory: &Inventory) -> [(&'static str, Value); 4] {
     ]
 }
 
-fn metadata(inventory: &Inventory) -> Value {
+fn build_metadata(inventory: &SbomInventory) -> Value {
     let tool = &inventory.manifest.tool;
     let recipe = &inventory.manifest.recipe;
     json!({
-        // In its place; the value is set last.
+        // Reserves the position; the value is set last.
         "timestamp": null,
         "lifecycles": [{ "phase": "build" }],
-        "tools": { "components": [{ "type": "application", "name": tool.name, "version": tool.version }] },
-        "component": said(json!({
+        "tools": {
+            "components": [{
+                "type": "application",
+                "name": tool.name,
+                "version": tool.version,
+            }],
+        },
+        "component": remove_empty(json!({
             "type": "platform",
             "bom-ref": "image",
             "name": recipe.name,
@@ -66,11 +72,13 @@ fn metadata(inventory: &Inventory) -> Value {
     })
 }
 
-fn windows(inventory: &Inventory) -> Value {
+fn describe_windows(inventory: &SbomInventory) -> Value {
     let windows = &inventory.manifest.windows;
-    let facts = inventory.facts.iter();
-    let facts = facts.map(|(name, value)| property(&format!("winimg:windows:{name}"), value));
-    said(json!({
+    let facts = inventory
+        .facts
+        .iter()
+        .map(|(name, value)| build_property(&format!("winimg:windows:{name}"), value));
+    remove_empty(json!({
         "type": "operating-system",
         "bom-ref": "windows",
         "publisher": "Microsoft Corporation",
@@ -81,69 +89,73 @@ fn windows(inventory: &Inventory) -> Value {
     }))
 }
 
-fn part(part: &Part) -> Value {
+fn describe_part(part: &SbomPart) -> Value {
     let kind = match part.kind {
-        Kind::Component => "application",
-        Kind::Medium => "file",
-        Kind::Drivers => "device-driver",
-        Kind::ContainerImage => "container",
+        SbomPartKind::Component => "application",
+        SbomPartKind::Medium => "file",
+        SbomPartKind::Drivers => "device-driver",
+        SbomPartKind::ContainerImage => "container",
     };
     let (algorithm, hex) = &part.digest;
-    let hashes = json!([hash(algorithm, hex)]);
-    let distribution =
-        |url: &String| json!({ "type": "distribution", "url": url, "hashes": hashes });
+    let hashes = json!([describe_hash(algorithm, hex)]);
+    let references = part
+        .url
+        .iter()
+        .map(|url| json!({ "type": "distribution", "url": url, "hashes": hashes }));
     let mut properties = vec![
-        property("winimg:size", &part.size.to_string()),
-        property("winimg:proof", &part.proof),
+        build_property("winimg:size", &part.size.to_string()),
+        build_property("winimg:proof", &part.proof),
     ];
-    let of = |name: &'static str| move |text: &String| property(name, text);
-    properties.extend(part.signers.iter().map(of("winimg:signer")));
-    properties.extend(part.paths.iter().map(of("winimg:path")));
-    said(json!({
+    let signers = part.signers.iter();
+    properties.extend(signers.map(|signer| build_property("winimg:signer", signer)));
+    let paths = part.paths.iter();
+    properties.extend(paths.map(|path| build_property("winimg:path", path)));
+    remove_empty(json!({
         "type": kind,
         "bom-ref": format!("input:{}", part.name),
         "name": part.name,
         "version": part.version,
         "hashes": hashes,
-        "licenses": licenses(&part.license),
+        "licenses": describe_licenses(&part.license),
         "purl": part.purl,
-        "externalReferences": part.url.iter().map(distribution).collect::<Value>(),
+        "externalReferences": references.collect::<Value>(),
         "properties": properties,
-        "components": part.files.iter().map(file).collect::<Value>(),
+        "components": part.files.iter().map(describe_file).collect::<Value>(),
     }))
 }
 
-fn file(file: &File) -> Value {
-    let (kind, reference) = match file.is_driver {
-        true => (
+fn describe_file(file: &SbomFile) -> Value {
+    let (kind, reference) = if file.is_driver {
+        (
             "device-driver",
             format!("driver:{}:{}", file.path, file.sha256),
-        ),
-        false => ("file", format!("file:{}", file.path)),
+        )
+    } else {
+        ("file", format!("file:{}", file.path))
     };
     let mut properties = Vec::new();
     if let Some(size) = file.size {
-        properties.push(property("winimg:size", &size.to_string()));
+        properties.push(build_property("winimg:size", &size.to_string()));
     }
-    properties.push(property("winimg:step", &file.step));
+    properties.push(build_property("winimg:step", &file.step));
     json!({
         "type": kind,
         "bom-ref": reference,
         "name": file.path,
-        "hashes": [hash("sha256", &file.sha256)],
+        "hashes": [describe_hash("sha256", &file.sha256)],
         "properties": properties,
     })
 }
 
-fn licenses(license: &License) -> Value {
+fn describe_licenses(license: &SpdxLicense) -> Value {
     match license {
-        License::Unsaid => Value::Null,
-        License::Expression { text, .. } => json!([{ "expression": text }]),
-        License::Words(words) => json!([{ "license": { "name": words } }]),
+        SpdxLicense::Unsaid => Value::Null,
+        SpdxLicense::Expression { text, .. } => json!([{ "expression": text }]),
+        SpdxLicense::Words(words) => json!([{ "license": { "name": words } }]),
     }
 }
 
-fn hash(algorithm: &str, hex: &str) -> Value {
+fn describe_hash(algorithm: &str, hex: &str) -> Value {
     let name = match algorithm {
         "sha512" => "SHA-512",
         _ => "SHA-256",
@@ -151,6 +163,6 @@ fn hash(algorithm: &str, hex: &str) -> Value {
     json!({ "alg": name, "content": hex })
 }
 
-fn property(name: &str, value: &str) -> Value {
+fn build_property(name: &str, value: &str) -> Value {
     json!({ "name": name, "value": value })
 }

@@ -1,34 +1,36 @@
-//! What an image is made of, as both SBOMs describe it: Windows, every input, and the files that are known to be in the guest.
+//! The contents of an image for both SBOMs: Windows, every input, and the files known to be in the
+//! guest.
 //!
-//! Taken from the manifest alone, and only what the same recipe and lock give again: no artifact's digest, no duration,
-//! no time of the run, nothing of the host and no path on it. Refuses to guess: what an installer unpacks is not listed.
+//! Contains only reproducible data from the manifest: no digests of artifacts, no durations, no
+//! times, and nothing about the host. Does not guess: files that an installer unpacks are not
+//! listed.
 
 use std::collections::BTreeMap;
 
-use super::license::License;
-use super::manifest::{Input, Manifest, Proof, Step};
+use super::license::SpdxLicense;
+use super::manifest::{BuildManifest, ManifestInput, ManifestProof, ManifestStep};
 use super::purl;
-use winimg_recipe::plan::Check;
+use winimg_recipe::plan::ImageCheck;
 use winimg_recipe::recipe::InputId;
 use winimg_trust::Signer;
 
-/// What the SBOMs speak of. The recipe's digest identifies the image before it is built.
-pub struct Inventory<'a> {
-    pub manifest: &'a Manifest,
-    /// RFC 3339, UTC: of `SOURCE_DATE_EPOCH`.
+/// The data of the SBOMs. The recipe's digest identifies the image before it is built.
+pub struct SbomInventory<'a> {
+    pub manifest: &'a BuildManifest,
+    /// `SOURCE_DATE_EPOCH` as RFC 3339, UTC.
     pub created: String,
-    /// CPE 2.3 of Windows, where the medium's build has a form that one can hold.
+    /// CPE 2.3 of Windows, if the build number is valid in one.
     pub cpe: Option<String>,
-    /// The edition of Windows and the like.
+    /// Properties of Windows, such as its edition.
     pub facts: Vec<(&'static str, String)>,
-    pub parts: Vec<Part>,
+    pub parts: Vec<SbomPart>,
     /// Files that the recipe itself wrote.
-    pub files: Vec<File>,
+    pub files: Vec<SbomFile>,
 }
 
-/// What kind of thing an input is.
+/// Kind of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SbomPartKind {
     /// A component of the recipe.
     Component,
     /// The Windows medium.
@@ -40,8 +42,8 @@ pub enum Kind {
 
 /// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub kind: Kind,
+pub struct SbomPart {
+    pub kind: SbomPartKind,
     pub id: InputId,
     /// The id as text.
     pub name: String,
@@ -49,44 +51,44 @@ pub struct Part {
     pub size: u64,
     /// `sha256` or `sha512`, and lower-case hex.
     pub digest: (String, String),
-    /// http(s), without credentials and query; absent for what came from a file of the building machine.
+    /// HTTP(S) URL without credentials and query; absent for local files of the build machine.
     pub url: Option<String>,
     pub purl: String,
-    pub license: License,
-    /// In words: `digest`, `checksum-file …`, `signed`, `unverified: …`.
+    pub license: SpdxLicense,
+    /// A text such as `digest`, `checksum-file …`, `signed` or `unverified: …`.
     pub proof: String,
-    /// Each signature in one line.
+    /// One line per signature.
     pub signers: Vec<String>,
-    /// Where in the guest it is as a whole.
+    /// Guest paths of complete copies.
     pub paths: Vec<String>,
-    /// What is in the guest because of it.
-    pub files: Vec<File>,
+    /// Files in the guest that come from it.
+    pub files: Vec<SbomFile>,
 }
 
 /// A file of the finished image, or the INF of a driver in its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct SbomFile {
     pub is_driver: bool,
-    /// In the guest; of a driver, the INF's name.
+    /// Guest path, or the INF's name for a driver.
     pub path: String,
-    /// Bytes.
+    /// In bytes.
     pub size: Option<u64>,
     pub sha256: String,
-    /// The step that has the last word.
+    /// The last step that wrote it.
     pub step: String,
 }
 
-impl<'a> Inventory<'a> {
-    /// `epoch`: seconds since 1970, `SOURCE_DATE_EPOCH`'s.
-    pub fn of(manifest: &'a Manifest, epoch: i64) -> Self {
-        let mut parts: Vec<Part> = manifest
+impl<'a> SbomInventory<'a> {
+    /// Builds the inventory; `epoch` is `SOURCE_DATE_EPOCH` in Unix seconds.
+    pub fn from_manifest(manifest: &'a BuildManifest, epoch: i64) -> Self {
+        let mut parts: Vec<SbomPart> = manifest
             .inputs
             .iter()
-            .map(|input| part(input, manifest))
+            .map(|input| build_part(input, manifest))
             .collect();
         let mut own = Vec::new();
-        for (file, inputs) in files(&manifest.steps) {
-            let from = origin(&file, &inputs, &parts);
+        for (file, inputs) in collect_files(&manifest.steps) {
+            let from = find_origin(&file, &inputs, &parts);
             match from.and_then(|at| parts.get_mut(at)) {
                 Some(part) => {
                     if part.digest.1 == file.sha256 && !file.is_driver {
@@ -99,23 +101,23 @@ impl<'a> Inventory<'a> {
         }
         Self {
             manifest,
-            created: moment(epoch),
-            cpe: cpe(manifest),
-            facts: facts(manifest),
+            created: format_time(epoch),
+            cpe: build_cpe(manifest),
+            facts: collect_facts(manifest),
             parts,
             files: own,
         }
     }
 }
 
-/// Seconds since 1970 as `2026-01-31T12:00:00Z`.
-pub fn moment(epoch: i64) -> String {
+/// Formats Unix seconds as `2026-01-31T12:00:00Z`.
+pub fn format_time(epoch: i64) -> String {
     jiff::Timestamp::from_second(epoch)
         .map(|t| t.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
         .unwrap_or_default()
 }
 
-fn facts(manifest: &Manifest) -> Vec<(&'static str, String)> {
+fn collect_facts(manifest: &BuildManifest) -> Vec<(&'static str, String)> {
     let w = &manifest.windows;
     let mut facts = vec![
         ("release", w.release.clone()),
@@ -123,96 +125,105 @@ fn facts(manifest: &Manifest) -> Vec<(&'static str, String)> {
         ("image", w.image.clone()),
         ("language", w.language.clone()),
     ];
-    facts.extend(checks(manifest).filter_map(|check| match check {
-        Check::Update { kb } => Some(("update", kb.clone())),
+    facts.extend(iter_checks(manifest).filter_map(|check| match check {
+        ImageCheck::Update { kb } => Some(("update", kb.clone())),
         _ => None,
     }));
     facts
 }
 
-/// NVD: CPE Dictionary, `microsoft:windows_server_2022` and its sisters; the version is the build.
-fn cpe(manifest: &Manifest) -> Option<String> {
+/// Returns the CPE name of Windows (NVD: CPE Dictionary, `microsoft:windows_server_2022` and the
+/// like); the version is the build.
+fn build_cpe(manifest: &BuildManifest) -> Option<String> {
     let (release, build) = (&manifest.windows.release, &manifest.windows.build);
-    let numeric =
-        |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    (numeric(build) && numeric(release))
+    (is_numeric(build) && is_numeric(release))
         .then(|| format!("cpe:2.3:o:microsoft:windows_server_{release}:{build}:*:*:*:*:*:x64:*"))
 }
 
-/// What the steps expect of the image.
-fn checks(manifest: &Manifest) -> impl Iterator<Item = &Check> {
+fn is_numeric(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+/// Returns the image checks of all steps.
+fn iter_checks(manifest: &BuildManifest) -> impl Iterator<Item = &ImageCheck> {
     manifest.steps.iter().flat_map(|step| &step.expects)
 }
 
-fn part(input: &Input, manifest: &Manifest) -> Part {
+fn build_part(input: &ManifestInput, manifest: &BuildManifest) -> SbomPart {
     let kind = match input.id {
-        InputId::Iso => Kind::Medium,
-        InputId::Virtio => Kind::Drivers,
-        InputId::Component(_) => Kind::Component,
-        InputId::Image(_) => Kind::ContainerImage,
+        InputId::Iso => SbomPartKind::Medium,
+        InputId::Virtio => SbomPartKind::Drivers,
+        InputId::Component(_) => SbomPartKind::Component,
+        InputId::Image(_) => SbomPartKind::ContainerImage,
     };
     let name = input.id.to_string();
-    let url = (kind != Kind::ContainerImage)
-        .then(|| public_url(&input.url))
+    let url = (kind != SbomPartKind::ContainerImage)
+        .then(|| to_public_url(&input.url))
         .flatten();
     let version = match kind {
-        Kind::Medium => Some(manifest.windows.build.clone()),
+        SbomPartKind::Medium => Some(manifest.windows.build.clone()),
         _ => input.version.clone(),
     };
-    Part {
+    SbomPart {
         purl: match kind {
-            Kind::ContainerImage => purl::image(&input.url, &input.digest),
-            _ => purl::file(&name, version.as_deref(), url.as_deref(), &input.digest),
+            SbomPartKind::ContainerImage => purl::build_image_purl(&input.url, &input.digest),
+            _ => purl::build_file_purl(&name, version.as_deref(), url.as_deref(), &input.digest),
         },
         kind,
         id: input.id.clone(),
         name,
         version,
         size: input.size,
-        digest: purl::split(&input.digest),
+        digest: purl::split_digest(&input.digest),
         url,
-        license: License::read(input.license.as_deref()),
-        proof: proof(&input.proof),
-        signers: input.signers.iter().map(signer).collect(),
-        paths: images_root(input, kind, manifest),
+        license: SpdxLicense::parse(input.license.as_deref()),
+        proof: describe_proof(&input.proof),
+        signers: input.signers.iter().map(describe_signer).collect(),
+        paths: find_image_roots(input, kind, manifest),
         files: Vec::new(),
     }
 }
 
-/// The content store that holds a container image.
-fn images_root(input: &Input, kind: Kind, manifest: &Manifest) -> Vec<String> {
-    if kind != Kind::ContainerImage {
+/// Returns the content stores that contain a container image.
+fn find_image_roots(
+    input: &ManifestInput,
+    kind: SbomPartKind,
+    manifest: &BuildManifest,
+) -> Vec<String> {
+    if kind != SbomPartKind::ContainerImage {
         return Vec::new();
     }
-    let roots = checks(manifest).filter_map(|check| match check {
-        Check::ContainerImage { image, root } if image.digest == input.digest => {
-            Some(root.to_string())
-        }
-        _ => None,
-    });
-    roots.collect()
+    iter_checks(manifest)
+        .filter_map(|check| match check {
+            ImageCheck::ContainerImage { image, root } if image.digest == input.digest => {
+                Some(root.to_string())
+            }
+            _ => None,
+        })
+        .collect()
 }
 
-/// An address that means the same on every machine. The manifest's mark for a query that is not shown is taken away.
-pub fn public_url(url: &str) -> Option<String> {
+/// Returns an HTTP(S) URL, which means the same on every machine, without the manifest's mark for a
+/// hidden query.
+pub fn to_public_url(url: &str) -> Option<String> {
     let lower = url.to_ascii_lowercase();
     let remote = lower.starts_with("https://") || lower.starts_with("http://");
     remote.then(|| url.strip_suffix("?…").unwrap_or(url).to_owned())
 }
 
-fn proof(proof: &Proof) -> String {
+fn describe_proof(proof: &ManifestProof) -> String {
     match proof {
-        Proof::Digest { .. } => "digest".into(),
-        Proof::ChecksumFile { url, entry } => match public_url(url) {
+        ManifestProof::Digest { .. } => "digest".into(),
+        ManifestProof::ChecksumFile { url, entry } => match to_public_url(url) {
             Some(url) => format!("checksum-file {url}: {entry}"),
             None => format!("checksum-file: {entry}"),
         },
-        Proof::Signed => "signed".into(),
-        Proof::Unverified { reason } => format!("unverified: {reason}"),
+        ManifestProof::Signed => "signed".into(),
+        ManifestProof::Unverified { reason } => format!("unverified: {reason}"),
     }
 }
 
-fn signer(s: &Signer) -> String {
+fn describe_signer(s: &Signer) -> String {
     let at = s.signed_at.as_ref().map(|at| format!(", signed {at}"));
     format!(
         "{}: {} ({}){}",
@@ -223,26 +234,27 @@ fn signer(s: &Signer) -> String {
     )
 }
 
-/// The files that the steps expect, each once, with the inputs of the step that has the last word; by path.
-fn files(steps: &[Step]) -> Vec<(File, Vec<InputId>)> {
+/// Returns the files that the steps expect, each once and sorted by path, with the inputs of the
+/// last step that writes it.
+fn collect_files(steps: &[ManifestStep]) -> Vec<(SbomFile, Vec<InputId>)> {
     let mut all = BTreeMap::new();
     for step in steps {
         for check in &step.expects {
             let (is_driver, path, size, sha256) = match check {
-                Check::File { path, content } => {
+                ImageCheck::File { path, content } => {
                     (false, path.as_str(), Some(content.size), &content.sha256)
                 }
-                Check::Driver { driver } => (true, driver.inf.as_str(), None, &driver.sha256),
+                ImageCheck::Driver { driver } => (true, driver.inf.as_str(), None, &driver.sha256),
                 _ => continue,
             };
-            let file = File {
+            let file = SbomFile {
                 is_driver,
                 path: path.to_owned(),
                 size,
                 sha256: sha256.clone(),
                 step: step.name.clone(),
             };
-            // Windows' names are the same in either case. Two drivers may bring an INF of one name.
+            // File names are case-insensitive. Two drivers may have an INF with the same name.
             let unique = if is_driver { sha256.as_str() } else { "" };
             let key = (is_driver, path.to_lowercase(), unique.to_owned());
             all.insert(key, (file, step.inputs.clone()));
@@ -251,14 +263,13 @@ fn files(steps: &[Step]) -> Vec<(File, Vec<InputId>)> {
     all.into_values().collect()
 }
 
-/// The input that a file is of: the one with its bytes, else the only one that its step took from.
-fn origin(file: &File, inputs: &[InputId], parts: &[Part]) -> Option<usize> {
-    let named = |part: &&Part| inputs.contains(&part.id);
-    let same = |part: &&Part| part.digest.1 == file.sha256;
-    let found = match inputs {
-        [only] => Some(only),
-        _ => parts.iter().filter(named).find(same).map(|p| &p.id),
-    };
-    let id = found?;
-    parts.iter().position(|p| p.id == *id)
+/// Returns the index of the input that a file comes from: the only input of its step, or the one
+/// with the same bytes.
+fn find_origin(file: &SbomFile, inputs: &[InputId], parts: &[SbomPart]) -> Option<usize> {
+    match inputs {
+        [only] => parts.iter().position(|p| p.id == *only),
+        _ => parts
+            .iter()
+            .position(|p| inputs.contains(&p.id) && p.digest.1 == file.sha256),
+    }
 }

@@ -1,6 +1,7 @@
-//! Public keys that records are judged by: EC P-256 in PEM, as cosign and openssl write them, and minisign's.
+//! Public keys for verifying records: EC P-256 in PEM, as cosign and openssl write them, and
+//! minisign keys.
 //!
-//! Refuses other curves, RSA, and minisign's legacy signatures over bytes that were not hashed.
+//! Rejects other curves, RSA, and minisign's legacy signatures (not prehashed).
 
 use std::fmt;
 use std::path::Path;
@@ -15,28 +16,26 @@ use rustls_pki_types::pem::PemObject as _;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_trust::{minisign, short};
+use winimg_trust::{minisign, short_format};
 
-/// No key is longer.
-const LONGEST: u64 = 64 << 10;
+/// Maximum length of a key file in bytes.
+const MAX_KEY_FILE_SIZE: u64 = 64 << 10;
 
 /// ECDSA on P-256 over SHA-256.
 #[derive(Clone, Debug)]
-pub struct Ecdsa {
+pub struct EcdsaPublicKey {
     key: ParsedPublicKey,
-    /// Base64 of the SHA-256 of the key's SubjectPublicKeyInfo: how Sigstore's clients name a key.
+    /// Base64 of the SHA-256 of the key's SubjectPublicKeyInfo: the key id of Sigstore's clients.
     pub id: String,
 }
 
-impl Ecdsa {
-    /// From a SubjectPublicKeyInfo (RFC 5280 4.1); the error fits after "the key ".
+impl EcdsaPublicKey {
+    /// Parses a DER SubjectPublicKeyInfo (RFC 5280 4.1). The error text continues "the key …".
     pub fn from_der(der: &[u8]) -> Result<Self, String> {
-        let wrong = |_| "is not an EC key on the curve P-256".to_owned();
-        let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, der).map_err(wrong)?;
-        // As it is written again, so that two forms of one key have one name.
-        let info = key
-            .as_der()
-            .map_err(|_| "cannot be written again".to_owned())?;
+        let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, der)
+            .map_err(|_| "is not an EC key on the curve P-256".to_owned())?;
+        // Re-encode, so that the id does not depend on how the key was encoded.
+        let info = key.as_der().map_err(|_| "cannot be encoded".to_owned())?;
         let id = STANDARD.encode(Digest::sha256_of(info.as_ref()).bytes());
         Ok(Self { key, id })
     }
@@ -47,54 +46,54 @@ impl Ecdsa {
         Self::from_der(&der)
     }
 
-    /// Whether `signature` (DER) is this key's over `bytes`.
-    pub fn verifies(&self, bytes: &[u8], signature: &[u8]) -> bool {
+    /// Returns true if `signature` (DER) over `bytes` was made with this key.
+    pub fn is_valid_signature(&self, bytes: &[u8], signature: &[u8]) -> bool {
         self.key.verify_sig(bytes, signature).is_ok()
     }
 }
 
-/// What `--key` names.
+/// The key given with `--key`.
 #[derive(Debug)]
-pub enum PublicKey {
-    Ecdsa(Ecdsa),
+pub enum RecordKey {
+    Ecdsa(EcdsaPublicKey),
     Minisign(minisign_verify::PublicKey),
 }
 
-impl PublicKey {
-    /// `--key`: a file, or the key's text itself.
-    pub fn given(text: &str) -> Result<Self> {
+impl RecordKey {
+    /// Parses the value of `--key`: a file, or the key's text itself.
+    pub fn parse_argument(text: &str) -> Result<Self> {
         if is_key(text) {
-            return Self::parse(text).map_err(|why| refused("--key", &why));
+            return Self::parse(text).map_err(|why| report_unusable("--key", &why));
         }
         let path = Path::new(text);
         let read = read_bounded(path)?;
-        Self::parse(&read).map_err(|why| refused(path.display(), &why))
+        Self::parse(&read).map_err(|why| report_unusable(path.display(), &why))
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.contains("PRIVATE KEY-----") || text.contains("secret key") {
-            return Err("is a private key: give the public one".into());
+            return Err("is a private key: use the public one".into());
         }
         if text.contains("-----BEGIN") {
-            return Ecdsa::from_pem(text.as_bytes()).map(Self::Ecdsa);
+            return EcdsaPublicKey::from_pem(text.as_bytes()).map(Self::Ecdsa);
         }
-        minisign::Rule::new(text)
+        minisign::MinisignRule::new(text)
             .map(|rule| Self::Minisign(rule.into_key()))
             .map_err(|_| "is neither a PEM public key nor a minisign public key".into())
     }
 }
 
 fn is_key(text: &str) -> bool {
-    text.contains("-----BEGIN") || text.contains('\n') || short::is_key(text)
+    text.contains("-----BEGIN") || text.contains('\n') || short_format::is_key(text)
 }
 
-/// A small text file.
+/// Reads a small text file.
 pub fn read_bounded(path: &Path) -> Result<String> {
-    io::read_text_given(path, LONGEST).map_err(|e| Error::io("read", path, e))
+    io::read_text_given(path, MAX_KEY_FILE_SIZE).map_err(|e| Error::io("read", path, e))
 }
 
-/// A key that cannot be used, with where it was said.
-pub fn refused(at: impl fmt::Display, why: &str) -> Error {
+/// Returns the error for an unusable key; `at` is its origin.
+pub fn report_unusable(at: impl fmt::Display, why: &str) -> Error {
     Error::new(Kind::Recipe, format!("the key {why}"))
         .at(at)
         .expected("an EC P-256 key in PEM, or a minisign key")

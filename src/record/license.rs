@@ -1,30 +1,30 @@
-//! A licence as the recipe says it, in the words of SPDX.
+//! A component's licence from the recipe, in SPDX's terms.
 //!
-//! Refuses to pass free text off as an expression: documents that claim a licence nobody knows are refused by their readers.
+//! Never presents free text as an expression: SBOM readers reject documents with unknown licences.
 
 use spdx::{Expression, LicenseItem, ParseMode};
 
-use super::uuid_of;
+use super::compute_uuid;
 
-/// What is known of a licence (SPDX specification 2.3, Annex D).
+/// A licence (SPDX specification 2.3, Annex D).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum License {
-    /// The recipe says nothing.
+pub enum SpdxLicense {
+    /// The recipe has none.
     Unsaid,
     /// An expression; `own` are the `LicenseRef-…` in it, which SPDX documents have to explain.
     Expression { text: String, own: Vec<String> },
-    /// Words that are no expression.
+    /// Text that is not an expression.
     Words(String),
 }
 
-/// Deprecated names (`GPL-2.0`) are on SPDX's list all the same.
+/// Accepts deprecated names (`GPL-2.0`), which are on SPDX's list too.
 const MODE: ParseMode = ParseMode {
     allow_deprecated: true,
     ..ParseMode::STRICT
 };
 
-impl License {
-    pub fn read(said: Option<&str>) -> Self {
+impl SpdxLicense {
+    pub fn parse(said: Option<&str>) -> Self {
         let Some(text) = said.map(str::trim).filter(|t| !t.is_empty()) else {
             return Self::Unsaid;
         };
@@ -48,36 +48,36 @@ impl License {
         }
     }
 
-    /// For SPDX's `licenseDeclared`.
-    pub fn declared(&self) -> String {
+    /// Returns the value of SPDX's `licenseDeclared`.
+    pub fn to_declared(&self) -> String {
         match self {
             Self::Unsaid => "NOASSERTION".into(),
             Self::Expression { text, .. } => text.clone(),
-            Self::Words(words) => format!("LicenseRef-{}", uuid_of(words)),
+            Self::Words(words) => format!("LicenseRef-{}", compute_uuid(words)),
         }
     }
 
-    /// The references that an SPDX document has to explain, with what is known of them.
-    pub fn references(&self) -> Vec<(String, String)> {
+    /// Returns the references that an SPDX document has to explain, with their text.
+    pub fn list_references(&self) -> Vec<(String, String)> {
         match self {
             Self::Unsaid => Vec::new(),
             Self::Expression { own, .. } => {
                 let text = "The recipe names this licence; its text is not known here.";
                 own.iter().map(|id| (id.clone(), text.into())).collect()
             }
-            Self::Words(words) => vec![(self.declared(), words.clone())],
+            Self::Words(words) => vec![(self.to_declared(), words.clone())],
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::License;
+    use super::SpdxLicense;
 
     #[test]
     fn expressions_are_distinguished_from_words() {
-        let own = |said: &str| match License::read(Some(said)) {
-            License::Expression { own, .. } => own.join(" "),
+        let own = |said: &str| match SpdxLicense::parse(Some(said)) {
+            SpdxLicense::Expression { own, .. } => own.join(" "),
             other => format!("{other:?}"),
         };
         assert_eq!(own("Apache-2.0 OR MIT"), "");
@@ -85,6 +85,6 @@ mod tests {
         assert_eq!(own("LicenseRef-a AND MIT"), "LicenseRef-a");
         assert_eq!(own("GPL-2.0-only WITH Classpath-exception-2.0"), "");
         assert_eq!(own("Microsoft's terms"), "Words(\"Microsoft's terms\")");
-        assert_eq!(License::read(Some(" ")), License::Unsaid);
+        assert_eq!(SpdxLicense::parse(Some(" ")), SpdxLicense::Unsaid);
     }
 }

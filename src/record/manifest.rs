@@ -1,7 +1,7 @@
-//! `manifest.json`: what went into an image, what was done to it, what came out, and how each was proved.
+//! `manifest.json`: the inputs of an image, its steps, its artifacts, and the proof of each.
 //!
-//! The schema is versioned by its name; `schemas/manifest-1.json` is the JSON Schema. A field may be added within a
-//! version, none is renamed or removed, so a reader passes over fields that it does not know.
+//! The schema is versioned by its name; `schemas/manifest-1.json` is the JSON Schema. Within a
+//! version fields may be added, but none is renamed or removed, so readers ignore unknown fields.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event;
 use winimg_base::io;
-use winimg_recipe::plan::{self, Check, Expected};
+use winimg_recipe::plan::{self, ImageCheck, StepChecks};
 use winimg_recipe::recipe::{DiskBus, Firmware, InputId};
 use winimg_trust::Signer;
 
@@ -23,48 +23,52 @@ pub const SCHEMA: &str = "winimg/manifest/1";
 /// winimg's record of one build.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "winimg manifest, version 1")]
-pub struct Manifest {
+pub struct BuildManifest {
     /// The version of this layout.
-    pub schema: Schema,
-    /// What made the image.
+    pub schema: ManifestSchema,
+    /// The program that made the image.
     pub tool: Tool,
-    /// What it was made from, as the user wrote it.
-    pub recipe: Recipe,
+    /// The recipe it was made from, as the user wrote it.
+    pub recipe: ManifestRecipe,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC.
     pub finished: String,
-    pub host: Host,
-    /// What Windows was installed on.
+    pub host: ManifestHost,
+    /// The machine that Windows was installed on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<Machine>,
-    /// The layer that the build went on from: an earlier build installed Windows and ran the first steps.
+    pub machine: Option<ManifestMachine>,
+    /// The layer that the build started from: an earlier build installed Windows and ran the first
+    /// steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layer: Option<Layer>,
+    pub layer: Option<ManifestLayer>,
     /// Everything that was fetched or taken from a file, in the order of the recipe.
-    pub inputs: Vec<Input>,
-    pub windows: Windows,
+    pub inputs: Vec<ManifestInput>,
+    pub windows: ManifestWindows,
     /// The names of the targets that the recipe is for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     /// In the order in which they ran.
-    pub steps: Vec<Step>,
-    /// What has to hold on a clone after its first boot. Of two that contradict each other the later one stands.
+    pub steps: Vec<ManifestStep>,
+    /// Checks of a clone after its first boot. A later check overrides a contradicting earlier one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clone: Vec<CloneCheck>,
-    pub artifacts: Vec<Artifact>,
-    /// What the artifacts were made with; `winimg export` makes others of the same disk with it.
+    pub clone: Vec<ManifestCloneCheck>,
+    pub artifacts: Vec<ManifestArtifact>,
+    /// Export settings of the artifacts; `winimg export` uses them for more artifacts of the same
+    /// disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub export: Option<Exported>,
-    /// As what clones of the image were started before this was written; each came up as its target needs it.
+    pub export: Option<ExportSettings>,
+    /// Successful trials: clones of the image that were booted for a target before this was
+    /// written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tries: Vec<Tried>,
-    /// What was odd but did not stop the build.
+    pub tries: Vec<ManifestTrial>,
+    /// Warnings of the build.
     pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Schema {
+#[schemars(rename = "Schema")]
+pub enum ManifestSchema {
     #[default]
     #[serde(rename = "winimg/manifest/1")]
     V1,
@@ -81,7 +85,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// This program. The commit is the one that `WINIMG_COMMIT` named at compile time.
+    /// Returns this program; its commit comes from `WINIMG_COMMIT` at compile time.
     pub fn this() -> Self {
         Self {
             name: env!("CARGO_PKG_NAME").into(),
@@ -92,48 +96,52 @@ impl Tool {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Recipe {
+#[schemars(rename = "Recipe")]
+pub struct ManifestRecipe {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// As it was given on the command line.
+    /// Path as given on the command line.
     pub path: String,
-    /// Over the effective recipe: after includes, variables and overrides.
+    /// Digest of the effective recipe: after includes, variables and overrides.
     #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]
     pub digest: String,
     /// The lock that the inputs were taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<Lock>,
+    pub lock: Option<ManifestLock>,
 }
 
 /// The state of a `recipe.lock`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Lock {
-    /// It rises with each change.
+#[schemars(rename = "Lock")]
+pub struct ManifestLock {
+    /// Increases with each change.
     pub serial: u64,
-    /// Over the whole file.
+    /// Digest of the whole file.
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub digest: String,
-    /// Who signed it, where recipe or host asked for that.
+    /// Its signers, if the recipe or the host requires a signature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signers: Vec<Signer>,
 }
 
 /// The machine that the image was built on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Host {
+#[schemars(rename = "Host")]
+pub struct ManifestHost {
     /// `QEMU 7.2.22`
     pub qemu: String,
     /// `kvm`, `tcg` …
     pub accelerator: String,
-    /// Why a better accelerator was not taken.
+    /// Reasons why a better accelerator was not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
 
-/// What a recipe's `[machine]` says of it.
+/// The recipe's `[machine]` settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
+#[schemars(rename = "Machine")]
+pub struct ManifestMachine {
     pub firmware: Firmware,
     pub secure_boot: bool,
     pub tpm: bool,
@@ -148,29 +156,31 @@ pub struct Machine {
     pub memory: Option<u64>,
 }
 
-/// What the export of the disk took from the recipe and from the build.
+/// Export settings from the recipe and from the build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Exported {
+#[schemars(rename = "Exported")]
+pub struct ExportSettings {
     /// The time in the artifacts, in Unix seconds.
     pub epoch: i64,
-    /// `vmx-NN` of the OVA, where the recipe says it.
+    /// `vmx-NN` of the OVA, if the recipe sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware_version: Option<u32>,
-    /// The license type of the AMI, where the recipe makes one.
+    /// The license type of the AMI, if the recipe makes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license_type: Option<String>,
-    /// Whether Windows starts its hypervisor, so that an OVA asks for nested virtualization.
+    /// True if Windows starts its hypervisor, so that an OVA requests nested virtualization.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nested_virtualization: bool,
-    /// How Vagrant reaches the machine of each box that the recipe makes.
+    /// Vagrant's communicator for each box that the recipe makes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub communicators: BTreeMap<String, String>,
 }
 
-/// A machine's disk, kept by everything that went into it.
+/// A cached disk, identified by everything that went into it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Layer {
-    /// Over the ingredients of the installation and of each step up to this one.
+#[schemars(rename = "Layer")]
+pub struct ManifestLayer {
+    /// Hash of the inputs of the installation and of each step up to this one.
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub key: String,
     /// The part of the build after which it was sealed.
@@ -181,66 +191,69 @@ pub struct Layer {
 
 /// A file that went into the build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Input {
+#[schemars(rename = "Input")]
+pub struct ManifestInput {
     /// The component, or `media.iso`, `media.virtio`, `image NAME`.
     #[serde(rename = "name")]
     #[schemars(with = "String")]
     pub id: InputId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// SPDX, as the recipe says it.
+    /// SPDX expression or free text from the recipe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// Where it came from, without credentials; a local file by its name.
+    /// Source URL without credentials, or the path of a local file.
     pub url: String,
-    /// The address that was used in place of `url`, by a rule under `[mirrors]`.
+    /// The address that was used instead of `url`, because of a rule under `[mirrors]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<String>,
     /// Bytes.
     pub size: u64,
     #[schemars(regex(pattern = r"^sha(256:[0-9a-f]{64}|512:[0-9a-f]{128})$"))]
     pub digest: String,
-    pub proof: Proof,
-    /// The signatures that were asked for and met.
+    pub proof: ManifestProof,
+    /// The required signatures, all verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signers: Vec<Signer>,
 }
 
-/// Why an input was taken for what the recipe says it is.
+/// Proof that an input is the file that the recipe names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Proof")]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Proof {
+pub enum ManifestProof {
     /// The recipe or its lock names the digest.
     Digest { expected: String },
     /// A publisher's checksum file names it.
     ChecksumFile { url: String, entry: String },
-    /// Its signatures, below, and nothing else.
+    /// Only its signatures, in `signers`.
     Signed,
-    /// Nothing proves it; the recipe says why that is accepted.
+    /// Unproved; the recipe gives the reason why that is accepted.
     Unverified { reason: String },
 }
 
-impl From<&Proof> for event::Proof {
-    fn from(proof: &Proof) -> Self {
+impl From<&ManifestProof> for event::InputProof {
+    fn from(proof: &ManifestProof) -> Self {
         match proof.clone() {
-            Proof::Digest { .. } => Self::Digest,
-            Proof::ChecksumFile { url, .. } => Self::ChecksumFile { url },
-            Proof::Signed => Self::Signed,
-            Proof::Unverified { reason } => Self::Unverified { reason },
+            ManifestProof::Digest { .. } => Self::Digest,
+            ManifestProof::ChecksumFile { url, .. } => Self::ChecksumFile { url },
+            ManifestProof::Signed => Self::Signed,
+            ManifestProof::Unverified { reason } => Self::Unverified { reason },
         }
     }
 }
 
-/// What was installed.
+/// The installed Windows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Windows {
+#[schemars(rename = "Windows")]
+pub struct ManifestWindows {
     /// `2019`, `2022` or `2025`.
     pub release: String,
-    /// As in the WIM: `ServerDatacenterCore`.
+    /// Edition ID from the WIM, such as `ServerDatacenterCore`.
     pub edition: String,
     /// The WIM image's name.
     pub image: String,
-    /// What Setup shows for it.
+    /// The name that Setup displays.
     pub display_name: String,
     /// `10.0.20348.2113`
     pub build: String,
@@ -250,56 +263,60 @@ pub struct Windows {
 
 /// A step of the recipe.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
+#[schemars(rename = "Step")]
+pub struct ManifestStep {
     pub name: String,
     /// `copy`, `msi`, `powershell` …
     pub verb: String,
     /// The recipe's file, line and column.
     pub place: String,
-    /// The names of the inputs that it took from.
+    /// The names of the inputs that it used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<String>")]
     pub inputs: Vec<InputId>,
-    /// Of each command it ran, in order; `null` where the guest went down before the end was seen.
+    /// Exit codes of its commands, in order; `null` if the guest went down before a command ended.
     pub exit_codes: Vec<Option<i64>>,
     pub seconds: f64,
-    /// The condition that turned it off.
+    /// The condition that disabled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
-    /// What has to hold in the finished image because of it: `winimg verify` looks.
+    /// Checks of the finished image because of this step, for `winimg verify`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub expects: Vec<Check>,
+    pub expects: Vec<ImageCheck>,
 }
 
-/// One thing that has to hold on a clone after its first boot: `winimg try` looks.
+/// A check of a clone after its first boot, for `winimg try`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CloneCheck {
+#[schemars(rename = "CloneCheck")]
+pub struct ManifestCloneCheck {
     /// The recipe's file, line and column.
     pub place: String,
-    /// What the node needs it for.
+    /// Reason why the node needs it.
     pub why: String,
-    /// The names of the targets whose clones it speaks of; empty: all.
+    /// The names of the targets whose clones it applies to; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
     #[serde(flatten)]
-    pub check: Check,
+    pub check: ImageCheck,
 }
 
 /// A trial of the image: two clones that came up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Tried {
+#[schemars(rename = "Tried")]
+pub struct ManifestTrial {
     /// The target's name.
     pub target: String,
     /// The result, relative to this manifest (`winimg schema try`).
     pub file: String,
-    /// Of that file, lower-case hex.
+    /// SHA-256 of that file in lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
 }
 
 /// A finished file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Artifact {
+#[schemars(rename = "Artifact")]
+pub struct ManifestArtifact {
     /// The name in `[outputs]`, or `vmdk_descriptor`, which comes with `vmdk_flat`.
     pub kind: String,
     /// Relative to this manifest, with slashes.
@@ -309,22 +326,23 @@ pub struct Artifact {
     /// Lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
-    /// The disk that a file speaks of, or holds a copy of: `ami`, `vmdk_descriptor`, boxes and `container_disk`.
+    /// The disk that a file describes or contains: `ami`, `vmdk_descriptor`, boxes and
+    /// `container_disk`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// What was compared after writing.
+    /// Comparisons made after writing.
     pub checked: Vec<String>,
 }
 
-impl Artifact {
-    /// Whether it is the image, and not only what speaks of another file's disk or holds a copy of it.
+impl ManifestArtifact {
+    /// Returns true for an image of its own, false for a description or a copy of another one.
     pub fn is_disk(&self) -> bool {
         self.disk.is_none()
     }
 }
 
-impl From<&crate::export::Artifact> for Artifact {
-    fn from(a: &crate::export::Artifact) -> Self {
+impl From<&crate::export::ExportedArtifact> for ManifestArtifact {
+    fn from(a: &crate::export::ExportedArtifact) -> Self {
         Self {
             kind: a.kind.into(),
             file: a.file.clone(),
@@ -336,8 +354,8 @@ impl From<&crate::export::Artifact> for Artifact {
     }
 }
 
-impl From<&Artifact> for event::Artifact {
-    fn from(artifact: &Artifact) -> Self {
+impl From<&ManifestArtifact> for event::FinishedArtifact {
+    fn from(artifact: &ManifestArtifact) -> Self {
         Self {
             kind: artifact.kind.clone(),
             file: artifact.file.clone(),
@@ -347,37 +365,41 @@ impl From<&Artifact> for event::Artifact {
     }
 }
 
-/// A moment as the manifest writes it: `2026-01-31T12:00:00Z`.
-pub fn rfc3339(time: SystemTime) -> String {
+/// Formats a time for the manifest: `2026-01-31T12:00:00Z`.
+pub fn format_rfc3339(time: SystemTime) -> String {
     jiff::Timestamp::try_from(time)
         .map(|t| t.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
         .unwrap_or_default()
 }
 
-/// The JSON Schema, as `schemas/manifest-1.json` holds it.
-pub fn schema() -> String {
-    format!("{:#}\n", schemars::schema_for!(Manifest).as_value())
+/// Returns the JSON Schema, the text of `schemas/manifest-1.json`.
+pub fn render_schema() -> String {
+    format!("{:#}\n", schemars::schema_for!(BuildManifest).as_value())
 }
 
-impl Manifest {
-    /// What the steps expect of the image.
-    pub fn expected(&self) -> Vec<Expected> {
-        let expected = self.steps.iter().map(|step| Expected {
-            step: step.name.clone(),
-            place: step.place.clone(),
-            checks: step.expects.clone(),
-        });
-        expected.collect()
+impl BuildManifest {
+    /// Returns the image checks of all steps.
+    pub fn list_expected(&self) -> Vec<StepChecks> {
+        self.steps
+            .iter()
+            .map(|step| StepChecks {
+                step: step.name.clone(),
+                place: step.place.clone(),
+                checks: step.expects.clone(),
+            })
+            .collect()
     }
 
-    /// What has to hold on a clone that starts as this target, the checks that stand; each with its reason in place of a step.
-    pub fn expected_of_clone(&self, target: &str) -> Vec<Expected> {
-        let is_for = |check: &&CloneCheck| {
-            check.targets.is_empty() || check.targets.iter().any(|name| name == target)
-        };
-        let checks = self.clone.iter().filter(is_for);
-        let mut expected: Vec<Expected> = checks
-            .map(|check| Expected {
+    /// Returns the effective checks of a clone that starts as this target. `step` is the reason of
+    /// the check.
+    pub fn list_expected_of_clone(&self, target: &str) -> Vec<StepChecks> {
+        let mut expected: Vec<StepChecks> = self
+            .clone
+            .iter()
+            .filter(|check| {
+                check.targets.is_empty() || check.targets.iter().any(|name| name == target)
+            })
+            .map(|check| StepChecks {
                 step: check.why.clone(),
                 place: check.place.clone(),
                 checks: vec![check.check.clone()],
@@ -388,12 +410,12 @@ impl Manifest {
         expected
     }
 
-    /// Pretty JSON with a final newline.
+    /// Renders indented JSON with a final newline.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
     }
 
-    /// Reads a manifest of this version; another version is named in the error.
+    /// Reads a manifest of this version; the error for any other version names it.
     pub fn read(path: &Path) -> Result<Self> {
         let text = io::read_text_limited(path, io::limit::RECORD)
             .map_err(|e| Error::io("read", path, e))?;
@@ -401,18 +423,22 @@ impl Manifest {
     }
 
     pub fn parse(text: &str) -> Result<Self> {
-        let not_one = |e| Error::new(Kind::Failed, "this is not a winimg manifest").because(e);
-        let value: serde_json::Value = serde_json::from_str(text).map_err(not_one)?;
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|e| not_a_manifest().because(e))?;
         match value.get("schema").and_then(|s| s.as_str()) {
-            Some(SCHEMA) => serde_json::from_value(value).map_err(not_one),
-            Some(other) => Err(
-                Error::new(Kind::Failed, "this manifest is of another version")
-                    .expected(SCHEMA)
-                    .found(other)
-                    .cure("use the winimg that wrote it, or a later one"),
-            ),
-            None => Err(Error::new(Kind::Failed, "this is not a winimg manifest")
-                .expected(format!("\"schema\": {SCHEMA:?}"))),
+            Some(SCHEMA) => serde_json::from_value(value).map_err(|e| not_a_manifest().because(e)),
+            Some(other) => Err(Error::new(
+                Kind::Failed,
+                "this manifest has an unsupported version",
+            )
+            .expected(SCHEMA)
+            .found(other)
+            .cure("use the winimg that wrote it, or a later one")),
+            None => Err(not_a_manifest().expected(format!("\"schema\": {SCHEMA:?}"))),
         }
     }
+}
+
+fn not_a_manifest() -> Error {
+    Error::new(Kind::Failed, "this is not a winimg manifest")
 }

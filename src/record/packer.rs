@@ -1,7 +1,7 @@
 //! `packer-manifest.json`, for pipelines that read what Packer's manifest post-processor writes
 //! (`jq -r '.builds[-1].artifact_id'`).
 //!
-//! A run is appended to what is there; the file of a real Packer is continued, never replaced.
+//! Runs are appended; an existing file of Packer itself is extended, never replaced.
 
 use std::path::Path;
 
@@ -14,15 +14,15 @@ use winimg_base::io;
 
 /// One run, as an element of `builds`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Build {
+pub struct PackerBuild {
     /// The recipe's name.
     pub name: String,
     /// `winimg`
     pub builder_type: &'static str,
     /// Unix seconds.
     pub build_time: i64,
-    pub files: Vec<BuiltFile>,
-    /// What later jobs ask for; for winimg the recipe's name and digest.
+    pub files: Vec<PackerFile>,
+    /// The identifier that later jobs read: the recipe's name and digest.
     pub artifact_id: String,
     #[serde(serialize_with = "uuid_text")]
     pub packer_run_uuid: Uuid,
@@ -31,7 +31,7 @@ pub struct Build {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BuiltFile {
+pub struct PackerFile {
     pub name: String,
     /// Bytes.
     pub size: u64,
@@ -41,19 +41,19 @@ fn uuid_text<S: serde::Serializer>(uuid: &Uuid, s: S) -> Result<S::Ok, S::Error>
     s.collect_str(uuid)
 }
 
-/// Appends `build` to the file at `path`, which is made when it is not there. Two runs at once both get in: the
-/// directory is locked for the moment.
-pub fn append(path: &Path, build: &Build) -> Result<()> {
+/// Appends `build` to the file at `path` and creates the file if necessary. Locks the directory, so
+/// that no concurrent run is lost.
+pub fn append(path: &Path, build: &PackerBuild) -> Result<()> {
     let _lock = io::lock_folder(io::folder_of(path))?;
     let old = match io::read_text_limited(path, io::limit::RECORD) {
         Ok(text) => Some(text),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
         Err(e) => return Err(Error::io("read", path, e)),
     };
-    let text = appended(old.as_deref(), build).map_err(|why| {
+    let text = append_to_text(old.as_deref(), build).map_err(|why| {
         Error::new(
             Kind::Export,
-            "the packer-manifest.json that is there can't be continued",
+            "cannot append to the existing packer-manifest.json",
         )
         .at(path.display())
         .found(why)
@@ -62,8 +62,8 @@ pub fn append(path: &Path, build: &Build) -> Result<()> {
     io::write_atomically(path, text.as_bytes())
 }
 
-/// The file's new text. The error says in a few words what is wrong with the old one.
-fn appended(old: Option<&str>, build: &Build) -> Result<String, String> {
+/// Returns the file's new text. The error briefly describes the fault of the old text.
+fn append_to_text(old: Option<&str>, build: &PackerBuild) -> Result<String, String> {
     let mut file = match old {
         Some(text) => serde_json::from_str(text).map_err(|e| format!("no JSON: {e}"))?,
         None => json!({ "builds": [] }),
@@ -78,12 +78,12 @@ fn appended(old: Option<&str>, build: &Build) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn build(n: u128) -> Build {
-        Build {
+    fn build(n: u128) -> PackerBuild {
+        PackerBuild {
             name: "capi-ws2022".into(),
             builder_type: "winimg",
             build_time: 1_700_000_000,
-            files: vec![BuiltFile {
+            files: vec![PackerFile {
                 name: "capi-ws2022.vhd".into(),
                 size: 42_949_673_472,
             }],
@@ -97,7 +97,7 @@ mod tests {
     fn runs_are_appended_and_a_packers_own_stay() {
         let packers =
             r#"{"builds":[{"name":"x","files":null,"custom_data":null}],"last_run_uuid":"0"}"#;
-        let text = appended(Some(packers), &build(7)).unwrap();
+        let text = append_to_text(Some(packers), &build(7)).unwrap();
         assert_eq!(
             text,
             r#"{
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn another_programs_file_is_not_touched() {
         assert_eq!(
-            appended(Some("[]"), &build(1)).unwrap_err(),
+            append_to_text(Some("[]"), &build(1)).unwrap_err(),
             "no list \"builds\""
         );
-        let why = appended(Some("{"), &build(1)).unwrap_err();
+        let why = append_to_text(Some("{"), &build(1)).unwrap_err();
         assert!(why.starts_with("no JSON"), "{why}");
     }
 }

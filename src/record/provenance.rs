@@ -1,7 +1,8 @@
-//! `provenance.intoto.json`: how the artifacts came to be (in-toto Statement v1 with SLSA provenance v1).
+//! `provenance.intoto.json`: the origin of the artifacts (in-toto Statement v1 with SLSA provenance
+//! v1).
 //!
-//! Everything that a user could set is an external parameter; every input is a resolved dependency with its proof and
-//! its signers. `docs/provenance.md` is the template that `buildType` names.
+//! Everything that a user can set is an external parameter; every input is a resolved dependency
+//! with its proof and its signers. `docs/provenance.md` is the template that `buildType` names.
 
 use std::path::Path;
 
@@ -9,9 +10,9 @@ use serde_json::{Map, Value, json};
 use url::Url;
 use uuid::Uuid;
 
-use super::manifest::{Input, Manifest};
-use super::purl::split;
-use super::said;
+use super::manifest::{BuildManifest, ManifestInput};
+use super::purl::split_digest;
+use super::remove_empty;
 use winimg_base::digest::Digest;
 use winimg_recipe::recipe::InputId;
 
@@ -21,13 +22,13 @@ pub const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 pub const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// The template of `docs/provenance.md`.
 pub const BUILD_TYPE: &str = "urn:winimg:build:v1";
-/// Where nobody says who builds: a machine whose user can change all that happens on it.
+/// The default builder: a machine whose user can change everything on it.
 pub const WORKSTATION: &str = "urn:winimg:workstation";
 
-/// What the manifest does not say about a build.
+/// Parameters of a build that are not in the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The URI of the party that answers for the machine that builds.
+pub struct ProvenanceParameters {
+    /// URI of the party responsible for the build machine.
     pub builder: String,
     /// Each variable and its value.
     pub variables: Vec<(String, String)>,
@@ -37,27 +38,32 @@ pub struct Asked {
     pub outputs: Vec<String>,
     /// SHA-256 of the recipe's lock, when it has one.
     pub lock: Option<Digest>,
-    /// Seconds since 1970 for the times in the artifacts.
+    /// Unix seconds for the times in the artifacts.
     pub epoch: i64,
-    /// `--no-verify` was not given.
+    /// True unless `--no-verify` was given.
     pub verified: bool,
     pub invocation: Uuid,
 }
 
 /// A record that the build wrote beside its artifacts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Byproduct {
+pub struct ProvenanceByproduct {
     pub name: &'static str,
     pub media_type: &'static str,
     pub digest: Digest,
 }
 
-/// The statement, with a final newline.
-pub fn document(manifest: &Manifest, asked: &Asked, byproducts: &[Byproduct]) -> String {
+/// Renders the statement, with a final newline.
+pub fn render_statement(
+    manifest: &BuildManifest,
+    asked: &ProvenanceParameters,
+    byproducts: &[ProvenanceByproduct],
+) -> String {
     let subjects = manifest
         .artifacts
         .iter()
         .map(|a| json!({ "name": a.file, "digest": { "sha256": a.sha256 } }));
+    let dependencies: Value = manifest.inputs.iter().map(describe_dependency).collect();
     let statement = json!({
         "_type": STATEMENT,
         "subject": subjects.collect::<Value>(),
@@ -65,25 +71,25 @@ pub fn document(manifest: &Manifest, asked: &Asked, byproducts: &[Byproduct]) ->
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
-                "externalParameters": external(manifest, asked),
-                "internalParameters": internal(manifest),
-                "resolvedDependencies": manifest.inputs.iter().map(dependency).collect::<Value>(),
+                "externalParameters": list_external_parameters(manifest, asked),
+                "internalParameters": list_internal_parameters(manifest),
+                "resolvedDependencies": dependencies,
             },
             "runDetails": {
-                "builder": builder(manifest, asked),
+                "builder": describe_builder(manifest, asked),
                 "metadata": {
                     "invocationId": asked.invocation.urn().to_string(),
                     "startedOn": manifest.started,
                     "finishedOn": manifest.finished,
                 },
-                "byproducts": byproducts.iter().map(byproduct).collect::<Value>(),
+                "byproducts": byproducts.iter().map(describe_byproduct).collect::<Value>(),
             },
         },
     });
     format!("{statement:#}\n")
 }
 
-fn external(manifest: &Manifest, asked: &Asked) -> Value {
+fn list_external_parameters(manifest: &BuildManifest, asked: &ProvenanceParameters) -> Value {
     let variables = asked.variables.iter().map(|(k, v)| (k.clone(), json!(v)));
     let overrides = asked.overrides.iter().map(|(path, value)| {
         let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
@@ -93,7 +99,7 @@ fn external(manifest: &Manifest, asked: &Asked) -> Value {
         "recipe": {
             "name": manifest.recipe.name,
             "path": manifest.recipe.path,
-            "digest": digest_set(&manifest.recipe.digest),
+            "digest": build_digest_set(&manifest.recipe.digest),
         },
         "variables": Value::from_iter(variables),
         "overrides": Value::from_iter(overrides),
@@ -102,12 +108,12 @@ fn external(manifest: &Manifest, asked: &Asked) -> Value {
         "verify": asked.verified,
     });
     if let Some(lock) = &asked.lock {
-        all["lock"] = json!({ "digest": digest_set(&lock.to_string()) });
+        all["lock"] = json!({ "digest": build_digest_set(&lock.to_string()) });
     }
     all
 }
 
-fn internal(manifest: &Manifest) -> Value {
+fn list_internal_parameters(manifest: &BuildManifest) -> Value {
     let host = &manifest.host;
     json!({
         "accelerator": host.accelerator,
@@ -116,9 +122,9 @@ fn internal(manifest: &Manifest) -> Value {
     })
 }
 
-fn builder(manifest: &Manifest, asked: &Asked) -> Value {
+fn describe_builder(manifest: &BuildManifest, asked: &ProvenanceParameters) -> Value {
     let tool = &manifest.tool;
-    let version = said(json!({
+    let version = remove_empty(json!({
         "winimg": tool.version,
         "qemu": manifest.host.qemu,
         "winimg-commit": tool.commit,
@@ -126,14 +132,14 @@ fn builder(manifest: &Manifest, asked: &Asked) -> Value {
     json!({ "id": asked.builder, "version": version })
 }
 
-/// A ResourceDescriptor (in-toto: Statement v1, fields).
-fn dependency(input: &Input) -> Value {
-    let (uri, path) = uri(input);
-    said(json!({
+/// Returns a ResourceDescriptor (in-toto: Statement v1, fields).
+fn describe_dependency(input: &ManifestInput) -> Value {
+    let (uri, path) = resolve_uri(input);
+    remove_empty(json!({
         "name": input.id,
         "uri": uri,
-        "digest": digest_set(&input.digest),
-        "annotations": said(json!({
+        "digest": build_digest_set(&input.digest),
+        "annotations": remove_empty(json!({
             "path": path,
             "mirror": input.mirror,
             "version": input.version,
@@ -144,31 +150,35 @@ fn dependency(input: &Input) -> Value {
     }))
 }
 
-/// An address as a URI; a path that is none is said as a path.
-fn uri(input: &Input) -> (Option<String>, Option<&str>) {
+/// Returns the address as a URI, or else as a path.
+fn resolve_uri(input: &ManifestInput) -> (Option<String>, Option<&str>) {
     let url = input.url.as_str();
     if let InputId::Image(_) = input.id {
-        return (Some(super::purl::image(url, &input.digest)), None);
+        return (
+            Some(super::purl::build_image_purl(url, &input.digest)),
+            None,
+        );
     }
     let bare = url.strip_suffix("?…").unwrap_or(url);
-    match bare.contains("://") {
-        true => (Some(bare.to_owned()), None),
-        false => match Url::from_file_path(Path::new(url)) {
+    if bare.contains("://") {
+        (Some(bare.to_owned()), None)
+    } else {
+        match Url::from_file_path(Path::new(url)) {
             Ok(uri) => (Some(uri.into()), None),
             Err(()) => (None, Some(url)),
-        },
+        }
     }
 }
 
-fn digest_set(digest: &str) -> Value {
-    let (algorithm, hex) = split(digest);
+fn build_digest_set(digest: &str) -> Value {
+    let (algorithm, hex) = split_digest(digest);
     Value::Object(Map::from_iter([(algorithm, json!(hex))]))
 }
 
-fn byproduct(record: &Byproduct) -> Value {
+fn describe_byproduct(record: &ProvenanceByproduct) -> Value {
     json!({
         "name": record.name,
-        "digest": digest_set(&record.digest.to_string()),
+        "digest": build_digest_set(&record.digest.to_string()),
         "mediaType": record.media_type,
     })
 }

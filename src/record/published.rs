@@ -1,6 +1,7 @@
-//! `published.json`: where an image was sent, beside its manifest.
+//! `published.json`, beside an image's manifest: the destinations of the image.
 //!
-//! One entry a destination, the last one of it. The schema is versioned by its name; `schemas/published-1.json` is the JSON Schema.
+//! It has the latest publication for each destination. The schema is versioned by its name;
+//! `schemas/published-1.json` is the JSON Schema.
 
 use std::path::Path;
 
@@ -15,14 +16,15 @@ pub const PUBLISHED: &str = "published.json";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "winimg published, version 1")]
-pub struct Published {
+pub struct PublicationRecord {
     /// The version of this layout.
-    pub schema: Schema,
+    pub schema: PublishedSchema,
     pub publications: Vec<Publication>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Schema {
+#[schemars(rename = "Schema")]
+pub enum PublishedSchema {
     #[default]
     #[serde(rename = "winimg/published/1")]
     V1,
@@ -31,20 +33,21 @@ pub enum Schema {
 /// An image at a destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Publication {
-    /// The destination, as it is typed after `--to`.
+    /// The destination, as given with `--to`.
     pub to: String,
     /// RFC 3339, UTC.
     pub time: String,
-    /// Of the image's manifest.json, lower-case hex.
+    /// SHA-256 of the image's manifest.json in lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub manifest: String,
-    /// What lies there.
-    pub objects: Vec<Object>,
+    /// The objects at the destination.
+    pub objects: Vec<PublicationObject>,
 }
 
-/// One file there, or what a registry has in its place.
+/// A file at the destination, or the registry object that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Object {
+#[schemars(rename = "Object")]
+pub struct PublicationObject {
     pub name: String,
     /// Its address.
     pub at: String,
@@ -53,26 +56,27 @@ pub struct Object {
     /// Lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
     pub sha256: String,
-    pub known: Known,
-    /// The platform's name of it, such as `ami-0abc`.
+    pub known: ObjectEvidence,
+    /// The platform's identifier, such as `ami-0abc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
-/// How it is known that the object is there.
+/// Evidence that the object exists at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Known")]
 #[serde(rename_all = "kebab-case")]
-pub enum Known {
-    /// It was sent, and the far end computed its digest.
+pub enum ObjectEvidence {
+    /// It was sent, and the server computed its digest.
     Digest,
-    /// It was sent, and the far end took it or names its size.
+    /// It was sent, and the server accepted it or reports its size.
     Size,
-    /// It was there before.
+    /// It existed before.
     Found,
 }
 
-impl Published {
-    /// What stands in the folder; nothing where nothing was published.
+impl PublicationRecord {
+    /// Reads the record in a folder; returns an empty one if nothing was published.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(PUBLISHED);
         let text = match io::read_text_limited(&path, io::limit::RECORD) {
@@ -80,28 +84,31 @@ impl Published {
             text => text.map_err(|e| Error::io("read", &path, e))?,
         };
         serde_json::from_str(&text).map_err(|e| {
-            Error::failed("this is not a record of publications that winimg wrote")
+            Error::failed("this is not a publication record of winimg")
                 .at(path.display())
                 .because(e)
-                .cure("move it away; it is written again")
+                .cure("move it away; winimg writes a new one")
         })
     }
 
-    /// Whether an earlier run sent this file to this address.
-    pub fn has(&self, at: &str, sha256: &str, size: u64) -> bool {
-        let objects = self.publications.iter().flat_map(|one| &one.objects);
-        let mut there = objects.filter(|object| object.at == at);
-        there.any(|object| object.sha256 == sha256 && object.size == size)
+    /// Returns true if an earlier run sent this file to this address.
+    pub fn has_object(&self, at: &str, sha256: &str, size: u64) -> bool {
+        self.publications
+            .iter()
+            .flat_map(|one| &one.objects)
+            .any(|object| object.at == at && object.sha256 == sha256 && object.size == size)
     }
 
-    /// How an earlier run knew that this file is at this address.
-    pub fn known(&self, at: &str, sha256: &str) -> Known {
-        let objects = self.publications.iter().flat_map(|one| &one.objects);
-        let mut there = objects.filter(|object| object.at == at && object.sha256 == sha256);
-        there.next().map_or(Known::Found, |object| object.known)
+    /// Returns an earlier run's evidence that this file is at this address.
+    pub fn find_evidence(&self, at: &str, sha256: &str) -> ObjectEvidence {
+        self.publications
+            .iter()
+            .flat_map(|one| &one.objects)
+            .find(|object| object.at == at && object.sha256 == sha256)
+            .map_or(ObjectEvidence::Found, |object| object.known)
     }
 
-    /// Writes it with this publication in place of an earlier one to the same destination.
+    /// Writes the record; `publication` replaces an earlier one to the same destination.
     pub fn write(mut self, folder: &Path, publication: Publication) -> Result<()> {
         self.publications.retain(|one| one.to != publication.to);
         self.publications.push(publication);
@@ -110,7 +117,7 @@ impl Published {
     }
 }
 
-pub fn schema() -> String {
-    let schema = schemars::schema_for!(Published);
+pub fn render_schema() -> String {
+    let schema = schemars::schema_for!(PublicationRecord);
     format!("{:#}\n", serde_json::json!(schema))
 }

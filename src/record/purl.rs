@@ -1,12 +1,17 @@
 //! Package URLs of inputs (purl specification; its type definitions `generic`, `github`, `oci`).
 //!
-//! A type that belongs to an ecosystem is used only where the address itself says so; all else is `generic`.
+//! A type of an ecosystem is used only if the address proves it; the default is `generic`.
 
 use std::fmt::Write as _;
 
-/// Of a file. A GitHub release's file is `pkg:github` of its repository and tag.
-pub fn file(name: &str, version: Option<&str>, url: Option<&str>, digest: &str) -> String {
-    let mut purl = match url.and_then(github_release) {
+/// Returns the purl of a file. A GitHub release's file is `pkg:github` of its repository and tag.
+pub fn build_file_purl(
+    name: &str,
+    version: Option<&str>,
+    url: Option<&str>,
+    digest: &str,
+) -> String {
+    let mut purl = match url.and_then(parse_github_release) {
         Some((owner, repository, tag)) => format!(
             "pkg:github/{}/{}@{}",
             encode(&owner.to_ascii_lowercase()),
@@ -23,15 +28,15 @@ pub fn file(name: &str, version: Option<&str>, url: Option<&str>, digest: &str) 
         }
     };
     // Qualifiers are sorted by key.
-    let _ = write!(purl, "?checksum={}", value(digest));
+    let _ = write!(purl, "?checksum={}", encode_value(digest));
     if let Some(url) = url {
-        let _ = write!(purl, "&download_url={}", value(url));
+        let _ = write!(purl, "&download_url={}", encode_value(url));
     }
     purl
 }
 
-/// Of a container image by its manifest's digest; the reference's tag is kept where it has one.
-pub fn image(reference: &str, digest: &str) -> String {
+/// Returns the purl of a container image by its manifest's digest, with the reference's tag if any.
+pub fn build_image_purl(reference: &str, digest: &str) -> String {
     let bare = reference.split('@').next().unwrap_or_default();
     let slash = bare.rfind('/').map_or(0, |at| at + 1);
     let (repository, tag) = match bare[slash..].rfind(':') {
@@ -39,43 +44,45 @@ pub fn image(reference: &str, digest: &str) -> String {
         None => (bare, None),
     };
     let name = repository[slash..].to_ascii_lowercase();
-    let (algorithm, hex) = split(digest);
+    let (algorithm, hex) = split_digest(digest);
     let mut purl = format!(
         "pkg:oci/{}@{}?repository_url={}",
         encode(&name),
         encode(&format!("{algorithm}:{hex}")),
-        value(&repository.to_ascii_lowercase())
+        encode_value(&repository.to_ascii_lowercase())
     );
     if let Some(tag) = tag {
-        let _ = write!(purl, "&tag={}", value(tag));
+        let _ = write!(purl, "&tag={}", encode_value(tag));
     }
     purl
 }
 
-/// Owner, repository and tag of `https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE`.
-fn github_release(url: &str) -> Option<(&str, &str, &str)> {
+/// Parses owner, repository and tag of
+/// `https://github.com/OWNER/REPOSITORY/releases/download/TAG/FILE`.
+fn parse_github_release(url: &str) -> Option<(&str, &str, &str)> {
     let path = url.strip_prefix("https://github.com/")?;
     let parts: Vec<&str> = path.split('/').collect();
     let [owner, repository, "releases", "download", tag, file] = parts[..] else {
         return None;
     };
-    // Whatever is escaped in an address would be escaped twice here.
-    let plain = |part: &str| !part.is_empty() && !part.contains('%');
-    let named = [owner, repository, tag].into_iter().all(plain);
-    (named && !file.is_empty()).then_some((owner, repository, tag))
+    // Escaped characters would be escaped twice.
+    let is_plain = [owner, repository, tag]
+        .into_iter()
+        .all(|part| !part.is_empty() && !part.contains('%'));
+    (is_plain && !file.is_empty()).then_some((owner, repository, tag))
 }
 
-/// Percent-encoding of purl: letters, digits and `-._~:` stay.
+/// Percent-encodes for a purl: keeps letters, digits and `-._~:`.
 fn encode(text: &str) -> String {
-    encode_but(text, b"-._~:")
+    encode_except(text, b"-._~:")
 }
 
-/// In a qualifier's value a slash stays as well.
-fn value(text: &str) -> String {
-    encode_but(text, b"-._~:/")
+/// Percent-encodes a qualifier's value, which also keeps slashes.
+fn encode_value(text: &str) -> String {
+    encode_except(text, b"-._~:/")
 }
 
-fn encode_but(text: &str, kept: &[u8]) -> String {
+fn encode_except(text: &str, kept: &[u8]) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
@@ -90,8 +97,8 @@ fn encode_but(text: &str, kept: &[u8]) -> String {
     out
 }
 
-/// `sha256` and the hex.
-pub fn split(digest: &str) -> (String, String) {
+/// Splits a digest into its algorithm and its hex; the default algorithm is `sha256`.
+pub fn split_digest(digest: &str) -> (String, String) {
     let (name, hex) = digest.split_once(':').unwrap_or(("sha256", digest));
     (name.into(), hex.into())
 }
@@ -105,7 +112,7 @@ mod tests {
     #[test]
     fn addresses_decide_the_type() {
         let digest = format!("sha256:{HEX}");
-        let of = |url| file("kubelet", Some("1.36.1+x"), url, &digest);
+        let of = |url| build_file_purl("kubelet", Some("1.36.1+x"), url, &digest);
         assert_eq!(
             of(None),
             "pkg:generic/kubelet@1.36.1%2Bx?checksum=sha256:00ff"
@@ -129,11 +136,11 @@ mod tests {
     #[test]
     fn a_registrys_port_is_no_tag() {
         assert_eq!(
-            image("mcr.example.com:5000/oss/pause:3.10", "sha256:00ff"),
+            build_image_purl("mcr.example.com:5000/oss/pause:3.10", "sha256:00ff"),
             "pkg:oci/pause@sha256:00ff?repository_url=mcr.example.com:5000/oss/pause&tag=3.10"
         );
         assert_eq!(
-            image("mcr.example.com:5000/oss/pause@sha256:00ff", "sha256:00ff"),
+            build_image_purl("mcr.example.com:5000/oss/pause@sha256:00ff", "sha256:00ff"),
             "pkg:oci/pause@sha256:00ff?repository_url=mcr.example.com:5000/oss/pause"
         );
     }

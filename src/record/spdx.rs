@@ -1,44 +1,45 @@
 //! `sbom.spdx.json`: SPDX 2.3 (ISO/IEC 5962's successor).
 //!
-//! A file of the guest is a package of purpose `FILE`: an SPDX `File` must carry a SHA-1, which winimg does not make.
-//! The same recipe and lock give the same bytes but for the time, as in [`super::cyclonedx`].
+//! A file of the guest is a package of purpose `FILE`, because an SPDX `File` needs a SHA-1, which
+//! winimg does not compute. The same recipe and lock give the same bytes except for the time, like
+//! in [`super::cyclonedx`].
 
 use serde_json::{Value, json};
 
-use super::inventory::{File, Inventory, Kind, Part};
-use super::{said, uuid_of};
+use super::inventory::{SbomFile, SbomInventory, SbomPart, SbomPartKind};
+use super::{compute_uuid, remove_empty};
 
 const NOTHING: &str = "NOASSERTION";
 
-/// The document, with a final newline.
-pub fn document(inventory: &Inventory) -> String {
+/// Renders the document, with a final newline.
+pub fn render_document(inventory: &SbomInventory) -> String {
     let tool = &inventory.manifest.tool;
     let writer = format!("Tool: {}-{}", tool.name, tool.version);
-    let mut body = Body {
-        packages: vec![image(inventory), windows(inventory)],
+    let mut body = SpdxBody {
+        packages: vec![describe_image(inventory), describe_windows(inventory)],
         relationships: vec![
-            relation("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-image"),
-            relation("SPDXRef-image", "CONTAINS", "SPDXRef-windows"),
+            build_relation("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-image"),
+            build_relation("SPDXRef-image", "CONTAINS", "SPDXRef-windows"),
         ],
         notes: Vec::new(),
         writer: &writer,
         created: &inventory.created,
     };
     for part in &inventory.parts {
-        body.part(part);
+        body.add_part(part);
     }
     for file in &inventory.files {
-        body.file("SPDXRef-image", file);
+        body.add_file("SPDXRef-image", file);
     }
-    let licenses = licenses(&inventory.parts);
+    let licenses = collect_licenses(&inventory.parts);
     let content = [
-        json!(without_notes(&body.packages)),
+        json!(strip_annotations(&body.packages)),
         json!(body.relationships),
         json!(body.notes),
         licenses.clone(),
     ];
-    let namespace = uuid_of(&content.map(|c| c.to_string()).join("\n"));
-    let document = said(json!({
+    let namespace = compute_uuid(&content.map(|c| c.to_string()).join("\n"));
+    let document = remove_empty(json!({
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
@@ -52,17 +53,17 @@ pub fn document(inventory: &Inventory) -> String {
     format!("{document:#}\n")
 }
 
-struct Body<'a> {
+struct SpdxBody<'a> {
     packages: Vec<Value>,
     relationships: Vec<Value>,
-    /// What the annotations say, without their time.
+    /// Texts of the annotations, without their time.
     notes: Vec<String>,
     writer: &'a str,
     created: &'a str,
 }
 
-/// Annotations carry the time; the namespace must not.
-fn without_notes(packages: &[Value]) -> Vec<Value> {
+/// Removes the annotations: they contain the time, which must not affect the namespace.
+fn strip_annotations(packages: &[Value]) -> Vec<Value> {
     let mut packages = packages.to_vec();
     for package in packages.iter_mut().filter_map(Value::as_object_mut) {
         package.shift_remove("annotations");
@@ -70,96 +71,101 @@ fn without_notes(packages: &[Value]) -> Vec<Value> {
     packages
 }
 
-impl Body<'_> {
-    fn part(&mut self, part: &Part) {
-        let id = id("input", &part.name);
+impl SpdxBody<'_> {
+    fn add_part(&mut self, part: &SbomPart) {
+        let id = build_id("input", &part.name);
         let purpose = match part.kind {
-            Kind::Component => "APPLICATION",
-            Kind::Medium => "INSTALL",
-            Kind::Drivers => "DEVICE",
-            Kind::ContainerImage => "CONTAINER",
+            SbomPartKind::Component => "APPLICATION",
+            SbomPartKind::Medium => "INSTALL",
+            SbomPartKind::Drivers => "DEVICE",
+            SbomPartKind::ContainerImage => "CONTAINER",
         };
         let (algorithm, hex) = &part.digest;
-        let mut package = package(&id, &part.name, part.version.as_deref(), purpose);
+        let mut package = build_package(&id, &part.name, part.version.as_deref(), purpose);
         if let Some(url) = &part.url {
             package["downloadLocation"] = json!(url);
         }
-        package["licenseDeclared"] = json!(part.license.declared());
-        package["checksums"] = checksum(&algorithm.to_ascii_uppercase(), hex);
-        package["externalRefs"] = reference("PACKAGE-MANAGER", "purl", &part.purl);
+        package["licenseDeclared"] = json!(part.license.to_declared());
+        package["checksums"] = build_checksum(&algorithm.to_ascii_uppercase(), hex);
+        package["externalRefs"] = build_reference("PACKAGE-MANAGER", "purl", &part.purl);
         let mut notes = vec![
             format!("size: {}", part.size),
             format!("proof: {}", part.proof),
         ];
         notes.extend(part.signers.iter().map(|s| format!("signer: {s}")));
         notes.extend(part.paths.iter().map(|p| format!("path: {p}")));
-        package["annotations"] = self.annotations(notes);
+        package["annotations"] = self.add_annotations(notes);
         self.packages.push(package);
         self.relationships.push(match part.kind {
-            Kind::Medium => relation("SPDXRef-windows", "GENERATED_FROM", &id),
-            _ => relation("SPDXRef-image", "CONTAINS", &id),
+            SbomPartKind::Medium => build_relation("SPDXRef-windows", "GENERATED_FROM", &id),
+            _ => build_relation("SPDXRef-image", "CONTAINS", &id),
         });
         for file in &part.files {
-            self.file(&id, file);
+            self.add_file(&id, file);
         }
     }
 
-    fn file(&mut self, parent: &str, file: &File) {
-        let (kind, of) = match file.is_driver {
-            true => ("driver", format!("{} {}", file.path, file.sha256)),
-            false => ("file", file.path.to_lowercase()),
+    fn add_file(&mut self, parent: &str, file: &SbomFile) {
+        let (kind, of) = if file.is_driver {
+            ("driver", format!("{} {}", file.path, file.sha256))
+        } else {
+            ("file", file.path.to_lowercase())
         };
-        let id = format!("SPDXRef-{kind}-{}", uuid_of(&of));
-        let mut package = package(&id, &file.path, None, "FILE");
-        package["checksums"] = checksum("SHA256", &file.sha256);
+        let id = format!("SPDXRef-{kind}-{}", compute_uuid(&of));
+        let mut package = build_package(&id, &file.path, None, "FILE");
+        package["checksums"] = build_checksum("SHA256", &file.sha256);
         let size = file.size.map(|size| format!("size: {size}"));
         let notes = size.into_iter().chain([format!("step: {}", file.step)]);
-        package["annotations"] = self.annotations(notes.collect());
+        package["annotations"] = self.add_annotations(notes.collect());
         self.packages.push(package);
-        self.relationships.push(relation(parent, "CONTAINS", &id));
+        self.relationships
+            .push(build_relation(parent, "CONTAINS", &id));
     }
 
-    fn annotations(&mut self, comments: Vec<String>) -> Value {
-        let all = comments.iter().map(|comment| {
-            json!({
-                "annotationDate": self.created,
-                "annotationType": "OTHER",
-                "annotator": self.writer,
-                "comment": comment,
+    fn add_annotations(&mut self, comments: Vec<String>) -> Value {
+        let annotations = comments
+            .iter()
+            .map(|comment| {
+                json!({
+                    "annotationDate": self.created,
+                    "annotationType": "OTHER",
+                    "annotator": self.writer,
+                    "comment": comment,
+                })
             })
-        });
-        let all = all.collect();
+            .collect();
         self.notes.extend(comments);
-        all
+        annotations
     }
 }
 
-fn image(inventory: &Inventory) -> Value {
+fn describe_image(inventory: &SbomInventory) -> Value {
     let recipe = &inventory.manifest.recipe;
     let version = Some(recipe.digest.as_str());
-    let mut package = package("SPDXRef-image", &recipe.name, version, "OPERATING_SYSTEM");
+    let mut package = build_package("SPDXRef-image", &recipe.name, version, "OPERATING_SYSTEM");
     package["description"] = json!(recipe.description);
-    said(package)
+    remove_empty(package)
 }
 
-fn windows(inventory: &Inventory) -> Value {
+fn describe_windows(inventory: &SbomInventory) -> Value {
     let windows = &inventory.manifest.windows;
     let (name, version) = (&windows.display_name, Some(windows.build.as_str()));
-    let mut package = package("SPDXRef-windows", name, version, "OPERATING_SYSTEM");
+    let mut package = build_package("SPDXRef-windows", name, version, "OPERATING_SYSTEM");
     package["supplier"] = json!("Organization: Microsoft Corporation");
     if let Some(cpe) = &inventory.cpe {
-        package["externalRefs"] = reference("SECURITY", "cpe23Type", cpe);
+        package["externalRefs"] = build_reference("SECURITY", "cpe23Type", cpe);
     }
-    let facts = inventory.facts.iter();
-    let facts: Vec<String> = facts
+    let facts: Vec<String> = inventory
+        .facts
+        .iter()
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     package["comment"] = json!(facts.join("\n"));
     package
 }
 
-fn package(id: &str, name: &str, version: Option<&str>, purpose: &str) -> Value {
-    said(json!({
+fn build_package(id: &str, name: &str, version: Option<&str>, purpose: &str) -> Value {
+    remove_empty(json!({
         "SPDXID": id,
         "name": name,
         "versionInfo": version,
@@ -172,7 +178,7 @@ fn package(id: &str, name: &str, version: Option<&str>, purpose: &str) -> Value 
     }))
 }
 
-fn reference(category: &str, kind: &str, locator: &str) -> Value {
+fn build_reference(category: &str, kind: &str, locator: &str) -> Value {
     json!([{
         "referenceCategory": category,
         "referenceType": kind,
@@ -180,31 +186,35 @@ fn reference(category: &str, kind: &str, locator: &str) -> Value {
     }])
 }
 
-/// Names that hold what an SPDX id must not are distinguished by a UUID.
-fn id(kind: &str, name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-    match name.chars().all(plain) {
-        true => format!("SPDXRef-{kind}-{name}"),
-        false => format!("SPDXRef-{kind}-{}", uuid_of(name)),
+/// Returns the SPDX id of a name; a UUID replaces a name with characters that an id cannot have.
+fn build_id(kind: &str, name: &str) -> String {
+    let is_plain = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
+    if is_plain {
+        format!("SPDXRef-{kind}-{name}")
+    } else {
+        format!("SPDXRef-{kind}-{}", compute_uuid(name))
     }
 }
 
-fn relation(from: &str, kind: &str, to: &str) -> Value {
+fn build_relation(from: &str, kind: &str, to: &str) -> Value {
     json!({ "spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to })
 }
 
-fn checksum(algorithm: &str, hex: &str) -> Value {
+fn build_checksum(algorithm: &str, hex: &str) -> Value {
     json!([{ "algorithm": algorithm, "checksumValue": hex }])
 }
 
-/// Every licence that is not on SPDX's list, once.
-fn licenses(parts: &[Part]) -> Value {
-    let mut all: Vec<(String, String)> =
-        parts.iter().flat_map(|p| p.license.references()).collect();
+/// Returns the licences that are not on SPDX's list, each once.
+fn collect_licenses(parts: &[SbomPart]) -> Value {
+    let mut all: Vec<(String, String)> = parts
+        .iter()
+        .flat_map(|p| p.license.list_references())
+        .collect();
     all.sort();
     all.dedup();
-    let infos = all
-        .into_iter()
-        .map(|(id, text)| json!({ "licenseId": id, "extractedText": text }));
-    infos.collect()
+    all.into_iter()
+        .map(|(id, text)| json!({ "licenseId": id, "extractedText": text }))
+        .collect()
 }

@@ -1,51 +1,55 @@
-//! What GitHub and GitLab read in a job's log: groups that fold and, on GitHub, annotations at a line of the recipe.
+//! Log commands for GitHub and GitLab: collapsible groups and, on GitHub, annotations at a line of
+//! the recipe.
 //!
-//! Decides and puts text together; the terminal writes it. What others say (a guest, a server) never becomes a command.
-//! Sources: docs.github.com, "Workflow commands for GitHub Actions"; actions/runner, `ActionCommand.cs`; docs.gitlab.com,
-//! "Custom collapsible sections".
+//! Only builds text; the terminal writes it. Text of others (a guest, a server) never becomes a
+//! command. Sources: docs.github.com, "Workflow commands for GitHub Actions"; actions/runner,
+//! `ActionCommand.cs`; docs.gitlab.com, "Custom collapsible sections".
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use winimg_base::diag::{self, Complaint};
+use winimg_base::diag::{self, DiagnosticRecord};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Details, Event, Phase, Severity};
+use winimg_base::event::{Event, FindingSeverity, Phase, ProblemDetails};
 use winimg_base::io;
-use winimg_base::unseen;
 
-/// The variable that decides where the surroundings would.
+/// The variable that overrides the detection.
 pub const VARIABLE: &str = "WINIMG_CI";
 
-/// Whose log standard error is.
+/// The CI system that reads standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ci {
+pub enum CiSystem {
     #[default]
     None,
     GitHub,
     GitLab,
 }
 
-impl Ci {
-    /// By the variables of the environment; an empty one is as good as none.
+impl CiSystem {
+    /// Detects the CI system by environment variables; empty ones count as unset.
     pub fn detect(variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        match set(VARIABLE).as_deref() {
+        match variable(VARIABLE).as_deref() {
+            None | Some("") => {
+                if variable("GITHUB_ACTIONS").is_some_and(|value| !value.is_empty()) {
+                    Ok(Self::GitHub)
+                } else if variable("GITLAB_CI").is_some_and(|value| !value.is_empty()) {
+                    Ok(Self::GitLab)
+                } else {
+                    Ok(Self::None)
+                }
+            }
             Some("none") => Ok(Self::None),
             Some("github") => Ok(Self::GitHub),
             Some("gitlab") => Ok(Self::GitLab),
-            Some(other) => Err(
-                Error::new(Kind::Recipe, format!("{VARIABLE} cannot be read"))
-                    .expected("none, github or gitlab")
-                    .found(other),
-            ),
-            None if set("GITHUB_ACTIONS").is_some() => Ok(Self::GitHub),
-            None if set("GITLAB_CI").is_some() => Ok(Self::GitLab),
-            None => Ok(Self::None),
+            Some(other) => Err(Error::new(Kind::Recipe, format!("{VARIABLE} is invalid"))
+                .expected("none, github or gitlab")
+                .found(other)),
         }
     }
 
-    /// Begins a group; `now` in seconds since 1970.
-    pub fn begin(self, phase: Phase, now: i64) -> String {
+    /// Returns the command that starts a group; `now` is in Unix seconds.
+    pub fn begin_group(self, phase: Phase, now: i64) -> String {
         match self {
             Self::None => String::new(),
             Self::GitHub => format!("::group::{phase}\n"),
@@ -55,7 +59,7 @@ impl Ci {
         }
     }
 
-    pub fn end(self, phase: Phase, now: i64) -> String {
+    pub fn end_group(self, phase: Phase, now: i64) -> String {
         match self {
             Self::None => String::new(),
             Self::GitHub => "::endgroup::\n".into(),
@@ -63,40 +67,50 @@ impl Ci {
         }
     }
 
-    /// Whole lines, none of which is a command. GitHub's runner takes `::` at the start of a line, after blanks too, and `##[`
-    /// anywhere in it. GitLab's sections need an escape and a carriage return, which the terminal lets nobody write.
-    pub fn harmless(self, text: &str) -> Cow<'_, str> {
-        let starts = |line: &str| line.trim_start().starts_with("::");
-        if self != Self::GitHub || !(text.contains("##[") || text.lines().any(starts)) {
+    /// Escapes whole lines that GitHub's runner would read as commands: `::` at the start of a
+    /// line, also after whitespace, and `##[` anywhere in it. GitLab's sections need an escape and
+    /// a carriage return, which the terminal never writes.
+    pub fn escape_commands(self, text: &str) -> Cow<'_, str> {
+        if self != Self::GitHub || !(text.contains("##[") || text.lines().any(is_command)) {
             return text.into();
         }
-        let lines = text.split_inclusive('\n').map(|line| match starts(line) {
-            true => line.replacen("::", ": :", 1),
-            false => line.into(),
-        });
-        lines.collect::<String>().replace("##[", "# #[").into()
+        text.split_inclusive('\n')
+            .map(|line| {
+                if is_command(line) {
+                    line.replacen("::", ": :", 1)
+                } else {
+                    line.into()
+                }
+            })
+            .collect::<String>()
+            .replace("##[", "# #[")
+            .into()
     }
 
-    /// The commands that mark what the event complains about.
-    pub fn annotations(self, event: &Event, workspace: &Workspace) -> String {
+    /// Returns the commands that annotate the event's complaints.
+    pub fn render_annotations(self, event: &Event, workspace: &CiWorkspace) -> String {
         match self {
-            Self::GitHub => annotations(event)
+            Self::GitHub => collect_annotations(event)
                 .iter()
-                .map(|annotation| annotation.command(workspace))
+                .map(|annotation| annotation.render(workspace))
                 .collect(),
             Self::None | Self::GitLab => String::new(),
         }
     }
 }
 
-/// Where files are, for the paths that GitHub knows: relative to the repository.
+fn is_command(line: &str) -> bool {
+    line.trim_start().starts_with("::")
+}
+
+/// Resolves file names to the paths that GitHub knows: relative to the repository.
 #[derive(Clone, Debug)]
-pub struct Workspace {
+pub struct CiWorkspace {
     here: PathBuf,
     root: Option<PathBuf>,
 }
 
-impl Workspace {
+impl CiWorkspace {
     pub fn of_process() -> Self {
         Self {
             here: std::env::current_dir().unwrap_or_default(),
@@ -104,13 +118,13 @@ impl Workspace {
         }
     }
 
-    /// `None` for what is no file, such as a recipe on standard input or one of winimg's own packs.
-    fn name_of(&self, file: &str) -> Option<String> {
+    /// Returns `None` if there is no such file: a recipe on standard input or a built-in pack.
+    fn find_name(&self, file: &str) -> Option<String> {
         let path = self.here.join(file);
         if !path.is_file() {
             return None;
         }
-        // Without the `..` that GitHub does not follow.
+        // GitHub does not resolve `..`.
         let path = io::canonicalize(&path).unwrap_or(path);
         let root = self.root.as_deref().unwrap_or(Path::new(""));
         let root = io::canonicalize(root).unwrap_or_default();
@@ -119,60 +133,62 @@ impl Workspace {
     }
 }
 
-/// One mark.
+/// One annotation.
 #[derive(Debug, PartialEq, Eq)]
-struct Annotation {
+struct CiAnnotation {
     /// `error` or `warning`.
     level: &'static str,
     title: String,
     message: String,
-    /// The file as messages name it, and properties of the command.
+    /// The file as messages name it, and the properties of the position.
     place: Option<(String, Vec<(&'static str, usize)>)>,
 }
 
-impl Annotation {
-    fn command(&self, workspace: &Workspace) -> String {
+impl CiAnnotation {
+    fn render(&self, workspace: &CiWorkspace) -> String {
         let mut properties = Vec::new();
         let mut message = self.message.clone();
         if let Some((file, numbers)) = &self.place {
-            match workspace.name_of(file) {
+            match workspace.find_name(file) {
                 Some(name) => {
-                    properties.push(format!("file={}", property(&name)));
+                    properties.push(format!("file={}", escape_property(&name)));
                     properties.extend(numbers.iter().map(|(name, n)| format!("{name}={n}")));
                 }
                 None => message += &format!("\nrecipe: {file}"),
             }
         }
-        properties.push(format!("title={}", property(&self.title)));
+        properties.push(format!("title={}", escape_property(&self.title)));
         format!(
             "::{} {}::{}\n",
             self.level,
             properties.join(","),
-            data(message.trim_start())
+            escape_data(message.trim_start())
         )
     }
 }
 
-fn annotations(event: &Event) -> Vec<Annotation> {
+fn collect_annotations(event: &Event) -> Vec<CiAnnotation> {
     match event {
-        Event::Diagnostics { found, .. } => found.diagnostics.iter().map(of_complaint).collect(),
+        Event::Diagnostics { found, .. } => {
+            found.diagnostics.iter().map(convert_complaint).collect()
+        }
         Event::Finding {
             severity, problem, ..
         } => match severity {
-            Severity::Error => vec![of_problem("error", problem)],
-            Severity::Warning => vec![of_problem("warning", problem)],
-            Severity::Unknown => Vec::new(),
+            FindingSeverity::Error => vec![convert_problem("error", problem)],
+            FindingSeverity::Warning => vec![convert_problem("warning", problem)],
+            FindingSeverity::Unknown => Vec::new(),
         },
         Event::Failed {
             reported: false,
             problem,
             ..
-        } => vec![of_problem("error", problem)],
+        } => vec![convert_problem("error", problem)],
         _ => Vec::new(),
     }
 }
 
-fn of_complaint(complaint: &Complaint) -> Annotation {
+fn convert_complaint(complaint: &DiagnosticRecord) -> CiAnnotation {
     let label = Some(&complaint.label).filter(|label| !label.is_empty());
     let lines: Vec<&str> = label
         .into_iter()
@@ -181,70 +197,71 @@ fn of_complaint(complaint: &Complaint) -> Annotation {
         .collect();
     let place = complaint.place.as_ref().map(|place| {
         let mut numbers = vec![("line", place.line)];
-        // GitHub takes columns of one line alone.
-        match place.line == place.end_line {
-            true => numbers.extend([("col", place.column), ("endColumn", place.end_column)]),
-            false => numbers.push(("endLine", place.end_line)),
+        // GitHub accepts columns only for a single line.
+        if place.line == place.end_line {
+            numbers.extend([("col", place.column), ("endColumn", place.end_column)])
+        } else {
+            numbers.push(("endLine", place.end_line))
         }
         (place.source.clone(), numbers)
     });
-    Annotation {
+    CiAnnotation {
         level: match complaint.severity {
             diag::Severity::Error => "error",
             diag::Severity::Warning => "warning",
         },
         title: complaint.message.clone(),
-        message: said(&lines, &complaint.message),
+        message: join_lines(&lines, &complaint.message),
         place,
     }
 }
 
-fn of_problem(level: &'static str, problem: &Details) -> Annotation {
+fn convert_problem(level: &'static str, problem: &ProblemDetails) -> CiAnnotation {
     // The recipe's place is a property of the command.
-    let parts = problem
-        .parts()
+    let lines: Vec<String> = problem
+        .list_parts()
         .into_iter()
-        .filter(|(name, _)| name != "recipe");
-    let lines: Vec<String> = parts
+        .filter(|(name, _)| name != "recipe")
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
     let place = problem.recipe.as_ref().map(|spot| {
         let numbers = vec![("line", spot.line), ("col", spot.column)];
         (spot.file.clone(), numbers)
     });
-    Annotation {
+    CiAnnotation {
         level,
         title: problem.message.clone(),
-        message: said(&lines, &problem.message),
+        message: join_lines(&lines, &problem.message),
         place,
     }
 }
 
-/// GitHub shows no annotation without a message.
-fn said<T: AsRef<str>>(lines: &[T], otherwise: &str) -> String {
-    match lines.is_empty() {
-        true => otherwise.to_owned(),
-        false => {
-            let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
-            lines.join("\n")
-        }
+/// Joins the lines, or returns a default: GitHub shows no annotation without a message.
+fn join_lines<T: AsRef<str>>(lines: &[T], otherwise: &str) -> String {
+    if lines.is_empty() {
+        otherwise.to_owned()
+    } else {
+        let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+        lines.join("\n")
     }
 }
 
-fn data(text: &str) -> String {
-    unseen::lines(text).replace('%', "%25").replace('\n', "%0A")
+fn escape_data(text: &str) -> String {
+    display_text::sanitize_lines(text)
+        .replace('%', "%25")
+        .replace('\n', "%0A")
 }
 
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn detected(variables: &[(&str, &str)]) -> Result<Ci> {
-        Ci::detect(|name| {
+    fn detected(variables: &[(&str, &str)]) -> Result<CiSystem> {
+        CiSystem::detect(|name| {
             let found = variables.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_owned())
         })
@@ -253,19 +270,28 @@ mod tests {
     #[test]
     fn the_surroundings_decide_unless_the_variable_does() {
         for (variables, ci) in [
-            (&[][..], Ci::None),
-            (&[("CI", "true")], Ci::None),
-            (&[("GITHUB_ACTIONS", "true")], Ci::GitHub),
-            (&[("GITHUB_ACTIONS", ""), ("GITLAB_CI", "true")], Ci::GitLab),
-            (&[("GITHUB_ACTIONS", "true"), (VARIABLE, "none")], Ci::None),
-            (&[("GITHUB_ACTIONS", "true"), (VARIABLE, "")], Ci::GitHub),
-            (&[(VARIABLE, "gitlab")], Ci::GitLab),
+            (&[][..], CiSystem::None),
+            (&[("CI", "true")], CiSystem::None),
+            (&[("GITHUB_ACTIONS", "true")], CiSystem::GitHub),
+            (
+                &[("GITHUB_ACTIONS", ""), ("GITLAB_CI", "true")],
+                CiSystem::GitLab,
+            ),
+            (
+                &[("GITHUB_ACTIONS", "true"), (VARIABLE, "none")],
+                CiSystem::None,
+            ),
+            (
+                &[("GITHUB_ACTIONS", "true"), (VARIABLE, "")],
+                CiSystem::GitHub,
+            ),
+            (&[(VARIABLE, "gitlab")], CiSystem::GitLab),
         ] {
             assert_eq!(detected(variables).expect("read"), ci, "{variables:?}");
         }
         assert_eq!(
             detected(&[(VARIABLE, "jenkins")]).unwrap_err().to_string(),
-            "WINIMG_CI cannot be read\n  expected: none, github or gitlab\n  found: jenkins"
+            "WINIMG_CI is invalid\n  expected: none, github or gitlab\n  found: jenkins"
         );
     }
 
@@ -288,13 +314,13 @@ mod tests {
             "\u{a0}::error::x\n##[group]\n::endgroup::",
         ] {
             assert!(text.lines().any(is_command), "{text}");
-            let shown = Ci::GitHub.harmless(text);
+            let shown = CiSystem::GitHub.escape_commands(text);
             assert!(!shown.lines().any(is_command), "{shown}");
             assert_eq!(shown.lines().count(), text.lines().count());
-            assert_eq!(Ci::None.harmless(text), text);
+            assert_eq!(CiSystem::None.escape_commands(text), text);
         }
         let usual = "  0:07 C:\\> a::b #[x]\n";
-        assert_eq!(Ci::GitHub.harmless(usual), usual);
+        assert_eq!(CiSystem::GitHub.escape_commands(usual), usual);
     }
 
     #[test]
@@ -302,14 +328,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("images")).expect("a folder");
         std::fs::write(folder.path().join("images/a,b.toml"), "").expect("a file");
-        let workspace = Workspace {
+        let workspace = CiWorkspace {
             here: folder.path().join("images"),
             root: Some(folder.path().to_path_buf()),
         };
         let failed = |message: &str, place: &str| Event::Failed {
             kind: Kind::Step,
             status: 7,
-            problem: Box::new(Details {
+            problem: Box::new(ProblemDetails {
                 message: message.into(),
                 at: None,
                 recipe: Some(place.parse().expect("a place")),
@@ -322,7 +348,7 @@ mod tests {
             reported: false,
         };
         assert_eq!(
-            Ci::GitHub.annotations(
+            CiSystem::GitHub.render_annotations(
                 &failed("a step: failed, twice", "a,b.toml:31:1"),
                 &workspace
             ),
@@ -330,22 +356,24 @@ mod tests {
              expected: exit 0%0Afound: 100 %25%0A::error\u{fffd}::no\n"
         );
         assert_eq!(
-            Ci::GitHub.annotations(&failed("no", "packs/own.toml:3:1"), &workspace),
+            CiSystem::GitHub.render_annotations(&failed("no", "packs/own.toml:3:1"), &workspace),
             "::error title=no::expected: exit 0%0Afound: 100 %25%0A::error\u{fffd}::no%0Arecipe: packs/own.toml\n"
         );
         assert_eq!(
-            Ci::GitLab.annotations(&failed("no", "r:1:1"), &workspace),
+            CiSystem::GitLab.render_annotations(&failed("no", "r:1:1"), &workspace),
             ""
         );
     }
 
     #[test]
     fn groups_are_those_of_the_service() {
-        let both = |ci: Ci| ci.begin(Phase::Fetch, 1700000000) + &ci.end(Phase::Fetch, 1700000007);
-        assert_eq!(both(Ci::None), "");
-        assert_eq!(both(Ci::GitHub), "::group::fetch\n::endgroup::\n");
+        let both = |ci: CiSystem| {
+            ci.begin_group(Phase::Fetch, 1700000000) + &ci.end_group(Phase::Fetch, 1700000007)
+        };
+        assert_eq!(both(CiSystem::None), "");
+        assert_eq!(both(CiSystem::GitHub), "::group::fetch\n::endgroup::\n");
         assert_eq!(
-            both(Ci::GitLab),
+            both(CiSystem::GitLab),
             "\x1b[0Ksection_start:1700000000:winimg_fetch\r\x1b[0Kfetch\n\x1b[0Ksection_end:1700000007:winimg_fetch\r\x1b[0K\n"
         );
     }

@@ -1,27 +1,27 @@
-//! Events as JSON, one object a line, each with its time.
+//! Writes events as JSON lines, each with its time.
 
 use std::io::Write;
 use std::sync::Mutex;
 
-use super::stream::Line;
+use super::stream::EventLine;
+use winimg_base::display_text;
 use winimg_base::event::{Event, Sink};
-use winimg_base::unseen;
 
-/// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines, the first one before the first event. A line that
-/// cannot be written is dropped: a full disk is reported by the work that needs the disk, not by its log.
-pub struct JsonLines<W: Write + Send>(Mutex<Stream<W>>);
+/// Writes `{"time":"2026-01-02T03:04:05.678Z","event":"note",…}` lines. Lines that cannot be
+/// written are dropped: a full disk is reported by the work that needs the disk, not by its log.
+pub struct JsonLines<W: Write + Send>(Mutex<JsonStream<W>>);
 
-struct Stream<W> {
+struct JsonStream<W> {
     to: W,
     /// The first line, until it is written: a command without events writes nothing.
-    first: Option<Line>,
+    first: Option<EventLine>,
 }
 
 impl<W: Write + Send> JsonLines<W> {
-    /// `started` is the stream's first event, which happens now.
+    /// Starts a stream; `started` is its first event, which happens now.
     pub fn new(to: W, started: Event) -> Self {
-        let first = Some(Line::now(started));
-        Self(Mutex::new(Stream { to, first }))
+        let first = Some(EventLine::now(started));
+        Self(Mutex::new(JsonStream { to, first }))
     }
 }
 
@@ -30,17 +30,17 @@ impl<W: Write + Send> Sink for JsonLines<W> {
         let Ok(mut stream) = self.0.lock() else {
             return;
         };
-        let next = Line::now(event.clone());
+        let next = EventLine::now(event.clone());
         for line in stream.first.take().into_iter().chain([next]) {
             let Ok(mut text) = serde_json::to_string(&line) else {
                 continue;
             };
-            // GitHub would take it for a command wherever it stands in a line. It stands in texts alone.
+            // GitHub reads it as a command anywhere in a line. Only strings can contain it.
             text = text.replace("##[", "#\\u0023[");
             text.push('\n');
             let to = &mut stream.to;
             let _ = to
-                .write_all(unseen::json(&text).as_bytes())
+                .write_all(display_text::escape_json(&text).as_bytes())
                 .and_then(|()| to.flush());
         }
     }
@@ -58,12 +58,12 @@ mod tests {
         JsonLines::new(&mut written, said.clone()).emit(&said);
         let text = String::from_utf8(written).expect("text");
         assert!(
-            !text.contains(|c| unseen::is_unseen(c) && c != '\n'),
+            !text.contains(|c| display_text::is_unseen(c) && c != '\n'),
             "{text}"
         );
         assert!(!text.contains("##["), "{text}");
         for line in text.lines() {
-            let read: Line = serde_json::from_str(line).expect("a line");
+            let read: EventLine = serde_json::from_str(line).expect("a line");
             assert_eq!(read.event, said);
         }
         assert_eq!(text.lines().count(), 2);

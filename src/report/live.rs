@@ -1,42 +1,43 @@
-//! What the live line says: the phase, for how long, how long it took the last time, where it is, and its step or transfer.
+//! Text of the live line: the phase, its elapsed time, its last duration, its progress, and its
+//! step or transfer.
 //!
-//! Puts words together; the terminal shows them and cuts them to its width.
+//! Only builds text; the terminal shows it and truncates it to its width.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressState, ProgressStyle};
 
-use super::pace::Pace;
+use super::transfer_rate::RateMeter;
 use winimg_base::event::{Event, Phase};
-use winimg_base::text::duration;
+use winimg_base::text::format_duration;
 
-/// Where the work is, from its events so far.
+/// Progress of the work, from its events so far.
 #[derive(Debug, Default)]
-pub struct Progress {
-    phase: Option<Running>,
+pub struct LiveProgress {
+    phase: Option<RunningPhase>,
     /// `[2/41] containerd`
     step: Option<String>,
-    paces: HashMap<String, Pace>,
+    paces: HashMap<String, RateMeter>,
     text: String,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Running {
+struct RunningPhase {
     phase: Phase,
     since: Instant,
     last_seconds: Option<f64>,
 }
 
-impl Progress {
-    /// Takes an event that happened at `now`; whether the live line says something else from here on.
-    pub fn take(&mut self, event: &Event, now: Instant) -> bool {
+impl LiveProgress {
+    /// Processes an event that happened at `now`; returns true if the live line has changed.
+    pub fn update(&mut self, event: &Event, now: Instant) -> bool {
         let text = match event {
             Event::PhaseStarted {
                 phase,
                 last_seconds,
             } => {
-                self.phase = Some(Running {
+                self.phase = Some(RunningPhase {
                     phase: *phase,
                     since: now,
                     last_seconds: *last_seconds,
@@ -56,7 +57,7 @@ impl Progress {
             Event::Bytes { what, done, total } => {
                 let pace = self.paces.entry(what.clone()).or_default();
                 pace.add(now, *done);
-                transfer(what, *done, *total, pace)
+                render_transfer(what, *done, *total, pace)
             }
             Event::StepStarted { step, of, name, .. } => {
                 self.step = Some(format!("[{step}/{of}] {name}"));
@@ -66,7 +67,7 @@ impl Progress {
                 self.step = None;
                 String::new()
             }
-            Event::Output { text, .. } => match last_line(text) {
+            Event::Output { text, .. } => match find_last_line(text) {
                 Some(line) => line.to_owned(),
                 None => return false,
             },
@@ -76,28 +77,28 @@ impl Progress {
         true
     }
 
-    /// All but the phase and its time.
-    pub fn message(&self) -> String {
+    /// Returns the text after the phase and its time.
+    pub fn render_message(&self) -> String {
         let step = self.step.iter().map(String::as_str);
         let text = Some(self.text.as_str()).filter(|text| !text.is_empty());
         step.chain(text).collect::<Vec<_>>().join(": ")
     }
 
-    /// The line at the bottom, from now on. Its clock runs by itself.
-    pub fn bar(&self) -> ProgressBar {
+    /// Creates the line at the bottom. Its clock updates by itself.
+    pub fn create_bar(&self) -> ProgressBar {
         let bar = ProgressBar::new_spinner();
         let running = self.phase;
-        let head = move |state: &ProgressState, w: &mut dyn std::fmt::Write| {
-            if let Some(running) = running {
-                let _ = write!(
-                    w,
-                    "{}",
-                    head(running.phase, state.elapsed(), running.last_seconds)
-                );
-            }
-        };
         if let Ok(style) = ProgressStyle::with_template("{spinner} {head}{wide_msg}") {
-            bar.set_style(style.with_key("head", head));
+            bar.set_style(style.with_key(
+                "head",
+                move |state: &ProgressState, w: &mut dyn std::fmt::Write| {
+                    if let Some(running) = running {
+                        let text =
+                            render_head(running.phase, state.elapsed(), running.last_seconds);
+                        let _ = w.write_str(&text);
+                    }
+                },
+            ));
         }
         bar.enable_steady_tick(Duration::from_millis(120));
         let since = self.phase.map(|running| running.since.elapsed());
@@ -105,15 +106,16 @@ impl Progress {
     }
 }
 
-/// `install 12:40, last time 38:00: `
-fn head(phase: Phase, elapsed: Duration, last_seconds: Option<f64>) -> String {
-    let last = last_seconds.map(|last| format!(", last time {}", clock(last as u64)));
-    let last = last.unwrap_or_default();
-    format!("{phase} {}{last}: ", clock(elapsed.as_secs()))
+/// Renders the phase and its time, such as `install 12:40, last time 38:00: `.
+fn render_head(phase: Phase, elapsed: Duration, last_seconds: Option<f64>) -> String {
+    let last = last_seconds
+        .map(|last| format!(", last time {}", format_clock(last as u64)))
+        .unwrap_or_default();
+    format!("{phase} {}{last}: ", format_clock(elapsed.as_secs()))
 }
 
-/// `0:07`, `1:02:03`
-fn clock(seconds: u64) -> String {
+/// Formats seconds as `0:07` or `1:02:03`.
+fn format_clock(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match hours {
         0 => format!("{minutes}:{seconds:02}"),
@@ -121,14 +123,14 @@ fn clock(seconds: u64) -> String {
     }
 }
 
-/// The last line of an output that says something.
-fn last_line(text: &str) -> Option<&str> {
+/// Returns the last line of an output that is not blank.
+fn find_last_line(text: &str) -> Option<&str> {
     let line = text.lines().rev().find(|line| !line.trim().is_empty());
     line.map(str::trim_end)
 }
 
-/// `kubelet: 12.00 MiB of 51.36 MiB (23 %), 4.00 MiB/s, 10 s left`
-fn transfer(what: &str, done: u64, total: Option<u64>, pace: &Pace) -> String {
+/// Renders a transfer, such as `kubelet: 12.00 MiB of 51.36 MiB (23 %), 4.00 MiB/s, 10 s left`.
+fn render_transfer(what: &str, done: u64, total: Option<u64>, pace: &RateMeter) -> String {
     let total = total.filter(|total| *total > 0);
     let mut text = match total {
         Some(total) => format!(
@@ -139,12 +141,15 @@ fn transfer(what: &str, done: u64, total: Option<u64>, pace: &Pace) -> String {
         ),
         None => format!("{what}: {}", HumanBytes(done)),
     };
-    if let Some(rate) = pace.rate() {
+    if let Some(rate) = pace.compute_rate() {
         text += &format!(", {}/s", HumanBytes(rate as u64));
     }
-    let left = total.and_then(|total| pace.seconds_left(total));
+    let left = total.and_then(|total| pace.estimate_seconds_left(total));
     if let Some(left) = left.filter(|left| *left >= 1.0) {
-        text += &format!(", {} left", duration(left.round()).replace(".0 s", " s"));
+        text += &format!(
+            ", {} left",
+            format_duration(left.round()).replace(".0 s", " s")
+        );
     }
     text
 }
@@ -153,11 +158,11 @@ fn transfer(what: &str, done: u64, total: Option<u64>, pace: &Pace) -> String {
 mod tests {
     use super::*;
 
-    fn after(events: &[(u64, Event)]) -> Progress {
+    fn after(events: &[(u64, Event)]) -> LiveProgress {
         let start = Instant::now();
-        let mut progress = Progress::default();
+        let mut progress = LiveProgress::default();
         for (second, event) in events {
-            progress.take(event, start + Duration::from_secs(*second));
+            progress.update(event, start + Duration::from_secs(*second));
         }
         progress
     }
@@ -237,16 +242,19 @@ mod tests {
                 "media.iso: 1.00 MiB, 512.00 KiB/s",
             ),
         ] {
-            assert_eq!(after(&events).message(), line);
+            assert_eq!(after(&events).render_message(), line);
         }
     }
 
     #[test]
     fn the_phase_has_its_time_and_that_of_the_last_build() {
         let seconds = Duration::from_secs;
-        assert_eq!(head(Phase::Install, seconds(7), None), "install 0:07: ");
         assert_eq!(
-            head(Phase::Install, seconds(760), Some(3723.4)),
+            render_head(Phase::Install, seconds(7), None),
+            "install 0:07: "
+        );
+        assert_eq!(
+            render_head(Phase::Install, seconds(760), Some(3723.4)),
             "install 12:40, last time 1:02:03: "
         );
     }

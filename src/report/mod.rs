@@ -1,27 +1,28 @@
-//! Shows people and programs what happens: lines on a terminal, JSON lines, `events.jsonl`; and what is traced.
+//! Shows events to people and programs: lines on a terminal, JSON lines, `events.jsonl`; and
+//! tracing.
 //!
-//! Only shows. Records such as the manifest are made elsewhere, from returned values.
+//! Output only. Records such as the manifest are made elsewhere, from returned values.
 
 pub mod ci;
 mod jsonl;
 mod live;
-mod pace;
 pub mod stream;
 mod terminal;
 pub mod trace;
+mod transfer_rate;
 
 use std::sync::Arc;
 
-pub use ci::Ci;
+pub use ci::CiSystem;
 pub use jsonl::JsonLines;
 pub use terminal::Terminal;
 
 use winimg_base::event::{Event, Sink};
 
-/// Passes on what a user has to know although the work goes on: `-q`.
-pub struct Quiet(pub Arc<dyn Sink>);
+/// Passes on only warnings, complaints, prompts and results, for `-q`.
+pub struct QuietSink(pub Arc<dyn Sink>);
 
-impl Sink for Quiet {
+impl Sink for QuietSink {
     fn emit(&self, event: &Event) {
         match event {
             Event::Warning { .. }
@@ -35,9 +36,10 @@ impl Sink for Quiet {
     }
 }
 
-pub struct Everywhere(pub Vec<Arc<dyn Sink>>);
+/// Passes on every event to several sinks.
+pub struct SinkGroup(pub Vec<Arc<dyn Sink>>);
 
-impl Sink for Everywhere {
+impl Sink for SinkGroup {
     fn emit(&self, event: &Event) {
         for sink in &self.0 {
             sink.emit(event);

@@ -1,7 +1,7 @@
-//! A stream of events as it is written and read: `events.jsonl`, and standard error under `--log-format json`.
+//! Format of an event stream: `events.jsonl`, and standard error under `--log-format json`.
 //!
-//! Reads streams of its own version alone. A line that it does not know, of a later winimg, is passed over, and so is a last line
-//! that was cut off.
+//! Reads only streams of its own version. Unknown lines of a later winimg and a truncated last line
+//! are ignored.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use winimg_base::event::{Event, SCHEMA};
 /// One line of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "a line of winimg's events, version 1")]
-pub struct Line {
+pub struct EventLine {
     /// When it happened, in UTC, to the millisecond.
     #[serde(with = "milliseconds")]
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -22,7 +22,7 @@ pub struct Line {
     pub event: Event,
 }
 
-impl Line {
+impl EventLine {
     pub fn now(event: Event) -> Self {
         let time = Timestamp::now();
         Self { time, event }
@@ -44,21 +44,21 @@ mod milliseconds {
     }
 }
 
-/// The lines of a stream, whose first one names its version.
-pub fn read(text: &str) -> Result<Vec<Line>> {
+/// Reads the lines of a stream. The first one names its version.
+pub fn parse_stream(text: &str) -> Result<Vec<EventLine>> {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let first: Option<Line> = lines
+    let first: Option<EventLine> = lines
         .next()
         .and_then(|line| serde_json::from_str(line).ok());
-    let (Some(first), Some(schema)) = (&first, first.as_ref().and_then(schema_of)) else {
+    let (Some(first), Some(schema)) = (&first, first.as_ref().and_then(find_schema)) else {
         return Err(
             Error::new(Kind::Failed, "this is not a stream of winimg's events")
-                .expected(format!("a first line that names {SCHEMA}")),
+                .expected(format!("a first line with {SCHEMA}")),
         );
     };
     if schema != SCHEMA {
         return Err(
-            Error::new(Kind::Failed, "these events are of another version")
+            Error::new(Kind::Failed, "these events have an unsupported version")
                 .expected(SCHEMA)
                 .found(schema)
                 .cure("use the winimg that wrote them, or a later one"),
@@ -68,14 +68,14 @@ pub fn read(text: &str) -> Result<Vec<Line>> {
     Ok([first.clone()].into_iter().chain(known).collect())
 }
 
-fn schema_of(line: &Line) -> Option<&str> {
+fn find_schema(line: &EventLine) -> Option<&str> {
     match &line.event {
         Event::Started { schema, .. } => Some(schema),
         _ => None,
     }
 }
 
-/// The JSON Schema of a line, as `schemas/events-1.json` holds it.
-pub fn schema() -> String {
-    format!("{:#}\n", schemars::schema_for!(Line).as_value())
+/// Returns the JSON Schema of a line, the text of `schemas/events-1.json`.
+pub fn render_schema() -> String {
+    format!("{:#}\n", schemars::schema_for!(EventLine).as_value())
 }

@@ -1,8 +1,8 @@
-//! What winimg decides and does, for those who look for a fault: spans and events of `tracing`.
+//! Debug log: spans and events of `tracing`.
 //!
-//! Beside the events of `event`, never among them: nothing is made of what is traced. It goes to the terminal as far as `-v`,
-//! `-vv` and `WINIMG_LOG` ask for it, and all of it to the recording of a build. Only winimg's own crates are heard: others trace the
-//! headers of requests, which hold passwords.
+//! Separate from the events of `event`: nothing depends on a trace. `-v`, `-vv` and `WINIMG_LOG`
+//! select the part for the terminal; the recording of a build gets all of it. Only winimg's own
+//! crates are traced: others log request headers, which contain passwords.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
@@ -18,17 +18,18 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 use tracing_subscriber::{Layer, Registry};
 
 use super::Terminal;
-use crate::engine::evidence::Recording;
+use crate::engine::evidence::TraceRecording;
 use winimg_base::error::{Error, Kind, Result};
 
-/// What the targets of winimg's crates begin with.
+/// Prefix of the targets of winimg's crates.
 const OURS: &str = "winimg";
-/// The variable that says more exactly than `-v` what is shown.
+/// The variable that selects targets and levels.
 pub const VARIABLE: &str = "WINIMG_LOG";
 const LONGEST: usize = 2000;
 
-/// What is shown on the terminal. `verbose` counts `-v`; `given` is [`VARIABLE`]'s value, which decides where both name the same.
-pub fn targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
+/// Selects the targets for the terminal. `verbose` counts `-v`; `given` is [`VARIABLE`]'s value,
+/// which takes precedence.
+pub fn parse_targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
     let base = match verbose {
         0 => LevelFilter::OFF,
         1 => LevelFilter::DEBUG,
@@ -38,25 +39,16 @@ pub fn targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
     let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) else {
         return Ok(targets);
     };
-    let refused = |found: &str| {
-        Error::new(Kind::Recipe, format!("{VARIABLE} cannot be read"))
-            .found(found)
-            .expected(
-                "TARGET=LEVEL, separated by commas: the target winimg or one of its crates or modules, \
-                 the level off, error, warn, info, debug or trace",
-            )
-            .cure(format!("such as {VARIABLE}=winimg=debug,winimg_machine=trace"))
-    };
     let mut all = targets;
     for directive in given.split(',').map(str::trim) {
-        let read: Targets = directive.parse().map_err(|_| refused(directive))?;
+        let read: Targets = directive.parse().map_err(|_| report_invalid(directive))?;
         if let Some(level) = read.default_level() {
             all = all.with_target(OURS, level);
         }
         for (target, level) in read.iter() {
-            // A word alone is read as a target, a misspelt level too.
+            // A single word is parsed as a target, even if it is a misspelt level.
             if target.split("::").next().is_none_or(|name| !is_ours(name)) {
-                return Err(refused(directive));
+                return Err(report_invalid(directive));
             }
             all = all.with_target(target, level);
         }
@@ -64,15 +56,32 @@ pub fn targets(verbose: u8, given: Option<&str>) -> Result<Targets> {
     Ok(all)
 }
 
+fn report_invalid(found: &str) -> Error {
+    Error::new(Kind::Recipe, format!("{VARIABLE} is invalid"))
+        .found(found)
+        .expected(
+            "TARGET=LEVEL, separated by commas: the target is winimg or one of its crates or \
+             modules, the level is off, error, warn, info, debug or trace",
+        )
+        .cure(format!(
+            "use for example {VARIABLE}=winimg=debug,winimg_machine=trace"
+        ))
+}
+
 fn is_ours(name: &str) -> bool {
     name.strip_prefix(OURS)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
-/// Listens from here on. `shown`: the terminal and what it shows; `records`: everything goes to the recording as well.
-pub fn listen(shown: Option<(&Arc<Terminal>, Targets)>, recording: &Recording, records: bool) {
+/// Installs the subscriber. `shown` is the terminal with its targets; `records` sends everything to
+/// the recording too.
+pub fn install(
+    shown: Option<(&Arc<Terminal>, Targets)>,
+    recording: &TraceRecording,
+    records: bool,
+) {
     let shown = shown.map(|(terminal, targets)| {
-        let layer = Shown {
+        let layer = TerminalLayer {
             terminal: Arc::downgrade(terminal),
             recording: recording.clone(),
         };
@@ -80,28 +89,30 @@ pub fn listen(shown: Option<(&Arc<Terminal>, Targets)>, recording: &Recording, r
     });
     let recorded = records.then(|| {
         let everything = Targets::new().with_target(OURS, LevelFilter::TRACE);
-        Recorded(recording.clone()).with_filter(everything)
+        RecordingLayer(recording.clone()).with_filter(everything)
     });
     if shown.is_some() || recorded.is_some() {
         let all = Registry::default().with(shown).with(recorded);
-        // Only a second call would be refused.
+        // This fails only if it is called twice.
         let _ = tracing::subscriber::set_global_default(all);
     }
 }
 
-/// A line on the terminal for each event. Spans are left out: the terminal names phases and steps already.
-struct Shown {
-    /// Weak: the terminal takes its live line away when the command ends, and this listens to the end of the process.
+/// Prints a line on the terminal for each event. Spans are omitted: the terminal already shows
+/// phases and steps.
+struct TerminalLayer {
+    /// Weak, because dropping the terminal removes its live line, and this lives until the process
+    /// ends.
     terminal: Weak<Terminal>,
-    recording: Recording,
+    recording: TraceRecording,
 }
 
-impl<S: Subscriber> Layer<S> for Shown {
+impl<S: Subscriber> Layer<S> for TerminalLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let Some(terminal) = self.terminal.upgrade() else {
             return;
         };
-        let fields = Fields::of(&self.recording, |fields| event.record(fields));
+        let fields = TraceFields::collect(&self.recording, |fields| event.record(fields));
         let about = event.metadata();
         let level = about.level().as_str().to_ascii_lowercase();
         let mut line = format!("{level} {}: {}", about.target(), fields.message);
@@ -111,28 +122,28 @@ impl<S: Subscriber> Layer<S> for Shown {
                 other => format!(" {name}={other}"),
             };
         }
-        terminal.line(&line.replace(['\r', '\n'], " "));
+        terminal.print_line(&line.replace(['\r', '\n'], " "));
     }
 }
 
-/// A line of JSON for each event, and for the end of each span.
-struct Recorded(Recording);
+/// Records a line of JSON for each event, and for the end of each span.
+struct RecordingLayer(TraceRecording);
 
-/// What a span says of itself, kept with it.
-struct Opened {
+/// Data stored with a span.
+struct SpanData {
     at: Instant,
     shown: Value,
 }
 
-impl Recorded {
+impl RecordingLayer {
     fn add<'a, S: for<'l> LookupSpan<'l> + 'a>(
         &self,
         about: &Metadata<'_>,
         scope: impl Iterator<Item = SpanRef<'a, S>>,
-        fields: Fields<'_>,
+        fields: TraceFields<'_>,
     ) {
         let spans: Vec<Value> = scope
-            .filter_map(|span| Some(span.extensions().get::<Opened>()?.shown.clone()))
+            .filter_map(|span| Some(span.extensions().get::<SpanData>()?.shown.clone()))
             .collect();
         let line = json!({
             "time": format!("{:.3}", jiff::Timestamp::now()),
@@ -146,24 +157,26 @@ impl Recorded {
     }
 }
 
-impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Recorded {
+impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for RecordingLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else {
             return;
         };
-        let fields = Fields::of(&self.0, |fields| attributes.record(fields));
+        let fields = TraceFields::collect(&self.0, |fields| attributes.record(fields));
         let mut shown = json!({"span": span.name()});
         if let Value::Object(object) = &mut shown {
             object.extend(fields.values);
         }
         let at = Instant::now();
-        span.extensions_mut().insert(Opened { at, shown });
+        span.extensions_mut().insert(SpanData { at, shown });
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let fields = Fields::of(&self.0, |fields| event.record(fields));
-        let scope = context.event_scope(event);
-        let scope = scope.into_iter().flat_map(|scope| scope.from_root());
+        let fields = TraceFields::collect(&self.0, |fields| event.record(fields));
+        let scope = context
+            .event_scope(event)
+            .into_iter()
+            .flat_map(|scope| scope.from_root());
         self.add(event.metadata(), scope, fields);
     }
 
@@ -171,8 +184,8 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Recorded {
         let Some(span) = context.span(&id) else {
             return;
         };
-        let opened = span.extensions().get::<Opened>().map(|opened| opened.at);
-        let mut fields = Fields::of(&self.0, |_| {});
+        let opened = span.extensions().get::<SpanData>().map(|opened| opened.at);
+        let mut fields = TraceFields::collect(&self.0, |_| {});
         fields.message = format!("{} ended", span.name());
         if let Some(at) = opened {
             fields.add("seconds", at.elapsed().as_secs_f64().into());
@@ -181,15 +194,15 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Recorded {
     }
 }
 
-/// The message and the values of an event or a span; texts without secrets, and cut.
-struct Fields<'r> {
-    recording: &'r Recording,
+/// Message and values of an event or a span, with redacted and truncated texts.
+struct TraceFields<'r> {
+    recording: &'r TraceRecording,
     message: String,
     values: Map<String, Value>,
 }
 
-impl<'r> Fields<'r> {
-    fn of(recording: &'r Recording, record: impl FnOnce(&mut Self)) -> Self {
+impl<'r> TraceFields<'r> {
+    fn collect(recording: &'r TraceRecording, record: impl FnOnce(&mut Self)) -> Self {
         let mut fields = Self {
             recording,
             message: String::new(),
@@ -204,7 +217,7 @@ impl<'r> Fields<'r> {
     }
 
     fn add_text(&mut self, field: &Field, text: &str) {
-        let text = cut(self.recording.redacted(text));
+        let text = truncate(self.recording.redact(text));
         match field.name() {
             "message" => self.message = text,
             name => self.add(name, text.into()),
@@ -212,7 +225,7 @@ impl<'r> Fields<'r> {
     }
 }
 
-impl Visit for Fields<'_> {
+impl Visit for TraceFields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         self.add_text(field, &format!("{value:?}"));
     }
@@ -238,14 +251,13 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// The first bytes of a text, and how many there were.
-fn cut(text: String) -> String {
-    match text.len() <= LONGEST {
-        true => text,
-        false => {
-            let head = &text[..text.floor_char_boundary(LONGEST)];
-            format!("{head}… ({} bytes)", text.len())
-        }
+/// Truncates a long text and appends its length.
+fn truncate(text: String) -> String {
+    if text.len() <= LONGEST {
+        text
+    } else {
+        let head = &text[..text.floor_char_boundary(LONGEST)];
+        format!("{head}… ({} bytes)", text.len())
     }
 }
 
@@ -256,7 +268,7 @@ mod tests {
     use winimg_base::text::Secret;
 
     fn shows(verbose: u8, given: &str, target: &str, level: Level) -> bool {
-        let targets = targets(verbose, Some(given)).expect("directives");
+        let targets = parse_targets(verbose, Some(given)).expect("directives");
         targets.would_enable(target, &level)
     }
 
@@ -304,9 +316,9 @@ mod tests {
             "winimgs=debug",
             "winimg=debug,reqwest",
         ] {
-            let error = targets(0, Some(wrong)).expect_err(wrong).to_string();
+            let error = parse_targets(0, Some(wrong)).expect_err(wrong).to_string();
             let last = wrong.rsplit(',').next().unwrap_or(wrong);
-            assert!(error.contains("WINIMG_LOG cannot be read"), "{error}");
+            assert!(error.contains("WINIMG_LOG is invalid"), "{error}");
             assert!(error.contains(&format!("found: {last}")), "{error}");
         }
     }
@@ -315,10 +327,11 @@ mod tests {
     fn a_recorded_line_has_its_spans_and_values_and_no_secret() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("debug.jsonl");
-        let recording = Recording::default();
+        let recording = TraceRecording::default();
         recording.hide([Secret::new("Open-Sesame-42!")]);
         let everything = Targets::new().with_target(OURS, LevelFilter::TRACE);
-        let all = Registry::default().with(Recorded(recording.clone()).with_filter(everything));
+        let all =
+            Registry::default().with(RecordingLayer(recording.clone()).with_filter(everything));
         tracing::subscriber::with_default(all, || {
             let _build = tracing::debug_span!("build", recipe = "node").entered();
             let _step = tracing::debug_span!("step", number = 3, name = "kubelet").entered();

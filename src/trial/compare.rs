@@ -1,26 +1,27 @@
-//! Whether two clones of one image are two machines.
+//! Compares two clones of one image: they have to differ in everything that identifies a machine.
 //!
-//! Pure. What both lack is no fault, and is said; what is not known of one of them is unknown.
+//! Pure. An identifier that neither has is reported, but is not a fault. If it could not be read on
+//! one of them, the result is unknown.
 
 use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::state::{CloneState, Known};
-use crate::verify::{Finding, Report};
+use super::state::{CloneState, KnownFact};
+use crate::verify::{VerifyFinding, VerifyReport};
 
-/// One thing that makes a machine itself.
+/// One identifier of a machine, compared on both clones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Compared {
-    pub what: Identifier,
+pub struct CloneComparison {
+    pub what: CloneIdentifier,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: ComparisonOutcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Identifier {
+pub enum CloneIdentifier {
     HostName,
     MachineSid,
     MachineGuid,
@@ -30,23 +31,23 @@ pub enum Identifier {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum ComparisonOutcome {
     Differs,
-    /// Both have it.
+    /// Both have the same.
     Shared {
-        /// What both have.
+        /// The values that both have.
         shared: Vec<String>,
     },
-    /// Neither has it.
+    /// Neither has any.
     Absent,
     Unknown {
-        /// Why it could not be read.
+        /// The reason why it could not be read.
         why: String,
     },
 }
 
-impl Identifier {
-    pub fn words(self) -> &'static str {
+impl CloneIdentifier {
+    pub fn name(self) -> &'static str {
         match self {
             Self::HostName => "the host name",
             Self::MachineSid => "the machine SID",
@@ -56,96 +57,108 @@ impl Identifier {
         }
     }
 
+    /// Returns the values of the identifier on a clone.
+    fn values(self, clone: &CloneState) -> KnownFact<Vec<String>> {
+        match self {
+            Self::HostName => map(&clone.host_name, |name| vec![name.next.to_lowercase()]),
+            Self::MachineSid => map(&clone.machine_sid, |sid| vec![sid.clone()]),
+            Self::MachineGuid => map(&clone.machine_guid, |guid| {
+                guid.iter().map(|g| g.to_lowercase()).collect()
+            }),
+            Self::SshHostKeys => map(&clone.sshd, |sshd| {
+                sshd.iter().flat_map(|s| s.host_keys.clone()).collect()
+            }),
+            Self::Certificates => clone.certificates.clone(),
+        }
+    }
+
     fn cure(self) -> &'static str {
         match self {
             Self::HostName => {
-                "see what names the clone: `ComputerName` of the answer file, and the agent's log"
+                "check what names the clone: `ComputerName` in the answer file, and the agent's log"
             }
-            Self::MachineSid => "see whether the image was generalized, and sysprep's logs",
+            Self::MachineSid => "check that the image was generalized, and see sysprep's logs",
             Self::MachineGuid => {
-                "see what writes HKLM\\SOFTWARE\\Microsoft\\Cryptography, MachineGuid"
+                "find what writes HKLM\\SOFTWARE\\Microsoft\\Cryptography, MachineGuid"
             }
             Self::SshHostKeys => {
-                "remove C:\\ProgramData\\ssh\\ssh_host_* before the image is sealed; sshd makes new ones when it starts"
+                "remove C:\\ProgramData\\ssh\\ssh_host_* before the image is sealed; sshd creates \
+                 new keys when it starts"
             }
             Self::Certificates => {
-                "make certificates of the machine on the clone, and remove those of the build before the image is sealed"
+                "create machine certificates on the clone, and remove those of the build before \
+                 the image is sealed"
             }
         }
     }
 }
 
-/// What must be another on each clone, in the order of `Identifier`.
-pub fn clones(a: &CloneState, b: &CloneState) -> Vec<Compared> {
-    use Identifier::{Certificates, HostName, MachineGuid, MachineSid, SshHostKeys};
-    let of = |what: Identifier, values: fn(&CloneState) -> Known<Vec<String>>| Compared {
-        what,
-        outcome: outcome(values(a), values(b)),
-    };
-    vec![
-        of(HostName, |c| {
-            map(&c.host_name, |name| vec![name.next.to_lowercase()])
-        }),
-        of(MachineSid, |c| map(&c.machine_sid, |sid| vec![sid.clone()])),
-        of(MachineGuid, |c| {
-            map(&c.machine_guid, |guid| {
-                guid.iter().map(|g| g.to_lowercase()).collect()
-            })
-        }),
-        of(SshHostKeys, |c| {
-            map(&c.sshd, |sshd| {
-                sshd.iter().flat_map(|s| s.host_keys.clone()).collect()
-            })
-        }),
-        of(Certificates, |c| c.certificates.clone()),
+/// Compares all identifiers of two clones.
+pub fn compare_clones(a: &CloneState, b: &CloneState) -> Vec<CloneComparison> {
+    [
+        CloneIdentifier::HostName,
+        CloneIdentifier::MachineSid,
+        CloneIdentifier::MachineGuid,
+        CloneIdentifier::SshHostKeys,
+        CloneIdentifier::Certificates,
     ]
+    .into_iter()
+    .map(|what| CloneComparison {
+        what,
+        outcome: compare_values(what.values(a), what.values(b)),
+    })
+    .collect()
 }
 
-fn map<T>(known: &Known<T>, values: impl FnOnce(&T) -> Vec<String>) -> Known<Vec<String>> {
+fn map<T>(known: &KnownFact<T>, values: impl FnOnce(&T) -> Vec<String>) -> KnownFact<Vec<String>> {
     match known {
-        Known::Is(value) => Known::Is(values(value)),
-        Known::Unknown { unknown } => Known::unknown(unknown),
+        KnownFact::Is(value) => KnownFact::Is(values(value)),
+        KnownFact::Unknown { unknown } => KnownFact::from_reason(unknown),
     }
 }
 
-fn outcome(a: Known<Vec<String>>, b: Known<Vec<String>>) -> Outcome {
+fn compare_values(a: KnownFact<Vec<String>>, b: KnownFact<Vec<String>>) -> ComparisonOutcome {
     let (a, b) = match (a, b) {
-        (Known::Is(a), Known::Is(b)) => (a, b),
-        (Known::Unknown { unknown }, _) | (_, Known::Unknown { unknown }) => {
-            return Outcome::Unknown { why: unknown };
+        (KnownFact::Is(a), KnownFact::Is(b)) => (a, b),
+        (KnownFact::Unknown { unknown }, _) | (_, KnownFact::Unknown { unknown }) => {
+            return ComparisonOutcome::Unknown { why: unknown };
         }
     };
     if a.is_empty() && b.is_empty() {
-        return Outcome::Absent;
+        return ComparisonOutcome::Absent;
     }
     let a: BTreeSet<String> = a.into_iter().collect();
     let shared: Vec<String> = b.into_iter().filter(|value| a.contains(value)).collect();
-    match shared.is_empty() {
-        true => Outcome::Differs,
-        false => Outcome::Shared { shared },
+    if shared.is_empty() {
+        ComparisonOutcome::Differs
+    } else {
+        ComparisonOutcome::Shared { shared }
     }
 }
 
-/// What is shared is an error, unless the image was never generalized: then it is as its target wants it, or another finding says so.
-pub fn report(compared: &[Compared], generalized: bool) -> Report {
-    let shared = |fact: String| match generalized {
-        true => Finding::error(fact),
-        false => Finding::warning(fact),
-    };
-    let mut report = Report::default();
+/// Reports the comparison. Shared identifiers are errors, but only warnings for an image that was
+/// never generalized: either its target wants that, or another finding reports it.
+pub fn report(compared: &[CloneComparison], generalized: bool) -> VerifyReport {
+    let mut report = VerifyReport::default();
     for one in compared {
-        let words = one.what.words();
+        let words = one.what.name();
         report.add(
             match &one.outcome {
-                Outcome::Differs | Outcome::Absent => Ok(()),
-                Outcome::Shared { shared: values } => {
-                    Err(shared(format!("both clones have the same: {words}"))
-                        .expected("another on each clone")
+                ComparisonOutcome::Differs | ComparisonOutcome::Absent => Ok(()),
+                ComparisonOutcome::Shared { shared: values } => {
+                    let fact = format!("both clones have the same: {words}");
+                    let finding = if generalized {
+                        VerifyFinding::error(fact)
+                    } else {
+                        VerifyFinding::warning(fact)
+                    };
+                    Err(finding
+                        .expected("a different one on each clone")
                         .found(values.join(", "))
                         .cure(one.what.cure()))
                 }
-                Outcome::Unknown { why } => Err(Finding::unknown(format!(
-                    "whether the clones differ in this: {words}"
+                ComparisonOutcome::Unknown { why } => Err(VerifyFinding::unknown(format!(
+                    "whether the clones differ in {words}"
                 ))
                 .found(why)),
             },

@@ -1,84 +1,98 @@
-//! A target's hardware as QEMU has it.
+//! Maps a target's hardware to QEMU.
 //!
-//! Pure. What QEMU or its firmware lacks is replaced by what every Windows starts from without a driver, and that is said: such a
-//! trial shows nothing of the device that it stands for.
+//! Pure. A device that QEMU cannot emulate or boot from is replaced by one that every Windows
+//! supports without a driver. `remarks` says so, because such a trial does not test the original
+//! device.
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_machine::vm;
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{self, Controller, Nic, Presence, Target};
+use winimg_recipe::recipe::target::{self, Presence, TargetController, TargetNic, TargetSpec};
 
-/// The machine that a clone is tried on.
+/// The VM of a clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hardware {
+pub struct TrialHardware {
     pub firmware: Firmware,
     pub secure_boot: bool,
     pub tpm: bool,
-    pub controller: Controller,
-    pub nic: Nic,
-    /// What it has not, or has another of, than the target's machines.
+    pub controller: TargetController,
+    pub nic: TargetNic,
+    /// Sentences about the differences between the VM and the target's machines.
     pub remarks: Vec<String>,
 }
 
-/// What a machine may have or not.
+/// Optional features of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extras {
+pub struct MachineExtras {
     pub secure_boot: bool,
     pub tpm: bool,
 }
 
-/// For an image that starts from this firmware. `built`: what the machine had that it was built on, where that is known: a clone has it too
-/// where the target's machines may.
-pub fn on_qemu(target: &Target, firmware: Firmware, built: Extras) -> Result<Hardware> {
+/// Chooses the hardware for an image with this firmware. `built`: the extras of the build VM
+/// (default: none). The clone gets them too if the target allows it.
+pub fn on_qemu(
+    target: &TargetSpec,
+    firmware: Firmware,
+    built: MachineExtras,
+) -> Result<TrialHardware> {
     let wanted = &target.hardware;
     if !wanted.firmware.contains(&firmware) {
-        let all: Vec<&str> = wanted.firmware.iter().map(|f| f.word()).collect();
-        let fact = format!("the image does not start on a machine of `{}`", target.name);
+        let all: Vec<&str> = wanted.firmware.iter().map(|f| f.as_str()).collect();
+        let fact = format!(
+            "machines of `{}` do not boot this image's firmware type",
+            target.name
+        );
         return Err(Error::new(Kind::Trial, fact)
             .expected(format!("an image for the firmware {}", all.join(" or ")))
-            .found(format!("an image for {}", firmware.word()))
+            .found(format!("an image for {}", firmware.as_str()))
             .cure("build it with the target's `firmware` under `[machine]`"));
     }
     let mut remarks = Vec::new();
-    let starts = |c: vm::Controller| c.starts_under(firmware);
-    let controller = match controller(wanted.controller).is_some_and(starts) {
-        true => wanted.controller,
-        false => {
-            let wanted = target::word(&wanted.controller);
-            remarks.push(format!(
-                "QEMU does not start from {wanted}: the clone's disk was on AHCI"
-            ));
-            Controller::Ahci
-        }
+    let boots = map_controller(wanted.controller).is_some_and(|c| c.starts_under(firmware));
+    let controller = if boots {
+        wanted.controller
+    } else {
+        let wanted = target::serialized_name(&wanted.controller);
+        remarks.push(format!(
+            "QEMU cannot boot from {wanted}; the trial used AHCI instead"
+        ));
+        TargetController::Ahci
     };
-    let nic = match nic(wanted.nic) {
+    let nic = match map_nic(wanted.nic) {
         Some(_) => wanted.nic,
         None => {
-            let wanted = target::word(&wanted.nic);
+            let wanted = target::serialized_name(&wanted.nic);
             remarks.push(format!(
-                "QEMU has no network card {wanted}: the clone's was e1000e"
+                "QEMU does not emulate the NIC {wanted}; the trial used e1000e instead"
             ));
-            Nic::E1000e
+            TargetNic::E1000e
         }
     };
-    let mut has = |what: &str, wanted: Presence, built: bool| {
-        match (wanted, firmware) {
-            (Presence::Required, Firmware::Uefi) => return true,
-            (Presence::Optional, Firmware::Uefi) if built => return true,
+    let mut tpm = false;
+    let mut secure_boot = false;
+    for (feature, presence, in_build, enabled) in [
+        ("TPM", wanted.tpm, built.tpm, &mut tpm),
+        (
+            "Secure Boot",
+            wanted.secure_boot,
+            built.secure_boot,
+            &mut secure_boot,
+        ),
+    ] {
+        match (presence, firmware) {
+            (Presence::Required, Firmware::Uefi) => *enabled = true,
+            (Presence::Optional, Firmware::Uefi) if in_build => *enabled = true,
             (Presence::Required, Firmware::Bios) => {
-                remarks.push(format!("the clone had no {what}"));
+                remarks.push(format!("the clone had no {feature}"));
             }
             (Presence::Optional, Firmware::Uefi) => remarks.push(format!(
-                "the clone had no {what}, which machines of `{}` may have",
+                "the clone had no {feature}, which machines of `{}` may have",
                 target.name
             )),
             (Presence::Optional, Firmware::Bios) | (Presence::None, _) => {}
         }
-        false
-    };
-    let tpm = has("TPM", wanted.tpm, built.tpm);
-    let secure_boot = has("Secure Boot", wanted.secure_boot, built.secure_boot);
-    Ok(Hardware {
+    }
+    Ok(TrialHardware {
         firmware,
         secure_boot,
         tpm,
@@ -88,34 +102,34 @@ pub fn on_qemu(target: &Target, firmware: Firmware, built: Extras) -> Result<Har
     })
 }
 
-impl Hardware {
-    pub fn machine_controller(&self) -> vm::Controller {
-        controller(self.controller).unwrap_or(vm::Controller::Ahci)
+impl TrialHardware {
+    pub fn machine_controller(&self) -> vm::StorageController {
+        map_controller(self.controller).unwrap_or(vm::StorageController::Ahci)
     }
 
-    pub fn machine_nic(&self) -> vm::Nic {
-        nic(self.nic).unwrap_or(vm::Nic::E1000e)
+    pub fn machine_nic(&self) -> vm::NicModel {
+        map_nic(self.nic).unwrap_or(vm::NicModel::E1000e)
     }
 }
 
-fn controller(wanted: Controller) -> Option<vm::Controller> {
+fn map_controller(wanted: TargetController) -> Option<vm::StorageController> {
     Some(match wanted {
-        Controller::Ahci => vm::Controller::Ahci,
-        Controller::Ide => vm::Controller::Ide,
-        Controller::LsiSas => vm::Controller::LsiSas,
-        Controller::Nvme => vm::Controller::Nvme,
-        Controller::Pvscsi => vm::Controller::Pvscsi,
-        Controller::VirtioBlk => vm::Controller::VirtioBlk,
-        Controller::VirtioScsi => vm::Controller::VirtioScsi,
-        Controller::VmbusNvme | Controller::VmbusScsi => return None,
+        TargetController::Ahci => vm::StorageController::Ahci,
+        TargetController::Ide => vm::StorageController::Ide,
+        TargetController::LsiSas => vm::StorageController::LsiSas,
+        TargetController::Nvme => vm::StorageController::Nvme,
+        TargetController::Pvscsi => vm::StorageController::Pvscsi,
+        TargetController::VirtioBlk => vm::StorageController::VirtioBlk,
+        TargetController::VirtioScsi => vm::StorageController::VirtioScsi,
+        TargetController::VmbusNvme | TargetController::VmbusScsi => return None,
     })
 }
 
-fn nic(wanted: Nic) -> Option<vm::Nic> {
+fn map_nic(wanted: TargetNic) -> Option<vm::NicModel> {
     Some(match wanted {
-        Nic::E1000e => vm::Nic::E1000e,
-        Nic::Virtio => vm::Nic::Virtio,
-        Nic::Vmxnet3 => vm::Nic::Vmxnet3,
-        Nic::Ena | Nic::Vmbus => return None,
+        TargetNic::E1000e => vm::NicModel::E1000e,
+        TargetNic::Virtio => vm::NicModel::Virtio,
+        TargetNic::Vmxnet3 => vm::NicModel::Vmxnet3,
+        TargetNic::Ena | TargetNic::Vmbus => return None,
     })
 }

@@ -1,202 +1,220 @@
-//! Whether a clone is the machine that its platform asked for.
+//! Judges a clone against the identity and settings that its platform requested.
 //!
-//! Pure. What the target does not ask for is not judged; what is not known is unknown. What the packs promise of a clone and
-//! what must not be left in an image are judged from the disk (`verify::check_clone`).
+//! Pure. Judges only what the target requires; missing information is reported as unknown. The
+//! packs' expectations for a clone, and files that must not be left in an image, are checked on the
+//! disk (`verify::check_clone`).
 
 mod agent;
 mod login;
+mod services;
 mod user_data;
 
-use winimg_recipe::plan::{self, Check, SEALED};
-use winimg_recipe::recipe::target::{self, Administrator, Condition, Demand, Form, Target};
-
-use super::metadata::Identity;
-use super::state::{
-    COMPLETE, CloneState, DiskRoom, GENERALIZED, HostName, Known, ServiceFailure, Setup, Starts,
+use winimg_recipe::plan::{self, ImageCheck, SEALED};
+use winimg_recipe::recipe::target::{
+    self, AdministratorState, MetadataForm, RuleDemand, TargetCondition, TargetSpec,
 };
-use crate::verify::{Finding, Report, Severity, Verdict};
 
-/// What a clone's platform asked for.
+use super::metadata::CloneIdentity;
+use super::state::{
+    COMPLETE, CloneHostName, CloneSetup, CloneState, DiskRoom, GENERALIZED, KnownFact,
+};
+use crate::verify::{FindingSeverity, Verdict, VerifyFinding, VerifyReport};
+
+/// The platform's expectations for a clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// As the metadata says it. `None`: it says none.
+pub struct ExpectedClone {
+    /// The host name in the metadata, if there is one.
     pub host_name: Option<String>,
-    /// As the metadata says it. `None`: the agent takes the one of its configuration.
+    /// The user in the metadata. `None`: the agent uses the one in its configuration.
     pub user: Option<String>,
     /// Lines of `authorized_keys`.
     pub keys: Vec<String>,
-    pub agent: Agent,
-    /// The platform has an agent of its own, which may do what cloudbase-init is not set up to do.
+    pub agent: MetadataAgent,
+    /// The platform has its own agent, which may do tasks that cloudbase-init is not configured
+    /// for.
     pub has_own_agent: bool,
-    /// The platform itself names the clone and makes the built-in account its user, before any agent of the image runs.
+    /// The platform itself names the clone and turns the built-in account into its user, before any
+    /// agent of the image runs.
     pub provisions: bool,
     /// `None`: the built-in account may be disabled or enabled.
-    pub administrator: Option<BuiltIn>,
+    pub administrator: Option<BuiltInAccount>,
     pub has_user_data: bool,
-    /// Services that cannot start before the clone has become a node: a `[[clone]]` says so.
+    /// Services that cannot start before the clone is a node, according to a `[[clone]]`.
     pub may_fail: Vec<String>,
 }
 
-/// What a target wants of the built-in account.
+/// A target's requirement for the built-in account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BuiltIn {
-    pub wanted: Administrator,
-    pub severity: Severity,
-    /// It counts only for images with cloudbase-init, which makes a user of its own.
+pub struct BuiltInAccount {
+    pub wanted: AdministratorState,
+    pub severity: FindingSeverity,
+    /// Applies only to images with cloudbase-init, which creates its own user.
     pub with_cloudbase_init: bool,
 }
 
 /// The program on the clone that reads the metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Agent {
+pub enum MetadataAgent {
     None,
     CloudbaseInit,
-    /// One whose traces are not known.
+    /// An agent whose traces are unknown.
     Other(String),
 }
 
-impl Expected {
-    /// What `target` asks of a clone that is given `identity`, and what the image's manifest promises of its services. docs/try.md
-    /// says what each form has a place for.
-    pub fn of(target: &Target, identity: &Identity, promised: &[plan::Expected]) -> Self {
+impl ExpectedClone {
+    /// Collects the expectations of `target` for a clone with `identity`, and those of the image's
+    /// manifest for its services. docs/try.md lists the contents of each form.
+    pub fn from_target(
+        target: &TargetSpec,
+        identity: &CloneIdentity,
+        promised: &[plan::StepChecks],
+    ) -> Self {
         let form = target.metadata.by;
         let checks = promised.iter().flat_map(|one| &one.checks);
         let names_user = match form {
-            Form::OvfEnvironment | Form::ConfigDrive | Form::OpenStack | Form::Azure => true,
-            Form::NoCloud
-            | Form::NoCloudUpperCase
-            | Form::Ec2
-            | Form::Ec2TokensOptional
-            | Form::None => false,
+            MetadataForm::OvfEnvironment
+            | MetadataForm::ConfigDrive
+            | MetadataForm::OpenStack
+            | MetadataForm::Azure => true,
+            MetadataForm::NoCloud
+            | MetadataForm::NoCloudUpperCase
+            | MetadataForm::Ec2
+            | MetadataForm::Ec2TokensOptional
+            | MetadataForm::None => false,
         };
-        let has_keys = !matches!(form, Form::Azure | Form::None);
+        let has_keys = !matches!(form, MetadataForm::Azure | MetadataForm::None);
         let mut rules = target.rules.iter();
         Self {
-            host_name: (form != Form::None).then(|| identity.host_name.clone()),
+            host_name: (form != MetadataForm::None).then(|| identity.host_name.clone()),
             user: names_user.then(|| identity.user.clone()),
-            keys: match has_keys {
-                true => identity.ssh_keys.clone(),
-                false => Vec::new(),
+            keys: if has_keys {
+                identity.ssh_keys.clone()
+            } else {
+                Vec::new()
             },
             agent: match target.metadata.agent.as_str() {
-                "none" => Agent::None,
-                "cloudbase-init" => Agent::CloudbaseInit,
-                other => Agent::Other(other.to_owned()),
+                "none" => MetadataAgent::None,
+                "cloudbase-init" => MetadataAgent::CloudbaseInit,
+                other => MetadataAgent::Other(other.to_owned()),
             },
             has_own_agent: target.metadata.agent != "cloudbase-init",
-            provisions: form == Form::Azure,
+            provisions: form == MetadataForm::Azure,
             administrator: rules.find_map(administrator_of),
             has_user_data: !identity.user_data.is_empty(),
             may_fail: checks
                 .filter_map(|check| match check {
-                    Check::Service(service) if service.may_fail => Some(service.name.clone()),
+                    ImageCheck::Service(service) if service.may_fail => Some(service.name.clone()),
                     _ => None,
                 })
                 .collect(),
         }
     }
 
-    /// What cloudbase-init is not set up to do: a fault where nobody else does it.
-    fn left_out(&self, fact: &str) -> Box<Finding> {
-        match self.has_own_agent {
-            true => Finding::warning(fact),
-            false => Finding::error(fact),
+    /// Reports a task that cloudbase-init is not configured for: an error, unless another agent may
+    /// do it.
+    fn left_out(&self, fact: &str) -> Box<VerifyFinding> {
+        if self.has_own_agent {
+            VerifyFinding::warning(fact)
+        } else {
+            VerifyFinding::error(fact)
         }
     }
 }
 
-impl Agent {
-    /// An image may bring cloudbase-init in place of the platform's own agent.
-    fn on<'a>(&'a self, state: &CloneState) -> &'a Self {
+impl MetadataAgent {
+    /// Returns the agent on the clone: an image may have cloudbase-init instead of the platform's
+    /// own agent.
+    fn find_installed<'a>(&'a self, state: &CloneState) -> &'a Self {
         match (self, &state.cloudbase_init) {
-            (Self::Other(_), Known::Is(Some(_))) => &Self::CloudbaseInit,
+            (Self::Other(_), KnownFact::Is(Some(_))) => &Self::CloudbaseInit,
             (own, _) => own,
         }
     }
 }
 
-fn administrator_of(rule: &target::Rule) -> Option<BuiltIn> {
+fn administrator_of(rule: &target::TargetRule) -> Option<BuiltInAccount> {
     let wanted = match &rule.demand {
-        Demand::Needs(Condition::Administrator(state)) => *state,
-        Demand::Refuses(Condition::Administrator(Administrator::Disabled)) => {
-            Administrator::Enabled
+        RuleDemand::Needs(TargetCondition::Administrator(state)) => *state,
+        RuleDemand::Refuses(TargetCondition::Administrator(AdministratorState::Disabled)) => {
+            AdministratorState::Enabled
         }
-        Demand::Refuses(Condition::Administrator(Administrator::Enabled)) => {
-            Administrator::Disabled
+        RuleDemand::Refuses(TargetCondition::Administrator(AdministratorState::Enabled)) => {
+            AdministratorState::Disabled
         }
-        Demand::Needs(_) | Demand::Refuses(_) => return None,
+        RuleDemand::Needs(_) | RuleDemand::Refuses(_) => return None,
     };
     let severity = match rule.report {
-        target::Report::Refuse => Severity::Error,
-        target::Report::Warn => Severity::Warning,
+        target::RuleSeverity::Refuse => FindingSeverity::Error,
+        target::RuleSeverity::Warn => FindingSeverity::Warning,
     };
-    Some(BuiltIn {
+    Some(BuiltInAccount {
         wanted,
         severity,
         with_cloudbase_init: rule.when.is_some(),
     })
 }
 
-/// Judges a clone that came up, was started once more, and was powered off.
-pub fn clone(state: &CloneState, expected: &Expected) -> Report {
-    let mut report = became(state, expected);
-    services(state, expected, &mut report);
+/// Judges a clone that came up twice and was powered off.
+pub fn clone(state: &CloneState, expected: &ExpectedClone) -> VerifyReport {
+    let mut report = judge_identity(state, expected);
+    services::judge_services(state, expected, &mut report);
     report.findings.sort_by_key(|f| f.severity);
     report
 }
 
-/// What is wrong with a clone after its first boot and stays so at the next: its agent has nothing left to do. `None`: nothing, or the
-/// agent has plugins that failed, each of which has another turn.
-pub fn settled_fault(state: &CloneState, expected: &Expected) -> Option<Report> {
-    let report = became(state, expected);
+/// Reports faults after the first boot that will persist, because the agent has nothing left to do.
+/// Returns `None` if there are none, or if failed plugins of the agent run again at the next boot.
+pub fn settled_fault(state: &CloneState, expected: &ExpectedClone) -> Option<VerifyReport> {
+    let report = judge_identity(state, expected);
     (!report.is_good() && !agent::has_another_turn(state)).then_some(report)
 }
 
-/// Whether it became what its metadata ask for.
-fn became(state: &CloneState, expected: &Expected) -> Report {
-    let mut report = Report::default();
-    let agent = expected.agent.on(state);
+/// Judges the clone against its metadata.
+fn judge_identity(state: &CloneState, expected: &ExpectedClone) -> VerifyReport {
+    let mut report = VerifyReport::default();
+    let agent = expected.agent.find_installed(state);
     report.add(setup(state), None);
-    let mut identity = Report::default();
+    let mut identity = VerifyReport::default();
     if let Some(name) = &expected.host_name
-        && *agent == Agent::CloudbaseInit
+        && *agent == MetadataAgent::CloudbaseInit
     {
         identity.add(host_name(state, name, expected), None);
     }
     login::judge(state, expected, &mut identity);
     agent::judge(state, expected, &mut identity, &mut report);
     report.join(identity);
-    if *agent != Agent::None {
+    if *agent != MetadataAgent::None {
         report.add(
             state
                 .disk
-                .judge("whether C: reaches the end of the disk", grown),
+                .judge("whether C: extends to the end of the disk", judge_disk),
             None,
         );
     }
     report
 }
 
-/// What kept Setup or the agent from their end, of a clone that was quiet and was powered off. `None`: both have ended, or the agent
-/// is one whose traces are not known.
-pub fn unfinished(state: &CloneState, expected: &Expected) -> Option<Finding> {
-    let verdict = setup(state).and_then(|()| match expected.agent.on(state) {
-        Agent::Other(_) => Ok(()),
+/// Explains why Setup or the agent did not finish on a clone that was idle and was powered off.
+/// Returns `None` if both finished, or if the agent's traces are unknown.
+pub fn find_unfinished(state: &CloneState, expected: &ExpectedClone) -> Option<VerifyFinding> {
+    let verdict = setup(state).and_then(|()| match expected.agent.find_installed(state) {
+        MetadataAgent::Other(_) => Ok(()),
         agent => agent::has_ended(state, agent),
     });
     verdict.err().map(|finding| *finding)
 }
 
-/// What a clone was seen to stop at, with what its disk says of it. Logs of a clone whose Setup had not begun are the build's.
-pub fn stopped(seen: Box<Finding>, state: &CloneState) -> Box<Finding> {
+/// Adds evidence from the disk to the finding about a clone that stopped. If Setup did not start on
+/// the clone, the logs are the build's and are ignored.
+pub fn explain_stopped(seen: Box<VerifyFinding>, state: &CloneState) -> Box<VerifyFinding> {
     let Ok(setup) = state.setup.get("") else {
         return seen;
     };
     if setup.has_ended() || setup.has_not_begun() {
         return seen;
     }
-    let seen = seen.lines(ends(state));
-    match agent::restarted(state) {
+    let seen = seen.lines(collect_log_ends(state));
+    match agent::explain_restart(state) {
         Some((line, cure)) => seen.lines([line]).cure(cure),
         None => seen,
     }
@@ -205,34 +223,48 @@ pub fn stopped(seen: Box<Finding>, state: &CloneState) -> Box<Finding> {
 fn setup(state: &CloneState) -> Verdict {
     let setup = state.setup.get("whether Setup has ended on the clone")?;
     if setup.setup_type == Some(0) && setup.generalization_state == Some(GENERALIZED) {
-        return Err(Finding::error("Setup has not run on the clone: it is still the machine of the build")
-            .expected("a first start: GeneralizationState 7")
-            .found(values(setup))
-            .cure("the image was generalized and is not armed for a first start: `winimg verify` says what its seal lacks"));
+        return Err(VerifyFinding::error(
+            "Setup has not run on the clone: it still has the build's identity",
+        )
+        .expected("a completed first boot: GeneralizationState 7")
+        .found(format_values(setup))
+        .cure(
+            "the image was generalized but is not prepared for a first boot: `winimg verify` shows \
+             what is missing from its seal",
+        ));
     }
     if setup.has_ended() {
         return Ok(());
     }
-    let finding = Finding::error(format!("Setup has not ended on the clone: it stopped {}", place(setup)))
-        .expected("ImageState IMAGE_STATE_COMPLETE, SystemSetupInProgress 0, SetupType 0, OOBEInProgress 0")
-        .found(values(setup))
-        .cure("see the screen, C:\\Windows\\Panther and C:\\Windows\\Panther\\UnattendGC: an answer file's command that fails stops Setup, and so does a page that no answer file answers");
-    Err(match setup.has_not_begun() {
-        true => finding,
-        false => finding.lines(ends(state)),
+    let finding = VerifyFinding::error(format!(
+        "Setup has not finished on the clone: it stopped {}",
+        describe_stop(setup)
+    ))
+    .expected(
+        "ImageState IMAGE_STATE_COMPLETE, SystemSetupInProgress 0, SetupType 0, OOBEInProgress 0",
+    )
+    .found(format_values(setup))
+    .cure(
+        "see the screen, C:\\Windows\\Panther and C:\\Windows\\Panther\\UnattendGC: a failing \
+         command in an answer file stops Setup, and so does a page that no answer file covers",
+    );
+    Err(if setup.has_not_begun() {
+        finding
+    } else {
+        finding.lines(collect_log_ends(state))
     })
 }
 
-/// The errors in Setup's logs, each once; without any the end of the log that was written last, for the others may be the build's.
-fn ends(state: &CloneState) -> Vec<String> {
+/// Returns the errors in Setup's logs without repeats. If there are none, returns the end of the
+/// log that was written last, because the others may be the build's.
+fn collect_log_ends(state: &CloneState) -> Vec<String> {
     let logs = state.setup_logs.get("").map_or(&[][..], Vec::as_slice);
     let mut lines: Vec<String> = Vec::new();
     for log in logs {
-        let new = |line: &&String| !lines.iter().any(|known| known.trim_start() == *line);
         let errors: Vec<String> = log
             .errors
             .iter()
-            .filter(new)
+            .filter(|line| !lines.iter().any(|known| known.trim_start() == *line))
             .map(|l| format!("  {l}"))
             .collect();
         if !errors.is_empty() {
@@ -240,7 +272,7 @@ fn ends(state: &CloneState) -> Vec<String> {
             lines.extend(errors);
         }
     }
-    // Each line begins with its time.
+    // Lines start with their time.
     let last = logs.iter().max_by_key(|log| log.last.last());
     if let (true, Some(log)) = (lines.is_empty(), last.filter(|log| !log.last.is_empty())) {
         lines.push(format!("{}:", log.path));
@@ -249,8 +281,8 @@ fn ends(state: &CloneState) -> Vec<String> {
     lines
 }
 
-/// Source: Microsoft, Windows Setup States.
-fn place(setup: &Setup) -> &'static str {
+/// Describes the point at which Setup stopped. Source: Microsoft, Windows Setup States.
+fn describe_stop(setup: &CloneSetup) -> &'static str {
     match setup.image_state.as_deref() {
         Some(SEALED) => "before its specialize pass",
         Some("IMAGE_STATE_SPECIALIZE_RESEAL_TO_OOBE") => {
@@ -260,18 +292,17 @@ fn place(setup: &Setup) -> &'static str {
             "in its specialize pass or in the out-of-box experience"
         }
         Some(COMPLETE) => "at its end",
-        _ => "at a place that is not known",
+        _ => "at an unknown point",
     }
 }
 
-fn values(setup: &Setup) -> String {
-    let number = |n: Option<u32>| n.map_or_else(|| "none".to_owned(), |n| n.to_string());
+fn format_values(setup: &CloneSetup) -> String {
     let mut text = format!(
         "ImageState {}, SystemSetupInProgress {}, SetupType {}, OOBEInProgress {}",
         setup.image_state.as_deref().unwrap_or("none"),
-        number(setup.system_setup_in_progress),
-        number(setup.setup_type),
-        number(setup.oobe_in_progress),
+        number_or_none(setup.system_setup_in_progress),
+        number_or_none(setup.setup_type),
+        number_or_none(setup.oobe_in_progress),
     );
     if let Some(line) = &setup.command_line {
         text += &format!(", CmdLine {line}");
@@ -282,9 +313,14 @@ fn values(setup: &Setup) -> String {
     text
 }
 
-/// cloudbase-init takes the first label, and 15 characters of it unless its configuration says otherwise (`utils/hostname.py`).
-fn host_name(state: &CloneState, wanted: &str, expected: &Expected) -> Verdict {
-    let HostName {
+fn number_or_none(number: Option<u32>) -> String {
+    number.map_or_else(|| "none".to_owned(), |number| number.to_string())
+}
+
+/// Judges the host name. By default, cloudbase-init uses the first 15 characters of the first label
+/// (`utils/hostname.py`).
+fn host_name(state: &CloneState, wanted: &str, expected: &ExpectedClone) -> Verdict {
+    let CloneHostName {
         name,
         next,
         computer,
@@ -295,27 +331,33 @@ fn host_name(state: &CloneState, wanted: &str, expected: &Expected) -> Verdict {
         Some(start) => format!("{start}0"),
         None => cut,
     };
-    let is_it = |name: &str| name.eq_ignore_ascii_case(label) || name.eq_ignore_ascii_case(&cut);
-    if is_it(name) && name == next && computer.eq_ignore_ascii_case(&cut) {
+    let has_name = name.eq_ignore_ascii_case(label) || name.eq_ignore_ascii_case(&cut);
+    if has_name && name == next && computer.eq_ignore_ascii_case(&cut) {
         return Ok(());
     }
     let takes = match &state.cloudbase_init {
-        Known::Is(Some(agent)) => agent.sets_host_name,
+        KnownFact::Is(Some(agent)) => agent.sets_host_name,
         _ => true,
     };
-    let another = Finding::error("the clone has another host name than its metadata says");
-    let finding = match takes {
-        true => another
-            .cure("see the agent's log: SetHostNamePlugin takes the name, and it counts from the next start on"),
-        false if expected.provisions => another
-            .cure("the platform's answer file has the name: see whether one of the image stands before it, or something renames the clone"),
-        false => expected
-            .left_out("cloudbase-init is not set up to take the host name from the metadata")
-            .cure("add SetHostNamePlugin to `plugins` of cloudbase-init.conf"),
+    let mismatch = VerifyFinding::error("the clone's host name differs from its metadata");
+    let finding = if takes {
+        mismatch.cure(
+            "see the agent's log: SetHostNamePlugin sets the name, which takes effect at the next \
+             boot",
+        )
+    } else if expected.provisions {
+        mismatch.cure(
+            "the platform's answer file has the name: check if an answer file in the image takes \
+             precedence, or if something renames the clone",
+        )
+    } else {
+        expected
+            .left_out("cloudbase-init is not configured to set the host name from the metadata")
+            .cure("add SetHostNamePlugin to `plugins` of cloudbase-init.conf")
     };
     let mut found = name.clone();
     if next != name {
-        found += &format!(", and {next} from the next start on");
+        found += &format!(", and {next} after the next boot");
     }
     if !computer.eq_ignore_ascii_case(&next.chars().take(15).collect::<String>()) {
         found += &format!(", and the computer name {computer}");
@@ -323,79 +365,39 @@ fn host_name(state: &CloneState, wanted: &str, expected: &Expected) -> Verdict {
     Err(finding.expected(wanted).found(found))
 }
 
-/// What Windows leaves free behind a partition that it extends: its alignment, and the backup of the table.
+/// Space that Windows leaves after a partition that it extends: alignment, and the backup partition
+/// table.
 const SLACK: u64 = 2 << 20;
 
-fn grown(room: &DiskRoom) -> Verdict {
+fn judge_disk(room: &DiskRoom) -> Verdict {
     let fills = room.partition.saturating_sub(room.volume) <= SLACK;
     if room.partitions_behind == 0 && room.behind <= SLACK && fills {
         return Ok(());
     }
-    let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
-    let finding = Finding::error("C: does not reach the end of the disk").expected(format!(
-        "a disk of {} with nothing behind C:",
-        mib(room.disk)
-    ));
+    let (disk, partition) = (room.disk >> 20, room.partition >> 20);
+    let finding = VerifyFinding::error("C: does not extend to the end of the disk")
+        .expected(format!("a disk of {disk} MiB with nothing after C:"));
     Err(match (room.partitions_behind, room.behind <= SLACK) {
         (1.., _) => finding
-            .found(format!("partitions behind it: {}", room.partitions_behind))
-            .cure("a partition behind C: keeps it from growing: create it in front of C:, or remove it before the image is sealed"),
+            .found(format!("partitions after it: {}", room.partitions_behind))
+            .cure(
+                "a partition after C: prevents extending it: create it in front of C:, or remove \
+                 it before the image is sealed",
+            ),
         (0, false) => finding
-            .found(format!("a partition of {} and {} behind it", mib(room.partition), mib(room.behind)))
-            .cure("let the agent extend it: ExtendVolumesPlugin of cloudbase-init, or ExtendOSPartition in the answer file"),
+            .found(format!(
+                "a partition of {partition} MiB and {} MiB after it",
+                room.behind >> 20
+            ))
+            .cure(
+                "let the agent extend it: ExtendVolumesPlugin of cloudbase-init, or \
+                 ExtendOSPartition in the answer file",
+            ),
         (0, true) => finding
-            .found(format!("a partition of {} with a volume of {}", mib(room.partition), mib(room.volume)))
-            .cure("the partition was extended and its volume was not: see the agent's log"),
+            .found(format!(
+                "a partition of {partition} MiB with a volume of {} MiB",
+                room.volume >> 20
+            ))
+            .cure("the partition was extended, but not its volume: see the agent's log"),
     })
-}
-
-/// Microsoft: CreateService, start types. A service that starts on demand may fail because nobody needs it yet.
-fn services(state: &CloneState, expected: &Expected, report: &mut Report) {
-    let failures = match state
-        .failed_services
-        .get("whether services failed: the System log")
-    {
-        Ok(failures) => failures,
-        Err(finding) => return report.add(Err(finding), None),
-    };
-    let mut named: Vec<&str> = Vec::new();
-    for failure in failures {
-        let name = failure.key.as_deref().unwrap_or(&failure.service);
-        let mut excused = expected.may_fail.iter();
-        if !named.contains(&name) && !excused.any(|service| service.eq_ignore_ascii_case(name)) {
-            named.push(name);
-            let all = failures.iter().filter(|f| f.service == failure.service);
-            report.add(failed(name, &all.collect::<Vec<_>>()), None);
-        }
-    }
-    if named.is_empty() {
-        report.add(Ok(()), None);
-    }
-}
-
-/// A service that Windows starts by itself has to start in the end; what it did before the last start may have mended itself.
-fn failed(name: &str, all: &[&ServiceFailure]) -> Verdict {
-    let fact = format!("the service {name} failed on the clone");
-    let at_start = |failure: &&&ServiceFailure| match failure.starts {
-        Some(Starts::Boot | Starts::System | Starts::Auto | Starts::DelayedAuto) => {
-            failure.since_last_start
-        }
-        Some(Starts::Demand | Starts::Disabled) | None => false,
-    };
-    let finding = match all.iter().any(|failure| at_start(&failure)) {
-        true => Finding::error(fact),
-        false => Finding::warning(fact),
-    };
-    let lines = all.iter().map(|failure| {
-        let when = match failure.since_last_start {
-            true => "event",
-            false => "before the last start: event",
-        };
-        let mut words = vec![format!("{when} {}", failure.event), failure.service.clone()];
-        words.extend(failure.details.iter().cloned());
-        words.join(": ")
-    });
-    Err(finding.lines(lines).cure(
-        "see the service's own log, and whether it needs something that this clone does not have",
-    ))
 }

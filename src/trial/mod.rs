@@ -1,7 +1,7 @@
-//! The first boot of a finished image: two clones as a platform would start them, and what came of them.
+//! Trial boots of a finished image: starts two clones the way a platform would, and judges them.
 //!
-//! Never writes the image. Refuses an image whose firmware the target's machines have not. What QEMU can't show of a target is said in
-//! the result's remarks and in docs/try.md.
+//! Never writes to the image. Rejects an image whose firmware the target does not support. The
+//! result's remarks and docs/try.md list the parts of a target that QEMU cannot reproduce.
 
 #[cfg(unix)]
 mod clone;
@@ -9,12 +9,12 @@ pub mod compare;
 #[cfg(unix)]
 pub mod hardware;
 #[cfg(unix)]
-mod hidden;
-#[cfg(unix)]
 mod identity;
 pub mod judge;
 pub mod metadata;
 pub mod page;
+#[cfg(unix)]
+mod redaction;
 #[cfg(unix)]
 mod request;
 pub mod result;
@@ -23,10 +23,10 @@ mod run;
 pub mod state;
 pub mod user_data;
 
-/// What the two clones are called. Names of Windows computers have at most 15 characters.
+/// Names of the two clones. Windows computer names have at most 15 characters.
 pub const HOST_NAMES: [&str; 2] = ["winimg-try-1", "winimg-try-2"];
 
 #[cfg(unix)]
-pub use request::Request;
+pub use request::TrialRequest;
 #[cfg(unix)]
-pub use run::{failed, firmware, page_of, remove_earlier, run};
+pub use run::{detect_firmware, page_of, remove_earlier, report_failed, run};

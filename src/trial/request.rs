@@ -1,4 +1,4 @@
-//! What a trial is asked for, and what follows from the image and from this host.
+//! The request for a trial, with facts about the image and this host.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,60 +6,60 @@ use std::time::Duration;
 
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
-use winimg_machine::vm::{Accel, Hypervisor, Probe};
+use winimg_machine::vm::{Accel, Hypervisor, HypervisorProbe};
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::Target;
+use winimg_recipe::recipe::target::TargetSpec;
 
-use super::hardware::{Extras, Hardware};
-use super::result::Network;
+use super::hardware::{MachineExtras, TrialHardware};
+use super::result::TrialNetwork;
 use super::user_data::UserData;
-use crate::engine::Scratch;
-use crate::record::Manifest;
+use crate::engine::ScratchDirs;
+use crate::record::BuildManifest;
 
-/// What is tried, as what, and where.
-pub struct Request<'a> {
+/// The image to try, the target and the parameters.
+pub struct TrialRequest<'a> {
     /// The image's file. Never written.
     pub image: &'a Path,
-    /// What is in it.
+    /// The image's disk.
     pub disk: &'a Arc<dyn Disk>,
-    /// What it starts from.
+    /// The firmware that boots it.
     pub firmware: Firmware,
-    /// What this host does for machines with that firmware.
-    pub probe: &'a Probe,
-    pub target: &'a Target,
-    pub manifest: Option<&'a Manifest>,
-    /// Of a person, for each clone, in place of winimg's own.
+    /// The host's capabilities for that firmware.
+    pub probe: &'a HypervisorProbe,
+    pub target: &'a TargetSpec,
+    pub manifest: Option<&'a BuildManifest>,
+    /// The user's data for each clone, instead of winimg's own.
     pub user_data: Option<&'a UserData>,
-    pub network: Network,
-    /// For results and screens.
+    pub network: TrialNetwork,
+    /// The folder for results and screens.
     pub folder: &'a Path,
-    pub scratch: &'a Scratch,
+    pub scratch: &'a ScratchDirs,
     pub hypervisor: &'a dyn Hypervisor,
     pub accel: Accel,
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,
-    /// How long nothing may move until a clone counts as settled.
+    /// Time without activity until a clone counts as settled.
     pub quiet: Duration,
-    /// For each boot, with hardware acceleration.
+    /// Timeout of each boot, with hardware acceleration.
     pub timeout: Duration,
     pub sink: &'a Arc<dyn Sink>,
     pub cancel: &'a Cancel,
 }
 
-impl Request<'_> {
-    /// Without a manifest nothing is known of it.
-    pub fn built_on(&self) -> Extras {
+impl TrialRequest<'_> {
+    /// Returns the extras of the build VM, or none without a manifest.
+    pub fn built_on(&self) -> MachineExtras {
         let machine = self.manifest.and_then(|m| m.machine.as_ref());
-        machine.map_or_else(Extras::default, |machine| Extras {
+        machine.map_or_else(MachineExtras::default, |machine| MachineExtras {
             secure_boot: machine.secure_boot,
             tpm: machine.tpm,
         })
     }
 }
 
-/// A request with what follows from it.
-pub struct Prepared<'a> {
-    pub request: &'a Request<'a>,
-    pub hardware: Hardware,
+/// A request with the hardware derived from it.
+pub struct PreparedTrial<'a> {
+    pub request: &'a TrialRequest<'a>,
+    pub hardware: TrialHardware,
 }

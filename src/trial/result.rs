@@ -1,18 +1,19 @@
-//! `try/TARGET.json`: how two clones of an image came up as one target's machines, and what was found of them.
+//! `try/TARGET.json`: the result of booting two clones of an image as one target's machines.
 //!
-//! The schema is versioned by its name; `schemas/try-1.json` is the JSON Schema. A field may be added within a version, none is
-//! renamed or removed. Holds no secret: of the clones' identities their names and public keys.
+//! The schema is versioned by its name; `schemas/try-1.json` is the JSON Schema. Within a version,
+//! fields may be added, but not renamed or removed. Contains no secrets: only the names and public
+//! keys of the clones' identities.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use winimg_base::event::Severity;
+use winimg_base::event::FindingSeverity;
 use winimg_base::text::count;
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::{self, Controller, Form, Nic, Target};
+use winimg_recipe::recipe::target::{self, MetadataForm, TargetController, TargetNic, TargetSpec};
 
-use super::compare::Compared;
-use super::metadata::{Asked, Identity, Report};
+use super::compare::CloneComparison;
+use super::metadata::{CloneIdentity, CloneReport, MetadataRequest};
 use super::state::CloneState;
 use crate::record::manifest::Tool;
 use crate::verify;
@@ -20,129 +21,130 @@ use crate::verify;
 /// One trial of one image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "winimg trial of an image, version 1")]
-pub struct Trial {
-    /// The version of this layout.
-    pub schema: Schema,
-    /// What tried the image.
+pub struct TrialResult {
+    /// The version of this format.
+    pub schema: TrialSchema,
+    /// The winimg that ran the trial.
     pub tool: Tool,
-    pub image: Image,
+    pub image: TriedImage,
     /// The target's name.
     pub target: String,
-    pub platform: Platform,
+    pub platform: TargetPlatform,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC.
     pub finished: String,
-    pub hardware: Hardware,
+    pub hardware: TriedHardware,
     /// The form in which the clones were given their metadata.
-    pub metadata: Form,
-    /// What the clones reached.
+    pub metadata: MetadataForm,
+    /// The clones' network access.
     #[serde(default)]
-    pub network: Network,
-    /// In what the trial was not what the target is.
+    pub network: TrialNetwork,
+    /// Differences between the trial and the target.
     pub remarks: Vec<String>,
-    /// In the order in which they were started. A trial that stopped half-way has fewer than two.
+    /// The clones in the order in which they were started. Fewer than two if the trial stopped
+    /// early.
     pub clones: Vec<CloneRun>,
-    /// Whether the two are two machines; empty where there are not two.
-    pub compared: Vec<Compared>,
-    /// The gravest first.
-    pub findings: Vec<Finding>,
-    /// Of how many checks.
+    /// Comparison of the two clones; empty if there are not two.
+    pub compared: Vec<CloneComparison>,
+    /// The findings, most severe first.
+    pub findings: Vec<TrialFinding>,
+    /// Number of checks.
     pub checks: usize,
-    pub verdict: Verdict,
+    pub verdict: TrialVerdict,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Schema {
+pub enum TrialSchema {
     #[default]
     #[serde(rename = "winimg/try/1")]
     V1,
 }
 
-/// What clones reach beside their metadata. Nothing reaches them.
+/// The clones' network access besides their metadata. Clones are never reachable themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Network {
+pub enum TrialNetwork {
     #[default]
     Isolated,
-    /// The host, and what the host reaches, by address translation.
+    /// The host, and through it the host's networks, by address translation.
     Nat,
 }
 
-/// The file that the clones were made over. It was not written.
+/// The image below the clones' overlays. It is never written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Image {
-    /// As it was given, or relative to the manifest.
+pub struct TriedImage {
+    /// The path on the command line, or relative to the manifest.
     pub file: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Lower-case hex, as the manifest says it; null: it was tried without a manifest.
+    /// Lower-case hex, from the manifest; null without a manifest.
     pub sha256: Option<String>,
 }
 
-/// The target as its own file has it, with its sources.
+/// The target's definition, with its sources.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Platform {
+pub struct TargetPlatform {
     pub title: String,
-    pub hardware: target::Hardware,
-    pub metadata: target::Metadata,
+    pub hardware: target::TargetHardware,
+    pub metadata: target::TargetMetadata,
 }
 
-/// The machine as it was tried; `remarks` say where the target has another.
+/// The VM of the trial; `remarks` list the differences from the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Hardware {
+pub struct TriedHardware {
     /// `QEMU 7.2.22`
     pub hypervisor: String,
     /// `kvm`, `tcg` …
     pub accelerator: String,
     pub firmware: Firmware,
-    pub controller: Controller,
-    pub nic: Nic,
+    pub controller: TargetController,
+    pub nic: TargetNic,
     pub tpm: bool,
     pub secure_boot: bool,
 }
 
-/// One clone, from its disk to the last look at it.
+/// One clone, from its creation to its final state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CloneRun {
-    pub given: Given,
-    pub boots: Vec<Boot>,
-    /// As the disk says after the last boot; null: it was not read.
+    pub given: GivenIdentity,
+    pub boots: Vec<CloneBoot>,
+    /// The state on the disk after the last boot; null if it was not read.
     pub state: Option<CloneState>,
-    /// What it asked its metadata services.
-    pub requests: Vec<Asked>,
-    /// What it reported to its platform.
-    pub reports: Vec<Report>,
+    /// The requests to its metadata services.
+    pub requests: Vec<MetadataRequest>,
+    /// The reports to its platform.
+    pub reports: Vec<CloneReport>,
 }
 
-/// The identity that the metadata gave, without its password.
+/// The identity in the metadata, without its password.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Given {
+pub struct GivenIdentity {
     pub instance: String,
     pub host_name: String,
     pub user: String,
     /// Lines of `authorized_keys`.
     pub ssh_keys: Vec<String>,
-    /// Bytes.
+    /// Size in bytes.
     pub user_data: usize,
 }
 
 /// From one power-on to the power-off.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Boot {
-    /// Restarts of the machine by itself.
+pub struct CloneBoot {
+    /// Restarts by the clone itself.
     pub restarts: u32,
-    /// Until nothing moved any more.
+    /// Time until the clone was idle.
     pub seconds: f64,
-    /// The last screen, relative to this file; null: there was none.
+    /// The last screen, relative to this file; null if there was none.
     pub screen: Option<String>,
 }
 
-/// One thing that does not hold, or of which nobody knows.
+/// A failed check, or one without a known result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
-    pub severity: Severity,
-    /// The clone's number, from 1; null: both together.
+pub struct TrialFinding {
+    pub severity: FindingSeverity,
+    /// The clone's number, from 1; null for both together.
     pub clone: Option<usize>,
     /// One sentence without a full stop.
     pub message: String,
@@ -153,10 +155,10 @@ pub struct Finding {
     /// The ends of logs, and other lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<String>,
-    /// What to do about it.
+    /// Possible fixes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cures: Vec<String>,
-    /// What asked for it: a `[[clone]]` of the recipe or of a pack.
+    /// The source of the check: a `[[clone]]` of the recipe or of a pack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// Its place in the recipe.
@@ -166,51 +168,62 @@ pub struct Finding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum TrialVerdict {
     /// No finding is an error.
     Good,
     Bad,
 }
 
-impl Trial {
-    /// Takes a report's findings and counts, of one clone (from 1) or of both together, and judges anew.
-    pub fn take(&mut self, clone: Option<usize>, report: &verify::Report) {
-        self.checks += report.checks();
+impl TrialResult {
+    /// Adds a report's findings and counts, about one clone (from 1) or both together, and updates
+    /// the verdict.
+    pub fn take(&mut self, clone: Option<usize>, report: &verify::VerifyReport) {
+        self.checks += report.count_checks();
         let found = report.findings.iter();
-        self.findings.extend(found.map(|f| Finding::of(clone, f)));
+        self.findings
+            .extend(found.map(|f| TrialFinding::from_finding(clone, f)));
         self.findings.sort_by_key(|f| f.severity);
-        let is_error = |f: &Finding| f.severity == Severity::Error;
-        self.verdict = match self.findings.iter().any(is_error) {
-            true => Verdict::Bad,
-            false => Verdict::Good,
+        let has_errors = self
+            .findings
+            .iter()
+            .any(|f| f.severity == FindingSeverity::Error);
+        self.verdict = if has_errors {
+            TrialVerdict::Bad
+        } else {
+            TrialVerdict::Good
         };
     }
 
     pub fn is_good(&self) -> bool {
-        self.verdict == Verdict::Good
+        self.verdict == TrialVerdict::Good
     }
 
     /// `demo.ova comes up as vsphere`
-    pub fn outcome(&self) -> String {
+    pub fn describe_outcome(&self) -> String {
         let file = self.image.file.rsplit(['/', '\\']).next();
-        let does = match self.is_good() {
-            true => "comes up",
-            false => "does not come up",
+        let does = if self.is_good() {
+            "comes up"
+        } else {
+            "does not come up"
         };
         format!("{} {does} as {}", file.unwrap_or_default(), self.target)
     }
 
     /// `2 clones, 96 checks: no error, 1 warning, 2 unknown`
-    pub fn summary(&self) -> String {
-        let count = |severity| {
-            let of = |f: &&Finding| f.severity == severity;
-            self.findings.iter().filter(of).count()
-        };
-        let found = [Severity::Error, Severity::Warning, Severity::Unknown].map(count);
+    pub fn summarize(&self) -> String {
+        let found = [
+            FindingSeverity::Error,
+            FindingSeverity::Warning,
+            FindingSeverity::Unknown,
+        ]
+        .map(|severity| {
+            let findings = self.findings.iter();
+            findings.filter(|f| f.severity == severity).count()
+        });
         format!(
             "{}, {}",
-            many(self.clones.len(), "clone"),
-            counted(self.checks, found)
+            format_count(self.clones.len(), "clone"),
+            format_counts(self.checks, found)
         )
     }
 
@@ -221,35 +234,35 @@ impl Trial {
 }
 
 /// `43 checks: no error, no warning, 1 unknown`
-pub fn summary(report: &verify::Report) -> String {
-    use Severity::{Error, Unknown, Warning};
-    counted(
-        report.checks(),
+pub fn summarize_report(report: &verify::VerifyReport) -> String {
+    use FindingSeverity::{Error, Unknown, Warning};
+    format_counts(
+        report.count_checks(),
         [Error, Warning, Unknown].map(|s| report.count(s)),
     )
 }
 
-fn counted(checks: usize, [errors, warnings, unknown]: [usize; 3]) -> String {
+fn format_counts(checks: usize, [errors, warnings, unknown]: [usize; 3]) -> String {
     let unknown = match unknown {
         0 => "nothing unknown".to_owned(),
         n => format!("{n} unknown"),
     };
-    let (checks, errors) = (many(checks, "check"), many(errors, "error"));
+    let (checks, errors) = (format_count(checks, "check"), format_count(errors, "error"));
     format!(
         "{checks}: {errors}, {}, {unknown}",
-        many(warnings, "warning")
+        format_count(warnings, "warning")
     )
 }
 
-fn many(n: usize, what: &str) -> String {
+fn format_count(n: usize, what: &str) -> String {
     match n {
         0 => format!("no {what}"),
         n => count(n, what),
     }
 }
 
-impl Finding {
-    fn of(clone: Option<usize>, finding: &verify::Finding) -> Self {
+impl TrialFinding {
+    fn from_finding(clone: Option<usize>, finding: &verify::VerifyFinding) -> Self {
         let problem = &finding.problem;
         let (asked, place) = finding.step.clone().unzip();
         Self {
@@ -266,8 +279,8 @@ impl Finding {
     }
 }
 
-impl From<&Target> for Platform {
-    fn from(target: &Target) -> Self {
+impl From<&TargetSpec> for TargetPlatform {
+    fn from(target: &TargetSpec) -> Self {
         Self {
             title: target.title.clone(),
             hardware: target.hardware.clone(),
@@ -276,8 +289,8 @@ impl From<&Target> for Platform {
     }
 }
 
-impl From<&Identity> for Given {
-    fn from(identity: &Identity) -> Self {
+impl From<&CloneIdentity> for GivenIdentity {
+    fn from(identity: &CloneIdentity) -> Self {
         Self {
             instance: identity.instance.clone(),
             host_name: identity.host_name.clone(),
@@ -288,7 +301,7 @@ impl From<&Identity> for Given {
     }
 }
 
-/// The JSON Schema, as `schemas/try-1.json` holds it.
-pub fn schema() -> String {
-    format!("{:#}\n", schemars::schema_for!(Trial).as_value())
+/// Renders the JSON Schema, as in `schemas/try-1.json`.
+pub fn render_schema() -> String {
+    format!("{:#}\n", schemars::schema_for!(TrialResult).as_value())
 }

@@ -1,7 +1,7 @@
-//! User data that a person gives the clones of a trial: `winimg try --user-data`.
+//! The user's own user data for the clones of a trial: `winimg try --user-data`.
 //!
-//! They may hold secrets, such as the token of a join: nothing shows them. Refuses what a target's platform has no room for, before
-//! anything is started.
+//! It may contain secrets, such as a join token, and is never shown. Data that is too large for a
+//! target's platform is rejected before anything is started.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -9,37 +9,42 @@ use std::path::Path;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::target::{Form, Target};
+use winimg_recipe::recipe::target::{MetadataForm, TargetSpec};
 
-/// Cluster API hands user data on in a Secret, which holds no more (Kubernetes: Secrets, "Restriction on Secret size").
+/// Cluster API passes user data in a Secret of at most this size (Kubernetes: Secrets, "Restriction
+/// on Secret size").
 const MOST: usize = 1 << 20;
 /// AWS: EC2 user guide, "Run commands when you launch an EC2 instance with user data input".
 const MOST_OF_EC2: usize = 16 << 10;
-/// In base64 (OpenStack: nova/api/openstack/compute/schemas/servers.py, `user_data`).
+/// Limit in base64 (OpenStack: nova/api/openstack/compute/schemas/servers.py, `user_data`).
 const MOST_OF_NOVA: usize = 65_535;
 /// Microsoft: Custom data and cloud-init on Azure virtual machines.
 const MOST_OF_AZURE: usize = 65_535;
 
-/// Empty: none are given.
+/// The bytes of the user data. Empty if there is none.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UserData(Vec<u8>);
 
 impl UserData {
     pub fn read(file: &Path) -> Result<Self> {
-        let refused = |fact| Error::new(Kind::Recipe, fact).at(file.display());
-        match io::read_given(file, MOST as u64) {
-            Ok(data) if data.is_empty() => Err(refused("the file with the user data is empty")),
+        match io::read_argument(file, MOST as u64) {
+            Ok(data) if data.is_empty() => {
+                let fact = "the user data file is empty";
+                Err(Error::new(Kind::Recipe, fact).at(file.display()))
+            }
             Ok(data) => Ok(Self(data)),
             Err(e) if e.kind() == ErrorKind::FileTooLarge => {
-                Err(refused("the file with the user data is too large")
-                    .expected(format!("{MOST} bytes at most"))
+                let fact = "the user data file is too large";
+                Err(Error::new(Kind::Recipe, fact)
+                    .at(file.display())
+                    .expected(format!("at most {MOST} bytes"))
                     .found("more"))
             }
             Err(e) => Err(Error::io("read the user data", file, e)),
         }
     }
 
-    /// The data themselves. Every caller of this is a place to review.
+    /// Exposes the data, which may contain secrets: review every caller.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -52,24 +57,24 @@ impl UserData {
         self.0.len()
     }
 
-    /// Whether each target's platform has room for them; otherwise what is wrong with each.
-    pub fn check<'t>(&self, targets: impl IntoIterator<Item = &'t Target>) -> Result<()> {
+    /// Fails if the data is too large for a target's platform, with a line for each such target.
+    pub fn check<'t>(&self, targets: impl IntoIterator<Item = &'t TargetSpec>) -> Result<()> {
         let targets = targets.into_iter();
         let refused: Vec<String> = targets
             .filter_map(|target| {
-                let why = refusal(target.metadata.by, self.len())?;
+                let why = explain_limit(target.metadata.by, self.len())?;
                 Some(format!("as {}: {why}", target.name))
             })
             .collect();
         if refused.is_empty() {
             return Ok(());
         }
-        let fact = "a target's platform does not take these user data";
+        let fact = "a target's platform does not accept this user data";
         Err(Error::new(Kind::Recipe, fact)
             .at("--user-data")
             .found(format!("{} bytes", self.len()))
             .lines(refused)
-            .cure("give smaller ones that fetch the rest, or name other targets with --as"))
+            .cure("use smaller user data that fetches the rest, or choose other targets with --as"))
     }
 }
 
@@ -85,21 +90,18 @@ impl fmt::Debug for UserData {
     }
 }
 
-/// Why the platform behind a form does not take user data of this size.
-fn refusal(form: Form, size: usize) -> Option<String> {
-    let above =
-        |most: usize, unit: &str| (size > most).then(|| format!("{most} bytes at most{unit}"));
-    match form {
-        Form::None => Some("it gives its machines no user data".into()),
-        Form::Ec2 | Form::Ec2TokensOptional => above(MOST_OF_EC2, ""),
-        // Four characters for three bytes, the last ones filled up.
-        Form::OpenStack => above(
-            MOST_OF_NOVA / 4 * 3,
-            ", which are 65535 characters of base64",
-        ),
-        Form::Azure => above(MOST_OF_AZURE, ""),
-        Form::ConfigDrive | Form::NoCloud | Form::NoCloudUpperCase | Form::OvfEnvironment => {
-            above(MOST, "")
-        }
-    }
+/// Explains why the platform of a form does not accept user data of this size; `None` if it does.
+fn explain_limit(form: MetadataForm, size: usize) -> Option<String> {
+    let (most, unit) = match form {
+        MetadataForm::None => return Some("it does not support user data".into()),
+        MetadataForm::Ec2 | MetadataForm::Ec2TokensOptional => (MOST_OF_EC2, ""),
+        // Four characters for three bytes, padded.
+        MetadataForm::OpenStack => (MOST_OF_NOVA / 4 * 3, " (65535 characters of base64)"),
+        MetadataForm::Azure => (MOST_OF_AZURE, ""),
+        MetadataForm::ConfigDrive
+        | MetadataForm::NoCloud
+        | MetadataForm::NoCloudUpperCase
+        | MetadataForm::OvfEnvironment => (MOST, ""),
+    };
+    (size > most).then(|| format!("at most {most} bytes{unit}"))
 }

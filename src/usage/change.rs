@@ -1,41 +1,42 @@
-//! Which folders of one tree have another size in another.
+//! Compares the folder sizes of two trees.
 //!
-//! Pure. A folder is named where it changed most by itself: one whose change is that of a single folder in it is left out.
+//! Pure. A folder whose change is mostly that of a single folder inside of it is omitted in favour
+//! of that one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Folder;
+use super::UsageFolder;
 
-/// Of all that changed, what a folder has to have part in.
+/// Changes below 1/SHARE of the total change are omitted.
 const SHARE: u64 = 50;
-/// A change of fewer bytes is not worth a line.
+/// Smaller changes are omitted, in bytes.
 const LEAST: u64 = 1 << 20;
-/// The most lines.
+/// Maximum number of changes.
 const MOST: usize = 12;
 
-/// A folder whose size is another.
+/// A folder whose size changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
+pub struct FolderChange {
     /// `\Windows\System32`; the root is `\`.
     pub path: String,
-    /// Bytes; absent: the folder is not there, or too small to be listed.
+    /// Bytes; absent if the folder does not exist or is too small to be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<u64>,
-    /// Bytes; absent: the folder is not there, or too small to be listed.
+    /// Bytes; absent if the folder does not exist or is too small to be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
 }
 
-impl Change {
-    /// Bytes, as far as they are known.
+impl FolderChange {
+    /// Difference in bytes; an absent size counts as 0.
     pub fn difference(&self) -> i128 {
         i128::from(self.after.unwrap_or(0)) - i128::from(self.before.unwrap_or(0))
     }
 }
 
-/// The folders that changed most, the largest change first.
-pub fn changes(before: &Folder, after: &Folder) -> Vec<Change> {
+/// Returns the folders that changed most, the largest change first.
+pub fn compare_folders(before: &UsageFolder, after: &UsageFolder) -> Vec<FolderChange> {
     let mut found = Vec::new();
     compare("", Some(before), Some(after), &mut found);
     let all: u64 = before.bytes.abs_diff(after.bytes);
@@ -46,29 +47,33 @@ pub fn changes(before: &Folder, after: &Folder) -> Vec<Change> {
     found
 }
 
-fn compare(path: &str, before: Option<&Folder>, after: Option<&Folder>, found: &mut Vec<Change>) {
-    let bytes = |folder: Option<&Folder>| folder.map(|folder| folder.bytes);
-    let own = Change {
+fn compare(
+    path: &str,
+    before: Option<&UsageFolder>,
+    after: Option<&UsageFolder>,
+    found: &mut Vec<FolderChange>,
+) {
+    let own = FolderChange {
         path: match path {
             "" => "\\".into(),
             path => path.to_owned(),
         },
-        before: bytes(before),
-        after: bytes(after),
+        before: before.map(|folder| folder.bytes),
+        after: after.map(|folder| folder.bytes),
     };
-    let mut pairs: Vec<(&str, Option<&Folder>, Option<&Folder>)> = Vec::new();
-    for folder in inner(after) {
-        let earlier = inner(before).iter().find(|f| f.name == folder.name);
+    let mut pairs: Vec<(&str, Option<&UsageFolder>, Option<&UsageFolder>)> = Vec::new();
+    for folder in subfolders(after) {
+        let earlier = subfolders(before).iter().find(|f| f.name == folder.name);
         pairs.push((&folder.name, earlier, Some(folder)));
     }
-    for folder in inner(before) {
-        if inner(after).iter().all(|f| f.name != folder.name) {
+    for folder in subfolders(before) {
+        if subfolders(after).iter().all(|f| f.name != folder.name) {
             pairs.push((&folder.name, Some(folder), None));
         }
     }
     let mut explained = false;
     for (name, one, other) in pairs {
-        let part = bytes(other).unwrap_or(0).abs_diff(bytes(one).unwrap_or(0));
+        let part = size(other).abs_diff(size(one));
         explained |= u128::from(part) * 10 >= own.difference().unsigned_abs() * 9;
         compare(&format!("{path}\\{name}"), one, other, found);
     }
@@ -77,6 +82,10 @@ fn compare(path: &str, before: Option<&Folder>, after: Option<&Folder>, found: &
     }
 }
 
-fn inner(folder: Option<&Folder>) -> &[Folder] {
+fn size(folder: Option<&UsageFolder>) -> u64 {
+    folder.map_or(0, |folder| folder.bytes)
+}
+
+fn subfolders(folder: Option<&UsageFolder>) -> &[UsageFolder] {
     folder.map_or(&[], |folder| &folder.folders)
 }

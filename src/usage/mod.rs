@@ -1,7 +1,9 @@
-//! `disk-usage.json`: what the clusters of an image's Windows volume hold, by folder, and what each sealed layer added.
+//! `disk-usage.json`: disk usage of an image's Windows volume by folder, and what each sealed layer
+//! added.
 //!
-//! The schema is versioned by its name; `schemas/disk-usage-1.json` is the JSON Schema. A field may be added within a version,
-//! none is renamed or removed. Small folders are left out, and count in those that they lie in.
+//! The schema is versioned by its name; `schemas/disk-usage-1.json` is the JSON Schema. Fields may
+//! be added within a version, but are never renamed or removed. Small folders are counted in their
+//! parent folder.
 
 mod change;
 mod read;
@@ -14,47 +16,49 @@ use serde::{Deserialize, Serialize};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 
-pub use change::{Change, changes};
-pub use read::{Sealed, of_disk, of_layers};
+pub use change::{FolderChange, compare_folders};
+pub use read::{SealedUsage, from_layers, read_disk};
 
-/// The record's name, beside the manifest.
+/// File name of the record, beside the manifest.
 pub const FILE: &str = "disk-usage.json";
 /// The value of `schema`.
 const SCHEMA: &str = "winimg/disk-usage/1";
 
-/// What the Windows volume of one image holds. All sizes are bytes in whole clusters; a file with several names counts once.
+/// Disk usage of an image's Windows volume. All sizes are bytes in whole clusters; hard-linked
+/// files count once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "winimg disk usage, version 1")]
 pub struct DiskUsage {
     /// The version of this layout.
-    pub schema: Schema,
-    /// Bytes of the volume.
+    pub schema: UsageSchema,
+    /// Size of the volume in bytes.
     pub total: u64,
-    /// Bytes that no file has.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that are marked as used although no file has them.
+    /// Bytes marked as used that belong to no file.
     pub unclaimed: u64,
     /// NTFS's own files, the largest first.
-    pub metadata: Vec<Own>,
-    /// The folders with at least this many bytes are listed, half a percent of what is used.
+    pub metadata: Vec<NtfsMetadataFile>,
+    /// Minimum size of a listed folder: half a percent of the used bytes.
     pub smallest: u64,
     /// The root folder.
-    pub root: Folder,
-    /// What was used when each layer was sealed, the first one first, the finished disk last. Empty: the build sealed none.
+    pub root: UsageFolder,
+    /// Disk usage when each layer was sealed, oldest first; the finished disk is last. Empty if the
+    /// build sealed none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub layers: Vec<Layer>,
+    pub layers: Vec<LayerUsage>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Schema {
+pub enum UsageSchema {
     #[default]
     #[serde(rename = "winimg/disk-usage/1")]
     V1,
 }
 
-/// A file of the file system.
+/// An internal file of NTFS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Own {
+pub struct NtfsMetadataFile {
     /// `$MFT`
     pub name: String,
     pub bytes: u64,
@@ -62,26 +66,26 @@ pub struct Own {
 
 /// A folder with everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Folder {
-    /// Empty: the root.
+pub struct UsageFolder {
+    /// Empty for the root.
     pub name: String,
     pub bytes: u64,
-    /// Files below it, each once.
+    /// Number of files below it; hard-linked files count once.
     pub files: u64,
-    /// Those that are not small, the largest first.
+    /// Subfolders that are not small, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub folders: Vec<Folder>,
+    pub folders: Vec<UsageFolder>,
 }
 
-/// The disk as it was when a layer was sealed.
+/// Disk usage when a layer was sealed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Layer {
+pub struct LayerUsage {
     /// The part of the build after which it was sealed.
     pub after: String,
-    /// Bytes that files have.
+    /// Used bytes.
     pub used: u64,
-    /// Against the layer before, the largest first.
-    pub changes: Vec<Change>,
+    /// Changes since the previous layer, the largest first.
+    pub changes: Vec<FolderChange>,
 }
 
 impl DiskUsage {
@@ -89,40 +93,40 @@ impl DiskUsage {
         self.total - self.free
     }
 
-    /// Whether no part is larger than the whole, so that parts can be added.
-    fn adds_up(&self) -> bool {
+    /// True if the parts do not exceed the whole, so that adding them cannot overflow.
+    fn is_consistent(&self) -> bool {
         let own = self.metadata.iter().map(|own| own.bytes);
         let parts = own.chain([self.free, self.unclaimed, self.root.bytes]);
-        fit(parts, self.total) && self.root.adds_up()
+        fits_into(parts, self.total) && self.root.is_consistent()
     }
 
-    /// Pretty JSON with a final newline.
+    /// Returns pretty-printed JSON with a final newline.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
     }
 
-    /// Reads a record of this version; another version is named in the error.
+    /// Reads a record; fails if it has a different version.
     pub fn read(path: &Path) -> Result<Self> {
         let text = io::read_text_limited(path, io::limit::RECORD)
             .map_err(|e| Error::io("read", path, e))?;
-        let not_one = |e| {
-            Error::new(Kind::Failed, "this is not a winimg record of disk usage")
+        let usage: Self = serde_json::from_str(&text).map_err(|e| {
+            Error::new(Kind::Failed, "this is not a winimg disk usage record")
                 .at(path.display())
                 .expected(format!("\"schema\": {SCHEMA:?}"))
                 .because(e)
-        };
-        let usage: Self = serde_json::from_str(&text).map_err(not_one)?;
-        match usage.adds_up() {
-            true => Ok(usage),
-            false => Err(
-                Error::new(Kind::Failed, "this record of disk usage contradicts itself")
+        })?;
+        if !usage.is_consistent() {
+            return Err(
+                Error::new(Kind::Failed, "this disk usage record is inconsistent")
                     .at(path.display()),
-            ),
+            );
         }
+        Ok(usage)
     }
 }
 
-/// Writes the record into a build's folder, or removes an earlier one; its path.
+/// Writes the record into a build's folder and returns its path; removes an earlier one if there is
+/// no usage.
 pub fn write(folder: &Path, usage: Option<&DiskUsage>) -> Result<Option<PathBuf>> {
     let path = folder.join(FILE);
     match usage {
@@ -134,19 +138,18 @@ pub fn write(folder: &Path, usage: Option<&DiskUsage>) -> Result<Option<PathBuf>
     }
 }
 
-impl Folder {
-    fn adds_up(&self) -> bool {
+impl UsageFolder {
+    fn is_consistent(&self) -> bool {
         let parts = self.folders.iter().map(|folder| folder.bytes);
-        fit(parts, self.bytes) && self.folders.iter().all(Self::adds_up)
+        fits_into(parts, self.bytes) && self.folders.iter().all(Self::is_consistent)
     }
 }
 
-fn fit(mut parts: impl Iterator<Item = u64>, whole: u64) -> bool {
-    let left = parts.try_fold(whole, u64::checked_sub);
-    left.is_some()
+fn fits_into(mut parts: impl Iterator<Item = u64>, whole: u64) -> bool {
+    parts.try_fold(whole, u64::checked_sub).is_some()
 }
 
-/// The JSON Schema, as `schemas/disk-usage-1.json` holds it.
-pub fn schema() -> String {
+/// Returns the JSON Schema that `schemas/disk-usage-1.json` contains.
+pub fn generate_schema() -> String {
     format!("{:#}\n", schemars::schema_for!(DiskUsage).as_value())
 }

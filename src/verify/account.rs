@@ -1,22 +1,23 @@
 //! Local accounts and groups, from the SAM hive.
 //!
-//! Microsoft documents no layout of this hive. Names, numbers and memberships are read the way that forensic readers
-//! agree on; what does not look so is unknown, not wrong.
+//! Microsoft does not document the layout of this hive. Names, numbers and memberships are read the
+//! way forensic tools do; other layouts are reported as unknown, not as errors.
 //!
-//! Source: Suhanov, and RegRipper's `samparse` for the layouts of `F`, `C` and `V`; [MS-SAMR] 2.2.1.12 for account control bits.
+//! Source: Suhanov, and RegRipper's `samparse` for the layouts of `F`, `C` and `V`; [MS-SAMR]
+//! 2.2.1.12 for account control bits.
 
-use winimg_formats::hive::{Data, Key};
+use winimg_formats::hive::{HiveKey, HiveValueData};
 use winimg_recipe::plan;
 use winimg_recipe::recipe::RegistryKey;
 
-use super::finding::{Finding, Verdict};
-use super::image::{Answer, Image};
+use super::finding::{Verdict, VerifyFinding};
+use super::image::{CheckResult, InspectedImage};
 
-const ACCOUNT: RegistryKey = RegistryKey::known(r"HKLM\SAM\SAM\Domains\Account");
-const BUILTIN: RegistryKey = RegistryKey::known(r"HKLM\SAM\SAM\Domains\Builtin");
-/// Where a `C` value's offsets count from.
+const ACCOUNT: RegistryKey = RegistryKey::from_static(r"HKLM\SAM\SAM\Domains\Account");
+const BUILTIN: RegistryKey = RegistryKey::from_static(r"HKLM\SAM\SAM\Domains\Builtin");
+/// Base of the offsets in a `C` value.
 const C_BASE: usize = 0x34;
-/// Of the account control bits in `F`.
+/// Account control bit in `F`.
 const DISABLED: u16 = 0x0001;
 const DONT_EXPIRE_PASSWORD: u16 = 0x0200;
 /// Microsoft: Security identifiers, `S-1-5-32-544`.
@@ -27,37 +28,40 @@ pub const ADMINISTRATOR: u32 = 500;
 
 /// A local user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct LocalUser {
     pub name: String,
     pub rid: u32,
     pub sid: String,
     pub disabled: bool,
-    /// It has a password that expires and was never set (Microsoft: [MS-SAMR] 3.1.5.14.4, PasswordMustChange).
+    /// Its password expires and was never set (Microsoft: [MS-SAMR] 3.1.5.14.4,
+    /// PasswordMustChange).
     pub must_change_password: bool,
-    /// A member of Windows' own group of administrators.
+    /// Is a member of the built-in group of administrators.
     pub administrator: bool,
 }
 
-/// All local users, by their numbers.
-pub fn users(image: &Image<'_>) -> Answer<Vec<User>> {
+/// Returns all local users, sorted by RID.
+pub fn list_users(image: &InspectedImage<'_>) -> CheckResult<Vec<LocalUser>> {
     let names = ACCOUNT.join(r"Users\Names");
-    let Some(names) = image.key(&names)? else {
-        return Err(Finding::unknown("accounts: the hive SAM names no users"));
+    let Some(names) = image.open_key(&names)? else {
+        return Err(VerifyFinding::unknown(
+            "accounts: the hive SAM names no users",
+        ));
     };
     let machine = machine_sid(image)?;
     let mut users = Vec::new();
-    for key in names.keys()? {
+    for key in names.read_keys()? {
         let name = key.name();
-        let Some(rid) = rid(image, &ACCOUNT, "Users", &name)? else {
+        let Some(rid) = find_rid(image, &ACCOUNT, "Users", &name)? else {
             continue;
         };
         let sid = format!("{machine}-{rid}");
-        let record = image.value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
-        let Some((bits, set)) = record.as_ref().and_then(fixed) else {
-            let what = format!("the user {name}: its record has another form");
-            return Err(Finding::unknown(what));
+        let record = image.read_value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
+        let Some((bits, set)) = record.as_ref().and_then(parse_fixed) else {
+            let what = format!("the user {name}: its record has an unknown format");
+            return Err(VerifyFinding::unknown(what));
         };
-        users.push(User {
+        users.push(LocalUser {
             disabled: bits & DISABLED != 0,
             must_change_password: set == 0 && bits & DONT_EXPIRE_PASSWORD == 0,
             administrator: is_member(image, &BUILTIN, ADMINISTRATORS, &sid)?,
@@ -70,9 +74,10 @@ pub fn users(image: &Image<'_>) -> Answer<Vec<User>> {
     Ok(users)
 }
 
-/// Of a user's `F` the account control bits, and when its password was set last: 100 ns since 1601, 0 is never.
-fn fixed(record: &Data) -> Option<(u16, u64)> {
-    let Data::Binary(bytes) = record else {
+/// Parses a user's `F`: the account control bits, and the time of the last password change in 100
+/// ns since 1601, or 0 for never.
+fn parse_fixed(record: &HiveValueData) -> Option<(u16, u64)> {
+    let HiveValueData::Binary(bytes) = record else {
         return None;
     };
     let bits = bytes.get(0x38..)?.first_chunk()?;
@@ -80,167 +85,201 @@ fn fixed(record: &Data) -> Option<(u16, u64)> {
     Some((u16::from_le_bytes(*bits), u64::from_le_bytes(*set)))
 }
 
-/// The machine's own SID.
-pub fn machine_sid(image: &Image<'_>) -> Answer<String> {
-    machine(image)?.ok_or_else(|| Finding::unknown("the machine's SID: the hive SAM has none"))
+/// Returns the machine's own SID.
+pub fn machine_sid(image: &InspectedImage<'_>) -> CheckResult<String> {
+    find_machine_sid(image)?
+        .ok_or_else(|| VerifyFinding::unknown("the machine's SID: the hive SAM has none"))
 }
 
-pub fn user(image: &Image<'_>, name: &str, present: bool, disabled: bool) -> Verdict {
-    let rid = rid(image, &ACCOUNT, "Users", name)?;
-    let Some(rid) = wanted(rid, present, &format!("user {name}"), "account")? else {
+pub fn check_user(
+    image: &InspectedImage<'_>,
+    name: &str,
+    present: bool,
+    disabled: bool,
+) -> Verdict {
+    let rid = find_rid(image, &ACCOUNT, "Users", name)?;
+    let Some(rid) = check_presence(rid, present, &format!("user {name}"), "account")? else {
         return Ok(());
     };
-    let word = |off: bool| if off { "disabled" } else { "enabled" };
+    let expected = enabled_word(!disabled);
     match is_disabled(image, rid)? {
         Some(found) if found == disabled => Ok(()),
-        Some(found) => Err(
-            Finding::error(format!("the user {name} is {}", word(found)))
-                .expected(word(disabled))
-                .cure("see which later step or program changes the account"),
-        ),
-        None => Err(Finding::unknown(format!(
-            "whether the user {name} is {}: its record has another form",
-            word(disabled)
+        Some(found) => Err(VerifyFinding::error(format!(
+            "the user {name} is {}",
+            enabled_word(!found)
+        ))
+        .expected(expected)
+        .cure("find the later step or program that changes the account")),
+        None => Err(VerifyFinding::unknown(format!(
+            "cannot tell whether the user {name} is {expected}: its record has an unknown format"
         ))),
     }
 }
 
-/// Of the account with this RID; `None`: there is none, or its record has another form.
-pub fn is_disabled(image: &Image<'_>, rid: u32) -> Answer<Option<bool>> {
-    let record = image.value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
-    let bits = record.as_ref().and_then(fixed).map(|(bits, _)| bits);
+fn enabled_word(is_enabled: bool) -> &'static str {
+    if is_enabled { "enabled" } else { "disabled" }
+}
+
+/// Returns true if the account with this RID is disabled; `None` if there is no such account or its
+/// record has an unknown format.
+pub fn is_disabled(image: &InspectedImage<'_>, rid: u32) -> CheckResult<Option<bool>> {
+    let record = image.read_value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
+    let bits = record.as_ref().and_then(parse_fixed).map(|(bits, _)| bits);
     Ok(bits.map(|bits| bits & DISABLED != 0))
 }
 
-pub fn group(image: &Image<'_>, name: &str, present: bool, members: &[String]) -> Verdict {
-    let found = alias(image, name)?;
-    let Some((domain, rid)) = wanted(found, present, &format!("group {name}"), "group")? else {
+pub fn group(image: &InspectedImage<'_>, name: &str, present: bool, members: &[String]) -> Verdict {
+    let found = find_alias(image, name)?;
+    let Some((domain, rid)) = check_presence(found, present, &format!("group {name}"), "group")?
+    else {
         return Ok(());
     };
     let mut missing = Vec::new();
     let mut unknown = Vec::new();
     for member in members {
-        match sid(image, member)? {
+        match resolve_sid(image, member)? {
             None => unknown.push(member.as_str()),
             Some(sid) if is_member(image, &domain, rid, &sid)? => {}
             Some(_) => missing.push(member.as_str()),
         }
     }
     if !missing.is_empty() {
-        return Err(
-            Finding::error(format!("the group {name} lacks {}", missing.join(", ")))
-                .expected(members.join(", "))
-                .cure("see the log of the step that fills the group"),
-        );
+        return Err(VerifyFinding::error(format!(
+            "not in the group {name}: {}",
+            missing.join(", ")
+        ))
+        .expected(members.join(", "))
+        .cure("check the log of the step that adds members to the group"));
     }
-    match unknown.is_empty() {
-        true => Ok(()),
-        false => Err(Finding::unknown(format!(
-            "who {} is, and so whether the group {name} has it",
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(VerifyFinding::unknown(format!(
+            "cannot resolve {}, so its membership in the group {name} is unknown",
             unknown.join(", ")
-        ))),
+        )))
     }
 }
 
-/// What is there and has to be; `None`: it is rightly absent. `what` as in "the user node", `made` is what a step makes.
-fn wanted<T>(found: Option<T>, present: bool, what: &str, made: &str) -> Answer<Option<T>> {
+/// Compares existence with the expectation. Returns the account or group if it exists as expected;
+/// `None` if it is absent as expected. `what` is for example "user node", `kind` "account".
+fn check_presence<T>(
+    found: Option<T>,
+    present: bool,
+    what: &str,
+    kind: &str,
+) -> CheckResult<Option<T>> {
     match (found, present) {
-        (None, true) => Err(Finding::error(format!("there is no {what}"))
-            .cure(format!("see the log of the step that makes the {made}"))),
-        (Some(_), false) => Err(Finding::error(format!("the {what} is still there"))
-            .cure(format!("see which later step or program makes the {made}"))),
+        (None, true) => Err(VerifyFinding::error(format!("there is no {what}"))
+            .cure(format!("check the log of the step that creates the {kind}"))),
+        (Some(_), false) => Err(
+            VerifyFinding::error(format!("the {what} still exists")).cure(format!(
+                "find the later step or program that creates the {kind}"
+            )),
+        ),
         (found, _) => Ok(found),
     }
 }
 
-/// The number of a name; in the registry it is the *type* of the default value.
-fn rid(image: &Image<'_>, domain: &RegistryKey, kind: &str, name: &str) -> Answer<Option<u32>> {
+/// Returns the RID of a name; the registry stores it as the *type* of the default value.
+fn find_rid(
+    image: &InspectedImage<'_>,
+    domain: &RegistryKey,
+    kind: &str,
+    name: &str,
+) -> CheckResult<Option<u32>> {
     let names = domain.join(&format!(r"{kind}\Names"));
-    let Some(key) = image.key(&names)? else {
-        return Err(Finding::unknown(format!(
+    let Some(key) = image.open_key(&names)? else {
+        return Err(VerifyFinding::unknown(format!(
             "accounts: the hive SAM has no {names}"
         )));
     };
-    let Some(named) = child(&key, name)? else {
+    let Some(named) = open_child(&key, name)? else {
         return Ok(None);
     };
-    match named.value("")? {
-        Some(Data::Other { kind, .. }) => Ok(Some(kind)),
-        _ => Err(Finding::unknown(format!(
+    match named.find_value("")? {
+        Some(HiveValueData::Other { kind, .. }) => Ok(Some(kind)),
+        _ => Err(VerifyFinding::unknown(format!(
             "the account {name}: its name has no number"
         ))),
     }
 }
 
-/// Names are one level only: a backslash in one is no path.
-fn child<'h>(key: &Key<'h>, name: &str) -> Answer<Option<Key<'h>>> {
-    match name.contains('\\') {
-        true => Ok(None),
-        false => Ok(key.key(name)?),
+/// Opens a subkey by its name: a backslash in a name is not a path separator.
+fn open_child<'h>(key: &HiveKey<'h>, name: &str) -> CheckResult<Option<HiveKey<'h>>> {
+    if name.contains('\\') {
+        Ok(None)
+    } else {
+        Ok(key.find_key(name)?)
     }
 }
 
-/// The domain and number of a local group. One of Windows' own is known by its number: its name may be in any language.
-fn alias(image: &Image<'_>, name: &str) -> Answer<Option<(RegistryKey, u32)>> {
+/// Returns the domain and RID of a local group. Built-in groups are found by RID, because their
+/// names are localized.
+fn find_alias(image: &InspectedImage<'_>, name: &str) -> CheckResult<Option<(RegistryKey, u32)>> {
     let own = plan::known_sid(name).unwrap_or(name);
     if let Some(Ok(rid)) = own.strip_prefix("S-1-5-32-").map(str::parse::<u32>) {
-        let key = image.key(&BUILTIN.join(&format!(r"Aliases\{rid:08X}")))?;
+        let key = image.open_key(&BUILTIN.join(&format!(r"Aliases\{rid:08X}")))?;
         return Ok(key.map(|_| (BUILTIN, rid)));
     }
     for domain in [BUILTIN, ACCOUNT] {
-        if let Some(rid) = rid(image, &domain, "Aliases", name)? {
+        if let Some(rid) = find_rid(image, &domain, "Aliases", name)? {
             return Ok(Some((domain, rid)));
         }
     }
     Ok(None)
 }
 
-/// The SID of a SID, of a well-known name, or of a local user or group; `None`: not to be known from outside.
-pub fn sid(image: &Image<'_>, principal: &str) -> Answer<Option<String>> {
+/// Resolves a SID, a well-known name, or a local user or group to its SID; `None` if it cannot be
+/// resolved from outside.
+pub fn resolve_sid(image: &InspectedImage<'_>, principal: &str) -> CheckResult<Option<String>> {
     if principal.to_uppercase().starts_with("S-1-") {
         return Ok(Some(principal.to_uppercase()));
     }
     if let Some(sid) = plan::known_sid(principal) {
         return Ok(Some(sid.to_owned()));
     }
-    if let Some(rid) = rid(image, &ACCOUNT, "Users", principal)? {
-        return Ok(machine(image)?.map(|machine| format!("{machine}-{rid}")));
+    if let Some(rid) = find_rid(image, &ACCOUNT, "Users", principal)? {
+        return Ok(find_machine_sid(image)?.map(|machine| format!("{machine}-{rid}")));
     }
-    Ok(match alias(image, principal)? {
+    Ok(match find_alias(image, principal)? {
         Some((domain, rid)) if domain == BUILTIN => Some(format!("S-1-5-32-{rid}")),
-        Some((_, rid)) => machine(image)?.map(|machine| format!("{machine}-{rid}")),
+        Some((_, rid)) => find_machine_sid(image)?.map(|machine| format!("{machine}-{rid}")),
         None => None,
     })
 }
 
-/// The machine's own SID: the last three numbers of the domain's `V`.
-fn machine(image: &Image<'_>) -> Answer<Option<String>> {
-    let Some(Data::Binary(bytes)) = image.value(&ACCOUNT, "V")? else {
+/// Reads the machine's own SID: the last three numbers of the domain's `V`.
+fn find_machine_sid(image: &InspectedImage<'_>) -> CheckResult<Option<String>> {
+    let Some(HiveValueData::Binary(bytes)) = image.read_value(&ACCOUNT, "V")? else {
         return Ok(None);
     };
     let numbers = bytes.last_chunk::<12>();
     Ok(numbers.map(|numbers| format!("S-1-5-21{}", sub_authorities(numbers))))
 }
 
-fn is_member(image: &Image<'_>, domain: &RegistryKey, rid: u32, sid: &str) -> Answer<bool> {
-    let list = image.value(&domain.join(&format!(r"Aliases\{rid:08X}")), "C")?;
+fn is_member(
+    image: &InspectedImage<'_>,
+    domain: &RegistryKey,
+    rid: u32,
+    sid: &str,
+) -> CheckResult<bool> {
+    let list = image.read_value(&domain.join(&format!(r"Aliases\{rid:08X}")), "C")?;
     Ok(match list {
-        Some(Data::Binary(bytes)) => members(&bytes).iter().any(|member| member == sid),
+        Some(HiveValueData::Binary(bytes)) => {
+            parse_members(&bytes).iter().any(|member| member == sid)
+        }
         _ => false,
     })
 }
 
-/// The SIDs that a group's `C` lists.
-fn members(bytes: &[u8]) -> Vec<String> {
-    let word = |at: usize| {
-        let part = bytes.get(at..)?.first_chunk()?;
-        Some(u32::from_le_bytes(*part) as usize)
-    };
-    let (Some(offset), Some(count)) = (word(0x28), word(0x30)) else {
+/// Parses the SIDs in a group's `C`.
+fn parse_members(bytes: &[u8]) -> Vec<String> {
+    let (Some(offset), Some(count)) = (read_u32(bytes, 0x28), read_u32(bytes, 0x30)) else {
         return Vec::new();
     };
     let mut rest = bytes
-        .get(C_BASE.saturating_add(offset)..)
+        .get(C_BASE.saturating_add(offset as usize)..)
         .unwrap_or_default();
     let mut sids = Vec::new();
     for _ in 0..count {
@@ -253,7 +292,12 @@ fn members(bytes: &[u8]) -> Vec<String> {
     sids
 }
 
-/// Microsoft: [MS-DTYP] 2.4.2.2 "SID--Packet Representation". The SID and its length in bytes.
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Parses a SID and returns it with its length in bytes (Microsoft: [MS-DTYP] 2.4.2.2 "SID--Packet
+/// Representation").
 fn binary_sid(bytes: &[u8]) -> Option<(String, usize)> {
     let [1, count, authority @ ..] = bytes.get(..8)? else {
         return None;
@@ -266,11 +310,13 @@ fn binary_sid(bytes: &[u8]) -> Option<(String, usize)> {
     Some((text, len))
 }
 
-/// `-1-2-3` of 32-bit numbers.
+/// Renders 32-bit numbers as `-1-2-3`.
 fn sub_authorities(bytes: &[u8]) -> String {
     let (numbers, _) = bytes.as_chunks::<4>();
-    let numbers = numbers.iter().copied().map(u32::from_le_bytes);
-    numbers.map(|number| format!("-{number}")).collect()
+    numbers
+        .iter()
+        .map(|number| format!("-{}", u32::from_le_bytes(*number)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -290,9 +336,9 @@ mod tests {
             )
             .expect("hex"),
         );
-        assert_eq!(members(&c), ["S-1-5-18", "S-1-5-21-1-2-3-1000"]);
+        assert_eq!(parse_members(&c), ["S-1-5-18", "S-1-5-21-1-2-3-1000"]);
         c.truncate(C_BASE + 20);
-        assert_eq!(members(&c), ["S-1-5-18"]);
-        assert!(members(&[]).is_empty());
+        assert_eq!(parse_members(&c), ["S-1-5-18"]);
+        assert!(parse_members(&[]).is_empty());
     }
 }

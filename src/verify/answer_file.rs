@@ -1,20 +1,21 @@
-//! Answer files that are left in an image, judged by what they hold.
+//! Checks the contents of answer files in an image.
 //!
-//! sysprep keeps a copy of the file it was given in `Panther`, and the clone takes its settings from it: that one has to
-//! be there. A file that stands earlier in the search order would be taken instead of it. Neither may hold a secret:
-//! everybody who may log on to a clone can read them.
+//! sysprep copies its answer file to `Panther`, where the clone's Setup reads it, so that copy is
+//! required. A file earlier in the search order would be used instead. None may contain a secret:
+//! everyone who can log on to a clone can read them.
 //!
-//! Source: Microsoft, "Windows Setup Automation Overview" (implicit answer file search order; passwords in the cached file
-//! are replaced by `*SENSITIVE*DATA*DELETED*`), "KMS client activation and product keys".
+//! Source: Microsoft, "Windows Setup Automation Overview" (implicit answer file search order;
+//! passwords in the cached file are replaced by `*SENSITIVE*DATA*DELETED*`), "KMS client activation
+//! and product keys".
 
 use roxmltree::{Document, Node};
 
 use crate::answer;
 
-use super::finding::{Finding, Report, Verdict};
-use super::image::Image;
+use super::finding::{Verdict, VerifyFinding, VerifyReport};
+use super::image::InspectedImage;
 
-/// The places, and whether the file of this name is sysprep's own copy.
+/// Paths of answer files; true for the names of sysprep's own copies.
 const PLACES: [(&str, bool); 9] = [
     (r"C:\Windows\Panther\unattend.xml", true),
     (r"C:\Windows\Panther\unattend-original.xml", true),
@@ -27,80 +28,84 @@ const PLACES: [(&str, bool); 9] = [
     (r"C:\unattend.xml", false),
 ];
 const LIMIT: u64 = 16 << 20;
-/// What Windows writes over a password that it has used.
+/// Windows' replacement of a used password.
 const DELETED: &str = "*SENSITIVE*DATA*DELETED*";
 
-pub fn check(image: &Image<'_>, report: &mut Report) {
+pub fn check(image: &InspectedImage<'_>, report: &mut VerifyReport) {
     for (path, own) in PLACES {
-        report.add(file(image, path, own), None);
+        report.add(check_file(image, path, own), None);
     }
 }
 
-/// Of a clone: whose files they are does not matter any more.
-pub fn check_secrets(image: &Image<'_>, report: &mut Report) {
+/// Checks a clone's answer files for secrets only; the search order no longer matters.
+pub fn check_secrets(image: &InspectedImage<'_>, report: &mut VerifyReport) {
     for (path, _) in PLACES {
-        report.add(file(image, path, true), None);
+        report.add(check_file(image, path, true), None);
     }
 }
 
-fn file(image: &Image<'_>, path: &str, own: bool) -> Verdict {
+fn check_file(image: &InspectedImage<'_>, path: &str, own: bool) -> Verdict {
     let Some(bytes) = image.volume.read(path, LIMIT)? else {
         return Ok(());
     };
-    let unread = || Finding::warning(format!("{path} can't be read as an answer file"));
-    let text = text(&bytes).ok_or_else(unread)?;
-    let secrets = secrets(&text).map_err(|why| unread().found(why))?;
+    let text = decode_text(&bytes).ok_or_else(|| report_unreadable(path))?;
+    let secrets = list_secrets(&text).map_err(|why| report_unreadable(path).found(why))?;
     if !secrets.is_empty() {
-        return Err(Finding::error(format!("{path} holds a secret"))
+        return Err(VerifyFinding::error(format!("{path} contains a secret"))
             .found(secrets.join(", "))
-            .cure(
-                "take it out of the answer file; the agent on the clone sets passwords and keys",
-            ));
+            .cure("remove it from the answer file, and let the clone's agent set it"));
     }
-    match own {
-        true => Ok(()),
-        false => Err(Finding::warning(format!(
-            "{path} is left: a clone takes it before the file that sysprep was given"
+    if own {
+        Ok(())
+    } else {
+        Err(VerifyFinding::warning(format!(
+            "a clone would use {path} instead of the answer file of sysprep"
         ))
-        .cure("remove it in a step before the image is sealed")),
+        .cure("remove it in a step before the image is sealed"))
     }
 }
 
-/// UTF-8 or UTF-16, by the mark at the beginning.
-pub(super) fn text(bytes: &[u8]) -> Option<String> {
+fn report_unreadable(path: &str) -> Box<VerifyFinding> {
+    VerifyFinding::warning(format!("{path} is not a readable answer file"))
+}
+
+/// Decodes UTF-8, or UTF-16 with a byte order mark.
+pub(super) fn decode_text(bytes: &[u8]) -> Option<String> {
     let (text, _, broken) = encoding_rs::UTF_8.decode(bytes);
     (!broken).then(|| text.into_owned())
 }
 
-/// What is secret in it, in words and never in full.
-fn secrets(text: &str) -> Result<Vec<String>, String> {
+/// Lists the secrets by element and line, never by value.
+fn list_secrets(text: &str) -> Result<Vec<String>, String> {
     let document =
         Document::parse(text.trim_start_matches('\u{feff}')).map_err(|e| e.to_string())?;
     let mut found = Vec::new();
     for node in document.descendants().filter(Node::is_element) {
-        let value = value(node);
+        let value = read_value(node);
         let secret = match node.tag_name().name() {
             "Password" | "AdministratorPassword" | "LocalAccountPassword" => {
                 !value.is_empty() && value != DELETED
             }
             "ProductKey" | "Key" => is_product_key(&value) && !answer::is_published_key(&value),
-            "AutoLogon" => child(node, "Enabled").is_none_or(|v| v.eq_ignore_ascii_case("true")),
+            "AutoLogon" => {
+                read_child(node, "Enabled").is_none_or(|v| v.eq_ignore_ascii_case("true"))
+            }
             _ => false,
         };
         if secret {
             let name = node.tag_name().name();
-            found.push(format!("{name} (line {})", line(text, node)));
+            found.push(format!("{name} (line {})", count_line(text, node)));
         }
     }
     Ok(found)
 }
 
-/// Of a password the `Value` below it; an empty one is no secret. Otherwise the element's own text.
-fn value(node: Node<'_, '_>) -> String {
-    child(node, "Value").unwrap_or_else(|| node.text().unwrap_or_default().trim().to_owned())
+/// Returns the `Value` below a password, or else the element's own text.
+fn read_value(node: Node<'_, '_>) -> String {
+    read_child(node, "Value").unwrap_or_else(|| node.text().unwrap_or_default().trim().to_owned())
 }
 
-fn child(node: Node<'_, '_>, name: &str) -> Option<String> {
+fn read_child(node: Node<'_, '_>, name: &str) -> Option<String> {
     let child = node.children().find(|c| c.tag_name().name() == name)?;
     Some(child.text().unwrap_or_default().trim().to_owned())
 }
@@ -110,7 +115,7 @@ fn is_product_key(text: &str) -> bool {
     groups.len() == 5 && groups.iter().all(|g| g.len() == 5)
 }
 
-fn line(text: &str, node: Node<'_, '_>) -> usize {
+fn count_line(text: &str, node: Node<'_, '_>) -> usize {
     let before = &text.as_bytes()[..node.range().start.min(text.len())];
     before.iter().filter(|b| **b == b'\n').count() + 1
 }
@@ -120,7 +125,7 @@ mod tests {
     use super::*;
 
     fn judged(inside: &str) -> Vec<String> {
-        secrets(&format!("<unattend>\n{inside}\n</unattend>")).expect("XML")
+        list_secrets(&format!("<unattend>\n{inside}\n</unattend>")).expect("XML")
     }
 
     #[test]

@@ -1,56 +1,62 @@
-//! Files and folders: there, gone, or with these bytes.
+//! Checks of files and folders: existence, absence, content.
 
 use winimg_base::digest::{Algorithm, Hasher};
-use winimg_formats::disk::ntfs::Form;
+use winimg_formats::disk::ntfs::NtfsContentForm;
 
-use winimg_recipe::plan::check::Bytes;
+use winimg_recipe::plan::check::FileDigest;
 use winimg_recipe::recipe::GuestPath;
 
-use super::finding::{Finding, Verdict};
-use super::image::{Answer, Image};
+use super::finding::{Verdict, VerifyFinding};
+use super::image::{CheckResult, InspectedImage};
 
-pub fn file(image: &Image<'_>, path: &GuestPath, content: &Bytes) -> Verdict {
-    let Bytes { size, sha256 } = content;
+pub fn check_file(image: &InspectedImage<'_>, path: &GuestPath, content: &FileDigest) -> Verdict {
+    let FileDigest { size, sha256 } = content;
     let expected = format!("{size} bytes, sha256:{sha256}");
-    match digest(image, path.as_str())? {
-        None => Err(Finding::error(format!("{path} is missing"))
+    match hash_file(image, path.as_str())? {
+        None => Err(VerifyFinding::error(format!("{path} is missing"))
             .expected(expected)
-            .cure("see whether a later step removes it, and the log of the step that puts it there")),
+            .cure("check whether a later step removes it, and the log of the step that writes it")),
         Some((_, found)) if found == *sha256 => Ok(()),
-        Some((length, found)) => Err(Finding::error(format!("{path} is another file"))
+        Some((length, found)) => Err(VerifyFinding::error(format!("{path} has other content"))
             .expected(expected)
             .found(format!("{length} bytes, sha256:{found}"))
-            .cure("see which later step or program writes it; let the step that has the last word put it there")),
+            .cure(
+                "find the later step or program that writes it, and let only the last step write \
+                 it",
+            )),
     }
 }
 
-pub fn exists(image: &Image<'_>, path: &GuestPath) -> Verdict {
-    match image.volume.exists(path.as_str())? {
-        true => Ok(()),
-        false => Err(Finding::error(format!("{path} is missing"))
-            .cure("see whether a later step removes it, and the log of the step that makes it")),
+pub fn check_exists(image: &InspectedImage<'_>, path: &GuestPath) -> Verdict {
+    if image.volume.exists(path.as_str())? {
+        Ok(())
+    } else {
+        Err(VerifyFinding::error(format!("{path} is missing"))
+            .cure("check whether a later step removes it, and the log of the step that creates it"))
     }
 }
 
-pub fn missing(image: &Image<'_>, path: &GuestPath) -> Verdict {
-    match image.volume.exists(path.as_str())? {
-        false => Ok(()),
-        true => Err(Finding::error(format!("{path} is still there"))
-            .expected("nothing of this name")
-            .cure("see which later step or program brings it back")),
+pub fn check_missing(image: &InspectedImage<'_>, path: &GuestPath) -> Verdict {
+    if image.volume.exists(path.as_str())? {
+        Err(VerifyFinding::error(format!("{path} still exists"))
+            .expected("nothing with this name")
+            .cure("find the later step or program that creates it"))
+    } else {
+        Ok(())
     }
 }
 
-/// Length and SHA-256 in hex; `None`: no such file. Bytes that are kept compressed, deduplicated or elsewhere are unknown.
-pub fn digest(image: &Image<'_>, path: &str) -> Answer<Option<(u64, String)>> {
-    let Some(facts) = image.volume.facts(path)? else {
+/// Returns a file's length and SHA-256 in hex; `None` if there is no such file. Compressed,
+/// deduplicated and offline files are reported as unknown.
+pub fn hash_file(image: &InspectedImage<'_>, path: &str) -> CheckResult<Option<(u64, String)>> {
+    let Some(facts) = image.volume.read_file_info(path)? else {
         return Ok(None);
     };
     if facts.directory {
-        return Err(Finding::error(format!("{path} is a folder")).expected("a file"));
+        return Err(VerifyFinding::error(format!("{path} is a folder")).expected("a file"));
     }
-    if facts.form != Form::Plain {
-        return Err(Finding::unknown(format!(
+    if facts.form != NtfsContentForm::Plain {
+        return Err(VerifyFinding::unknown(format!(
             "the bytes of {path}: it {}",
             facts.form
         )));

@@ -1,24 +1,25 @@
-//! What a check found when it does not hold, and the count of all.
+//! Findings of failed checks, and the report of all.
 
 use winimg_base::error::Error;
-use winimg_base::event::{Details, Event, Severity};
+use winimg_base::event::{Event, FindingSeverity, ProblemDetails};
 use winimg_base::problem::Problem;
+use winimg_base::text::count;
 
-/// A check that does not hold, or whose outcome cannot be known.
+/// A failed check, or one whose outcome is unknown.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub severity: Severity,
+pub struct VerifyFinding {
+    pub severity: FindingSeverity,
     pub problem: Problem,
-    /// The step that asked for it, and the step's place in the recipe.
+    /// The step with this check, and the step's place in the recipe.
     pub step: Option<(String, String)>,
 }
 
-/// What a check gives.
-pub type Verdict = Result<(), Box<Finding>>;
+/// Result of a check.
+pub type Verdict = Result<(), Box<VerifyFinding>>;
 
-impl Finding {
-    fn new(severity: Severity, what: impl Into<String>) -> Box<Self> {
+impl VerifyFinding {
+    fn new(severity: FindingSeverity, what: impl Into<String>) -> Box<Self> {
         Box::new(Self {
             severity,
             problem: Problem::new(what),
@@ -27,15 +28,15 @@ impl Finding {
     }
 
     pub fn error(what: impl Into<String>) -> Box<Self> {
-        Self::new(Severity::Error, what)
+        Self::new(FindingSeverity::Error, what)
     }
 
     pub fn warning(what: impl Into<String>) -> Box<Self> {
-        Self::new(Severity::Warning, what)
+        Self::new(FindingSeverity::Warning, what)
     }
 
     pub fn unknown(what: impl Into<String>) -> Box<Self> {
-        Self::new(Severity::Unknown, what)
+        Self::new(FindingSeverity::Unknown, what)
     }
 
     pub fn expected(mut self: Box<Self>, text: impl ToString) -> Box<Self> {
@@ -61,43 +62,43 @@ impl Finding {
         self
     }
 
-    /// Both are errors, and differ in the step at most.
+    /// Returns true if both are errors that differ in the step at most.
     fn says_the_same(&self, other: &Self) -> bool {
-        let both = [self, other].map(|f| f.severity == Severity::Error);
+        let both = [self, other].map(|f| f.severity == FindingSeverity::Error);
         let (a, b) = (&self.problem, &other.problem);
         both == [true; 2] && (&a.fact, &a.expected, &a.found) == (&b.fact, &b.expected, &b.found)
     }
 
-    /// Its line of TOML is its step's.
-    pub fn details(&self) -> Details {
+    /// Returns the details; the place in the recipe is that of the step.
+    pub fn to_details(&self) -> ProblemDetails {
         let place = self.step.as_ref().map(|(_, place)| place);
-        Details {
+        ProblemDetails {
             recipe: place.and_then(|place| place.parse().ok()),
-            ..Details::from(&self.problem)
+            ..ProblemDetails::from(&self.problem)
         }
     }
 
-    pub fn event(&self) -> Event {
+    pub fn to_event(&self) -> Event {
         Event::Finding {
             severity: self.severity,
-            problem: Box::new(self.details()),
+            problem: Box::new(self.to_details()),
             step: self.step.clone().map(|(step, _)| step),
             text: self.to_string(),
         }
     }
 }
 
-/// What can't be read is not what it should be.
-impl From<Error> for Box<Finding> {
+/// An unreadable image fails the check.
+impl From<Error> for Box<VerifyFinding> {
     fn from(error: Error) -> Self {
         let problem = Problem {
             fact: error.with_causes(),
-            // A finding's line of TOML is its step's.
+            // A finding's place in the recipe is that of its step.
             place: None,
             ..error.problem().clone()
         };
-        Box::new(Finding {
-            severity: Severity::Error,
+        Box::new(VerifyFinding {
+            severity: FindingSeverity::Error,
             problem,
             step: None,
         })
@@ -105,13 +106,13 @@ impl From<Error> for Box<Finding> {
 }
 
 /// ```text
-/// error: C:\k\tool.exe is another file
+/// error: C:\k\tool.exe has other content
 ///   step: the tool (recipe.toml:12:1)
 ///   expected: …
 ///   found: …
 ///   cure: …
 /// ```
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for VerifyFinding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.severity.name(), self.problem.fact)?;
         if let Some((step, place)) = &self.step {
@@ -121,16 +122,17 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// All findings of one image, the gravest first.
+/// All findings of one image, most severe first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     pub holds: usize,
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VerifyFinding>,
 }
 
-impl Report {
-    /// One fault is reported once, for the first that asks: a hive that is damaged answers none of a hundred questions, and a
-    /// `Path` that is not expanded helps none of the steps that put a folder there. What is unknown is counted each time.
+impl VerifyReport {
+    /// Adds a verdict. One fault is reported once, for the first step: a damaged hive fails a
+    /// hundred checks, and an unexpanded `Path` fails for each folder. Unknown outcomes are all
+    /// counted.
     pub fn add(&mut self, verdict: Verdict, step: Option<(&str, &str)>) {
         match verdict {
             Ok(()) => self.holds += 1,
@@ -142,63 +144,56 @@ impl Report {
         }
     }
 
-    /// Takes what another report has, the gravest first.
+    /// Adds the findings of another report, most severe first.
     pub fn join(&mut self, other: Self) {
         self.holds += other.holds;
         self.findings.extend(other.findings);
         self.findings.sort_by_key(|f| f.severity);
     }
 
-    pub fn count(&self, severity: Severity) -> usize {
-        let of = |f: &&Finding| f.severity == severity;
-        self.findings.iter().filter(of).count()
+    pub fn count(&self, severity: FindingSeverity) -> usize {
+        self.findings
+            .iter()
+            .filter(|f| f.severity == severity)
+            .count()
     }
 
     pub fn is_good(&self) -> bool {
-        self.count(Severity::Error) == 0
+        self.count(FindingSeverity::Error) == 0
     }
 
-    pub fn checks(&self) -> usize {
+    pub fn count_checks(&self) -> usize {
         self.holds + self.findings.len()
     }
 
-    /// `312 checks: 310 hold, 1 does not, 1 only Windows can tell`
-    pub fn summary(&self) -> String {
-        let many = |n: usize, one: &str, more: &str| match n {
-            1 => format!("1 {one}"),
-            n => format!("{n} {more}"),
-        };
-        let mut text = format!(
-            "{}: {}",
-            many(self.checks(), "check", "checks"),
-            many(self.holds, "holds", "hold")
-        );
-        for (severity, one, more) in [
-            (Severity::Error, "does not", "do not"),
-            (Severity::Warning, "is doubtful", "are doubtful"),
-            (
-                Severity::Unknown,
-                "only Windows can tell",
-                "only Windows can tell",
-            ),
-        ] {
-            match self.count(severity) {
-                0 => {}
-                n => text += &format!(", {}", many(n, one, more)),
-            }
+    /// Summarizes the report: `310 of 312 checks passed, 1 failed, 1 can only be checked on a
+    /// running Windows`.
+    pub fn summarize(&self) -> String {
+        let mut text = format!("{} of {} checks passed", self.holds, self.count_checks());
+        let errors = self.count(FindingSeverity::Error);
+        if errors > 0 {
+            text += &format!(", {errors} failed");
+        }
+        let warnings = self.count(FindingSeverity::Warning);
+        if warnings > 0 {
+            text += &format!(", {}", count(warnings, "warning"));
+        }
+        let unknown = self.count(FindingSeverity::Unknown);
+        if unknown > 0 {
+            text += &format!(", {unknown} can only be checked on a running Windows");
         }
         text
     }
 
-    pub fn event(&self, image: &str) -> Event {
+    pub fn to_event(&self, image: &str) -> Event {
         Event::Checked {
             image: image.to_owned(),
-            checks: self.checks(),
+            checks: self.count_checks(),
             hold: self.holds,
-            errors: self.count(Severity::Error),
-            warnings: self.count(Severity::Warning),
-            unknown: self.count(Severity::Unknown),
-            text: format!("{image}: {}", self.summary()),
+            errors: self.count(FindingSeverity::Error),
+            warnings: self.count(FindingSeverity::Warning),
+            unknown: self.count(FindingSeverity::Unknown),
+            text: format!("{image}: {}", self.summarize()),
         }
     }
 }
@@ -209,16 +204,16 @@ mod tests {
 
     use super::*;
     use winimg_base::error::Kind;
-    use winimg_base::text::{Place, Source};
+    use winimg_base::text::{Place, SourceText};
 
     #[test]
     fn an_event_names_one_line_of_the_recipe() {
-        let source = Arc::new(Source::new("recipe.toml", "name = 1\n"));
+        let source = Arc::new(SourceText::new("recipe.toml", "name = 1\n"));
         let error = Error::new(Kind::Verify, "the hive cannot be read").at("SYSTEM");
         let error = error.from_place(&Place::new(&source, 0..4));
-        let mut report = Report::default();
+        let mut report = VerifyReport::default();
         report.add(Err(error.into()), Some(("kubelet", "recipe.toml:31:1")));
-        let event = serde_json::to_string(&report.findings[0].event()).expect("JSON");
+        let event = serde_json::to_string(&report.findings[0].to_event()).expect("JSON");
         assert_eq!(
             event,
             r#"{"event":"finding","severity":"error","message":"the hive cannot be read","at":"SYSTEM","recipe":"recipe.toml:31:1","step":"kubelet","text":"error: the hive cannot be read\n  step: kubelet (recipe.toml:31:1)\n  at: SYSTEM"}"#

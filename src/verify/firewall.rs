@@ -1,24 +1,24 @@
-//! Firewall rules as the registry keeps them: one value a rule, `v2.31|Action=Allow|Active=TRUE|Dir=In|…`.
+//! Firewall rules in the registry: one value per rule, `v2.31|Action=Allow|Active=TRUE|Dir=In|…`.
 //!
 //! Source: Microsoft, [MS-GPFAS] 2.2.2.19 "Firewall Rule and the Firewall Rule Grammar Rule".
 
 mod scope;
 
-use winimg_formats::hive::Data;
+use winimg_formats::hive::HiveValueData;
 
-use super::finding::{Finding, Verdict};
-use super::image::Image;
-use scope::Scope;
-use winimg_recipe::plan::check::Firewall;
+use super::finding::{Verdict, VerifyFinding};
+use super::image::InspectedImage;
+use scope::RuleScope;
+use winimg_recipe::plan::check::FirewallCheck;
 use winimg_recipe::recipe::RegistryKey;
 
-const RULES: RegistryKey = RegistryKey::known(concat!(
+const RULES: RegistryKey = RegistryKey::from_static(concat!(
     r"HKLM\SYSTEM\CurrentControlSet\Services\SharedAccess\Parameters",
     r"\FirewallPolicy\FirewallRules"
 ));
 
 #[derive(Debug, PartialEq, Eq)]
-struct Rule {
+struct RegistryFirewallRule {
     name: String,
     active: bool,
     allow: bool,
@@ -26,12 +26,12 @@ struct Rule {
     protocol: Option<u8>,
     ports: Vec<String>,
     remote_ports: Vec<String>,
-    /// `None`: nobody asks.
-    scope: Option<Scope>,
+    /// `None` if it is not compared.
+    scope: Option<RuleScope>,
 }
 
-impl Rule {
-    /// `None`: not a rule.
+impl RegistryFirewallRule {
+    /// Parses a rule; `None` if the text is not one.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('|');
         let version = fields.next()?;
@@ -48,7 +48,7 @@ impl Rule {
             remote_ports: Vec::new(),
             scope: None,
         };
-        let mut scope = Scope::default();
+        let mut scope = RuleScope::default();
         for (field, value) in fields.filter_map(|f| f.split_once('=')) {
             match field {
                 "Name" => rule.name = value.to_owned(),
@@ -68,87 +68,93 @@ impl Rule {
         Some(rule)
     }
 
-    /// But for its name, whose case does not matter, and for what is not asked.
-    fn says(&self, wanted: &Self) -> bool {
-        let parts = |r: &Self| (r.active, r.allow, r.inbound, r.protocol);
-        parts(self) == parts(wanted)
+    /// Returns true if the rules are equal, except for their names and an unset scope.
+    fn match_rule(&self, wanted: &Self) -> bool {
+        self.active == wanted.active
+            && self.allow == wanted.allow
+            && self.inbound == wanted.inbound
+            && self.protocol == wanted.protocol
             && self.ports == wanted.ports
             && self.remote_ports == wanted.remote_ports
             && (wanted.scope.is_none() || self.scope == wanted.scope)
     }
 
     fn describe(&self) -> String {
-        let any = |ports: &[String]| match ports {
-            [] => "any".to_owned(),
-            ports => ports.join(","),
-        };
         format!(
             "{}{} {}, protocol {}, ports {}, remote ports {}{}",
-            if self.active { "" } else { "switched off: " },
+            if self.active { "" } else { "disabled: " },
             if self.allow { "allows" } else { "blocks" },
             if self.inbound { "in" } else { "out" },
             self.protocol.map_or("any".to_owned(), |n| n.to_string()),
-            any(&self.ports),
-            any(&self.remote_ports),
+            join_ports(&self.ports),
+            join_ports(&self.remote_ports),
             self.scope
                 .as_ref()
-                .map(Scope::to_string)
+                .map(RuleScope::to_string)
                 .unwrap_or_default(),
         )
     }
 }
 
-pub fn rule(image: &Image<'_>, wanted: &Firewall) -> Verdict {
-    let values = match image.key(&RULES)? {
-        Some(key) => key.values()?,
+fn join_ports(ports: &[String]) -> String {
+    match ports {
+        [] => "any".to_owned(),
+        ports => ports.join(","),
+    }
+}
+
+fn sort_ports(ports: &[String]) -> Vec<String> {
+    let mut ports = ports.to_vec();
+    ports.sort();
+    ports
+}
+
+pub fn check_rule(image: &InspectedImage<'_>, wanted: &FirewallCheck) -> Verdict {
+    let values = match image.open_key(&RULES)? {
+        Some(key) => key.read_values()?,
         None => Vec::new(),
     };
-    let named: Vec<Rule> = values
+    let named: Vec<RegistryFirewallRule> = values
         .into_iter()
         .filter_map(|(_, data)| match data {
-            Data::Sz(text) => Rule::parse(&text),
+            HiveValueData::Sz(text) => RegistryFirewallRule::parse(&text),
             _ => None,
         })
         .filter(|rule| rule.name.to_lowercase() == wanted.name.to_lowercase())
         .collect();
     let name = &wanted.name;
-    let described: Vec<String> = named.iter().map(Rule::describe).collect();
+    let described: Vec<String> = named.iter().map(RegistryFirewallRule::describe).collect();
     let found = described.join("; ");
     if !wanted.present {
-        return match named.is_empty() {
-            true => Ok(()),
-            false => {
-                let fact = format!("the firewall rule {name} is still there");
-                Err(Finding::error(fact).found(found))
-            }
+        return if named.is_empty() {
+            Ok(())
+        } else {
+            let fact = format!("the firewall rule {name} still exists");
+            Err(VerifyFinding::error(fact).found(found))
         };
     }
-    let sorted = |ports: &[String]| {
-        let mut ports = ports.to_vec();
-        ports.sort();
-        ports
-    };
-    let expected = Rule {
+    let expected = RegistryFirewallRule {
         name: name.clone(),
         active: true,
         allow: wanted.allow,
         inbound: wanted.inbound,
         protocol: wanted.protocol,
-        ports: sorted(&wanted.ports),
-        remote_ports: sorted(&wanted.remote_ports),
-        scope: wanted.scope.as_ref().map(Scope::wanted),
+        ports: sort_ports(&wanted.ports),
+        remote_ports: sort_ports(&wanted.remote_ports),
+        scope: wanted.scope.as_ref().map(RuleScope::from_expected),
     };
-    if named.iter().any(|rule| rule.says(&expected)) {
+    if named.iter().any(|rule| rule.match_rule(&expected)) {
         return Ok(());
     }
-    Err(match named.is_empty() {
-        true => Finding::error(format!("there is no firewall rule {name}"))
+    Err(if named.is_empty() {
+        VerifyFinding::error(format!("there is no firewall rule {name}"))
             .expected(expected.describe())
-            .cure("see the log of the step that makes it"),
-        false => Finding::error(format!("the firewall rule {name} says something else"))
+            .cure("check the log of the step that creates it")
+    } else {
+        VerifyFinding::error(format!("the firewall rule {name} differs"))
             .expected(expected.describe())
             .found(found)
-            .cure("see which later step or program changes the rule"),
+            .cure("find the later step or program that changes the rule")
     })
 }
 
@@ -160,17 +166,18 @@ mod tests {
     fn a_rule_is_read_as_windows_writes_it() {
         let text = "v2.31|Action=Allow|Active=TRUE|Dir=In|Protocol=6|LPort2_10=30000-32767|LPort=10250|Name=kubelet|\
                     Desc=a=b|Edge=TRUE|";
-        let rule = Rule::parse(text).expect("a rule");
+        let rule = RegistryFirewallRule::parse(text).expect("a rule");
         assert_eq!(
             rule.describe(),
             "allows in, protocol 6, ports 10250,30000-32767, remote ports any, edge traversal"
         );
         assert_eq!(rule.name, "kubelet");
-        let off = Rule::parse("v2.10|Action=Block|Active=FALSE|Dir=Out|Name=x|").expect("a rule");
+        let off = RegistryFirewallRule::parse("v2.10|Action=Block|Active=FALSE|Dir=Out|Name=x|")
+            .expect("a rule");
         assert_eq!(
             off.describe(),
-            "switched off: blocks out, protocol any, ports any, remote ports any"
+            "disabled: blocks out, protocol any, ports any, remote ports any"
         );
-        assert_eq!(Rule::parse("Action=Allow|"), None);
+        assert_eq!(RegistryFirewallRule::parse("Action=Allow|"), None);
     }
 }

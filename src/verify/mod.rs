@@ -1,7 +1,7 @@
-//! Whether a finished image is what its recipe says, found out without starting or mounting it.
+//! Checks a finished image against its recipe without starting or mounting it.
 //!
-//! Reads the disk's own bytes: partitions, NTFS, registry hives. What only a running Windows knows is said to be
-//! unknown, never taken to hold. Changes nothing and mends nothing.
+//! Reads the disk's own bytes: partitions, NTFS, registry hives. Anything that only a running
+//! Windows knows is reported as unknown, never assumed to be right. Read-only.
 
 mod access;
 mod account;
@@ -19,30 +19,30 @@ mod system;
 
 use crate::pool;
 use winimg_base::error::{Error, Kind, Result};
-pub use winimg_base::event::Severity;
+pub use winimg_base::event::FindingSeverity;
 use winimg_base::event::{Cancel, Sink};
 use winimg_formats::disk::Disk;
-use winimg_recipe::plan::{Check, Expected};
-use winimg_recipe::recipe::target::Target;
+use winimg_recipe::plan::{ImageCheck, StepChecks};
+use winimg_recipe::recipe::target::TargetSpec;
 
-pub use account::{User, machine_sid, users};
-pub use finding::{Finding, Report, Verdict};
-pub use image::{Answer, Image};
-pub use service::services;
-pub use stores::packages;
-pub use system::{InstalledWindows, installed};
+pub use account::{LocalUser, list_users, machine_sid};
+pub use finding::{Verdict, VerifyFinding, VerifyReport};
+pub use image::{CheckResult, InspectedImage};
+pub use service::list_services;
+pub use stores::list_packages;
+pub use system::{InstalledWindows, read_installed};
 
-/// Checks what holds for every image, what a sealed one needs (also on the machines of its targets, where they are known),
-/// then what each step expects. Without expectations no step has said that the build's own folder is gone and the image
-/// generalized, so that is judged, too.
+/// Checks the requirements of every image, those of a sealed one (also on the machines of known
+/// targets), then the expectations of each step. Without expectations also requires that the
+/// build's own folder is gone and that the image is generalized.
 pub fn check(
     disk: &dyn Disk,
-    expected: Option<&[Expected]>,
-    targets: &[&Target],
+    expected: Option<&[StepChecks]>,
+    targets: &[&TargetSpec],
     cancel: &Cancel,
-) -> Result<Report> {
-    let image = Image::open(disk)?;
-    let mut report = Report::default();
+) -> Result<VerifyReport> {
+    let image = InspectedImage::open(disk)?;
+    let mut report = VerifyReport::default();
     let common = system::CHECKS
         .iter()
         .copied()
@@ -55,7 +55,7 @@ pub fn check(
     answer_file::check(&image, &mut report);
     if expected.is_none() {
         report.add(leftovers::own_folder(&image), None);
-        report.add(system::generalized(&image), None);
+        report.add(system::check_generalized(&image), None);
     }
     seal::check(&image, expected, targets, &mut report, cancel)?;
     add_expected(&image, expected.unwrap_or_default(), &mut report, cancel)?;
@@ -63,11 +63,15 @@ pub fn check(
     Ok(report)
 }
 
-/// Checks a clone after its first boot: a disk that was closed in order, nothing left of the build, nothing that waits for a
-/// restart, and what a `[[clone]]` asks for. Host keys and an agent's states belong to a clone.
-pub fn check_clone(disk: &dyn Disk, expected: &[Expected], cancel: &Cancel) -> Result<Report> {
-    let image = Image::open(disk)?;
-    let mut report = Report::default();
+/// Checks a clone after its first boot: a clean shutdown, no leftovers of the build, no pending
+/// restart, and the checks of `[[clone]]`. Host keys and an agent's state belong to a clone.
+pub fn check_clone(
+    disk: &dyn Disk,
+    expected: &[StepChecks],
+    cancel: &Cancel,
+) -> Result<VerifyReport> {
+    let image = InspectedImage::open(disk)?;
+    let mut report = VerifyReport::default();
     let common = system::CHECKS_OF_CLONES
         .iter()
         .copied()
@@ -83,14 +87,14 @@ pub fn check_clone(disk: &dyn Disk, expected: &[Expected], cancel: &Cancel) -> R
     Ok(report)
 }
 
-/// Judges all that steps expect, on every processor; the findings come in the steps' order.
+/// Checks the expectations of steps on all processors; the findings are in the order of the steps.
 fn add_expected(
-    image: &Image<'_>,
-    expected: &[Expected],
-    report: &mut Report,
+    image: &InspectedImage<'_>,
+    expected: &[StepChecks],
+    report: &mut VerifyReport,
     cancel: &Cancel,
 ) -> Result<()> {
-    let asked: Vec<(&Expected, &Check)> = expected
+    let asked: Vec<(&StepChecks, &ImageCheck)> = expected
         .iter()
         .flat_map(|step| step.checks.iter().map(move |check| (step, check)))
         .collect();
@@ -99,7 +103,7 @@ fn add_expected(
         |(_, check)| bytes_read(check),
         |(_, check)| {
             cancel.check()?;
-            Ok(one(image, check))
+            Ok(check_one(image, check))
         },
     )?;
     for ((step, _), verdict) in asked.into_iter().zip(verdicts) {
@@ -108,60 +112,62 @@ fn add_expected(
     Ok(())
 }
 
-/// About how much of the disk a check has to read; what is not known counts as nothing.
-fn bytes_read(check: &Check) -> u64 {
+/// Estimates the bytes that a check has to read; 0 if unknown.
+fn bytes_read(check: &ImageCheck) -> u64 {
     match check {
-        Check::File { content, .. } => content.size,
+        ImageCheck::File { content, .. } => content.size,
         _ => 0,
     }
 }
 
-fn one(image: &Image<'_>, check: &Check) -> Verdict {
+fn check_one(image: &InspectedImage<'_>, check: &ImageCheck) -> Verdict {
     match check {
-        Check::File { path, content } => files::file(image, path, content),
-        Check::Exists { path } => files::exists(image, path),
-        Check::Missing { path } => files::missing(image, path),
-        Check::Registry { key, value, data } => {
-            registry::value(image, key, value.as_deref().unwrap_or_default(), data)
+        ImageCheck::File { path, content } => files::check_file(image, path, content),
+        ImageCheck::Exists { path } => files::check_exists(image, path),
+        ImageCheck::Missing { path } => files::check_missing(image, path),
+        ImageCheck::Registry { key, value, data } => {
+            registry::check_value(image, key, value.as_deref().unwrap_or_default(), data)
         }
-        Check::Service(service) => service::service(image, service),
-        Check::PathFolder { folder } => registry::path_folder(image, folder),
-        Check::Firewall(rule) => firewall::rule(image, rule),
-        Check::Feature { name, .. } => Err(Finding::unknown(format!("feature {name}"))),
-        Check::Capability { name, .. } => Err(Finding::unknown(format!("capability {name}"))),
-        Check::Driver { driver } => stores::driver(image, driver),
-        Check::User {
+        ImageCheck::Service(service) => service::check_service(image, service),
+        ImageCheck::PathFolder { folder } => registry::path_folder(image, folder),
+        ImageCheck::Firewall(rule) => firewall::check_rule(image, rule),
+        ImageCheck::Feature { name, .. } => Err(VerifyFinding::unknown(format!("feature {name}"))),
+        ImageCheck::Capability { name, .. } => {
+            Err(VerifyFinding::unknown(format!("capability {name}")))
+        }
+        ImageCheck::Driver { driver } => stores::check_driver(image, driver),
+        ImageCheck::User {
             name,
             present,
             disabled,
-        } => account::user(image, name, *present, *disabled),
-        Check::Group {
+        } => account::check_user(image, name, *present, *disabled),
+        ImageCheck::Group {
             name,
             present,
             members,
         } => account::group(image, name, *present, members),
-        Check::Acl(acl) => access::acl(image, acl),
-        Check::Task { name, present } => stores::task(image, name, *present),
-        Check::Update { kb } => stores::update(image, kb),
-        Check::Windows { build, revision } => system::windows(image, *build, *revision),
-        Check::ContainerImage {
+        ImageCheck::Acl(acl) => access::check_acl(image, acl),
+        ImageCheck::Task { name, present } => stores::check_task(image, name, *present),
+        ImageCheck::Update { kb } => stores::update(image, kb),
+        ImageCheck::Windows { build, revision } => system::check_windows(image, *build, *revision),
+        ImageCheck::ContainerImage {
             image: manifest,
             root,
         } => stores::container_image(image, manifest, root),
     }
 }
 
-/// Emits the findings, the gravest first, and the count.
-pub fn report(report: &Report, image: &str, sink: &dyn Sink) {
+/// Emits the findings, most severe first, and the count.
+pub fn report(report: &VerifyReport, image: &str, sink: &dyn Sink) {
     for finding in &report.findings {
-        sink.emit(&finding.event());
+        sink.emit(&finding.to_event());
     }
-    sink.emit(&report.event(image));
+    sink.emit(&report.to_event(image));
 }
 
-/// The error of an image with findings that were reported before.
-pub fn failed(image: &str, summary: &str) -> Error {
-    Error::new(Kind::Verify, "the image is not what it should be")
+/// Returns the error of an image whose findings have been reported.
+pub fn report_failure(image: &str, summary: &str) -> Error {
+    Error::new(Kind::Verify, "the image failed verification")
         .at(image)
         .found(summary)
 }

@@ -1,65 +1,68 @@
-//! Whether a sealed disk comes up as another machine: Setup is armed, its first boot finds what it needs and nothing that the
-//! build left, and no identity is in it that clones would share.
+//! Checks that a sealed disk starts as a new machine: Setup runs on the first boot and finds
+//! everything it needs, there are no leftovers of the build, and clones share no identity.
 //!
-//! Judged of an image that its steps seal, or, without a manifest, of one that says it is sealed. What a step expects itself
-//! is left to that step, so that one fault is one finding. What the targets ask is judged where they are known.
+//! Applies to an image that its steps seal, or, without a manifest, to one whose registry says that
+//! it is sealed. A step's own expectations are left to that step, so that one fault is one finding.
+//! The targets' requirements are checked if the targets are known.
 //!
-//! Sources: Microsoft, "Sysprep command-line options" and "Windows Setup states" (tag, `ImageState`); cofoundry's gate of
-//! sealed templates (`SetupType`, `CmdLine`: a template of Server 2022 that was not armed came up as the build machine);
-//! cloudbase-init, `osutils/windows.py` (a `GeneralizationState` of 7 is a finished machine; that a sealed one has 3 and a
-//! `CleanupState` of 2 is remembered, so another is doubtful only).
+//! Sources: Microsoft, "Sysprep command-line options" and "Windows Setup states" (tag,
+//! `ImageState`); cofoundry's gate of sealed templates (`SetupType`, `CmdLine`: a template of
+//! Server 2022 whose Setup was not armed came up as the build machine); cloudbase-init,
+//! `osutils/windows.py` (a `GeneralizationState` of 7 is a finished machine). The values 3 of a
+//! sealed one and 2 of its `CleanupState` are undocumented, so others are only warnings.
 
 mod answer;
-mod asked;
 mod boot_driver;
+mod expectations;
 mod first_boot;
 mod identity;
 mod provision;
 
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_recipe::plan::Expected;
+use winimg_recipe::plan::StepChecks;
 use winimg_recipe::recipe::RegistryKey;
-use winimg_recipe::recipe::target::Target;
+use winimg_recipe::recipe::target::TargetSpec;
 
-use super::finding::{Finding, Report, Verdict};
-use super::image::Image;
-use asked::Asked;
+use super::finding::{Verdict, VerifyFinding, VerifyReport};
+use super::image::InspectedImage;
+use expectations::SealExpectations;
 
-const SETUP: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\Setup");
-const SYSPREP: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\Setup\Status\SysprepStatus");
+const SETUP: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\Setup");
+const SYSPREP: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\Setup\Status\SysprepStatus");
 const TAG: &str = r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag";
-/// `SetupType`: the next start runs `CmdLine` in place of Windows.
+/// `SetupType`: the next start runs `CmdLine` instead of Windows.
 const ARMED: u32 = 2;
 const WINDEPLOY: &str = r"oobe\windeploy.exe";
 const GENERALIZED: u32 = 3;
 const CLEANED: u32 = 2;
 const AGAIN: &str = "build the image again: nothing may start it after the step `generalize`";
 
-const CHECKS: &[fn(&Image<'_>, &Asked<'_>) -> Verdict] = &[
-    |image, _| armed(image),
+const CHECKS: &[fn(&InspectedImage<'_>, &SealExpectations<'_>) -> Verdict] = &[
+    |image, _| check_armed(image),
     |image, _| setup_program(image),
     |image, _| {
-        let fact = "sysprep did not leave the image as one that it generalized";
-        status(image, "GeneralizationState", GENERALIZED, fact)
+        let fact = "sysprep did not mark the image as generalized";
+        check_status(image, "GeneralizationState", GENERALIZED, fact)
     },
     |image, _| {
-        let fact = "sysprep did not end its clean-up";
-        status(image, "CleanupState", CLEANED, fact)
+        let fact = "sysprep did not finish its cleanup";
+        check_status(image, "CleanupState", CLEANED, fact)
     },
-    tag,
+    check_tag,
 ];
 
-/// `steps`: what the recipe's steps expect; `None`: nobody says. `targets`: the places that the image is for.
+/// Checks a sealed image. `steps` are the expectations of the recipe's steps, `None` if unknown;
+/// `targets` are the platforms of the image.
 pub fn check(
-    image: &Image<'_>,
-    steps: Option<&[Expected]>,
-    targets: &[&Target],
-    report: &mut Report,
+    image: &InspectedImage<'_>,
+    steps: Option<&[StepChecks]>,
+    targets: &[&TargetSpec],
+    report: &mut VerifyReport,
     cancel: &Cancel,
 ) -> Result<()> {
-    let asked = Asked { steps, targets };
-    if !asked.seals(image) {
+    let asked = SealExpectations { steps, targets };
+    if !asked.is_sealed(image) {
         return Ok(());
     }
     let parts = [
@@ -78,7 +81,7 @@ pub fn check(
             first_boot::platform_is_answered(image, &asked, target),
             None,
         );
-        report.add(boot_driver::starts(image, target), None);
+        report.add(boot_driver::check_boot_drivers(image, target), None);
         if !target.hardware.also.is_empty() {
             report.add(boot_driver::starts_on_some_sizes(image, target), None);
         }
@@ -86,22 +89,24 @@ pub fn check(
     Ok(())
 }
 
-fn armed(image: &Image<'_>) -> Verdict {
-    let found = image.number(&SETUP, "SetupType")?;
+fn check_armed(image: &InspectedImage<'_>) -> Verdict {
+    let found = image.read_number(&SETUP, "SetupType")?;
     if found == Some(ARMED) {
         return Ok(());
     }
-    let fact = "Setup does not run on a clone: it would come up as the machine of the build";
-    Err(Finding::error(fact)
+    let fact = "Setup would not run on a clone: it would start as the build machine";
+    Err(VerifyFinding::error(fact)
         .expected(format!("{SETUP}, SetupType = {ARMED}"))
-        .found(number(found))
+        .found(render_number(found))
         .cure(AGAIN))
 }
 
-fn setup_program(image: &Image<'_>) -> Verdict {
-    let found = image.text(&SETUP, "CmdLine")?;
-    let is_it = |line: &String| line.eq_ignore_ascii_case(WINDEPLOY);
-    if found.as_ref().is_some_and(is_it) {
+fn setup_program(image: &InspectedImage<'_>) -> Verdict {
+    let found = image.read_text(&SETUP, "CmdLine")?;
+    if found
+        .as_ref()
+        .is_some_and(|line| line.eq_ignore_ascii_case(WINDEPLOY))
+    {
         return Ok(());
     }
     let found = match found.as_deref() {
@@ -109,36 +114,36 @@ fn setup_program(image: &Image<'_>) -> Verdict {
         Some("") => "an empty text",
         Some(line) => line,
     };
-    Err(
-        Finding::error("the first start of a clone runs another program than Setup's")
-            .expected(format!("{SETUP}, CmdLine = {WINDEPLOY}"))
-            .found(found)
-            .cure(AGAIN),
+    Err(VerifyFinding::error(
+        "the first boot of a clone would run another program instead of Setup",
     )
+    .expected(format!("{SETUP}, CmdLine = {WINDEPLOY}"))
+    .found(found)
+    .cure(AGAIN))
 }
 
-fn status(image: &Image<'_>, name: &str, expected: u32, fact: &str) -> Verdict {
-    let found = image.number(&SYSPREP, name)?;
+fn check_status(image: &InspectedImage<'_>, name: &str, expected: u32, fact: &str) -> Verdict {
+    let found = image.read_number(&SYSPREP, name)?;
     if found == Some(expected) {
         return Ok(());
     }
-    Err(Finding::warning(fact)
+    Err(VerifyFinding::warning(fact)
         .expected(format!("{SYSPREP}, {name} = {expected}"))
-        .found(number(found))
+        .found(render_number(found))
         .cure(AGAIN))
 }
 
-fn number(found: Option<u32>) -> String {
+fn render_number(found: Option<u32>) -> String {
     found.map_or_else(|| "no such number".to_owned(), |n| n.to_string())
 }
 
-/// The step `generalize` expects it by itself.
-fn tag(image: &Image<'_>, asked: &Asked<'_>) -> Verdict {
+/// Checks sysprep's tag, unless the step `generalize` expects it itself.
+fn check_tag(image: &InspectedImage<'_>, asked: &SealExpectations<'_>) -> Verdict {
     if asked.steps.is_some() || image.volume.exists(TAG)? {
         return Ok(());
     }
-    Err(Finding::error(format!(
-        "sysprep did not say that it succeeded: {TAG} is missing"
-    ))
-    .cure(AGAIN))
+    Err(
+        VerifyFinding::error(format!("sysprep did not report success: {TAG} is missing"))
+            .cure(AGAIN),
+    )
 }

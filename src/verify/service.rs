@@ -1,27 +1,27 @@
-//! A service as the Service Control Manager keeps it.
+//! Services in the registry of the Service Control Manager.
 //!
-//! Sources: Microsoft, "HKLM\SYSTEM\CurrentControlSet\Services Registry Tree", "SERVICE_FAILURE_ACTIONS structure",
-//! "CreateService" (start types).
+//! Sources: Microsoft, "HKLM\SYSTEM\CurrentControlSet\Services Registry Tree",
+//! "SERVICE_FAILURE_ACTIONS structure", "CreateService" (start types).
 
-use winimg_formats::hive::Data;
+use winimg_formats::hive::HiveValueData;
 
-use super::finding::{Finding, Verdict};
-use super::image::{Answer, Image};
-use winimg_recipe::plan::check::Service;
-use winimg_recipe::recipe::{RegistryKey, Start};
+use super::finding::{Verdict, VerifyFinding};
+use super::image::{CheckResult, InspectedImage};
+use winimg_recipe::plan::check::ServiceCheck;
+use winimg_recipe::recipe::{RegistryKey, ServiceStartMode};
 
-const SERVICES: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services");
+const SERVICES: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services");
 
-/// Bytes of the failure actions before the actions themselves: reset period, two strings, their number, where they are.
+/// Bytes before the list of failure actions: reset period, two strings, count, pointer.
 const HEADER: usize = 20;
 /// `SC_ACTION_RESTART`
 const RESTART: u32 = 1;
 
-/// What differs, as pairs of expected and found.
+/// Differences as pairs of expected and found.
 #[derive(Default)]
-struct Differences(Vec<(String, String)>);
+struct ServiceDifferences(Vec<(String, String)>);
 
-impl Differences {
+impl ServiceDifferences {
     fn compare(&mut self, what: &str, expected: &str, found: &str, same: bool) {
         if !same {
             let found = if found.is_empty() { "nothing" } else { found };
@@ -31,45 +31,48 @@ impl Differences {
     }
 }
 
-pub fn service(image: &Image<'_>, service: &Service) -> Verdict {
+pub fn check_service(image: &InspectedImage<'_>, service: &ServiceCheck) -> Verdict {
     let key = SERVICES.join(&service.name);
     let name = &service.name;
-    if image.key(&key)?.is_none() {
-        return Err(Finding::error(format!("the service {name} is missing"))
-            .cure("see the log of the step that makes it, and whether a later step removes it"));
+    if image.open_key(&key)?.is_none() {
+        return Err(
+            VerifyFinding::error(format!("the service {name} is missing")).cure(
+                "check the log of the step that creates it, and whether a later step removes it",
+            ),
+        );
     }
-    let mut all = Differences::default();
+    let mut all = ServiceDifferences::default();
     if let Some(line) = &service.command_line {
-        let found = image.text(&key, "ImagePath")?.unwrap_or_default();
+        let found = image.read_text(&key, "ImagePath")?.unwrap_or_default();
         all.compare("command line", line, &found, found == *line);
     }
     if let Some(start) = service.start {
-        let found = started(image, &key)?;
+        let found = read_start(image, &key)?;
         let expected = start_word(start);
         all.compare("start", expected, &found, found == expected);
     }
     if !service.depends.is_empty() {
-        let found = depends(image, &key)?;
+        let found = read_depends(image, &key)?;
         let same = same_names(&service.depends, &found);
-        let list = |names: &[String]| names.join(", ");
-        all.compare("after", &list(&service.depends), &list(&found), same);
+        all.compare(
+            "after",
+            &service.depends.join(", "),
+            &found.join(", "),
+            same,
+        );
     }
     if let Some(account) = &service.account {
-        let found = image.text(&key, "ObjectName")?.unwrap_or_default();
+        let found = image.read_text(&key, "ObjectName")?.unwrap_or_default();
         let same = plain_account(account) == plain_account(&found);
         all.compare("account", account, &found, same);
     }
     if !service.restart_delays.is_empty() {
-        let found = restarts(image, &key)?;
-        let rendered = |delays: &[u32]| {
-            let delays: Vec<String> = delays.iter().map(|d| format!("{d} ms")).collect();
-            delays.join(", ")
-        };
+        let found = read_restarts(image, &key)?;
         let same = found.as_deref() == Ok(&service.restart_delays[..]);
-        let found = found.map_or_else(|other| other, |delays| rendered(&delays));
+        let found = found.map_or_else(|other| other, |delays| join_delays(&delays));
         all.compare(
             "restarts after",
-            &rendered(&service.restart_delays),
+            &join_delays(&service.restart_delays),
             &found,
             same,
         );
@@ -79,54 +82,59 @@ pub fn service(image: &Image<'_>, service: &Service) -> Verdict {
     }
     let (expected, found): (Vec<String>, Vec<String>) = all.0.into_iter().unzip();
     Err(
-        Finding::error(format!("the service {name} is set up otherwise"))
+        VerifyFinding::error(format!("the service {name} has other settings"))
             .expected(expected.join("; "))
             .found(found.join("; "))
-            .cure("see which later step or program changes it"),
+            .cure("find the later step or program that changes it"),
     )
 }
 
-fn start_word(start: Start) -> &'static str {
+fn join_delays(delays: &[u32]) -> String {
+    let delays: Vec<String> = delays.iter().map(|d| format!("{d} ms")).collect();
+    delays.join(", ")
+}
+
+fn start_word(start: ServiceStartMode) -> &'static str {
     match start {
-        Start::Auto => "auto",
-        Start::DelayedAuto => "delayed-auto",
-        Start::Demand => "demand",
-        Start::Disabled => "disabled",
+        ServiceStartMode::Auto => "auto",
+        ServiceStartMode::DelayedAuto => "delayed-auto",
+        ServiceStartMode::Demand => "demand",
+        ServiceStartMode::Disabled => "disabled",
     }
 }
 
-/// A service or driver as the registry has it.
-pub struct Registered {
+/// A service or driver in the registry.
+pub struct RegisteredService {
     pub name: String,
-    /// `auto`, `demand` …; empty: it does not say.
+    /// `auto`, `demand` …; empty if it is not set.
     pub start: String,
     pub path: String,
     pub account: String,
 }
 
-/// Every service and driver of the control set in use.
-pub fn services(image: &Image<'_>) -> Answer<Vec<Registered>> {
-    let keys = match image.key(&SERVICES)? {
-        Some(key) => key.keys()?,
+/// Returns every service and driver of the current control set.
+pub fn list_services(image: &InspectedImage<'_>) -> CheckResult<Vec<RegisteredService>> {
+    let keys = match image.open_key(&SERVICES)? {
+        Some(key) => key.read_keys()?,
         None => Vec::new(),
     };
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let name = key.name();
         let key = SERVICES.join(&name);
-        found.push(Registered {
-            start: started(image, &key)?,
-            path: image.text(&key, "ImagePath")?.unwrap_or_default(),
-            account: image.text(&key, "ObjectName")?.unwrap_or_default(),
+        found.push(RegisteredService {
+            start: read_start(image, &key)?,
+            path: image.read_text(&key, "ImagePath")?.unwrap_or_default(),
+            account: image.read_text(&key, "ObjectName")?.unwrap_or_default(),
             name,
         });
     }
     Ok(found)
 }
 
-fn started(image: &Image<'_>, key: &RegistryKey) -> Answer<String> {
-    let delayed = image.number(key, "DelayedAutostart")? == Some(1);
-    Ok(match image.number(key, "Start")? {
+fn read_start(image: &InspectedImage<'_>, key: &RegistryKey) -> CheckResult<String> {
+    let delayed = image.read_number(key, "DelayedAutostart")? == Some(1);
+    Ok(match image.read_number(key, "Start")? {
         Some(0) => "boot".to_owned(),
         Some(1) => "system".to_owned(),
         Some(2) if delayed => "delayed-auto".to_owned(),
@@ -138,23 +146,24 @@ fn started(image: &Image<'_>, key: &RegistryKey) -> Answer<String> {
     })
 }
 
-fn depends(image: &Image<'_>, key: &RegistryKey) -> Answer<Vec<String>> {
-    Ok(match image.value(key, "DependOnService")? {
-        Some(Data::MultiSz(names)) => names,
+fn read_depends(image: &InspectedImage<'_>, key: &RegistryKey) -> CheckResult<Vec<String>> {
+    Ok(match image.read_value(key, "DependOnService")? {
+        Some(HiveValueData::MultiSz(names)) => names,
         _ => Vec::new(),
     })
 }
 
 fn same_names(a: &[String], b: &[String]) -> bool {
-    let sorted = |names: &[String]| {
-        let mut names: Vec<String> = names.iter().map(|n| n.to_lowercase()).collect();
-        names.sort();
-        names
-    };
-    sorted(a) == sorted(b)
+    sort_lowercase(a) == sort_lowercase(b)
 }
 
-/// `sc.exe` takes several spellings of Windows' own accounts.
+fn sort_lowercase(names: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|n| n.to_lowercase()).collect();
+    names.sort();
+    names
+}
+
+/// Normalizes the names of Windows' own accounts: `sc.exe` accepts several spellings.
 fn plain_account(account: &str) -> String {
     let lower = account.to_lowercase();
     match lower.as_str() {
@@ -165,37 +174,42 @@ fn plain_account(account: &str) -> String {
     }
 }
 
-/// The delays of the restarts; otherwise what is there instead, in words.
-fn restarts(image: &Image<'_>, key: &RegistryKey) -> Answer<Result<Vec<u32>, String>> {
-    let bytes = match image.value(key, "FailureActions")? {
-        Some(Data::Binary(bytes)) => bytes,
+/// Reads the delays of the restarts; the error describes the actual setting.
+fn read_restarts(
+    image: &InspectedImage<'_>,
+    key: &RegistryKey,
+) -> CheckResult<Result<Vec<u32>, String>> {
+    let bytes = match image.read_value(key, "FailureActions")? {
+        Some(HiveValueData::Binary(bytes)) => bytes,
         Some(other) => return Ok(Err(other.to_string())),
         None => return Ok(Err(String::new())),
     };
-    Ok(actions(&bytes))
+    Ok(parse_actions(&bytes))
 }
 
-fn actions(bytes: &[u8]) -> Result<Vec<u32>, String> {
-    let word = |at: usize| {
-        let part = bytes.get(at..at + 4)?;
-        Some(u32::from_le_bytes(part.try_into().ok()?))
+fn parse_actions(bytes: &[u8]) -> Result<Vec<u32>, String> {
+    let invalid = format!("{} bytes of invalid failure actions", bytes.len());
+    let Some(count) = read_u32(bytes, 12) else {
+        return Err(invalid);
     };
-    let broken = || format!("{} bytes that are no failure actions", bytes.len());
-    let count = word(12).ok_or_else(broken)? as usize;
     let list = bytes.get(HEADER..).unwrap_or_default();
-    if list.len() / 8 < count {
-        return Err(broken());
+    if list.len() / 8 < count as usize {
+        return Err(invalid);
     }
-    (0..count)
+    (0..count as usize)
         .map(|i| {
             let at = HEADER + 8 * i;
-            match (word(at), word(at + 4)) {
+            match (read_u32(bytes, at), read_u32(bytes, at + 4)) {
                 (Some(RESTART), Some(delay)) => Ok(delay),
                 (Some(kind), _) => Err(format!("an action of type {kind}")),
-                _ => Err(broken()),
+                _ => Err(invalid.clone()),
             }
         })
         .collect()
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 #[cfg(test)]
@@ -208,14 +222,14 @@ mod tests {
         let mut bytes =
             hex::decode("805101000000000000000000020000001400000001000000881300000100000010270000")
                 .expect("hex");
-        assert_eq!(actions(&bytes), Ok(vec![5000, 10000]));
+        assert_eq!(parse_actions(&bytes), Ok(vec![5000, 10000]));
         bytes[20] = 2;
-        assert_eq!(actions(&bytes), Err("an action of type 2".to_owned()));
+        assert_eq!(parse_actions(&bytes), Err("an action of type 2".to_owned()));
         bytes.truncate(30);
         assert_eq!(
-            actions(&bytes),
-            Err("30 bytes that are no failure actions".to_owned())
+            parse_actions(&bytes),
+            Err("30 bytes of invalid failure actions".to_owned())
         );
-        assert!(actions(&[]).is_err());
+        assert!(parse_actions(&[]).is_err());
     }
 }

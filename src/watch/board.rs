@@ -1,6 +1,7 @@
-//! What is shown of each build, in parts that are sent again when they change.
+//! The pages of builds as parts, which are sent again when they change.
 //!
-//! Each change has a number, which grows over all views: who has seen up to one asks for what came after it.
+//! Changes are numbered across all views: a client asks for the changes after the last one it has
+//! seen.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,13 +9,13 @@ use std::time::{Duration, Instant};
 
 /// A piece of a page, replaced as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PagePart {
     pub id: String,
     /// HTML.
     pub html: String,
 }
 
-impl From<(&str, String)> for Part {
+impl From<(&str, String)> for PagePart {
     fn from((id, html): (&str, String)) -> Self {
         let id = id.to_owned();
         Self { id, html }
@@ -23,45 +24,45 @@ impl From<(&str, String)> for Part {
 
 /// A page as it is now.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct PageSnapshot {
     pub title: String,
-    pub parts: Vec<Part>,
+    pub parts: Vec<PagePart>,
     /// The number of the last change.
     pub at: u64,
 }
 
-/// What changed since a number.
+/// Changes since a number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
-    /// The number to ask after next.
+pub struct PageChanges {
+    /// The number of the last change in this set.
     pub at: u64,
-    /// The ids of all parts in their order, where a part came or went.
+    /// The ids of all parts in order, if a part was added or removed.
     pub order: Option<Vec<String>>,
-    pub parts: Vec<Part>,
-    /// A new picture of the screen is there.
+    pub parts: Vec<PagePart>,
+    /// There is a new picture of the screen.
     pub screen: bool,
 }
 
 /// The builds, by their numbers from 0.
 #[derive(Default)]
 pub struct Board {
-    inner: Mutex<Inner>,
+    inner: Mutex<BoardState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Inner {
+struct BoardState {
     at: u64,
     closed: bool,
-    views: Vec<View>,
+    views: Vec<BoardView>,
 }
 
-struct View {
-    /// The build's output folder; none for the list of builds.
+struct BoardView {
+    /// The build's output folder; `None` for the list of builds.
     folder: Option<PathBuf>,
     title: String,
-    parts: Vec<(Part, u64)>,
-    /// When a part came or went.
+    parts: Vec<(PagePart, u64)>,
+    /// Number of the last change that added or removed a part.
     ordered: u64,
     screen: Option<(Arc<[u8]>, u64)>,
     /// Clients that wait for changes.
@@ -69,10 +70,10 @@ struct View {
 }
 
 impl Board {
-    /// A view without parts yet. Its number.
+    /// Adds a view without parts. Returns its number.
     pub fn add(&self, folder: Option<&Path>) -> usize {
         let mut inner = self.lock();
-        inner.views.push(View {
+        inner.views.push(BoardView {
             folder: folder.map(Path::to_owned),
             title: String::new(),
             parts: Vec::new(),
@@ -83,28 +84,22 @@ impl Board {
         inner.views.len() - 1
     }
 
-    /// The view consists of these parts now.
-    pub fn show(&self, view: usize, title: &str, parts: Vec<Part>) {
+    /// Replaces the parts of a view.
+    pub fn show(&self, view: usize, title: &str, parts: Vec<PagePart>) {
         let mut inner = self.lock();
         let at = inner.at + 1;
         let Some(view) = inner.views.get_mut(view) else {
             return;
         };
         let old = std::mem::take(&mut view.parts);
-        let is_same = |part: &Part| {
-            old.iter()
-                .find(|(other, _)| other == part)
-                .map(|(_, at)| *at)
-        };
         view.parts = parts
             .into_iter()
-            .map(|part| (is_same(&part).unwrap_or(at), part))
-            .map(|(at, part)| (part, at))
+            .map(|part| match old.iter().find(|(other, _)| *other == part) {
+                Some((_, unchanged_since)) => (part, *unchanged_since),
+                None => (part, at),
+            })
             .collect();
-        let ids = |parts: &[(Part, u64)]| -> Vec<String> {
-            parts.iter().map(|(part, _)| part.id.clone()).collect()
-        };
-        if ids(&old) != ids(&view.parts) {
+        if !old.iter().map(|(part, _)| &part.id).eq(view.ids()) {
             view.ordered = at;
         }
         view.title = title.to_owned();
@@ -115,7 +110,7 @@ impl Board {
         }
     }
 
-    /// The screen of the build's machine, as PNG.
+    /// Replaces the screen of the build's machine, a PNG.
     pub fn show_screen(&self, view: usize, png: &[u8]) {
         let mut inner = self.lock();
         let at = inner.at + 1;
@@ -130,11 +125,11 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// The page as it is now; none where there is no such view.
-    pub fn page(&self, view: usize) -> Option<Shown> {
+    /// Returns the current page; `None` if there is no such view.
+    pub fn snapshot(&self, view: usize) -> Option<PageSnapshot> {
         let inner = self.lock();
         let at = inner.at;
-        inner.views.get(view).map(|view| Shown {
+        inner.views.get(view).map(|view| PageSnapshot {
             title: view.title.clone(),
             parts: view.parts.iter().map(|(part, _)| part.clone()).collect(),
             at,
@@ -151,7 +146,7 @@ impl Board {
         self.lock().views.get(view)?.folder.clone()
     }
 
-    /// Whether a client waits for changes of this view.
+    /// Returns true if a client is waiting for changes of this view.
     pub fn is_watched(&self, view: usize) -> bool {
         self.lock()
             .views
@@ -159,20 +154,21 @@ impl Board {
             .is_some_and(|view| view.clients > 0)
     }
 
-    /// What changed in this view since `seen`, waiting for it up to `patience`; none at the end.
-    pub fn wait(&self, view: usize, seen: u64, patience: Duration) -> Option<Changes> {
+    /// Waits up to `patience` for changes of this view after `seen`; `None` once the board is
+    /// closed.
+    pub fn wait(&self, view: usize, seen: u64, patience: Duration) -> Option<PageChanges> {
         let deadline = Instant::now() + patience;
         let mut inner = self.lock();
         loop {
             if inner.closed {
                 return None;
             }
-            let changes = inner.views.get(view)?.since(seen, inner.at);
+            let changes = inner.views.get(view)?.collect_changes(seen, inner.at);
             let left = deadline.saturating_duration_since(Instant::now());
             if changes.is_some() || left.is_zero() {
-                return Some(changes.unwrap_or(Changes {
+                return Some(changes.unwrap_or(PageChanges {
                     at: seen,
-                    ..Changes::default()
+                    ..PageChanges::default()
                 }));
             }
             let woken = self.changed.wait_timeout(inner, left);
@@ -181,9 +177,9 @@ impl Board {
     }
 
     /// Counts a client of the view until the guard is dropped.
-    pub fn client(&self, view: usize) -> Client<'_> {
+    pub fn register_client(&self, view: usize) -> WaitingClient<'_> {
         self.count(view, 1);
-        Client { board: self, view }
+        WaitingClient { board: self, view }
     }
 
     fn count(&self, view: usize, by: isize) {
@@ -198,21 +194,30 @@ impl Board {
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl View {
-    fn since(&self, seen: u64, at: u64) -> Option<Changes> {
-        let is_new = |of: u64| of > seen;
-        let changed = self.parts.iter().filter(|(_, of)| is_new(*of));
-        let changes = Changes {
+impl BoardView {
+    fn ids(&self) -> impl Iterator<Item = &String> {
+        self.parts.iter().map(|(part, _)| &part.id)
+    }
+
+    fn collect_changes(&self, seen: u64, at: u64) -> Option<PageChanges> {
+        let changes = PageChanges {
             at,
-            order: is_new(self.ordered)
-                .then(|| self.parts.iter().map(|(part, _)| part.id.clone()).collect()),
-            parts: changed.map(|(part, _)| part.clone()).collect(),
-            screen: self.screen.as_ref().is_some_and(|(_, of)| is_new(*of)),
+            order: (self.ordered > seen).then(|| self.ids().cloned().collect()),
+            parts: self
+                .parts
+                .iter()
+                .filter(|(_, changed)| *changed > seen)
+                .map(|(part, _)| part.clone())
+                .collect(),
+            screen: self
+                .screen
+                .as_ref()
+                .is_some_and(|(_, changed)| *changed > seen),
         };
         let has_any = changes.order.is_some() || !changes.parts.is_empty() || changes.screen;
         has_any.then_some(changes)
@@ -220,12 +225,12 @@ impl View {
 }
 
 /// A client that waits for changes.
-pub struct Client<'a> {
+pub struct WaitingClient<'a> {
     board: &'a Board,
     view: usize,
 }
 
-impl Drop for Client<'_> {
+impl Drop for WaitingClient<'_> {
     fn drop(&mut self) {
         self.board.count(self.view, -1);
     }

@@ -1,11 +1,12 @@
-//! The pages of builds on the loopback interface, brought up to date while the builds go on.
+//! Serves the pages of builds on the loopback interface and updates them while the builds run.
 //!
-//! `board` holds what is shown, `server` gives it to browsers, `served` is the page around it, with `live.js`. Knows no build: what
-//! is shown is put on the board by `winimg watch` (`src/cmd/watch.rs`).
+//! `board` stores the pages, `server` serves them, `frame` renders the page around the parts,
+//! with `live.js`. It knows nothing about builds: `winimg watch` (`src/cmd/watch.rs`) fills the
+//! board.
 
 mod board;
-mod served;
+mod frame;
 mod server;
 
-pub use board::{Board, Part};
-pub use server::Server;
+pub use board::{Board, PagePart};
+pub use server::WatchServer;

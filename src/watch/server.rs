@@ -1,8 +1,9 @@
-//! What a browser asks for, on the loopback interface alone.
+//! The web server of `winimg watch`, on the loopback interface only.
 //!
-//! Refuses every method but GET; a `Host` that is not this host's own name, as a page of another site has it that had its own name
-//! resolve to this address (DNS rebinding); and every path that does not begin with the token, which is compared in constant time.
-//! Clients are few, and each is dropped that does not send or read in time. Changes nothing.
+//! Rejects every method but GET; a `Host` other than `127.0.0.1` and `localhost` (a defence against
+//! DNS rebinding); and every path that does not start with the token, which is compared in constant
+//! time. The number of clients is limited, and slow ones are disconnected. Nothing can be changed
+//! through it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,32 +16,32 @@ use std::time::{Duration, Instant};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use serde_json::json;
 
-use super::board::{Board, Changes};
-use super::served;
-use crate::http::serve::{self, Gate, Refused, Stream as _};
-use crate::http::{Request, Response};
+use super::board::{Board, PageChanges};
+use super::frame;
+use crate::http::serve::{self, ConnectionGate, HttpStream as _, ReceiveError};
+use crate::http::{HttpRequest, HttpResponse};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_recipe::recipe::percent_decoded;
 
-/// For a request, and for each piece of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-const MOST_CLIENTS: usize = 32;
-/// Of them those that wait for events, each with its connection open.
-const MOST_STREAMS: usize = 16;
-/// A line is sent so often where nothing changes: a client that has gone is noticed.
+/// Timeout of a request, and of each piece of a response.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_CLIENTS: usize = 32;
+/// Maximum number of clients with an open event stream.
+const MAX_STREAMS: usize = 16;
+/// Interval of keep-alive comments on an idle stream. Writing one detects a closed connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The largest file of a build that is sent, in bytes: a disk image is not looked at in a browser.
-const LARGEST: u64 = 32 << 20;
+/// Maximum size of a served file in bytes: disk images are not for browsers.
+const MAX_FILE_SIZE: u64 = 32 << 20;
 
-/// The listening server. Dropped: closed, and each client sent away.
-pub struct Server {
+/// The listening server. Dropping it stops the server and disconnects all clients.
+pub struct WatchServer {
     address: SocketAddr,
-    gate: Arc<Gate>,
-    open: Arc<Open>,
+    gate: Arc<ConnectionGate>,
+    open: Arc<WatchService>,
 }
 
-struct Open {
+struct WatchService {
     /// In hexadecimal.
     token: String,
     board: Arc<Board>,
@@ -49,13 +50,13 @@ struct Open {
     streams: AtomicUsize,
 }
 
-impl Server {
-    /// Listens on 127.0.0.1; port 0 is any that is free.
+impl WatchServer {
+    /// Listens on 127.0.0.1; port 0 selects any free port.
     pub fn open(port: u16, board: Arc<Board>) -> Result<Self> {
-        Self::with_patience(port, board, PATIENCE, HEARTBEAT)
+        Self::with_patience(port, board, REQUEST_TIMEOUT, HEARTBEAT)
     }
 
-    /// For tests, which do not wait as long.
+    /// Listens with other timeouts, for tests.
     pub fn with_patience(
         port: u16,
         board: Arc<Board>,
@@ -63,34 +64,29 @@ impl Server {
         heartbeat: Duration,
     ) -> Result<Self> {
         let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let failed = |e: std::io::Error| {
-            Error::new(Kind::Host, format!("cannot listen on {at}"))
-                .because(e)
-                .cure("choose another port: --port")
-        };
-        let listener = TcpListener::bind(at).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let open = Arc::new(Open {
-            token: random()?,
+        let listener = TcpListener::bind(at).map_err(|e| cannot_listen(at, e))?;
+        let address = listener.local_addr().map_err(|e| cannot_listen(at, e))?;
+        let open = Arc::new(WatchService {
+            token: generate_token()?,
             board,
             patience,
             heartbeat,
             streams: AtomicUsize::default(),
         });
-        let gate = Arc::new(Gate::default());
-        let (kept, counted) = (Arc::clone(&open), Arc::clone(&gate));
+        let gate = Arc::new(ConnectionGate::default());
+        let (service_in_thread, gate_in_thread) = (Arc::clone(&open), Arc::clone(&gate));
         std::thread::Builder::new()
             .name("watch".into())
             .spawn(move || {
                 let connections = listener.incoming();
-                serve::listen(
+                serve::serve_connections(
                     connections,
-                    &counted,
-                    ("watch client", MOST_CLIENTS),
-                    move |stream| kept.serve(stream),
+                    &gate_in_thread,
+                    ("watch client", MAX_CLIENTS),
+                    move |stream| service_in_thread.serve(stream),
                 );
             })
-            .map_err(failed)?;
+            .map_err(|e| cannot_listen(at, e))?;
         Ok(Self {
             address,
             gate,
@@ -98,44 +94,51 @@ impl Server {
         })
     }
 
-    /// The page of a view, with the token.
+    /// Returns the URL of a view's page, with the token.
     pub fn url(&self, view: usize) -> String {
-        let below = match view {
+        let suffix = match view {
             0 => String::new(),
             view => format!("{view}/"),
         };
-        format!("http://{}/{}/{below}", self.address, self.open.token)
+        format!("http://{}/{}/{suffix}", self.address, self.open.token)
     }
 }
 
-impl Drop for Server {
+impl Drop for WatchServer {
     fn drop(&mut self) {
         self.gate.close();
         self.open.board.close();
-        // Wakes the thread that waits for connections, so that it sees that this is the end.
+        // Wakes the listening thread, so that it ends.
         let _ = TcpStream::connect(self.address);
     }
 }
 
-/// 128 bits as hexadecimal: what nobody guesses.
-fn random() -> Result<String> {
+fn cannot_listen(at: SocketAddr, error: std::io::Error) -> Error {
+    Error::new(Kind::Host, format!("cannot listen on {at}"))
+        .because(error)
+        .cure("choose another port with --port")
+}
+
+/// Generates 128 random bits in hexadecimal.
+fn generate_token() -> Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|e| {
-        Error::new(Kind::Host, "the system gives no random bytes").because(std::io::Error::other(e))
+        Error::new(Kind::Host, "the system's random number generator failed")
+            .because(std::io::Error::other(e))
     })?;
     Ok(hex::encode(bytes))
 }
 
-/// What a path below the token names.
-enum Asked<'a> {
+/// The resource that a path below the token names.
+enum WatchResource<'a> {
     Page(usize),
     Events(usize),
     Screen(usize),
     File(usize, &'a str),
 }
 
-impl<'a> Asked<'a> {
-    /// `2/logs/01-first.log`
+impl<'a> WatchResource<'a> {
+    /// Parses a path such as `2/logs/01-first.log`.
     fn read(path: &'a str) -> Self {
         let numbered = path
             .split_once('/')
@@ -150,27 +153,31 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Open {
+impl WatchService {
     fn serve(&self, mut stream: TcpStream) {
         let end = Instant::now() + self.patience;
         let request = match serve::receive(&mut stream, end) {
             Ok(request) => request,
-            Err(Refused::Status(status)) => return serve::answer(&mut stream, &plain(status), end),
-            Err(Refused::Gone) => return,
+            Err(ReceiveError::Status(status)) => {
+                return serve::send_response(&mut stream, &refuse(status), end);
+            }
+            Err(ReceiveError::Gone) => return,
         };
         let response = match self.admit(&request) {
-            Ok(Asked::Events(view)) => match self.stream(view, &request, &mut stream) {
-                Some(refused) => refused,
-                None => return,
-            },
-            Ok(asked) => self.answer(&asked),
-            Err(status) => plain(status),
+            Ok(WatchResource::Events(view)) => {
+                match self.stream_events(view, &request, &mut stream) {
+                    Some(refused) => refused,
+                    None => return,
+                }
+            }
+            Ok(resource) => self.find_response(&resource),
+            Err(status) => refuse(status),
         };
-        serve::answer(&mut stream, &response, Instant::now() + self.patience);
+        serve::send_response(&mut stream, &response, Instant::now() + self.patience);
     }
 
-    /// What is asked for, or the status of the refusal.
-    fn admit<'a>(&self, request: &'a Request) -> std::result::Result<Asked<'a>, u16> {
+    /// Returns the requested resource, or the status of the refusal.
+    fn admit<'a>(&self, request: &'a HttpRequest) -> std::result::Result<WatchResource<'a>, u16> {
         if !request.header("host").is_some_and(is_own_name) {
             return Err(403);
         }
@@ -179,56 +186,64 @@ impl Open {
         }
         let (token, path) = request.path[1..].split_once('/').ok_or(404_u16)?;
         verify_slices_are_equal(token.as_bytes(), self.token.as_bytes()).map_err(|_| 404_u16)?;
-        Ok(Asked::read(path))
+        Ok(WatchResource::read(path))
     }
 
-    fn answer(&self, asked: &Asked<'_>) -> Response {
+    fn find_response(&self, asked: &WatchResource<'_>) -> HttpResponse {
         let found = match asked {
-            Asked::Page(view) => self.board.page(*view).and_then(|shown| {
-                let nonce = random().ok()?;
-                let page = served::page(&shown, &nonce);
-                Some(guarded(
-                    Response::ok("text/html; charset=utf-8", page),
-                    &served::policy(&nonce),
+            WatchResource::Page(view) => self.board.snapshot(*view).and_then(|shown| {
+                let nonce = generate_token().ok()?;
+                let page = frame::render_page(&shown, &nonce);
+                Some(add_headers(
+                    HttpResponse::ok("text/html; charset=utf-8", page),
+                    &frame::render_policy(&nonce),
                 ))
             }),
-            Asked::Screen(view) => self
+            WatchResource::Screen(view) => self
                 .board
                 .screen(*view)
-                .map(|png| guarded(Response::ok("image/png", &*png), served::NOTHING)),
-            Asked::File(view, name) => self
+                .map(|png| add_headers(HttpResponse::ok("image/png", &*png), frame::NOTHING)),
+            WatchResource::File(view, name) => self
                 .board
                 .folder(*view)
-                .and_then(|folder| file(&folder, name)),
-            Asked::Events(_) => None,
+                .and_then(|folder| read_file(&folder, name)),
+            WatchResource::Events(_) => None,
         };
-        found.unwrap_or_else(|| plain(404))
+        found.unwrap_or_else(|| refuse(404))
     }
 
-    /// Sends what changes until the client goes or the server ends; the answer where no stream begins.
-    fn stream(&self, view: usize, request: &Request, stream: &mut TcpStream) -> Option<Response> {
-        if self.board.page(view).is_none() {
-            return Some(plain(404));
+    /// Streams changes until the client disconnects or the server ends. Returns a response if no
+    /// stream can be started.
+    fn stream_events(
+        &self,
+        view: usize,
+        request: &HttpRequest,
+        stream: &mut TcpStream,
+    ) -> Option<HttpResponse> {
+        if self.board.snapshot(view).is_none() {
+            return Some(refuse(404));
         }
-        let _counted = Counted::one_more(&self.streams);
-        if self.streams.load(Ordering::SeqCst) > MOST_STREAMS {
-            return Some(plain(503));
+        let _counted = StreamCount::one_more(&self.streams);
+        if self.streams.load(Ordering::SeqCst) > MAX_STREAMS {
+            return Some(refuse(503));
         }
-        let _client = self.board.client(view);
-        let seen = request
+        let _client = self.board.register_client(view);
+        let mut seen = request
             .header("last-event-id")
-            .or_else(|| request.query("since"));
-        let mut seen = seen.and_then(|at| at.parse().ok()).unwrap_or(0);
-        let head = guarded(Response::ok("text/event-stream", ""), served::NOTHING).head_of_stream();
-        let mut wanted =
-            stream.patience_to_write(self.patience).is_ok() && stream.write_all(&head).is_ok();
-        while wanted {
+            .or_else(|| request.query("since"))
+            .and_then(|at| at.parse().ok())
+            .unwrap_or(0);
+        let head =
+            add_headers(HttpResponse::ok("text/event-stream", ""), frame::NOTHING).to_stream_head();
+        let mut is_connected =
+            stream.set_write_limit(self.patience).is_ok() && stream.write_all(&head).is_ok();
+        while is_connected {
             let Some(changes) = self.board.wait(view, seen, self.heartbeat) else {
                 let _ = stream.write_all(b"event: end\ndata: \n\n");
                 break;
             };
             seen = changes.at;
-            wanted = stream.write_all(events(&changes).as_bytes()).is_ok();
+            is_connected = stream.write_all(render_events(&changes).as_bytes()).is_ok();
         }
         let _ = stream.finish();
         None
@@ -236,22 +251,22 @@ impl Open {
 }
 
 /// Counts until it is dropped.
-struct Counted<'a>(&'a AtomicUsize);
+struct StreamCount<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> StreamCount<'a> {
     fn one_more(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for StreamCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Any port: one that a tunnel forwards is another than this server's.
+/// Returns true for this host's names with any port, because a tunnel may use another one.
 fn is_own_name(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     ["127.0.0.1", "localhost"]
@@ -259,12 +274,15 @@ fn is_own_name(host: &str) -> bool {
         .any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Each event's data is one line of JSON (WHATWG HTML, 9.2). The number stands at the last one: a client that comes back asks for
-/// what it did not get. Without a change it is a comment.
-fn events(changes: &Changes) -> String {
+/// Renders server-sent events with one line of JSON each (WHATWG HTML, 9.2). The last one
+/// carries the `id`, with which a reconnecting client requests what it missed. Renders a comment if
+/// there is no change.
+fn render_events(changes: &PageChanges) -> String {
     let order = changes.order.iter().map(|ids| ("order", json!(ids)));
-    let parts = changes.parts.iter();
-    let parts = parts.map(|part| ("part", json!({"id": part.id, "html": part.html})));
+    let parts = changes
+        .parts
+        .iter()
+        .map(|part| ("part", json!({"id": part.id, "html": part.html})));
     let screen = changes.screen.then(|| ("screen", json!(changes.at)));
     let all: Vec<_> = order.chain(parts).chain(screen).collect();
     let Some(last) = all.len().checked_sub(1) else {
@@ -281,16 +299,16 @@ fn events(changes: &Changes) -> String {
     text
 }
 
-/// A refusal in words.
-fn plain(status: u16) -> Response {
-    let response = guarded(Response::status(status), served::NOTHING);
+/// Returns an error response with a security policy.
+fn refuse(status: u16) -> HttpResponse {
+    let response = add_headers(HttpResponse::from_status(status), frame::NOTHING);
     match status {
-        405 => response.header("Allow", "GET".into()),
+        405 => response.with_header("Allow", "GET".into()),
         _ => response,
     }
 }
 
-fn guarded(response: Response, policy: &str) -> Response {
+fn add_headers(response: HttpResponse, policy: &str) -> HttpResponse {
     [
         ("Content-Security-Policy", policy),
         ("Cache-Control", "no-store"),
@@ -301,29 +319,34 @@ fn guarded(response: Response, policy: &str) -> Response {
     ]
     .into_iter()
     .fold(response, |response, (name, value)| {
-        response.header(name, value.to_owned())
+        response.with_header(name, value.to_owned())
     })
 }
 
-/// A file that the page links. None outside of the folder, and none that is hidden: a kept machine's disk lies there, and its answer
-/// file, which holds passwords.
-fn file(folder: &Path, name: &str) -> Option<Response> {
+/// Reads a file that the page links. Serves no files outside the folder and no hidden ones:
+/// the disk and the answer file of a VM kept for debugging contain passwords.
+fn read_file(folder: &Path, name: &str) -> Option<HttpResponse> {
     let name = percent_decoded(name);
-    let is_hidden = |part: &std::ffi::OsStr| part.to_string_lossy().starts_with('.');
-    if Path::new(&name).iter().any(is_hidden) {
+    let has_hidden_part = Path::new(&name)
+        .iter()
+        .any(|part| part.to_string_lossy().starts_with('.'));
+    if has_hidden_part {
         return None;
     }
-    // A link may lead to a file that is hidden.
+    // A symlink may point to a hidden file.
     let found = io::file_within(folder, &name).ok()?;
-    let path = Some(found).filter(|found| !found.is_hidden())?.path;
+    if found.is_hidden() {
+        return None;
+    }
+    let path = found.path;
     let kind = match path.extension().and_then(|e| e.to_str()) {
         Some("html") => "text/html; charset=utf-8",
         Some("png") => "image/png",
         Some("json") => "application/json",
         _ => "text/plain; charset=utf-8",
     };
-    Some(guarded(
-        Response::ok(kind, io::read_limited(&path, LARGEST).ok()?),
-        served::FILES,
+    Some(add_headers(
+        HttpResponse::ok(kind, io::read_limited(&path, MAX_FILE_SIZE).ok()?),
+        frame::FILES,
     ))
 }

@@ -114,9 +114,10 @@ fn without_default(help: &str) -> (String, Option<String>) {
 fn written(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-    let value = match argument.get_action().takes_values() {
-        true => names.join(" "),
-        false => String::new(),
+    let value = if argument.get_action().takes_values() {
+        names.join(" ")
+    } else {
+        String::new()
     };
     let short = argument.get_short().map(|short| format!("`-{short}`, "));
     match argument.get_long() {

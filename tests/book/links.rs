@@ -27,10 +27,11 @@ fn running(text: &str) -> Vec<String> {
         let fence = line.trim_start().starts_with("```");
         fenced ^= fence;
         let blank = fenced || fence || line.starts_with("    ");
-        lines.push(match blank {
-            true => String::new(),
+        lines.push(if blank {
+            String::new()
+        } else {
             // `[`text`](target)` keeps its brackets.
-            false => code.replace_all(line, "code").into_owned(),
+            code.replace_all(line, "code").into_owned()
         });
     }
     lines

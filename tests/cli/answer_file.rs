@@ -86,7 +86,7 @@ fn a_file_that_is_no_text_is_refused_with_its_offset_and_a_cure() {
     for (bytes, why) in [
         (
             cut.clone(),
-            format!("at byte {}, is cut off", cut.len() - 1),
+            format!("at byte {}, is truncated", cut.len() - 1),
         ),
         (latin, format!("byte {at} is not UTF-8")),
         (
@@ -181,7 +181,7 @@ fn a_build_that_could_not_reach_windows_is_refused_before_it_begins() {
         "{section:#?}"
     );
     assert_eq!(stdout.matches("stage.cmd").count(), 1, "{stdout}");
-    let note = "  The answer file runs no \\winimg\\stage.cmd: nothing fills C:\\winimg\n";
+    let note = "  The answer file does not run \\winimg\\stage.cmd: C:\\winimg stays empty\n";
     assert!(stdout.contains(note), "{stdout}");
     // A disk whose driver Windows has, and the command again: nothing is left to say.
     site.write("recipe.toml", &recipe);
@@ -197,8 +197,8 @@ fn a_password_that_windows_may_refuse_is_warned_of_and_not_shown() {
     let vagrant = "dgBhAGcAcgBhAG4AdABBAGQAbQBpAG4AaQBzAHQAcgBhAHQAbwByAFAAYQBzAHMAdwBvAHIAZAA=";
     let text = template().replace("{{administrator_password}}", vagrant);
     let site = site(text.as_bytes());
-    let fact = "warning: the password of Administrator does not meet the default policy of Windows Server: it has 1 of the \
-                four kinds of characters, and needs three";
+    let fact = "warning: the password of Administrator does not meet the default policy of Windows Server: it uses 1 of \
+                the four character classes; three are required";
     let plainly = text.replace(vagrant, "vagrant").replace(
         "<PlainText>false</PlainText>",
         "<PlainText>true</PlainText>",

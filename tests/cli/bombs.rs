@@ -118,9 +118,9 @@ fn files_without_end_and_of_other_types_are_refused_by_name() {
     let sparse = fs::File::create(at("huge.toml")).expect("a file");
     sparse.set_len(3 << 30).expect("its length");
     for (file, why) in [
-        ("/dev/zero", "it is a device, not a regular file"),
-        ("pipe", "it is a named pipe, not a regular file"),
-        ("huge.toml", "it is larger than "),
+        ("/dev/zero", "not a regular file (a device)"),
+        ("pipe", "not a regular file (a named pipe)"),
+        ("huge.toml", "larger than the limit of "),
     ] {
         let answers = format!("{HEAD}\n[setup]\nanswer_file = \"{file}\"\n");
         refused("an answer file", folder.path(), &answers, why);
@@ -149,25 +149,30 @@ fn texts_that_double_and_names_that_nest_are_refused() {
         doubling += &format!("a{n} = \"{{{{a{before}}}}}{{{{a{before}}}}}\"\n");
     }
     doubling += &component("https://h.example/{{a30}}");
-    refused("doubling", folder.path(), &doubling, "longer than 64 KiB");
+    refused("doubling", folder.path(), &doubling, "exceeds 64 KiB");
     let mut chain = format!("{HEAD}\n[vars]\nb0 = \"x\"\n");
     for n in (1..=5000).rev() {
         chain += &format!("b{n} = \"{{{{b{}}}}}\"\n", n - 1);
     }
-    refused("a chain", folder.path(), &chain, "more than 32 deep");
+    refused("a chain", folder.path(), &chain, "more than 32 levels deep");
     let mut many = format!("{HEAD}\n[vars]\nlong = \"{}\"\n", "x".repeat(60_000));
     for n in 0..5000 {
         many +=
             &format!("[[steps]]\nname = \"s{n}\"\ndirectory = {{ path = 'C:\\{{{{long}}}}' }}\n");
     }
-    refused("many", folder.path(), &many, "come to more than 16 MiB");
+    refused("many", folder.path(), &many, "texts exceed 16 MiB");
     for n in 0..3000 {
         let text = format!("schema = 1\ninclude = [\"{}.toml\"]\n", n + 1);
         fs::write(folder.path().join(format!("{n}.toml")), text).expect("an include");
     }
     fs::write(folder.path().join("3000.toml"), "schema = 1\n").expect("an include");
     let deep = format!("include = [\"0.toml\"]\n{HEAD}");
-    refused("includes", folder.path(), &deep, "nested more than 32 deep");
+    refused(
+        "includes",
+        folder.path(),
+        &deep,
+        "nested more than 32 levels deep",
+    );
     let nested = format!(
         "{HEAD}\n[vars]\nx = {}1{}\n",
         "[".repeat(50_000),

@@ -202,7 +202,7 @@ fn the_answer_disc_holds_the_password_until_the_steps_begin() {
     let holds = |secret: &Vec<u8>| disc.windows(secret.len()).any(|w| w == secret);
     assert!(forms(PASSWORD).iter().any(holds));
     assert!(
-        said.contains("answer.iso among them holds the Administrator's password of this build"),
+        said.contains("answer.iso in that folder contains this build's Administrator password"),
         "{said}"
     );
 }

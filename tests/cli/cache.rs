@@ -8,9 +8,9 @@ use serde_json::Value;
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 use winimg_recipe::plan::ExitRule;
-use winimg_recipe::plan::chain::{Action, Chain, Part};
+use winimg_recipe::plan::chain::{BuildChain, BuildPart, GuestAction};
 use winimg_supply::store::Store;
-use winimg_supply::store::layer::About;
+use winimg_supply::store::layer::LayerInfo;
 
 use crate::cli::site::{SEAL, Site};
 
@@ -25,24 +25,24 @@ fn site() -> Site {
     let site = Site::new(&format!("{STEPS}\n{SEAL}"));
     site.run(&["lock", "recipe.toml"]).ended_well();
     let store = store(&site);
-    let mut chain = Chain::default();
+    let mut chain = BuildChain::default();
     for name in ["the installation", "step `the tool`"] {
         let text = name.into();
         let exit = ExitRule::Zero;
-        let part = Part::Step {
+        let part = BuildPart::Step {
             payload: Vec::new(),
-            ops: vec![Action::Script { text, exit }],
+            ops: vec![GuestAction::Script { text, exit }],
         };
         chain.push(name, part);
     }
     for (number, link) in chain.links().iter().enumerate() {
-        let draft = store.draft().expect("a draft");
+        let draft = store.create_draft().expect("a draft");
         fs::write(
-            draft.disk(winimg_formats::disk::DiskForm::Qcow2),
+            draft.disk_path(winimg_formats::disk::MachineDiskFormat::Qcow2),
             format!("the disk after {}", link.name),
         )
         .expect("a disk");
-        let about = About {
+        let about = LayerInfo {
             parent: number.checked_sub(1).map(|n| &chain.links()[n].key),
             recipe: "node",
             links: &chain.links()[..=number],
@@ -145,7 +145,7 @@ fn a_lock_keeps_its_files_until_it_is_gone() {
     site.write("recipe.lock", &format!("<<<<<<< ours\n{lock}"));
     let said = prune(&site, &["--older-than", "0s"]);
     let warning =
-        "/site/recipe.lock cannot be read: what it named when a command last read it stays";
+        "/site/recipe.lock cannot be read: keeping the files that it named when it was last read";
     assert!(said.contains(warning), "{said}");
     assert_eq!(blobs(&site), all);
     fs::remove_file(site.path("recipe.lock")).expect("the lock");
@@ -162,11 +162,11 @@ fn what_a_running_process_uses_stays_until_it_ends() {
     fs::remove_file(site.path("recipe.lock")).expect("the lock");
     let tool = Digest::sha256_of(b"MZ the tool\n");
     let store = store(&site);
-    let layers = store.layers();
+    let layers = store.list_layer_records();
     let lower = layers[0].key.clone();
     let lease = store.lease().expect("a lease");
-    lease.hold(&[tool.clone(), lower.clone()]).expect("held");
-    let draft = store.draft().expect("a draft");
+    lease.add(&[tool.clone(), lower.clone()]).expect("held");
+    let draft = store.create_draft().expect("a draft");
     prune(&site, &["--older-than", "0s", "--max-size", "1B"]);
     let left = |site: &Site| {
         let mut left = site.files("cache/blobs");

@@ -66,7 +66,7 @@ fn no_line_of_events_is_a_command_of_github() {
     let outcome = site.build(&["--log-format", "json"]);
     let text = String::from_utf8_lossy(&outcome.output.stderr).into_owned();
     assert!(!text.contains("##["), "{text}");
-    let read = winimg::report::stream::read(&text).expect("a stream");
+    let read = winimg::report::stream::parse_stream(&text).expect("a stream");
     let last = format!("{:?}", read.last());
     assert!(last.contains("##[add-path]/tmp"), "{last}");
 }
@@ -89,6 +89,6 @@ fn the_variable_decides_and_a_wrong_one_is_refused() {
     assert_eq!(outcome.status(), Some(2));
     assert_eq!(
         outcome.stderr(),
-        "error: WINIMG_CI cannot be read\n  expected: none, github or gitlab\n  found: jenkins\n"
+        "error: WINIMG_CI is invalid\n  expected: none, github or gitlab\n  found: jenkins\n"
     );
 }

@@ -143,7 +143,7 @@ fn its_lock_still_refuses_an_older_one() {
     let refused = site.run(&BUILD);
     assert_eq!(refused.status(), Some(2), "{}", refused.whole());
     let said = refused.failure();
-    let fact = "recipe.lock is older than one that was used for `node` here";
+    let fact = "recipe.lock is older than a lock already used here for `node`";
     assert!(said.contains(fact), "{said}");
 }
 

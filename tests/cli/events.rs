@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::cli::site::{SEAL, Site};
 use crate::export_record::schema_is_current;
-use winimg::report::stream::{self, Line};
+use winimg::report::stream::{self, EventLine};
 use winimg_base::event::Event;
 use winimg_base::io;
 
@@ -78,13 +78,13 @@ fn a_sound_recipe_says_nothing_on_standard_error() {
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg cli::events`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    schema_is_current(SCHEMA_FILE, &stream::schema());
+    schema_is_current(SCHEMA_FILE, &stream::render_schema());
 }
 
 /// Writes them anew after a change of the types, as the schema.
 #[test]
 fn the_page_lists_every_event_with_its_fields() {
-    let schema: Value = serde_json::from_str(&stream::schema()).expect("JSON");
+    let schema: Value = serde_json::from_str(&stream::render_schema()).expect("JSON");
     let rows = schema["oneOf"].as_array().expect("events").iter().map(row);
     let rows: String = rows.collect();
     let page = std::fs::read_to_string(PAGE).expect("the page");
@@ -97,9 +97,10 @@ fn row(event: &Value) -> String {
     let names = event["properties"].as_object().expect("fields").keys();
     let required = event["required"].as_array().expect("a list");
     let fields = names.filter(|name| *name != "event").map(|name| {
-        let mark = match required.contains(&Value::from(name.as_str())) {
-            true => "",
-            false => "?",
+        let mark = if required.contains(&Value::from(name.as_str())) {
+            ""
+        } else {
+            "?"
         };
         format!("`{name}`{mark}")
     });
@@ -113,7 +114,7 @@ fn row(event: &Value) -> String {
 }
 
 /// Holds every line against the schema, and reads the stream back; its lines.
-fn held_to_the_schema(site: &Site, text: &str) -> Vec<Line> {
+fn held_to_the_schema(site: &Site, text: &str) -> Vec<EventLine> {
     let schema = std::fs::read_to_string(SCHEMA_FILE).expect("the schema");
     let schema: Value = serde_json::from_str(&schema).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
@@ -125,7 +126,7 @@ fn held_to_the_schema(site: &Site, text: &str) -> Vec<Line> {
             .collect();
         assert_eq!(wrong, Vec::<String>::new(), "{line}");
     }
-    let read = stream::read(text).expect("a stream");
+    let read = stream::parse_stream(text).expect("a stream");
     let again = read.iter().map(|l| serde_json::to_string(l).expect("JSON"));
     let again: Vec<String> = again.collect();
     // Numbers are read to the last digit but one.
@@ -160,7 +161,7 @@ fn streams_hold_to_their_schema_and_are_read_back() {
                 ("build", Some("recipe.toml"))
             );
         }
-        let last = |lines: Vec<Line>| lines.into_iter().last().expect("a line").event;
+        let last = |lines: Vec<EventLine>| lines.into_iter().last().expect("a line").event;
         (last(rendered), last(recorded))
     };
     for (what, unchanged) in [("a build", false), ("the same build", true)] {
@@ -192,7 +193,7 @@ fn streams_hold_to_their_schema_and_are_read_back() {
         );
         for artifact in &artifacts {
             let (digest, bytes) =
-                io::sha256(&site.path("out").join(&artifact.file)).expect("a file");
+                io::compute_sha256(&site.path("out").join(&artifact.file)).expect("a file");
             assert_eq!(
                 (artifact.sha256.as_str(), artifact.bytes),
                 (digest.hex().as_str(), bytes)
@@ -245,7 +246,7 @@ fn complaints_and_findings_hold_to_the_schema() {
 
 #[test]
 fn wrong_lines_are_refused_by_the_schema() {
-    let schema: Value = serde_json::from_str(&stream::schema()).expect("JSON");
+    let schema: Value = serde_json::from_str(&stream::render_schema()).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let time = "\"time\":\"2026-01-02T03:04:05.678Z\"";
     for (line, is_right) in [
@@ -276,18 +277,18 @@ fn what_a_later_winimg_adds_is_passed_over_and_another_version_is_named() {
     let strange = note.replace("note", "lunch_served");
     let phase = r#"{"time":"2026-01-02T03:04:06.000Z","event":"phase_finished","phase":"lunch","seconds":1}"#;
     let text = [started, &strange, phase, note, &note[..30]].join("\n");
-    let read = stream::read(&text).expect("a stream");
+    let read = stream::parse_stream(&text).expect("a stream");
     assert_eq!(read.len(), 2, "{read:?}");
     assert_eq!(read[1].event, Event::Note { text: "x".into() });
     let other = text.replace("events/1", "events/2");
     assert_eq!(
-        stream::read(&other).unwrap_err().to_string(),
-        "these events are of another version\n  expected: winimg/events/1\n  found: winimg/events/2\n  \
+        stream::parse_stream(&other).unwrap_err().to_string(),
+        "these events have an unsupported version\n  expected: winimg/events/1\n  found: winimg/events/2\n  \
          cure: use the winimg that wrote them, or a later one"
     );
     for text in ["", note, "<html>"] {
         assert_eq!(
-            stream::read(text).unwrap_err().fact(),
+            stream::parse_stream(text).unwrap_err().fact(),
             "this is not a stream of winimg's events"
         );
     }

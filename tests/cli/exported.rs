@@ -55,7 +55,7 @@ fn the_machine_is_that_of_the_build_even_under_another_name() {
     let outcome = export(&site, "out/node.raw", &["--to", "ova", "--output", "again"]);
     let outcome = outcome.ended_well();
     assert!(
-        !outcome.stderr().contains("guessed"),
+        !outcome.stderr().contains("assuming"),
         "{}",
         outcome.stderr()
     );
@@ -85,8 +85,7 @@ fn the_machine_of_another_image_is_guessed_and_that_is_said() {
     let outcome = export(&site, "out/foo.raw", &["--to", "ova"]).ended_well();
     let said = outcome.stderr();
     assert!(said.contains("manifest.json does not list"), "{said}");
-    let guess =
-        "guessed instead: a SATA controller, 4 processors, 4096 MiB of memory, no Secure Boot";
+    let guess = "assuming a SATA controller, 4 processors, 4096 MiB of memory, no Secure Boot";
     assert!(said.contains(guess), "{said}");
     // It has its own name, and what its own registry says.
     assert!(bytes(&site, "out/node.ova") == before);
@@ -99,7 +98,7 @@ fn the_machine_of_another_image_is_guessed_and_that_is_said() {
     // A disk alone has no machine that could be guessed.
     let outcome = export(&site, "out/foo.raw", &["--to", "vhd"]).ended_well();
     assert!(
-        !outcome.stderr().contains("guessed"),
+        !outcome.stderr().contains("assuming"),
         "{}",
         outcome.stderr()
     );
@@ -117,14 +116,14 @@ fn the_machine_of_another_image_is_guessed_and_that_is_said() {
     let more = ["--to", "ova", "--output", "foo"];
     let outcome = export(&site, "foo.raw", &more).ended_well();
     assert!(
-        outcome.stderr().contains("there is no manifest of"),
+        outcome.stderr().contains("has no manifest"),
         "{}",
         outcome.stderr()
     );
 }
 
 #[test]
-fn artifacts_of_a_build_are_replaced_on_request_alone() {
+fn existing_files_are_replaced_on_request_alone() {
     if !can_make() {
         return;
     }
@@ -134,7 +133,7 @@ fn artifacts_of_a_build_are_replaced_on_request_alone() {
     assert_eq!(outcome.status(), Some(9), "{}", outcome.whole());
     let error = outcome.error();
     assert!(
-        error.contains("the export would replace the image itself or artifacts of a build"),
+        error.contains("the export would replace existing files"),
         "{error}"
     );
     assert!(
@@ -146,15 +145,39 @@ fn artifacts_of_a_build_are_replaced_on_request_alone() {
     let mut left = site.files("out");
     left.retain(|name| name.contains(".part"));
     assert!(left.is_empty(), "{left:?}");
-    // What no build made is no artifact, also a second time.
-    for _ in 0..2 {
-        export(&site, "out/node.raw", &["--to", "vhd"]).ended_well();
-    }
-    export(&site, "out/node.raw", &["--to", "ova", "--replace"]).ended_well();
+    // The same holds for a file that no build made.
+    fs::write(site.path("out/node.vhd"), "of another origin").expect("written");
+    let outcome = export(&site, "out/node.raw", &["--to", "vhd"]);
+    assert_eq!(outcome.status(), Some(9), "{}", outcome.whole());
+    let error = outcome.error();
+    assert!(
+        error.contains("| node.vhd") && error.contains("with --replace"),
+        "{error}"
+    );
+    assert_eq!(bytes(&site, "out/node.vhd"), b"of another origin");
+    let replaced = ["--to", "ova,vhd", "--replace"];
+    export(&site, "out/node.raw", &replaced).ended_well();
+    assert!(bytes(&site, "out/node.vhd").len() > 1 << 20);
     assert!(bytes(&site, "out/node.ova") == before);
     // An image never replaces itself.
     let outcome = export(&site, "out/node.raw", &["--to", "raw", "--replace"]);
     assert_eq!(outcome.status(), Some(9), "{}", outcome.whole());
+    let error = outcome.error();
+    assert!(
+        error.contains("the image itself is never replaced"),
+        "{error}"
+    );
+    // An artifact that the manifest lists, but that is not there, is not replaced.
+    fs::create_dir(site.path("moved")).expect("a folder");
+    for (from, to) in [
+        ("node.raw", "moved.raw"),
+        ("manifest.json", "manifest.json"),
+    ] {
+        let to = site.path("moved").join(to);
+        fs::rename(site.path("out").join(from), to).expect("renamed");
+    }
+    export(&site, "moved/moved.raw", &["--to", "raw,ova"]).ended_well();
+    assert!(bytes(&site, "moved/node.ova") == before);
 }
 
 #[test]
@@ -169,7 +192,7 @@ fn a_disk_that_is_not_whole_is_refused_by_every_command() {
     let disk = disk.expect("the disk");
     let len = disk.metadata().expect("the disk").len();
     disk.set_len(len - (3 << 20)).expect("cut");
-    let why = "the disk is cut short: its partition table was written for a larger one";
+    let why = "the disk is truncated: its partition table was written for a larger one";
     let by_itself = site.run(&["verify", "out/node.raw"]);
     assert_eq!(by_itself.status(), Some(10), "{}", by_itself.whole());
     assert!(by_itself.whole().contains(why), "{}", by_itself.whole());
@@ -213,7 +236,7 @@ fn a_container_that_is_not_read_is_refused_by_every_command() {
             "{arguments:?}: {}",
             outcome.whole()
         );
-        let why = "node.vdi is a VDI, which is not read as a disk";
+        let why = "node.vdi is a VDI, which winimg cannot read as a disk";
         assert!(
             outcome.whole().contains(why),
             "{arguments:?}: {}",
@@ -235,7 +258,7 @@ fn a_windows_that_was_hibernated_is_not_exported() {
     let outcome = export(&site, "asleep.raw", &["--to", "vhd", "--output", "made"]);
     assert_eq!(outcome.status(), Some(9), "{}", outcome.whole());
     assert!(
-        outcome.error().contains("was hibernated"),
+        outcome.error().contains("is hibernated"),
         "{}",
         outcome.error()
     );
@@ -245,7 +268,7 @@ fn a_windows_that_was_hibernated_is_not_exported() {
     let outcome = export(&site, "dirty.raw", &["--to", "vhd", "--output", "made"]).ended_well();
     let said = outcome.stderr();
     assert!(
-        said.contains("its Windows volume was not closed in order"),
+        said.contains("its Windows volume was not cleanly unmounted"),
         "{said}"
     );
 }

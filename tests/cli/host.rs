@@ -67,7 +67,7 @@ fn a_file_that_is_named_and_not_there_is_an_error() {
     assert_eq!(
         site.outcome(command).error(),
         "error: there is no configuration file ci.toml\n  \
-         cure: give another with --config or WINIMG_CONFIG; `none` reads none\n"
+         cure: give another one with --config or WINIMG_CONFIG; `none` reads none\n"
     );
 }
 
@@ -94,7 +94,7 @@ fn downloads_go_through_the_proxy_of_the_file_into_its_cache() {
     let fetch = ["-vv", "fetch", "recipe.toml"];
     assert_eq!(
         site.run(&fetch).error(),
-        "error: the file of the proxy's credentials can be read by everybody\n  \
+        "error: the proxy credentials file is readable by everyone\n  \
          at: /site/.config/winimg/proxy\n  \
          cure: `chmod o= /site/.config/winimg/proxy`\n"
     );
@@ -183,7 +183,7 @@ fn a_mirror_brings_the_file_and_is_shown_and_recorded() {
     let fetched = site.run(&["fetch", "recipe.toml"]).stdout();
     assert!(
         fetched.contains(&format!(
-            "tool came from {mirror}tool.exe instead of {own}\n"
+            "tool was downloaded from {mirror}tool.exe instead of {own}\n"
         )),
         "{fetched}"
     );

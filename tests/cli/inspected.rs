@@ -22,7 +22,7 @@ fn a_medium_whose_install_image_is_cut_is_an_error() {
     let outcome = site.run(&["inspect", "cut.iso"]);
     assert_eq!(outcome.status(), Some(5), "{}", outcome.whole());
     assert!(
-        outcome.error().contains("this WIM is cut short"),
+        outcome.error().contains("this WIM is truncated"),
         "{}",
         outcome.error()
     );

@@ -147,7 +147,8 @@ fn what_a_killed_build_left_is_removed_by_the_next_which_says_so() {
     assert!(left.iter().any(|f| f.contains(".winimg-work-")), "{left:?}");
     site.machine("", "");
     let next = site.build(&[]).ended_well();
-    let removed = "[time] removing what an interrupted build left: /site/out/.winimg-work-[id]\n";
+    let removed =
+        "[time] removing leftovers of an interrupted build: /site/out/.winimg-work-[id]\n";
     assert_eq!(
         next.stderr().matches(removed).count(),
         1,

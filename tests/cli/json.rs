@@ -5,8 +5,10 @@ use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
 use crate::export_record::schema_is_current;
-use winimg::cmd::documents::{Built, Fetched, Locked, MatrixBuilt, Outdated, Verified};
-use winimg_base::event::Severity;
+use winimg::cmd::documents::{
+    BuildResult, FetchResult, LockResult, MatrixBuildResult, OutdatedResult, VerifyResult,
+};
+use winimg_base::event::FindingSeverity;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/json.md");
 
@@ -24,7 +26,7 @@ fn document<T: DeserializeOwned + serde::Serialize>(outcome: &Outcome<'_>) -> T 
 fn lock_and_fetch_as_json() {
     let step = "[[steps]]\nname = \"tool\"\ncopy = { component = \"tool\", to = 'C:\\tool.exe' }\n";
     let site = Site::new(&format!("{step}\n{SEAL}"));
-    let lock = |more: &[&str], status: i32| -> Locked {
+    let lock = |more: &[&str], status: i32| -> LockResult {
         let outcome = site.run(&[&["lock", "recipe.toml", "--json"], more].concat());
         assert_eq!(outcome.status(), Some(status), "{}", outcome.whole());
         document(&outcome)
@@ -50,7 +52,7 @@ fn lock_and_fetch_as_json() {
     );
 
     let outcome = site.run(&["fetch", "recipe.toml", "--json"]).ended_well();
-    let fetched: Fetched = document(&outcome);
+    let fetched: FetchResult = document(&outcome);
     let names: Vec<&str> = fetched
         .inputs
         .iter()
@@ -74,7 +76,7 @@ fn build_and_verify_as_json() {
     let site = Site::new(SEAL);
     for unchanged in [false, true] {
         let outcome = site.build(&["--json"]).ended_well();
-        let built: Built = document(&outcome);
+        let built: BuildResult = document(&outcome);
         assert_eq!(
             (built.recipe.as_str(), built.unchanged),
             ("node", unchanged)
@@ -87,7 +89,7 @@ fn build_and_verify_as_json() {
     // The scripted disk holds no Windows.
     let outcome = site.run(&["verify", "out/manifest.json", "--json"]);
     assert_eq!(outcome.status(), Some(10), "{}", outcome.whole());
-    let verified: Verified = document(&outcome);
+    let verified: VerifyResult = document(&outcome);
     let [raw] = verified.files.as_slice() else {
         panic!("{verified:?}");
     };
@@ -99,7 +101,7 @@ fn build_and_verify_as_json() {
     assert!(
         raw.findings
             .iter()
-            .any(|f| f.severity == Severity::Error && !f.details.message.is_empty())
+            .any(|f| f.severity == FindingSeverity::Error && !f.details.message.is_empty())
     );
 }
 
@@ -125,12 +127,12 @@ fn the_page_lists_every_field() {
         .expect("the first command");
     let mut text = head.to_owned();
     for (command, schema) in [
-        ("lock", schemars::schema_for!(Locked)),
-        ("fetch", schemars::schema_for!(Fetched)),
-        ("outdated", schemars::schema_for!(Outdated)),
-        ("verify", schemars::schema_for!(Verified)),
-        ("build", schemars::schema_for!(Built)),
-        ("matrix build", schemars::schema_for!(MatrixBuilt)),
+        ("lock", schemars::schema_for!(LockResult)),
+        ("fetch", schemars::schema_for!(FetchResult)),
+        ("outdated", schemars::schema_for!(OutdatedResult)),
+        ("verify", schemars::schema_for!(VerifyResult)),
+        ("build", schemars::schema_for!(BuildResult)),
+        ("matrix build", schemars::schema_for!(MatrixBuildResult)),
     ] {
         text += &format!("## `winimg {command} --json`\n\n| field | what it is |\n|---|---|\n");
         fields(schema.as_value(), schema.as_value(), "", &mut text);

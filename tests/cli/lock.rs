@@ -198,7 +198,7 @@ fn a_lock_of_schema_1_is_obeyed_and_written_again_without_asking_anybody() {
     let asked = publisher.server.log().len();
 
     let built = publisher.build(&[]).ended_well();
-    let notice = "recipe.lock has schema 1, which is still obeyed; `winimg lock recipe.toml` writes schema 3";
+    let notice = "recipe.lock has schema 1, which is still supported; `winimg lock recipe.toml` writes schema 3";
     assert!(built.stderr().contains(notice), "{}", built.stderr());
     let locked = &publisher.manifest()["recipe"]["lock"];
     assert_eq!(
@@ -214,7 +214,7 @@ fn a_lock_of_schema_1_is_obeyed_and_written_again_without_asking_anybody() {
     assert_eq!(publisher.site.read("recipe.lock"), old);
 
     let written = publisher.run(&["lock", "recipe.toml"]).ended_well();
-    let said = "recipe.lock is written in schema 3; every input stays locked as it was, serial 1\n";
+    let said = "recipe.lock is upgraded to schema 3; all inputs are unchanged, serial 1\n";
     assert_eq!(written.stdout(), said);
     assert_eq!(publisher.site.read("recipe.lock"), text);
     assert_eq!(publisher.server.log().len(), asked);
@@ -265,7 +265,7 @@ fn an_older_lock_is_refused_and_may_be_allowed() {
 
     publisher.build(&["--allow-rollback"]).ended_well();
     let warnings = publisher.manifest()["warnings"].to_string();
-    let fact = "recipe.lock has the serial 1, and serial 2 was used here before: --allow-rollback";
+    let fact = "recipe.lock has serial 1, but serial 2 was used here before (--allow-rollback)";
     assert!(warnings.contains(fact), "{warnings}");
 }
 
@@ -276,14 +276,11 @@ fn a_lock_may_be_passed_over_or_stand_elsewhere() {
     publisher.publish("1.2.0", "MZ the tool, rebuilt\n");
     publisher.forget();
     let passed = publisher.build(&["--no-lock"]).ended_well();
-    let warning = "warning: recipe.lock was passed over: --no-lock\n";
+    let warning = "warning: recipe.lock is ignored: --no-lock\n";
     assert!(passed.stderr().contains(warning), "{}", passed.stderr());
     let manifest = publisher.manifest();
     assert!(manifest["recipe"].get("lock").is_none());
-    assert_eq!(
-        manifest["warnings"][0],
-        "recipe.lock was passed over: --no-lock"
-    );
+    assert_eq!(manifest["warnings"][0], "recipe.lock is ignored: --no-lock");
 
     let (from, to) = ("recipe.lock", "other.lock");
     fs::rename(publisher.site.path(from), publisher.site.path(to)).expect("a move");

@@ -394,7 +394,7 @@ fn a_bundle_reads_nothing_outside_of_itself() {
             let run = site.run(&[command, "theirs.tar"]);
             assert_eq!(run.status(), Some(2), "{what}: {}", run.whole());
             let rendered = run.stderr();
-            let fact = "error: a bundle reads nothing outside of itself\n";
+            let fact = "error: the path leads outside the bundle\n";
             assert!(rendered.contains(fact), "{what}: {rendered}");
             assert!(
                 rendered.contains("help: put the file beside the recipe"),

@@ -89,13 +89,10 @@ fn one_that_was_tampered_with_is_called_that() {
         node.publish(OTHER);
         let said = node.refused(&[]);
         assert!(said.contains(FACT), "{said}");
-        let verdict = "  | its signature does not hold (";
+        let verdict = "  | the new file has no valid signature (";
         assert!(said.contains(verdict), "{said}");
-        assert!(
-            said.contains("): treat the file as tampered with\n"),
-            "{said}"
-        );
-        let cure = "`winimg lock node.toml --refresh tool` takes it into the lock";
+        assert!(said.contains("): treat it as tampered with\n"), "{said}");
+        let cure = "update the lock with `winimg lock node.toml --refresh tool`";
         assert!(said.contains(cure), "{said}");
         assert!(
             said.contains(", as it was when node.lock was written\n"),
@@ -118,9 +115,11 @@ fn one_that_its_publisher_signed_anew_names_the_signer_and_the_command_works() {
         node.sign(OTHER);
         let said = node.refused(&[]);
         assert!(said.contains(FACT), "{said}");
-        assert!(said.contains("  | its signature holds: "), "{said}");
-        assert!(said.contains(" signed the new file\n"), "{said}");
-        let cure = "  cure: if you trust the new one, take it into the lock: \
+        assert!(
+            said.contains("  | the new file has a valid signature of "),
+            "{said}"
+        );
+        let cure = "  cure: if you trust the new one, update the lock: \
                     `winimg lock node.toml --refresh tool`";
         assert!(said.contains(cure), "{said}");
         node.run(&["lock", "node.toml", "--refresh", "tool"])

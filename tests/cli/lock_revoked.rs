@@ -126,7 +126,7 @@ fn a_list_is_locked_bundled_and_judged_again_without_a_network() {
         winimg_base::digest::Digest::sha256_of(&fs::read(site.path("ca/ca.crl")).expect("it"));
     assert!(lock.contains(&list.to_string()), "{lock}");
     assert!(
-        lock.contains("judged by the list of revoked certificates of CN=Root from "),
+        lock.contains("checked against the revocation list of CN=Root from "),
         "{lock}"
     );
     site.run(&["bundle", "recipe.toml", "--to", "node.tar"])

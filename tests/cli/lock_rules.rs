@@ -59,7 +59,7 @@ fn a_lock_that_is_asked_to_be_signed_is_obeyed_only_with_its_signature() {
 
     let said = lock(&site).stderr();
     assert!(
-        said.contains("sign it before it is used: winimg sign recipe.lock"),
+        said.contains("sign the lock before using it: winimg sign recipe.lock"),
         "{said}"
     );
     for command in [
@@ -199,7 +199,7 @@ fn an_older_lock_is_refused_after_a_fetch_by_the_image_that_is_there_and_by_the_
     assert_eq!(built.status(), Some(2), "{}", built.whole());
     let said = built.failure();
     assert!(
-        said.contains("recipe.lock is older than one that was used for `node` here"),
+        said.contains("recipe.lock is older than a lock already used here for `node`"),
         "{said}"
     );
 

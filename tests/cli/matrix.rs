@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cli::resume::STEPS;
 use crate::cli::site::{Outcome, SEAL, Site};
 use support::server::{Files, Server};
-use winimg::cmd::documents::{MatrixBuilt, VariantState};
+use winimg::cmd::documents::{MatrixBuildResult, VariantState};
 
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -75,7 +75,7 @@ fn installations(site: &Site) -> usize {
 }
 
 fn states(outcome: &Outcome<'_>) -> Vec<(String, VariantState)> {
-    let built: MatrixBuilt = serde_json::from_slice(&outcome.output.stdout)
+    let built: MatrixBuildResult = serde_json::from_slice(&outcome.output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", outcome.whole()));
     let states = built.variants.into_iter();
     states
@@ -193,7 +193,7 @@ fn one_that_fails_stops_those_behind_it_or_none() {
         "the second was made by the first of its own"
     );
     let page = site.read("out/matrix.html");
-    assert!(page.contains("<h2>What failed</h2>"), "{page}");
+    assert!(page.contains("<h2>Failures</h2>"), "{page}");
     let title = "<title>nodes.toml: 2 of 6 variants failed, 4 are built</title>";
     assert!(page.contains(title), "{page}");
 }
@@ -227,7 +227,7 @@ fn a_flag_that_nobody_gave_is_named_by_no_command_and_no_build() {
     let said = refused.failure();
     assert_eq!(refused.status(), Some(5), "{said}");
     assert!(
-        said.contains("a lock is asked for, and this variant has none"),
+        said.contains("a lock is required, but this variant has none"),
         "{said}"
     );
     let log = site.read(&format!("out/{name}.log"));
@@ -257,7 +257,7 @@ fn a_pipeline_of_variants_without_locks_is_warned_about() {
         lines(&before),
         [
             "warning: 6 variants without a lock: run `winimg matrix lock nodes.toml` and commit \
-             nodes.locks before the pipeline runs"
+             nodes.locks before running the pipeline"
         ]
     );
     site.run(&["matrix", "lock", "nodes.toml"]).ended_well();
@@ -277,9 +277,12 @@ fn only_the_named_ones_are_built() {
     let only = "recipe-silver-2022,recipe-gold-2025";
     let built = build(&site, &["--only", only, "--json"]).ended_well();
     let expected: Vec<_> = NAMES
-        .map(|name| match only.contains(name) {
-            true => (name.to_owned(), VariantState::Built),
-            false => (name.to_owned(), VariantState::Left),
+        .map(|name| {
+            if only.contains(name) {
+                (name.to_owned(), VariantState::Built)
+            } else {
+                (name.to_owned(), VariantState::Left)
+            }
         })
         .to_vec();
     assert_eq!(states(&built), expected);
@@ -423,7 +426,8 @@ fn each_variant_has_a_lock_and_each_input_is_asked_for_once() {
 
     site.write("nodes.toml", &NODES.replace("\"bronze\"", "\"tin\""));
     let renamed = run(&["matrix", "lock", "nodes.toml"]).ended_well();
-    let said = "warning: nodes.locks/recipe-bronze-2022.lock is the lock of no variant: remove it";
+    let said =
+        "warning: nodes.locks/recipe-bronze-2022.lock does not belong to any variant: remove it";
     assert!(renamed.stderr().contains(said), "{}", renamed.whole());
     assert_eq!(asked(), 1);
 }
@@ -455,7 +459,7 @@ fn the_pages_example_makes_the_variants_that_it_says() {
         assert!(shown.contains(&format!("\n{name} ")), "{shown}");
     }
     assert!(
-        shown.contains("\n4 variants, 2 installations of Windows in all\n"),
+        shown.contains("\n4 variants, 2 installations of Windows in total\n"),
         "{shown}"
     );
 }

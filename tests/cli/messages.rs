@@ -40,8 +40,8 @@ fn a_recipe_is_read_from_standard_input() {
         assert_eq!(
             refused.failure(),
             format!(
-                "exit status: 2\nerror: `winimg {command}` needs the recipe as a file, not from standard input\n  \
-                 cure: write it to a file: winimg {command} recipe.toml\n"
+                "exit status: 2\nerror: `winimg {command}` cannot read the recipe from standard input\n  \
+                 cure: save it to a file: winimg {command} recipe.toml\n"
             )
         );
     }
@@ -55,7 +55,7 @@ fn a_piped_recipe_that_lacks_a_proof_is_to_be_pinned_in_a_file() {
     let recipe = format!("{}\n{open}", site.read("recipe.toml"));
     let plan = piped(&site, &["plan", "-"], &recipe).ended_well().stdout();
     assert!(
-        plan.contains("  `winimg pin recipe.toml` fetches each file"),
+        plan.contains("  `winimg pin recipe.toml` downloads each file"),
         "{plan}"
     );
 }
@@ -96,7 +96,7 @@ fn the_name_of_a_shipped_recipe_leads_to_init() {
                 site.run(&[command, typed]).failure(),
                 format!(
                     "exit status: 2\nerror: there is no file {typed}\n  \
-                     cure: capi-ova is one of winimg's recipes: `winimg init capi-ova` writes my-capi-ova.toml on top of it\n"
+                     cure: capi-ova is a built-in recipe: `winimg init capi-ova` writes my-capi-ova.toml based on it\n"
                 )
             );
         }
@@ -148,7 +148,7 @@ fn an_output_folder_that_cannot_be_made_has_a_cure() {
         ])
         .failure();
     assert!(
-        refused.ends_with("cure: give another folder with --output, one that you may write to\n"),
+        refused.ends_with("cure: choose a writable folder with --output\n"),
         "{refused}"
     );
 }

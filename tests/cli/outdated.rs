@@ -63,7 +63,7 @@ fn later_versions_are_listed_and_the_status_says_so() {
         outcome.stdout(),
         "name  version  same series  newest\n\
          tool  1.2.0    v1.2.7       v1.3.0\n\
-         without a list of versions: agent\n"
+         without a version list: agent\n"
     );
     let json = site.run(&["outdated", "recipe.toml", "--json"]).stdout();
     let json: Value = serde_json::from_str(&json).expect("JSON");
@@ -77,7 +77,7 @@ fn later_versions_are_listed_and_the_status_says_so() {
     );
     let newest = site.run(&["outdated", "recipe.toml"]).ended_well().stdout();
     assert!(
-        newest.starts_with("no listed component has a successor\n"),
+        newest.starts_with("no later version is listed\n"),
         "{newest}"
     );
 }
@@ -97,10 +97,7 @@ fn addresses_that_are_gone_have_a_status_of_their_own_and_nothing_is_downloaded(
         .run(&["outdated", "recipe.toml", "--urls"])
         .ended_well()
         .stdout();
-    assert!(
-        whole.ends_with("2 addresses looked at, 0 gone\n"),
-        "{whole}"
-    );
+    assert!(whole.ends_with("2 URLs checked, 0 gone\n"), "{whole}");
     let log = asked.lock().expect("the log").join("\n");
     assert!(
         log.contains("HEAD /tool.exe") && !log.contains("GET /tool.exe"),
@@ -200,7 +197,7 @@ fn a_mirror_is_asked_instead_and_a_list_that_is_none_is_an_error() {
     assert_eq!(page.status(), Some(4), "{}", page.whole());
     assert!(
         page.failure()
-            .contains("tool: the list of versions is not an Atom feed"),
+            .contains("tool: the version list is not an Atom feed"),
         "{}",
         page.failure()
     );
@@ -210,7 +207,7 @@ fn a_mirror_is_asked_instead_and_a_list_that_is_none_is_an_error() {
     );
     let nothing = site.run(&["outdated", "recipe.toml"]);
     assert!(
-        nothing.failure().contains("tool: there is no such list"),
+        nothing.failure().contains("tool: the list does not exist"),
         "{}",
         nothing.failure()
     );

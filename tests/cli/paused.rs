@@ -175,7 +175,7 @@ fn a_break_is_attached_to_through_a_pipe() {
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     let warnings = manifest["warnings"].to_string();
     assert!(
-        warnings.contains("somebody worked in the guest before step 2 began"),
+        warnings.contains("commands were run manually before step 2"),
         "{warnings}"
     );
 }
@@ -214,7 +214,10 @@ fn a_failed_step_is_mended_and_tried_again() {
     let manifest: serde_json::Value =
         serde_json::from_str(&site.read("out/manifest.json")).expect("JSON");
     assert_eq!(
-        manifest["warnings"].to_string().matches("by hand").count(),
+        manifest["warnings"]
+            .to_string()
+            .matches("retried manually")
+            .count(),
         1,
         "{}",
         manifest["warnings"]
@@ -347,7 +350,10 @@ fn several_builds_are_listed_and_none_is_guessed() {
     let outcome = first.run(&["attach"]);
     assert_eq!(outcome.status(), Some(2));
     let said = outcome.error();
-    assert!(said.starts_with("error: several builds run\n"), "{said}");
+    assert!(
+        said.starts_with("error: several builds are running\n"),
+        "{said}"
+    );
     assert!(
         said.contains("| /site/out: node, provision, [1/3] one\n"),
         "{said}"
@@ -399,7 +405,7 @@ fn clients_that_flood_or_hang_do_not_harm_the_build() {
     );
     let strange = answer(&connect(), b"\xff\x00[[[[\n");
     assert!(
-        strange.starts_with("{\"reply\":\"refused\",\"why\":\"no such question: "),
+        strange.starts_with("{\"reply\":\"refused\",\"why\":\"unknown request: "),
         "{strange}"
     );
     let strange = answer(&connect(), b"{\"ask\":\"run\",\"line\":\"a\"}\n");
@@ -527,7 +533,7 @@ fn a_failure_is_asked_about() {
     let mut person = Person::sits_at(&site, &format!("{AT_TERMINAL} --on-error ask"));
     person
         .answers("[c]lean up: ", "k\n")
-        .answers("until Ctrl-C\r\n", "\u{3}");
+        .answers("until you press Ctrl-C\r\n", "\u{3}");
     let kept = person.leaves(&site);
     let left = site.files("out");
     assert!(left.iter().any(|f| f.ends_with("disk.qcow2")), "{left:?}");

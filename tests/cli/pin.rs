@@ -205,7 +205,10 @@ fn pin_shows_what_came_and_writes_it_where_it_belongs() {
 
     let (status, said) = open.run(&["pin", "recipe.toml"]);
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("every input has a proof"), "{said}");
+    assert!(
+        said.contains("every input has a digest or signature"),
+        "{said}"
+    );
     assert!(
         said.contains("operator_key: the operator's public key"),
         "{said}"
@@ -271,10 +274,10 @@ fn of_a_recipe_that_leaves_something_open_no_layer_is_known() {
     ] {
         assert_eq!(
             layers(&[command, &fake].concat()),
-            "  not known before everything is decided"
+            "  unknown until all values are set"
         );
         let decided = [command, &fake, &["--var", "note=x"]].concat();
-        assert_ne!(layers(&decided), "  not known before everything is decided");
+        assert_ne!(layers(&decided), "  unknown until all values are set");
     }
 }
 
@@ -309,7 +312,7 @@ fn what_cannot_be_the_file_is_not_pinned() {
     for found in [
         "found: an empty file, 0 bytes",
         "found: text that begins with `{\"errors\":[{\"status\":404}]}`",
-        "found: a Git LFS pointer, which names the file and is not it",
+        "found: a Git LFS pointer instead of the file",
         "found: gzip",
     ] {
         assert!(said.contains(found), "{found}: {said}");
@@ -321,7 +324,7 @@ fn what_cannot_be_the_file_is_not_pinned() {
     assert!(written.contains(&digest), "{written}");
     // Without a way to write what it was, nobody could take it.
     assert!(
-        said.contains("write their digest into the recipe by hand: sha256 = \""),
+        said.contains("add its digest to the recipe: sha256 = \""),
         "{said}"
     );
 }

@@ -97,7 +97,7 @@ fn an_input_without_proof_is_warned_about_and_recorded() {
     assert_eq!(
         manifest["warnings"],
         serde_json::json!([
-            "nothing proves media.iso: made by the test",
+            "media.iso is not verified: made by the test",
             "the sealed disk was not checked: --no-verify"
         ])
     );

@@ -117,7 +117,7 @@ fn what_links_lead_to_outside_of_the_folder_is_not_in_the_page() {
     assert!(
         outcome
             .stderr()
-            .contains("events.jsonl is not in the folder"),
+            .contains("events.jsonl is outside the folder"),
         "{}",
         outcome.stderr()
     );
@@ -132,7 +132,7 @@ fn a_folder_without_records_is_refused() {
     assert_eq!(
         outcome.error(),
         "error: there are no records of a build here\n  at: empty\n  expected: the output folder of `winimg build`: \
-         events.jsonl or manifest.json\n  cure: name the folder that holds the build's events.jsonl\n"
+         events.jsonl or manifest.json\n  cure: pass the folder that contains events.jsonl\n"
     );
     assert!(!site.path("empty/report.html").exists());
 }

@@ -35,9 +35,9 @@ pub fn rendered(site: &Site, arguments: &[&str]) -> String {
     let words = [
         "layer",
         "resuming",
-        "became",
-        "is new",
-        "is gone",
+        "changed from",
+        "was added",
+        "was removed",
         "nothing changed",
         "damaged",
         "shared cache",
@@ -127,8 +127,8 @@ fn layers_of_an_earlier_version_are_not_used_and_one_line_says_so() {
         fs::rename(folder, folder.with_file_name(name)).expect("a layer");
     }
     let line = format!(
-        "{} layers in the cache are in the format of an earlier version of winimg and not used any more: \
-         `winimg cache prune` removes them in time",
+        "{} layers in the cache have the format of an earlier version of winimg and cannot be used: \
+         remove them with `winimg cache prune --older-than AGE`",
         old.len()
     );
     let explained = site.run(&["cache", "explain", "recipe.toml"]).whole();

@@ -51,8 +51,9 @@ fn a_job_that_publishes_starts_no_machine() {
     assert_eq!(lost.status(), Some(4), "{}", lost.whole());
     let error = lost.error();
     assert!(
-        error
-            .contains("the finished disk is not in the shared cache, where it is required to be: "),
+        error.contains(
+            "the finished disk is required to be in the shared cache, but is not there: "
+        ),
         "{error}"
     );
     assert!(!site.path("out/recipe/manifest.json").exists());

@@ -3,7 +3,7 @@
 use std::process::Command;
 use support::tree::{self, root};
 
-use winimg_recipe::recipe::{Options, Undecided};
+use winimg_recipe::recipe::{ReadOptions, UndecidedValue};
 
 #[test]
 fn packs_are_found_where_only_the_program_is() {
@@ -95,10 +95,10 @@ fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
         let (status, said) = run(&["validate", &file, "--var", medium]);
         assert_eq!(status, Some(0), "{name}: {said}");
         let path = folder.path().join(&file);
-        let options = Options {
+        let options = ReadOptions {
             search: vec![root().join("recipes")],
             vars: vec![("iso_url".into(), "windows.iso".into())],
-            ..Options::default()
+            ..ReadOptions::default()
         };
         let recipe = winimg_recipe::recipe::read(&path, &options)
             .0
@@ -106,8 +106,8 @@ fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
         let text = std::fs::read_to_string(&path).expect("the recipe");
         for open in &recipe.undecided {
             let variable = match open {
-                Undecided::Proof(missing) => missing.variable.clone().expect("a variable"),
-                Undecided::Variable { variable, .. } => variable.clone(),
+                UndecidedValue::Proof(missing) => missing.variable.clone().expect("a variable"),
+                UndecidedValue::Variable { variable, .. } => variable.clone(),
             };
             let line = text
                 .lines()
@@ -118,7 +118,7 @@ fn init_writes_a_recipe_on_top_of_one_of_winimgs() {
     }
     let (status, said) = run(&["init", "capi-ova"]);
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("never overwritten"), "{said}");
+    assert!(said.contains("never overwrites"), "{said}");
 }
 
 /// A copy of the program away from the source tree, whose recipes are its own, and a recipe that includes one of its packs.
@@ -188,7 +188,10 @@ fn a_pack_that_was_changed_in_the_cache_is_replaced() {
         (String::from_utf8_lossy(&output.stdout).into_owned(), said)
     };
     let (before, warnings) = plan();
-    assert!(!warnings.contains("were changed"), "{warnings}");
+    assert!(
+        !warnings.contains("in the cache were modified"),
+        "{warnings}"
+    );
     let all = all_below(&folder.path().join("cache/recipes"));
     let pack = all
         .iter()
@@ -213,7 +216,7 @@ fn a_pack_that_was_changed_in_the_cache_is_replaced() {
         change();
         let (after, said) = plan();
         assert_eq!(after, before);
-        assert!(said.contains("were changed; they are replaced"), "{said}");
+        assert!(said.contains("in the cache were modified"), "{said}");
         assert_eq!(std::fs::read_to_string(&pack).expect("its text"), text);
         assert!(!targets.exists());
         assert_eq!(plan().1, warnings);

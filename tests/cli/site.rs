@@ -164,9 +164,10 @@ impl Site {
 
     /// Another machine in place of the one whose layers are kept.
     pub fn another_machine(&self, head: &str, answers: &str) {
-        let head = match head.contains("[files]") {
-            true => head.to_string(),
-            false => format!("{head}\n{BOOTSTRAPPED}"),
+        let head = if head.contains("[files]") {
+            head.to_string()
+        } else {
+            format!("{head}\n{BOOTSTRAPPED}")
         };
         self.write(
             "machine.toml",
@@ -243,7 +244,7 @@ impl Site {
         // Another test's leftovers in the directory for sockets, which all builds of a user share.
         let lines = text
             .lines()
-            .filter(|l| !l.contains("removing what an interrupted build left: /tmp/winimg-"));
+            .filter(|l| !l.contains("removing leftovers of an interrupted build: /tmp/winimg-"));
         let mut text = lines.map(|l| l.to_string() + "\n").collect::<String>();
         for (pattern, to) in [
             (r"(?m)^ *\d+:\d\d ", "[time] "),
@@ -276,9 +277,10 @@ pub const BUILD: [&str; 7] = [
 
 /// The scripted machine is in a program of its own, which is winimg but for that.
 pub fn program(arguments: &[&str]) -> PathBuf {
-    match arguments.iter().any(|a| a.starts_with("fake:")) {
-        true => tree::program("winimg-scripted"),
-        false => tree::winimg(),
+    if arguments.iter().any(|a| a.starts_with("fake:")) {
+        tree::program("winimg-scripted")
+    } else {
+        tree::winimg()
     }
 }
 

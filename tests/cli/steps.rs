@@ -253,7 +253,7 @@ fn a_windows_at_work_is_not_sealed_and_what_works_is_named() {
     let busy = busy("service TrustedInstaller", "times = 1");
     site.machine("", &format!("{pending}{busy}"));
     let outcome = site.build(&["--layers", "none"]).ended_well();
-    let note = "Windows is still at work; asking again every 5 s";
+    let note = "Windows is still busy; checking every 5 s";
     assert_eq!(outcome.stderr().matches(note).count(), 1);
     // However often it was asked, it is one command.
     let manifest: serde_json::Value =
@@ -289,7 +289,7 @@ fn windows_may_restart_by_itself_after_a_feature_before_the_next_step_runs() {
         let site = Site::new(&steps);
         site.machine("[reboot]\nagain = 2\n", &dism("exit = 3010"));
         let outcome = site.build(&["--layers", layers]).ended_well();
-        let note = "Windows restarts by itself; waiting for it";
+        let note = "Windows is restarting on its own; waiting for it";
         assert_eq!(outcome.stderr().matches(note).count(), 2, "{layers}");
         let course = course(&site);
         let begins = course.iter().position(|what| what == "dism");

@@ -88,7 +88,7 @@ fn v_shows_the_decisions_and_vv_everything() {
     let decisions = traced(&verbose, "debug");
     for rendered in [
         "layer key part=step `hello` key=",
-        "a machine is to start disk=",
+        "starting a VM disk=",
         "free space",
     ] {
         assert!(
@@ -100,7 +100,7 @@ fn v_shows_the_decisions_and_vv_everything() {
     assert!(
         traced(&all, "trace")
             .iter()
-            .any(|t| t.contains("Setup was looked at")),
+            .any(|t| t.contains("checked Setup")),
         "{all}"
     );
     // What is printed without the flag is printed with it, in the same order.
@@ -141,10 +141,10 @@ fn the_variable_selects_parts_and_is_refused_where_it_says_nothing() {
     assert_eq!(outcome.status(), Some(2));
     assert_eq!(
         outcome.stderr(),
-        "error: WINIMG_LOG cannot be read\n  \
-         expected: TARGET=LEVEL, separated by commas: the target winimg or one of its crates or modules, \
-         the level off, error, warn, info, debug or trace\n  found: winimg=loud\n  \
-         cure: such as WINIMG_LOG=winimg=debug,winimg_machine=trace\n"
+        "error: WINIMG_LOG is invalid\n  \
+         expected: TARGET=LEVEL, separated by commas: the target is winimg or one of its crates or modules, \
+         the level is off, error, warn, info, debug or trace\n  found: winimg=loud\n  \
+         cure: use for example WINIMG_LOG=winimg=debug,winimg_machine=trace\n"
     );
 }
 
@@ -174,7 +174,7 @@ fn a_failed_build_keeps_all_that_was_traced_and_a_good_one_nothing() {
     // From the very beginning, and to the end of what was under way.
     for message in [
         "the recipe is read",
-        "a local file",
+        "using a local file",
         "phase ended",
         "step ended",
     ] {

@@ -271,7 +271,7 @@ fn a_signature_is_judged_by_this_hosts_root_and_the_lock_says_which() {
     let open = site.run(&lock);
     assert_eq!(open.status(), Some(2), "{}", open.whole());
     assert!(
-        open.whole().contains("can be written by others"),
+        open.whole().contains("is writable by other users"),
         "{}",
         open.whole()
     );

@@ -63,6 +63,24 @@ fn a_build_is_verified_and_its_manifest_is_enough_to_do_it_again() {
 }
 
 #[test]
+fn a_folder_is_refused_with_its_manifest() {
+    let site = Site::empty();
+    site.write("out/demo/manifest.json", "{}");
+    let refused = site.run(&["verify", "out/demo"]);
+    assert_eq!(refused.status(), Some(2), "{}", refused.whole());
+    let error = refused.error();
+    assert!(
+        error.starts_with("error: out/demo is a folder\n"),
+        "{error}"
+    );
+    let cure = "  cure: pass its manifest: winimg verify out/demo/manifest.json\n";
+    assert!(error.ends_with(cure), "{error}");
+    let error = site.run(&["verify", "out"]).error();
+    let cure = "  cure: pass a disk image, or the manifest.json of a build\n";
+    assert!(error.ends_with(cure), "{error}");
+}
+
+#[test]
 fn a_vma_is_looked_into_as_every_disk_is() {
     if !can_make() {
         return;
@@ -146,7 +164,7 @@ fn a_manifest_speaks_of_its_own_folder_and_of_something() {
         whole
     };
     let none = rendered(json!([]));
-    assert!(none.contains("the manifest names no artifact"), "{none}");
+    assert!(none.contains("the manifest lists no artifacts"), "{none}");
     #[cfg(unix)]
     std::os::unix::fs::symlink(&secret, site.path("out/link.txt")).expect("a link");
     let listed: Value = serde_json::from_str(&text).expect("JSON");

@@ -224,7 +224,7 @@ fn doctor_compares_the_host_with_a_recipe_in_the_form_of_its_schema() {
     assert_eq!(outcome.status(), Some(3));
     assert!(!outcome.whole().contains("hunter2"), "{}", outcome.whole());
     let report: serde_json::Value = serde_json::from_str(&outcome.stdout()).expect("JSON");
-    let schema = serde_json::from_str(&winimg::doctor::schema()).expect("JSON");
+    let schema = serde_json::from_str(&winimg::doctor::generate_schema()).expect("JSON");
     let schema = jsonschema::validator_for(&schema).expect("a schema");
     let complaints: Vec<String> = schema.iter_errors(&report).map(|e| e.to_string()).collect();
     assert_eq!(complaints, Vec::<String>::new());
@@ -248,7 +248,7 @@ fn manual_pages_are_sound_and_one_for_each_command() {
     let outcome = site.run(&["man", "share/man1"]);
     assert_eq!(
         outcome.stdout(),
-        "wrote the manual pages to share/man1; read one: man share/man1/winimg.1\n"
+        "wrote the manual pages to share/man1; to read one: man share/man1/winimg.1\n"
     );
     let pages = site.files("share/man1");
     for page in [

@@ -19,9 +19,10 @@ enum Call {
 /// The calls in the order in which they began, with whole paths; those that failed are left out.
 fn calls(log: &str, folder: &str) -> Vec<Call> {
     let whole = |path: &str| {
-        let path = match path.starts_with('/') {
-            true => path.to_string(),
-            false => format!("{folder}/{path}"),
+        let path = if path.starts_with('/') {
+            path.to_string()
+        } else {
+            format!("{folder}/{path}")
         };
         path.replace("/./", "/")
     };

@@ -9,11 +9,11 @@ use support::tree::this_program_as;
 
 use serde_json::Value;
 use winimg_base::digest::Digest;
-use winimg_base::event::{Cancel, Silent};
+use winimg_base::event::{Cancel, SilentSink};
 use winimg_recipe::plan::ExitRule;
-use winimg_recipe::plan::chain::{Action, Chain, Part};
-use winimg_supply::store::layer::{About, Kept};
-use winimg_supply::store::{Candidate, Expected, Store, Watch};
+use winimg_recipe::plan::chain::{BuildChain, BuildPart, GuestAction};
+use winimg_supply::store::layer::{LayerInfo, LayerLookup};
+use winimg_supply::store::{AdmitCandidate, ExpectedBytes, ProgressWatch, Store};
 
 use crate::crash::kill::{counts, killed, log_of, spread};
 use crate::crash::site::Site;
@@ -189,29 +189,29 @@ fn seals() {
 fn seal_layers(folder: &std::path::Path) {
     let store = Store::open(folder).expect("a store");
     let cancel = Cancel::default();
-    store.sweep_drafts(&Silent).expect("a sweep");
-    let mut chain = Chain::default();
+    store.remove_leftover_drafts(&SilentSink).expect("a sweep");
+    let mut chain = BuildChain::default();
     for name in ["the installation", "step `tool`"] {
         let text = name.into();
         let exit = ExitRule::Zero;
-        let part = Part::Step {
+        let part = BuildPart::Step {
             payload: Vec::new(),
-            ops: vec![Action::Script { text, exit }],
+            ops: vec![GuestAction::Script { text, exit }],
         };
         chain.push(name, part);
     }
     for (number, link) in chain.links().iter().enumerate() {
-        if let Kept::Layer(_) = store.layer(&link.key, &cancel).expect("a look") {
+        if let LayerLookup::Layer(_) = store.find_layer(&link.key, &cancel).expect("a look") {
             continue;
         }
-        let draft = store.draft().expect("a draft");
+        let draft = store.create_draft().expect("a draft");
         fs::write(
-            draft.disk(winimg_formats::disk::DiskForm::Qcow2),
+            draft.disk_path(winimg_formats::disk::MachineDiskFormat::Qcow2),
             format!("the disk after {}", link.name),
         )
         .expect("a disk");
-        fs::write(draft.variables(), "variables").expect("variables");
-        let about = About {
+        fs::write(draft.variables_path(), "variables").expect("variables");
+        let about = LayerInfo {
             parent: number.checked_sub(1).map(|n| &chain.links()[n].key),
             recipe: "node",
             links: &chain.links()[..=number],
@@ -225,12 +225,12 @@ fn seal_layers(folder: &std::path::Path) {
 /// More that nobody needs, and everything used long ago.
 fn fill(folder: &std::path::Path) {
     let store = Store::open(folder).expect("a store");
-    let watch = Watch::new("a file", Arc::new(Silent), Cancel::default());
+    let watch = ProgressWatch::new("a file", Arc::new(SilentSink), Cancel::default());
     let file = folder.join("partial/copy-b");
     fs::write(&file, "nobody needs it").expect("a file");
-    let expected = Expected::Digest(Digest::sha256_of(b"nobody needs it"));
+    let expected = ExpectedBytes::Digest(Digest::sha256_of(b"nobody needs it"));
     store
-        .admit(Candidate::Downloaded(file), expected, &watch)
+        .admit(AdmitCandidate::Downloaded(file), expected, &watch)
         .expect("a blob");
     fs::write(folder.join("quarantine").join("0".repeat(64)), "wrong").expect("a file");
     fs::write(folder.join("partial/a.data"), "half").expect("a file");

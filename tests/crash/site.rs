@@ -134,9 +134,10 @@ generalize = {{}}
             let differs = file.starts_with("stamps/")
                 || file.starts_with("locks/")
                 || file.ends_with("/stamps.json");
-            let bytes = match differs {
-                true => b"[differs]".to_vec(),
-                false => fs::read(cache.join(&file)).expect("a file"),
+            let bytes = if differs {
+                b"[differs]".to_vec()
+            } else {
+                fs::read(cache.join(&file)).expect("a file")
             };
             (file, bytes)
         });

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::Value;
 use support::media::text;
 use support::windows_disk::{REG_DWORD, WindowsDisk, can_make, dword};
-use winimg::diff::{self, Side, compare, facts, schema};
-use winimg::record::Manifest;
+use winimg::diff::{self, DiffSide, collect_facts, compare, generate_schema};
+use winimg::record::BuildManifest;
 use winimg::usage::DiskUsage;
 
 use crate::export_record::{manifest, schema_is_current};
@@ -16,22 +16,22 @@ use crate::usage::record::{folder, node};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/diff-1.json");
 
-fn side(name: &str, manifest: &Manifest, usage: DiskUsage) -> Side {
-    Side {
+fn side(name: &str, manifest: &BuildManifest, usage: DiskUsage) -> DiffSide {
+    DiffSide {
         name: name.into(),
-        manifest: Some(facts(manifest)),
+        manifest: Some(collect_facts(manifest)),
         disk: None,
         usage: Some(usage),
     }
 }
 
 /// The same image with one component newer and from nobody, one gone, and a name that is hostile.
-fn changed() -> Manifest {
+fn changed() -> BuildManifest {
     let mut other = manifest();
     other.inputs.pop();
     let input = other.inputs.first_mut().expect("an input");
     input.version = Some("9.9.9\u{1b}[31m\u{202e}".into());
-    input.proof = winimg::record::manifest::Proof::Unverified {
+    input.proof = winimg::record::manifest::ManifestProof::Unverified {
         reason: "no publisher".into(),
     };
     other.targets = vec!["<b>\nvsphere".into()];
@@ -55,31 +55,32 @@ fn two_builds_as_text() {
     let a = side("out-a", &manifest(), node());
     let b = side("out-b", &changed(), grown());
     let found = compare(&a, &b);
-    insta::assert_snapshot!(diff::text(&found));
+    insta::assert_snapshot!(diff::render(&found));
     insta::assert_snapshot!(
         "two_builds_as_json",
         serde_json::to_string_pretty(&found).unwrap()
     );
-    let validator = jsonschema::validator_for(&serde_json::from_str(&schema()).unwrap()).unwrap();
+    let validator =
+        jsonschema::validator_for(&serde_json::from_str(&generate_schema()).unwrap()).unwrap();
     assert!(validator.is_valid(&serde_json::to_value(&found).unwrap()));
 }
 
 #[test]
 fn what_one_side_does_not_say_is_not_compared() {
     let a = side("out-a", &manifest(), node());
-    let b = Side {
+    let b = DiffSide {
         name: "b.vhd".into(),
-        ..Side::default()
+        ..DiffSide::default()
     };
     let found = compare(&a, &b);
     assert!(found.is_empty());
-    insta::assert_snapshot!(diff::text(&found));
+    insta::assert_snapshot!(diff::render(&found));
 }
 
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg diff::`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    schema_is_current(SCHEMA_FILE, &schema());
+    schema_is_current(SCHEMA_FILE, &generate_schema());
 }
 
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {

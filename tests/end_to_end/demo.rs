@@ -314,7 +314,7 @@ fn manifest_says_what_went_in(output: &Path) {
     }
     // After the restart that completes the features, the one that Windows then makes by itself.
     let events = std::fs::read_to_string(output.join("events.jsonl")).expect("the events");
-    let again = "Windows restarts by itself; waiting for it";
+    let again = "Windows is restarting on its own; waiting for it";
     assert_eq!(events.matches(again).count(), 1);
     let packer =
         std::fs::read_to_string(output.join("packer-manifest.json")).expect("Packer's manifest");

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use support::server::{Answer, Server};
 use support::tree::root;
-use winimg_recipe::recipe::{Component, Covers, Recipe, Signature};
-use winimg_trust::{Rule, authenticode, sigstore};
+use winimg_recipe::recipe::{ComponentSpec, Recipe, SignatureScope, SignatureSpec};
+use winimg_trust::{SignatureRule, authenticode, sigstore};
 
 use super::program::output_of;
 
@@ -72,21 +72,21 @@ impl Publishers {
     }
 
     /// Signs a file, if the component's publisher signs it; `path` is its place in an archive.
-    pub fn sign(&self, component: &Component, file: &Path, path: Option<&str>) {
+    pub fn sign(&self, component: &ComponentSpec, file: &Path, path: Option<&str>) {
         for signature in firsts(component) {
             let is_of_it = match path {
-                None => signature.covers == Covers::File,
+                None => signature.covers == SignatureScope::File,
                 Some(path) => members(signature)
                     .iter()
                     .any(|member| matches(member, path)),
             };
-            if let (Rule::Authenticode(rule), true) = (&signature.rule, is_of_it) {
+            if let (SignatureRule::Authenticode(rule), true) = (&signature.rule, is_of_it) {
                 self.authenticode(rule, file);
             }
         }
     }
 
-    fn authority(&self, rule: &authenticode::Rule) -> PathBuf {
+    fn authority(&self, rule: &authenticode::AuthenticodeRule) -> PathBuf {
         let subject = rule.pins.subject.as_deref().expect("a subject");
         let name: String = subject.chars().filter(|c| c.is_alphanumeric()).collect();
         let folder = self.folder.join(name);
@@ -96,7 +96,7 @@ impl Publishers {
         folder
     }
 
-    fn authenticode(&self, rule: &authenticode::Rule, file: &Path) {
+    fn authenticode(&self, rule: &authenticode::AuthenticodeRule, file: &Path) {
         let ca = self.authority(rule);
         let at = |name: &str| ca.join(name).display().to_string();
         let signed = file.with_extension("signed");
@@ -121,7 +121,7 @@ impl Publishers {
     }
 
     /// The recipe's table for the whole file: what the shipped recipe asks, below the authorities here. The detached ones are made.
-    pub fn table(&self, component: &Component, file: &Path) -> String {
+    pub fn table(&self, component: &ComponentSpec, file: &Path) -> String {
         let groups = component.origin.signatures.iter();
         let groups = groups.map(|group| {
             let tables: Vec<String> = group.iter().map(|one| self.one(one, file)).collect();
@@ -131,15 +131,16 @@ impl Publishers {
             }
         });
         let groups: Vec<String> = groups.collect();
-        match groups.is_empty() {
-            true => String::new(),
-            false => format!("signature = [{}]\n", groups.join(", ")),
+        if groups.is_empty() {
+            String::new()
+        } else {
+            format!("signature = [{}]\n", groups.join(", "))
         }
     }
 
-    fn one(&self, signature: &Signature, file: &Path) -> String {
+    fn one(&self, signature: &SignatureSpec, file: &Path) -> String {
         match &signature.rule {
-            Rule::Authenticode(rule) => {
+            SignatureRule::Authenticode(rule) => {
                 let roots = self.authority(rule).join("root.pem");
                 let subject = rule.pins.subject.as_deref().expect("a subject");
                 let extended = if rule.needs_extended {
@@ -160,12 +161,12 @@ impl Publishers {
                     "{{ kind = \"authenticode\", roots = {roots:?}, subject = {subject:?}, timestamp = \"{timestamp}\", extended = \"{extended}\"{members} }}"
                 )
             }
-            Rule::Sigstore(rule) => self.keyless(rule, file),
+            SignatureRule::Sigstore(rule) => self.keyless(rule, file),
             other => panic!("{}: no stand-in signs so", other.scheme()),
         }
     }
 
-    fn keyless(&self, rule: &sigstore::Rule, file: &Path) -> String {
+    fn keyless(&self, rule: &sigstore::SigstoreRule, file: &Path) -> String {
         let (identity, issuer) = (rule.identity.as_str(), rule.issuer.as_str());
         let folder = text(&self.folder);
         let trusted = self.folder.join("trusted_root.json");
@@ -213,7 +214,7 @@ pub fn same_but_for_roots(shipped: &Recipe, own: &Recipe) {
     }
 }
 
-fn asked(component: &Component) -> Vec<Vec<String>> {
+fn asked(component: &ComponentSpec) -> Vec<Vec<String>> {
     let groups = component.origin.signatures.iter();
     groups
         .map(|group| group.iter().map(|one| without_roots(&one.words)).collect())
@@ -230,14 +231,14 @@ fn without_roots(words: &str) -> String {
 }
 
 /// Of each signature that is asked for the first alternative.
-fn firsts(component: &Component) -> impl Iterator<Item = &Signature> {
+fn firsts(component: &ComponentSpec) -> impl Iterator<Item = &SignatureSpec> {
     component.origin.signatures.iter().map(|group| &group[0])
 }
 
-fn members(signature: &Signature) -> &[String] {
+fn members(signature: &SignatureSpec) -> &[String] {
     match &signature.covers {
-        Covers::Members(members) => members,
-        Covers::File | Covers::Drivers(_) => &[],
+        SignatureScope::Members(members) => members,
+        SignatureScope::File | SignatureScope::Drivers(_) => &[],
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use support::skip;
 use support::tree::{self, root};
-use winimg_formats::hive::{Data, Hive};
+use winimg_formats::hive::{Hive, HiveValueData};
 
 use super::program::Build;
 use super::publishers::Log;
@@ -83,10 +83,10 @@ fn services_run_them(disk: &Sabotage) {
     let hive = disk.read("/Windows/System32/config/SYSTEM");
     let hive = Hive::parse(hive).expect("a hive");
     for (name, line) in SERVICES {
-        let key = hive.key(&format!(r"ControlSet001\Services\{name}"));
+        let key = hive.find_key(&format!(r"ControlSet001\Services\{name}"));
         let key = key.expect("a sound hive").expect(name);
-        let found = key.value("ImagePath").expect("a sound value");
-        assert_eq!(found, Some(Data::ExpandSz(line.into())), "{name}");
+        let found = key.find_value("ImagePath").expect("a sound value");
+        assert_eq!(found, Some(HiveValueData::ExpandSz(line.into())), "{name}");
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use support::hive;
 use winimg_formats::disk::RawDisk;
-use winimg_formats::disk::gpt::table;
-use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::gpt::read_table;
+use winimg_formats::disk::ntfs::NtfsVolume;
 use winimg_formats::hive::Hive;
 
 use crate::end_to_end::program::output_of;
@@ -23,7 +23,7 @@ fn disk(directory: &Path) -> PathBuf {
     let parts = ["-n1:0:+8M", "-t1:EF00", "-n2:0:0", "-t2:0700", file];
     output_of("sgdisk", &parts);
     let opened = RawDisk::open(&raw).unwrap();
-    let windows = table(&opened).unwrap().windows().unwrap().clone();
+    let windows = read_table(&opened).unwrap().find_windows().unwrap().clone();
     let volume = directory.join("made.ntfs");
     fs::File::create(&volume)
         .unwrap()
@@ -58,8 +58,8 @@ fn disk(directory: &Path) -> PathBuf {
 /// What winimg reads: the hive's values, the files with their sums, the access lists.
 fn rendered(raw: &Path) -> String {
     let disk = RawDisk::open(raw).unwrap();
-    let windows = table(&disk).unwrap().windows().unwrap().clone();
-    let volume = Volume::open(&disk, &windows).unwrap();
+    let windows = read_table(&disk).unwrap().find_windows().unwrap().clone();
+    let volume = NtfsVolume::open(&disk, &windows).unwrap();
     let mut lines = Vec::new();
     for entry in volume.list("/").unwrap().unwrap() {
         if entry.name.starts_with('$') || entry.name == "SOFTWARE" {
@@ -67,7 +67,7 @@ fn rendered(raw: &Path) -> String {
         }
         let bytes = volume.read(&entry.name, MIB).unwrap().unwrap();
         let sevens = bytes.iter().filter(|b| **b == 7).count();
-        let security = volume.security(&entry.name).unwrap().unwrap();
+        let security = volume.read_security(&entry.name).unwrap().unwrap();
         lines.push(format!(
             "{} {} {sevens} {security}",
             entry.name,
@@ -76,8 +76,8 @@ fn rendered(raw: &Path) -> String {
     }
     let hive = volume.read(SOFTWARE, 8 * MIB).unwrap().unwrap();
     let hive = Hive::parse(hive).unwrap();
-    let key = hive.key("Example").unwrap().unwrap();
-    for (name, data) in key.values().unwrap() {
+    let key = hive.find_key("Example").unwrap().unwrap();
+    for (name, data) in key.read_values().unwrap() {
         lines.push(format!("{name} = {data}"));
     }
     lines.join("\n")

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use winimg_formats::disk::gpt::table;
+use winimg_formats::disk::gpt::read_table;
 use winimg_formats::disk::{Disk, RawDisk};
-use winimg_formats::hive::{Data, Hive};
+use winimg_formats::hive::{Hive, HiveValueData};
 
 use crate::end_to_end::program::output_of;
 use support::ntfs::mounted;
@@ -32,9 +32,14 @@ impl Sabotage {
     /// `directory` takes the copy of the partition; only what holds data takes room.
     pub fn of(raw: &Path, directory: &Path) -> Self {
         let disk = RawDisk::open(raw).expect("the raw disk");
-        let partitions = table(&disk).expect("a partition table");
-        let windows = partitions.windows().expect("a Windows partition").clone();
-        let part = disk.window(windows.start, windows.len).expect("inside");
+        let partitions = read_table(&disk).expect("a partition table");
+        let windows = partitions
+            .find_windows()
+            .expect("a Windows partition")
+            .clone();
+        let part = disk
+            .into_window(windows.start, windows.len)
+            .expect("inside");
         let volume = directory.join("c.ntfs");
         let copy = fs::File::create(&volume).expect("the copy");
         copy.set_len(windows.len).expect("its length");
@@ -151,9 +156,9 @@ impl Sabotage {
         let file = self.directory.join("hive");
         fs::write(&file, self.read(hive)).expect("the hive");
         let parsed = Hive::parse(fs::read(&file).expect("the hive")).expect("a hive");
-        let found = parsed.key(key).expect("a sound hive");
+        let found = parsed.find_key(key).expect("a sound hive");
         let found = found.unwrap_or_else(|| panic!("{hive} has no {key}"));
-        let values = found.values().expect("sound values").into_iter();
+        let values = found.read_values().expect("sound values").into_iter();
         let mut values: Vec<Value> = values.map(|(name, data)| stored(name, data)).collect();
         change(&mut values);
         let mut script = format!("cd \\{key}\nsetval {}\n", values.len());
@@ -281,21 +286,21 @@ pub fn sz(text: &str) -> Vec<u8> {
     units.flat_map(u16::to_le_bytes).collect()
 }
 
-fn stored(name: String, data: Data) -> Value {
+fn stored(name: String, data: HiveValueData) -> Value {
     let (kind, bytes) = match data {
-        Data::None(bytes) => (0, bytes),
-        Data::Sz(text) => (1, sz(&text)),
-        Data::ExpandSz(text) => (2, sz(&text)),
-        Data::Binary(bytes) => (3, bytes),
-        Data::Dword(n) => (4, n.to_le_bytes().to_vec()),
-        Data::DwordBigEndian(n) => (5, n.to_be_bytes().to_vec()),
-        Data::Link(text) => (6, text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
-        Data::MultiSz(texts) => (
+        HiveValueData::None(bytes) => (0, bytes),
+        HiveValueData::Sz(text) => (1, sz(&text)),
+        HiveValueData::ExpandSz(text) => (2, sz(&text)),
+        HiveValueData::Binary(bytes) => (3, bytes),
+        HiveValueData::Dword(n) => (4, n.to_le_bytes().to_vec()),
+        HiveValueData::DwordBigEndian(n) => (5, n.to_be_bytes().to_vec()),
+        HiveValueData::Link(text) => (6, text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
+        HiveValueData::MultiSz(texts) => (
             7,
             [texts.iter().flat_map(|t| sz(t)).collect(), vec![0; 2]].concat(),
         ),
-        Data::Qword(n) => (11, n.to_le_bytes().to_vec()),
-        Data::Other { kind, bytes } => (kind, bytes),
+        HiveValueData::Qword(n) => (11, n.to_le_bytes().to_vec()),
+        HiveValueData::Other { kind, bytes } => (kind, bytes),
     };
     (name, kind, bytes)
 }

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use support::tree::root;
-use winimg_recipe::recipe::{Archive, Component, InputSource, Options, Recipe, Undecided, read};
+use winimg_recipe::recipe::{
+    ArchiveKind, ComponentSpec, InputSource, ReadOptions, Recipe, UndecidedValue, read,
+};
 
 use super::program::output_of;
 use super::publishers::{self, Log, Publishers};
@@ -132,14 +134,14 @@ pub fn recipe_with(shipped: &Path, folder: &Path, log: &Log, programs: Option<&P
         "schema = 1\nname = \"{name}\"\npolicy = \"signed\"\ninclude = [{shipped:?}]\n\n[vars]\n"
     );
     for open in &recipe.undecided {
-        if let Undecided::Variable { variable, .. } = open {
+        if let UndecidedValue::Variable { variable, .. } = open {
             let value = VALUES.iter().find(|(known, _)| *known == variable.name);
             let (_, value) = value.unwrap_or_else(|| panic!("no value for {}", variable.name));
             writeln!(own, "{} = {value:?}", variable.name).expect("a String");
         }
     }
     own += "\n[unsigned]\n";
-    let signatures = |component: &Component| !component.origin.signatures.is_empty();
+    let signatures = |component: &ComponentSpec| !component.origin.signatures.is_empty();
     for component in recipe.components.iter().filter(|one| !signatures(one)) {
         let name = &component.name.value;
         writeln!(own, "{name} = \"its publisher signs nothing\"").expect("a String");
@@ -163,9 +165,9 @@ pub fn recipe_with(shipped: &Path, folder: &Path, log: &Log, programs: Option<&P
     }
     let path = folder.join(format!("{name}.toml"));
     std::fs::write(&path, own).expect("a recipe");
-    let options = Options {
+    let options = ReadOptions {
         search: vec![root().join("recipes")],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (made, said) = read(&path, &options);
     let made = made.unwrap_or_else(|| panic!("{}", said.render(false)));
@@ -183,10 +185,10 @@ fn planned(shipped: &Path, standin: &Path) -> Recipe {
         ("csi_proxy_sha256", "0".repeat(64)),
     ];
     let env = env.map(|(name, value)| (format!("WINIMG_VAR_{name}"), value));
-    let options = Options {
+    let options = ReadOptions {
         env: env.into(),
         search: vec![root().join("recipes")],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (recipe, said) = read(shipped, &options);
     recipe.unwrap_or_else(|| panic!("{}", said.render(false)))
@@ -220,7 +222,7 @@ impl Maker<'_> {
         format!("\n[{id}]\nurl = {file:?}\nsha256 = \"{}\"\n", digest(file))
     }
 
-    fn component(&self, component: &Component) -> String {
+    fn component(&self, component: &ComponentSpec) -> String {
         let name = component.name.value.as_str();
         let version = component.version.as_deref().unwrap_or("1.0");
         let file = self.folder.join(&component.file);
@@ -260,7 +262,7 @@ impl Maker<'_> {
     }
 
     /// An archive with its members.
-    fn archive(&self, component: &Component, version: &str, archive: Archive, file: &Path) {
+    fn archive(&self, component: &ComponentSpec, version: &str, archive: ArchiveKind, file: &Path) {
         let name = component.name.value.as_str();
         let members = MEMBERS.iter().find(|(known, _)| *known == name);
         let (_, members) = members.unwrap_or_else(|| panic!("{name}: what does it hold?"));
@@ -284,10 +286,10 @@ impl Maker<'_> {
         }
         let (tree, file) = (text(&tree), text(file));
         match archive {
-            Archive::Zip => output_of("7z", &["a", "-tzip", file, &format!("{tree}/.")]),
-            Archive::Tar => output_of("tar", &["-C", tree, "-cf", file, "."]),
-            Archive::TarGz => output_of("tar", &["-C", tree, "-czf", file, "."]),
-            Archive::TarZst => output_of("tar", &["-C", tree, "--zstd", "-cf", file, "."]),
+            ArchiveKind::Zip => output_of("7z", &["a", "-tzip", file, &format!("{tree}/.")]),
+            ArchiveKind::Tar => output_of("tar", &["-C", tree, "-cf", file, "."]),
+            ArchiveKind::TarGz => output_of("tar", &["-C", tree, "-czf", file, "."]),
+            ArchiveKind::TarZst => output_of("tar", &["-C", tree, "--zstd", "-cf", file, "."]),
         };
     }
 

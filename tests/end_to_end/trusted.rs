@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::tree::root;
-use winimg::trial::state::{self, FoundHardware, Known};
+use winimg::trial::state::{self, DetectedHardware, KnownFact};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 
@@ -19,7 +19,7 @@ use crate::end_to_end::program::{Build, processes_with};
 const RECIPE: &str = "tests/end_to_end/trusted.toml";
 const HOUR: Duration = Duration::from_secs(3600);
 
-const BOTH: FoundHardware = FoundHardware {
+const BOTH: DetectedHardware = DetectedHardware {
     secure_boot: Some(true),
     tpm: true,
 };
@@ -68,7 +68,11 @@ mod nightly {
 
         let disk = RawDisk::open(&output.join("trusted.raw")).expect("the image");
         let built = state::read(&disk, &Cancel::default()).expect("a Windows");
-        assert_eq!(built.hardware, Known::Is(BOTH), "the machine of the build");
+        assert_eq!(
+            built.hardware,
+            KnownFact::Is(BOTH),
+            "the machine of the build"
+        );
         let text = fs::read_to_string(output.join("try/trusted.json")).expect("a result");
         let tried: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(tried["verdict"], "good", "{tried:#}");
@@ -107,7 +111,7 @@ mod nightly {
         let error = build.error();
         assert_eq!(status.code(), Some(6), "{error}");
         for words in [
-            "Secure Boot refuses the install disc's boot loader: none of the firmware's keys has signed it",
+            "Secure Boot rejects the install disc's boot loader: it is not signed by any of the firmware's keys",
             "Access Denied",
         ] {
             assert!(error.contains(words), "{error}");

@@ -105,7 +105,7 @@ fn damaged(raw: &Path, damage: &Damage, directory: &Path) -> Option<PathBuf> {
     match damage {
         NotInEfi(file) => {
             let disk = winimg_formats::disk::RawDisk::open(&copy).expect("the copy");
-            let table = winimg_formats::disk::gpt::table(&disk).expect("a partition table");
+            let table = winimg_formats::disk::gpt::read_table(&disk).expect("a partition table");
             let efi = table
                 .partitions
                 .iter()

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::{Value, json};
-use winimg_machine::guest::agent::{Agent, Host, Port};
-use winimg_machine::guest::{Command, Exit, Guest, Put};
+use winimg_machine::guest::agent::{AgentGuest, AgentHost, AgentPort};
+use winimg_machine::guest::{Guest, GuestCommand, GuestDelivery, GuestExit};
 
-fn host() -> Host {
-    let mut port = Port::default();
-    port.change(true);
-    Host {
+fn host() -> AgentHost {
+    let mut port = AgentPort::default();
+    port.set_open(true);
+    AgentHost {
         check: Box::new(|| Ok(())),
         port: Box::new(move || port),
         discs: Box::new(|_| Ok(())),
-        talked: Box::new(|_| {}),
+        on_contact: Box::new(|_| {}),
         now: Box::new(Instant::now),
     }
 }
@@ -60,21 +60,21 @@ fn the_last_exchanges_are_written_down_without_contents() {
     let path = dir.path().join("agent.log");
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     let peer = std::thread::spawn(move || answer(theirs));
-    let agent = Agent::new(ours, host(), Duration::from_secs(20)).expect("an agent");
+    let agent = AgentGuest::new(ours, host(), Duration::from_secs(20)).expect("an agent");
     let mut agent = agent.written_down(&path);
     assert!(agent.try_open(Duration::from_secs(20)).expect("an answer"));
-    let put = Put::Bytes {
+    let put = GuestDelivery::Bytes {
         path: r"C:\x",
         bytes: b"planted",
     };
     agent.put(put).expect("written");
-    let command = Command {
+    let command = GuestCommand {
         program: r"C:\Windows\System32\whoami.exe".into(),
         arguments: vec!["/all".into()],
         timeout: Duration::from_secs(20),
     };
     let exit = agent.run(&command, &mut |_| {}).expect("its end");
-    assert_eq!(exit, Exit::Code(5));
+    assert_eq!(exit, GuestExit::Code(5));
     drop(agent);
     peer.join().expect("the peer");
     let text = std::fs::read_to_string(&path).expect("the transcript");

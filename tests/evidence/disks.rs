@@ -49,12 +49,11 @@ pub fn formatted(file: &Path, files: &[(&str, &[u8])]) {
     mounted(&volume, &[], |root| {
         for (path, bytes) in files {
             let to = root.join(path.replace('\\', "/"));
-            match path.ends_with('\\') {
-                true => fs::create_dir_all(to).expect("folders"),
-                false => {
-                    fs::create_dir_all(to.parent().expect("a folder")).expect("folders");
-                    fs::write(to, bytes).expect("a file");
-                }
+            if path.ends_with('\\') {
+                fs::create_dir_all(to).expect("folders")
+            } else {
+                fs::create_dir_all(to.parent().expect("a folder")).expect("folders");
+                fs::write(to, bytes).expect("a file");
             }
         }
     });

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use winimg::engine::evidence::Reached;
+use winimg::engine::evidence::ReachedStep;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Event, Phase};
-use winimg_base::text::{Place, Secret, Source};
+use winimg_base::text::{Place, Secret, SourceText};
 
 use crate::evidence::scene::Failed;
 use support::planted::{PASSWORD, PRODUCT_KEY, Search};
@@ -79,7 +79,7 @@ fn failed_step() -> (Failed, Error) {
     let mut failed = Failed::new();
     failed.secrets = vec![Secret::new(PASSWORD), Secret::new(PRODUCT_KEY)];
     failed.phase = Phase::Provision;
-    failed.step = Some(Reached {
+    failed.step = Some(ReachedStep {
         number: 1,
         name: "<features>".into(),
         runs: true,
@@ -133,10 +133,10 @@ fn failed_step() -> (Failed, Error) {
     let wide: Vec<u8> = log.encode_utf16().flat_map(u16::to_le_bytes).collect();
     disk.file(r"C:\Windows\Logs\DISM\dism.log", &wide);
     disk.write(&failed.disk());
-    let source = Arc::new(Source::new("recipe.toml", RECIPE));
+    let source = Arc::new(SourceText::new("recipe.toml", RECIPE));
     let error = Error::new(Kind::Step, "a step failed in the guest")
         .at(format!(
-            "whole log: {}",
+            "full log: {}",
             failed.path("out/logs/01-features.log").display()
         ))
         .from_place(&Place::new(&source, 26..35))

@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use jiff::Timestamp;
 use regex::Regex;
 use tempfile::TempDir;
-use winimg::engine::evidence::{self, Reached, Recording, Scene};
-use winimg::report::stream::Line;
-use winimg::story;
+use winimg::build_report;
+use winimg::engine::evidence::{self, FailureScene, ReachedStep, TraceRecording};
+use winimg::report::stream::EventLine;
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_base::text::Secret;
-use winimg_formats::disk::Image;
+use winimg_formats::disk::DiskImage;
 
 /// Remembers warnings.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Sink for Warnings {
 pub struct Failed {
     dir: TempDir,
     pub secrets: Vec<Secret>,
-    pub step: Option<Reached>,
+    pub step: Option<ReachedStep>,
     pub phase: Phase,
     /// With the second of each.
     pub events: Vec<(i64, Event)>,
@@ -74,10 +74,10 @@ impl Failed {
 
     pub fn keep_of(&self, error: Error, run_dir: &Path, cancel: &Cancel) -> Error {
         let (output, disk) = (self.path("out"), self.disk());
-        let scene = Scene {
+        let scene = FailureScene {
             output: &output,
             run_dir,
-            disk: Some(Image::alone(&disk)).filter(|_| disk.exists()),
+            disk: Some(DiskImage::from_file(&disk)).filter(|_| disk.exists()),
             phase: Some(self.phase),
             step: self.step.as_ref(),
             recipe: "node",
@@ -99,13 +99,13 @@ impl Failed {
             .chain([(last, Event::failed(error))]);
         let lines = events.map(|(second, event)| {
             let time = Timestamp::from_second(second).expect("a time");
-            serde_json::to_string(&Line { time, event }).expect("JSON") + "\n"
+            serde_json::to_string(&EventLine { time, event }).expect("JSON") + "\n"
         });
         self.write("out/events.jsonl", lines.collect::<String>());
-        let recording = Recording::default();
+        let recording = TraceRecording::default();
         recording.hide(self.secrets.clone());
         let (output, page) = (self.path("out"), self.path("out/report.html"));
-        story::write(&output, &page, &recording).expect("the page");
+        build_report::write(&output, &page, &recording).expect("the page");
     }
 
     pub fn read(&self, path: &str) -> String {

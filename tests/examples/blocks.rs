@@ -63,10 +63,10 @@ pub fn inline_commands() -> Vec<(String, String)> {
         let mut running = String::new();
         let mut fenced = false;
         for line in text.lines() {
-            match line.trim_start().starts_with("```") {
-                true => fenced = !fenced,
-                false if !fenced => running += &format!("{line}\n"),
-                false => {}
+            if line.trim_start().starts_with("```") {
+                fenced = !fenced
+            } else if !fenced {
+                running += &format!("{line}\n")
             }
         }
         let spans = running.split('`').skip(1).step_by(2);

@@ -94,7 +94,7 @@ impl Bench {
                 .map(|_| ())
                 .map_err(|e| e.to_string()),
             Kind::Powershell => {
-                let faults = winimg_recipe::recipe::powershell::faults(&block.text);
+                let faults = winimg_recipe::recipe::powershell::find_faults(&block.text);
                 let first = faults
                     .first()
                     .map(|f| format!("line {}:{}", f.line, f.column));
@@ -128,9 +128,14 @@ impl Bench {
         let said = String::from_utf8_lossy(&output.stderr);
         if row.asks {
             let errors: Vec<&str> = said.lines().filter(|l| l.starts_with("error")).collect();
-            return match errors.iter().all(|l| l.contains("has no value")) {
-                true if !errors.is_empty() || output.status.success() => Ok(()),
-                _ => Err(said.into()),
+            return if errors.iter().all(|l| l.contains("has no value")) {
+                if !errors.is_empty() || output.status.success() {
+                    Ok(())
+                } else {
+                    Err(said.into())
+                }
+            } else {
+                Err(said.into())
             };
         }
         if !output.status.success() {
@@ -247,9 +252,10 @@ impl Bench {
             .env("FAKE_QEMU_SCRIPT", self.path("machine.toml"))
             .output()
             .expect("fake-qemu starts");
-        match output.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into()),
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into())
         }
     }
 }

@@ -5,45 +5,50 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use winimg_base::event::Cancel;
-use winimg_formats::disk::gpt::{Style, table};
-use winimg_formats::disk::{Disk, Format, RawDisk, open};
+use winimg_formats::disk::gpt::{PartitionStyle, read_table};
+use winimg_formats::disk::{Disk, ImageFormat, RawDisk, open};
 
 use crate::export::fixture::{MIB, dense, disk, path, sh};
 
 /// Each way to write such a disk: name, qemu's format and options, the format it is opened as.
-const WAYS: [(&str, &str, &str, Format); 6] = [
+const WAYS: [(&str, &str, &str, ImageFormat); 6] = [
     (
         "dynamic.vhd",
         "vpc",
         "subformat=dynamic,force_size=on",
-        Format::DynamicVhd,
+        ImageFormat::DynamicVhd,
     ),
-    ("dynamic.vhdx", "vhdx", "subformat=dynamic", Format::Vhdx),
+    (
+        "dynamic.vhdx",
+        "vhdx",
+        "subformat=dynamic",
+        ImageFormat::Vhdx,
+    ),
     (
         "small-blocks.vhdx",
         "vhdx",
         "subformat=dynamic,block_size=1M",
-        Format::Vhdx,
+        ImageFormat::Vhdx,
     ),
     (
         "zero-blocks.vhdx",
         "vhdx",
         "subformat=dynamic,block_state_zero=off",
-        Format::Vhdx,
+        ImageFormat::Vhdx,
     ),
-    ("fixed.vhdx", "vhdx", "subformat=fixed", Format::Vhdx),
+    ("fixed.vhdx", "vhdx", "subformat=fixed", ImageFormat::Vhdx),
     (
         "sparse.vmdk",
         "vmdk",
         "subformat=monolithicSparse",
-        Format::SparseVmdk,
+        ImageFormat::SparseVmdk,
     ),
 ];
 
 fn convert(
     directory: &Path,
     raw: &Path,
-    (name, format, options, _): (&str, &str, &str, Format),
+    (name, format, options, _): (&str, &str, &str, ImageFormat),
 ) -> PathBuf {
     let file = directory.join(name);
     let arguments = [
@@ -94,7 +99,7 @@ fn every_byte_is_what_qemu_img_wrote() {
     let bytes = fs::read(&raw).unwrap();
     for way in WAYS {
         let file = convert(dir.path(), &raw, way);
-        assert_eq!(Format::of(&file).unwrap(), way.3);
+        assert_eq!(ImageFormat::detect(&file).unwrap(), way.3);
         let disk = opened(&file).unwrap();
         assert!(whole(&*disk) == bytes, "{}", way.0);
         assert!(disk.read_at(40 * MIB - 1, &mut [0; 2]).is_err());
@@ -203,7 +208,7 @@ fn a_disk_with_sectors_of_4096_bytes_has_its_partitions_there() {
     made.write().unwrap();
     let file = convert(dir.path(), &raw, WAYS[1]);
     assert_ne!(
-        table(&*opened(&file).unwrap())
+        read_table(&*opened(&file).unwrap())
             .ok()
             .map(|t| t.partitions.len()),
         Some(1)
@@ -212,9 +217,9 @@ fn a_disk_with_sectors_of_4096_bytes_has_its_partitions_there() {
     let sizes = |n: u32| [n.to_le_bytes(), 512_u32.to_le_bytes()].concat();
     with_item(&file, &sizes(512), &sizes(4096));
     let disk = opened(&file).unwrap();
-    assert_eq!(disk.sector(), 4096);
-    let found = table(&*disk).unwrap();
-    assert_eq!(found.style, Style::Gpt);
+    assert_eq!(disk.sector_size(), 4096);
+    let found = read_table(&*disk).unwrap();
+    assert_eq!(found.style, PartitionStyle::Gpt);
     assert_eq!(
         (found.partitions[0].len, found.partitions[0].start % 4096),
         (32 * MIB, 0)
@@ -234,7 +239,7 @@ fn a_disk_that_is_not_whole_is_refused_with_its_cure() {
     let log = convert(
         dir.path(),
         &raw,
-        ("log.vhdx", "vhdx", "subformat=dynamic", Format::Vhdx),
+        ("log.vhdx", "vhdx", "subformat=dynamic", ImageFormat::Vhdx),
     );
     let mut bytes = fs::read(&log).unwrap();
     for at in [64 << 10, 128 << 10] {
@@ -278,10 +283,37 @@ fn a_disk_that_is_not_whole_is_refused_with_its_cure() {
     let flat = convert(
         dir.path(),
         &raw,
-        ("flat.vmdk", "vmdk", "subformat=monolithicFlat", Format::Raw),
+        (
+            "flat.vmdk",
+            "vmdk",
+            "subformat=monolithicFlat",
+            ImageFormat::Raw,
+        ),
     );
     note(&flat);
     insta::assert_snapshot!(rendered.join("\n"));
+}
+
+#[test]
+fn an_extent_of_a_split_vmdk_is_refused_with_its_descriptor() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = pattern(dir.path());
+    let options = "subformat=twoGbMaxExtentSparse";
+    let way = ("split.vmdk", "vmdk", options, ImageFormat::SparseVmdk);
+    let descriptor = convert(dir.path(), &raw, way);
+    let extent = dir.path().join("split-s001.vmdk");
+    let refused = |file: &Path| opened(file).err().unwrap().to_string();
+    let cure = |descriptor: &str| {
+        format!(
+            "is one extent of a split VMDK: the disk is in several files\n  cure: pass its \
+             descriptor to qemu-img: qemu-img convert -O raw {descriptor} disk.raw"
+        )
+    };
+    let error = refused(&extent);
+    assert!(error.ends_with(&cure(path(&descriptor))), "{error}");
+    fs::remove_file(&descriptor).unwrap();
+    let error = refused(&extent);
+    assert!(error.ends_with(&cure("DESCRIPTOR.vmdk")), "{error}");
 }
 
 #[test]
@@ -332,7 +364,7 @@ fn damage_anywhere_is_an_error_or_other_bytes_but_never_a_panic() {
             ][round % 4];
             target.write_all_at(&word, at as u64).unwrap();
             // With the checksum of VHDX made right, so that the field itself is met.
-            if way.3 == Format::Vhdx {
+            if way.3 == ImageFormat::Vhdx {
                 reseal(&file, &target);
             }
             match opened(&file) {
@@ -346,7 +378,7 @@ fn damage_anywhere_is_an_error_or_other_bytes_but_never_a_panic() {
                 Err(_) => refused += 1,
             }
             target.write_all_at(&bytes[at..at + 4], at as u64).unwrap();
-            if way.3 == Format::Vhdx {
+            if way.3 == ImageFormat::Vhdx {
                 target.write_all_at(&bytes[65536..262_144], 65536).unwrap();
             }
         }

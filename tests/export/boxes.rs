@@ -6,14 +6,14 @@ use std::process::Command;
 
 use winimg::export::export;
 use winimg_base::event::Cancel;
-use winimg_recipe::recipe::{BoxSpec, DiskBus, Firmware, Outputs};
+use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, Outputs};
 
 use crate::export::fixture::{Heard, disk, files, guest, job, kinds, openssl, path, run, sh};
 use crate::export::formats::same_content;
 use support::docker_registry::Registry;
 
-fn spec(communicator: &str) -> Option<BoxSpec> {
-    Some(BoxSpec {
+fn spec(communicator: &str) -> Option<BoxOptions> {
+    Some(BoxOptions {
         communicator: communicator.into(),
     })
 }

@@ -5,9 +5,9 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use winimg_base::event::Cancel;
-use winimg_formats::disk::gpt::{Style, table};
-use winimg_formats::disk::ntfs::Volume;
-use winimg_formats::disk::{Disk, Format, RawDisk, open};
+use winimg_formats::disk::gpt::{PartitionStyle, read_table};
+use winimg_formats::disk::ntfs::NtfsVolume;
+use winimg_formats::disk::{Disk, ImageFormat, RawDisk, open};
 
 use crate::export::fixture::{MIB, dense, disk, everything, is_root, path, run, sh};
 use support::ntfs::mounted;
@@ -38,8 +38,8 @@ fn a_windows_gpt_is_listed_as_diskpart_counts() {
         ],
     );
     let disk = RawDisk::open(&file).unwrap();
-    let found = table(&disk).unwrap();
-    assert_eq!(found.style, Style::Gpt);
+    let found = read_table(&disk).unwrap();
+    assert_eq!(found.style, PartitionStyle::Gpt);
     let rows: Vec<_> = found
         .partitions
         .iter()
@@ -61,12 +61,12 @@ fn a_windows_gpt_is_listed_as_diskpart_counts() {
             (3, 15, 48, "basic data", "Basic data partition"),
         ]
     );
-    assert_eq!(found.windows().unwrap().number, 3);
+    assert_eq!(found.find_windows().unwrap().number, 3);
     // The primary table destroyed: the backup at the end is read.
     let mut bytes = fs::OpenOptions::new().write(true).open(&file).unwrap();
     bytes.seek(SeekFrom::Start(512)).unwrap();
     bytes.write_all(&[0; 512]).unwrap();
-    let again = table(&RawDisk::open(&file).unwrap()).unwrap();
+    let again = read_table(&RawDisk::open(&file).unwrap()).unwrap();
     assert_eq!(again.partitions, found.partitions);
     let doubt = "the partition table is damaged (there is no header) and is read from its backup";
     assert_eq!(again.doubts, [doubt]);
@@ -91,8 +91,8 @@ fn an_mbr_is_listed_with_its_active_partition() {
     mbr[510..].copy_from_slice(&[0x55, 0xAA]);
     let mut bytes = fs::OpenOptions::new().write(true).open(&file).unwrap();
     bytes.write_all(&mbr).unwrap();
-    let found = table(&RawDisk::open(&file).unwrap()).unwrap();
-    assert_eq!(found.style, Style::Mbr);
+    let found = read_table(&RawDisk::open(&file).unwrap()).unwrap();
+    assert_eq!(found.style, PartitionStyle::Mbr);
     let rows: Vec<_> = found
         .partitions
         .iter()
@@ -105,10 +105,10 @@ fn an_mbr_is_listed_with_its_active_partition() {
             (2, 11 * MIB, 51_200_000, Some("NTFS"), false),
         ]
     );
-    assert_eq!(found.windows().unwrap().number, 2);
+    assert_eq!(found.find_windows().unwrap().number, 2);
     // An empty disk has no table.
-    let none = table(&RawDisk::open(&empty(dir.path(), 1)).unwrap()).unwrap();
-    assert_eq!(none.style, Style::None);
+    let none = read_table(&RawDisk::open(&empty(dir.path(), 1)).unwrap()).unwrap();
+    assert_eq!(none.style, PartitionStyle::None);
 }
 
 #[test]
@@ -135,17 +135,17 @@ fn images_are_recognized_by_their_content_and_read_alike() {
         "{refused}"
     );
     for (name, format) in [
-        ("sealed.qcow2", Format::Qcow2),
-        ("demo.raw", Format::Raw),
-        ("demo.vhd", Format::FixedVhd),
-        ("demo.vhdx", Format::Vhdx),
-        ("demo-fixed.vhdx", Format::Vhdx),
-        ("demo.ova", Format::Ova),
-        ("demo-disk1.vmdk", Format::StreamVmdk),
-        ("demo.vma", Format::Vma),
+        ("sealed.qcow2", ImageFormat::Qcow2),
+        ("demo.raw", ImageFormat::Raw),
+        ("demo.vhd", ImageFormat::FixedVhd),
+        ("demo.vhdx", ImageFormat::Vhdx),
+        ("demo-fixed.vhdx", ImageFormat::Vhdx),
+        ("demo.ova", ImageFormat::Ova),
+        ("demo-disk1.vmdk", ImageFormat::StreamVmdk),
+        ("demo.vma", ImageFormat::Vma),
     ] {
         let file = dir.path().join(name);
-        assert_eq!(Format::of(&file).unwrap(), format);
+        assert_eq!(ImageFormat::detect(&file).unwrap(), format);
         let disk = open(&file, &Cancel::default()).unwrap();
         assert_eq!(disk.len(), raw.len());
         for (offset, len) in [
@@ -210,7 +210,7 @@ fn files_of_an_ntfs_volume_are_read_whatever_the_case() {
         }
     });
     let disk = RawDisk::open(&file).unwrap();
-    let volume = Volume::at(&disk, 0, disk.len()).unwrap();
+    let volume = NtfsVolume::open_at(&disk, 0, disk.len()).unwrap();
     let read = |p: &str| volume.read(p, 8 * MIB).unwrap();
     assert!(read(r"C:\WINDOWS\system32\CONFIG\System").unwrap() == large);
     assert_eq!(read("/windows/SETUP.CMD").unwrap(), small);
@@ -223,7 +223,10 @@ fn files_of_an_ntfs_volume_are_read_whatever_the_case() {
         .read(r"C:\Windows\setup.cmd", 4)
         .unwrap_err()
         .to_string();
-    assert!(limited.contains("more than the 4 bytes"), "{limited}");
+    assert!(
+        limited.contains("more than the expected maximum of 4 bytes"),
+        "{limited}"
+    );
     let names: Vec<_> = volume
         .list(r"C:\WINDOWS")
         .unwrap()
@@ -271,7 +274,7 @@ fn files_whose_bytes_are_not_their_content_are_refused() {
         set_attribute(&root.join("compact.exe"), "system.ntfs_reparse_data", &wof);
     });
     let disk = RawDisk::open(&file).unwrap();
-    let volume = Volume::at(&disk, 0, disk.len()).unwrap();
+    let volume = NtfsVolume::open_at(&disk, 0, disk.len()).unwrap();
     let refused: Vec<String> = [r"C:\packed\file.txt", r"C:\sparse.bin", r"C:\compact.exe"]
         .iter()
         .map(|p| volume.read(p, 8 * MIB).unwrap_err().to_string())
@@ -279,9 +282,9 @@ fn files_whose_bytes_are_not_their_content_are_refused() {
     assert_eq!(
         refused,
         [
-            r"C:\packed\file.txt is NTFS-compressed, so its bytes can't be read from outside",
-            r"C:\sparse.bin is sparse, so its bytes can't be read from outside",
-            r"C:\compact.exe is compressed by CompactOS (WOF), so its bytes can't be read from outside",
+            r"C:\packed\file.txt is NTFS-compressed, so it cannot be read offline",
+            r"C:\sparse.bin is sparse, so it cannot be read offline",
+            r"C:\compact.exe is compressed by CompactOS (WOF), so it cannot be read offline",
         ]
     );
 }
@@ -316,7 +319,7 @@ fn bytes_beyond_the_initialized_length_are_zeros() {
     }
     fs::write(&file, bytes).unwrap();
     let disk = RawDisk::open(&file).unwrap();
-    let read = Volume::at(&disk, 0, disk.len())
+    let read = NtfsVolume::open_at(&disk, 0, disk.len())
         .unwrap()
         .read("/log", 8 * MIB)
         .unwrap()
@@ -354,7 +357,7 @@ fn a_volume_that_was_not_shut_down_is_reported() {
     fs::write(&file, bytes).unwrap();
     let disk = RawDisk::open(&file).unwrap();
     assert!(
-        Volume::at(&disk, 0, disk.len())
+        NtfsVolume::open_at(&disk, 0, disk.len())
             .unwrap()
             .is_dirty()
             .unwrap()

@@ -6,7 +6,7 @@ use std::path::Path;
 use winimg::export::export;
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_recipe::recipe::{BoxSpec, Outputs};
+use winimg_recipe::recipe::{BoxOptions, Outputs};
 
 use crate::export::fixture::{
     Heard, MIB, dense, disk, everything, files, guest, is_root, job, path, run, sh,
@@ -103,7 +103,7 @@ fn a_disk_in_use_is_refused_by_name() {
     user.wait().unwrap();
     assert_eq!(
         error.cure_text(),
-        Some("another program has the image open: end that machine first")
+        Some("another program has the image open; stop that VM first")
     );
     assert_eq!(files(out.path()), Vec::<String>::new());
 }
@@ -178,13 +178,17 @@ fn a_full_disk_is_named_and_leaves_nothing() {
             Outputs {
                 vhdx: true,
                 vmdk: true,
-                box_hyperv: Some(BoxSpec::default()),
-                box_virtualbox: Some(BoxSpec::default()),
+                box_hyperv: Some(BoxOptions::default()),
+                box_virtualbox: Some(BoxOptions::default()),
                 ..Outputs::default()
             },
             "cannot write",
         ),
-        ("20m", everything(), "has not enough room for the outputs"),
+        (
+            "20m",
+            everything(),
+            "has not enough free space for the outputs",
+        ),
     ] {
         let small = Small::mount(size);
         let job = job(&raw, small.path(), &outputs, &guest);
@@ -233,15 +237,15 @@ fn jobs_that_can_not_be_done_are_refused_before_anything_is_written() {
     legacy.ami.as_mut().unwrap().boot_mode = "legacy-bios".into();
     let base = job(&whole, out.path(), &outputs, &guest);
     let refused: Vec<String> = [
-        winimg::export::Job {
-            source: winimg_formats::disk::Image::alone(&odd),
+        winimg::export::ExportJob {
+            source: winimg_formats::disk::DiskImage::from_file(&odd),
             ..base
         },
-        winimg::export::Job {
+        winimg::export::ExportJob {
             name: "../demo",
             ..base
         },
-        winimg::export::Job {
+        winimg::export::ExportJob {
             outputs: &legacy,
             ..base
         },

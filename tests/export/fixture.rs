@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use winimg::export::{Artifact, GuestFacts, Job, export};
+use winimg::export::{ExportJob, ExportedArtifact, GuestFacts, export};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_formats::disk::Image;
-use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{AmiSpec, DiskBus, Firmware, Outputs, OvaSpec};
+use winimg_formats::disk::DiskImage;
+use winimg_formats::wim::WindowsRelease;
+use winimg_recipe::recipe::{AmiOptions, DiskBus, Firmware, Outputs, OvaOptions};
 
 pub const MIB: u64 = 1 << 20;
 /// 2023-11-14 22:13:20 UTC
@@ -105,7 +105,7 @@ impl Heard {
 
 pub fn guest() -> GuestFacts {
     GuestFacts {
-        release: Release::Server2022,
+        release: WindowsRelease::Server2022,
         edition: "ServerDatacenterCore".into(),
         build: "20348.2113".into(),
     }
@@ -120,10 +120,10 @@ pub fn everything() -> Outputs {
         vhdx_fixed: true,
         vmdk: true,
         vmdk_flat: true,
-        ova: Some(OvaSpec {
+        ova: Some(OvaOptions {
             hardware_version: Some(19),
         }),
-        ami: Some(AmiSpec {
+        ami: Some(AmiOptions {
             boot_mode: "uefi".into(),
             license_type: "AWS".into(),
         }),
@@ -138,12 +138,13 @@ pub fn job<'a>(
     directory: &'a Path,
     outputs: &'a Outputs,
     guest: &'a GuestFacts,
-) -> Job<'a> {
-    Job {
-        source: Image::alone(source),
+) -> ExportJob<'a> {
+    ExportJob {
+        source: DiskImage::from_file(source),
         name: "demo",
         outputs,
         directory,
+        replaces_existing: true,
         kept: &[],
         firmware: Firmware::Uefi,
         secure_boot: false,
@@ -159,14 +160,14 @@ pub fn job<'a>(
 }
 
 /// Exports with the defaults above.
-pub fn run(source: &Path, directory: &Path, outputs: &Outputs) -> Vec<Artifact> {
+pub fn run(source: &Path, directory: &Path, outputs: &Outputs) -> Vec<ExportedArtifact> {
     let guest = guest();
     let job = job(source, directory, outputs, &guest);
     export(&job, &Heard::default(), &Cancel::default()).unwrap()
 }
 
 /// What the artifacts are, in their order.
-pub fn kinds(artifacts: &[Artifact]) -> Vec<&str> {
+pub fn kinds(artifacts: &[ExportedArtifact]) -> Vec<&str> {
     artifacts.iter().map(|a| a.kind).collect()
 }
 
@@ -176,9 +177,10 @@ pub fn files(directory: &Path) -> Vec<String> {
         for entry in fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
             let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            match entry.file_type().unwrap().is_dir() {
-                true => below(&entry.path(), &format!("{name}/"), found),
-                false => found.push(name),
+            if entry.file_type().unwrap().is_dir() {
+                below(&entry.path(), &format!("{name}/"), found)
+            } else {
+                found.push(name)
             }
         }
     }

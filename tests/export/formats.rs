@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use winimg::export::{Artifact, export};
+use winimg::export::{ExportedArtifact, export};
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Outputs;
 
@@ -211,7 +211,7 @@ fn what_was_exported_can_be_exported_again() {
     let source = disk(dir.path(), 40);
     let first = run(&source, dir.path(), &everything());
     // QEMU's own depends on its version; the others are ours.
-    let kinds_and_digests = |made: &[Artifact]| -> Vec<_> {
+    let kinds_and_digests = |made: &[ExportedArtifact]| -> Vec<_> {
         let ours = made.iter().filter(|a| a.kind != "qcow2");
         ours.map(|a| (a.kind, a.sha256.hex())).collect()
     };

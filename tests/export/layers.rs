@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg::export::{Artifact, export};
+use winimg::export::{ExportedArtifact, export};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::Image;
+use winimg_formats::disk::DiskImage;
 use winimg_recipe::recipe::Outputs;
 
 use crate::export::fixture::{Heard, MIB, disk, everything, files, guest, job, path, sh};
@@ -107,7 +107,7 @@ fn an_overlay_is_read_as_qemu_reads_it() {
     let layers = Layers::new();
     let top = three(&layers);
     let expected = flat(&top);
-    let disk = Image::layered(&top, layers.folder())
+    let disk = DiskImage::with_layers(&top, layers.folder())
         .open(&Cancel::default())
         .unwrap();
     assert_eq!(disk.len(), 64 * MIB);
@@ -129,7 +129,7 @@ fn an_overlay_is_read_as_qemu_reads_it() {
 fn what_may_hold_something_is_what_no_layer_above_hides() {
     let layers = Layers::new();
     let top = three(&layers);
-    let disk = Image::layered(&top, layers.folder())
+    let disk = DiskImage::with_layers(&top, layers.folder())
         .open(&Cancel::default())
         .unwrap();
     let data = disk.data().unwrap();
@@ -170,7 +170,7 @@ fn a_raw_file_below_is_read_too() {
         "qemu-io",
         &["-f", "qcow2", "-c", "write -P 6 1M 64k", path(&top)],
     );
-    let disk = Image::layered(&top, layers.folder())
+    let disk = DiskImage::with_layers(&top, layers.folder())
         .open(&Cancel::default())
         .unwrap();
     let mut bytes = vec![9; 4 << 20];
@@ -179,7 +179,7 @@ fn a_raw_file_below_is_read_too() {
 }
 
 /// What is said when `top` is opened, without the folders' names.
-fn refusal(top: Image<'_>, layers: &Layers) -> String {
+fn refusal(top: DiskImage<'_>, layers: &Layers) -> String {
     let error = top.open(&Cancel::default()).err().expect("refused");
     let folder = fs::canonicalize(layers.folder()).unwrap();
     error.to_string().replace(path(&folder), "LAYERS")
@@ -208,14 +208,14 @@ fn rebase(file: &Path, backing: &str, format: &str) {
 fn an_overlay_from_elsewhere_is_refused_by_name() {
     let layers = Layers::new();
     let top = three(&layers);
-    let text = refusal(Image::alone(&top), &layers);
+    let text = refusal(DiskImage::from_file(&top), &layers);
     assert_eq!(
         text,
         "LAYERS/.new-1/disk.qcow2 is an overlay over ../bb/disk.qcow2\n  \
-         expected: an image that names no other file: such a name can be any file of this machine\n  \
+         expected: an image without a backing file, which could be any file of this machine\n  \
          cure: if you trust it, flatten it first: qemu-img convert -f qcow2 -O qcow2 LAYERS/.new-1/disk.qcow2 flat.qcow2"
     );
-    assert!(Image::alone(&top).open(&Cancel::default()).is_err());
+    assert!(DiskImage::from_file(&top).open(&Cancel::default()).is_err());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn only_plain_files_below_the_folder_are_followed() {
         ("../bb/disk.qcow2", "vmdk"),
     ] {
         rebase(&top, backing, format);
-        rendered += &refusal(Image::layered(&top, layers.folder()), &layers);
+        rendered += &refusal(DiskImage::with_layers(&top, layers.folder()), &layers);
         rendered += "\n";
     }
     let rendered = rendered.replace(path(outside.path()), "OUTSIDE");
@@ -259,10 +259,10 @@ fn a_format_that_is_not_stated_is_not_guessed() {
     bytes[at..at + 4].copy_from_slice(&[0x77; 4]);
     fs::write(&top, bytes).unwrap();
     assert_eq!(
-        refusal(Image::layered(&top, layers.folder()), &layers),
+        refusal(DiskImage::with_layers(&top, layers.folder()), &layers),
         "the backing file \"../bb/disk.qcow2\" is refused\n  at: LAYERS/.new-1/disk.qcow2\n  \
-         expected: qcow2 or raw as the format of the backing file\n  found: a header that does not say it\n  \
-         cure: name the format when the overlay is made: qemu-img create -F qcow2"
+         expected: qcow2 or raw as the format of the backing file\n  found: no format in the header\n  \
+         cure: state the format when creating the overlay: qemu-img create -F qcow2"
     );
 }
 
@@ -272,9 +272,9 @@ fn a_chain_has_an_end_and_is_not_too_deep() {
     let top = three(&layers);
     rebase(&layers.disk("aa"), "../bb/disk.qcow2", "qcow2");
     assert_eq!(
-        refusal(Image::layered(&top, layers.folder()), &layers),
+        refusal(DiskImage::with_layers(&top, layers.folder()), &layers),
         "the backing file \"../bb/disk.qcow2\" is refused\n  at: LAYERS/aa/disk.qcow2\n  \
-         expected: a chain with an end\n  found: a file that stands above it"
+         expected: a chain without cycles\n  found: a file that is already in the chain"
     );
 
     let layers = Layers::new();
@@ -283,7 +283,7 @@ fn a_chain_has_an_end_and_is_not_too_deep() {
         layers.over(&(i - 1).to_string(), &i.to_string(), "40M", &[]);
     }
     let deepest = layers.disk("63");
-    let disk = Image::layered(&deepest, layers.folder())
+    let disk = DiskImage::with_layers(&deepest, layers.folder())
         .open(&Cancel::default())
         .unwrap();
     let mut bytes = vec![9; 40 << 20];
@@ -291,7 +291,7 @@ fn a_chain_has_an_end_and_is_not_too_deep() {
     assert!(bytes == flat(&layers.disk("0")), "64 files");
     let deeper = layers.over("63", "64", "40M", &[]);
     assert_eq!(
-        refusal(Image::layered(&deeper, layers.folder()), &layers),
+        refusal(DiskImage::with_layers(&deeper, layers.folder()), &layers),
         "the backing file \"../0/disk.qcow2\" is refused\n  at: LAYERS/1/disk.qcow2\n  \
          expected: at most 64 files in a chain\n  found: more\n  \
          cure: flatten it: qemu-img convert -f qcow2 -O qcow2 LAYERS/64/disk.qcow2 flat.qcow2"
@@ -299,7 +299,7 @@ fn a_chain_has_an_end_and_is_not_too_deep() {
 }
 
 /// Exports everything; the folder must outlive the artifacts.
-fn exported(source: Image<'_>, out: &Path) -> Vec<Artifact> {
+fn exported(source: DiskImage<'_>, out: &Path) -> Vec<ExportedArtifact> {
     let (guest, outputs) = (guest(), everything());
     let mut job = job(source.file, out, &outputs, &guest);
     job.source = source;
@@ -319,8 +319,8 @@ fn an_overlays_artifacts_are_those_of_its_flat_twin() {
     );
     let before = fs::read(layers.disk("bb")).unwrap();
     let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let of_overlay = exported(Image::layered(&top, layers.folder()), one.path());
-    let of_twin = exported(Image::alone(&twin), other.path());
+    let of_overlay = exported(DiskImage::with_layers(&top, layers.folder()), one.path());
+    let of_twin = exported(DiskImage::from_file(&twin), other.path());
     assert_eq!(of_overlay, of_twin);
     assert!(!of_overlay.is_empty());
     for name in files(one.path()) {
@@ -358,12 +358,12 @@ fn an_overlay_over_a_compressed_layer_is_flattened_first() {
     );
     fs::rename(&packed, &first).unwrap();
     assert_eq!(
-        refusal(Image::layered(&top, layers.folder()), &layers),
+        refusal(DiskImage::with_layers(&top, layers.folder()), &layers),
         "LAYERS/.new-1/disk.qcow2 has compressed clusters, so it can't be read in place\n  \
          cure: flatten it first: qemu-img convert -O qcow2 LAYERS/.new-1/disk.qcow2 flat.qcow2"
     );
     let out = tempfile::tempdir().unwrap();
-    exported(Image::layered(&top, layers.folder()), out.path());
+    exported(DiskImage::with_layers(&top, layers.folder()), out.path());
     assert!(fs::read(out.path().join("demo.raw")).unwrap() == expected);
     assert!(!files(out.path()).iter().any(|f| f.contains("flattened")));
 }

@@ -7,14 +7,14 @@ use winimg::export::{GuestFacts, export};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_formats::disk::vmdk::StreamVmdk;
-use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaSpec};
+use winimg_formats::wim::WindowsRelease;
+use winimg_recipe::recipe::{DiskBus, Firmware, Outputs, OvaOptions};
 
 use crate::export::fixture::{Heard, disk, guest, job, openssl, path, run, sh};
 
 fn only_ova() -> Outputs {
     Outputs {
-        ova: Some(OvaSpec {
+        ova: Some(OvaOptions {
             hardware_version: Some(19),
         }),
         ..Outputs::default()
@@ -154,15 +154,15 @@ fn the_hardware_version_is_the_releases_unless_the_recipe_names_one() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
     for (release, given, version) in [
-        (Release::Server2019, None, 19),
-        (Release::Server2022, None, 19),
-        (Release::Server2025, None, 20),
-        (Release::Server2025, Some(21), 21),
-        (Release::Server2022, Some(15), 15),
+        (WindowsRelease::Server2019, None, 19),
+        (WindowsRelease::Server2022, None, 19),
+        (WindowsRelease::Server2025, None, 20),
+        (WindowsRelease::Server2025, Some(21), 21),
+        (WindowsRelease::Server2022, Some(15), 15),
     ] {
         let guest = GuestFacts { release, ..guest() };
         let outputs = Outputs {
-            ova: Some(OvaSpec {
+            ova: Some(OvaOptions {
                 hardware_version: given,
             }),
             ..Outputs::default()
@@ -239,11 +239,11 @@ fn an_ova_whose_parts_contradict_each_other_is_refused() {
     for (changed, complaint) in [
         (
             vec![("demo.mf", mf.replace("= ", "= 0000").into_bytes())],
-            "the manifest has the line",
+            "the manifest has an invalid line",
         ),
         (
             vec![("demo.ovf", ovf.replace("NVMe", "SATA").into_bytes())],
-            "demo.ovf has another digest than the manifest says",
+            "demo.ovf does not match its digest in the manifest",
         ),
         (
             vec![("demo.mf", mf.lines().next().unwrap().as_bytes().to_vec())],
@@ -254,31 +254,31 @@ fn an_ova_whose_parts_contradict_each_other_is_refused() {
                 "demo.mf",
                 (mf.clone() + &mf.replace("-disk1", "-disk2")).into_bytes(),
             )],
-            "the manifest names demo-disk2.vmdk, which is not in the archive",
+            "the manifest lists demo-disk2.vmdk, which is not in the archive",
         ),
         (
             with_ovf(ovf.replace(&capacity, "ovf:capacity=\"5811160064\"")),
-            "demo-disk1.vmdk is a disk of 41943040 bytes, the descriptor says 5811160064",
+            "demo-disk1.vmdk is a disk of 41943040 bytes, but 5811160064 in the descriptor",
         ),
         (
             with_ovf(ovf.replace(href, "ovf:href=\"other.vmdk\"")),
-            "the descriptor names other.vmdk, which is not in the archive",
+            "the descriptor lists other.vmdk, which is not in the archive",
         ),
         (
             with_ovf(ovf[..1000].to_owned()),
-            "the descriptor is not whole XML",
+            "the descriptor is not well-formed XML",
         ),
         (
             vec![("second.vmdk", vmdk.clone())],
-            "second.vmdk is in the archive, but not in the descriptor",
+            "second.vmdk is in the archive but not in the descriptor",
         ),
         (
             vec![("demo-disk1.vmdk", vmdk[..vmdk.len() - 512].to_vec())],
-            "the descriptor says",
+            "in the descriptor",
         ),
     ] {
         let error = read(&changed).unwrap_err();
-        assert!(error.contains("is not a sound OVA"), "{error}");
+        assert!(error.contains("is not a valid OVA"), "{error}");
         assert!(error.contains(complaint), "{complaint}: {error}");
     }
 }
@@ -376,11 +376,16 @@ fn our_vmdk_ends_with_its_end_marker_and_qemus_is_refused() {
         .unwrap();
     let text = refused.to_string();
     assert!(
-        text.contains("is not a stream-optimised VMDK that a stream reader accepts")
+        text.contains("is not a valid stream-optimized VMDK")
             && (text.contains("after the end-of-stream marker")
                 || text.contains("without an end-of-stream marker")),
         "{text}"
     );
+    let opened = winimg_formats::disk::open(&theirs, &Cancel::default());
+    let refused = opened.err().unwrap().to_string();
+    let command = format!("qemu-img convert -O raw {} disk.raw", path(&theirs));
+    let cure = format!("cure: convert it first: {command}");
+    assert!(refused.ends_with(&cure), "{refused}");
 }
 
 #[test]
@@ -417,6 +422,6 @@ fn a_changed_or_cut_vmdk_is_refused() {
     ] {
         let mut hostile = good.clone();
         hostile[at..at + 8].copy_from_slice(&bytes);
-        assert!(open(&hostile).contains("that a stream reader accepts"));
+        assert!(open(&hostile).contains("is not a valid stream-optimized VMDK"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use winimg_formats::disk::ntfs::{Form, Volume};
+use winimg_formats::disk::ntfs::{NtfsContentForm, NtfsVolume};
 use winimg_formats::disk::{Disk, RawDisk};
 
 use crate::export::disks::{can_mount, set_attribute, volume};
@@ -94,8 +94,8 @@ fn descriptors_are_read_as_ntfs_3g_reads_them() {
         }
     });
     let disk = RawDisk::open(&file).unwrap();
-    let volume = Volume::at(&disk, 0, disk.len()).unwrap();
-    let rendered = |path: &str| volume.security(path).unwrap().unwrap().to_string();
+    let volume = NtfsVolume::open_at(&disk, 0, disk.len()).unwrap();
+    let rendered = |path: &str| volume.read_security(path).unwrap().unwrap().to_string();
     for (path, expected) in [
         ("/k", KEPT),
         ("/k/file", FROM_ABOVE),
@@ -116,12 +116,17 @@ fn descriptors_are_read_as_ntfs_3g_reads_them() {
     for i in (0..2600).step_by(13) {
         assert_eq!(rendered(&format!(r"C:\K\MANY\{i}")), many(i));
     }
-    assert_eq!(volume.security("/nothing").unwrap(), None);
-    let kept = volume.security("/k").unwrap().unwrap();
+    assert_eq!(volume.read_security("/nothing").unwrap(), None);
+    let kept = volume.read_security("/k").unwrap().unwrap();
     assert!(kept.protected);
     assert_eq!(kept.owner, "S-1-5-18".parse().ok());
-    let above = volume.security("/k/file").unwrap().unwrap();
-    let inherited: Vec<bool> = above.dacl.unwrap().iter().map(|a| a.inherited()).collect();
+    let above = volume.read_security("/k/file").unwrap().unwrap();
+    let inherited: Vec<bool> = above
+        .dacl
+        .unwrap()
+        .iter()
+        .map(|a| a.is_inherited())
+        .collect();
     assert_eq!(inherited, [false, true, true]);
 }
 
@@ -155,10 +160,10 @@ fn a_damaged_list_of_descriptors_is_reported() {
     }
     fs::write(&file, bytes).unwrap();
     let disk = RawDisk::open(&file).unwrap();
-    let volume = Volume::at(&disk, 0, disk.len()).unwrap();
-    let rendered = volume.security("/k").unwrap_err().to_string();
+    let volume = NtfsVolume::open_at(&disk, 0, disk.len()).unwrap();
+    let rendered = volume.read_security("/k").unwrap_err().to_string();
     assert!(
-        rendered.starts_with("/k names security descriptor "),
+        rendered.starts_with("/k refers to security descriptor "),
         "{rendered}"
     );
     assert!(
@@ -166,7 +171,7 @@ fn a_damaged_list_of_descriptors_is_reported() {
         "{rendered}"
     );
     // The descriptor that was made after it is found behind the damage.
-    let later = volume.security("/later").unwrap().unwrap();
+    let later = volume.read_security("/later").unwrap().unwrap();
     assert_eq!(later.to_string(), "O:S-1-5-18G:S-1-5-18D:P");
 }
 
@@ -205,9 +210,9 @@ fn what_stands_at_a_path_is_described_with_its_form() {
         );
     });
     let disk = RawDisk::open(&file).unwrap();
-    let volume = Volume::at(&disk, 0, disk.len()).unwrap();
+    let volume = NtfsVolume::open_at(&disk, 0, disk.len()).unwrap();
     let rendered = |path: &str| {
-        let facts = volume.facts(path).unwrap().unwrap();
+        let facts = volume.read_file_info(path).unwrap().unwrap();
         format!(
             "{path} {} {} {}",
             if facts.directory { "folder" } else { "file" },
@@ -236,7 +241,7 @@ fn what_stands_at_a_path_is_described_with_its_form() {
             "/ folder 0 is plain",
         ]
     );
-    assert_eq!(volume.facts("/nothing").unwrap(), None);
+    assert_eq!(volume.read_file_info("/nothing").unwrap(), None);
     let reparse: Vec<String> = volume
         .list("/")
         .unwrap()
@@ -246,7 +251,13 @@ fn what_stands_at_a_path_is_described_with_its_form() {
         .map(|e| e.name)
         .collect();
     assert_eq!(reparse, ["compact", "junction"]);
-    let through = volume.facts("/junction/file").unwrap_err().to_string();
+    let through = volume
+        .read_file_info("/junction/file")
+        .unwrap_err()
+        .to_string();
     assert!(through.contains("is a junction"), "{through}");
-    assert_eq!(volume.facts("/plain").unwrap().unwrap().form, Form::Plain);
+    assert_eq!(
+        volume.read_file_info("/plain").unwrap().unwrap().form,
+        NtfsContentForm::Plain
+    );
 }

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use winimg::export::Artifact;
+use winimg::export::ExportedArtifact;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{Image, free_space};
-use winimg_recipe::recipe::{BoxSpec, Outputs};
+use winimg_formats::disk::{DiskImage, free_space};
+use winimg_recipe::recipe::{BoxOptions, Outputs};
 
 use crate::export::fixture::{MIB, dense, everything, run};
 use support::windows_disk::{self, can_make, mounted, text};
@@ -59,16 +59,16 @@ fn sealed(folder: &Path) -> PathBuf {
 
 fn every_format() -> Outputs {
     Outputs {
-        box_hyperv: Some(BoxSpec::default()),
-        box_libvirt: Some(BoxSpec::default()),
-        box_virtualbox: Some(BoxSpec::default()),
+        box_hyperv: Some(BoxOptions::default()),
+        box_libvirt: Some(BoxOptions::default()),
+        box_virtualbox: Some(BoxOptions::default()),
         container_disk: true,
         ..everything()
     }
 }
 
 /// What an artifact takes of the host's disk, in MiB.
-fn room(folder: &Path, artifact: &Artifact) -> u64 {
+fn room(folder: &Path, artifact: &ExportedArtifact) -> u64 {
     let file = fs::metadata(folder.join(&artifact.file)).expect("an artifact");
     (file.blocks() * 512).div_ceil(MIB)
 }
@@ -87,7 +87,8 @@ fn deleted_files_take_no_room_in_any_artifact() {
         rooms.collect::<Vec<_>>()
     };
     let before = exported();
-    let doubts = free_space::clear(Image::alone(&disk), &Cancel::default()).expect("cleared");
+    let doubts =
+        free_space::clear(DiskImage::from_file(&disk), &Cancel::default()).expect("cleared");
     assert_eq!(doubts, [""; 0]);
     let after = exported();
     assert_eq!(before.len(), 16);

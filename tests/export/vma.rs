@@ -6,7 +6,7 @@ use std::process::Command;
 use winimg::export::export;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::open;
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::recipe::{Firmware, Outputs};
 
 use crate::export::fixture::{EPOCH, Heard, MIB, dense, disk, guest, job, openssl, path, run, sh};
@@ -60,7 +60,7 @@ fn a_bios_machine_of_2019_has_no_variables_and_another_type() {
     let dir = tempfile::tempdir().unwrap();
     let source = disk(dir.path(), 40);
     let (outputs, mut guest) = (vma(), guest());
-    guest.release = Release::Server2019;
+    guest.release = WindowsRelease::Server2019;
     let mut job = job(&source, dir.path(), &outputs, &guest);
     job.firmware = Firmware::Bios;
     job.name = "a_node";
@@ -181,7 +181,7 @@ fn what_is_exported_from_an_archive_is_its_disk() {
     let refused = export(&job, &Heard::default(), &Cancel::default()).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "a qcow2 can't be made from an OVA, a VMA, a stream-optimised VMDK or a differencing VHDX\n  \
-         cure: export a raw disk from it, and a qcow2 from that"
+        "cannot create a qcow2 from an OVA, a VMA, a stream-optimised VMDK or a differencing VHDX\n  \
+         cure: export a raw disk first, then a qcow2 from that"
     );
 }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use winimg_recipe::recipe::{Outputs, OvaSpec};
+use winimg_recipe::recipe::{Outputs, OvaOptions};
 
 use crate::export::fixture::{disk, path, run};
 use support::{skip, tree};
@@ -18,7 +18,7 @@ fn govc_and_vcsim_take_what_is_exported() {
     // tests/vsphere/import_test.go has its size.
     let source = disk(dir.path(), 67);
     let outputs = Outputs {
-        ova: Some(OvaSpec {
+        ova: Some(OvaOptions {
             hardware_version: Some(19),
         }),
         vmdk: true,

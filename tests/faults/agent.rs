@@ -71,7 +71,7 @@ fn comes_to_rest() -> Vec<Case> {
             .recipe("reboot = {}", "checkpoint = {}")
             .recipe("generalize = {}", "generalize = {}\ntimeout = \"3s\"")
             .answer("command = '*payload.cmd 000-2'\nexit = 1618\noutput = \"servicing is at work: process TiWorker.exe\\r\\n\"")
-            .fails(7, "Windows was still at work after")
+            .fails(7, "Windows was still busy after")
             .says("servicing is at work: process TiWorker.exe"),
     ]
 }
@@ -88,10 +88,10 @@ fn fails() -> Vec<Case> {
             .fails(7, late),
         case("rubbish instead of a reply in a step")
             .fault(&format!("at = 'command'\n{STEP}\ndo = 'agent-garbage'"))
-            .fails(8, "the guest agent's reply can't be understood"),
+            .fails(8, "invalid reply of the guest agent"),
         case("it refuses to start a program")
             .fault(&format!("at = 'command'\n{STEP}\ndo = 'refuses'\nwords = 'Guest agent command failed, error was Access is denied.'"))
-            .fails(7, "the guest can't start the program")
+            .fails(7, "the guest cannot start the program")
             .says("Access is denied"),
         case("it forgets the program").fault(&format!("at = 'status'\n{STEP}\ndo = 'forgets'")).fails(8, "lost the program it ran"),
         case("it does not tell the exit code")

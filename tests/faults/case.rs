@@ -165,9 +165,12 @@ impl Case {
 
     /// The next build has to go on from the layer whose line holds this text.
     pub fn goes_on(self, from: &'static str) -> Self {
-        self.reused(move |_, run| match run.said.contains(from) {
-            true => Ok(from.to_string()),
-            false => Err(format!("the next build did not say: {from}")),
+        self.reused(move |_, run| {
+            if run.said.contains(from) {
+                Ok(from.to_string())
+            } else {
+                Err(format!("the next build did not say: {from}"))
+            }
         })
     }
 }

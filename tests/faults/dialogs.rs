@@ -21,7 +21,7 @@ fn moment(name: &str) -> &'static str {
         | "the installation could not be completed"
         | "the page for country and language"
         | "the page for the Administrator's password" => "at = 'port'",
-        "a fatal error while sysprep ran" => "at = 'command'\nis = '*\\schtasks.exe /run *'",
+        "a fatal error in sysprep" => "at = 'command'\nis = '*\\schtasks.exe /run *'",
         "Windows' boot loader needs a repair" | "Windows' recovery" => "at = 'port'",
         _ if name.starts_with("stop error") => "at = 'port'",
         _ => "at = 'setup'",

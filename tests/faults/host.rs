@@ -106,7 +106,7 @@ fn files() -> Vec<Case> {
         }),
         for_a_while(),
         full("no room for the machine's disk", 64 << 20, "cache")
-            .refuses(3, "no room on this host"),
+            .refuses(3, "not enough free space for the machine's disk"),
         full("no room in the output directory", 256 << 10, "out").refuses(3, ""),
     ]
 }
@@ -140,12 +140,12 @@ fn for_a_while() -> Case {
                 let ballast = site.path("cache/ballast");
                 wait_for(&site, "asked.txt", "setup");
                 media::run("fallocate", &["-l", "1150M", media::text(&ballast)]);
-                wait_for(&site, "said.txt", "until there is room");
+                wait_for(&site, "said.txt", "until space is free");
                 std::fs::remove_file(&ballast).expect("the ballast goes");
             });
             Box::new(mount)
         })
-        .says("the guest stands still until there is room")
+        .says("the guest is paused until space is free")
 }
 
 fn wait_for(site: &Site, file: &str, text: &str) {

@@ -64,7 +64,7 @@ fn kept() -> Vec<Case> {
             .goes_on(AFTER_SETUP),
         case("Windows restarts for ever when it starts from the layer")
             .fault("at = 'boot'\nmachine = 2\ndo = 'reset-loop'\nms = 1100")
-            .fails(8, "Windows restarts again and again")
+            .fails(8, "Windows keeps restarting")
             .goes_on(AFTER_SETUP),
         case("the recipe's last steps change")
             .with_layers()
@@ -85,7 +85,7 @@ fn damage(name: &'static str, how: impl Fn(&Site) + Send + Sync + 'static) -> Ca
 
 /// The earlier build's layers, spoiled before the next.
 fn damaged() -> Vec<Case> {
-    let rendered = "a layer of the cache is damaged";
+    let rendered = "a cached layer is damaged";
     vec![
         damage("the layers' disks are cut", |site| {
             harm(site, "cache/layers", "disk.qcow2", |bytes| {

@@ -32,7 +32,7 @@ pub const CASES: &[Case] = &[
             let mut said = String::new();
             build.wait_for("the warning", LIMIT, |event| {
                 let text = event["text"].as_str().unwrap_or_default();
-                event["event"] == "warning" && text.contains("until there is room")
+                event["event"] == "warning" && text.contains("until space is free")
             });
             if let Some(line) = build.said.last() {
                 let event: serde_json::Value = serde_json::from_str(line).expect("an event");
@@ -52,7 +52,7 @@ pub const CASES: &[Case] = &[
         small: true,
         play: |scene| {
             let (build, filler) = filled(scene, &[("WINIMG_ROOM_WAIT", OsStr::new("20s"))]);
-            let full = "the host's disk is full: the guest waited 20 s for room";
+            let full = "the host's disk is full: the guest waited 20 s for free space";
             let said = scene.fails(build, &[full]);
             scene.nothing_is_lost_or_running();
             fs::remove_file(filler).expect("the filler is removed");

@@ -227,7 +227,7 @@ impl Scene {
         for folder in there {
             assert!(!folder.exists(), "{} is left", folder.display());
             let named = format!(
-                "removing what an interrupted build left: {}",
+                "removing leftovers of an interrupted build: {}",
                 folder.display()
             );
             assert!(said.contains(&named), "not said: {named}\n{said}");

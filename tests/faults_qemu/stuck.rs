@@ -83,7 +83,7 @@ fn refused(scene: &mut Scene, from: &str, to: &str, named: &str) -> String {
     fact
 }
 
-/// The seconds of "nothing moved since …, for N s, …".
+/// The seconds of "no activity since …, for N s, …".
 fn still_for(found: &str) -> u64 {
     let after = found.split(", for ").nth(1);
     let seconds = after.and_then(|rest| rest.split(" s").next());

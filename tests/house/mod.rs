@@ -31,11 +31,13 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true if path.ends_with("target") => {}
-            true => found.extend(rust_files(&path)),
-            false if path.extension().is_some_and(|e| e == "rs") => found.push(path),
-            false => {}
+        if path.is_dir() {
+            if path.ends_with("target") {
+            } else {
+                found.extend(rust_files(&path))
+            }
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path)
         }
     }
     found.sort();
@@ -172,6 +174,48 @@ fn no_file_is_too_long() {
         }
     }
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+/// The public types that a line declares: `pub struct Volume`, also within a crate.
+fn public_type(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(scoped) => scoped.split_once(')')?.1,
+        None => rest,
+    };
+    let mut words = rest.split_whitespace();
+    let is_type = ["struct", "enum", "trait"].contains(&words.next()?);
+    let name = words.next().filter(|_| is_type)?;
+    name.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
+}
+
+#[test]
+fn public_type_names_are_unique() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (_, src) in crates() {
+        for file in rust_files(&src) {
+            let place = file
+                .strip_prefix(tree::root())
+                .unwrap()
+                .display()
+                .to_string();
+            let text = fs::read_to_string(&file).unwrap();
+            for name in text.lines().filter_map(public_type) {
+                places
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(place.clone());
+            }
+        }
+    }
+    let shared: Vec<String> = places
+        .iter()
+        .filter(|(_, files)| files.len() > 1)
+        .map(|(name, files)| format!("{name}: {}", files.join(", ")))
+        .collect();
+    assert!(places.len() > 500, "{}", places.len());
+    assert!(shared.is_empty(), "{}", shared.join("\n"));
 }
 
 /// Every request goes the way of `fetch/client.rs`, which has the policy.

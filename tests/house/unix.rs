@@ -44,9 +44,10 @@ fn unix_modules(file: &Path, text: &str) -> Vec<PathBuf> {
     let is_folder = file
         .file_stem()
         .is_some_and(|s| s == "mod" || s == "lib" || s == "main");
-    let below = match is_folder {
-        true => file.parent().unwrap().to_path_buf(),
-        false => file.with_extension(""),
+    let below = if is_folder {
+        file.parent().unwrap().to_path_buf()
+    } else {
+        file.with_extension("")
     };
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines

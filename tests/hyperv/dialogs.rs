@@ -39,10 +39,10 @@ pub fn rows(folder: &Path) -> Vec<Row> {
         ),
         shown(
             row("sysprep says that it failed, and Windows goes on behind its box"),
-            (SYSPREP, "shows-box", "a fatal error while sysprep ran"),
+            (SYSPREP, "shows-box", "a fatal error in sysprep"),
             folder,
         )
-        .fails(8, "Windows stopped: a fatal error while sysprep ran"),
+        .fails(8, "Windows stopped: a fatal error in sysprep"),
     ]
 }
 

@@ -224,11 +224,11 @@ fn hosts() -> Vec<Row> {
         row("a TPM can't be had")
             .recipe("[machine]\n", "[machine]\ntpm = true\n")
             .fault("[[fault]]\nat = {call = 'Set-VMKeyProtector'}\ndo = 'refuses'\nwords = 'The operation cannot be performed. (0x80070057).'")
-            .refuses(8, "Hyper-V refused to set the machine up")
+            .refuses(8, "Hyper-V refused to configure the machine")
             .says("Set-VMKeyProtector -VM $vm -NewLocalKeyProtector"),
         row("a recipe that asks for a network")
             .recipe("[machine]\n", "[machine]\nnetwork = true\n")
-            .refuses(2, "machines of Hyper-V are built without a network")
+            .refuses(2, "winimg builds Hyper-V machines without a network")
             .says("set network = false"),
         row("the host has not enough memory")
             .fault("[[fault]]\nat = {call = 'Start-VM'}\ndo = 'no-memory'")
@@ -247,10 +247,10 @@ fn machines() -> Vec<Row> {
         row("the machine vanishes during Setup")
             .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'vm-vanishes'")
             .host("refused = 0", "refused = 0\nstretch_ms = 20000")
-            .fails(8, "the VM vanished"),
+            .fails(8, "the VM no longer exists in Hyper-V"),
         row("the machine vanishes in a step")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'vm-vanishes'")
-            .fails(8, "the VM vanished"),
+            .fails(8, "the VM no longer exists in Hyper-V"),
         row("the host's disk is full during Setup")
             .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*', nth = 2}\ndo = 'disk-full'")
             .host("refused = 0", "refused = 0\nstretch_ms = 20000")
@@ -277,14 +277,14 @@ fn machines() -> Vec<Row> {
         row("Setup stands at a screen")
             .fault("[[fault]]\nat = {call = 'Get-VM', is = '*-Id*'}\ndo = 'stands-still'")
             .host("refused = 0", "refused = 0\nstretch_ms = 20000")
-            .fails(6, "Windows Setup stopped at a screen"),
+            .fails(6, "Windows Setup is waiting for input"),
         row("Windows takes no session at all")
             .host("refused = 0", "refused = 1000")
-            .fails(6, "Windows took no session of PowerShell Direct within")
+            .fails(6, "Windows accepted no PowerShell Direct session within")
             .says("The credential is invalid."),
         row("a checkpoint is made of the machine")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'checkpoint'")
-            .fails(8, "somebody made a checkpoint of the machine"),
+            .fails(8, "another program created a checkpoint of the machine"),
     ]
 }
 
@@ -298,12 +298,12 @@ fn sessions() -> Vec<Row> {
             .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'session-ends'"),
         row("a session does not open, and nothing answers")
             .fault("[[fault]]\nat = {call = 'New-PSSession', times = 0}\ndo = 'hangs'")
-            .fails(6, "Windows took no session of PowerShell Direct within 20 s")
+            .fails(6, "Windows accepted no PowerShell Direct session within 20 s")
             .says("the last attempt failed: PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within"),
         row("a session breaks in a step, and the next one does not open")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'session-ends'\n[[fault]]\nat = {call = 'New-PSSession', nth = 3}\ndo = 'hangs'")
             .fails(8, "the guest did not answer in time during a command")
-            .says("PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within 10 s and was ended"),
+            .says("PowerShell did not answer Microsoft.PowerShell.Core\\New-PSSession within 10 s and was killed"),
         row("the guest's clock jumps as a step starts")
             .fault("[[fault]]\nat = {call = 'guest:start', is = '*001.cmd*'}\ndo = 'clock-jumps'\n[[run]]\ncommand = '*\\steps\\001.cmd'\ndelay_ms = 1000"),
         row("the guest's clock jumps, and the program hangs")
@@ -321,7 +321,7 @@ fn sessions() -> Vec<Row> {
             .recipe("reboot = {}", "checkpoint = {}")
             .recipe("generalize = {}", "generalize = {}\ntimeout = \"3s\"")
             .fault("[[run]]\ncommand = '*payload.cmd 000-2'\nexit = 1618\noutput = \"servicing is at work: process TiWorker.exe\\r\\n\"")
-            .fails(7, "Windows was still at work after")
+            .fails(7, "Windows was still busy after")
             .says("servicing is at work: process TiWorker.exe"),
         row("the guest forgets a job")
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'forgets'")
@@ -345,17 +345,17 @@ fn disks() -> Vec<Row> {
     vec![
         row("the disk can't be made")
             .fault("[[fault]]\nat = {call = 'New-VHD'}\ndo = 'locked'")
-            .refuses(3, "Hyper-V refused to make the machine's disk")
+            .refuses(3, "Hyper-V refused to create the machine's disk")
             .says("0x80070020"),
         row("the disk is not whole")
             .fault("[[fault]]\nat = {call = 'Test-VHD'}\ndo = 'refuses'\nwords = 'The file or directory is corrupted and unreadable. (0x80070570).'")
             .fails(8, "the machine's disk is damaged"),
         row("the disk can't be mounted")
             .fault("[[fault]]\nat = {call = 'Mount-VHD'}\ndo = 'locked'")
-            .says("the disk was not compacted"),
+            .says("it could not be compacted"),
         row("Optimize-VHD fails")
             .fault("[[fault]]\nat = {call = 'Optimize-VHD'}\ndo = 'refuses'\nwords = 'The request is not supported. (0x80070032).'")
-            .says("the disk was not compacted"),
+            .says("it could not be compacted"),
         row("the machine can't be removed at first")
             .fault("[[fault]]\nat = {call = 'Remove-VM'}\ndo = 'refuses'\nwords = 'The operation cannot be performed while the object is in use.'\nid = 'ObjectInUse'"),
     ]
@@ -368,16 +368,16 @@ fn processes() -> Vec<Row> {
             .fault("[[fault]]\nat = {call = 'guest:poll', is = '*001.cmd*'}\ndo = 'dies'"),
         row("PowerShell dies whenever a program is asked for")
             .fault("[[fault]]\nat = {call = 'guest:poll', times = 0}\ndo = 'dies'")
-            .fails(8, "the PowerShell that speaks to Hyper-V died"),
+            .fails(8, "the PowerShell process for Hyper-V died"),
         row("PowerShell dies as the machine is made")
             .fault("[[fault]]\nat = {call = 'New-VM'}\ndo = 'dies'")
-            .fails(8, "the PowerShell that speaks to Hyper-V died"),
+            .fails(8, "the PowerShell process for Hyper-V died"),
         row("PowerShell says rubbish")
             .fault("[[fault]]\nat = {call = 'Set-VM'}\ndo = 'garbage'")
-            .fails(8, "PowerShell answered nonsense"),
+            .fails(8, "unexpected output of PowerShell"),
         row("PowerShell answers something else")
             .fault("[[fault]]\nat = {call = 'Set-VM'}\ndo = 'other-id'")
-            .fails(8, "PowerShell answered nonsense"),
+            .fails(8, "unexpected output of PowerShell"),
         row("replies come in pieces of 700 bytes")
             .fault("[[fault]]\nat = {call = 'Get-VMHost'}\ndo = 'splits'\nnumber = 700"),
         row("Ctrl-C during Setup")

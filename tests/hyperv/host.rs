@@ -118,7 +118,7 @@ impl Host {
             "advice: ",
             "memory: ",
             "processors: ",
-            "room: ",
+            "disk space: ",
             "proxy ",
             "clock: ",
         ];

@@ -40,7 +40,7 @@ fn a_recipe_becomes_an_image_by_these_calls() {
     let run = host.build(&[], None);
     assert_eq!(run.status, 0, "{}", run.said);
     assert_eq!(host.left(), Vec::<String>::new(), "{}", run.said);
-    let answers = "PowerShell Direct answers; waiting for Setup to finish";
+    let answers = "PowerShell Direct responds; waiting for Setup to finish";
     assert!(run.said.contains(answers), "{}", run.said);
     assert!(!run.said.contains("guest agent"), "{}", run.said);
     let raw = std::fs::metadata(host.site.path("out/node.raw"));
@@ -132,8 +132,8 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
         doctor(&host),
         "Microsoft Windows Server 2022 Datacenter, 10.0.20348\n\
          the Hyper-V module for Windows PowerShell, version 2.0.0.0\n\
-         Hyper-V's service (vmms) runs\n\
-         the hypervisor runs\n\
+         Hyper-V's service (vmms) is running\n\
+         the hypervisor is running\n\
          this prompt has the rights to run machines\n\
          Hyper-V answers: 8 logical processors\n\
          Some(0)"
@@ -145,8 +145,8 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
         "Microsoft Windows Server 2022 Datacenter, 10.0.20348\n\
          missing: the Hyper-V module for Windows PowerShell; Install-WindowsFeature Hyper-V-PowerShell, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell\n\
          missing: the Hyper-V role, whose service is vmms; Install-WindowsFeature Hyper-V -Restart, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All\n\
-         missing: a running hypervisor; switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n\
-         missing: rights; run winimg from an elevated prompt\n\
+         missing: a running hypervisor; enable virtualisation in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n\
+         missing: rights to run machines; run winimg from an elevated prompt\n\
          error: 4 requirements are missing on this host\n\
          Some(3)"
     );
@@ -156,7 +156,7 @@ fn doctor_has_a_line_for_all_that_a_build_needs() {
     );
     let stopped = doctor(&host);
     assert!(
-        stopped.contains("\nmissing: Hyper-V's service, which does not run; Start-Service vmms\n"),
+        stopped.contains("\nmissing: Hyper-V's service, which is stopped; Start-Service vmms\n"),
         "{stopped}"
     );
     std::fs::remove_file(host.site.path("bin/powershell.exe")).expect("it goes");

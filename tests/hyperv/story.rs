@@ -33,7 +33,7 @@ pub fn rendered(trace: &str, dir: &Path) -> String {
         for (pattern, by) in &patterns {
             line = pattern.replace_all(&line, *by).into_owned();
         }
-        // How soon Windows takes a session differs.
+        // How soon Windows accepts sessions differs.
         let refused = line.starts_with("    ");
         if refused && is_left_out {
             continue;

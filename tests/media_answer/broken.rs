@@ -2,7 +2,7 @@
 [
     // 1: ASCII, well-formed, namespace, identity
     Broken { from: "winimg: copy", to: "winimg: c\u{f6}py", says: &[
-            "109:33 the answer file holds a character outside ASCII, U+00F6 [write it as &#246;] ^ö^",
+            "109:33 the answer file contains a non-ASCII character, U+00F6 [write it as &#246;] ^ö^",
         ], ..UEFI },
     Broken { from: "</Diagnostics>", to: "</Diagnostic>", says: &[
             "96:7 the answer file is not well-formed XML: expected 'Diagnostics' tag, not 'Diagnostic' ^<^",
@@ -11,7 +11,7 @@
             "2:2 the root of an answer file is <unattend> in the namespace urn:schemas-microsoft-com:unattend [write <unattend xmlns=\"urn:schemas-microsoft-com:unattend\">] ^unattend^",
         ], ..UEFI },
     Broken { from: "<settings pass=\"windowsPE\">", to: "<offlineImage/><settings pass=\"windowsPE\">", says: &[
-            "3:4 <offlineImage> under <unattend> makes Setup reject the whole file (only <settings>, or elements of other namespaces) ^offlineImage^",
+            "3:4 <offlineImage> under <unattend> makes Setup reject the whole file (only <settings> and elements of other namespaces are allowed) ^offlineImage^",
         ], ..UEFI },
     Broken { from: " versionScope=\"nonSxS\"", to: "", says: &[
             "4:6 Microsoft-Windows-International-Core-WinPE has no versionScope=\"nonSxS\" ^component^",
@@ -30,23 +30,23 @@
             "99:4 there is no pass \"specialise\" [did you mean \"specialize\"?] ^settings^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-Security-SPP", says: &[
-            "117:6 Microsoft-Windows-Security-SPP has no settings in the pass specialize [it belongs into generalize] ^component^",
+            "117:6 Microsoft-Windows-Security-SPP has no settings in the specialize pass [it belongs in generalize] ^component^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-Security-SPPUX", says: &[
-            "117:6 warning: winimg does not know the component \"Microsoft-Windows-Security-SPPUX\" (its settings are not checked) [did you mean \"Microsoft-Windows-Security-SPP-UX\"? Setup stops at a component that is not there] ^component^",
+            "117:6 warning: winimg does not know the component \"Microsoft-Windows-Security-SPPUX\" (its settings are not checked) [did you mean \"Microsoft-Windows-Security-SPP-UX\"? Setup stops at an unknown component] ^component^",
         ], ..UEFI },
     // One of Microsoft's that the table lacks, and names that none of Microsoft's is like.
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-TCPIP", says: &[
             "117:6 warning: winimg does not know the component \"Microsoft-Windows-TCPIP\" (its settings are not checked) ^component^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows Security-SPP-UX", says: &[
-            "117:6 there is no component \"Microsoft-Windows Security-SPP-UX\": Setup stops at it [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
+            "117:6 there is no component \"Microsoft-Windows Security-SPP-UX\": Setup would stop there [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows--Security-SPP-UX", says: &[
-            "117:6 there is no component \"Microsoft-Windows--Security-SPP-UX\": Setup stops at it [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
+            "117:6 there is no component \"Microsoft-Windows--Security-SPP-UX\": Setup would stop there [did you mean \"Microsoft-Windows-Security-SPP-UX\"?] ^component^",
         ], ..UEFI },
     Broken { from: "Microsoft-Windows-Security-SPP-UX", to: "Microsoft-Windows-ServerManager-SvrMgrNc", says: &[
-            "117:6 Microsoft-Windows-ServerManager-SvrMgrNc stands twice in the pass specialize ^component^",
+            "117:6 Microsoft-Windows-ServerManager-SvrMgrNc appears twice in the specialize pass ^component^",
         ], ..UEFI },
     Broken { from: "<SkipAutoActivation>true", to: "<SkipAutoActivation>1", says: &[
             "118:27 SkipAutoActivation is true or false, not \"1\" ^1^",
@@ -69,21 +69,21 @@
         ], ..UEFI },
     // 4: lengths
     Broken { from: "winimg: copy the bootstrap files", to: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", says: &[
-            "109:24 Description has 260 characters; Windows takes 259 ^aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^",
+            "109:24 Description has 260 characters; the limit is 259 ^aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa^",
         ], ..UEFI },
     // 5: product keys
     Broken { from: "<ProductKey>", to: "<ProductKey><Key></Key>", says: &[
-            "86:22 an empty product key stops Windows Setup (leave the element out) ^Key^",
+            "86:22 an empty product key stops Windows Setup (remove the element) ^Key^",
         ], ..UEFI },
     Broken { from: "<ProductKey>", to: "<ProductKey><Key>WX4NM-KYWYW-QJJR4-XV3QB-6VM33</Key>", says: &[
-            "86:26 evaluation media take no product key (leave the element out) ^WX4NM-KYWYW-QJJR4-XV3QB-6VM33^",
+            "86:26 evaluation media take no product key (remove the element) ^WX4NM-KYWYW-QJJR4-XV3QB-6VM33^",
         ], ..UEFI },
     Broken { from: "WX4NM-KYWYW-QJJR4-XV3QB-6VM33", to: "WX4NM-KYWYW-QJJR4-XV3QB", says: &[
-            "87:16 a product key is five groups of five capital letters and digits with dashes between ^WX4NM-KYWYW-QJJR4-XV3QB^",
+            "87:16 a product key is five groups of five uppercase letters and digits, separated by dashes ^WX4NM-KYWYW-QJJR4-XV3QB^",
         ], ..VOLUME },
     // 6: partitions
     Broken { from: "<Extend>true</Extend>", to: "<Extend>true</Extend><Size>5</Size>", says: &[
-            "49:42 partition 3 has both Size and Extend (leave one of them out) ^5^",
+            "49:42 partition 3 has both Size and Extend (remove one of them) ^5^",
         ], ..UEFI },
     Broken { from: "<Extend>true</Extend>", to: "<Size>50000</Size>", says: &[
             "46:14 no partition has Extend: the rest of the disk stays unused ^CreatePartition^",
@@ -129,29 +129,29 @@
         ], ..BIOS },
     // 8: names
     Broken { from: "<ComputerName>*", to: "<ComputerName>WINDOWS-NODE-0001", says: &[
-            "101:21 the ComputerName \"WINDOWS-NODE-0001\" has 17 characters; Windows takes 15 ^WINDOWS-NODE-0001^",
+            "101:21 the ComputerName \"WINDOWS-NODE-0001\" has 17 characters; the limit is 15 ^WINDOWS-NODE-0001^",
         ], ..UEFI },
     Broken { from: "<ComputerName>*", to: "<ComputerName>12345", says: &[
             "101:21 the ComputerName \"12345\" has digits only, which Windows refuses ^12345^",
         ], ..UEFI },
     Broken { from: "<ComputerName>*", to: "<ComputerName>a_b", says: &[
-            "101:21 the ComputerName \"a_b\" is not letters, digits and inner dashes ^a_b^",
+            "101:21 the ComputerName \"a_b\" may contain only letters, digits and inner dashes ^a_b^",
         ], ..UEFI },
     Broken { from: "<OOBE>", to: "<OOBE><SkipMachineOOBE>true</SkipMachineOOBE>", says: &[
-            "129:30 SkipMachineOOBE leaves Windows Setup half done (remove it) ^true^",
+            "129:30 SkipMachineOOBE leaves Windows Setup unfinished (remove it) ^true^",
         ], ..UEFI },
     // 9: nobody is asked
     Broken { from: "<HideEULAPage>true</HideEULAPage>", to: "", says: &[
-            "121:4 the pass oobeSystem has no OOBE/HideEULAPage: Windows waits at the licence page ^settings^",
+            "121:4 the oobeSystem pass has no OOBE/HideEULAPage: Windows waits at the licence page ^settings^",
         ], ..UEFI },
     Broken { from: "<HideLocalAccountScreen>true", to: "<HideLocalAccountScreen>false", says: &[
             "131:33 OOBE/HideLocalAccountScreen is not true: Windows waits for an Administrator password ^false^",
         ], ..UEFI },
     Broken { from: "<component name=\"Microsoft-Windows-International-Core\"", to: "<component name=\"Microsoft-Windows-WinRE-RecoveryAgent\"", says: &[
-            "121:4 the pass oobeSystem has no Microsoft-Windows-International-Core: Windows waits at the region page ^settings^",
+            "121:4 the oobeSystem pass has no Microsoft-Windows-International-Core: Windows waits at the region page ^settings^",
         ], ..UEFI },
     Broken { from: "<Value>VwBpAG4AaQBtAGcALQBCAHUAaQBsAGQALQAxACEAQQBkAG0AaQBuAGkAcwB0AHIAYQB0AG8AcgBQAGEAcwBzAHcAbwByAGQA</Value>", to: "", says: &[
-            "121:4 the pass oobeSystem has no UserAccounts/AdministratorPassword/Value: Windows waits for an Administrator password ^settings^",
+            "121:4 the oobeSystem pass has no UserAccounts/AdministratorPassword/Value: Windows waits for an Administrator password ^settings^",
         ], ..UEFI },
     Broken { from: "VwBpAG4AaQBtAGcALQBCAHUAaQBsAGQALQAxACEAQQBkAG0AaQBuAGkAcwB0AHIAYQB0AG8AcgBQAGEAcwBzAHcAbwByAGQA", to: "", says: &[
             "139:12 UserAccounts/AdministratorPassword/Value is empty: Windows waits for an Administrator password ^Value^",
@@ -164,20 +164,20 @@
         ], ..UEFI },
     // 10: the medium
     Broken { from: "Windows Server 2022 SERVERDATACENTERCORE", to: "Windows Server 2022 SERVERDATACENTRECORE", says: &[
-            "74:22 the medium has no image with /IMAGE/NAME \"Windows Server 2022 SERVERDATACENTRECORE\" [did you mean \"Windows Server 2022 SERVERDATACENTERCORE\"?] [there are: Windows Server 2022 SERVERDATACENTERCORE, Windows Server 2022 SERVERDATACENTER] ^Windows Server 2022 SERVERDATACENTRECORE^",
+            "74:22 the medium has no image with /IMAGE/NAME \"Windows Server 2022 SERVERDATACENTRECORE\" [did you mean \"Windows Server 2022 SERVERDATACENTERCORE\"?] [available: Windows Server 2022 SERVERDATACENTERCORE, Windows Server 2022 SERVERDATACENTER] ^Windows Server 2022 SERVERDATACENTRECORE^",
         ], ..UEFI },
     Broken { from: "Windows Server 2022 SERVERDATACENTERCORE", to: "Windows Server 2022 Datacenter", says: &[
-            "74:22 the medium has no image with /IMAGE/NAME \"Windows Server 2022 Datacenter\" [that is what Setup shows; its /IMAGE/NAME is \"Windows Server 2022 SERVERDATACENTERCORE\"] [there are: Windows Server 2022 SERVERDATACENTERCORE, Windows Server 2022 SERVERDATACENTER] ^Windows Server 2022 Datacenter^",
+            "74:22 the medium has no image with /IMAGE/NAME \"Windows Server 2022 Datacenter\" [that is the name Setup displays; its /IMAGE/NAME is \"Windows Server 2022 SERVERDATACENTERCORE\"] [available: Windows Server 2022 SERVERDATACENTERCORE, Windows Server 2022 SERVERDATACENTER] ^Windows Server 2022 Datacenter^",
         ], ..UEFI },
     Broken { from: "<Path>E:\\drv", to: "<Path>E:\\viostor\\2k19\\amd64", says: &[
-            "19:17 drivers of Windows Server 2019 for an image of Windows Server 2022: its folder is 2k22 ^E:\\viostor\\2k19\\amd64^",
+            "19:17 drivers for Windows Server 2019, but the image is Windows Server 2022: use the folder 2k22 ^E:\\viostor\\2k19\\amd64^",
         ], ..UEFI },
     Broken { from: "<UILanguage>en-US", to: "<UILanguage>de-DE", says: &[
-            "6:21 the medium has no language \"de-DE\" [there are: en-US] ^de-DE^",
+            "6:21 the medium has no language \"de-DE\" [available: en-US] ^de-DE^",
         ], ..UEFI },
     // 12: AutoLogon
     Broken { from: "<OOBE>", to: "<AutoLogon><Enabled>true</Enabled><Username>Administrator</Username></AutoLogon><OOBE>", says: &[
-            "129:8 AutoLogon without FirstLogonCommands logs on for nothing, and keeps a secret in the image (remove it) ^AutoLogon^",
-            "129:8 AutoLogon without LogonCount logs on for ever ^AutoLogon^",
+            "129:8 AutoLogon without FirstLogonCommands has no purpose and leaves a secret in the image (remove it) ^AutoLogon^",
+            "129:8 AutoLogon without LogonCount logs on after every restart ^AutoLogon^",
         ], ..UEFI },
 ]

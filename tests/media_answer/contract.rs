@@ -5,7 +5,7 @@ use std::path::Path;
 
 use winimg::answer;
 use winimg_base::diag::Diagnostic;
-use winimg_machine::vm::Platform;
+use winimg_machine::vm::HypervisorKind;
 use winimg_recipe::recipe::{self, Recipe};
 
 const STAGE: &str = r"cmd.exe /c for %i in (D E F G H) do if exist %i:\winimg\stage.cmd call %i:\winimg\stage.cmd %i:";
@@ -20,11 +20,11 @@ fn recipe(folder: &Path, machine: &str, xml: &str) -> Recipe {
     let path = folder.join("recipe.toml");
     fs::write(&path, text).expect("the recipe");
     fs::write(folder.join("own.xml"), xml).expect("the answer file");
-    let (read, said) = recipe::read(&path, &recipe::Options::default());
+    let (read, said) = recipe::read(&path, &recipe::ReadOptions::default());
     read.unwrap_or_else(|| panic!("{}", said.render(false)))
 }
 
-fn check(machine: &str, xml: &str, platform: Option<Platform>) -> Vec<Diagnostic> {
+fn check(machine: &str, xml: &str, platform: Option<HypervisorKind>) -> Vec<Diagnostic> {
     let folder = tempfile::tempdir().expect("a folder");
     let recipe = recipe(folder.path(), machine, xml);
     let own = recipe.setup.answer_file.as_ref().expect("it has one");
@@ -33,7 +33,7 @@ fn check(machine: &str, xml: &str, platform: Option<Platform>) -> Vec<Diagnostic
 }
 
 /// The complaints in two words.
-fn lacks(machine: &str, xml: &str, platform: Option<Platform>) -> Vec<&'static str> {
+fn lacks(machine: &str, xml: &str, platform: Option<HypervisorKind>) -> Vec<&'static str> {
     let found = check(machine, xml, platform).into_iter();
     found
         .map(|d| match d.problem.fact {
@@ -127,11 +127,11 @@ fn stage_cmd_counts_only_where_windows_runs_it() {
 #[test]
 fn a_virtio_disk_needs_a_driver_folder_and_others_need_none() {
     let xml = without_drivers(&built_in());
-    let qemu = Some(Platform::Qemu);
+    let qemu = Some(HypervisorKind::Qemu);
     assert_eq!(lacks("", &xml, qemu), ["driver"]);
     assert_eq!(lacks("", &xml, None), ["driver"]);
     // Hyper-V's disks have their driver in Windows.
-    assert_eq!(lacks("", &xml, Some(Platform::HyperV)), [""; 0]);
+    assert_eq!(lacks("", &xml, Some(HypervisorKind::HyperV)), [""; 0]);
     for bus in ["nvme", "ahci"] {
         let machine = format!("disk_bus = \"{bus}\"\n");
         assert_eq!(lacks(&machine, &xml, qemu), [""; 0], "{bus}");
@@ -167,16 +167,16 @@ fn the_block_to_paste_is_the_cure() {
         (
             "a list of commands",
             &other,
-            "to <RunSynchronous> of Microsoft-Windows-Deployment in the pass specialize",
+            "to <RunSynchronous> of Microsoft-Windows-Deployment in the specialize pass",
             "</RunSynchronous>",
         ),
         (
             "a component without commands",
             &emptied,
-            "to Microsoft-Windows-Deployment in the pass specialize",
+            "to Microsoft-Windows-Deployment in the specialize pass",
             "",
         ),
-        ("no component", &deployment, "to the pass specialize", ""),
+        ("no component", &deployment, "to the specialize pass", ""),
         ("no pass", &specialize, "to <unattend>", "</unattend>"),
     ] {
         let found = check("", xml, None);
@@ -184,17 +184,17 @@ fn the_block_to_paste_is_the_cure() {
         for one in &found {
             let (place, block) = one.problem.cures[0].split_once(":\n").expect("a block");
             let at = match (place, ends) {
-                ("add to the pass windowsPE", _) => {
+                ("add to the windowsPE pass", _) => {
                     end_of(&cured, "<settings pass=\"windowsPE\">", "</settings>")
                 }
-                (_, "") if inside.ends_with("to the pass specialize") => {
+                (_, "") if inside.ends_with("to the specialize pass") => {
                     end_of(&cured, "<settings pass=\"specialize\">", "</settings>")
                 }
                 (_, "") => end_of(&cured, component, "</component>"),
                 (_, ends) => end_of(&cured, "<unattend ", ends),
             };
             if place.contains("windowsPE") {
-                assert_eq!(place, "add to the pass windowsPE", "{name}");
+                assert_eq!(place, "add to the windowsPE pass", "{name}");
             } else {
                 assert_eq!(place, format!("add {inside}"), "{name}");
             }
@@ -250,7 +250,11 @@ fn the_block_goes_on_counting_and_declares_its_prefix() {
 #[test]
 fn an_answer_file_in_utf_16_gives_the_same_file() {
     let text = built_in();
-    let facts = super::facts(super::Release::Server2022, super::Firmware::Uefi, true);
+    let facts = super::facts(
+        super::WindowsRelease::Server2022,
+        super::Firmware::Uefi,
+        true,
+    );
     let expected = answer::render(&answer::built_in(), &facts).expect("it is rendered");
     let declared = text.replace("encoding=\"utf-8\"", "encoding=\"utf-16\"");
     assert_ne!(text, declared);

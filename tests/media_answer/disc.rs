@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use support::media::{self, have, put, run, text};
-use winimg::answer::{self, Facts, LintFacts};
+use winimg::answer::{self, AnswerFacts, LintFacts};
 use winimg_base::text::Secret;
 use winimg_formats::iso;
 use winimg_formats::udf::Medium;
-use winimg_formats::wim::{MediaFacts, Release};
+use winimg_formats::wim::{MediaFacts, WindowsRelease};
 use winimg_recipe::recipe::{
-    Address, DiskBus, Firmware, MachineSpec, Media, Origin, ProofSpec, SetupSpec,
+    DiskBus, DownloadSpec, FileAddress, Firmware, MachineSpec, MediaSpec, ProofSpec, SetupSpec,
 };
 
 use super::{facts, located, shown};
@@ -60,9 +60,9 @@ fn the_answer_cd_holds_what_setup_and_the_first_hooks_need() {
     put(&own, "NetKVM/lib/our.dll", b"our own");
     put(&own, "NetKVM/README.md", b"not a driver");
     put(&own, "NetKVM/old/old.inf", b"not here");
-    let facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     let xml = answer::render(&answer::built_in(), &facts).unwrap();
-    let disc = answer::disc(&facts, &xml, Some(&virtio), Some(&own)).unwrap();
+    let disc = answer::build_disc(&facts, &xml, Some(&virtio), Some(&own)).unwrap();
     let beside = ["help.txt", "tool.exe", "x.pdb"];
     let beside = |driver: &str| beside.map(|file| format!("{driver}/{file}"));
     let own = ["NetKVM/README.md", "NetKVM/old/old.inf"].map(str::to_owned);
@@ -123,9 +123,9 @@ fn a_driver_that_is_not_there_lists_those_that_are() {
     let dir = tempfile::tempdir().unwrap();
     let virtio = virtio(dir.path());
     let say = |drivers: &[&str], virtio: Option<&Medium>| {
-        let mut facts = facts(Release::Server2022, Firmware::Uefi, true);
+        let mut facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
         facts.drivers = drivers.iter().map(|d| (*d).to_string()).collect();
-        answer::disc(&facts, &Secret::new("<x/>"), virtio, None)
+        answer::build_disc(&facts, &Secret::new("<x/>"), virtio, None)
             .unwrap_err()
             .to_string()
             .replace(text(dir.path()), "")
@@ -138,15 +138,24 @@ the virtio-win medium has no driver viostore for Windows Server 2022
   found: drivers for 2k22: Balloon, NetKVM, vioserial, viostor
   cure: did you mean \"viostor\"?"
     );
+    // A driver that is requested already is no suggestion.
+    let other = say(&["viostor", "vioserial", "viostore"], Some(&virtio));
+    assert!(
+        other.ends_with(
+            "  cure: use a virtio-win medium that has it, or put the driver into \
+             drivers/viostore/ beside the recipe"
+        ),
+        "{other}"
+    );
     assert_eq!(
         say(&["viostor"], None),
         "\
-there is nothing to take the driver viostor from
+there is no source for the driver viostor
   cure: add [media.virtio] to the recipe, or put the driver into drivers/viostor/ beside the recipe"
     );
     assert_eq!(
         say(&["..\\x"], Some(&virtio)),
-        "\"..\\x\" is no driver folder: only letters, digits, - and _"
+        "\"..\\x\" is not a valid driver folder name: use only letters, digits, - and _"
     );
 }
 
@@ -159,11 +168,11 @@ fn a_driver_that_lacks_a_file_is_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let virtio = virtio(dir.path());
     let own = dir.path().join("own");
-    let mut facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let mut facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     facts.drivers = vec!["viostor".into()];
     let say = |inf: &str| {
         put(&own, "viostor/v.inf", inf.as_bytes());
-        answer::disc(&facts, &Secret::new("<x/>"), Some(&virtio), Some(&own))
+        answer::build_disc(&facts, &Secret::new("<x/>"), Some(&virtio), Some(&own))
             .unwrap_err()
             .to_string()
             .replace(text(dir.path()), "")
@@ -171,7 +180,7 @@ fn a_driver_that_lacks_a_file_is_refused_by_name() {
     assert_eq!(
         say("our own"),
         "\
-this driver folder has no INF of a driver
+this driver folder has no driver INF
   at: /own/viostor
   expected: a [Version] section with Signature = \"$Windows NT$\"
   found: v.inf"
@@ -179,11 +188,11 @@ this driver folder has no INF of a driver
     assert_eq!(
         say(&media::inf("v.cat", &["v.sys"])),
         "\
-2 faults in the driver packages of this folder
+2 problems in the driver packages of this folder
   at: /own/viostor
   | v.inf names v.cat, which is not in the folder (expected v.cat)
   | v.inf names v.sys, which is not in the folder (expected v.sys)
-  cure: give the whole package, as its publisher has it"
+  cure: provide the complete package, as published"
     );
 }
 
@@ -217,15 +226,15 @@ fn an_answer_cd_without_joliet_is_refused() {
 }
 
 /// The parts of a recipe that an answer file is made from.
-fn recipe(image: &str, key: Option<&str>, language: &str) -> (Media, MachineSpec, SetupSpec) {
-    let nowhere = Origin::new(
-        located("").map(|_| Address::Local("server.iso".into())),
+fn recipe(image: &str, key: Option<&str>, language: &str) -> (MediaSpec, MachineSpec, SetupSpec) {
+    let nowhere = DownloadSpec::new(
+        located("").map(|_| FileAddress::Local("server.iso".into())),
         ProofSpec::Unverified {
             reason: located("a test"),
         },
     );
     (
-        Media {
+        MediaSpec {
             iso: nowhere,
             virtio: None,
             image: located(image),
@@ -268,7 +277,7 @@ fn a_medium_and_a_recipe_make_an_answer_cd() {
     let medium = MediaFacts::read(&Medium::open(&iso).unwrap()).unwrap();
     let settle = |image, key, language| {
         let (media, machine, setup) = recipe(image, key, language);
-        Facts::new(
+        AnswerFacts::new(
             &medium,
             &media,
             &machine,
@@ -287,7 +296,7 @@ fn a_medium_and_a_recipe_make_an_answer_cd() {
     );
     assert_eq!(shown(&found), [""; 0]);
     let virtio = virtio(dir.path());
-    let disc = answer::disc(&facts, &xml, Some(&virtio), None).unwrap();
+    let disc = answer::build_disc(&facts, &xml, Some(&virtio), None).unwrap();
     let path = dir.path().join("answer.iso");
     iso::write(&disc.tree, &path).unwrap();
     answer::check_disc(&Medium::open(&path).unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! What the lint says of answer files that Windows Setup would not take.
 
-use winimg::answer::{self, Facts, LintFacts};
-use winimg_formats::wim::Release;
+use winimg::answer::{self, AnswerFacts, LintFacts};
+use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::recipe::Firmware;
 
 use super::{facts, images, lint, shown};
@@ -35,7 +35,7 @@ const VOLUME: Broken = Broken {
 fn every_rule_finds_its_break() {
     let mut failures = Vec::new();
     for case in include!("broken.rs") {
-        let facts = facts(Release::Server2022, case.firmware, case.eval);
+        let facts = facts(WindowsRelease::Server2022, case.firmware, case.eval);
         let good = answer::render(&answer::built_in(), &facts).unwrap();
         let good = good.expose();
         assert!(good.contains(case.from), "nothing to break: {}", case.from);
@@ -73,8 +73,8 @@ fn other_good_answer_files_are_accepted() {
         let end = start + xml[start..].find(to).unwrap() + to.len();
         format!("{}{new}{}", &xml[..start], &xml[end..])
     };
-    let facts_of = |firmware| facts(Release::Server2022, firmware, true);
-    let render = |f: &Facts| answer::render(&answer::built_in(), f).unwrap();
+    let facts_of = |firmware| facts(WindowsRelease::Server2022, firmware, true);
+    let render = |f: &AnswerFacts| answer::render(&answer::built_in(), f).unwrap();
 
     // A recovery partition first, and the MSR named without a change.
     let uefi = facts_of(Firmware::Uefi);
@@ -134,12 +134,12 @@ fn other_good_answer_files_are_accepted() {
     let long = xml.replace("cmd.exe /c ver", &"x".repeat(260));
     let found = shown(&lint(&long, &bios));
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains("CommandLine has 260 characters; Windows takes 259"));
+    assert!(found[0].contains("CommandLine has 260 characters; the limit is 259"));
 }
 
 #[test]
 fn complaints_never_show_the_password() {
-    let facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     let xml = answer::render(&answer::built_in(), &facts).unwrap();
     let encoded = "VwBpAG4AaQBtAGcALQBCAHUAaQBsAGQALQAxACEAQQBkAG0AaQBuAGkAcwB0AHIAYQB0AG8AcgBQAGEAcwBzAHcAbwByAGQA";
     assert!(xml.expose().contains(encoded));
@@ -160,15 +160,15 @@ fn complaints_never_show_the_password() {
 
 #[test]
 fn an_answer_file_on_the_medium_is_refused() {
-    let facts = facts(Release::Server2022, Firmware::Uefi, true);
+    let facts = facts(WindowsRelease::Server2022, Firmware::Uefi, true);
     let xml = answer::render(&answer::built_in(), &facts).unwrap();
-    let images = images(Release::Server2022, true);
+    let images = images(WindowsRelease::Server2022, true);
     let found = answer::lint(
         xml.expose(),
         &LintFacts {
             name: "Autounattend.xml".into(),
             firmware: Firmware::Uefi,
-            release: Release::Server2022,
+            release: WindowsRelease::Server2022,
             eval: true,
             tpm: false,
             images: &images.images,
@@ -178,7 +178,7 @@ fn an_answer_file_on_the_medium_is_refused() {
     assert_eq!(
         shown(&found),
         [
-            "the install medium has an answer file of its own, Autounattend.xml [Setup could take that one: use an untouched medium] ^^"
+            "the install medium already contains an answer file: Autounattend.xml [Setup could use that one instead: use an unmodified medium] ^^"
         ]
     );
 }

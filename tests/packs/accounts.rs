@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use winimg_recipe::plan::{self, Entry, Plan};
+use winimg_recipe::plan::{self, BuildPlan, PayloadEntry};
 use winimg_recipe::recipe::verb::UserState;
 use winimg_recipe::recipe::{Recipe, SealAnswer, Verb};
 
@@ -52,9 +52,9 @@ fn table() -> BTreeMap<String, Row> {
 }
 
 /// The answer file of the clone, as it goes into the image.
-fn answer_file(plan: &Plan) -> Option<&str> {
+fn answer_file(plan: &BuildPlan) -> Option<&str> {
     plan.payload.iter().find_map(|entry| match entry {
-        Entry::Text { file, text, .. } if file == "seal.xml" => Some(text.as_str()),
+        PayloadEntry::Text { file, text, .. } if file == "seal.xml" => Some(text.as_str()),
         _ => None,
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use winimg_recipe::plan::{self, Planned};
+use winimg_recipe::plan::{self, PlannedCheck};
 
 use super::of_packs;
 use super::proofs::table;
@@ -38,7 +38,7 @@ fn each_setting_of_the_baseline_is_documented_and_verified() {
         .iter()
         .flat_map(|step| &step.expects)
         .filter_map(|check| match check {
-            Planned::Registry {
+            PlannedCheck::Registry {
                 key,
                 value: Some(value),
                 ..

@@ -15,7 +15,7 @@ use support::tree;
 
 use serde_json::Value;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{Options, Recipe, read};
+use winimg_recipe::recipe::{ReadOptions, Recipe, read};
 
 /// What a user has to give. The environment is the one place whose other names are passed over.
 const SAID: [(&str, &str); 20] = [
@@ -63,22 +63,22 @@ const AFTER: [(&str, &[&str]); 8] = [
     ("wmco.toml", &["windows-server-2022.toml"]),
 ];
 
-fn options() -> Options {
+fn options() -> ReadOptions {
     options_for("wmco")
 }
 
 /// Only OpenShift's operator needs a key in the image, and not where its user data brings the key.
-pub fn options_for(recipe: &str) -> Options {
+pub fn options_for(recipe: &str) -> ReadOptions {
     let has_key = recipe.starts_with("wmco") && !recipe.starts_with("wmco-gcp");
     let env = SAID
         .iter()
         .filter(|(name, _)| *name != "ssh_administrators_keys" || has_key)
         .map(|(name, value)| (format!("WINIMG_VAR_{name}"), value.to_string()));
-    Options {
+    ReadOptions {
         env: env.collect(),
         // Where targets are found from a folder of one's own.
         search: vec![tree::root().join("recipes")],
-        ..Options::default()
+        ..ReadOptions::default()
     }
 }
 
@@ -98,7 +98,7 @@ pub fn name(path: &Path) -> String {
 }
 
 /// The recipe, if it was read without a word.
-pub fn silent(path: &Path, options: &Options) -> Recipe {
+pub fn silent(path: &Path, options: &ReadOptions) -> Recipe {
     let (recipe, said) = read(path, options);
     assert_eq!(said.render(false), "", "{}", path.display());
     recipe.expect("a recipe")
@@ -109,7 +109,7 @@ fn plan_of(recipe: &Recipe) -> String {
     match plan::make(recipe) {
         Ok(plan) => format!(
             "{}\nwarnings\n{}",
-            plan::text(recipe, &plan),
+            plan::render_text(recipe, &plan),
             plan.warnings.render(false)
         ),
         Err(complaints) => panic!("no plan:\n{}", complaints.render(false)),
@@ -136,11 +136,10 @@ fn every_pack_can_be_included_alone() {
             include.push(here.join("recipes/packs").join(one).display().to_string());
         }
         include.push(here.join(&pack).display().to_string());
-        let media = match file.starts_with("windows-server-") {
-            true => "",
-            false => {
-                "[media]\nimage = \"standard-core\"\n[media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n"
-            }
+        let media = if file.starts_with("windows-server-") {
+            ""
+        } else {
+            "[media]\nimage = \"standard-core\"\n[media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n"
         };
         let text = format!(
             "schema = 1\nname = \"one\"\ninclude = {include:?}\n{media}[outputs]\nraw = {{}}\n"
@@ -343,7 +342,7 @@ fn every_variable_that_is_set_is_read() {
     for path in toml_files("recipes") {
         let (_, said) = read(&path, &options_for(&name(&path)));
         let unread = said.0.iter().map(|d| d.problem.fact.as_str());
-        let unread: Vec<&str> = unread.filter(|m| m.starts_with("nothing reads")).collect();
+        let unread: Vec<&str> = unread.filter(|m| m.ends_with("is not used")).collect();
         assert_eq!(unread, Vec::<&str>::new(), "{}", path.display());
     }
     let mut packs = toml_files("recipes/packs");
@@ -428,7 +427,7 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
             .iter()
             .flat_map(|step| step.ops.iter().map(|op| (step.name.as_str(), op)))
             .filter_map(|(step, op)| match op {
-                plan::Op::Run(run) => Some((step, run.arguments.join(" "))),
+                plan::PlannedOp::Run(run) => Some((step, run.arguments.join(" "))),
                 _ => None,
             })
             .filter(|(_, line)| line.contains(" kubelet ") && line.contains("start= "))
@@ -450,19 +449,19 @@ fn kubelet_starts_with_windows_from_the_seal_on() {
         let others: Vec<&str> = between.iter().map(|s| s.name.as_str()).collect();
         let others: Vec<&&str> = others.iter().filter(|n| !known.contains(n)).collect();
         assert_eq!(others, Vec::<&&str>::new(), "{}", path.display());
-        let starts: Vec<plan::Planned> = plan
+        let starts: Vec<plan::PlannedCheck> = plan
             .steps
             .iter()
             .flat_map(|step| step.expects.clone())
             .filter(|expectation| {
-                matches!(expectation, plan::Planned::Service(service) if service.name == "kubelet" && service.start.is_some())
+                matches!(expectation, plan::PlannedCheck::Service(service) if service.name == "kubelet" && service.start.is_some())
             })
             .collect();
         assert!(
             matches!(
                 starts.as_slice(),
-                [plan::Planned::Service(plan::check::Service {
-                    start: Some(winimg_recipe::recipe::Start::Auto),
+                [plan::PlannedCheck::Service(plan::check::ServiceCheck {
+                    start: Some(winimg_recipe::recipe::ServiceStartMode::Auto),
                     ..
                 })]
             ),
@@ -554,7 +553,7 @@ fn every_script_of_the_packs_is_powershell() {
     }
     let path = folder.path().join("recipe.toml");
     fs::write(&path, text).expect("a recipe");
-    let recipe = silent(&path, &Options::default());
+    let recipe = silent(&path, &ReadOptions::default());
     assert_eq!(recipe.steps.len(), scripts);
     assert!(scripts >= 10, "{scripts}");
 }

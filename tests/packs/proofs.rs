@@ -187,7 +187,7 @@ fn a_mirror_without_signatures_is_named_by_one_variable() {
         let (recipe, said) = read(Path::new("recipes/capi-ova.toml"), &options);
         let said = said.render(false);
         let wanted = components.iter().map(|name| (*name).to_owned()).collect();
-        assert_eq!(named(&said, "is not asked for"), wanted, "{said}");
+        assert_eq!(named(&said, "is not required"), wanted, "{said}");
         let recipe = recipe.expect("a recipe");
         let (_, others) = sorted(&recipe);
         assert!(components.iter().all(|name| others.contains(name)));

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use winimg::trial::page::{Pictures, page};
-use winimg::trial::result::Trial;
+use winimg::trial::page::{ScreenImages, render_page};
+use winimg::trial::result::TrialResult;
 
 use crate::evidence::page::GREY;
 use crate::faults::site::Site;
@@ -42,14 +42,18 @@ pub fn all(folder: &Path) {
 }
 
 /// The page with the files that it links.
-fn tried(folder: &Path, trial: &Trial) {
+fn tried(folder: &Path, trial: &TrialResult) {
     let boots = trial.clones.iter().flat_map(|clone| &clone.boots);
     let screens: Vec<&String> = boots.filter_map(|boot| boot.screen.as_ref()).collect();
-    let pictures: Pictures = screens
+    let pictures: ScreenImages = screens
         .iter()
         .map(|file| ((*file).clone(), GREY.into()))
         .collect();
-    media::put(folder, "vsphere.html", page(trial, &pictures).as_bytes());
+    media::put(
+        folder,
+        "vsphere.html",
+        render_page(trial, &pictures).as_bytes(),
+    );
     media::put(folder, "vsphere.json", trial.to_json().as_bytes());
     let png = STANDARD.decode(GREY).expect("base64");
     for file in screens {

@@ -73,7 +73,7 @@ fn an_image_is_imported_copied_and_shared_once_over_a_line_that_fails() {
     insta::assert_snapshot!("ami", without_ids(&said(&first)));
     assert!(!complained(&first).contains("hunter2"));
 
-    let disk = winimg_base::io::sha256(&place.path("demo.raw"))
+    let disk = winimg_base::io::compute_sha256(&place.path("demo.raw"))
         .expect("a digest")
         .0
         .hex();
@@ -99,7 +99,7 @@ fn an_image_is_imported_copied_and_shared_once_over_a_line_that_fails() {
 
     let again = place.publish(&all, &variables(&endpoint));
     let lines = said(&again);
-    assert!(lines.contains(": 0 done, 5 there already\n"), "{lines}");
+    assert!(lines.contains(": 0 done, 5 already there\n"), "{lines}");
 }
 
 #[test]
@@ -130,12 +130,12 @@ fn an_import_that_was_begun_is_waited_for() {
     let endpoint = format!("http://127.0.0.1:{}", server.port);
     let output = place.publish(&["--to", TO], &variables(&endpoint));
     assert!(
-        said(&output).contains(": 1 done, 1 there already\n"),
+        said(&output).contains(": 1 done, 1 already there\n"),
         "{}",
         said(&output)
     );
     assert!(
-        complained(&output).contains(": an import that was begun is waited for"),
+        complained(&output).contains(": waiting for the import of an earlier run"),
         "{}",
         complained(&output)
     );

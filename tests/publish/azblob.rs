@@ -38,7 +38,7 @@ fn pages_with_data_and_blocks_go_over_a_line_that_fails_and_are_there_once() {
         let there = azurite.read(&format!("windows/{name}"));
         assert!(there == fs::read(place.path(name)).unwrap(), "{name}");
     }
-    let (sha256, _) = winimg_base::io::sha256(&place.path("demo.vhd")).expect("a digest");
+    let (sha256, _) = winimg_base::io::compute_sha256(&place.path("demo.vhd")).expect("a digest");
     let about = azurite.about("windows/demo.vhd");
     assert_eq!(about["type"], "PageBlob");
     assert_eq!(
@@ -51,7 +51,7 @@ fn pages_with_data_and_blocks_go_over_a_line_that_fails_and_are_there_once() {
 
     let again = place.publish(&["--to", &format!("{TO}/")], &variables(&endpoint));
     let lines = said(&again);
-    assert!(lines.ends_with(": 0 sent, 6 there already\n"), "{lines}");
+    assert!(lines.ends_with(": 0 sent, 6 already there\n"), "{lines}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_killed_upload_of_pages_is_gone_on_with() {
     let (place, azurite) = (Place::new(), Azurite::start());
     killed(&place, &azurite, "comp=page ", 5, "vhd");
     let about = azurite.about("windows/demo.vhd");
-    let (sha256, _) = winimg_base::io::sha256(&place.path("demo.vhd")).expect("a digest");
+    let (sha256, _) = winimg_base::io::compute_sha256(&place.path("demo.vhd")).expect("a digest");
     let sending = serde_json::json!({"winimgsending": sha256.hex()});
     assert_eq!(about["metadata"], sending);
     let there: Vec<(u64, u64)> = serde_json::from_value(about["ranges"].clone()).expect("ranges");
@@ -131,9 +131,8 @@ fn a_killed_upload_of_pages_is_gone_on_with() {
     assert!(bytes > 0);
 
     let (second, complaint) = counted(&place, &azurite, "comp=page ", (TO, "vhd"));
-    let expected = format!(
-        "demo.vhd: an upload that was interrupted is continued: {bytes} bytes of its pages are there"
-    );
+    let expected =
+        format!("demo.vhd: continuing an interrupted upload: {bytes} bytes of its pages are there");
     assert!(complaint.contains(&expected), "{complaint}");
     assert!(azurite.read("windows/demo.vhd") == fs::read(place.path("demo.vhd")).unwrap());
     let wrong = misplaced(
@@ -153,7 +152,7 @@ fn a_killed_upload_of_blocks_is_gone_on_with() {
     let (second, complaint) = counted(&place, &azurite, "comp=block&", (TO, "raw"));
     // Of five blocks.
     let expected = format!(
-        "demo.raw: an upload that was interrupted was continued: {} of 5 blocks were there",
+        "demo.raw: continued an interrupted upload: {} of 5 blocks were there",
         5 - second
     );
     assert!(complaint.contains(&expected), "{complaint}");

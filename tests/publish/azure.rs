@@ -99,7 +99,7 @@ fn borrowed(variables: &Variables) -> Vec<(&str, &str)> {
 }
 
 fn disk(place: &Place) -> String {
-    let digest = winimg_base::io::sha256(&place.path("demo.vhd"));
+    let digest = winimg_base::io::compute_sha256(&place.path("demo.vhd"));
     digest.expect("a digest").0.hex()
 }
 
@@ -130,7 +130,7 @@ fn an_image_is_made_once_over_a_line_that_fails() {
 
     let again = place.publish(&["--to", TO], &borrowed(&variables));
     let lines = said(&again);
-    assert!(lines.contains(": 0 done, 2 there already\n"), "{lines}");
+    assert!(lines.contains(": 0 done, 2 already there\n"), "{lines}");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn an_image_of_another_disk_is_replaced_when_that_is_asked_for() {
     let refused = other.publish(&["--to", &elsewhere], &variables);
     assert_eq!(refused.status.code(), Some(15));
     let complaint = complained(&refused);
-    let found = format!("demo: an image of a disk of SHA-256 {}", disk(&place));
+    let found = format!("demo: an image of a disk with SHA-256 {}", disk(&place));
     assert!(complaint.contains(&found), "{complaint}");
     said(&other.publish(&["--to", &elsewhere, "--replace"], &variables));
     let id = format!("{GROUP}/providers/Microsoft.Compute/images/demo");
@@ -232,9 +232,9 @@ fn what_was_begun_is_waited_for_after_a_kill() {
     });
     let output = place.publish(&["--to", TO], &borrowed(&cloud.variables(line.port)));
     let lines = said(&output);
-    assert!(lines.contains(": 1 done, 1 there already\n"), "{lines}");
+    assert!(lines.contains(": 1 done, 1 already there\n"), "{lines}");
     assert!(
-        complained(&output).contains("demo: what was begun is waited for"),
+        complained(&output).contains("demo: waiting for an earlier run's operation"),
         "{}",
         complained(&output)
     );

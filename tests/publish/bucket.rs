@@ -78,7 +78,7 @@ fn files_go_in_parts_over_a_line_that_fails_and_are_there_once() {
     assert!(!complained(&first).contains("hunter2"));
     let again = place.publish(&["--to", "s3://images/windows/"], &variables(&endpoint));
     assert!(
-        said(&again).ends_with("0 sent, 6 there already\n"),
+        said(&again).ends_with("0 sent, 6 already there\n"),
         "{}",
         said(&again)
     );
@@ -107,7 +107,7 @@ fn a_bucket_that_is_not_there_and_keys_that_are_not_there_are_named() {
     let output = place.publish(&["--to", "s3://images"], &nobody);
     let text = complained(&output);
     assert!(
-        text.starts_with("error: there are no AWS credentials that can be used\n"),
+        text.starts_with("error: there are no usable AWS credentials\n"),
         "{text}"
     );
 }
@@ -122,9 +122,10 @@ fn killed(place: &Place, upstream: u16, keys: &[(&str, &str)]) {
             let _ = tell.lock().unwrap_or_else(PoisonError::into_inner).send(());
         }
         // The others of its company are not answered either: two parts are there at the most.
-        match is_third || request.contains("partNumber=4") || request.contains("partNumber=5") {
-            true => Fate::Hang,
-            false => Fate::Pass,
+        if is_third || request.contains("partNumber=4") || request.contains("partNumber=5") {
+            Fate::Hang
+        } else {
+            Fate::Pass
         }
     });
     let endpoint = format!("http://127.0.0.1:{}", line.port);
@@ -151,7 +152,7 @@ fn a_killed_upload_is_continued_and_leaves_nothing_unfinished() {
     said(&output);
     assert!(
         complained(&output)
-            .contains("demo.vhd: an upload that was interrupted is continued: 2 parts are there"),
+            .contains("demo.vhd: continuing an interrupted upload: 2 parts are there"),
         "{}",
         complained(&output)
     );

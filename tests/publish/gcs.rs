@@ -138,7 +138,7 @@ fn files_go_in_pieces_over_a_line_that_fails_and_are_there_once() {
     for name in ["demo.vhd", "demo.oci.tar", "manifest.json"] {
         let there = cloud.client(&["get", "images", &format!("windows/{name}")]);
         assert!(there == fs::read(place.path(name)).unwrap(), "{name}");
-        let (digest, size) = winimg_base::io::sha256(&place.path(name)).expect("a digest");
+        let (digest, size) = winimg_base::io::compute_sha256(&place.path(name)).expect("a digest");
         let line = format!("windows/{name} {size} application/");
         assert!(shown.contains(&line), "{line}: {shown}");
         let mark = format!("map[winimg-sha256:{}]", digest.hex());
@@ -216,7 +216,7 @@ fn a_killed_upload_is_continued_without_what_is_there() {
     said(&output);
     let text = complained(&output);
     assert!(
-        text.contains("demo.vhd: an upload that was interrupted is continued after 32 MiB"),
+        text.contains("demo.vhd: continuing an interrupted upload after 32 MiB"),
         "{text}"
     );
     assert!(!kept.exists());

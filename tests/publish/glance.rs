@@ -103,7 +103,7 @@ pub fn made_once(cloud: &impl Cloud) {
     let sent = cloud.sent(id(image));
     let again = place.publish(&["--to", TO], &variables);
     let lines = said(&again);
-    assert!(lines.contains(": 0 sent, 1 there already\n"), "{lines}");
+    assert!(lines.contains(": 0 sent, 1 already there\n"), "{lines}");
     assert_eq!(cloud.sent(id(image)), sent);
     assert_eq!(cloud.images("node-1.31").len(), 1);
 }
@@ -190,8 +190,8 @@ fn gone_on(place: &Place, cloud: &impl Cloud, name: &str) -> (String, Value) {
     (complained(&output), images[0].clone())
 }
 
-const GONE_ON: &str = "one that an earlier run began is gone on with";
-const REMOVED: &str = "an image that was left half sent or spoilt is removed";
+const GONE_ON: &str = "continuing the image of an earlier run";
+const REMOVED: &str = "removing an incomplete or corrupt image";
 
 pub fn gone_on_with(cloud: &impl Cloud) {
     let place = Place::ami();
@@ -247,9 +247,12 @@ fn a_file_that_comes_after_its_token_ran_out_is_sent_with_another() {
 pub fn spoilt(cloud: &impl Cloud) {
     let place = Place::new();
     let variables = cloud.over(&|port| {
-        Unreliable::start(port, |_, request| match request.starts_with("PUT ") {
-            true => Fate::Spoil,
-            false => Fate::Pass,
+        Unreliable::start(port, |_, request| {
+            if request.starts_with("PUT ") {
+                Fate::Spoil
+            } else {
+                Fate::Pass
+            }
         })
     });
     let output = place.publish(&["--to", "glance://spoilt"], &borrowed(&variables));
@@ -318,11 +321,11 @@ pub fn found_in_clouds_yaml(cloud: &impl Cloud) {
         let to = format!("glance://{name}");
         let output = place.publish(&["--to", &to, "-vv"], &variables);
         let text = said(&output) + &complained(&output);
-        assert!(text.contains(": 1 sent, 0 there already\n"), "{text}");
+        assert!(text.contains(": 1 sent, 0 already there\n"), "{text}");
         assert!(text.contains("/v3/auth/tokens"), "{text}");
         assert!(!text.contains("hunter2"), "{text}");
         assert_eq!(
-            text.contains("clouds.yaml or OS_CACERT"),
+            text.contains("clouds.yaml and OS_CACERT"),
             name == "robot",
             "{text}"
         );

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use winimg::record::manifest::{Machine, Manifest};
-use winimg_recipe::recipe::{Firmware, Outputs, OvaSpec};
+use winimg::record::manifest::{BuildManifest, ManifestMachine};
+use winimg_recipe::recipe::{Firmware, Outputs, OvaOptions};
 
 use crate::export::fixture::{disk, everything, run as run_export};
 use crate::export_record::manifest;
@@ -57,7 +57,7 @@ impl Place {
     pub fn ova(hardware: u32) -> Self {
         static MADE: [OnceLock<TempDir>; 2] = [OnceLock::new(), OnceLock::new()];
         Self::of(&MADE[(hardware - 19) as usize], || Outputs {
-            ova: Some(OvaSpec {
+            ova: Some(OvaOptions {
                 hardware_version: Some(hardware),
             }),
             ..Outputs::default()
@@ -106,12 +106,11 @@ impl Place {
 fn copied(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("the image").flatten() {
         let there = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => {
-                fs::create_dir(&there).expect("a folder");
-                copied(&entry.path(), &there);
-            }
-            false => drop(fs::copy(entry.path(), there).expect("a copy")),
+        if entry.path().is_dir() {
+            fs::create_dir(&there).expect("a folder");
+            copied(&entry.path(), &there);
+        } else {
+            fs::copy(entry.path(), there).expect("a copy");
         }
     }
 }
@@ -122,9 +121,9 @@ fn original(outputs: &Outputs, mib: u64) -> TempDir {
     let source = tempfile::tempdir().expect("a folder");
     let image = disk(source.path(), mib);
     let artifacts = run_export(&image, folder.path(), outputs);
-    let manifest = Manifest {
+    let manifest = BuildManifest {
         artifacts: artifacts.iter().map(Into::into).collect(),
-        machine: Some(Machine {
+        machine: Some(ManifestMachine {
             firmware: Firmware::Uefi,
             secure_boot: true,
             tpm: false,

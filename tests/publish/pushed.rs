@@ -99,7 +99,7 @@ fn every_status_that_says_that_it_was_taken_is_success() {
         });
         let output = place.publish(&["--to", &to(&server), "--only", "vhd"], &[]);
         assert!(
-            said(&output).contains(" sent, 0 there already"),
+            said(&output).contains(" sent, 0 already there"),
             "{blob} {manifest}"
         );
     }
@@ -115,14 +115,14 @@ fn what_a_registry_took_and_does_not_have_is_no_success() {
                 keeps: false,
                 ..USUAL
             },
-            "it answered 202 and does not have it",
+            "it answered 202 but does not have it",
         ),
         (
             Ways {
                 is_other: true,
                 ..USUAL
             },
-            "the bytes have sha256:",
+            "the bytes are sha256:",
         ),
     ] {
         let server = registry(ways);

@@ -44,7 +44,7 @@ fn the_same_image_twice_is_one_artifact_with_its_records() {
     );
     assert!(!place.path("published.json").exists());
     let first = said(&place.publish(&["--to", &to], &[]));
-    assert!(first.ends_with(" sent, 0 there already\n"), "{first}");
+    assert!(first.ends_with(" sent, 0 already there\n"), "{first}");
     let record = place.published();
     let again = said(&place.publish(&["--to", &to], &[]));
     insta::assert_snapshot!("artifact_again", seen(again));
@@ -135,7 +135,7 @@ fn a_line_that_fails_every_third_request_delays_and_no_more() {
     let to = format!("oci+http://127.0.0.1:{}/team/node:1", line.port);
     let output = place.publish(&["--to", &to], &[]);
     assert!(
-        said(&output).ends_with(" there already\n"),
+        said(&output).ends_with(" already there\n"),
         "{}",
         complained(&output)
     );
@@ -175,7 +175,7 @@ fn another_image_is_not_replaced_unasked() {
         complained(&output),
         format!(
             "error: 1 file at the destination would be replaced\n  | {address}: the manifest {digest}\n  \
-             cure: give another folder or tag, or --replace\n"
+             cure: choose another folder or tag, or use --replace\n"
         )
     );
     assert_eq!(raw(&address), before);

@@ -35,7 +35,7 @@ fn files_are_put_once_under_their_names() {
     let to = format!("http://127.0.0.1:{}/images", line.port);
     let first = place.publish(&["--to", &to], &[]);
     assert!(
-        said(&first).ends_with("6 sent, 0 there already\n"),
+        said(&first).ends_with("6 sent, 0 already there\n"),
         "{}",
         said(&first)
     );
@@ -52,7 +52,7 @@ fn files_are_put_once_under_their_names() {
     // The server names no digest; the record of the first run does.
     let again = place.publish(&["--to", &to], &[]);
     assert!(
-        said(&again).ends_with("0 sent, 6 there already\n"),
+        said(&again).ends_with("0 sent, 6 already there\n"),
         "{}",
         said(&again)
     );
@@ -78,7 +78,7 @@ fn nothing_is_sent_of_an_image_that_was_changed() {
     assert_eq!(output.status.code(), Some(15));
     let text = complained(&output);
     assert!(
-        text.starts_with("error: 2 files are not what the build wrote\n"),
+        text.starts_with("error: 2 files differ from what the build wrote\n"),
         "{text}"
     );
     assert!(text.contains("| demo.oci.tar is missing"), "{text}");
@@ -110,7 +110,7 @@ fn a_password_goes_over_https_alone() {
     assert_eq!(output.status.code(), Some(2));
     let text = complained(&output);
     assert!(
-        text.starts_with("error: a password for the server would be readable on its way\n"),
+        text.starts_with("error: the password for the server would be sent unencrypted\n"),
         "{text}"
     );
     assert!(!text.contains("hunter2"), "{text}");

@@ -178,7 +178,7 @@ fn an_image_becomes_one_item_that_govc_deploys_over_a_line_that_fails() {
     let info = vcenter.govc(&["library.info", "-json", "images/demo"]);
     let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
     assert_eq!(info[0]["id"], object["id"]);
-    let (digest, _) = winimg_base::io::sha256(&place.path("demo.ova")).expect("a digest");
+    let (digest, _) = winimg_base::io::compute_sha256(&place.path("demo.ova")).expect("a digest");
     let mark = format!("made by winimg. winimg:sha256={}", digest.hex());
     let description = info[0]["description"].as_str().expect("a description");
     assert!(description.ends_with(&mark), "{description}");
@@ -195,7 +195,7 @@ fn an_image_becomes_one_item_that_govc_deploys_over_a_line_that_fails() {
 
     let again = place.publish(&["--to", &to], &LOGIN);
     let lines = said(&again);
-    assert!(lines.contains(": 0 sent, 1 there already\n"), "{lines}");
+    assert!(lines.contains(": 0 sent, 1 already there\n"), "{lines}");
     assert_eq!(vcenter.govc(&["library.ls", "images/*"]), "/images/demo\n");
 }
 
@@ -216,7 +216,7 @@ fn another_image_of_the_same_name_takes_its_place_where_that_is_asked_for() {
     said(&new.publish(&["--to", &to, "--replace"], &LOGIN));
     let again = new.publish(&["--to", &to], &LOGIN);
     assert!(
-        said(&again).contains(": 0 sent, 1 there already\n"),
+        said(&again).contains(": 0 sent, 1 already there\n"),
         "{}",
         said(&again)
     );
@@ -239,7 +239,7 @@ fn a_killed_upload_is_continued_without_what_is_there() {
     said(&output);
     let text = complained(&output);
     assert!(
-        text.contains("demo: an upload that was interrupted is continued: 1 of 2 files are there"),
+        text.contains("demo: continuing an interrupted upload: 1 of 2 files are there"),
         "{text}"
     );
     assert_eq!((vcenter.came(".ovf"), vcenter.came(".vmdk")), (1, 1));
@@ -257,14 +257,14 @@ fn what_a_killed_upload_left_of_another_image_is_ended() {
     let refused = place.publish(&["--to", &to], &LOGIN);
     let text = complained(&refused);
     assert!(
-        text.contains(", which is being sent or was left half sent\n"),
+        text.contains(", which is being sent or is incomplete\n"),
         "{text}"
     );
     let output = place.publish(&["--to", &to, "--replace"], &LOGIN);
     said(&output);
     let text = complained(&output);
     assert!(
-        text.contains("an update session that was left of another image is ended"),
+        text.contains("ending an update session that was left for another image"),
         "{text}"
     );
     assert_eq!(

@@ -63,7 +63,7 @@ fn is_removal(request: &str) -> bool {
 }
 
 fn described(place: &Place) -> String {
-    let (digest, _) = winimg_base::io::sha256(&place.path("demo.ova")).expect("a digest");
+    let (digest, _) = winimg_base::io::compute_sha256(&place.path("demo.ova")).expect("a digest");
     format!("made by winimg. winimg:sha256={}", digest.hex())
 }
 
@@ -98,7 +98,7 @@ fn an_image_becomes_one_template_that_govc_deploys_over_a_line_that_fails() {
     vcenter.govc(&["vm.clone", "-vm", "node", "-on=false", "worker-1"]);
 
     let again = said(&publish(&[]));
-    assert!(again.contains(": 0 done, 2 there already\n"), "{again}");
+    assert!(again.contains(": 0 done, 2 already there\n"), "{again}");
     assert_eq!(vcenter.templates(), ["node"]);
 }
 
@@ -127,7 +127,7 @@ fn another_template_of_the_name_is_kept_beside_the_one_that_replaces_it() {
     assert_eq!(names.len(), 2, "{names:?}");
     let kept = &names[1];
     assert!(kept.starts_with("node-replaced-"), "{kept}");
-    let words = format!("node: what was there is now called {kept}");
+    let words = format!("node: the previous one is now called {kept}");
     assert!(complained(&replaced).contains(&words));
     assert_eq!(vcenter.machines(kept)[0]["self"], first);
     assert_ne!(vcenter.item(kept)["id"], id);
@@ -135,7 +135,7 @@ fn another_template_of_the_name_is_kept_beside_the_one_that_replaces_it() {
     let description = description.as_str().expect("a description");
     assert!(description.ends_with(&described(&new)), "{description}");
     let again = said(&new.publish(&["--to", &beside, "--template", "node"], &LOGIN));
-    assert!(again.contains(": 0 done, 2 there already\n"), "{again}");
+    assert!(again.contains(": 0 done, 2 already there\n"), "{again}");
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn a_template_is_made_after_a_kill_at_each_step_and_no_machine_stays() {
         assert_eq!(vcenter.machines(SOURCE).len(), left, "{step}");
         let output = place.publish(&["--to", &to(vcenter.port), "--template", "node"], &LOGIN);
         let lines = said(&output);
-        assert!(lines.contains(": 1 done, 1 there already\n"), "{lines}");
-        let words = format!("{SOURCE}: a machine that was left is removed");
+        assert!(lines.contains(": 1 done, 1 already there\n"), "{lines}");
+        let words = format!("{SOURCE}: removing a machine that was left behind");
         assert_eq!(complained(&output).contains(&words), left == 1, "{step}");
         assert_eq!(vcenter.templates(), ["node"], "{step}");
         let made = vcenter.asked("POST /rest/vcenter/vm-template/library-items ");
@@ -197,9 +197,12 @@ fn what_is_not_replaced_in_the_end_gets_its_name_back() {
     let (old, new) = (Place::ova(19), Place::ova(20));
     said(&old.publish(&["--to", &to(vcenter.port), "--template", "node"], &LOGIN));
     let first = vcenter.machines("node")[0]["self"].clone();
-    let line = Unreliable::start(vcenter.port, |_, request| match is_template(request) {
-        true => Fate::Refuse,
-        false => Fate::Pass,
+    let line = Unreliable::start(vcenter.port, |_, request| {
+        if is_template(request) {
+            Fate::Refuse
+        } else {
+            Fate::Pass
+        }
     });
     let beside = format!("{}/demo-20", to(line.port));
     let arguments = ["--to", &beside, "--template", "node", "--replace"];

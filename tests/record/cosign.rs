@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use winimg::record::built;
-use winimg::record::sign::Options;
+use winimg::record::sign::SignOptions;
+use winimg::record::writer;
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
-use winimg_trust::{Evidence, Judged, Reason, Subject, cosign};
+use winimg_trust::{FileSubject, RefusalReason, SignatureEvidence, SignatureResult, cosign};
 
 use crate::record::judges::{must, run};
 use crate::record::place::Place;
@@ -84,20 +84,20 @@ impl Shop {
     }
 
     /// What winimg says of a file by what cosign wrote.
-    fn judged(&self, key: &str, file: &str, signature: &str) -> Judged {
-        let rule = cosign::Rule::new(&self.place.read(key)).unwrap();
+    fn judged(&self, key: &str, file: &str, signature: &str) -> SignatureResult {
+        let rule = cosign::CosignRule::new(&self.place.read(key)).unwrap();
         let path = self.place.path(file);
-        let subject = Subject {
+        let subject = FileSubject {
             path: &path,
             name: file,
             published: file,
             digest: &Digest::sha256_of(&fs::read(&path).unwrap()),
         };
-        let evidence = Evidence {
+        let evidence = SignatureEvidence {
             signature: Some(fs::read(self.place.path(signature)).unwrap()),
-            ..Evidence::default()
+            ..SignatureEvidence::default()
         };
-        winimg_trust::Rule::Cosign(rule).judge(subject, &evidence, SystemTime::now())
+        winimg_trust::SignatureRule::Cosign(rule).judge(subject, &evidence, SystemTime::now())
     }
 }
 
@@ -166,13 +166,16 @@ fn winimg_takes_what_cosign_signed_and_nothing_else() {
         assert!(good.is_ok(), "{form}: {good:?}");
         let other = refused("other.pub", "app.exe", form);
         assert!(
-            [Reason::OtherKey, Reason::Changed].contains(&other),
+            [RefusalReason::OtherKey, RefusalReason::Changed].contains(&other),
             "{form}: {other:?}"
         );
-        assert_eq!(refused("cosign.pub", "other.exe", form), Reason::Changed);
+        assert_eq!(
+            refused("cosign.pub", "other.exe", form),
+            RefusalReason::Changed
+        );
         assert_eq!(
             refused("cosign.pub", "app.exe", of_another),
-            Reason::Changed
+            RefusalReason::Changed
         );
         fs::write(shop.place.path("changed"), changed(&shop.place.read(form))).unwrap();
         refused("cosign.pub", "app.exe", "changed");
@@ -241,19 +244,19 @@ fn winimg_verifies_records_that_cosign_signed() {
         "--bundle",
         "provenance.sigstore.json",
     ]);
-    let good = "9 checks: 9 hold\n";
+    let good = "9 of 9 checks passed\n";
     assert_eq!(place.checked("cosign.pub"), good);
     assert_ne!(place.checked("other.pub"), good);
 
     for file in ["manifest.json.sig", "provenance.sigstore.json"] {
         place.remove(file);
     }
-    let signers = place.open_with(Options {
+    let signers = place.open_with(SignOptions {
         command: Some(sign_command(&shop.program, place.dir.path())),
         public_key: Some(place.path("cosign.pub")),
-        ..Options::default()
+        ..SignOptions::default()
     });
-    built::sign_all(
+    writer::sign_all(
         place.dir.path(),
         &signers.unwrap(),
         EPOCH,

@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 use uuid::Uuid;
-use winimg::record::inventory::Inventory;
-use winimg::record::manifest::Manifest;
-use winimg::record::provenance::{self, Asked, Byproduct, WORKSTATION};
+use winimg::record::inventory::SbomInventory;
+use winimg::record::manifest::BuildManifest;
+use winimg::record::provenance::{self, ProvenanceByproduct, ProvenanceParameters, WORKSTATION};
 use winimg::record::{cyclonedx, spdx};
 use winimg_base::digest::Digest;
 
 use crate::record::judges::judge;
 use crate::record::sample::{EPOCH, manifest};
 
-pub fn asked() -> Asked {
+pub fn asked() -> ProvenanceParameters {
     let pairs = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter();
         pairs.map(|(k, v)| ((*k).into(), (*v).into())).collect()
     };
-    Asked {
+    ProvenanceParameters {
         builder: WORKSTATION.into(),
         variables: pairs(&[("kubernetes_version", "1.36.1"), ("tier", "gold")]),
         overrides: pairs(&[
@@ -34,8 +34,8 @@ pub fn asked() -> Asked {
     }
 }
 
-pub fn statement(manifest: &Manifest) -> String {
-    let byproduct = |name, media_type| Byproduct {
+pub fn statement(manifest: &BuildManifest) -> String {
+    let byproduct = |name, media_type| ProvenanceByproduct {
         name,
         media_type,
         digest: Digest::sha256_of(b"a record"),
@@ -44,12 +44,15 @@ pub fn statement(manifest: &Manifest) -> String {
         byproduct("manifest.json", "application/json"),
         byproduct("sbom.cdx.json", "application/vnd.cyclonedx+json"),
     ];
-    provenance::document(manifest, &asked(), &byproducts)
+    provenance::render_statement(manifest, &asked(), &byproducts)
 }
 
-fn sboms(manifest: &Manifest, epoch: i64) -> [String; 2] {
-    let inventory = Inventory::of(manifest, epoch);
-    [cyclonedx::document(&inventory), spdx::document(&inventory)]
+fn sboms(manifest: &BuildManifest, epoch: i64) -> [String; 2] {
+    let inventory = SbomInventory::from_manifest(manifest, epoch);
+    [
+        cyclonedx::render_document(&inventory),
+        spdx::render_document(&inventory),
+    ]
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn the_provenance() {
 }
 
 /// Another run on another machine, to other bytes.
-fn another_run() -> Manifest {
+fn another_run() -> BuildManifest {
     let mut other = manifest();
     other.started = "2027-01-31T12:00:00Z".into();
     other.finished = "2027-01-31T13:00:00Z".into();
@@ -117,7 +120,7 @@ fn other_content_is_another_document() {
     };
     let usual = number(&sboms(&manifest(), EPOCH));
     let mut proof = manifest();
-    proof.inputs[4].proof = winimg::record::manifest::Proof::Signed;
+    proof.inputs[4].proof = winimg::record::manifest::ManifestProof::Signed;
     let mut license = manifest();
     license.inputs[1].license = None;
     let mut version = manifest();

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use winimg::record::check;
-use winimg::record::inventory::Inventory;
-use winimg::record::key::PublicKey;
-use winimg::record::provenance::{self, Byproduct};
-use winimg::record::sign::{Options, Signers};
-use winimg::record::{built, cyclonedx, spdx};
+use winimg::record::inventory::SbomInventory;
+use winimg::record::key::RecordKey;
+use winimg::record::provenance::{self, ProvenanceByproduct};
+use winimg::record::sign::{SignOptions, Signers};
+use winimg::record::{cyclonedx, spdx, writer};
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 
@@ -52,13 +52,13 @@ impl Place {
     }
 
     pub fn open(&self, keys: &[&str]) -> Result<Signers, String> {
-        self.open_with(Options {
+        self.open_with(SignOptions {
             files: keys.iter().map(|k| self.path(k)).collect(),
-            ..Options::default()
+            ..SignOptions::default()
         })
     }
 
-    pub fn open_with(&self, options: Options) -> Result<Signers, String> {
+    pub fn open_with(&self, options: SignOptions) -> Result<Signers, String> {
         let folder = self.dir.path().display().to_string();
         Signers::open(&options, &Cancel::default())
             .map_err(|e| e.to_string().replace(&folder, "/site"))
@@ -67,24 +67,24 @@ impl Place {
     /// Records as a build writes them, signed with `keys`.
     pub fn records(&self, keys: &[&str]) {
         let manifest = manifest();
-        let inventory = Inventory::of(&manifest, EPOCH);
+        let inventory = SbomInventory::from_manifest(&manifest, EPOCH);
         let files = [
             ("manifest.json", manifest.to_json()),
-            ("sbom.cdx.json", cyclonedx::document(&inventory)),
-            ("sbom.spdx.json", spdx::document(&inventory)),
+            ("sbom.cdx.json", cyclonedx::render_document(&inventory)),
+            ("sbom.spdx.json", spdx::render_document(&inventory)),
         ];
-        let byproducts = files.each_ref().map(|(name, text)| Byproduct {
+        let byproducts = files.each_ref().map(|(name, text)| ProvenanceByproduct {
             name,
             media_type: "application/json",
             digest: Digest::sha256_of(text.as_bytes()),
         });
-        let statement = provenance::document(&manifest, &asked(), &byproducts);
+        let statement = provenance::render_statement(&manifest, &asked(), &byproducts);
         for (name, text) in files {
             fs::write(self.path(name), text).unwrap();
         }
         fs::write(self.path("provenance.intoto.json"), statement).unwrap();
         let signers = self.open(keys).unwrap();
-        built::sign_all(self.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+        writer::sign_all(self.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
     }
 
     pub fn read(&self, name: &str) -> String {
@@ -105,11 +105,11 @@ impl Place {
     /// What `winimg verify --key` says of the records.
     pub fn checked(&self, key: &str) -> String {
         let path = self.path("manifest.json");
-        let key = PublicKey::given(self.path(key).to_str().unwrap()).unwrap();
-        let (report, _) = check::records(&path, &key).unwrap();
+        let key = RecordKey::parse_argument(self.path(key).to_str().unwrap()).unwrap();
+        let (report, _) = check::check_records(&path, &key).unwrap();
         let folder = self.dir.path().display().to_string();
         let findings = report.findings.iter();
         let findings = findings.map(|f| format!("{f}\n").replace(&folder, "/site"));
-        report.summary() + "\n" + &findings.collect::<String>()
+        report.summarize() + "\n" + &findings.collect::<String>()
     }
 }

@@ -1,10 +1,13 @@
 //! One build as its manifest has it: every kind of input, proof, licence and file.
 
 use winimg::record::manifest::{
-    Artifact, Host, Input, Manifest, Proof, Recipe, Schema, Step, Tool, Windows,
+    BuildManifest, ManifestArtifact, ManifestHost, ManifestInput, ManifestProof, ManifestRecipe,
+    ManifestSchema, ManifestStep, ManifestWindows, Tool,
 };
 use winimg_base::digest::Digest;
-use winimg_recipe::plan::check::{Bytes, Check, Inf, Manifest as ImageManifest};
+use winimg_recipe::plan::check::{
+    ContainerImageManifest as ImageManifest, DriverInf, FileDigest, ImageCheck,
+};
 use winimg_recipe::recipe::GuestPath;
 use winimg_trust::{Scheme, Signer};
 
@@ -18,8 +21,8 @@ fn digest(text: &str) -> String {
     format!("sha256:{}", sha256(text))
 }
 
-fn input(name: &str, version: Option<&str>, url: &str, proof: Proof) -> Input {
-    Input {
+fn input(name: &str, version: Option<&str>, url: &str, proof: ManifestProof) -> ManifestInput {
+    ManifestInput {
         id: name.parse().expect("an input"),
         version: version.map(Into::into),
         license: Some("Apache-2.0".into()),
@@ -32,22 +35,22 @@ fn input(name: &str, version: Option<&str>, url: &str, proof: Proof) -> Input {
     }
 }
 
-fn pinned(name: &str) -> Proof {
-    Proof::Digest {
+fn pinned(name: &str) -> ManifestProof {
+    ManifestProof::Digest {
         expected: digest(name),
     }
 }
 
-fn inputs() -> Vec<Input> {
-    let unsaid = |input: Input| Input {
+fn inputs() -> Vec<ManifestInput> {
+    let unsaid = |input: ManifestInput| ManifestInput {
         license: None,
         ..input
     };
-    let said = |license: &str, input: Input| Input {
+    let said = |license: &str, input: ManifestInput| ManifestInput {
         license: Some(license.into()),
         ..input
     };
-    let checksum_file = Proof::ChecksumFile {
+    let checksum_file = ManifestProof::ChecksumFile {
         url: "https://dl.k8s.io/release/v1.36.1/kubelet.exe.sha256".into(),
         entry: "kubelet.exe".into(),
     };
@@ -58,7 +61,7 @@ fn inputs() -> Vec<Input> {
             "media.iso",
             None,
             "/srv/media/ws2022.iso",
-            Proof::Unverified {
+            ManifestProof::Unverified {
                 reason: "evaluation media have no published digest".into(),
             },
         )),
@@ -72,7 +75,7 @@ fn inputs() -> Vec<Input> {
             ),
         ),
         input("kubelet", Some("1.36.1"), kubelet, checksum_file),
-        Input {
+        ManifestInput {
             signers: vec![Signer {
                 scheme: Scheme::Attestation,
                 signer: "https://github.com/containerd/containerd/.github/workflows/release.yml@refs/tags/v2.1.4".into(),
@@ -80,13 +83,13 @@ fn inputs() -> Vec<Input> {
                 signed_at: Some("2025-07-28T10:00:00Z".into()),
                 remarks: vec!["the log's time is taken".into()],
             }],
-            ..input("containerd", Some("2.1.4"), containerd, Proof::Signed)
+            ..input("containerd", Some("2.1.4"), containerd, ManifestProof::Signed)
         },
         said(
             "LicenseRef-public-domain",
             input("nssm", Some("2.24"), "nssm.exe", pinned("nssm")),
         ),
-        unsaid(Input {
+        unsaid(ManifestInput {
             digest: format!("sha512:{}", "ab".repeat(64)),
             ..input("tool_x", None, "https://example.com/a%20b/tool.msi", pinned("tool_x"))
         }),
@@ -99,8 +102,8 @@ fn inputs() -> Vec<Input> {
     ]
 }
 
-fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
-    Step {
+fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<ImageCheck>) -> ManifestStep {
+    ManifestStep {
         name: name.into(),
         verb: verb.into(),
         place: "recipe.toml:12:1".into(),
@@ -115,17 +118,17 @@ fn step(name: &str, verb: &str, inputs: &[&str], expects: Vec<Check>) -> Step {
     }
 }
 
-fn file(path: &'static str, content: &str) -> Check {
-    Check::File {
-        path: GuestPath::known(path),
-        content: Bytes {
+fn file(path: &'static str, content: &str) -> ImageCheck {
+    ImageCheck::File {
+        path: GuestPath::from_static(path),
+        content: FileDigest {
             size: content.len() as u64,
             sha256: sha256(content),
         },
     }
 }
 
-fn steps() -> Vec<Step> {
+fn steps() -> Vec<ManifestStep> {
     vec![
         step(
             "kubelet",
@@ -166,8 +169,8 @@ fn steps() -> Vec<Step> {
             "drivers",
             "driver",
             &["media.virtio"],
-            vec![Check::Driver {
-                driver: Inf {
+            vec![ImageCheck::Driver {
+                driver: DriverInf {
                     inf: "vioscsi.inf".into(),
                     sha256: sha256("vioscsi.inf"),
                 },
@@ -177,7 +180,7 @@ fn steps() -> Vec<Step> {
             "pause",
             "image",
             &["image pause"],
-            vec![Check::ContainerImage {
+            vec![ImageCheck::ContainerImage {
                 image: ImageManifest {
                     reference: "mcr.example.com:5000/oss/kubernetes/pause:3.10.1".into(),
                     digest: digest("image pause"),
@@ -189,22 +192,22 @@ fn steps() -> Vec<Step> {
             "update",
             "update",
             &[],
-            vec![Check::Update {
+            vec![ImageCheck::Update {
                 kb: "KB5012637".into(),
             }],
         ),
     ]
 }
 
-pub fn manifest() -> Manifest {
-    Manifest {
-        schema: Schema::V1,
+pub fn manifest() -> BuildManifest {
+    BuildManifest {
+        schema: ManifestSchema::V1,
         tool: Tool {
             name: "winimg".into(),
             version: "0.1.0".into(),
             commit: None,
         },
-        recipe: Recipe {
+        recipe: ManifestRecipe {
             name: "capi-ova".into(),
             description: Some("Cluster API node for vSphere".into()),
             path: "recipes/capi-ova.toml".into(),
@@ -213,7 +216,7 @@ pub fn manifest() -> Manifest {
         },
         started: "2026-01-31T12:00:00Z".into(),
         finished: "2026-01-31T13:00:00Z".into(),
-        host: Host {
+        host: ManifestHost {
             qemu: "QEMU 10.0.0".into(),
             accelerator: "kvm".into(),
             remarks: Vec::new(),
@@ -221,7 +224,7 @@ pub fn manifest() -> Manifest {
         machine: None,
         layer: None,
         inputs: inputs(),
-        windows: Windows {
+        windows: ManifestWindows {
             release: "2022".into(),
             edition: "ServerDatacenterCore".into(),
             image: "Windows Server 2022 SERVERDATACENTERCORE".into(),
@@ -238,12 +241,12 @@ pub fn manifest() -> Manifest {
         ],
         export: None,
         tries: Vec::new(),
-        warnings: vec!["nothing proves media.iso".into()],
+        warnings: vec!["media.iso is not verified".into()],
     }
 }
 
-fn artifact(kind: &str, file: &str, content: &str) -> Artifact {
-    Artifact {
+fn artifact(kind: &str, file: &str, content: &str) -> ManifestArtifact {
+    ManifestArtifact {
         kind: kind.into(),
         file: file.into(),
         size: content.len() as u64,

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use winimg::record::key::PublicKey;
-use winimg::record::sign::{Options, Signers};
-use winimg::record::{built, check};
+use winimg::record::key::RecordKey;
+use winimg::record::sign::{SignOptions, Signers};
+use winimg::record::{check, writer};
 use winimg_base::event::Cancel;
 use winimg_base::text::Secret;
 
@@ -148,9 +148,9 @@ fn keys_that_are_taken() {
     openssl("ecparam -name prime256v1 -genkey -out sec1.key");
     assert!(place.read("sec1.key").contains("EC PARAMETERS"));
     assert!(!place.open(&["sec1.key", "mini.key"]).unwrap().is_empty());
-    let environment = Options {
+    let environment = SignOptions {
         environment: Some(Secret::new(place.read("ec.key"))),
-        ..Options::default()
+        ..SignOptions::default()
     };
     assert!(!place.open_with(environment).unwrap().is_empty());
     assert!(place.open(&[]).unwrap().is_empty());
@@ -171,10 +171,10 @@ fn an_encrypted_minisign_key_opens_with_its_password_alone() {
     )
     .unwrap();
     let open = |password: Option<&str>| {
-        place.open_with(Options {
+        place.open_with(SignOptions {
             files: vec![place.path("locked.key")],
             password: password.map(Secret::new),
-            ..Options::default()
+            ..SignOptions::default()
         })
     };
     let mut rendered = String::new();
@@ -232,10 +232,10 @@ fn keys_that_are_refused_are_reported_with_their_cure() {
 }
 
 fn by_command(place: &Place, command: &str) -> Result<Signers, String> {
-    place.open_with(Options {
+    place.open_with(SignOptions {
         command: Some(command.replace("{}", text(place.dir.path()))),
         public_key: Some(place.path("ec.pub")),
-        ..Options::default()
+        ..SignOptions::default()
     })
 }
 
@@ -246,7 +246,7 @@ fn a_command_signs_what_its_public_key_takes() {
     let place = Place::new();
     place.records(&[]);
     let signers = by_command(&place, SIGNS).unwrap();
-    built::sign_all(place.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+    writer::sign_all(place.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
     assert_eq!(place.checked("ec.pub"), place_checked());
     judge(
         "envelope",
@@ -258,7 +258,7 @@ fn a_command_signs_what_its_public_key_takes() {
 
 /// Manifest, envelope, two types, two artifacts, three byproducts.
 fn place_checked() -> String {
-    "9 checks: 9 hold\n".into()
+    "9 of 9 checks passed\n".into()
 }
 
 #[test]
@@ -279,9 +279,9 @@ fn commands_that_do_not_sign_are_reported() {
         let why = by_command(&place, command).err().unwrap_or("taken".into());
         rendered += &format!("{command}: {why}\n\n");
     }
-    let without = place.open_with(Options {
+    let without = place.open_with(SignOptions {
         command: Some("true".into()),
-        ..Options::default()
+        ..SignOptions::default()
     });
     rendered += &without.err().unwrap();
     insta::assert_snapshot!(rendered);
@@ -296,10 +296,13 @@ fn good_records_hold_by_either_key() {
     // The key itself instead of its file.
     let line = place.read("mini.pub");
     let line = line.lines().nth(1).unwrap();
-    assert!(matches!(PublicKey::given(line), Ok(PublicKey::Minisign(_))));
     assert!(matches!(
-        PublicKey::given(&place.read("ec.pub")),
-        Ok(PublicKey::Ecdsa(_))
+        RecordKey::parse_argument(line),
+        Ok(RecordKey::Minisign(_))
+    ));
+    assert!(matches!(
+        RecordKey::parse_argument(&place.read("ec.pub")),
+        Ok(RecordKey::Ecdsa(_))
     ));
 }
 
@@ -310,7 +313,9 @@ fn keys_to_verify_with_that_are_none() {
     let mut rendered = String::new();
     for name in ["ec.key", "mini.key", "text", "none.pub"] {
         let path = place.path(name);
-        let why = PublicKey::given(text(&path)).unwrap_err().to_string();
+        let why = RecordKey::parse_argument(text(&path))
+            .unwrap_err()
+            .to_string();
         rendered += &format!("{}\n\n", why.replace(text(place.dir.path()), "/site"));
     }
     insta::assert_snapshot!(rendered);
@@ -402,7 +407,7 @@ const DAMAGES: &[Damage] = &[
             let from = crate::record::sample::sha256("the OVA");
             p.change("manifest.json", &from, &"00".repeat(32));
             let cancel = Cancel::default();
-            built::sign_all(p.dir.path(), &p.open(&["ec.key"]).unwrap(), EPOCH, &cancel).unwrap();
+            writer::sign_all(p.dir.path(), &p.open(&["ec.key"]).unwrap(), EPOCH, &cancel).unwrap();
         },
     ),
 ];
@@ -431,8 +436,8 @@ fn an_earlier_signature_does_not_stay_beside_new_records() {
     let place = Place::new();
     place.records(&["ec.key", "mini.key"]);
     let signers = place.open(&["mini.key"]).unwrap();
-    built::sign_all(place.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
-    let names: Vec<String> = check::signatures(&place.path("manifest.json"))
+    writer::sign_all(place.dir.path(), &signers, EPOCH, &Cancel::default()).unwrap();
+    let names: Vec<String> = check::find_signatures(&place.path("manifest.json"))
         .iter()
         .map(|p| p.file_name().unwrap().to_string_lossy().into_owned())
         .collect();

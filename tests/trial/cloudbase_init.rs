@@ -12,17 +12,19 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use support::media::{have, run, text};
 use support::tree;
-use winimg::trial::metadata::server::Server;
-use winimg::trial::metadata::{Asked, Identity, Report, Service, disc};
+use winimg::trial::metadata::server::MetadataServer;
+use winimg::trial::metadata::{
+    CloneIdentity, CloneReport, MetadataRequest, MetadataService, create_disc,
+};
 use winimg_formats::iso;
-use winimg_recipe::recipe::target::Form;
+use winimg_recipe::recipe::target::MetadataForm;
 
 use super::{KEYS, USER_DATA, bare, identity};
 
 struct Judged {
     answers: Value,
-    asked: Vec<Asked>,
-    reports: Vec<Report>,
+    asked: Vec<MetadataRequest>,
+    reports: Vec<CloneReport>,
 }
 
 impl Judged {
@@ -35,7 +37,12 @@ impl Judged {
 }
 
 /// What `service` makes of a form, a class of cloudbase-init or of a pack. `None` where something is missing to find out.
-fn judge(service: &str, form: Form, identity: &Identity, settings: &[&str]) -> Option<Judged> {
+fn judge(
+    service: &str,
+    form: MetadataForm,
+    identity: &CloneIdentity,
+    settings: &[&str],
+) -> Option<Judged> {
     if !have(&["python3", "7z", "blkid"]) {
         return None;
     }
@@ -44,15 +51,15 @@ fn judge(service: &str, form: Form, identity: &Identity, settings: &[&str]) -> O
         run(text(&tree::root().join("tests/record/venv.sh")), &[]);
     });
     let dir = tempfile::tempdir().unwrap();
-    let drives: Vec<Value> = disc(form, identity)
+    let drives: Vec<Value> = create_disc(form, identity)
         .map(|disc| drive(&disc, dir.path()))
         .into_iter()
         .collect();
-    let server =
-        Service::of(form, identity).map(|service| Server::open(service, dir.path()).unwrap());
+    let server = MetadataService::from_form(form, identity)
+        .map(|service| MetadataServer::open(service, dir.path()).unwrap());
     let sockets: BTreeMap<String, &Path> = server
         .iter()
-        .flat_map(Server::sockets)
+        .flat_map(MetadataServer::sockets)
         .map(|(at, path)| (at.address().to_string(), path.as_path()))
         .collect();
     let ask = json!({
@@ -74,13 +81,19 @@ fn judge(service: &str, form: Form, identity: &Identity, settings: &[&str]) -> O
     assert!(output.status.success(), "{said}");
     Some(Judged {
         answers: serde_json::from_slice(&output.stdout).expect(&said),
-        asked: server.iter().flat_map(Server::asked).collect(),
-        reports: server.iter().flat_map(Server::reports).collect(),
+        asked: server
+            .iter()
+            .flat_map(MetadataServer::list_requests)
+            .collect(),
+        reports: server
+            .iter()
+            .flat_map(MetadataServer::list_reports)
+            .collect(),
     })
 }
 
 /// The disc as others read it: 7-Zip its files, libblkid its label.
-fn drive(disc: &iso::Tree, dir: &Path) -> Value {
+fn drive(disc: &iso::DiscTree, dir: &Path) -> Value {
     let (file, folder) = (dir.join("disc.iso"), dir.join("drive"));
     iso::write(disc, &file).unwrap();
     run(
@@ -119,14 +132,14 @@ const CDROM: [&str; 3] = ["[config_drive]", "types=iso", "locations=cdrom"];
 #[test]
 fn it_reads_a_config_drive() {
     let service = "configdrive.ConfigDriveService";
-    let Some(judged) = judge(service, Form::ConfigDrive, &identity(), &CDROM) else {
+    let Some(judged) = judge(service, MetadataForm::ConfigDrive, &identity(), &CDROM) else {
         return;
     };
     assert_understood(&judged.answers, Some("capi"), &identity().instance);
     assert_eq!(keys(&judged.answers), own_keys());
     let network = "NetworkDetailsV2(links=[], networks=[], services=[])";
     assert_eq!(judged.answers["network"], network);
-    let judged = judge(service, Form::ConfigDrive, &bare(), &CDROM).unwrap();
+    let judged = judge(service, MetadataForm::ConfigDrive, &bare(), &CDROM).unwrap();
     assert_eq!(judged.answers["user_data"], "not there");
     assert_eq!(judged.answers["keys"], json!([]));
 }
@@ -143,7 +156,7 @@ fn it_reads_nocloud_by_its_own_names_and_by_proxmox() {
         ],
     ]
     .concat();
-    let (plain, upper) = (Form::NoCloud, Form::NoCloudUpperCase);
+    let (plain, upper) = (MetadataForm::NoCloud, MetadataForm::NoCloudUpperCase);
     for (form, settings) in [(plain, &CDROM[..]), (upper, &renamed[..])] {
         let Some(judged) = judge(service, form, &identity(), settings) else {
             return;
@@ -161,18 +174,23 @@ fn it_reads_nocloud_by_its_own_names_and_by_proxmox() {
 #[test]
 fn it_reads_an_ovf_environment() {
     let service = "ovfservice.OvfService";
-    let Some(judged) = judge(service, Form::OvfEnvironment, &identity(), &[]) else {
+    let Some(judged) = judge(service, MetadataForm::OvfEnvironment, &identity(), &[]) else {
         return;
     };
     assert_understood(&judged.answers, Some("capi"), &identity().instance);
     assert_eq!(keys(&judged.answers), own_keys());
-    let judged = judge(service, Form::OvfEnvironment, &bare(), &[]).unwrap();
+    let judged = judge(service, MetadataForm::OvfEnvironment, &bare(), &[]).unwrap();
     assert_eq!(judged.answers["user_data"], json!(null));
 }
 
 #[test]
 fn it_asks_openstacks_service_and_leaves_its_password_there() {
-    let Some(judged) = judge("httpservice.HttpService", Form::OpenStack, &identity(), &[]) else {
+    let Some(judged) = judge(
+        "httpservice.HttpService",
+        MetadataForm::OpenStack,
+        &identity(),
+        &[],
+    ) else {
         return;
     };
     assert_understood(&judged.answers, Some("capi"), &identity().instance);
@@ -181,7 +199,7 @@ fn it_asks_openstacks_service_and_leaves_its_password_there() {
     assert_eq!(judged.answers["password_before"], false);
     assert_eq!(judged.answers["password_posted"], true);
     assert_eq!(judged.answers["password_after"], true);
-    assert_eq!(judged.reports, [Report::EncryptedPassword]);
+    assert_eq!(judged.reports, [CloneReport::EncryptedPassword]);
     assert!(
         judged.statuses().values().all(|s| *s == 200),
         "{:?}",
@@ -191,7 +209,7 @@ fn it_asks_openstacks_service_and_leaves_its_password_there() {
 
 #[test]
 fn it_asks_ec2s_service() {
-    let form = Form::Ec2TokensOptional;
+    let form = MetadataForm::Ec2TokensOptional;
     let Some(judged) = judge("ec2service.EC2Service", form, &identity(), &[]) else {
         return;
     };
@@ -209,7 +227,7 @@ fn it_asks_ec2s_service() {
 /// cloudbase-init 1.1.9 asks for no token: an instance with `HttpTokens=required` stays without its metadata.
 #[test]
 fn it_gets_nothing_from_ec2_where_tokens_are_required() {
-    let form = Form::Ec2;
+    let form = MetadataForm::Ec2;
     let Some(judged) = judge("ec2service.EC2Service", form, &identity(), &[]) else {
         return;
     };
@@ -220,7 +238,12 @@ fn it_gets_nothing_from_ec2_where_tokens_are_required() {
 
 #[test]
 fn it_is_provisioned_by_azure() {
-    let Some(judged) = judge("azureservice.AzureService", Form::Azure, &identity(), &[]) else {
+    let Some(judged) = judge(
+        "azureservice.AzureService",
+        MetadataForm::Azure,
+        &identity(),
+        &[],
+    ) else {
         return;
     };
     let answers = &judged.answers;
@@ -243,7 +266,7 @@ fn it_is_provisioned_by_azure() {
         (&answers["environment"], &answers["shared"]),
         (&json!("1.0.0.0"), &json!("1.0.0.0"))
     );
-    let health = |state: &str, sub: Option<&str>, description: Option<&str>| Report::Health {
+    let health = |state: &str, sub: Option<&str>, description: Option<&str>| CloneReport::Health {
         state: state.into(),
         sub_status: sub.map(str::to_owned),
         description: description.map(str::to_owned),
@@ -251,7 +274,7 @@ fn it_is_provisioned_by_azure() {
     assert_eq!(
         judged.reports,
         [
-            Report::Property {
+            CloneReport::Property {
                 name: "CertificateThumbprint".into(),
                 value: "0123456789ABCDEF0123456789ABCDEF01234567".into(),
             },
@@ -268,7 +291,13 @@ fn it_is_provisioned_by_azure() {
         "{:?}",
         judged.statuses()
     );
-    let judged = judge("azureservice.AzureService", Form::Azure, &bare(), &[]).unwrap();
+    let judged = judge(
+        "azureservice.AzureService",
+        MetadataForm::Azure,
+        &bare(),
+        &[],
+    )
+    .unwrap();
     assert_eq!(judged.answers["user_data"], "not there");
 }
 
@@ -276,7 +305,7 @@ fn it_is_provisioned_by_azure() {
 #[test]
 fn a_packs_service_hands_on_what_azures_agent_leaves() {
     let service = "azure_custom_data.CustomDataService";
-    let Some(judged) = judge(service, Form::Azure, &identity(), &[]) else {
+    let Some(judged) = judge(service, MetadataForm::Azure, &identity(), &[]) else {
         return;
     };
     let instance = judged.answers["instance"].as_str().unwrap().to_owned();
@@ -287,6 +316,6 @@ fn a_packs_service_hands_on_what_azures_agent_leaves() {
     );
     assert_eq!(judged.answers["keys"], json!(null));
     assert_eq!((judged.asked, judged.reports), (Vec::new(), Vec::new()));
-    let judged = judge(service, Form::Azure, &bare(), &[]).unwrap();
+    let judged = judge(service, MetadataForm::Azure, &bare(), &[]).unwrap();
     assert_eq!(judged.answers, json!({ "loaded": false }));
 }

@@ -5,33 +5,36 @@ use std::net::Ipv4Addr;
 use support::media::{have, run, text};
 use support::tree;
 use winimg::answer;
-use winimg::trial::metadata::{Endpoint, Identity, NETWORK, Service, disc};
-use winimg_formats::iso::{self, Source, Tree};
+use winimg::trial::metadata::{
+    CloneIdentity, MetadataEndpoint, MetadataService, NETWORK, create_disc,
+};
+use winimg_formats::iso::{self, DiscSource, DiscTree};
 use winimg_formats::udf::Medium;
-use winimg_recipe::recipe::target::Form;
+use winimg_recipe::recipe::target::MetadataForm;
 
 use super::{USER_DATA, bare, identity};
 
-fn made(form: Form, identity: &Identity) -> Tree {
-    disc(form, identity).unwrap()
+fn made(form: MetadataForm, identity: &CloneIdentity) -> DiscTree {
+    create_disc(form, identity).unwrap()
 }
 
-fn bytes<'a>(tree: &'a Tree, path: &str) -> &'a [u8] {
+fn bytes<'a>(tree: &'a DiscTree, path: &str) -> &'a [u8] {
     match tree.get(path) {
-        Some(Source::Bytes(bytes)) => bytes,
+        Some(DiscSource::Bytes(bytes)) => bytes,
         other => panic!("{path}: {other:?}"),
     }
 }
 
 /// Every file but the user data, one after the other.
-fn shown(form: Form) -> String {
+fn shown(form: MetadataForm) -> String {
     let tree = made(form, &identity());
     let mut shown = String::new();
     for path in tree.paths() {
         let bytes = bytes(&tree, path);
-        let body = match bytes == USER_DATA {
-            true => "(the user data)\n".into(),
-            false => String::from_utf8(bytes.to_vec()).unwrap().replace('\r', ""),
+        let body = if bytes == USER_DATA {
+            "(the user data)\n".into()
+        } else {
+            String::from_utf8(bytes.to_vec()).unwrap().replace('\r', "")
         };
         shown += &format!("== {path}\n{body}\n");
     }
@@ -40,28 +43,28 @@ fn shown(form: Form) -> String {
 
 #[test]
 fn a_config_drive() {
-    insta::assert_snapshot!(shown(Form::ConfigDrive));
+    insta::assert_snapshot!(shown(MetadataForm::ConfigDrive));
 }
 
 #[test]
 fn a_nocloud_disc() {
-    insta::assert_snapshot!(shown(Form::NoCloud));
+    insta::assert_snapshot!(shown(MetadataForm::NoCloud));
 }
 
 #[test]
 fn an_ovf_environment() {
-    insta::assert_snapshot!(shown(Form::OvfEnvironment));
+    insta::assert_snapshot!(shown(MetadataForm::OvfEnvironment));
 }
 
 #[test]
 fn a_provisioning_disc_of_azure() {
-    insta::assert_snapshot!(shown(Form::Azure));
+    insta::assert_snapshot!(shown(MetadataForm::Azure));
 }
 
 /// By the rules that winimg has for answer files of clones.
 #[test]
 fn the_answer_file_of_azures_disc_is_one() {
-    let tree = made(Form::Azure, &identity());
+    let tree = made(MetadataForm::Azure, &identity());
     let text = std::str::from_utf8(bytes(&tree, "Unattend.xml")).unwrap();
     let found = answer::lint_clone("Unattend.xml", text);
     assert!(found.0.is_empty(), "{found:?}");
@@ -71,8 +74,8 @@ fn the_answer_file_of_azures_disc_is_one() {
 
 #[test]
 fn proxmox_spells_nocloud_as_iso_9660_does() {
-    let plain = made(Form::NoCloud, &identity());
-    let upper = made(Form::NoCloudUpperCase, &identity());
+    let plain = made(MetadataForm::NoCloud, &identity());
+    let upper = made(MetadataForm::NoCloudUpperCase, &identity());
     assert_eq!(
         upper.paths().collect::<Vec<_>>(),
         ["META_DATA", "USER_DATA"]
@@ -84,17 +87,17 @@ fn proxmox_spells_nocloud_as_iso_9660_does() {
 
 #[test]
 fn what_a_clone_is_not_given_is_not_there() {
-    let paths = |form: Form| -> Vec<String> {
+    let paths = |form: MetadataForm| -> Vec<String> {
         let tree = made(form, &bare());
         tree.paths().map(str::to_owned).collect()
     };
     assert!(
-        !paths(Form::ConfigDrive)
+        !paths(MetadataForm::ConfigDrive)
             .iter()
             .any(|p| p.ends_with("user_data"))
     );
     assert_eq!(
-        paths(Form::Azure),
+        paths(MetadataForm::Azure),
         [
             "E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag",
             "Unattend.xml",
@@ -103,10 +106,10 @@ fn what_a_clone_is_not_given_is_not_there() {
             "winimg/provision.cmd"
         ]
     );
-    let tree = made(Form::Azure, &bare());
+    let tree = made(MetadataForm::Azure, &bare());
     let environment = String::from_utf8_lossy(bytes(&tree, "ovf-env.xml")).into_owned();
     assert!(!environment.contains("CustomData"), "{environment}");
-    let tree = made(Form::NoCloud, &bare());
+    let tree = made(MetadataForm::NoCloud, &bare());
     assert_eq!(
         String::from_utf8_lossy(bytes(&tree, "meta-data")),
         "instance-id: \"0c2f1d0e-0b7a-4d52-9a64-6e1a5e2f7a31\"\nlocal-hostname: \"clone-a\"\n"
@@ -117,18 +120,21 @@ fn what_a_clone_is_not_given_is_not_there() {
 
 #[test]
 fn a_form_is_a_disc_or_a_service_and_azure_is_both() {
-    let has = |form: Form| {
-        let service = Service::of(form, &identity());
-        (disc(form, &identity()).is_some(), service.is_some())
+    let has = |form: MetadataForm| {
+        let service = MetadataService::from_form(form, &identity());
+        (create_disc(form, &identity()).is_some(), service.is_some())
     };
-    for form in Form::ALL {
+    for form in MetadataForm::ALL {
         let expected = match form {
-            Form::Azure => (true, true),
-            Form::OpenStack | Form::Ec2 | Form::Ec2TokensOptional => (false, true),
-            Form::None => (false, false),
-            Form::ConfigDrive | Form::NoCloud | Form::NoCloudUpperCase | Form::OvfEnvironment => {
-                (true, false)
+            MetadataForm::Azure => (true, true),
+            MetadataForm::OpenStack | MetadataForm::Ec2 | MetadataForm::Ec2TokensOptional => {
+                (false, true)
             }
+            MetadataForm::None => (false, false),
+            MetadataForm::ConfigDrive
+            | MetadataForm::NoCloud
+            | MetadataForm::NoCloudUpperCase
+            | MetadataForm::OvfEnvironment => (true, false),
         };
         assert_eq!(has(form), expected, "{form:?}");
     }
@@ -143,7 +149,7 @@ fn every_form_that_a_target_can_name_is_described() {
     let rows = forms.lines().filter_map(|line| line.strip_prefix("| `"));
     let mut described: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();
     described.push("none");
-    let known = Form::ALL.map(|form| serde_json::to_value(form).unwrap());
+    let known = MetadataForm::ALL.map(|form| serde_json::to_value(form).unwrap());
     assert_eq!(described, known);
 }
 
@@ -153,15 +159,15 @@ fn the_discs_have_the_labels_and_names_of_their_platforms() {
     let dir = tempfile::tempdir().unwrap();
     for (form, label, file) in [
         (
-            Form::ConfigDrive,
+            MetadataForm::ConfigDrive,
             "config-2",
             "openstack/latest/meta_data.json",
         ),
-        (Form::NoCloud, "cidata", "meta-data"),
-        (Form::NoCloudUpperCase, "cidata", "META_DATA"),
-        (Form::OvfEnvironment, "OVF ENV", "ovf-env.xml"),
+        (MetadataForm::NoCloud, "cidata", "meta-data"),
+        (MetadataForm::NoCloudUpperCase, "cidata", "META_DATA"),
+        (MetadataForm::OvfEnvironment, "OVF ENV", "ovf-env.xml"),
         (
-            Form::Azure,
+            MetadataForm::Azure,
             "AZURE_PROVISION",
             "E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag",
         ),
@@ -184,7 +190,7 @@ fn every_address_is_in_the_clones_network() {
     let (net, bits) = NETWORK.split_once('/').unwrap();
     let mask = u32::MAX << (32 - bits.parse::<u32>().unwrap());
     let net = net.parse::<Ipv4Addr>().unwrap().to_bits();
-    for endpoint in [Endpoint::Metadata, Endpoint::WireServer] {
+    for endpoint in [MetadataEndpoint::Metadata, MetadataEndpoint::WireServer] {
         assert_eq!(endpoint.address().ip().to_bits() & mask, net);
     }
 }

@@ -1,18 +1,18 @@
 //! A target's machine as QEMU has it: what of it a clone gets, and what is said of the rest.
 
-use winimg::trial::hardware::{self, Extras, Hardware};
-use winimg_recipe::recipe::target::{self, Presence, Target};
-use winimg_recipe::recipe::{Firmware, Options};
+use winimg::trial::hardware::{self, MachineExtras, TrialHardware};
+use winimg_recipe::recipe::target::{self, Presence, TargetSpec};
+use winimg_recipe::recipe::{Firmware, ReadOptions};
 
-const BOTH: Extras = Extras {
+const BOTH: MachineExtras = MachineExtras {
     secure_boot: true,
     tpm: true,
 };
 
-fn proxmox() -> Target {
-    let (targets, problems) = target::all(&Options {
+fn proxmox() -> TargetSpec {
+    let (targets, problems) = target::load_all(&ReadOptions {
         search: vec![support::tree::root().join("recipes")],
-        ..Options::default()
+        ..ReadOptions::default()
     });
     assert!(problems.0.is_empty(), "{problems:?}");
     let found = targets.into_iter().find(|t| t.name == "proxmox");
@@ -20,7 +20,12 @@ fn proxmox() -> Target {
 }
 
 /// With this TPM and this Secure Boot.
-fn on(tpm: Presence, secure_boot: Presence, firmware: Firmware, built: Extras) -> Hardware {
+fn on(
+    tpm: Presence,
+    secure_boot: Presence,
+    firmware: Firmware,
+    built: MachineExtras,
+) -> TrialHardware {
     let mut target = proxmox();
     target.hardware.tpm = tpm;
     target.hardware.secure_boot = secure_boot;
@@ -31,7 +36,7 @@ fn on(tpm: Presence, secure_boot: Presence, firmware: Firmware, built: Extras) -
 #[test]
 fn a_clone_has_what_its_target_requires_and_of_the_optional_what_the_build_had() {
     use Presence::{None, Optional, Required};
-    let nothing = Extras::default();
+    let nothing = MachineExtras::default();
     let tpm = "the clone had no TPM, which machines of `proxmox` may have";
     let secure_boot = "the clone had no Secure Boot, which machines of `proxmox` may have";
     for (wanted, built, has, remarks) in [
@@ -47,7 +52,7 @@ fn a_clone_has_what_its_target_requires_and_of_the_optional_what_the_build_had()
         let remarks = remarks.into_iter().map(String::from).collect();
         assert_eq!(shown, (has, has, remarks), "{wanted:?}, {built:?}");
     }
-    let tpm_alone = Extras {
+    let tpm_alone = MachineExtras {
         tpm: true,
         ..nothing
     };

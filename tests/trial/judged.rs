@@ -1,15 +1,15 @@
 //! What is said of a clone, from the state that its disk was read into.
 
 use winimg::trial::compare;
-use winimg::trial::judge::{self, Agent, BuiltIn, Expected};
+use winimg::trial::judge::{self, BuiltInAccount, ExpectedClone, MetadataAgent};
 use winimg::trial::state::{
-    Account, AgentLog, AgentRun, CloneState, CloudbaseInit, DiskRoom, FoundHardware, HostName,
-    KeysFile, Known, LogEnd, PluginState, RunEnd, ScriptEnd, ServiceFailure, Setup, Sshd, Starts,
-    UserDataRun,
+    AdministratorKeysFile, AgentLog, AgentRun, CloneAccount, CloneHostName, CloneLogEnd,
+    CloneSetup, CloneState, CloudbaseInitState, DetectedHardware, DiskRoom, KnownFact, PluginState,
+    RunEnd, ScriptEnd, ServiceFailure, ServiceStartType, SshdState, UserDataRun,
 };
-use winimg::verify::{Finding, Report, Severity};
-use winimg_recipe::recipe::Options;
-use winimg_recipe::recipe::target::{self, Administrator};
+use winimg::verify::{FindingSeverity, VerifyFinding, VerifyReport};
+use winimg_recipe::recipe::ReadOptions;
+use winimg_recipe::recipe::target::{self, AdministratorState};
 
 use super::{KEYS, identity};
 
@@ -19,7 +19,7 @@ const GIB: u64 = 1 << 30;
 pub fn good(number: u32) -> CloneState {
     let name = format!("clone-{}", ["a", "b"][number as usize]);
     CloneState {
-        setup: Known::Is(Setup {
+        setup: KnownFact::Is(CloneSetup {
             image_state: Some("IMAGE_STATE_COMPLETE".into()),
             system_setup_in_progress: Some(0),
             setup_type: Some(0),
@@ -27,47 +27,47 @@ pub fn good(number: u32) -> CloneState {
             oobe_in_progress: Some(0),
             generalization_state: Some(7),
         }),
-        setup_logs: Known::Is(vec![LogEnd {
+        setup_logs: KnownFact::Is(vec![CloneLogEnd {
             path: r"Windows\Panther\UnattendGC\setupact.log".into(),
             errors: Vec::new(),
             last: vec!["2026-01-02 03:04:05, Info  OOBE is finished".into()],
         }]),
-        host_name: Known::Is(HostName {
+        host_name: KnownFact::Is(CloneHostName {
             computer: name.to_uppercase(),
             next: name.clone(),
             name,
         }),
-        machine_sid: Known::Is(format!("S-1-5-21-1-2-{number}")),
-        machine_guid: Known::Is(Some(format!("c0ffee00-0000-4000-8000-00000000000{number}"))),
-        accounts: Known::Is(vec![
+        machine_sid: KnownFact::Is(format!("S-1-5-21-1-2-{number}")),
+        machine_guid: KnownFact::Is(Some(format!("c0ffee00-0000-4000-8000-00000000000{number}"))),
+        accounts: KnownFact::Is(vec![
             account("Administrator", 500, true, &[]),
             account("Guest", 501, true, &[]),
             account("capi", 1001, false, &KEYS),
         ]),
-        sshd: Known::Is(Some(Sshd {
+        sshd: KnownFact::Is(Some(SshdState {
             host_keys: vec![format!("ssh-ed25519 AAAA{number}")],
-            administrators: KeysFile::Profile,
+            administrators: AdministratorKeysFile::Profile,
             administrators_keys: Vec::new(),
         })),
-        certificates: Known::Is(Vec::new()),
-        disk: Known::Is(DiskRoom {
+        certificates: KnownFact::Is(Vec::new()),
+        disk: KnownFact::Is(DiskRoom {
             disk: 64 * GIB,
             partition: 63 * GIB,
             volume: 63 * GIB - 512,
             behind: 1 << 20,
             partitions_behind: 0,
         }),
-        cloudbase_init: Known::Is(Some(cloudbase_init())),
-        hardware: Known::Is(FoundHardware {
+        cloudbase_init: KnownFact::Is(Some(cloudbase_init())),
+        hardware: KnownFact::Is(DetectedHardware {
             secure_boot: Some(true),
             tpm: false,
         }),
-        failed_services: Known::Is(Vec::new()),
+        failed_services: KnownFact::Is(Vec::new()),
     }
 }
 
-fn account(name: &str, rid: u32, disabled: bool, keys: &[&str]) -> Account {
-    Account {
+fn account(name: &str, rid: u32, disabled: bool, keys: &[&str]) -> CloneAccount {
+    CloneAccount {
         name: name.into(),
         rid,
         disabled,
@@ -77,13 +77,13 @@ fn account(name: &str, rid: u32, disabled: bool, keys: &[&str]) -> Account {
     }
 }
 
-fn cloudbase_init() -> CloudbaseInit {
+fn cloudbase_init() -> CloudbaseInitState {
     let log = |name: &str, ends: &[RunEnd]| AgentLog {
         path: format!(r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\log\{name}"),
         runs: ends.iter().map(|end| run(*end, &[])).collect(),
         last: vec!["2026-01-02 03:04:05.000 1000 INFO cloudbaseinit.init [-] the last line".into()],
     };
-    CloudbaseInit {
+    CloudbaseInitState {
         user: Some("capi".into()),
         sets_host_name: true,
         writes_keys: true,
@@ -110,17 +110,17 @@ fn run(end: RunEnd, errors: &[&str]) -> AgentRun {
     }
 }
 
-fn expected() -> Expected {
-    Expected {
+fn expected() -> ExpectedClone {
+    ExpectedClone {
         host_name: Some("clone-a".into()),
         user: Some("capi".into()),
         keys: KEYS.map(str::to_owned).to_vec(),
-        agent: Agent::CloudbaseInit,
+        agent: MetadataAgent::CloudbaseInit,
         has_own_agent: false,
         provisions: false,
-        administrator: Some(BuiltIn {
-            wanted: Administrator::Disabled,
-            severity: Severity::Error,
+        administrator: Some(BuiltInAccount {
+            wanted: AdministratorState::Disabled,
+            severity: FindingSeverity::Error,
             with_cloudbase_init: true,
         }),
         has_user_data: true,
@@ -128,14 +128,14 @@ fn expected() -> Expected {
     }
 }
 
-fn is<T>(known: &mut Known<T>) -> &mut T {
+fn is<T>(known: &mut KnownFact<T>) -> &mut T {
     match known {
-        Known::Is(value) => value,
-        Known::Unknown { unknown } => panic!("{unknown}"),
+        KnownFact::Is(value) => value,
+        KnownFact::Unknown { unknown } => panic!("{unknown}"),
     }
 }
 
-fn agent(state: &mut CloneState) -> &mut CloudbaseInit {
+fn agent(state: &mut CloneState) -> &mut CloudbaseInitState {
     is(&mut state.cloudbase_init).as_mut().expect("the agent")
 }
 
@@ -143,11 +143,16 @@ fn service(state: &mut CloneState) -> &mut AgentLog {
     agent(state).service.as_mut().expect("its log")
 }
 
-fn user(state: &mut CloneState) -> &mut Account {
+fn user(state: &mut CloneState) -> &mut CloneAccount {
     is(&mut state.accounts).last_mut().expect("the user")
 }
 
-fn failure(event: u32, service: &str, starts: Option<Starts>, details: &[&str]) -> ServiceFailure {
+fn failure(
+    event: u32,
+    service: &str,
+    starts: Option<ServiceStartType>,
+    details: &[&str],
+) -> ServiceFailure {
     ServiceFailure {
         event,
         service: service.into(),
@@ -158,8 +163,8 @@ fn failure(event: u32, service: &str, starts: Option<Starts>, details: &[&str]) 
     }
 }
 
-fn rendered(report: &Report) -> String {
-    let mut text = format!("{}\n", report.summary());
+fn rendered(report: &VerifyReport) -> String {
+    let mut text = format!("{}\n", report.summarize());
     for finding in &report.findings {
         text += &format!("{finding}\n");
     }
@@ -169,8 +174,8 @@ fn rendered(report: &Report) -> String {
 #[test]
 fn a_clone_as_its_metadata_asks_for_has_no_findings() {
     let report = judge::clone(&good(0), &expected());
-    assert_eq!(rendered(&report), "11 checks: 11 hold\n");
-    assert_eq!(judge::unfinished(&good(0), &expected()), None);
+    assert_eq!(rendered(&report), "11 of 11 checks passed\n");
+    assert_eq!(judge::find_unfinished(&good(0), &expected()), None);
 }
 
 type Sabotage = (&'static str, fn(&mut CloneState));
@@ -193,7 +198,7 @@ const SABOTAGES: &[Sabotage] = &[
         setup.system_setup_in_progress = Some(1);
         is(&mut state.setup_logs).insert(
             0,
-            LogEnd {
+            CloneLogEnd {
                 path: r"Windows\Panther\setupact.log".into(),
                 errors: vec!["2026-01-02 03:04:04, Error  command 2 ended with 1".into()],
                 last: vec!["2026-01-02 03:04:05, Info  bye".into()],
@@ -301,7 +306,7 @@ const SABOTAGES: &[Sabotage] = &[
     }),
     ("sshd looks elsewhere", |state| {
         let sshd = is(&mut state.sshd).as_mut().expect("sshd");
-        sshd.administrators = KeysFile::Machine;
+        sshd.administrators = AdministratorKeysFile::Machine;
     }),
     ("nobody takes the keys", |state| {
         user(state).authorized_keys.clear();
@@ -323,26 +328,42 @@ const SABOTAGES: &[Sabotage] = &[
     }),
     ("a service failed", |state| {
         *is(&mut state.failed_services) = vec![
-            failure(7009, "Containerd", Some(Starts::Auto), &["30000"]),
-            failure(7000, "Containerd", Some(Starts::Auto), &["error 1053"]),
+            failure(7009, "Containerd", Some(ServiceStartType::Auto), &["30000"]),
+            failure(
+                7000,
+                "Containerd",
+                Some(ServiceStartType::Auto),
+                &["error 1053"],
+            ),
         ];
     }),
     ("a service failed before the last start", |state| {
-        let failure = failure(7000, "Containerd", Some(Starts::Auto), &["error 1053"]);
+        let failure = failure(
+            7000,
+            "Containerd",
+            Some(ServiceStartType::Auto),
+            &["error 1053"],
+        );
         *is(&mut state.failed_services) = vec![ServiceFailure {
             since_last_start: false,
             ..failure
         }];
     }),
     ("a service that nobody needs failed", |state| {
-        *is(&mut state.failed_services) =
-            vec![failure(7023, "Kubelet", Some(Starts::Demand), &["error 2"])];
+        *is(&mut state.failed_services) = vec![failure(
+            7023,
+            "Kubelet",
+            Some(ServiceStartType::Demand),
+            &["error 2"],
+        )];
     }),
     ("a service that is not known failed", |state| {
         *is(&mut state.failed_services) = vec![failure(7034, "Some service", None, &["1"])];
     }),
     ("a hive can't be read", |state| {
-        state.host_name = Known::unknown("the newest values of the hive SYSTEM are in its logs");
+        state.host_name = KnownFact::from_reason(
+            "the hive SYSTEM has changes that are only in its transaction logs",
+        );
     }),
 ];
 
@@ -366,7 +387,7 @@ fn what_kept_a_clone_from_its_end_is_named() {
         .filter(|(_, sabotage)| {
             let mut state = good(0);
             sabotage(&mut state);
-            judge::unfinished(&state, &expected()).is_some()
+            judge::find_unfinished(&state, &expected()).is_some()
         })
         .map(|(what, _)| *what)
         .collect();
@@ -398,9 +419,9 @@ fn a_plugin_that_fails_for_want_of_its_user_is_no_fault_of_its_own() {
     assert_eq!(
         rendered(&judge::clone(&state, &expected())),
         format!(
-            "9 checks: 8 hold, 1 does not\n\
-             error: cloudbase-init is not set up to make the user that the metadata names\n  expected: capi\n  | {error}\n  \
-             cure: add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself makes the user\n"
+            "8 of 9 checks passed, 1 failed\n\
+             error: cloudbase-init is not configured to create the user in the metadata\n  expected: capi\n  | {error}\n  \
+             cure: add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself creates the user\n"
         )
     );
 }
@@ -421,7 +442,7 @@ fn a_fault_that_no_start_mends_is_told_after_the_first() {
 /// Where the platform has an agent, that may do it.
 #[test]
 fn what_cloudbase_init_leaves_to_the_platforms_agent_is_doubtful() {
-    let expected = Expected {
+    let expected = ExpectedClone {
         has_own_agent: true,
         ..expected()
     };
@@ -430,23 +451,23 @@ fn what_cloudbase_init_leaves_to_the_platforms_agent_is_doubtful() {
     user(&mut state).authorized_keys.clear();
     agent(&mut state).sets_host_name = false;
     agent(&mut state).writes_keys = false;
-    let summary = judge::clone(&state, &expected).summary();
-    assert_eq!(summary, "11 checks: 9 hold, 2 are doubtful");
+    let summary = judge::clone(&state, &expected).summarize();
+    assert_eq!(summary, "9 of 11 checks passed, 2 warnings");
     agent(&mut state).user = None;
-    let summary = judge::clone(&state, &expected).summary();
-    assert_eq!(summary, "10 checks: 8 hold, 2 are doubtful");
+    let summary = judge::clone(&state, &expected).summarize();
+    assert_eq!(summary, "8 of 10 checks passed, 2 warnings");
 }
 
 /// A clone as Azure leaves it: the built-in account is its user, and cloudbase-init runs the user data alone.
-fn provisioned() -> (CloneState, Expected) {
+fn provisioned() -> (CloneState, ExpectedClone) {
     let mut state = good(0);
-    *is(&mut state.accounts) = vec![Account {
+    *is(&mut state.accounts) = vec![CloneAccount {
         must_change_password: false,
         ..account("capi", 500, false, &[])
     }];
     agent(&mut state).user = None;
     agent(&mut state).sets_host_name = false;
-    let expected = Expected {
+    let expected = ExpectedClone {
         keys: Vec::new(),
         provisions: true,
         ..expected()
@@ -470,14 +491,14 @@ fn what_the_platform_itself_gives_a_clone_is_judged_on_it() {
     });
     assert_eq!(
         renamed,
-        "error: the clone has another host name than its metadata says\n  expected: clone-a\n  \
+        "error: the clone's host name differs from its metadata\n  expected: clone-a\n  \
          found: WIN-1, and the computer name CLONE-A\n  \
-         cure: the platform's answer file has the name: see whether one of the image stands before it, or something renames the clone\n"
+         cure: the platform's answer file has the name: check if an answer file in the image takes precedence, or if something renames the clone\n"
     );
     let disabled: String = findings(|state| user(state).disabled = true);
     assert_eq!(
         disabled,
-        "error: the user capi is disabled, so nobody can log in\n  expected: enabled\n  \
+        "error: the user capi is disabled and cannot log in\n  expected: enabled\n  \
          found: the built-in account, renamed by the platform, which does not enable it\n  \
          cure: leave the account with the RID 500 enabled in the image (docs/accounts.md)\n"
     );
@@ -485,8 +506,8 @@ fn what_the_platform_itself_gives_a_clone_is_judged_on_it() {
     assert_eq!(
         nobody,
         "error: the clone has no user capi\n  \
-         cure: the platform's answer file makes it of the built-in account: see whether one of the image stands before it, or \
-         something renames the account\n\
+         cure: the platform's answer file renames the built-in account: check if an answer file in the image takes precedence, \
+         or if something renames the account\n\
          error: the built-in account Administrator is enabled on the clone\n  expected: disabled\n  found: enabled\n  \
          cure: disable the account with the RID 500 in the clone's specialize pass (docs/accounts.md)\n"
     );
@@ -503,16 +524,16 @@ fn a_clone_that_no_answer_file_answers_for_stops_in_the_out_of_box_experience() 
     let line = "2026-01-02 03:04:05, Info  UnattendSearch: no unattend file with settings for pass [oobeSystem]";
     is(&mut state.setup_logs)[0].last = vec![line.into()];
     agent(&mut state).service = None;
-    let unfinished = judge::unfinished(&state, &expected).expect("a finding");
+    let unfinished = judge::find_unfinished(&state, &expected).expect("a finding");
     let text = unfinished.to_string();
     assert!(
-        text.starts_with("error: Setup has not ended on the clone: it stopped in its specialize pass or in the out-of-box experience\n"),
+        text.starts_with("error: Setup has not finished on the clone: it stopped in its specialize pass or in the out-of-box experience\n"),
         "{text}"
     );
     let lines = format!("\n  | Windows\\Panther\\UnattendGC\\setupact.log:\n  |   {line}\n");
     assert!(text.contains(&lines), "{text}");
-    let seen = Finding::error("Windows stopped: the page for country and language");
-    let text = judge::stopped(seen, &state).to_string() + "\n";
+    let seen = VerifyFinding::error("Windows stopped: the page for country and language");
+    let text = judge::explain_stopped(seen, &state).to_string() + "\n";
     let fact = "error: Windows stopped: the page for country and language";
     assert_eq!(text, format!("{fact}{lines}"));
 }
@@ -520,19 +541,24 @@ fn a_clone_that_no_answer_file_answers_for_stops_in_the_out_of_box_experience() 
 #[test]
 fn a_service_that_waits_for_the_cluster_may_fail() {
     let mut state = good(0);
-    *is(&mut state.failed_services) =
-        vec![failure(7023, "Flanneld", Some(Starts::Auto), &["error 1"])];
+    *is(&mut state.failed_services) = vec![failure(
+        7023,
+        "Flanneld",
+        Some(ServiceStartType::Auto),
+        &["error 1"],
+    )];
     assert!(judge::clone(&state, &expected()).findings.is_empty());
 }
 
 /// The disk says why a clone stands at a box of Setup; of one that did not come so far it says nothing.
 #[test]
 fn what_a_clone_stopped_at_goes_with_what_its_disk_says() {
-    let seen = || Finding::error("Windows stopped: an unexpected restart").cure("build again");
+    let seen =
+        || VerifyFinding::error("Windows stopped: an unexpected restart").cure("build again");
     let mut state = good(0);
     is(&mut state.setup).image_state = Some("IMAGE_STATE_UNDEPLOYABLE".into());
     service(&mut state).runs.clear();
-    let first = |state: &CloneState| judge::stopped(seen(), state).to_string();
+    let first = |state: &CloneState| judge::explain_stopped(seen(), state).to_string();
     let log = r"Windows\Panther\UnattendGC\setupact.log:";
     let lines = format!("\n  | {log}\n  |   2026-01-02 03:04:05, Info  OOBE is finished");
     let fact = "error: Windows stopped: an unexpected restart";
@@ -542,8 +568,8 @@ fn what_a_clone_stopped_at_goes_with_what_its_disk_says() {
     assert_eq!(
         first(&state),
         format!(
-            "{fact}{lines}\n  | likely: cloudbase-init's service ran while Setup did, and restarted the clone: {path}\n  \
-             cure: cloudbase-init's service has to start on demand in the image: SetupComplete.cmd starts it (packs/cloudbase-init.toml)"
+            "{fact}{lines}\n  | likely: cloudbase-init's service ran during Setup and restarted the clone: {path}\n  \
+             cure: set cloudbase-init's service to start on demand in the image: SetupComplete.cmd starts it (packs/cloudbase-init.toml)"
         )
     );
     is(&mut state.setup).image_state = Some("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".into());
@@ -553,19 +579,19 @@ fn what_a_clone_stopped_at_goes_with_what_its_disk_says() {
 /// The agent of EC2 leaves no traces that are known; an image may bring cloudbase-init in its place.
 #[test]
 fn what_another_agent_has_done_is_unknown() {
-    let expected = Expected {
-        agent: Agent::Other("ec2launch".into()),
+    let expected = ExpectedClone {
+        agent: MetadataAgent::Other("ec2launch".into()),
         ..expected()
     };
     assert!(judge::clone(&good(0), &expected).findings.is_empty());
     let mut state = good(0);
     *is(&mut state.cloudbase_init) = None;
     is(&mut state.host_name).name = "EC2AMAZ-1".into();
-    assert_eq!(judge::unfinished(&state, &expected), None);
+    assert_eq!(judge::find_unfinished(&state, &expected), None);
     assert_eq!(
         rendered(&judge::clone(&state, &expected)),
-        "4 checks: 3 hold, 1 only Windows can tell\n\
-         unknown: whether ec2launch has done its work: what it leaves behind is not known\n"
+        "3 of 4 checks passed, 1 can only be checked on a running Windows\n\
+         unknown: whether ec2launch has finished: its traces are unknown\n"
     );
 }
 
@@ -574,12 +600,12 @@ fn what_another_agent_has_done_is_unknown() {
 fn a_host_name_may_be_cut_as_cloudbase_init_cuts_it() {
     let named = |metadata: &str, clone: &str| {
         let mut state = good(0);
-        *is(&mut state.host_name) = HostName {
+        *is(&mut state.host_name) = CloneHostName {
             name: clone.into(),
             next: clone.into(),
             computer: clone.chars().take(15).collect::<String>().to_uppercase(),
         };
-        let expected = Expected {
+        let expected = ExpectedClone {
             host_name: Some(metadata.into()),
             ..expected()
         };
@@ -594,7 +620,7 @@ fn a_host_name_may_be_cut_as_cloudbase_init_cuts_it() {
 
 #[test]
 fn two_machines_differ_and_what_both_lack_is_said() {
-    let compared = compare::clones(&good(0), &good(1));
+    let compared = compare::compare_clones(&good(0), &good(1));
     let json = serde_json::to_string(&compared).expect("JSON");
     assert_eq!(
         json,
@@ -602,7 +628,7 @@ fn two_machines_differ_and_what_both_lack_is_said() {
     );
     assert_eq!(
         rendered(&compare::report(&compared, true)),
-        "5 checks: 5 hold\n"
+        "5 of 5 checks passed\n"
     );
 }
 
@@ -612,13 +638,13 @@ fn what_two_clones_share_is_named() {
     *is(&mut one.certificates) = vec!["AB12".into(), "CD34".into()];
     let mut other = one.clone();
     *is(&mut other.certificates) = vec!["CD34".into()];
-    other.machine_guid = Known::unknown("the hive SOFTWARE is missing");
-    let compared = compare::clones(&one, &other);
+    other.machine_guid = KnownFact::from_reason("the hive SOFTWARE is missing");
+    let compared = compare::compare_clones(&one, &other);
     insta::assert_snapshot!(rendered(&compare::report(&compared, true)));
     // Of an image that was not generalized nobody expects otherwise.
     let unsealed = compare::report(&compared, false);
     assert_eq!(
-        unsealed.count(Severity::Error),
+        unsealed.count(FindingSeverity::Error),
         0,
         "{}",
         rendered(&unsealed)
@@ -629,14 +655,14 @@ fn what_two_clones_share_is_named() {
 #[test]
 fn targets_ask_for_what_their_form_has_a_place_for() {
     let recipes = concat!(env!("CARGO_MANIFEST_DIR"), "/recipes");
-    let (targets, problems) = target::all(&Options {
+    let (targets, problems) = target::load_all(&ReadOptions {
         search: vec![recipes.into()],
-        ..Options::default()
+        ..ReadOptions::default()
     });
     assert!(problems.0.is_empty(), "{problems:?}");
     let mut text = String::new();
     for target in &targets {
-        let asked = Expected::of(target, &identity(), &[]);
+        let asked = ExpectedClone::from_target(target, &identity(), &[]);
         text += &format!(
             "{}: name {}, user {}, keys {}, agent {:?}, built-in account {}\n",
             target.name,
@@ -650,9 +676,10 @@ fn targets_ask_for_what_their_form_has_a_place_for() {
                     "{:?} ({}, {})",
                     asked.wanted,
                     asked.severity.name(),
-                    match asked.with_cloudbase_init {
-                        true => "with cloudbase-init",
-                        false => "always",
+                    if asked.with_cloudbase_init {
+                        "with cloudbase-init"
+                    } else {
+                        "always"
                     }
                 )),
         );

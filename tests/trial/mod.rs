@@ -15,7 +15,7 @@ mod state;
 #[cfg(unix)]
 mod user_data;
 
-use winimg::trial::metadata::Identity;
+use winimg::trial::metadata::CloneIdentity;
 use winimg::trial::user_data::UserData;
 use winimg_base::text::Secret;
 
@@ -28,8 +28,8 @@ pub const KEYS: [&str; 2] = [
 /// Bytes that are neither UTF-8 nor without an end of line.
 pub const USER_DATA: &[u8] = b"#ps1\r\nWrite-Host '\xfc <&>'\r\n";
 
-pub fn identity() -> Identity {
-    Identity {
+pub fn identity() -> CloneIdentity {
+    CloneIdentity {
         instance: "0c2f1d0e-0b7a-4d52-9a64-6e1a5e2f7a31".into(),
         host_name: "clone-a".into(),
         user: "capi".into(),
@@ -40,8 +40,8 @@ pub fn identity() -> Identity {
 }
 
 /// Of a machine that was given a name and nothing else.
-pub fn bare() -> Identity {
-    Identity {
+pub fn bare() -> CloneIdentity {
+    CloneIdentity {
         ssh_keys: Vec::new(),
         user_data: UserData::default(),
         ..identity()

@@ -1,52 +1,52 @@
 //! The page of a trial: one file for people, in which nothing that a clone says is markup.
 
 use winimg::trial::compare;
-use winimg::trial::metadata::Report;
-use winimg::trial::page::{Pictures, page};
-use winimg::trial::result::{Boot, Trial};
-use winimg::trial::state::{CloneState, Known, LogEnd, ServiceFailure, Starts};
-use winimg::verify::{self, Finding};
+use winimg::trial::metadata::CloneReport;
+use winimg::trial::page::{ScreenImages, render_page};
+use winimg::trial::result::{CloneBoot, TrialResult};
+use winimg::trial::state::{CloneLogEnd, CloneState, KnownFact, ServiceFailure, ServiceStartType};
+use winimg::verify::{self, VerifyFinding};
 
 use super::judged;
 use super::result::trial;
 
 const PNG: &str = "iVBORw0KGgo=";
 
-fn pictures() -> Pictures {
-    Pictures::from([("vsphere/clone-1-boot-1.png".to_owned(), PNG.to_owned())])
+fn pictures() -> ScreenImages {
+    ScreenImages::from([("vsphere/clone-1-boot-1.png".to_owned(), PNG.to_owned())])
 }
 
 /// Two clones that share a host key and have each its own trouble.
-fn whole() -> Trial {
+fn whole() -> TrialResult {
     let mut trial = trial();
     trial.image.file = "/srv/out/demo/demo.ova".into();
     trial.image.sha256 = Some("ab".repeat(32));
     let mut states = [judged::good(0), judged::good(1)];
     states[1].sshd = states[0].sshd.clone();
-    states[1].failed_services = Known::Is(vec![ServiceFailure {
+    states[1].failed_services = KnownFact::Is(vec![ServiceFailure {
         event: 7000,
         service: "Containerd".into(),
         key: Some("containerd".into()),
-        starts: Some(Starts::Auto),
+        starts: Some(ServiceStartType::Auto),
         since_last_start: true,
         details: vec!["The system cannot find the file specified.".into()],
     }]);
-    let mut report = verify::Report::default();
+    let mut report = verify::VerifyReport::default();
     let cure = "see the service's own log";
-    let failed = Finding::error("the service containerd failed on the clone").cure(cure);
+    let failed = VerifyFinding::error("the service containerd failed on the clone").cure(cure);
     report.add(Err(failed.lines(["event 7000: Containerd"])), None);
     let step = Some(("containers", "packs/containers.toml:20:1"));
-    let unknown = || Err(Finding::unknown("feature Containers"));
+    let unknown = || Err(VerifyFinding::unknown("feature Containers"));
     report.add(unknown(), step);
     trial.take(Some(2), &report);
-    let mut report = verify::Report::default();
+    let mut report = verify::VerifyReport::default();
     report.add(unknown(), step);
     trial.take(Some(1), &report);
-    trial.compared = compare::clones(&states[0], &states[1]);
+    trial.compared = compare::compare_clones(&states[0], &states[1]);
     for (run, state) in trial.clones.iter_mut().zip(states) {
         run.state = Some(state);
     }
-    trial.clones[1].boots.push(Boot {
+    trial.clones[1].boots.push(CloneBoot {
         restarts: 0,
         seconds: 42.0,
         screen: None,
@@ -55,17 +55,17 @@ fn whole() -> Trial {
 }
 
 /// Of clones that came up, and of two with each its own trouble.
-pub fn both() -> [(&'static str, Trial); 2] {
+pub fn both() -> [(&'static str, TrialResult); 2] {
     let mut good = trial();
     let states = [judged::good(0), judged::good(1)];
-    good.compared = compare::clones(&states[0], &states[1]);
+    good.compared = compare::compare_clones(&states[0], &states[1]);
     good.findings.clear();
     [("good-trial", good), ("failed-trial", whole())]
 }
 
 #[test]
 fn two_clones_side_by_side_as_text() {
-    insta::assert_snapshot!(body(&page(&whole(), &pictures())));
+    insta::assert_snapshot!(body(&render_page(&whole(), &pictures())));
 }
 
 /// The style, which the page of a failed build has as well, is not repeated in the snapshot.
@@ -81,7 +81,7 @@ fn a_clone_that_stopped_half_way_has_no_second_beside_it() {
     trial.clones[0].requests.clear();
     trial.clones[0].reports.clear();
     trial.compared.clear();
-    let page = page(&trial, &Pictures::new());
+    let page = render_page(&trial, &ScreenImages::new());
     let page = body(&page);
     for part in [
         "<h1 class=\"bad\">demo.qcow2 does not come up as vsphere</h1>",
@@ -97,7 +97,7 @@ fn a_clone_that_stopped_half_way_has_no_second_beside_it() {
 }
 
 /// Every text of the result that a guest, a recipe or a target's file decides.
-fn hostile(text: &str) -> Trial {
+fn hostile(text: &str) -> TrialResult {
     let mut trial = whole();
     let evil = || text.to_owned();
     trial.target = evil();
@@ -114,9 +114,9 @@ fn hostile(text: &str) -> Trial {
     trial.findings[0].cures = vec![evil()];
     trial.findings[0].asked = Some(evil());
     trial.findings[0].place = Some(evil());
-    trial.compared = vec![compare::Compared {
-        what: compare::Identifier::HostName,
-        outcome: compare::Outcome::Shared {
+    trial.compared = vec![compare::CloneComparison {
+        what: compare::CloneIdentifier::HostName,
+        outcome: compare::ComparisonOutcome::Shared {
             shared: vec![evil()],
         },
     }];
@@ -125,7 +125,7 @@ fn hostile(text: &str) -> Trial {
     clone.boots[0].screen = Some(evil());
     clone.requests[0].method = evil();
     clone.requests[0].target = evil();
-    clone.reports = vec![Report::Health {
+    clone.reports = vec![CloneReport::Health {
         state: evil(),
         sub_status: Some(evil()),
         description: Some(evil()),
@@ -137,20 +137,20 @@ fn hostile(text: &str) -> Trial {
 
 fn spoil(state: &mut CloneState, text: &str) {
     let evil = || text.to_owned();
-    fn is<T>(known: &mut Known<T>) -> &mut T {
+    fn is<T>(known: &mut KnownFact<T>) -> &mut T {
         match known {
-            Known::Is(value) => value,
-            Known::Unknown { unknown } => panic!("{unknown}"),
+            KnownFact::Is(value) => value,
+            KnownFact::Unknown { unknown } => panic!("{unknown}"),
         }
     }
     let name = is(&mut state.host_name);
     (name.name, name.next, name.computer) = (evil(), evil(), evil());
-    state.machine_sid = Known::Is(evil());
-    state.machine_guid = Known::unknown(evil());
-    state.certificates = Known::Is(vec![evil()]);
+    state.machine_sid = KnownFact::Is(evil());
+    state.machine_guid = KnownFact::from_reason(evil());
+    state.certificates = KnownFact::Is(vec![evil()]);
     is(&mut state.accounts)[0].name = evil();
     is(&mut state.setup).image_state = Some(evil());
-    state.setup_logs = Known::Is(vec![LogEnd {
+    state.setup_logs = KnownFact::Is(vec![CloneLogEnd {
         path: evil(),
         errors: vec![evil()],
         last: vec![evil()],
@@ -170,14 +170,14 @@ fn spoil(state: &mut CloneState, text: &str) {
         since_last_start: false,
         details: vec![evil()],
     };
-    state.failed_services = Known::Is(vec![failure]);
+    state.failed_services = KnownFact::Is(vec![failure]);
 }
 
 #[test]
 fn nothing_that_a_clone_says_is_markup_or_turns_the_text() {
     // Not alone: letters beside it are part of what is shown.
     let evil = "\"'><script>alert(1)</script><img src=http://h.example/x>\u{202e}gpj.exe\x1b[31m";
-    let page = page(&hostile(evil), &pictures());
+    let page = render_page(&hostile(evil), &pictures());
     let page = body(&page);
     for part in ["<script", "<img src=http", "\u{202e}", "\x1b", "'>", "\"'"] {
         assert!(!page.contains(part), "{part}\n{page}");
@@ -188,7 +188,7 @@ fn nothing_that_a_clone_says_is_markup_or_turns_the_text() {
 
 #[test]
 fn the_page_asks_for_nothing_and_runs_nothing() {
-    let page = page(&whole(), &pictures());
+    let page = render_page(&whole(), &pictures());
     assert!(page.contains("default-src 'none'; img-src data:; style-src 'unsafe-inline'"));
     for part in [
         "http://h", "https://", "<script", "<link", "url(", "@import",

@@ -5,14 +5,16 @@ use std::fs;
 use serde_json::Value;
 use winimg::record::manifest::Tool;
 use winimg::trial::compare;
-use winimg::trial::metadata::{Asked, Report};
+use winimg::trial::metadata::{CloneReport, MetadataRequest};
 use winimg::trial::result::{
-    Boot, CloneRun, Given, Hardware, Image, Network, Platform, Schema, Trial, Verdict, schema,
+    CloneBoot, CloneRun, GivenIdentity, TargetPlatform, TrialNetwork, TrialResult, TrialSchema,
+    TrialVerdict, TriedHardware, TriedImage, render_schema,
 };
-use winimg::trial::state::Known;
+use winimg::trial::state::KnownFact;
 use winimg_recipe::recipe::Firmware;
 use winimg_recipe::recipe::target::{
-    self, Controller, Form, Metadata, Nic, Origin, Presence, Proof,
+    self, FactOrigin, FactProof, MetadataForm, Presence, TargetController, TargetMetadata,
+    TargetNic,
 };
 
 use super::{identity, judged};
@@ -22,16 +24,16 @@ const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/try-1.js
 
 fn clone(number: u32) -> CloneRun {
     let mut state = judged::good(number);
-    state.disk = Known::unknown("the partition table can't be read");
+    state.disk = KnownFact::from_reason("the partition table can't be read");
     CloneRun {
-        given: Given::from(&identity()),
-        boots: vec![Boot {
+        given: GivenIdentity::from(&identity()),
+        boots: vec![CloneBoot {
             restarts: 2,
             seconds: 181.5,
             screen: Some(format!("vsphere/clone-{}-boot-1.png", number + 1)),
         }],
         state: Some(state),
-        requests: vec![Asked {
+        requests: vec![MetadataRequest {
             seconds: 12.25,
             address: "169.254.169.254:80".into(),
             method: "GET".into(),
@@ -39,8 +41,8 @@ fn clone(number: u32) -> CloneRun {
             status: 200,
         }],
         reports: vec![
-            Report::EncryptedPassword,
-            Report::Property {
+            CloneReport::EncryptedPassword,
+            CloneReport::Property {
                 name: "CertificateThumbprint".into(),
                 value: "AB12".into(),
             },
@@ -48,39 +50,39 @@ fn clone(number: u32) -> CloneRun {
     }
 }
 
-fn platform() -> Platform {
-    let origin = |source: &str, proof| Origin {
+fn platform() -> TargetPlatform {
+    let origin = |source: &str, proof| FactOrigin {
         source: source.into(),
         proof,
     };
-    Platform {
+    TargetPlatform {
         title: "VMware vSphere".into(),
-        hardware: target::Hardware {
+        hardware: target::TargetHardware {
             firmware: vec![Firmware::Uefi, Firmware::Bios],
-            controller: Controller::Nvme,
+            controller: TargetController::Nvme,
             also: Vec::new(),
-            nic: Nic::Vmxnet3,
+            nic: TargetNic::Vmxnet3,
             tpm: Presence::Optional,
             secure_boot: Presence::Optional,
-            origin: origin("DMTF DSP0243 (OVF 1.1)", Proof::Text),
+            origin: origin("DMTF DSP0243 (OVF 1.1)", FactProof::Text),
         },
-        metadata: Metadata {
-            by: Form::OvfEnvironment,
+        metadata: TargetMetadata {
+            by: MetadataForm::OvfEnvironment,
             agent: "cloudbase-init".into(),
-            origin: origin("cloudbase-init: ovfservice.py", Proof::Inferred),
+            origin: origin("cloudbase-init: ovfservice.py", FactProof::Inferred),
         },
     }
 }
 
-pub fn trial() -> Trial {
-    let mut trial = Trial {
-        schema: Schema::V1,
+pub fn trial() -> TrialResult {
+    let mut trial = TrialResult {
+        schema: TrialSchema::V1,
         tool: Tool {
             name: "winimg".into(),
             version: "0.1.0".into(),
             commit: None,
         },
-        image: Image {
+        image: TriedImage {
             file: "demo.qcow2".into(),
             size: 3,
             sha256: None,
@@ -89,26 +91,26 @@ pub fn trial() -> Trial {
         started: "2026-01-31T12:00:00Z".into(),
         finished: "2026-01-31T12:20:00Z".into(),
         platform: platform(),
-        hardware: Hardware {
+        hardware: TriedHardware {
             hypervisor: "QEMU 7.2.22".into(),
             accelerator: "tcg".into(),
             firmware: Firmware::Uefi,
-            controller: Controller::Nvme,
-            nic: Nic::E1000e,
+            controller: TargetController::Nvme,
+            nic: TargetNic::E1000e,
             tpm: false,
             secure_boot: true,
         },
-        metadata: Form::OvfEnvironment,
-        network: Network::Isolated,
+        metadata: MetadataForm::OvfEnvironment,
+        network: TrialNetwork::Isolated,
         remarks: vec!["QEMU has no vmxnet3 that this Windows knows".into()],
         clones: vec![clone(0), clone(0)],
         compared: Vec::new(),
         findings: Vec::new(),
         checks: 0,
-        verdict: Verdict::Good,
+        verdict: TrialVerdict::Good,
     };
     let (a, b) = (judged::good(0), judged::good(0));
-    trial.compared = compare::clones(&a, &b);
+    trial.compared = compare::compare_clones(&a, &b);
     let report = compare::report(&trial.compared, true);
     trial.take(None, &report);
     trial
@@ -122,7 +124,7 @@ fn the_result_as_text() {
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg trial::result`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    schema_is_current(SCHEMA_FILE, &schema());
+    schema_is_current(SCHEMA_FILE, &render_schema());
 }
 
 #[test]
@@ -153,6 +155,6 @@ fn the_schema_takes_the_result_and_refuses_a_wrong_one() {
 #[test]
 fn a_result_is_read_back_and_holds_no_password() {
     let text = trial().to_json();
-    assert_eq!(serde_json::from_str::<Trial>(&text).unwrap(), trial());
+    assert_eq!(serde_json::from_str::<TrialResult>(&text).unwrap(), trial());
     assert!(!text.contains(identity().password.expose()), "{text}");
 }

@@ -3,26 +3,26 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use winimg::http::{Request, Response};
-use winimg::trial::metadata::{Endpoint, Report, Service};
-use winimg_recipe::recipe::target::Form;
+use winimg::http::{HttpRequest, HttpResponse};
+use winimg::trial::metadata::{CloneReport, MetadataEndpoint, MetadataService};
+use winimg_recipe::recipe::target::MetadataForm;
 
 use super::{KEYS, USER_DATA, bare, identity};
 
-fn service(form: Form) -> Service {
-    Service::of(form, &identity()).unwrap()
+fn service(form: MetadataForm) -> MetadataService {
+    MetadataService::from_form(form, &identity()).unwrap()
 }
 
-fn body(response: &Response) -> &str {
+fn body(response: &HttpResponse) -> &str {
     std::str::from_utf8(&response.body).unwrap()
 }
 
-fn get(service: &mut Service, target: &str) -> Response {
-    service.answer(Endpoint::Metadata, &Request::new("GET", target))
+fn get(service: &mut MetadataService, target: &str) -> HttpResponse {
+    service.handle(MetadataEndpoint::Metadata, &HttpRequest::new("GET", target))
 }
 
 /// What is found at each of these, below the address of instance metadata.
-fn found(service: &mut Service, pages: &[(&str, &str)]) {
+fn found(service: &mut MetadataService, pages: &[(&str, &str)]) {
     for (target, expected) in pages {
         let response = get(service, target);
         assert_eq!(
@@ -35,7 +35,7 @@ fn found(service: &mut Service, pages: &[(&str, &str)]) {
 
 #[test]
 fn openstack_lists_its_folders_and_serves_a_config_drives_files() {
-    let mut openstack = service(Form::OpenStack);
+    let mut openstack = service(MetadataForm::OpenStack);
     found(
         &mut openstack,
         &[
@@ -61,7 +61,7 @@ fn openstack_lists_its_folders_and_serves_a_config_drives_files() {
     );
     let response = get(&mut openstack, "/openstack/2013-04-04/meta_data.json");
     assert_eq!(
-        response.header_value("content-type"),
+        response.find_header("content-type"),
         Some("application/json")
     );
     let meta: Value = serde_json::from_slice(&response.body).unwrap();
@@ -73,7 +73,7 @@ fn openstack_lists_its_folders_and_serves_a_config_drives_files() {
     ] {
         assert_eq!(get(&mut openstack, missing).status, 404, "{missing}");
     }
-    let mut openstack = Service::of(Form::OpenStack, &bare()).unwrap();
+    let mut openstack = MetadataService::from_form(MetadataForm::OpenStack, &bare()).unwrap();
     assert_eq!(
         get(&mut openstack, "/openstack/latest/user_data").status,
         404
@@ -82,33 +82,40 @@ fn openstack_lists_its_folders_and_serves_a_config_drives_files() {
 
 #[test]
 fn openstack_takes_one_encrypted_password() {
-    let mut openstack = service(Form::OpenStack);
+    let mut openstack = service(MetadataForm::OpenStack);
     let path = "/openstack/2013-04-04/password";
     let mut post = |body: &[u8]| {
-        let request = Request::new("POST", path).with_body(body);
-        openstack.answer(Endpoint::Metadata, &request).status
+        let request = HttpRequest::new("POST", path).with_body(body);
+        openstack
+            .handle(MetadataEndpoint::Metadata, &request)
+            .status
     };
     assert_eq!(post(&[b'x'; 1021]), 400);
     assert_eq!(post(b"c2VjcmV0"), 200);
     assert_eq!(post(b"b3RoZXI="), 409);
-    let request = Request::new("POST", "/openstack/latest/meta_data.json");
-    assert_eq!(openstack.answer(Endpoint::Metadata, &request).status, 405);
+    let request = HttpRequest::new("POST", "/openstack/latest/meta_data.json");
+    assert_eq!(
+        openstack
+            .handle(MetadataEndpoint::Metadata, &request)
+            .status,
+        405
+    );
     found(&mut openstack, &[(path, "c2VjcmV0")]);
-    assert_eq!(openstack.reports(), [Report::EncryptedPassword]);
+    assert_eq!(openstack.reports(), [CloneReport::EncryptedPassword]);
 }
 
 #[test]
 fn ec2_answers_a_token_alone() {
-    let mut ec2 = service(Form::Ec2);
+    let mut ec2 = service(MetadataForm::Ec2);
     let token_ttl = "X-aws-ec2-metadata-token-ttl-seconds";
-    let put = |ttl: &str| Request::new("PUT", "/latest/api/token").with_header(token_ttl, ttl);
-    let mut status = |request: &Request| ec2.answer(Endpoint::Metadata, request).status;
+    let put = |ttl: &str| HttpRequest::new("PUT", "/latest/api/token").with_header(token_ttl, ttl);
+    let mut status = |request: &HttpRequest| ec2.handle(MetadataEndpoint::Metadata, request).status;
     assert_eq!(
-        status(&Request::new("GET", "/latest/meta-data/instance-id")),
+        status(&HttpRequest::new("GET", "/latest/meta-data/instance-id")),
         401
     );
-    assert_eq!(status(&Request::new("GET", "/no-such-page")), 401);
-    assert_eq!(status(&Request::new("PUT", "/latest/api/token")), 400);
+    assert_eq!(status(&HttpRequest::new("GET", "/no-such-page")), 401);
+    assert_eq!(status(&HttpRequest::new("PUT", "/latest/api/token")), 400);
     for wrong in ["0", "21601", "-1", "soon"] {
         assert_eq!(status(&put(wrong)), 400, "{wrong}");
     }
@@ -116,19 +123,19 @@ fn ec2_answers_a_token_alone() {
         status(&put("60").with_header("X-Forwarded-For", "10.0.0.1")),
         403
     );
-    assert_eq!(status(&Request::new("POST", "/latest/api/token")), 405);
+    assert_eq!(status(&HttpRequest::new("POST", "/latest/api/token")), 405);
 
     let at = Duration::from_secs;
-    let response = ec2.answer(Endpoint::Metadata, &put("60").at(at(100)));
-    assert_eq!(response.header_value(token_ttl), Some("60"));
+    let response = ec2.handle(MetadataEndpoint::Metadata, &put("60").with_time(at(100)));
+    assert_eq!(response.find_header(token_ttl), Some("60"));
     let token = body(&response).to_owned();
-    let other = ec2.answer(Endpoint::Metadata, &put("60").at(at(100)));
+    let other = ec2.handle(MetadataEndpoint::Metadata, &put("60").with_time(at(100)));
     assert_ne!(body(&other), token);
     let mut ask = |token: &str, seconds| {
-        let request = Request::new("GET", "/latest/meta-data/local-hostname")
+        let request = HttpRequest::new("GET", "/latest/meta-data/local-hostname")
             .with_header("X-aws-ec2-metadata-token", token)
-            .at(at(seconds));
-        ec2.answer(Endpoint::Metadata, &request).status
+            .with_time(at(seconds));
+        ec2.handle(MetadataEndpoint::Metadata, &request).status
     };
     assert_eq!(ask(&token, 159), 200);
     assert_eq!(ask(&token, 160), 401);
@@ -137,7 +144,7 @@ fn ec2_answers_a_token_alone() {
 
 #[test]
 fn ec2_without_tokens_still_refuses_a_wrong_one() {
-    let mut ec2 = service(Form::Ec2TokensOptional);
+    let mut ec2 = service(MetadataForm::Ec2TokensOptional);
     found(
         &mut ec2,
         &[
@@ -164,10 +171,10 @@ fn ec2_without_tokens_still_refuses_a_wrong_one() {
     let document: Value = serde_json::from_slice(&document.body).unwrap();
     assert_eq!(document["instanceId"], body(&id));
     assert_eq!(get(&mut ec2, "/latest/user-data").body, USER_DATA);
-    let wrong = Request::new("GET", "/latest/user-data")
+    let wrong = HttpRequest::new("GET", "/latest/user-data")
         .with_header("X-aws-ec2-metadata-token", "nonsense");
-    assert_eq!(ec2.answer(Endpoint::Metadata, &wrong).status, 401);
-    let mut ec2 = Service::of(Form::Ec2TokensOptional, &bare()).unwrap();
+    assert_eq!(ec2.handle(MetadataEndpoint::Metadata, &wrong).status, 401);
+    let mut ec2 = MetadataService::from_form(MetadataForm::Ec2TokensOptional, &bare()).unwrap();
     for missing in [
         "/latest/user-data",
         "/latest/meta-data/public-keys/",
@@ -179,37 +186,37 @@ fn ec2_without_tokens_still_refuses_a_wrong_one() {
 
 #[test]
 fn two_clones_are_two_machines_to_ec2_and_azure() {
-    let other = winimg::trial::metadata::Identity {
+    let other = winimg::trial::metadata::CloneIdentity {
         instance: "another".into(),
         ..identity()
     };
-    let id = |service: Option<Service>| {
+    let id = |service: Option<MetadataService>| {
         let response = get(&mut service.unwrap(), "/latest/meta-data/instance-id");
         response.body
     };
-    let form = Form::Ec2TokensOptional;
+    let form = MetadataForm::Ec2TokensOptional;
     assert_ne!(
-        id(Service::of(form, &identity())),
-        id(Service::of(form, &other))
+        id(MetadataService::from_form(form, &identity())),
+        id(MetadataService::from_form(form, &other))
     );
     assert_eq!(
-        id(Service::of(form, &identity())),
-        id(Service::of(form, &identity()))
+        id(MetadataService::from_form(form, &identity())),
+        id(MetadataService::from_form(form, &identity()))
     );
-    let goal = |mut service: Service| {
+    let goal = |mut service: MetadataService| {
         service
-            .answer(Endpoint::WireServer, &wire("goalstate"))
+            .handle(MetadataEndpoint::WireServer, &wire("goalstate"))
             .body
     };
     assert_ne!(
-        goal(service(Form::Azure)),
-        goal(Service::of(Form::Azure, &other).unwrap())
+        goal(service(MetadataForm::Azure)),
+        goal(MetadataService::from_form(MetadataForm::Azure, &other).unwrap())
     );
 }
 
 /// A request for a component of the wire server, as cloudbase-init and the Linux agent make it.
-fn wire(component: &str) -> Request {
-    Request::new("GET", &format!("/machine?comp={component}"))
+fn wire(component: &str) -> HttpRequest {
+    HttpRequest::new("GET", &format!("/machine?comp={component}"))
         .with_header("x-ms-version", "2015-04-05")
 }
 
@@ -220,11 +227,11 @@ fn element<'a>(xml: &'a str, name: &str) -> &'a str {
 
 #[test]
 fn azures_wire_server_wants_its_version_and_describes_the_machine() {
-    let mut azure = service(Form::Azure);
-    let mut ask = |request: &Request| azure.answer(Endpoint::WireServer, request);
-    let versions = ask(&Request::new("GET", "/?comp=Versions"));
+    let mut azure = service(MetadataForm::Azure);
+    let mut ask = |request: &HttpRequest| azure.handle(MetadataEndpoint::WireServer, request);
+    let versions = ask(&HttpRequest::new("GET", "/?comp=Versions"));
     assert!(body(&versions).contains("<Version>2015-04-05</Version>"));
-    let plain = Request::new("GET", "/machine?comp=goalstate");
+    let plain = HttpRequest::new("GET", "/machine?comp=goalstate");
     assert_eq!(ask(&plain).status, 400);
     assert_eq!(
         ask(&plain.with_header("x-ms-version", "1999-01-01")).status,
@@ -239,15 +246,16 @@ fn azures_wire_server_wants_its_version_and_describes_the_machine() {
     ] {
         let address = element(goal, name).replace("&amp;", "&");
         let target = address.strip_prefix("http://168.63.129.16:80").unwrap();
-        let config = ask(&Request::new("GET", target).with_header("x-ms-version", "2015-04-05"));
+        let config =
+            ask(&HttpRequest::new("GET", target).with_header("x-ms-version", "2015-04-05"));
         assert!(body(&config).contains(root), "{target}: {}", body(&config));
         roxmltree::Document::parse(body(&config)).unwrap();
     }
     for unknown in [
         wire("nothing"),
         wire("extensionsConfig"),
-        Request::new("GET", "/vmSettings"),
-        Request::new("GET", "/machine/other/other?comp=config&type=sharedConfig")
+        HttpRequest::new("GET", "/vmSettings"),
+        HttpRequest::new("GET", "/machine/other/other?comp=config&type=sharedConfig")
             .with_header("x-ms-version", "2015-04-05"),
     ] {
         assert_eq!(ask(&unknown).status, 404, "{}", unknown.target());
@@ -256,8 +264,8 @@ fn azures_wire_server_wants_its_version_and_describes_the_machine() {
 
 #[test]
 fn azure_takes_a_health_report_of_this_machine_alone() {
-    let mut azure = service(Form::Azure);
-    let goal = azure.answer(Endpoint::WireServer, &wire("goalstate"));
+    let mut azure = service(MetadataForm::Azure);
+    let goal = azure.handle(MetadataEndpoint::WireServer, &wire("goalstate"));
     let container = element(body(&goal), "ContainerId").to_owned();
     let mut post = |container: &str, health: &str| {
         let report = format!(
@@ -265,10 +273,10 @@ fn azure_takes_a_health_report_of_this_machine_alone() {
              <ContainerId>{container}</ContainerId><RoleInstanceList><Role><InstanceId>x</InstanceId><Health>{health}</Health>\
              </Role></RoleInstanceList></Container></Health>"
         );
-        let request = Request::new("POST", "/machine?comp=health")
+        let request = HttpRequest::new("POST", "/machine?comp=health")
             .with_header("x-ms-version", "2015-04-05")
             .with_body(report);
-        azure.answer(Endpoint::WireServer, &request).status
+        azure.handle(MetadataEndpoint::WireServer, &request).status
     };
     let provisioning = "<State>NotReady</State><Details><SubStatus>Provisioning</SubStatus>\
                         <Description>first use</Description></Details>";
@@ -278,10 +286,12 @@ fn azure_takes_a_health_report_of_this_machine_alone() {
     assert_eq!(post(&container, ""), 400);
     assert_eq!(post(&container, "<State>"), 400);
     assert_eq!(
-        azure.answer(Endpoint::WireServer, &wire("health")).status,
+        azure
+            .handle(MetadataEndpoint::WireServer, &wire("health"))
+            .status,
         405
     );
-    let health = |state: &str, sub: Option<&str>, description: Option<&str>| Report::Health {
+    let health = |state: &str, sub: Option<&str>, description: Option<&str>| CloneReport::Health {
         state: state.into(),
         sub_status: sub.map(str::to_owned),
         description: description.map(str::to_owned),
@@ -297,14 +307,15 @@ fn azure_takes_a_health_report_of_this_machine_alone() {
 
 #[test]
 fn azures_instance_metadata_wants_its_header_and_a_version() {
-    let mut azure = service(Form::Azure);
-    let mut ask = |request: Request| {
-        let response = azure.answer(Endpoint::Metadata, &request);
+    let mut azure = service(MetadataForm::Azure);
+    let mut ask = |request: HttpRequest| {
+        let response = azure.handle(MetadataEndpoint::Metadata, &request);
         (response.status, body(&response).to_owned())
     };
-    let with_header = |target: &str| Request::new("GET", target).with_header("Metadata", "true");
+    let with_header =
+        |target: &str| HttpRequest::new("GET", target).with_header("Metadata", "true");
     let instance = "/metadata/instance?api-version=2021-02-01";
-    let (status, said) = ask(Request::new("GET", instance));
+    let (status, said) = ask(HttpRequest::new("GET", instance));
     assert_eq!(
         (status, said.as_str()),
         (

@@ -6,19 +6,19 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use winimg::trial::metadata::server::{Server, relay};
-use winimg::trial::metadata::{Endpoint, Service};
-use winimg_recipe::recipe::target::Form;
+use winimg::trial::metadata::server::{MetadataServer, relay_connection};
+use winimg::trial::metadata::{MetadataEndpoint, MetadataService};
+use winimg_recipe::recipe::target::MetadataForm;
 
 use super::identity;
 
-fn server(form: Form, folder: &Path) -> Server {
-    let service = Service::of(form, &identity()).unwrap();
-    Server::with_patience(service, folder, Duration::from_millis(500)).unwrap()
+fn server(form: MetadataForm, folder: &Path) -> MetadataServer {
+    let service = MetadataService::from_form(form, &identity()).unwrap();
+    MetadataServer::with_patience(service, folder, Duration::from_millis(500)).unwrap()
 }
 
 /// Sends all of it and returns all of the answer.
-fn say(server: &Server, bytes: &[u8]) -> String {
+fn say(server: &MetadataServer, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(&server.sockets()[0].1).unwrap();
     // A server that has refused it does not read the rest.
     let _ = stream.write_all(bytes);
@@ -34,7 +34,7 @@ fn line(answer: &str) -> &str {
 #[test]
 fn an_answer_is_whole_and_ends_the_connection() {
     let dir = tempfile::tempdir().unwrap();
-    let server = server(Form::Ec2TokensOptional, dir.path());
+    let server = server(MetadataForm::Ec2TokensOptional, dir.path());
     assert_eq!(
         say(
             &server,
@@ -47,7 +47,7 @@ fn an_answer_is_whole_and_ends_the_connection() {
 #[test]
 fn what_was_asked_is_recorded_with_its_answer() {
     let dir = tempfile::tempdir().unwrap();
-    let server = server(Form::Azure, dir.path());
+    let server = server(MetadataForm::Azure, dir.path());
     let addresses: Vec<_> = server
         .sockets()
         .iter()
@@ -56,8 +56,14 @@ fn what_was_asked_is_recorded_with_its_answer() {
     assert_eq!(
         addresses,
         [
-            (Endpoint::Metadata, dir.path().join("169.254.169.254")),
-            (Endpoint::WireServer, dir.path().join("168.63.129.16")),
+            (
+                MetadataEndpoint::Metadata,
+                dir.path().join("169.254.169.254")
+            ),
+            (
+                MetadataEndpoint::WireServer,
+                dir.path().join("168.63.129.16")
+            ),
         ]
     );
     say(
@@ -70,7 +76,7 @@ fn what_was_asked_is_recorded_with_its_answer() {
     );
     say(&server, b"nonsense\r\n\r\n");
     let asked: Vec<String> = server
-        .asked()
+        .list_requests()
         .iter()
         .map(|a| format!("{} {} {} {}", a.address, a.method, a.target, a.status))
         .collect();
@@ -87,7 +93,7 @@ fn what_was_asked_is_recorded_with_its_answer() {
 #[test]
 fn requests_that_no_agent_makes_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let server = server(Form::OpenStack, dir.path());
+    let server = server(MetadataForm::OpenStack, dir.path());
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65));
     let long = format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "b".repeat(17 << 10));
     for (request, expected) in [
@@ -133,7 +139,7 @@ fn requests_that_no_agent_makes_are_refused() {
 #[test]
 fn a_client_that_stops_in_the_middle_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    let server = server(Form::OpenStack, dir.path());
+    let server = server(MetadataForm::OpenStack, dir.path());
     let began = Instant::now();
     assert_eq!(
         line(&say(&server, b"GET / HTTP/1.1\r\n")),
@@ -143,14 +149,14 @@ fn a_client_that_stops_in_the_middle_is_not_waited_for() {
     assert_eq!(line(&say(&server, body)), "HTTP/1.1 408 Request Timeout");
     // One that says nothing at all is gone, and not recorded: it only looked whether somebody listens.
     assert_eq!(say(&server, b""), "");
-    assert_eq!(server.asked().len(), 2);
+    assert_eq!(server.list_requests().len(), 2);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
 #[test]
 fn a_client_is_asked_to_go_on_where_it_waits_for_it() {
     let dir = tempfile::tempdir().unwrap();
-    let server = server(Form::OpenStack, dir.path());
+    let server = server(MetadataForm::OpenStack, dir.path());
     let mut stream = UnixStream::connect(&server.sockets()[0].1).unwrap();
     let head = b"POST /openstack/2013-04-04/password HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
     stream.write_all(head).unwrap();
@@ -161,26 +167,26 @@ fn a_client_is_asked_to_go_on_where_it_waits_for_it() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert_eq!(line(&answer), "HTTP/1.1 200 OK");
-    assert_eq!(server.reports().len(), 1);
+    assert_eq!(server.list_reports().len(), 1);
 }
 
 #[test]
 fn a_connection_of_the_clone_reaches_the_socket() {
     let dir = tempfile::tempdir().unwrap();
-    let server = server(Form::Ec2TokensOptional, dir.path());
+    let server = server(MetadataForm::Ec2TokensOptional, dir.path());
     // QEMU gives the program one socket as its input and output, and ends neither before the answer has come.
     let (mut clone, forwarded) = UnixStream::pair().unwrap();
     clone
         .write_all(b"GET /latest/meta-data/local-hostname HTTP/1.1\r\n\r\n")
         .unwrap();
     let input = forwarded.try_clone().unwrap();
-    relay(&server.sockets()[0].1, input, &forwarded).unwrap();
+    relay_connection(&server.sockets()[0].1, input, &forwarded).unwrap();
     forwarded.shutdown(Shutdown::Both).unwrap();
     let mut answer = String::new();
     clone.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with("\r\n\r\nclone-a"), "{answer}");
     drop(server);
-    let error = relay(
+    let error = relay_connection(
         &dir.path().join("169.254.169.254"),
         std::io::empty(),
         std::io::sink(),

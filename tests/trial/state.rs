@@ -3,13 +3,13 @@
 use support::evtx;
 use support::windows_disk::*;
 
-use winimg::trial::state::{self, CloneState, Known};
+use winimg::trial::state::{self, CloneState, KnownFact};
 use winimg::verify;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
-use winimg_recipe::plan::Expected;
-use winimg_recipe::plan::check::{Check, Service};
-use winimg_recipe::recipe::Start;
+use winimg_recipe::plan::StepChecks;
+use winimg_recipe::plan::check::{ImageCheck, ServiceCheck};
+use winimg_recipe::recipe::ServiceStartMode;
 
 use super::KEYS;
 
@@ -192,37 +192,37 @@ fn what_cannot_be_read_is_unknown() {
     disk.dirty_hive = Some("SYSTEM");
     disk.file(SYSTEM_LOG, b"ElfFile\0");
     let state = read(&disk);
-    let unknown = "the newest values of the hive SYSTEM are in its logs";
-    let Known::Unknown { unknown: why } = &state.host_name else {
+    let unknown = "the hive SYSTEM has changes that are only in its transaction logs";
+    let KnownFact::Unknown { unknown: why } = &state.host_name else {
         panic!("{:?}", state.host_name);
     };
     assert!(why.ends_with(unknown), "{why}");
-    let Known::Unknown { unknown: why } = &state.failed_services else {
+    let KnownFact::Unknown { unknown: why } = &state.failed_services else {
         panic!("{:?}", state.failed_services);
     };
     assert_eq!(
         why,
-        "this is not an event log (expected ElfFile and 4096 bytes)"
+        "this is not an event log (expected a 4096-byte header that starts with ElfFile)"
     );
-    assert_eq!(state.machine_guid, Known::Is(None));
-    assert_eq!(state.cloudbase_init, Known::Is(None));
+    assert_eq!(state.machine_guid, KnownFact::Is(None));
+    assert_eq!(state.cloudbase_init, KnownFact::Is(None));
 }
 
 fn checked(disk: &WindowsDisk) -> String {
-    let sshd = Service {
+    let sshd = ServiceCheck {
         name: "sshd".into(),
-        start: Some(Start::Auto),
-        ..Service::default()
+        start: Some(ServiceStartMode::Auto),
+        ..ServiceCheck::default()
     };
-    let expected = [Expected {
+    let expected = [StepChecks {
         step: "sshd starts with the clone".into(),
         place: "winimg:packs/openssh.toml:9:1".into(),
-        checks: vec![Check::Service(sshd)],
+        checks: vec![ImageCheck::Service(sshd)],
     }];
     let report = with(disk, |disk| {
         verify::check_clone(disk, &expected, &Cancel::default()).expect("a Windows volume")
     });
-    let mut text = format!("{}\n", report.summary());
+    let mut text = format!("{}\n", report.summarize());
     for finding in &report.findings {
         text += &format!("{finding}\n");
     }
@@ -235,7 +235,7 @@ fn a_clone_keeps_what_its_image_must_not_have_and_nothing_of_the_build() {
         return;
     }
     let mut disk = clone();
-    assert_eq!(checked(&disk), "26 checks: 26 hold\n");
+    assert_eq!(checked(&disk), "26 of 26 checks passed\n");
     disk.folder(r"C:\winimg");
     disk.value(&format!(r"{SERVICES}\sshd"), "Start", REG_DWORD, &dword(3));
     disk.key(
@@ -253,7 +253,7 @@ fn an_ssh_server_that_nobody_starts_is_none() {
     let mut disk = WindowsDisk::sound();
     let sshd = format!(r"{SERVICES}\sshd");
     disk.value(&sshd, "Start", REG_DWORD, &dword(3));
-    assert_eq!(read(&disk).sshd, Known::Is(None));
+    assert_eq!(read(&disk).sshd, KnownFact::Is(None));
     disk.value(&sshd, "Start", REG_DWORD, &dword(2));
-    assert!(matches!(read(&disk).sshd, Known::Is(Some(_))));
+    assert!(matches!(read(&disk).sshd, KnownFact::Is(Some(_))));
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use support::media::{have, run, text};
 use support::tree;
 use support::windows_disk::can_make;
-use winimg::trial::state::{AgentRun, Known, ScriptEnd};
+use winimg::trial::state::{AgentRun, KnownFact, ScriptEnd};
 
 use super::state;
 
@@ -66,7 +66,7 @@ fn used(data: &[u8], kubeadm: &str, folder: &Path) -> String {
 /// That log on a clone's disk, as `winimg try` reads it.
 fn read(log: &str) -> AgentRun {
     let agent = state::with_agents_log(log).cloudbase_init;
-    let Known::Is(Some(agent)) = agent else {
+    let KnownFact::Is(Some(agent)) = agent else {
         panic!("{agent:?}");
     };
     let mut runs = agent.service.expect("a log").runs;

@@ -9,12 +9,12 @@ use support::golden;
 use support::tree::root;
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::DiskForm;
-use winimg_recipe::lock::{self, BuiltWith};
+use winimg_formats::disk::MachineDiskFormat;
+use winimg_recipe::lock::{self, UsedLock};
 use winimg_recipe::plan::ExitRule;
-use winimg_recipe::plan::chain::{self, Action, Chain, Part};
-use winimg_supply::store::layer::About;
-use winimg_supply::store::{Kept, Store};
+use winimg_recipe::plan::chain::{self, BuildChain, BuildPart, GuestAction};
+use winimg_supply::store::layer::LayerInfo;
+use winimg_supply::store::{LayerLookup, Store};
 
 use crate::cli::site::Site;
 
@@ -109,7 +109,7 @@ fn a_lock_of_a_later_version_is_refused() {
     desk.write("recipe.lock", &later);
     insta::assert_snapshot!(desk.run(&["fetch", "recipe.toml"]).failure(), @"
     exit status: 2
-    error: schema 4 of recipe.lock is not known to this version
+    error: schema 4 of recipe.lock is not supported by this version
      --> recipe.lock:2:10
       |
     2 | schema = 4
@@ -125,7 +125,7 @@ fn a_lock_of_a_later_version_is_refused() {
 #[test]
 fn what_an_earlier_version_was_built_with_is_remembered() {
     let desk = desk();
-    let built = BuiltWith {
+    let built = UsedLock {
         recipe: "node".into(),
         serial: 7,
         inputs: Vec::new(),
@@ -143,10 +143,10 @@ fn what_an_earlier_version_was_built_with_is_remembered() {
     desk.write("recipe.lock", &kept("lock-1.lock"));
     insta::assert_snapshot!(desk.run(&["fetch", "recipe.toml"]).failure(), @"
     exit status: 2
-    error: recipe.lock is older than one that was used for `node` here
+    error: recipe.lock is older than a lock already used here for `node`
       expected: serial 7 or higher
       found: serial 4
-      cure: take the newer lock; if going back is meant, add `--allow-rollback`
+      cure: use the newer lock; to go back deliberately, add `--allow-rollback`
     ");
 }
 
@@ -154,19 +154,19 @@ fn what_an_earlier_version_was_built_with_is_remembered() {
 fn the_present_layer_is_the_kept_one_and_is_used() {
     let writer = Site::empty();
     let (text, exit) = ("echo".into(), ExitRule::Zero);
-    let mut chain = Chain::default();
-    let part = Part::Step {
+    let mut chain = BuildChain::default();
+    let part = BuildPart::Step {
         payload: Vec::new(),
-        ops: vec![Action::Script { text, exit }],
+        ops: vec![GuestAction::Script { text, exit }],
     };
     chain.push("step `the tool`", part);
-    let draft = store(&writer).draft().expect("a draft");
+    let draft = store(&writer).create_draft().expect("a draft");
     let disk = format!(
         "the disk after the installation, format {}\n",
         chain::FORMAT
     );
-    fs::write(draft.disk(DiskForm::Qcow2), disk).expect("a disk");
-    let about = About {
+    fs::write(draft.disk_path(MachineDiskFormat::Qcow2), disk).expect("a disk");
+    let about = LayerInfo {
         parent: None,
         recipe: "node",
         links: chain.links(),
@@ -181,8 +181,8 @@ fn the_present_layer_is_the_kept_one_and_is_used() {
 
     let desk = desk();
     let key = laid(&desk, chain::FORMAT);
-    let found = store(&desk).layer(&key, &Cancel::default());
-    assert!(matches!(found, Ok(Kept::Layer(_))));
+    let found = store(&desk).find_layer(&key, &Cancel::default());
+    assert!(matches!(found, Ok(LayerLookup::Layer(_))));
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn layers_of_earlier_formats_are_counted_left_alone_and_pruned() {
     let desk = desk();
     for format in 1..chain::FORMAT {
         let key = laid(&desk, format);
-        let found = store(&desk).layer(&key, &Cancel::default());
-        assert!(matches!(found, Ok(Kept::Nothing)), "format {format}");
+        let found = store(&desk).find_layer(&key, &Cancel::default());
+        assert!(matches!(found, Ok(LayerLookup::Nothing)), "format {format}");
         let counted = store(&desk).outdated_layers("node");
         assert_eq!(counted, format as usize);
     }
@@ -210,7 +210,7 @@ fn who_has_only_layers_of_an_earlier_format_is_told() {
     laid(&desk, 1);
     let explained = desk.run(&["cache", "explain", "recipe.toml"]).ended_well();
     let said = explained.stdout() + &explained.stderr();
-    let sentence = "1 layer in the cache is in the format of an earlier version of winimg and not used any more: `winimg cache prune` removes them in time";
+    let sentence = "1 layer in the cache has the format of an earlier version of winimg and cannot be used: remove them with `winimg cache prune --older-than AGE`";
     assert!(said.contains(sentence), "{said}");
 }
 
@@ -224,8 +224,8 @@ fn layers_of_a_later_version_are_left_alone() {
     let record = desk.read(&path);
     assert!(record.contains(&present), "{record}");
     desk.write(&path, &record.replace(&present, &later));
-    let found = store(&desk).layer(&key, &Cancel::default());
-    assert!(matches!(found, Ok(Kept::Nothing)));
+    let found = store(&desk).find_layer(&key, &Cancel::default());
+    assert!(matches!(found, Ok(LayerLookup::Nothing)));
     assert!(desk.path(&path).exists());
 }
 
@@ -263,7 +263,7 @@ fn a_bundle_is_read_and_a_later_one_is_refused() {
     exit status: 5
     error: the bundle's index cannot be trusted
       at: node.tar
-      | schema 2 is not known to this version, which reads schema 1
-      cure: make it again with `winimg bundle`, or ask its author
+      | schema 2 is not supported by this version, which reads schema 1
+      cure: recreate it with `winimg bundle`, or ask its author
     ");
 }

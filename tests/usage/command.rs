@@ -53,7 +53,7 @@ fn a_folder_without_a_record_is_refused() {
         said.err,
         format!(
             "error: this build recorded no disk usage\n  at: {at}\n  expected: disk-usage.json\n  \
-             cure: winimg inspect --usage IMAGE reads the disk itself\n"
+             cure: run `winimg inspect --usage IMAGE` to read the disk itself\n"
         )
     );
 }
@@ -80,7 +80,7 @@ fn the_volume_with_windows_is_counted_and_not_the_largest() {
     ];
     support::media::run("sgdisk", &[&data[..], &[text(&disk)]].concat());
     let table = winimg_formats::disk::RawDisk::open(&disk).expect("the disk");
-    let table = winimg_formats::disk::gpt::table(&table).expect("a table");
+    let table = winimg_formats::disk::gpt::read_table(&table).expect("a table");
     let last = table.partitions.last().expect("the data partition");
     let volume = folder.path().join("data.ntfs");
     let new = fs::File::create(&volume).expect("a volume");

@@ -1,13 +1,13 @@
 //! The drawing of a volume, as text: what people see, and what a screen reader reads.
 
-use winimg::page::{Page, Section, treemap};
+use winimg::page::{HtmlPage, PageSection, render_treemap};
 use winimg::usage::DiskUsage;
 
 use super::record::{folder, node};
 
 #[test]
 fn a_node_as_tiles_and_tables() {
-    insta::assert_snapshot!(treemap(&node()));
+    insta::assert_snapshot!(render_treemap(&node()));
 }
 
 #[test]
@@ -20,13 +20,13 @@ fn a_volume_with_nothing_on_it_is_drawn_all_the_same() {
         layers: vec![],
         ..node()
     };
-    insta::assert_snapshot!(treemap(&usage));
+    insta::assert_snapshot!(render_treemap(&usage));
 }
 
 /// Each tile has the part of the area that its folder has of what is used.
 #[test]
 fn areas_are_bytes() {
-    let text = treemap(&node());
+    let text = render_treemap(&node());
     let number = |tile: &str, name: &str| -> f64 {
         let from = tile.split(&format!(" {name}=\"")).nth(1).expect("it");
         from.split('"')
@@ -51,13 +51,13 @@ fn areas_are_bytes() {
 /// `WINIMG_KEEP_PAGES=DIR` writes it there, to be looked at.
 #[test]
 fn the_page_has_no_script_and_asks_for_nothing() {
-    let usage = Section {
+    let usage = PageSection {
         id: "usage",
         title: "Disk usage",
-        body: treemap(&node()),
+        body: render_treemap(&node()),
     };
     let head = "<h1 class=\"good\">What the disk holds</h1>\n".to_owned();
-    let page = Page::new("What the disk holds".into(), head, [usage]).html();
+    let page = HtmlPage::new("What the disk holds".into(), head, [usage]).render();
     if let Some(folder) = std::env::var_os("WINIMG_KEEP_PAGES") {
         std::fs::write(std::path::Path::new(&folder).join("usage.html"), &page).expect("the page");
     }

@@ -3,15 +3,18 @@
 use std::fs;
 
 use serde_json::Value;
-use winimg::usage::{Change, DiskUsage, Folder, Layer, Own, Schema, changes, schema};
+use winimg::usage::{
+    DiskUsage, FolderChange, LayerUsage, NtfsMetadataFile, UsageFolder, UsageSchema,
+    compare_folders, generate_schema,
+};
 
 use crate::export_record::schema_is_current;
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/disk-usage-1.json");
 const MIB: u64 = 1 << 20;
 
-pub fn folder(name: &str, mib: u64, folders: Vec<Folder>) -> Folder {
-    Folder {
+pub fn folder(name: &str, mib: u64, folders: Vec<UsageFolder>) -> UsageFolder {
+    UsageFolder {
         name: name.into(),
         bytes: mib * MIB,
         files: mib * 2,
@@ -26,17 +29,17 @@ pub fn node() -> DiskUsage {
         folder("System32", 2600, vec![folder("DriverStore", 700, vec![])]),
     ];
     let data = vec![folder("containerd", 1400, vec![])];
-    let own = |name: &str, mib: u64| Own {
+    let own = |name: &str, mib: u64| NtfsMetadataFile {
         name: name.into(),
         bytes: mib * MIB,
     };
-    let change = Change {
+    let change = FolderChange {
         path: r"\ProgramData\containerd".into(),
         before: None,
         after: Some(1400 * MIB),
     };
     DiskUsage {
-        schema: Schema::V1,
+        schema: UsageSchema::V1,
         total: 40_000 * MIB,
         free: 31_000 * MIB,
         unclaimed: 10 * MIB,
@@ -52,12 +55,12 @@ pub fn node() -> DiskUsage {
             ],
         ),
         layers: vec![
-            Layer {
+            LayerUsage {
                 after: "the installation".into(),
                 used: 7600 * MIB,
                 changes: vec![],
             },
-            Layer {
+            LayerUsage {
                 after: "step `containerd`".into(),
                 used: 9000 * MIB,
                 changes: vec![change],
@@ -74,12 +77,12 @@ fn the_record_as_text() {
 /// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg usage::record`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
-    schema_is_current(SCHEMA_FILE, &schema());
+    schema_is_current(SCHEMA_FILE, &generate_schema());
 }
 
 #[test]
 fn the_schema_takes_the_record_and_refuses_a_wrong_one() {
-    let schema: Value = serde_json::from_str(&schema()).unwrap();
+    let schema: Value = serde_json::from_str(&generate_schema()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let good = serde_json::to_value(node()).unwrap();
     assert!(validator.is_valid(&good));
@@ -108,7 +111,7 @@ fn a_record_is_read_back_and_one_that_contradicts_itself_is_refused() {
     let at = path.display();
     assert_eq!(
         DiskUsage::read(&path).unwrap_err().to_string(),
-        format!("this record of disk usage contradicts itself\n  at: {at}")
+        format!("this disk usage record is inconsistent\n  at: {at}")
     );
 }
 
@@ -124,10 +127,10 @@ fn a_change_is_named_where_it_happened() {
     after.folders[0].bytes += 200 * MIB;
     after.folders[0].folders[0].bytes += 196 * MIB;
     after.folders.push(folder("k", 100, vec![]));
-    let lines: Vec<String> = changes(&before, &after)
+    let lines: Vec<String> = compare_folders(&before, &after)
         .iter()
         .map(|c| format!("{} {}", c.path, c.difference() / i128::from(MIB)))
         .collect();
     assert_eq!(lines, [r"\ 300", r"\Windows\WinSxS 196", r"\k 100"]);
-    assert_eq!(changes(&before, &before), []);
+    assert_eq!(compare_folders(&before, &before), []);
 }

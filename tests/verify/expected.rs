@@ -3,15 +3,16 @@
 use std::path::Path;
 use support::tree;
 
-use winimg::verify::{Report, check};
+use winimg::verify::{VerifyReport, check};
 use winimg_base::digest::Digest;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
 use winimg_recipe::plan::check::{
-    Acl, AclEntry, Bytes, Check, Expected, Firewall, FirewallScope, Inf, Manifest, Service,
+    AclCheck, AclEntry, ContainerImageManifest, DriverInf, FileDigest, FirewallCheck,
+    FirewallScope, ImageCheck, ServiceCheck, StepChecks,
 };
-use winimg_recipe::recipe::verb::Right;
-use winimg_recipe::recipe::{GuestPath, RegistryData as Data, Start};
+use winimg_recipe::recipe::verb::AccessRight;
+use winimg_recipe::recipe::{GuestPath, RegistryValueData as Data, ServiceStartMode};
 
 use support::windows_disk::*;
 
@@ -28,46 +29,46 @@ const CONTENT: &str =
 const INF: &[u8] = b"[Version]\r\nDriverVer = 1\r\n";
 const MANIFEST: &[u8] = b"{\"schemaVersion\":2}";
 
-pub fn judged(disk: &WindowsDisk, expected: Option<&[Expected]>) -> Report {
+pub fn judged(disk: &WindowsDisk, expected: Option<&[StepChecks]>) -> VerifyReport {
     let dir = tree::folder();
     let file = dir.path().join("disk.raw");
     disk.write(&file);
     read(&file, expected)
 }
 
-pub fn read(file: &Path, expected: Option<&[Expected]>) -> Report {
+pub fn read(file: &Path, expected: Option<&[StepChecks]>) -> VerifyReport {
     let disk = RawDisk::open(file).expect("the disk");
     check(&disk, expected, &[], &Cancel::default()).expect("a Windows volume")
 }
 
-pub fn rendered(report: &Report) -> String {
-    let mut text = format!("{}\n", report.summary());
+pub fn rendered(report: &VerifyReport) -> String {
+    let mut text = format!("{}\n", report.summarize());
     for finding in &report.findings {
         text += &format!("{finding}\n");
     }
     text
 }
 
-fn file_check(path: &str, bytes: &[u8]) -> Check {
-    Check::File {
+fn file_check(path: &str, bytes: &[u8]) -> ImageCheck {
+    ImageCheck::File {
         path: path.parse().expect("a path"),
-        content: Bytes {
+        content: FileDigest {
             size: bytes.len() as u64,
             sha256: Digest::sha256_of(bytes).hex(),
         },
     }
 }
 
-fn registry(key: &str, value: Option<&str>, data: Data) -> Check {
-    Check::Registry {
+fn registry(key: &str, value: Option<&str>, data: Data) -> ImageCheck {
+    ImageCheck::Registry {
         key: key.parse().expect("a key"),
         value: value.map(Into::into),
         data,
     }
 }
 
-fn firewall(name: &str, present: bool) -> Check {
-    Check::Firewall(Firewall {
+fn firewall(name: &str, present: bool) -> ImageCheck {
+    ImageCheck::Firewall(FirewallCheck {
         name: name.into(),
         present,
         inbound: true,
@@ -80,8 +81,8 @@ fn firewall(name: &str, present: bool) -> Check {
 }
 
 /// A rule for some addresses, one program and two of the three profiles.
-fn limited(name: &str) -> Check {
-    Check::Firewall(Firewall {
+fn limited(name: &str) -> ImageCheck {
+    ImageCheck::Firewall(FirewallCheck {
         name: name.into(),
         present: true,
         inbound: true,
@@ -104,13 +105,13 @@ const LIMITED: &str = concat!(
     r"RA6=LocalSubnet|RA4=10.0.0.0/255.0.0.0|App=C:\K\agent.exe|Name=agent|"
 );
 
-fn acl(path: &str, principals: &[(&str, Right)]) -> Check {
-    let entry = |(principal, right): &(&str, Right)| AclEntry {
+fn acl(path: &str, principals: &[(&str, AccessRight)]) -> ImageCheck {
+    let entry = |(principal, right): &(&str, AccessRight)| AclEntry {
         principal: (*principal).into(),
         right: *right,
         deny: false,
     };
-    Check::Acl(Acl {
+    ImageCheck::Acl(AclCheck {
         path: path.parse().expect("a path"),
         protected: true,
         owner: Some("Administrators".into()),
@@ -118,47 +119,47 @@ fn acl(path: &str, principals: &[(&str, Right)]) -> Check {
     })
 }
 
-fn user(name: &str, present: bool, disabled: bool) -> Check {
-    Check::User {
+fn user(name: &str, present: bool, disabled: bool) -> ImageCheck {
+    ImageCheck::User {
         name: name.into(),
         present,
         disabled,
     }
 }
 
-fn group(name: &str, present: bool, members: &[&str]) -> Check {
-    Check::Group {
+fn group(name: &str, present: bool, members: &[&str]) -> ImageCheck {
+    ImageCheck::Group {
         name: name.into(),
         present,
         members: members.iter().map(|m| (*m).into()).collect(),
     }
 }
 
-fn task(name: &str, present: bool) -> Check {
-    Check::Task {
+fn task(name: &str, present: bool) -> ImageCheck {
+    ImageCheck::Task {
         name: name.into(),
         present,
     }
 }
 
-fn files() -> Vec<Check> {
+fn files() -> Vec<ImageCheck> {
     vec![
         file_check(r"C:\k\kubelet.exe", b"MZ the kubelet"),
         file_check(r"C:\k\gone.exe", b"MZ gone"),
         file_check(r"C:\k\folder", b"a file"),
-        Check::Exists {
-            path: GuestPath::known(r"c:\var\LOG\kubelet"),
+        ImageCheck::Exists {
+            path: GuestPath::from_static(r"c:\var\LOG\kubelet"),
         },
-        Check::Missing {
+        ImageCheck::Missing {
             path: r"C:\k\notes.txt".parse().expect("a path"),
         },
-        Check::PathFolder {
-            folder: GuestPath::known(r"c:\k"),
+        ImageCheck::PathFolder {
+            folder: GuestPath::from_static(r"c:\k"),
         },
     ]
 }
 
-fn values() -> Vec<Check> {
+fn values() -> Vec<ImageCheck> {
     let key = r"HKLM\SOFTWARE\Example";
     vec![
         registry(key, Some("Tier"), Data::Sz("gold".into())),
@@ -176,23 +177,23 @@ fn values() -> Vec<Check> {
     ]
 }
 
-fn services() -> Vec<Check> {
-    let service = |name: &str| Service {
+fn services() -> Vec<ImageCheck> {
+    let service = |name: &str| ServiceCheck {
         name: name.into(),
         command_line: Some(r#"C:\k\kubelet.exe --config "C:\k k""#.into()),
-        start: Some(Start::DelayedAuto),
+        start: Some(ServiceStartMode::DelayedAuto),
         depends: vec!["containerd".into(), "Tcpip".into()],
         account: Some("LocalSystem".into()),
         restart_delays: vec![5000, 10000],
         may_fail: false,
     };
     vec![
-        Check::Service(service("kubelet")),
-        Check::Service(service("nowhere")),
+        ImageCheck::Service(service("kubelet")),
+        ImageCheck::Service(service("nowhere")),
     ]
 }
 
-fn stores() -> Vec<Check> {
+fn stores() -> Vec<ImageCheck> {
     vec![
         firewall("kubelet", true),
         firewall("metrics", true),
@@ -200,30 +201,30 @@ fn stores() -> Vec<Check> {
         limited("agent"),
         task(r"\Example\clean", true),
         task(r"\Example\old", false),
-        Check::Driver {
-            driver: Inf {
+        ImageCheck::Driver {
+            driver: DriverInf {
                 inf: "vioscsi.inf".into(),
                 sha256: Digest::sha256_of(INF).hex(),
             },
         },
-        Check::Driver {
-            driver: Inf {
+        ImageCheck::Driver {
+            driver: DriverInf {
                 inf: "netkvm.inf".into(),
                 sha256: Digest::sha256_of(INF).hex(),
             },
         },
-        Check::Update {
+        ImageCheck::Update {
             kb: "KB5012637".into(),
         },
-        Check::Update {
+        ImageCheck::Update {
             kb: "KB5012000".into(),
         },
-        Check::Windows {
+        ImageCheck::Windows {
             build: 20348,
             revision: 681,
         },
-        Check::ContainerImage {
-            image: Manifest {
+        ImageCheck::ContainerImage {
+            image: ContainerImageManifest {
                 reference: "registry.k8s.io/pause:3.10.2".into(),
                 digest: Digest::sha256_of(MANIFEST).to_string(),
             },
@@ -232,7 +233,7 @@ fn stores() -> Vec<Check> {
     ]
 }
 
-fn accounts() -> Vec<Check> {
+fn accounts() -> Vec<ImageCheck> {
     vec![
         user("capi", true, false),
         user("Guest", true, true),
@@ -243,15 +244,18 @@ fn accounts() -> Vec<Check> {
         group("Nobody", true, &[]),
         acl(
             r"C:\etc\kubernetes",
-            &[("SYSTEM", Right::Full), ("capi", Right::ReadExecute)],
+            &[
+                ("SYSTEM", AccessRight::Full),
+                ("capi", AccessRight::ReadExecute),
+            ],
         ),
-        acl(r"C:\k\kubelet.exe", &[("S-1-5-18", Right::Modify)]),
+        acl(r"C:\k\kubelet.exe", &[("S-1-5-18", AccessRight::Modify)]),
     ]
 }
 
 /// Of every kind.
-fn expected() -> Vec<Expected> {
-    let step = |name: &str, line: u32, checks| Expected {
+fn expected() -> Vec<StepChecks> {
+    let step = |name: &str, line: u32, checks| StepChecks {
         step: name.into(),
         place: format!("recipe.toml:{line}:1"),
         checks,
@@ -266,16 +270,16 @@ fn expected() -> Vec<Expected> {
 }
 
 /// Nobody says whether a feature is on but Windows.
-fn for_windows() -> Vec<Expected> {
-    vec![Expected {
+fn for_windows() -> Vec<StepChecks> {
+    vec![StepChecks {
         step: "container host".into(),
         place: "recipe.toml:5:1".into(),
         checks: vec![
-            Check::Feature {
+            ImageCheck::Feature {
                 name: "Containers".into(),
                 enabled: true,
             },
-            Check::Capability {
+            ImageCheck::Capability {
                 name: "OpenSSH.Server~~~~0.0.1.0".into(),
                 present: true,
             },
@@ -545,12 +549,12 @@ fn addresses_program_and_profiles_of_a_firewall_rule_are_looked_at() {
         checks.push(limited(name));
     }
     // As a manifest of before has it: nobody said whom the rule is for.
-    let Check::Firewall(mut old) = limited("everybody") else {
+    let ImageCheck::Firewall(mut old) = limited("everybody") else {
         unreachable!("a firewall rule");
     };
     old.scope = None;
-    checks.push(Check::Firewall(old));
-    let expected = Expected {
+    checks.push(ImageCheck::Firewall(old));
+    let expected = StepChecks {
         step: "site".into(),
         place: "recipe.toml:7:1".into(),
         checks,

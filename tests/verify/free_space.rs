@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use winimg_base::event::Cancel;
-use winimg_formats::disk::ntfs::Volume;
-use winimg_formats::disk::{Image, free_space, gpt};
+use winimg_formats::disk::ntfs::NtfsVolume;
+use winimg_formats::disk::{DiskImage, free_space, gpt};
 
 use support::vhdx::{Writer, data_write};
 use support::windows_disk::{mounted, run, set_dirty, text};
@@ -164,7 +164,7 @@ fn deleted_files_leave_no_byte_and_the_others_all() {
     );
     let cancel = Cancel::default();
     assert_eq!(
-        free_space::clear(Image::alone(&qcow2), &cancel).expect("cleared"),
+        free_space::clear(DiskImage::from_file(&qcow2), &cancel).expect("cleared"),
         [""; 0]
     );
 
@@ -176,8 +176,8 @@ fn deleted_files_leave_no_byte_and_the_others_all() {
     );
     run("qemu-img", &["check", "-q", text(&qcow2)]);
     let disk = winimg_formats::disk::open(&qcow2, &cancel).expect("a disk");
-    let table = gpt::table(disk.as_ref()).expect("a table");
-    let volume = Volume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
+    let table = gpt::read_table(disk.as_ref()).expect("a table");
+    let volume = NtfsVolume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
     let kept = volume.read(r"C:\kept.txt", MIB).expect("readable");
     assert_eq!(kept.expect("a file"), KEPT.repeat(9000).into_bytes());
 }
@@ -187,12 +187,12 @@ fn a_volume_that_was_not_shut_down_in_order_is_left_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let qcow2 = sealed(folder.path(), true);
     let before = times(&qcow2, DELETED);
-    let doubts = free_space::clear(Image::alone(&qcow2), &Cancel::default()).expect("told");
+    let doubts = free_space::clear(DiskImage::from_file(&qcow2), &Cancel::default()).expect("told");
     assert_eq!(
         doubts,
         [
-            "free clusters are not zeroed, so that bytes of deleted files stay in the image: the NTFS volume was not shut down \
-          in order: which clusters are free is not certain"
+            "free clusters were not zeroed, so data of deleted files stays in the image: the NTFS \
+             volume was not shut down cleanly, so its list of free clusters is unreliable"
         ]
     );
     assert_eq!(times(&qcow2, DELETED), before);
@@ -202,7 +202,7 @@ fn a_volume_that_was_not_shut_down_in_order_is_left_as_it_is() {
 fn an_overlay_hides_what_was_deleted_and_the_layer_below_keeps_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let (parent, overlay) = layered(folder.path());
-    let image = Image::layered(&overlay, folder.path());
+    let image = DiskImage::with_layers(&overlay, folder.path());
     let cancel = Cancel::default();
     assert!(
         times(&overlay, DELETED) > 8000,
@@ -216,8 +216,8 @@ fn an_overlay_hides_what_was_deleted_and_the_layer_below_keeps_it() {
     assert_eq!(times_in(&overlay, DELETED), 0, "in the overlay's own file");
     run("qemu-img", &["check", "-q", text(&overlay)]);
     let disk = image.open(&cancel).expect("a disk");
-    let table = gpt::table(disk.as_ref()).expect("a table");
-    let volume = Volume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
+    let table = gpt::read_table(disk.as_ref()).expect("a table");
+    let volume = NtfsVolume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
     let kept = volume.read(r"C:\kept.txt", MIB).expect("readable");
     assert_eq!(kept.expect("a file"), KEPT.repeat(9000).into_bytes());
     assert!(
@@ -230,10 +230,10 @@ fn an_overlay_hides_what_was_deleted_and_the_layer_below_keeps_it() {
     );
 }
 
-fn kept(image: Image<'_>) -> Vec<u8> {
+fn kept(image: DiskImage<'_>) -> Vec<u8> {
     let disk = image.open(&Cancel::default()).expect("a disk");
-    let table = gpt::table(disk.as_ref()).expect("a table");
-    let volume = Volume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
+    let table = gpt::read_table(disk.as_ref()).expect("a table");
+    let volume = NtfsVolume::open(disk.as_ref(), &table.partitions[0]).expect("a volume");
     let kept = volume.read(r"C:\kept.txt", MIB).expect("readable");
     kept.expect("a file")
 }
@@ -245,7 +245,7 @@ fn a_vhdx_keeps_no_byte_of_a_deleted_file() {
     let disk = folder.path().join("disk.vhdx");
     vhdx(&folder.path().join("disk.raw"), &disk);
     assert!(times_in(&disk, DELETED) > 8000, "there is nothing to clear");
-    let image = Image::alone(&disk);
+    let image = DiskImage::from_file(&disk);
     let doubts = free_space::clear_vhdx(image, &Cancel::default()).expect("cleared");
     assert_eq!(doubts, [""; 0]);
     assert_eq!(times_in(&disk, DELETED), 0);
@@ -278,7 +278,7 @@ fn what_shows_through_from_a_vhdx_below_is_reported() {
     let below = fs::read(&parent).expect("a layer");
     assert!(times_in(&child, DELETED) > 400);
 
-    let image = Image::layered(&child, folder.path());
+    let image = DiskImage::with_layers(&child, folder.path());
     let doubts = free_space::clear_vhdx(image, &Cancel::default()).expect("cleared");
 
     let [doubt] = doubts.as_slice() else {
@@ -289,7 +289,7 @@ fn what_shows_through_from_a_vhdx_below_is_reported() {
     assert!(count > 8000 * DELETED.len(), "{count}");
     assert_eq!(
         rest,
-        "bytes of deleted files show through from the layers below, in clusters that are free now"
+        "bytes of deleted files are still readable from lower layers, in clusters that are now free"
     );
     assert_eq!(times_in(&child, DELETED), 0);
     assert!(fs::read(&parent).expect("a layer") == below);

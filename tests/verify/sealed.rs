@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use support::tree::{self, root};
 use support::windows_disk::*;
 
-use winimg::verify::{Report, check};
+use winimg::verify::{VerifyReport, check};
 use winimg_base::event::Cancel;
 use winimg_formats::disk::RawDisk;
-use winimg_recipe::plan::check::{Check, Expected};
-use winimg_recipe::recipe::target::{self, Target};
-use winimg_recipe::recipe::{GuestPath, Options, RegistryData, RegistryKey};
+use winimg_recipe::plan::check::{ImageCheck, StepChecks};
+use winimg_recipe::recipe::target::{self, TargetSpec};
+use winimg_recipe::recipe::{GuestPath, ReadOptions, RegistryKey, RegistryValueData};
 
 use crate::verify::expected::rendered;
 
@@ -85,47 +85,47 @@ fn sys(driver: &str) -> String {
 }
 
 /// What the step `generalize` expects.
-fn steps() -> Vec<Expected> {
+fn steps() -> Vec<StepChecks> {
     let sealed = vec![
-        Check::Missing {
-            path: GuestPath::known(r"C:\winimg"),
+        ImageCheck::Missing {
+            path: GuestPath::from_static(r"C:\winimg"),
         },
-        Check::Exists {
-            path: GuestPath::known(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag"),
+        ImageCheck::Exists {
+            path: GuestPath::from_static(r"C:\Windows\System32\Sysprep\Sysprep_succeeded.tag"),
         },
-        Check::Registry {
-            key: RegistryKey::known(SETUP_STATE),
+        ImageCheck::Registry {
+            key: RegistryKey::from_static(SETUP_STATE),
             value: Some("ImageState".into()),
-            data: RegistryData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".into()),
+            data: RegistryValueData::Sz("IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE".into()),
         },
     ];
-    vec![Expected {
+    vec![StepChecks {
         step: "seal".into(),
         place: "recipe.toml:20:1".into(),
         checks: sealed,
     }]
 }
 
-fn targets(names: &[&str]) -> Vec<Target> {
-    let options = Options {
+fn targets(names: &[&str]) -> Vec<TargetSpec> {
+    let options = ReadOptions {
         search: vec![root().join("recipes")],
-        ..Options::default()
+        ..ReadOptions::default()
     };
-    let (all, problems) = target::all(&options);
+    let (all, problems) = target::load_all(&options);
     assert!(problems.0.is_empty(), "{problems:?}");
-    let named = |target: &Target| names.contains(&target.name.as_str());
-    let found: Vec<Target> = all.into_iter().filter(named).collect();
+    let named = |target: &TargetSpec| names.contains(&target.name.as_str());
+    let found: Vec<TargetSpec> = all.into_iter().filter(named).collect();
     assert_eq!(found.len(), names.len());
     found
 }
 
-fn judged(disk: &WindowsDisk, steps: Option<&[Expected]>, names: &[&str]) -> Report {
+fn judged(disk: &WindowsDisk, steps: Option<&[StepChecks]>, names: &[&str]) -> VerifyReport {
     let folder = tree::folder();
     let file = folder.path().join("disk.raw");
     disk.write(&file);
     let disk = RawDisk::open(&file).expect("the disk");
     let targets = targets(names);
-    let targets: Vec<&Target> = targets.iter().collect();
+    let targets: Vec<&TargetSpec> = targets.iter().collect();
     check(&disk, steps, &targets, &Cancel::default()).expect("a Windows volume")
 }
 
@@ -319,7 +319,7 @@ fn a_sealed_node_is_sound_with_and_without_a_manifest() {
     let with = judged(&disk, Some(&steps()), &FOR);
     let hyperv = judged(&disk, Some(&steps()), &["hyperv-gen2"]);
     let without = judged(&disk, None, &[]);
-    let summary = |report: &Report| rendered(report);
+    let summary = |report: &VerifyReport| rendered(report);
     insta::assert_snapshot!(format!(
         "for two targets: {}for another: {}without a manifest: {}",
         summary(&with),
@@ -397,19 +397,19 @@ fn what_a_step_put_there_is_meant() {
     disk.file(STARTER, b"sc start agent\r\n");
     let mut steps = steps();
     steps[0].checks.extend([
-        Check::Exists {
+        ImageCheck::Exists {
             path: token.parse().expect("a path"),
         },
-        Check::Exists {
-            path: GuestPath::known(STARTER),
+        ImageCheck::Exists {
+            path: GuestPath::from_static(STARTER),
         },
-        Check::Registry {
+        ImageCheck::Registry {
             key: key.parse().expect("a key"),
             value: Some("Agent".into()),
-            data: RegistryData::Sz(r"C:\agent\finish.exe".into()),
+            data: RegistryValueData::Sz(r"C:\agent\finish.exe".into()),
         },
-        Check::Missing {
-            path: GuestPath::known(PANTHER),
+        ImageCheck::Missing {
+            path: GuestPath::from_static(PANTHER),
         },
     ]);
     let report = judged(&disk, Some(&steps), &FOR);

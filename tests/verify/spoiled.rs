@@ -28,7 +28,7 @@ fn a_sealed_disk_has_no_findings() {
         return;
     }
     let report = judged(&WindowsDisk::sound(), None);
-    assert_eq!(rendered(&report), "58 checks: 58 hold\n");
+    assert_eq!(rendered(&report), "58 of 58 checks passed\n");
 }
 
 /// As a build leaves it that forgot everything.
@@ -158,15 +158,15 @@ fn a_windows_that_was_hibernated_is_no_image() {
     for mark in [&b"HIBR"[..], b"hibr"] {
         let text = findings_of(Some(mark));
         let fact =
-            "error: Windows was hibernated (fast startup does that) and continues from its memory";
+            "error: Windows was hibernated (fast startup does that) and would resume from memory";
         assert!(text.contains(fact), "{text}");
     }
     let text = findings_of(Some(b"wake"));
-    let fact = "warning: Windows went on from hibernation and may not have been shut down since";
+    let fact = "warning: Windows resumed from hibernation and may not have been shut down since";
     assert!(text.contains(fact), "{text}");
     // A file that Windows made and has not used, an empty one, and none.
     for mark in [Some(&[0; 4][..]), Some(b"PAGE"), None] {
-        assert_eq!(findings_of(mark), "58 checks: 58 hold\n", "{mark:?}");
+        assert_eq!(findings_of(mark), "58 of 58 checks passed\n", "{mark:?}");
     }
 }
 
@@ -186,7 +186,7 @@ fn a_damaged_copy_of_the_partition_table_is_doubtful() {
     for line in [
         "warning: the disk's partition table is damaged",
         "found: the partition table is damaged (there is no header) and is read from its backup",
-        "58 checks: 57 hold, 1 is doubtful",
+        "57 of 58 checks passed, 1 warning",
     ] {
         assert!(text.contains(line), "{text}");
     }
@@ -207,7 +207,7 @@ fn a_disk_without_windows_is_refused() {
     let error = winimg::verify::check(&disk, None, &[], &cancel).expect_err("no Windows");
     assert_eq!(
         error.to_string(),
-        "there is no Windows on this disk\n  expected: an NTFS partition with C:\\Windows\\System32\\config\n  \
-         found: no partition"
+        "no Windows installation found on this disk\n  expected: an NTFS partition with C:\\Windows\\System32\\config\n  \
+         found: no partitions"
     );
 }

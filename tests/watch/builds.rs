@@ -24,7 +24,7 @@ fn a_build_is_shown_from_its_pause_to_its_end() {
     let mut events = watch.url.events(0);
     piped(&site, &["attach", "out"], ".go\n");
     let mut said = String::new();
-    while !said.contains("No build works in this folder now") {
+    while !said.contains("The build has ended") {
         let event = events.next();
         assert!(!event.is_empty(), "{said}");
         said += &event;
@@ -43,7 +43,7 @@ fn a_build_that_is_killed_is_shown_as_it_was() {
     watch.shows("Now: provision, [1/3] one");
     build.signal(Signal::SIGKILL);
     build.end();
-    watch.shows("No build works in this folder now");
+    watch.shows("The build has ended");
 }
 
 #[test]

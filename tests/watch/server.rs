@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use winimg::watch::{Board, Part, Server};
+use winimg::watch::{Board, PagePart, WatchServer};
 
 use super::{Url, status};
 use support::media;
@@ -13,7 +13,7 @@ const HEARTBEAT: Duration = Duration::from_millis(300);
 
 struct Served {
     board: Arc<Board>,
-    server: Option<Server>,
+    server: Option<WatchServer>,
     folder: tempfile::TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Served {
         let out = folder.path().join("out");
         std::fs::create_dir(&out).expect("a folder");
         assert_eq!(board.add(Some(&out)), 1);
-        let server = Server::with_patience(0, Arc::clone(&board), PATIENCE, HEARTBEAT);
+        let server = WatchServer::with_patience(0, Arc::clone(&board), PATIENCE, HEARTBEAT);
         let served = Self {
             board,
             server: Some(server.expect("a server")),
@@ -37,7 +37,7 @@ impl Served {
     }
 
     fn show(&self, parts: &[(&str, &str)]) {
-        let part = |(id, html): &(&str, &str)| Part {
+        let part = |(id, html): &(&str, &str)| PagePart {
             id: (*id).into(),
             html: (*html).into(),
         };

@@ -127,7 +127,7 @@ impl Pair {
         for name in &names {
             let bytes = |folder: &TempDir| {
                 let file = folder.path().join(below).join(name);
-                winimg_base::io::sha256(&file).expect("a file")
+                winimg_base::io::compute_sha256(&file).expect("a file")
             };
             assert_eq!(bytes(&self.linux), bytes(&self.windows), "{name}");
         }
@@ -255,15 +255,15 @@ fn what_a_windows_host_cannot_do_yet_is_refused_in_words() {
     };
     refused(
         &["build", "recipe.toml", "--hypervisor", "qemu"],
-        "error: winimg does not start QEMU on a Windows host\n  at: --hypervisor\n  \
-         cure: leave it away, so that Hyper-V runs the machine; or build on Linux\n",
+        "error: winimg does not support QEMU on Windows hosts\n  at: --hypervisor\n  \
+         cure: omit --hypervisor to use Hyper-V, or build on Linux\n",
     );
     for command in ["attach", "screen"] {
         refused(
             &[command],
             &format!(
                 "error: `winimg {command}` is not available on Windows yet\n  \
-                 cure: with --on-error ask, a build asks at its own terminal\n"
+                 cure: use --on-error ask: the build prompts on its own terminal\n"
             ),
         );
     }
@@ -278,8 +278,8 @@ fn what_a_windows_host_cannot_do_yet_is_refused_in_words() {
     ]);
     assert_eq!(
         waits.stderr,
-        "error: the build can't wait for a person this way\n  \
-         | --debug: there is no terminal to ask on\n  \
-         | --break: there is no terminal to continue from; add --keep-for\n"
+        "error: the build cannot pause with these options\n  \
+         | --debug: needs a terminal\n  \
+         | --break: needs a terminal to continue from; add --keep-for\n"
     );
 }

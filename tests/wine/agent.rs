@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
-use winimg_machine::guest::agent::Port;
+use winimg_machine::guest::agent::AgentPort;
 
 use crate::wine::glib::Glib;
 use crate::wine::prefix::{Prefix, program};
@@ -48,7 +48,7 @@ const COMMANDS: [(&str, &[&str]); 13] = [
 pub struct Agent {
     prefix: Arc<Prefix>,
     glib: Glib,
-    port: Arc<Mutex<Port>>,
+    port: Arc<Mutex<AgentPort>>,
     files: BTreeMap<u64, File>,
     programs: BTreeMap<u64, Program>,
     next: u64,
@@ -68,7 +68,7 @@ type Answer = Result<Option<Value>, String>;
 
 impl Agent {
     /// Answers until the other end closes.
-    pub fn start(prefix: Arc<Prefix>, glib: Glib, port: Arc<Mutex<Port>>) -> UnixStream {
+    pub fn start(prefix: Arc<Prefix>, glib: Glib, port: Arc<Mutex<AgentPort>>) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().expect("a socket pair");
         let mut agent = Self {
             prefix,
@@ -78,7 +78,7 @@ impl Agent {
             programs: BTreeMap::new(),
             next: 1000,
         };
-        agent.port.lock().expect("lock").change(true);
+        agent.port.lock().expect("lock").set_open(true);
         std::thread::spawn(move || {
             let mut writer = ours.try_clone().expect("clone");
             for line in BufReader::new(ours).split(b'\n').map_while(Result::ok) {
@@ -179,9 +179,12 @@ impl Agent {
         answer: &Path,
         capture: bool,
     ) -> Result<(Child, Option<Pipes>), String> {
-        let pipe = || match capture {
-            true => Stdio::piped(),
-            false => Stdio::null(),
+        let pipe = || {
+            if capture {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            }
         };
         let mut child = self
             .prefix
@@ -309,7 +312,7 @@ impl Agent {
             None | Some("powerdown" | "halt") => false,
             Some(_) => return Err("Invalid parameter 'mode'".into()),
         };
-        self.port.lock().expect("lock").change(false);
+        self.port.lock().expect("lock").set_open(false);
         self.programs.clear();
         self.files.clear();
         self.prefix.stop();
@@ -317,7 +320,7 @@ impl Agent {
         if reboot {
             drop(port);
             self.prefix.boot();
-            self.port.lock().expect("lock").change(true);
+            self.port.lock().expect("lock").set_open(true);
         } else {
             port.off = true;
         }

@@ -31,7 +31,7 @@ fn lines_keep_their_folder_and_return_their_codes() {
             said += &text.replace('\r', "");
         });
         match reply.expect("the line is run") {
-            console::wire::Reply::Ended {
+            console::wire::ConsoleReply::Ended {
                 code: Some(code),
                 folder: now,
                 note,

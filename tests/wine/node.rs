@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use support::tree;
-use winimg::engine::run::{Engine, StepRecord, Unrest};
+use winimg::engine::run::{SettleReason, StepRecord, StepRunner};
 use winimg::engine::{inputs, payload};
 use winimg_base::error::Error;
-use winimg_base::event::{Cancel, Silent, Sink};
-use winimg_base::text::crlf;
-use winimg_machine::guest::agent::{Agent as Client, Host, Port};
-use winimg_recipe::plan::{self, Plan};
+use winimg_base::event::{Cancel, SilentSink, Sink};
+use winimg_base::text::to_crlf;
+use winimg_machine::guest::agent::{AgentGuest as Client, AgentHost, AgentPort};
+use winimg_recipe::plan::{self, BuildPlan};
 use winimg_recipe::recipe::{self, Recipe};
 use winimg_supply::fetch::FetchOptions;
 use winimg_supply::store::Store;
@@ -34,17 +34,17 @@ pub struct Node {
 impl Node {
     pub fn new(glib: Glib) -> Self {
         let prefix = Arc::new(Prefix::new());
-        let port = Arc::new(Mutex::new(Port::default()));
+        let port = Arc::new(Mutex::new(AgentPort::default()));
         let stream = Agent::start(Arc::clone(&prefix), glib, Arc::clone(&port));
         let discs = Arc::clone(&prefix);
-        let host = Host {
+        let host = AgentHost {
             check: Box::new(|| Ok(())),
             port: Box::new(move || *port.lock().expect("lock")),
             discs: Box::new(move |iso| {
                 discs.insert(iso);
                 Ok(())
             }),
-            talked: Box::new(|_| {}),
+            on_contact: Box::new(|_| {}),
             now: Box::new(std::time::Instant::now),
         };
         let mut client = Client::new(stream, host, PATIENCE).expect("a client");
@@ -67,7 +67,7 @@ impl Node {
             .map(|records| rendered(&records))
     }
 
-    pub fn plan(&self, name: &str, steps: &str) -> (Recipe, Plan) {
+    pub fn plan(&self, name: &str, steps: &str) -> (Recipe, BuildPlan) {
         // A folder beside the recipe, for what is taken from one.
         support::media::driver(self.work.path(), "tree", "example");
         let programs = made().join("programs").display().to_string();
@@ -76,10 +76,10 @@ impl Node {
     }
 
     /// A whole recipe, which may include the shipped packs.
-    pub fn read(&self, name: &str, text: &str, vars: Vec<(String, String)>) -> (Recipe, Plan) {
+    pub fn read(&self, name: &str, text: &str, vars: Vec<(String, String)>) -> (Recipe, BuildPlan) {
         let file = self.work.path().join(format!("{name}.toml"));
         std::fs::write(&file, text).expect("a recipe");
-        let options = recipe::Options {
+        let options = recipe::ReadOptions {
             search: vec![tree::root().join("recipes")],
             vars,
             ..Default::default()
@@ -91,16 +91,20 @@ impl Node {
         (recipe, plan)
     }
 
-    pub fn carry_out(&mut self, recipe: &Recipe, plan: &Plan) -> Result<Vec<StepRecord>, Error> {
-        let sink: Arc<dyn Sink> = Arc::new(Silent);
+    pub fn carry_out(
+        &mut self,
+        recipe: &Recipe,
+        plan: &BuildPlan,
+    ) -> Result<Vec<StepRecord>, Error> {
+        let sink: Arc<dyn Sink> = Arc::new(SilentSink);
         let (work, cancel) = (self.work.path(), Cancel::default());
         let store = Store::open(&work.join("store"))?;
-        let inputs = inputs::fetch(&inputs::Source {
+        let inputs = inputs::fetch(&inputs::InputContext {
             recipe,
             plan,
             store: &store,
             options: &FetchOptions::default(),
-            platform: winimg_machine::vm::Platform::Qemu,
+            platform: winimg_machine::vm::HypervisorKind::Qemu,
             sink: &sink,
             cancel: &cancel,
         })?;
@@ -108,7 +112,7 @@ impl Node {
         self.bootstrap();
         let logs = work.join("logs");
         std::fs::create_dir_all(&logs).expect("a folder");
-        let engine = Engine {
+        let engine = StepRunner {
             plan,
             payload: &payload,
             logs: &logs,
@@ -122,7 +126,7 @@ impl Node {
         steps
             .map(|(n, step)| {
                 Ok(engine
-                    .step(&mut self.client, n + 1, step, Unrest::None)?
+                    .run_step(&mut self.client, n + 1, step, SettleReason::None)?
                     .record)
             })
             .collect()
@@ -135,7 +139,7 @@ impl Node {
         // Wine has no servicing that could be asked whether it is at rest.
         let at_rest = "@if \"%1\"==\"000-2\" exit /b 0\n";
         let script = include_str!("../../unattend/bootstrap/payload.cmd");
-        let script = crlf(&format!("{at_rest}{script}"));
+        let script = to_crlf(&format!("{at_rest}{script}"));
         std::fs::write(folder.join("payload.cmd"), script).expect("a script");
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use winimg_machine::guest::{Command, Exit, Guest as _};
+use winimg_machine::guest::{Guest as _, GuestCommand, GuestExit};
 
 use crate::wine::glib::Glib;
 use crate::wine::node::Node;
@@ -82,7 +82,7 @@ fn a_package_that_refuses_stops_the_build() {
 #[ignore = "needs Wine: make wine"]
 fn an_unknown_product_cannot_be_removed() {
     let mut node = Node::new(Glib::New);
-    let command = Command {
+    let command = GuestCommand {
         program: r"C:\Windows\System32\msiexec.exe".into(),
         arguments: ["/x", "{0A7C1D52-11AA-4A57-9F6B-3B6F7A3C0099}", "/qn"]
             .map(String::from)
@@ -90,5 +90,5 @@ fn an_unknown_product_cannot_be_removed() {
         timeout: Duration::from_secs(120),
     };
     let exit = node.client.run(&command, &mut |_| {}).expect("it runs");
-    assert_eq!(exit, Exit::Code(1605));
+    assert_eq!(exit, GuestExit::Code(1605));
 }

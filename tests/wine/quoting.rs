@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use winimg_machine::guest::{Command, Exit, Guest as _};
+use winimg_machine::guest::{Guest as _, GuestCommand, GuestExit};
 
 use crate::wine::glib::Glib;
 use crate::wine::node::Node;
@@ -53,9 +53,9 @@ fn put_argv(prefix: &Prefix) {
     std::fs::copy(program("argv.exe"), prefix.host(r"C:\argv.exe")).expect("a copy");
 }
 
-fn argv(arguments: &[&str]) -> Command {
+fn argv(arguments: &[&str]) -> GuestCommand {
     let all = std::iter::once(FILE).chain(arguments.iter().copied());
-    Command {
+    GuestCommand {
         program: r"C:\argv.exe".into(),
         arguments: all.map(str::to_owned).collect(),
         timeout: TIME,
@@ -63,9 +63,9 @@ fn argv(arguments: &[&str]) -> Command {
 }
 
 /// What the program found.
-fn arrived(node: &mut Node, command: &Command) -> Vec<String> {
+fn arrived(node: &mut Node, command: &GuestCommand) -> Vec<String> {
     let exit = node.client.run(command, &mut |_| {}).expect("it runs");
-    assert_eq!(exit, Exit::Code(0));
+    assert_eq!(exit, GuestExit::Code(0));
     let text = node.prefix.read(FILE).expect("it wrote");
     text.split_terminator('\0').map(str::to_owned).collect()
 }
@@ -100,11 +100,11 @@ fn what_would_not_arrive_is_refused() {
         ),
         (
             &["one\ntwo"],
-            "argument 2 holds the control character U+000A",
+            "argument 2 contains the control character U+000A",
         ),
         (
             &["one\0two"],
-            "argument 2 holds the control character U+0000",
+            "argument 2 contains the control character U+0000",
         ),
     ];
     for (arguments, why) in cases {
@@ -119,7 +119,7 @@ fn what_would_not_arrive_is_refused() {
         );
         assert_eq!(node.prefix.read(FILE), None, "something was sent");
     }
-    let cmd = Command {
+    let cmd = GuestCommand {
         program: r"C:\Windows\System32\cmd.exe".into(),
         arguments: ["/d", "/c", r#"C:\argv.exe C:\argv.txt "a b""#]
             .map(String::from)
@@ -135,7 +135,7 @@ fn what_would_not_arrive_is_refused() {
         error.contains("holds a double quote, which cmd.exe does not read"),
         "{error}"
     );
-    let msi = Command {
+    let msi = GuestCommand {
         program: r"C:\Windows\System32\msiexec.exe".into(),
         arguments: vec![r#"P="a b""#.into()],
         ..cmd
@@ -189,7 +189,7 @@ fn the_refusals_have_their_reasons() {
 #[ignore = "needs Wine: make wine"]
 fn codes_output_and_missing_programs_are_reported_whole() {
     let mut node = Node::new(Glib::New);
-    let cmd = |line: &[&str]| Command {
+    let cmd = |line: &[&str]| GuestCommand {
         program: r"C:\Windows\System32\cmd.exe".into(),
         arguments: ["/d", "/c"]
             .iter()
@@ -209,7 +209,7 @@ fn codes_output_and_missing_programs_are_reported_whole() {
             .client
             .run(&cmd(&["exit", code]), &mut |_| {})
             .expect("it runs");
-        assert_eq!(exit, Exit::Code(expected), "{code}");
+        assert_eq!(exit, GuestExit::Code(expected), "{code}");
     }
     let mut said = String::new();
     let both = cmd(&["echo", "out", "&", "echo", "err", ">&2"]);
@@ -222,7 +222,7 @@ fn codes_output_and_missing_programs_are_reported_whole() {
         said.replace("\r\n", "\n").replace(" \n", "\n"),
         "out\nerr\n"
     );
-    let missing = Command {
+    let missing = GuestCommand {
         program: r"C:\no\such.exe".into(),
         arguments: vec![],
         timeout: TIME,
@@ -233,7 +233,7 @@ fn codes_output_and_missing_programs_are_reported_whole() {
         .expect_err("no program")
         .to_string();
     assert!(
-        error.contains("the guest can't start the program"),
+        error.contains("the guest cannot start the program"),
         "{error}"
     );
     assert_eq!(node.client.get(r"C:\no.txt", 10).expect("an answer"), None);

@@ -1,18 +1,20 @@
-//! Arguments of Windows programs: which can travel through the guest agent, and how they look as one line.
+//! Arguments of Windows programs: checks that they pass through the guest agent, and quoting.
 //!
-//! A Windows process gets one string, which it cuts into arguments itself. The agent's glib makes that string
-//! (glib `gspawn-win32.c`: every argument is protected twice, once for its helper process and once for the program),
-//! so arguments are sent raw; what that way breaks is refused by `check` before anything is sent.
-//! Nothing here runs a program.
+//! A Windows process gets one string, which it splits into arguments itself. The agent's glib
+//! builds that string (glib `gspawn-win32.c`: every argument is quoted twice, once for its helper
+//! process and once for the program), so arguments are sent raw, and `check` refuses those that
+//! would arrive changed. Nothing here runs a program.
 
-/// Longest command line CreateProcess takes, in UTF-16 units (Microsoft: CreateProcessW, lpCommandLine).
+/// Longest command line that CreateProcess accepts, in UTF-16 units (Microsoft: CreateProcessW,
+/// lpCommandLine).
 const LONGEST_LINE: usize = 32_766;
 
-/// Refuses what would not reach `program` as it is written. The error is one sentence that names the argument.
+/// Refuses arguments that would reach `program` changed. The error is one sentence with the
+/// argument.
 ///
-/// - An empty argument vanishes and the rest move up (glib quotes only what holds a blank or a tab).
+/// - An empty argument is dropped (glib quotes only arguments with a blank or a tab).
 /// - Before glib 2.60 a trailing backslash of a quoted argument escapes the closing quote.
-/// - `cmd.exe` and `msiexec.exe` do not read `\"`, which is all that glib writes for `"`.
+/// - `cmd.exe` and `msiexec.exe` do not support `\"`, which is how glib escapes `"`.
 pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
     let mut length = 0;
     for (index, text) in std::iter::once(program)
@@ -28,63 +30,70 @@ pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
         }
         if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\t') {
             return Err(format!(
-                "{what} holds the control character U+{:04X}",
+                "{what} contains the control character U+{:04X}",
                 c as u32
             ));
         }
         if has_blank(text) && text.ends_with('\\') {
             return Err(format!(
-                "{what}, `{text}`, has a blank and ends in a backslash, which older QEMU guest agents take \
-                 for an escaped quote"
+                "{what}, `{text}`, has a blank and ends in a backslash, which older QEMU guest \
+                 agents treat as an escaped quote"
             ));
         }
         if text.contains('"') && !reads_escaped_quotes(program) {
             return Err(format!(
-                "{what}, `{text}`, holds a double quote, which {} does not read as QEMU's guest agent \
-                 writes it",
+                "{what}, `{text}`, contains a double quote, which QEMU's guest agent escapes in a \
+                 way that {} does not support",
                 base_name(program)
             ));
         }
-        length += protect(&protect(text)).encode_utf16().count() + 1;
+        length += quote_if_needed(&quote_if_needed(text))
+            .encode_utf16()
+            .count()
+            + 1;
     }
     if length > LONGEST_LINE {
         return Err(format!(
-            "the command line is {length} characters long, and Windows takes {LONGEST_LINE}"
+            "the command line is {length} characters long, and Windows allows {LONGEST_LINE}"
         ));
     }
     Ok(())
 }
 
-/// One line for plans and logs, and the command line that a service is registered with: arguments as the C runtime would
-/// read them back (Microsoft: Parsing C command-line arguments).
-pub fn display(program: &str, arguments: &[String]) -> String {
-    let mut line = quoted(program);
+/// Renders a command line for plans, logs and the registration of a service, quoted for the C
+/// runtime (Microsoft: Parsing C command-line arguments).
+pub fn render_command_line(program: &str, arguments: &[String]) -> String {
+    let mut line = quote_argument(program);
     for argument in arguments {
         line.push(' ');
-        line.push_str(&quoted(argument));
+        line.push_str(&quote_argument(argument));
     }
     line
 }
 
-/// The word as a POSIX shell reads it back: in single quotes unless it has nothing that a shell looks at.
-pub fn posix(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+/// Quotes a word for a POSIX shell: in single quotes unless it has only plain characters.
+pub fn quote_posix(word: &str) -> String {
+    let is_plain = word
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c));
+    if is_plain && !word.is_empty() {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
-/// An argument in double quotes where it needs them.
-pub fn quoted(argument: &str) -> String {
+/// Puts an argument in double quotes if necessary.
+pub fn quote_argument(argument: &str) -> String {
     if argument.is_empty() {
         return r#""""#.to_owned();
     }
-    protect(argument)
+    quote_if_needed(argument)
 }
 
-/// glib's `protect_argv_string`, 2.60 and later, which is also the C runtime's rule. An empty argument stays empty.
-fn protect(argument: &str) -> String {
+/// Implements `protect_argv_string` of glib 2.60 and later, which is also the C runtime's rule. An
+/// empty argument stays empty.
+fn quote_if_needed(argument: &str) -> String {
     let quote = has_blank(argument);
     if !quote && !argument.contains('"') {
         return argument.to_owned();
@@ -112,7 +121,7 @@ pub fn has_blank(text: &str) -> bool {
     text.contains([' ', '\t'])
 }
 
-/// `reg.exe` of `C:\Windows\System32\reg.exe`.
+/// Returns `reg.exe` for `C:\Windows\System32\reg.exe`.
 pub fn base_name(program: &str) -> &str {
     program.rsplit(['\\', '/']).next().unwrap_or(program)
 }
@@ -159,12 +168,15 @@ mod tests {
             said,
             [
                 "argument 2 is empty, and QEMU's guest agent drops it",
-                r"argument 1, `C:\a b\`, has a blank and ends in a backslash, which older QEMU guest agents take for an escaped quote",
-                r#"argument 2, `"x"`, holds a double quote, which cmd.exe does not read as QEMU's guest agent writes it"#,
-                r#"argument 1, `P="a b"`, holds a double quote, which MSIEXEC does not read as QEMU's guest agent writes it"#,
-                "argument 1 holds the control character U+000A",
+                "argument 1, `C:\\a b\\`, has a blank and ends in a backslash, which older QEMU guest \
+                 agents treat as an escaped quote",
+                "argument 2, `\"x\"`, contains a double quote, which QEMU's guest agent escapes in a \
+                 way that cmd.exe does not support",
+                "argument 1, `P=\"a b\"`, contains a double quote, which QEMU's guest agent escapes in a \
+                 way that MSIEXEC does not support",
+                "argument 1 contains the control character U+000A",
                 &format!(
-                    "the command line is {} characters long, and Windows takes 32766",
+                    "the command line is {} characters long, and Windows allows 32766",
                     sc.len() + 40_002
                 ),
                 "the program's name is empty, and QEMU's guest agent drops it",
@@ -175,7 +187,7 @@ mod tests {
     #[test]
     fn a_line_shows_arguments_as_the_c_runtime_reads_them() {
         assert_eq!(
-            display(
+            render_command_line(
                 r"C:\a b\c.exe",
                 &args(&["plain", "", "two words", r#"say "x""#, r"C:\d e\", r"C:\f\"])
             ),

@@ -1,9 +1,9 @@
-//! Complaints about what the user wrote: each at its line and column, all of them at once.
+//! Diagnostics about the user's input: each at its line and column, all of them at once.
 //!
-//! Collects and shows; what is wrong is decided by the modules that read.
+//! Only collects and renders diagnostics; the parsing modules create them.
 
 mod excerpt;
-mod near;
+mod similar;
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
-use crate::text::{Place, Source};
+use crate::text::{Place, SourceText, count};
 use excerpt::Excerpt;
 
-pub use near::{most_alike, nearest, suggestion};
+pub use similar::{find_nearest, most_alike, suggest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -33,7 +33,7 @@ impl Severity {
     }
 }
 
-/// One complaint.
+/// One error or warning.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -41,7 +41,7 @@ pub struct Diagnostic {
     pub problem: Problem,
     /// A few words under the caret; may be empty.
     pub label: String,
-    /// The line could not be read at all: what else is said about it may be an echo.
+    /// The line could not be parsed, so other diagnostics about it may be consequences.
     pub is_syntax: bool,
 }
 
@@ -69,20 +69,20 @@ impl Diagnostic {
         self
     }
 
-    /// The cure, or a did-you-mean.
+    /// Adds a cure, or a did-you-mean.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.problem.cures.push(help.into());
         self
     }
 
-    /// The snippet as rustc shows one, without a trailing newline.
+    /// Renders the snippet like rustc, without a trailing newline.
     fn render(&self, renderer: &Renderer) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
         let mut group = Group::with_title(level.primary_title(self.problem.fact.as_str()));
-        let excerpt = self.problem.place.as_ref().map(Excerpt::of);
+        let excerpt = self.problem.place.as_ref().map(Excerpt::from_place);
         if let Some(excerpt) = &excerpt {
             group = excerpt.show(group, &self.label);
         }
@@ -93,10 +93,10 @@ impl Diagnostic {
     }
 }
 
-/// As many are shown; the rest is counted.
+/// Maximum number of diagnostics shown; the others are counted.
 const MOST_SHOWN: usize = 500;
 
-/// All complaints of one reading.
+/// All diagnostics of one run of a parser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -105,16 +105,15 @@ impl Diagnostics {
         self.0.push(diagnostic);
     }
 
-    /// The same, without showing a line of the texts that they are about.
+    /// Prevents the diagnostics from showing lines of their sources.
     #[must_use]
-    pub fn unquotable(mut self) -> Self {
-        let mut hidden: Vec<(Arc<Source>, Arc<Source>)> = Vec::new();
+    pub fn hide_sources(mut self) -> Self {
+        let mut hidden: Vec<(Arc<SourceText>, Arc<SourceText>)> = Vec::new();
         for place in self.0.iter_mut().filter_map(|d| d.problem.place.as_mut()) {
-            let known = hidden.iter().find(|(from, _)| *from == place.source);
-            let to = match known {
+            let to = match hidden.iter().find(|(from, _)| *from == place.source) {
                 Some((_, to)) => Arc::clone(to),
                 None => {
-                    let to = Arc::new(Source::clone(&place.source).unquotable());
+                    let to = Arc::new(SourceText::clone(&place.source).into_unquotable());
                     hidden.push((Arc::clone(&place.source), Arc::clone(&to)));
                     to
                 }
@@ -128,33 +127,34 @@ impl Diagnostics {
         self.0.iter().any(|d| d.severity == Severity::Error)
     }
 
-    /// How many errors and how many warnings.
+    /// Counts errors and warnings.
     pub fn count(&self) -> (usize, usize) {
-        let errors = self.0.iter().filter(|d| d.severity == Severity::Error);
-        let errors = errors.count();
+        let errors = self
+            .0
+            .iter()
+            .filter(|d| d.severity == Severity::Error)
+            .count();
         (errors, self.0.len() - errors)
     }
 
-    /// Complaints without a place first, then source by source (in the order given, others after them as they
-    /// came), each from top to bottom. Exact repetitions are dropped.
-    pub fn sort(&mut self, order: &[Arc<Source>]) {
+    /// Sorts: diagnostics without a place first, then by source (in the given order, other sources
+    /// after them in order of appearance), each from top to bottom. Duplicates are removed.
+    pub fn sort(&mut self, order: &[Arc<SourceText>]) {
         let mut sources = order.to_vec();
         for place in self.0.iter().filter_map(|d| d.problem.place.as_ref()) {
             if !sources.contains(&place.source) {
                 sources.push(Arc::clone(&place.source));
             }
         }
-        let key = |d: &Diagnostic| {
-            let place = d.problem.place.as_ref()?;
-            let source = sources.iter().position(|s| *s == place.source);
-            Some((source, place.span.start, place.span.end))
-        };
-        self.0.sort_by_cached_key(key);
+        self.0.sort_by_cached_key(|d| sort_key(d, &sources));
         let mut kept: Vec<Diagnostic> = Vec::with_capacity(self.0.len());
         for diagnostic in self.0.drain(..) {
-            // Equal ones are at one place, and stand together now.
-            let at = key(&diagnostic);
-            let mut beside = kept.iter().rev().take_while(|other| key(other) == at);
+            // Duplicates have the same place, so they are adjacent now.
+            let at = sort_key(&diagnostic, &sources);
+            let mut beside = kept
+                .iter()
+                .rev()
+                .take_while(|other| sort_key(other, &sources) == at);
             if !beside.any(|other| *other == diagnostic) {
                 kept.push(diagnostic);
             }
@@ -162,8 +162,8 @@ impl Diagnostics {
         self.0 = kept;
     }
 
-    /// Every complaint with its line and a caret, errors last, where a terminal shows them; then one
-    /// line that counts them. Empty when there are none.
+    /// Renders every diagnostic with its line and a caret, errors last so that they stay visible on
+    /// a terminal, and a final line with the counts. Empty if there are none.
     pub fn render(&self, color: bool) -> String {
         let mut sorted = self.clone();
         sorted.sort(&[]);
@@ -171,12 +171,13 @@ impl Diagnostics {
         if sorted.0.is_empty() {
             return String::new();
         }
-        let renderer = match color {
-            true => Renderer::styled(),
-            false => Renderer::plain(),
+        let renderer = if color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
         };
         let mut out = String::new();
-        // Of errors the first ones are shown; warnings as far as these leave room.
+        // The first errors are shown; warnings only up to the remaining limit.
         let (errors, warnings) = sorted.count();
         let shown_errors = errors.min(MOST_SHOWN);
         let shown_warnings = warnings.min(MOST_SHOWN - shown_errors);
@@ -193,21 +194,20 @@ impl Diagnostics {
                 out.push_str(&format!("… and {more} more {word}s\n\n"));
             }
         }
-        out.push_str(&sorted.summary());
+        out.push_str(&sorted.summarize());
         out.push('\n');
         out
     }
 
-    /// `12 errors, 1 warning in recipe.toml, packs/x.toml`
-    pub fn summary(&self) -> String {
+    /// Returns a line such as `12 errors, 1 warning in recipe.toml, packs/x.toml`.
+    pub fn summarize(&self) -> String {
         let (errors, warnings) = self.count();
-        let counted = |n: usize, word: &str| match n {
-            0 => None,
-            1 => Some(format!("1 {word}")),
-            n => Some(format!("{n} {word}s")),
-        };
-        let counts = [counted(errors, "error"), counted(warnings, "warning")];
-        let mut line = counts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let mut line = [(errors, "error"), (warnings, "warning")]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, noun)| count(n, noun))
+            .collect::<Vec<_>>()
+            .join(", ");
         let mut names: Vec<&str> = Vec::new();
         for place in self.0.iter().filter_map(|d| d.problem.place.as_ref()) {
             if !names.contains(&place.source.name.as_str()) {
@@ -222,31 +222,44 @@ impl Diagnostics {
     }
 }
 
-/// All complaints of one reading as events have them, the first line first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Complaints {
-    pub errors: usize,
-    pub warnings: usize,
-    pub diagnostics: Vec<Complaint>,
+/// Returns the key by which diagnostics are sorted: source, start and end of the place.
+fn sort_key(
+    diagnostic: &Diagnostic,
+    sources: &[Arc<SourceText>],
+) -> Option<(Option<usize>, usize, usize)> {
+    let place = diagnostic.problem.place.as_ref()?;
+    let source = sources.iter().position(|s| *s == place.source);
+    Some((source, place.span.start, place.span.end))
 }
 
-/// A [`Diagnostic`] without the text that it points into.
+/// All diagnostics of one run of a parser in the form of events, sorted by line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Complaint {
+#[schemars(rename = "Complaints")]
+pub struct DiagnosticsRecord {
+    pub errors: usize,
+    pub warnings: usize,
+    pub diagnostics: Vec<DiagnosticRecord>,
+}
+
+/// A [`Diagnostic`] without its source text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Complaint")]
+pub struct DiagnosticRecord {
     pub severity: Severity,
     pub message: String,
-    pub place: Option<Lines>,
+    pub place: Option<LineRange>,
     /// A few words about the place; may be empty.
     pub label: String,
     /// Cures.
     pub help: Vec<String>,
 }
 
-/// From where to where it reaches. Lines and columns are counted from 1, columns in characters; the end is behind the last
-/// character.
+/// Start and end of a place. Lines and columns are counted from 1, columns in characters; the end
+/// is after the last character.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Lines {
-    /// The file, as messages name it.
+#[schemars(rename = "Lines")]
+pub struct LineRange {
+    /// The file's name in messages.
     pub source: String,
     pub line: usize,
     pub column: usize,
@@ -254,7 +267,7 @@ pub struct Lines {
     pub end_column: usize,
 }
 
-impl From<&Diagnostics> for Complaints {
+impl From<&Diagnostics> for DiagnosticsRecord {
     fn from(all: &Diagnostics) -> Self {
         let mut sorted = all.clone();
         sorted.sort(&[]);
@@ -262,41 +275,39 @@ impl From<&Diagnostics> for Complaints {
         Self {
             errors,
             warnings,
-            diagnostics: sorted.0.iter().map(Complaint::from).collect(),
+            diagnostics: sorted.0.iter().map(DiagnosticRecord::from).collect(),
         }
     }
 }
 
-impl From<&Diagnostic> for Complaint {
+impl From<&Diagnostic> for DiagnosticRecord {
     fn from(diagnostic: &Diagnostic) -> Self {
         let problem = &diagnostic.problem;
         Self {
             severity: diagnostic.severity,
             message: problem.fact.clone(),
-            place: problem.place.as_ref().map(Lines::from),
+            place: problem.place.as_ref().map(LineRange::from),
             label: diagnostic.label.clone(),
             help: problem.cures.clone(),
         }
     }
 }
 
-impl Complaint {
-    /// For a log: `warning: … (recipe.toml:3:1)`, and a line for each cure.
-    pub fn text(&self) -> String {
-        let place = self.place.as_ref();
-        let place = place.map(|p| format!(" ({}:{}:{})", p.source, p.line, p.column));
-        let help = self.help.iter().map(|help| format!("\n  {help}"));
-        format!(
-            "{}: {}{}{}",
-            self.severity.name(),
-            self.message,
-            place.unwrap_or_default(),
-            help.collect::<String>()
-        )
+impl DiagnosticRecord {
+    /// Renders a log entry: `warning: … (recipe.toml:3:1)`, and a line for each cure.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}: {}", self.severity.name(), self.message);
+        if let Some(p) = &self.place {
+            text += &format!(" ({}:{}:{})", p.source, p.line, p.column);
+        }
+        for help in &self.help {
+            text += &format!("\n  {help}");
+        }
+        text
     }
 }
 
-impl From<&Place> for Lines {
+impl From<&Place> for LineRange {
     fn from(place: &Place) -> Self {
         let (line, column) = place.line_column();
         let end = Place::new(&place.source, place.span.end..place.span.end);
@@ -318,7 +329,7 @@ mod tests {
     use super::*;
 
     fn place(text: &str, span: Range<usize>) -> Place {
-        let source = Arc::new(Source::new("recipe.toml", text));
+        let source = Arc::new(SourceText::new("recipe.toml", text));
         Place::new(&source, span)
     }
 
@@ -353,7 +364,7 @@ error: unknown key `cpu` in [machine]
 
     #[test]
     fn errors_come_last_and_no_number_of_warnings_hides_one() {
-        let source = Arc::new(Source::new("recipe.toml", "x = 1\n".repeat(700)));
+        let source = Arc::new(SourceText::new("recipe.toml", "x = 1\n".repeat(700)));
         let at = |n: usize| Place::new(&source, n * 6..n * 6 + 1);
         let mut all = Diagnostics::default();
         all.push(Diagnostic::error("wrong").at(&at(0), ""));
@@ -379,7 +390,7 @@ error: unknown key `cpu` in [machine]
 
     #[test]
     fn no_line_is_shown_of_a_source_that_is_not_quotable_nor_of_a_very_long_one() {
-        let secret = Source::new(
+        let secret = SourceText::new(
             "/root/.docker/config.json",
             "{\n  \"auth\": \"c2VjcmV0\"\n}",
         );
@@ -393,8 +404,8 @@ error: this is not a recipe
 
 1 error in /root/.docker/config.json
 ";
-        assert_eq!(all.unquotable().render(false), hidden);
-        let long = Source::new("long.toml", format!("a = \"{}\"\n", "x".repeat(5000)));
+        assert_eq!(all.hide_sources().render(false), hidden);
+        let long = SourceText::new("long.toml", format!("a = \"{}\"\n", "x".repeat(5000)));
         let mut all = Diagnostics::default();
         all.push(Diagnostic::error("too long").at(&Place::new(&Arc::new(long), 0..1), ""));
         assert_eq!(
@@ -406,7 +417,7 @@ error: this is not a recipe
     #[test]
     fn many_complaints_are_counted_and_take_no_time() {
         let text = "x = 1\n".repeat(50_000);
-        let source = Arc::new(Source::new("recipe.toml", text.clone()));
+        let source = Arc::new(SourceText::new("recipe.toml", text.clone()));
         let mut all = Diagnostics::default();
         for n in (0..50_000).rev() {
             let at = Place::new(&source, n * 6..n * 6 + 1);

@@ -1,6 +1,6 @@
-//! Digests as the supply chain writes them: `sha256:<hex>`.
+//! Digests in the usual notation: `sha256:<hex>`.
 //!
-//! Knows SHA-256 and SHA-512 and refuses everything weaker.
+//! Supports SHA-256 and SHA-512 and refuses everything weaker.
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256, Sha512};
 
-/// The two algorithms that prove anything.
+/// The supported algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
     Sha256,
@@ -25,7 +25,7 @@ impl Algorithm {
     }
 }
 
-/// A digest and its algorithm. Shown as `sha256:<lower-case hex>`.
+/// A digest and its algorithm. Formatted as `sha256:<lower-case hex>`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest {
     pub algorithm: Algorithm,
@@ -33,7 +33,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Lower-case hex without the algorithm.
+    /// Returns lower-case hex without the algorithm.
     pub fn hex(&self) -> String {
         hex::encode(&self.bytes)
     }
@@ -42,18 +42,18 @@ impl Digest {
         &self.bytes
     }
 
-    /// A digest from bare hex; its length decides the algorithm (64 digits: SHA-256, 128: SHA-512).
-    /// The error says what is wrong in words that fit after "digest".
+    /// Parses bare hex; its length determines the algorithm (64 digits: SHA-256, 128: SHA-512).
+    /// The error is worded to follow "digest".
     pub fn from_hex(text: &str) -> Result<Self, String> {
-        // Counted first: one digit that was not copied makes their number odd, and that is what has to be reported.
+        // The length is checked before decoding, which would only report an odd number of digits.
         if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err("is not hexadecimal".into());
         }
         let algorithm = match text.len() {
             64 => Algorithm::Sha256,
             128 => Algorithm::Sha512,
-            32 => return Err("is an MD5, which proves nothing: give a SHA-256".into()),
-            40 => return Err("is a SHA-1, which proves nothing: give a SHA-256".into()),
+            32 => return Err("is an MD5, which is not secure: use SHA-256".into()),
+            40 => return Err("is a SHA-1, which is not secure: use SHA-256".into()),
             n => {
                 let s = if n == 1 { "" } else { "s" };
                 return Err(format!(
@@ -71,13 +71,14 @@ impl Digest {
         hasher.finish()
     }
 
-    /// Of a value as [`canonical`] JSON. The value names the number of its format, which rises when the same content comes
-    /// to mean something else. What people read (sentences, `Display`, `Debug`) has no place in such a value.
+    /// Hashes a value as [`to_canonical_json`] JSON. The value includes a format version, which is
+    /// increased when the meaning of the same content changes. It must not contain human-readable
+    /// text (`Display`, `Debug`), whose wording may change.
     pub fn of_json(value: &impl Serialize) -> Self {
-        Self::sha256_of(canonical(value).as_bytes())
+        Self::sha256_of(to_canonical_json(value).as_bytes())
     }
 
-    /// Reads to the end.
+    /// Hashes a reader to its end, and returns the number of bytes.
     pub fn of_reader(algorithm: Algorithm, reader: impl Read) -> io::Result<(Self, u64)> {
         let mut hasher = Hasher::new(algorithm);
         let mut reader = BufReader::with_capacity(1 << 20, reader);
@@ -86,9 +87,9 @@ impl Digest {
     }
 }
 
-/// JSON without spaces, the keys of every object in the order of their bytes: one text for one value, however its type lists
-/// its fields. For types whose maps have text as keys, which always become JSON.
-pub fn canonical(value: &impl Serialize) -> String {
+/// Serializes a value to JSON without spaces and with sorted keys, so that the text does not depend
+/// on the order of fields. All maps must have text keys, so that serialization cannot fail.
+pub fn to_canonical_json(value: &impl Serialize) -> String {
     let mut value = serde_json::json!(value);
     value.sort_all_objects();
     value.to_string()
@@ -97,7 +98,7 @@ pub fn canonical(value: &impl Serialize) -> String {
 impl FromStr for Digest {
     type Err = String;
 
-    /// `sha256:<hex>`, `sha512:<hex>`, the name in any case, or bare hex.
+    /// Parses `sha256:<hex>`, `sha512:<hex>`, ignoring the name's case, or bare hex.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, hex) = match text.split_once(':') {
             Some((name, hex)) => (Some(name), hex),
@@ -106,7 +107,7 @@ impl FromStr for Digest {
         let digest = Self::from_hex(hex)?;
         match name {
             Some(name) if !name.eq_ignore_ascii_case(digest.algorithm.name()) => Err(format!(
-                "says {name} but has the length of a {}",
+                "is labelled {name} but has the length of a {}",
                 digest.algorithm.name()
             )),
             _ => Ok(digest),
@@ -139,7 +140,8 @@ impl<'de> serde::Deserialize<'de> for Digest {
     }
 }
 
-/// A running digest. `Clone` forks the state: a fixed VHD shares its raw disk's prefix this way.
+/// An incremental hasher. `Clone` forks the state: a fixed VHD shares its raw disk's prefix this
+/// way.
 #[derive(Clone)]
 pub enum Hasher {
     Sha256(Sha256),
@@ -154,13 +156,13 @@ impl Hasher {
         }
     }
 
-    /// As many zeros, in bytes.
-    pub fn zeros(&mut self, mut length: u64) {
+    /// Adds `length` zero bytes.
+    pub fn update_zeros(&mut self, mut length: u64) {
         static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         while length > 0 {
-            let piece = length.min(ZEROS.len() as u64);
-            self.update(&ZEROS[..piece as usize]);
-            length -= piece;
+            let chunk = length.min(ZEROS.len() as u64);
+            self.update(&ZEROS[..chunk as usize]);
+            length -= chunk;
         }
     }
 
@@ -200,11 +202,11 @@ mod tests {
         for (text, why) in [
             (
                 "d41d8cd98f00b204e9800998ecf8427e".into(),
-                "is an MD5, which proves nothing: give a SHA-256",
+                "is an MD5, which is not secure: use SHA-256",
             ),
             (
                 format!("sha512:{}", "ab".repeat(32)),
-                "says sha512 but has the length of a sha256",
+                "is labelled sha512 but has the length of a sha256",
             ),
             (
                 "a".repeat(63),
@@ -233,13 +235,13 @@ mod tests {
         let one = serde_json::json!({ "b": [{ "y": "\u{e9}\n", "x": null }], "a": 1 });
         let other = serde_json::json!({ "a": 1, "b": [{ "x": null, "y": "\u{e9}\n" }] });
         assert_eq!(
-            canonical(&one),
+            to_canonical_json(&one),
             "{\"a\":1,\"b\":[{\"x\":null,\"y\":\"\u{e9}\\n\"}]}"
         );
         assert_eq!(Digest::of_json(&one), Digest::of_json(&other));
         assert_eq!(
             Digest::of_json(&one),
-            Digest::sha256_of(canonical(&one).as_bytes())
+            Digest::sha256_of(to_canonical_json(&one).as_bytes())
         );
     }
 

@@ -1,13 +1,12 @@
-//! Variables of the environment that people and stores of secrets set.
+//! Environment variables set by users and secret stores.
 
-/// The value of a variable. `None`: it is not set, or empty.
-pub fn variable(name: &str) -> Option<String> {
-    value(std::env::var(name).ok()?)
+/// Reads a variable; `None` if it is not set or empty.
+pub fn read_variable(name: &str) -> Option<String> {
+    trim_value(std::env::var(name).ok()?)
 }
 
-/// A value without the line breaks at its end, which `echo` and stores of secrets leave there and
-/// nobody means.
-pub fn value(text: String) -> Option<String> {
+/// Removes unintended line breaks at the end of a value, which `echo` and secret stores add.
+pub fn trim_value(text: String) -> Option<String> {
     let value = text.trim_end_matches(['\r', '\n']);
     (!value.is_empty()).then(|| value.to_owned())
 }
@@ -26,7 +25,7 @@ mod tests {
             ("\n", None),
             ("", None),
         ] {
-            assert_eq!(value(text.into()).as_deref(), expected, "{text:?}");
+            assert_eq!(trim_value(text.into()).as_deref(), expected, "{text:?}");
         }
     }
 }

@@ -10,19 +10,19 @@ use serde::{Deserialize, Serialize};
 use crate::problem::Problem;
 use crate::text::Place;
 
-/// What sort of failure it was. The number is the process's exit status (`docs/exit-status.md`).
+/// Kind of a failure. The number is the process's exit status (`docs/exit-status.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A file could not be read or written, or winimg itself is wrong.
+    /// A file could not be read or written, or winimg has a bug.
     Failed = 1,
     /// The recipe or the command line is wrong.
     Recipe = 2,
-    /// The host lacks something: a program, firmware, space, rights.
+    /// Something is missing on the host: a program, firmware, space, permissions.
     Host = 3,
     /// An input could not be fetched.
     Fetch = 4,
-    /// An input is not what the recipe says it is.
+    /// An input does not match the recipe.
     Unproved = 5,
     /// Windows Setup stopped.
     Setup = 6,
@@ -32,11 +32,11 @@ pub enum Kind {
     Machine = 8,
     /// An artifact could not be written or did not pass its check.
     Export = 9,
-    /// A finished image is not what it should be.
+    /// A finished image did not pass verification.
     Verify = 10,
-    /// A clone of a finished image did not come up as its target needs it.
+    /// A clone of a finished image did not start as its target requires.
     Trial = 11,
-    /// A finished image could not be handed over to where it is used.
+    /// A finished image could not be published.
     Publish = 15,
     /// Ctrl-C or SIGTERM.
     Cancelled = 130,
@@ -51,9 +51,9 @@ impl Kind {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Built with the chain methods: `Error::new(Kind::Fetch, "…").at(url).cure("…")`.
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorBody>);
 
-struct Inner {
+struct ErrorBody {
     kind: Kind,
     problem: Problem,
     reported: bool,
@@ -64,16 +64,16 @@ struct Inner {
 impl Error {
     /// `fact` is one sentence without a full stop.
     pub fn new(kind: Kind, fact: impl Into<String>) -> Self {
-        Self::of(kind, Problem::new(fact))
+        Self::from_problem(kind, Problem::new(fact))
     }
 
-    /// [`Kind::Failed`]: what is wrong with a file is said by the fact.
+    /// Creates an error of [`Kind::Failed`].
     pub fn failed(fact: impl Into<String>) -> Self {
         Self::new(Kind::Failed, fact)
     }
 
-    pub fn of(kind: Kind, problem: Problem) -> Self {
-        Self(Box::new(Inner {
+    pub fn from_problem(kind: Kind, problem: Problem) -> Self {
+        Self(Box::new(ErrorBody {
             kind,
             problem,
             reported: false,
@@ -82,14 +82,15 @@ impl Error {
         }))
     }
 
-    /// One error for several: all that they say, under one fact.
+    /// Combines several errors under one fact.
     pub fn of_several(kind: Kind, fact: impl Into<String>, errors: &[Self]) -> Self {
-        let texts = errors.iter().map(Self::to_string);
-        let lines = texts.flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>());
-        Self::new(kind, fact).lines(lines)
+        Self::new(kind, fact).lines(errors.iter().flat_map(|error| {
+            let text = error.to_string();
+            text.lines().map(String::from).collect::<Vec<_>>()
+        }))
     }
 
-    /// An I/O error on `path`, with what was being done: `Error::io("write", path, e)`.
+    /// Creates an I/O error on `path` during an action: `Error::io("write", path, e)`.
     pub fn io(doing: &str, path: impl AsRef<std::path::Path>, source: std::io::Error) -> Self {
         let kind = match source.kind() {
             std::io::ErrorKind::StorageFull
@@ -101,26 +102,26 @@ impl Error {
         Self::new(kind, format!("cannot {doing} {}", path.as_ref().display())).because(source)
     }
 
-    /// The interrupt that every wait returns.
+    /// Creates the error that every wait returns when cancelled.
     pub fn cancelled() -> Self {
         Self::new(Kind::Cancelled, "interrupted")
     }
 
-    /// A file, URL, offset or other place outside the recipe.
+    /// Sets a file, URL, offset or other place outside the recipe.
     #[must_use]
     pub fn at(mut self, at: impl fmt::Display) -> Self {
         self.0.problem.at = Some(at.to_string());
         self
     }
 
-    /// The same, unless a place was named already.
+    /// Sets the place unless there is one already.
     #[must_use]
     pub fn or_at(mut self, at: impl fmt::Display) -> Self {
         self.0.problem.at.get_or_insert_with(|| at.to_string());
         self
     }
 
-    /// The line of TOML that asked for it.
+    /// Sets the place in the recipe, unless there is one already.
     #[must_use]
     pub fn from_place(mut self, place: &Place) -> Self {
         self.0.problem.place.get_or_insert_with(|| place.clone());
@@ -145,7 +146,7 @@ impl Error {
         self
     }
 
-    /// The same, unless there is a cure already.
+    /// Sets the cure unless there is one already.
     #[must_use]
     pub fn or_cure(self, cure: impl Into<String>) -> Self {
         match self.cure_text() {
@@ -154,7 +155,7 @@ impl Error {
         }
     }
 
-    /// Further lines shown under the error: the last output of a step, a listing of what is there.
+    /// Adds lines shown below the error: the last output of a step, a listing of existing items.
     #[must_use]
     pub fn lines(mut self, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.0
@@ -170,34 +171,37 @@ impl Error {
         self
     }
 
-    /// What it says was shown already, as the complaints about a recipe are; people need not read it twice.
+    /// Marks the error as already shown, such as diagnostics about a recipe, so it is not shown
+    /// again.
     #[must_use]
-    pub fn reported(mut self) -> Self {
+    pub fn mark_reported(mut self) -> Self {
         self.0.reported = true;
         self
     }
 
-    /// The fact is that a program or file of the host is not installed: its package mends it.
+    /// Marks that a program or file is not installed on the host, so installing its package is the
+    /// fix.
     #[must_use]
-    pub fn absent(mut self) -> Self {
+    pub fn mark_absent(mut self) -> Self {
         self.0.absent = true;
         self
     }
 
-    /// The same error as another kind: what a missing file is depends on what it was wanted for.
+    /// Changes the kind: the kind of a missing file depends on its purpose.
     #[must_use]
     pub fn of_kind(mut self, kind: Kind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// The same error after what it points at was moved: paths below `from` become paths below `to`.
+    /// Updates the error after files were moved: paths below `from` become paths below `to`.
     #[must_use]
-    pub fn moved(mut self, from: &std::path::Path, to: &std::path::Path) -> Self {
+    pub fn with_moved_paths(mut self, from: &std::path::Path, to: &std::path::Path) -> Self {
         let (from, to) = (from.display().to_string(), to.display().to_string());
-        let moved = |text: &mut String| *text = text.replace(&from, &to);
-        self.0.problem.at.iter_mut().for_each(moved);
-        self.0.problem.lines.iter_mut().for_each(moved);
+        let problem = &mut self.0.problem;
+        for text in problem.at.iter_mut().chain(&mut problem.lines) {
+            *text = text.replace(&from, &to);
+        }
         self
     }
 
@@ -213,30 +217,30 @@ impl Error {
         self.0.problem.place.as_ref()
     }
 
-    /// All of it but its kind and its causes.
+    /// Returns the problem, without the kind and the causes.
     pub fn problem(&self) -> &Problem {
         &self.0.problem
     }
 
-    /// Whether it was shown already.
+    /// Returns true if the error was already shown.
     pub fn is_reported(&self) -> bool {
         self.0.reported
     }
 
-    /// Whether something is not installed, and not merely wrong.
+    /// Returns true if something is not installed.
     pub fn is_absent(&self) -> bool {
         self.0.absent
     }
 
-    /// The fact with its causes: the first line of the whole message.
+    /// Returns the fact with its causes, the first line of the message.
     pub fn with_causes(&self) -> String {
         let e = &self.0;
         let mut text = e.problem.fact.clone();
         if let Some(source) = &e.source {
             text += &format!(": {source}");
-            // Our own errors have said their causes already.
-            let own = source.is::<Error>();
-            let mut next = source.source().filter(|_| !own);
+            // Our own errors already include their causes.
+            let is_own = source.is::<Error>();
+            let mut next = source.source().filter(|_| !is_own);
             while let Some(cause) = next {
                 text += &format!(": {cause}");
                 next = cause.source();
@@ -250,7 +254,7 @@ impl Error {
     }
 }
 
-/// The whole message, several lines, without a trailing newline:
+/// Formats the whole message, several lines, without a trailing newline:
 ///
 /// ```text
 /// kubelet.exe is not the file that the recipe names

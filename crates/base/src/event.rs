@@ -1,86 +1,90 @@
-//! What happens while winimg works, in one form for the terminal, `events.jsonl` and the report.
+//! Events of a running command, in one form for the terminal, `events.jsonl` and the report.
 //!
-//! Records (manifest, SBOM) are never made from events. No event holds a secret. Each is written as one line of JSON and read
-//! back from it (`docs/events.md`): within one version of the schema events and fields are added, never changed.
+//! Records (manifest, SBOM) are never created from events. No event contains a secret. Each is
+//! written as one line of JSON and can be parsed back (`docs/events.md`): within one version of the
+//! schema, events and fields are added, never changed.
 
+mod types;
 mod wait;
-mod words;
 
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use wait::{Attended, Cancel};
-pub use words::{Artifact, Choice, Details, Phase, Proof, Reason, Severity, Spot};
+pub use types::{
+    FindingSeverity, FinishedArtifact, InputProof, PauseChoice, PauseReason, Phase, ProblemDetails,
+    RecipePosition,
+};
+pub use wait::{Cancel, UserControl};
 
-use crate::diag::{Complaints, Diagnostics};
+use crate::diag::{Diagnostics, DiagnosticsRecord};
 use crate::digest::Digest;
 use crate::error::{Error, Kind};
 
-/// The version of all of this, which the first line of a stream names.
+/// Version of the event schema, stated in the first line of a stream.
 pub const SCHEMA: &str = "winimg/events/1";
 
-/// One thing that happened. Times are stamped by the sink.
+/// One event. The sink adds the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// A stream of events begins: always its first line.
+    /// Start of a stream of events, always its first line.
     Started {
         /// The version of the events that follow.
         #[schemars(regex(pattern = r"^winimg/events/1$"))]
         schema: String,
         /// The version of winimg.
         winimg: String,
-        /// As it is typed: `build`, `cache prune`.
+        /// The command as typed: `build`, `cache prune`.
         command: String,
-        /// The recipe's file, as it was named.
+        /// The recipe's file, as given on the command line.
         #[serde(skip_serializing_if = "Option::is_none")]
         recipe: Option<String>,
     },
-    /// A build began.
+    /// A build started.
     BuildStarted {
         /// The recipe's name.
         name: String,
-        /// What was typed, without secrets: to be typed again.
+        /// The command line without secrets, to run it again.
         line: String,
     },
-    /// An input is here, and is what the recipe says it is.
+    /// An input is available and matches the recipe.
     InputProved {
         /// The component, or `media.iso`, `media.virtio`, `image NAME`.
         input: String,
         #[serde(skip_serializing_if = "Option::is_none")]
         version: Option<String>,
-        /// Where it came from, without credentials.
+        /// The source's URL, without credentials.
         url: String,
         bytes: u64,
         #[schemars(with = "String")]
         digest: Digest,
-        proof: Proof,
-        /// The signatures that were asked for and met: scheme, signer, pins.
+        proof: InputProof,
+        /// Signatures that were required and are valid, each as scheme, signer and pins.
         signers: Vec<String>,
     },
-    /// What the build's machines run on.
+    /// The host on which the build's machines run.
     HostProbed {
         /// `QEMU 7.2.22`
         hypervisor: String,
         /// `kvm`, `tcg` …
         accelerator: String,
     },
-    /// Worth a line on the terminal.
+    /// Informational message.
     Note { text: String },
-    /// Worth a line that stands out.
+    /// Warning message.
     Warning { text: String },
-    /// A part of the build began.
+    /// A phase of the build started.
     PhaseStarted {
         phase: Phase,
-        /// Seconds that it took when it last ended well here, in a build of a recipe of this name.
+        /// Duration of the phase's last successful run on this host, for a recipe with this name.
         #[serde(skip_serializing_if = "Option::is_none")]
         last_seconds: Option<f64>,
     },
-    /// It ended well.
+    /// The phase succeeded.
     PhaseFinished { phase: Phase, seconds: f64 },
-    /// Where the phase is now, in a few words: "specialize (restart 2)".
+    /// Progress of the phase in a few words: "specialize (restart 2)".
     Progress { phase: Phase, text: String },
     /// Bytes of a transfer or an export; `total` is unknown for some servers.
     Bytes {
@@ -88,26 +92,26 @@ pub enum Event {
         done: u64,
         total: Option<u64>,
     },
-    /// A step began. Steps are counted from 1.
+    /// A step started. Steps are counted from 1.
     StepStarted {
         step: usize,
         of: usize,
         name: String,
         /// The step's line of TOML.
-        place: Spot,
+        place: RecipePosition,
     },
     /// The exact command line that the guest runs.
     Command { step: usize, command: String },
     /// Output of the guest, as it comes.
     Output { step: usize, text: String },
-    /// It ended well.
+    /// The step succeeded.
     StepFinished {
         step: usize,
-        /// Of its last command.
+        /// Exit code of its last command.
         exit_code: Option<i64>,
         seconds: f64,
     },
-    /// The build goes on from a layer of an earlier one.
+    /// The build continues from a layer of an earlier one.
     LayerUsed {
         #[schemars(with = "String")]
         key: Digest,
@@ -115,13 +119,13 @@ pub enum Event {
         after: String,
         /// Seconds since 1970.
         made: i64,
-        /// How many parts of the build (the installation, then each step) it holds, of how many.
+        /// Parts of the build (the installation, then each step) in the layer, and in total.
         parts: usize,
         of: usize,
     },
-    /// Why no layer, or no later one, of an earlier build serves.
+    /// Reasons no layer (or no later layer) of an earlier build can be reused.
     LayersStale { reasons: Vec<String> },
-    /// The machine was powered off and its disk made a layer.
+    /// The machine was powered off and its disk saved as a layer.
     LayerSealed {
         #[schemars(with = "String")]
         key: Digest,
@@ -133,38 +137,38 @@ pub enum Event {
     MachineStarted { output: String },
     /// The machine restarted.
     Restarted { count: u32 },
-    /// The build waits for a person, with the machine running.
+    /// The build waits for the user, with the machine running.
     Paused {
-        reason: Reason,
+        reason: PauseReason,
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<usize>,
-        /// All of it, as people read it.
+        /// Human-readable text.
         text: String,
     },
     /// The wait is over.
-    Resumed { choice: Choice, seconds: f64 },
-    /// A picture of the screen was kept.
+    Resumed { choice: PauseChoice, seconds: f64 },
+    /// A screenshot was saved.
     Screen { file: String },
-    /// Complaints about the recipe, each at its line; errors and warnings.
+    /// Errors and warnings about the recipe, each at its line.
     Diagnostics {
         #[serde(flatten)]
-        found: Complaints,
-        /// With the lines of the recipe, in colour, for a terminal.
+        found: DiagnosticsRecord,
+        /// Text with the lines of the recipe, in color, for a terminal.
         #[serde(skip)]
         rendered: String,
     },
-    /// A check of a finished image that does not hold, or that only a running Windows could decide.
+    /// A check of a finished image that failed, or that needs a running Windows.
     Finding {
-        severity: Severity,
+        severity: FindingSeverity,
         #[serde(flatten)]
-        problem: Box<Details>,
-        /// The step that asked for it.
+        problem: Box<ProblemDetails>,
+        /// The step with this check.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<String>,
-        /// All of it, as people read it.
+        /// Human-readable text.
         text: String,
     },
-    /// All checks of an image, counted.
+    /// Counts of an image's checks by result.
     Checked {
         /// The image's file.
         image: String,
@@ -173,17 +177,17 @@ pub enum Event {
         errors: usize,
         warnings: usize,
         unknown: usize,
-        /// The counts, as people read them.
+        /// The counts as text for people.
         text: String,
     },
-    /// A build or an export ended well: the last event. Other commands that end well say nothing more.
+    /// Last event of a successful build or export. Other commands do not emit it.
     Finished {
-        /// The folder that holds the artifacts.
+        /// The folder with the artifacts.
         output: String,
-        artifacts: Vec<Artifact>,
-        /// Of the whole command.
+        artifacts: Vec<FinishedArtifact>,
+        /// Seconds of the whole command.
         seconds: f64,
-        /// The folder held already what the recipe makes; nothing was built.
+        /// The folder was already up to date; nothing was built.
         unchanged: bool,
     },
     /// The command failed: the last event.
@@ -192,17 +196,17 @@ pub enum Event {
         /// The process's exit status.
         status: u8,
         #[serde(flatten)]
-        problem: Box<Details>,
-        /// All of it, as people read it.
+        problem: Box<ProblemDetails>,
+        /// Human-readable text.
         text: String,
-        /// Earlier events have said it; it is not shown again.
+        /// Earlier events already include it, so it is not shown again.
         #[serde(skip)]
         reported: bool,
     },
 }
 
 impl Event {
-    /// The event that begins a stream.
+    /// Creates the event that starts a stream.
     pub fn started(command: &str, recipe: Option<&Path>) -> Self {
         Self::Started {
             schema: SCHEMA.into(),
@@ -219,7 +223,7 @@ impl Event {
         }
     }
 
-    /// The event that ends a command.
+    /// Creates the event that ends a failed command.
     pub fn failed(error: &Error) -> Self {
         Self::Failed {
             kind: error.kind(),
@@ -231,19 +235,19 @@ impl Event {
     }
 }
 
-/// Where events go. Implementations must not block for long and must not fail.
+/// Receiver of events. Implementations must not block for long and must not fail.
 pub trait Sink: Send + Sync {
     fn emit(&self, event: &Event);
 }
 
-/// For work that nobody watches: drops every event.
-pub struct Silent;
+/// A sink that drops every event.
+pub struct SilentSink;
 
-impl Sink for Silent {
+impl Sink for SilentSink {
     fn emit(&self, _: &Event) {}
 }
 
-/// Convenience for the two commonest events.
+/// Shortcuts for the two most common events.
 impl dyn Sink + '_ {
     pub fn note(&self, text: impl Into<String>) {
         self.emit(&Event::Note { text: text.into() });

@@ -1,17 +1,17 @@
-//! Markup: text made safe for XML, and web pages recognized by how they begin.
+//! Markup: escapes text for XML, and detects web pages by their first bytes.
 //!
-//! Refuses to parse: what a document means is its reader's business.
+//! Does not parse documents.
 
 use std::ops::Range;
 
-use crate::unseen::is_unseen;
+use crate::display_text::is_unseen;
 
-/// Bytes of a body that decide whether it is a page.
+/// Bytes of a body that are examined to detect a page.
 pub const SNIFFED: usize = 512;
-/// Bytes of a page in which its title is looked for.
+/// Bytes of a page in which its title is searched.
 pub const TITLE_WITHIN: usize = 64 << 10;
 
-/// Text as it stands in an XML element or attribute.
+/// Escapes text for an XML element or attribute.
 pub fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -27,7 +27,7 @@ pub fn escape_xml(text: &str) -> String {
     out
 }
 
-/// Returns where the XML declaration names an encoding, without the quotes.
+/// Finds the encoding's name in the XML declaration, without the quotes.
 pub fn declared_encoding(xml: &str) -> Option<Range<usize>> {
     let declaration = &xml[..xml.find("?>")?];
     let attributes = declaration.strip_prefix("<?xml")?;
@@ -42,7 +42,7 @@ pub fn declared_encoding(xml: &str) -> Option<Range<usize>> {
     Some(start..start + len)
 }
 
-/// Returns true for the name of an encoding that has two or four bytes for an ASCII letter.
+/// Returns true for the name of an encoding with two or four bytes per ASCII letter.
 pub fn is_wide_encoding(name: &str) -> bool {
     const WIDE: [&str; 6] = [
         "utf-16",
@@ -56,9 +56,10 @@ pub fn is_wide_encoding(name: &str) -> bool {
     name == "unicode" || WIDE.iter().any(|wide| name.starts_with(wide))
 }
 
-/// An XML document in ASCII alone: every other character becomes a character reference, a byte order mark goes. Windows
-/// Setup's parser is sure of nothing else. A reference means nothing inside CDATA, so a CDATA section with such a character
-/// becomes the same text outside of one.
+/// Converts an XML document to ASCII, the only encoding that Windows Setup's parser handles
+/// reliably: all other characters become character references, and a byte order mark is removed.
+/// References are not expanded in CDATA, so a CDATA section with such a character becomes escaped
+/// text.
 pub fn ascii_xml(xml: &str) -> String {
     const CDATA: &str = "<![CDATA[";
     let mut out = String::with_capacity(xml.len());
@@ -97,16 +98,18 @@ fn push_ascii(out: &mut String, text: &str) {
     }
 }
 
-/// Whether the element of this name in an answer file holds a secret (Microsoft: Unattended Windows Setup Reference):
-/// `AdministratorPassword`, the `Password` of `Credentials`, `SafeModeAdminPassword` and so on, and the blob of an offline
-/// domain join, which has the machine's password in it.
+/// Returns true if an element of this name in an answer file has a secret (Microsoft: Unattended
+/// Windows Setup Reference): `AdministratorPassword`, the `Password` of `Credentials`,
+/// `SafeModeAdminPassword` and so on, and the blob of an offline domain join, which includes the
+/// machine's password.
 pub fn holds_secret(element: &str) -> bool {
     let name = element.rsplit(':').next().unwrap_or_default();
     let name = name.to_ascii_lowercase();
     name.ends_with("password") || matches!(name.as_str(), "accountdata" | "keymaterial")
 }
 
-/// Whether a body is a web page, by how it starts (WHATWG MIME Sniffing, as far as pages in place of downloads go).
+/// Returns true if a body is a web page, by its start (WHATWG MIME Sniffing, reduced to pages in
+/// place of downloads).
 pub fn is_page(body: &[u8]) -> bool {
     let head = String::from_utf8_lossy(&body[..body.len().min(SNIFFED)]).to_ascii_lowercase();
     let mut head = head.trim_start_matches('\u{feff}').trim_start();
@@ -120,10 +123,10 @@ pub fn is_page(body: &[u8]) -> bool {
         .any(|start| head.starts_with(start))
 }
 
-/// The text of a page's `<title>`, on one line, cut to a sensible length. `None` when it has none.
+/// Returns the text of a page's `<title>` on one line, truncated; `None` if it has none.
 pub fn page_title(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(&body[..body.len().min(TITLE_WITHIN)]).into_owned();
-    // ASCII only, so that byte positions stay those of `text`.
+    // Only ASCII is lowered, so byte positions are the same as in `text`.
     let lower = text.to_ascii_lowercase();
     let open = lower.find("<title")?;
     let start = open + lower[open..].find('>')? + 1;

@@ -1,7 +1,8 @@
-//! What went wrong, and what to do about it: the one body under errors, complaints about a recipe, findings, refusals and
-//! their events.
+//! Description of a problem and its fix: the common part of errors, diagnostics, findings, refusals
+//! and their events.
 //!
-//! Holds alone. The type that carries a problem adds its severity and how it is shown; in events it is `event::Details`.
+//! Only data: the types that contain a problem add its severity and rendering; in events it is
+//! `event::ProblemDetails`.
 
 use std::fmt;
 
@@ -15,13 +16,13 @@ pub struct Problem {
     pub fact: String,
     /// A file, URL, offset or other place outside the recipe.
     pub at: Option<String>,
-    /// The TOML that asked for it: `recipe.toml:12:3`.
+    /// The related line of TOML: `recipe.toml:12:3`.
     pub place: Option<Place>,
     pub expected: Option<String>,
     pub found: Option<String>,
-    /// The last output of a step, a listing of what is there.
+    /// The last output of a step, or a listing of existing items.
     pub lines: Vec<String>,
-    /// What to do about it; several where there are several ways.
+    /// The fix, or several alternatives.
     pub cures: Vec<String>,
 }
 
@@ -33,8 +34,8 @@ impl Problem {
         }
     }
 
-    /// The same with words before its fact, which fits after them: `prefixed("the signature of kubelet: ")`.
-    pub fn prefixed(mut self, words: impl fmt::Display) -> Self {
+    /// Prepends text to the fact: `with_prefix("the signature of kubelet: ")`.
+    pub fn with_prefix(mut self, words: impl fmt::Display) -> Self {
         self.fact = format!("{words}{}", self.fact);
         self
     }
@@ -59,19 +60,20 @@ impl Problem {
         self
     }
 
-    /// `there is no signature (expected …, found …)`
+    /// Renders one line: `there is no signature (expected …, found …)`.
     pub fn in_one_line(&self) -> String {
         let expected = self.expected.as_ref().map(|e| format!("expected {e}"));
         let found = self.found.as_ref().map(|f| format!("found {f}"));
         let seen: Vec<String> = expected.into_iter().chain(found).collect();
-        match seen.is_empty() {
-            true => self.fact.clone(),
-            false => format!("{} ({})", self.fact, seen.join(", ")),
+        if seen.is_empty() {
+            self.fact.clone()
+        } else {
+            format!("{} ({})", self.fact, seen.join(", "))
         }
     }
 
-    /// `at`, `recipe`, `expected` and `found` as far as they are known, with their names.
-    pub fn details(&self) -> Vec<(&'static str, String)> {
+    /// Returns `at`, `recipe`, `expected` and `found`, if known, with their names.
+    pub fn list_details(&self) -> Vec<(&'static str, String)> {
         let place = self.place.as_ref().map(Place::to_string);
         [
             ("at", self.at.clone()),
@@ -84,9 +86,9 @@ impl Problem {
         .collect()
     }
 
-    /// All but the fact, each part on a line of its own below it.
+    /// Writes everything except the fact, each part on its own line.
     pub fn write_details(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, value) in self.details() {
+        for (name, value) in self.list_details() {
             write!(f, "\n  {name}: {value}")?;
         }
         for line in &self.lines {

@@ -1,6 +1,6 @@
-//! Text that knows where it was written, and text that must never be shown.
+//! Source spans, secret redaction and text formatting.
 //!
-//! Refuses to parse anything: it only remembers sources and places.
+//! Does not parse.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,20 +8,20 @@ use std::sync::{Arc, OnceLock};
 
 use url::Url;
 
-/// A piece of input as the user knows it: a recipe file, a var file, or the text given to a flag.
+/// A named input text: a recipe file, a var file, or the text given to a flag.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct SourceText {
     /// The name to show, such as `recipe.toml`, `packs/containerd.toml` or `--set`.
     pub name: String,
     /// The whole text; places index its bytes.
     pub text: String,
-    /// Whether messages may show lines of it.
+    /// True if messages may show its lines.
     is_quotable: bool,
-    /// Made when the first place in it is shown.
-    index: OnceLock<Index>,
+    /// Built when the first place in it is shown.
+    index: OnceLock<LineIndex>,
 }
 
-impl Source {
+impl SourceText {
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -31,9 +31,10 @@ impl Source {
         }
     }
 
-    /// The same source, of which messages show no line: a file of the host that a stranger's recipe named.
+    /// Prevents messages from showing its lines, for a file of the host named in an untrusted
+    /// recipe.
     #[must_use]
-    pub fn unquotable(self) -> Self {
+    pub fn into_unquotable(self) -> Self {
         Self {
             is_quotable: false,
             ..self
@@ -44,34 +45,33 @@ impl Source {
         self.is_quotable
     }
 
-    fn index(&self) -> &Index {
-        self.index.get_or_init(|| Index::of(&self.text))
+    fn index(&self) -> &LineIndex {
+        self.index.get_or_init(|| LineIndex::build(&self.text))
     }
 }
 
-impl PartialEq for Source {
+impl PartialEq for SourceText {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.is_quotable, &self.text) == (&other.name, other.is_quotable, &other.text)
     }
 }
 
-impl Eq for Source {}
+impl Eq for SourceText {}
 
-/// Where lines begin and how many characters come before, so that a place is found without reading the text up to it.
+/// Line offsets and character counts, for looking up a position without rescanning the text.
 #[derive(Clone, Debug, Default)]
-struct Index {
+struct LineIndex {
     /// Offsets of the first byte of each line.
     lines: Vec<usize>,
-    /// Characters that begin before each block of [`BLOCK`] bytes.
+    /// Characters that start before each block of [`BLOCK`] bytes.
     characters: Vec<usize>,
 }
 
-/// Bytes.
+/// Bytes per block.
 const BLOCK: usize = 1024;
 
-impl Index {
-    fn of(text: &str) -> Self {
-        let ends = text.match_indices('\n').map(|(end, _)| end);
+impl LineIndex {
+    fn build(text: &str) -> Self {
         let mut characters = Vec::with_capacity(text.len() / BLOCK + 1);
         let mut before = 0;
         for block in text.as_bytes().chunks(BLOCK) {
@@ -80,19 +80,21 @@ impl Index {
         }
         characters.push(before);
         Self {
-            lines: std::iter::once(0).chain(ends.map(|end| end + 1)).collect(),
+            lines: std::iter::once(0)
+                .chain(text.match_indices('\n').map(|(end, _)| end + 1))
+                .collect(),
             characters,
         }
     }
 
-    /// The characters that begin before the byte at `offset`.
+    /// Counts the characters that start before the byte at `offset`.
     fn characters_before(&self, text: &str, offset: usize) -> usize {
         let block = offset / BLOCK;
         self.characters[block] + characters_begun(&text.as_bytes()[block * BLOCK..offset])
     }
 }
 
-/// The bytes of UTF-8 that do not continue a character.
+/// Counts the bytes of UTF-8 that start a character.
 fn characters_begun(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
@@ -100,20 +102,20 @@ fn characters_begun(bytes: &[u8]) -> usize {
 /// A byte range of a source. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Place {
-    pub source: Arc<Source>,
+    pub source: Arc<SourceText>,
     /// Bytes of `source.text`.
     pub span: Range<usize>,
 }
 
 impl Place {
-    pub fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
+    pub fn new(source: &Arc<SourceText>, span: Range<usize>) -> Self {
         Self {
             source: Arc::clone(source),
             span,
         }
     }
 
-    /// Line and column, both counted from 1, the column in characters.
+    /// Returns line and column, both counted from 1, the column in characters.
     pub fn line_column(&self) -> (usize, usize) {
         let (text, index) = (&self.source.text, self.source.index());
         let offset = self.span.start.min(text.len());
@@ -122,8 +124,8 @@ impl Place {
         (line, index.characters_before(text, offset) - before + 1)
     }
 
-    /// The bytes of the line in which it begins, without the line's end.
-    pub fn line(&self) -> Range<usize> {
+    /// Returns the bytes of its first line, without the line end.
+    pub fn line_range(&self) -> Range<usize> {
         let (text, index) = (&self.source.text, self.source.index());
         let offset = self.span.start.min(text.len());
         let line = index.lines.partition_point(|start| *start <= offset);
@@ -152,7 +154,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// A value and the place that said it.
+/// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
     pub value: T,
@@ -172,21 +174,21 @@ impl<T> Located<T> {
     }
 }
 
-/// The widest column of a table, in characters. A longer text moves the rest of its own line only: widths come from foreign names too,
-/// and a format string takes none above 65,535.
-const WIDEST_COLUMN: usize = 100;
+/// The widest column of a table, in characters. A longer text only shifts the rest of its own line:
+/// names may be untrusted, and a format string accepts no width above 65,535.
+const MAX_COLUMN_WIDTH: usize = 100;
 
-/// The width of a column with texts of these lengths.
+/// Computes the width of a column with texts of these lengths.
 pub fn column_width(lengths: impl IntoIterator<Item = usize>) -> usize {
-    lengths.into_iter().max().unwrap_or(0).min(WIDEST_COLUMN)
+    lengths.into_iter().max().unwrap_or(0).min(MAX_COLUMN_WIDTH)
 }
 
-/// `\n` and `\r\n` alike become `\r\n`: cmd loses its way among labels in a file with bare `\n`.
-pub fn crlf(text: &str) -> String {
+/// Converts line ends to `\r\n`: cmd fails to find labels in a file with bare `\n`.
+pub fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// A secret that neither `{}` nor `{:?}` nor serde can show.
+/// A secret that `{}`, `{:?}` and serde cannot print.
 ///
 /// ```compile_fail,E0277
 /// println!("{}", winimg_base::text::Secret::new("Open-Sesame-42!"));
@@ -203,7 +205,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The secret itself. Every caller of this is a place to review.
+    /// Returns the secret itself. Review every caller.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -215,27 +217,28 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A URL as it may be shown and recorded: without user name, password, query string and fragment.
+/// Redacts a URL for display and records: removes user name, password, query string and fragment.
 ///
-/// A query that was there is shown as `?…`: signed URLs carry their signature in it. Plain paths come back unchanged.
+/// A query becomes `?…`: signed URLs carry their signature in the query. Plain paths are returned
+/// unchanged.
 pub fn redact(url: &str) -> String {
     let Some((scheme, _)) = url.split_once(':') else {
         return url.to_string();
     };
     // `C:\…` is a path, not a scheme.
-    let scheme_like = scheme.len() > 1
+    let is_scheme = scheme.len() > 1
         && scheme
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
-    if !scheme_like || scheme.eq_ignore_ascii_case("file") {
+    if !is_scheme || scheme.eq_ignore_ascii_case("file") {
         return url.to_string();
     }
-    let queried = url.contains('?');
+    let has_query = url.contains('?');
     let shown = match Url::parse(url) {
         Ok(mut parsed) if parsed.has_host() => {
-            let bare = parsed.username().is_empty() && parsed.password().is_none();
-            if bare && !queried && parsed.fragment().is_none() {
-                // As it was written.
+            let is_bare = parsed.username().is_empty() && parsed.password().is_none();
+            if is_bare && !has_query && parsed.fragment().is_none() {
+                // Nothing to redact: keep the original spelling.
                 return url.to_string();
             }
             parsed.set_query(None);
@@ -245,36 +248,37 @@ pub fn redact(url: &str) -> String {
             let _ = parsed.set_password(None);
             parsed.to_string()
         }
-        // Not a URL that can be taken apart: keep what certainly holds no secret.
+        // Not a valid URL: keep only the parts that cannot contain a secret.
         _ => {
             let head = url.split(['?', '#']).next().unwrap_or_default();
             let rest = &head[scheme.len() + 1..];
             format!("{scheme}:{}", rest.rsplit('@').next().unwrap_or_default())
         }
     };
-    if queried {
+    if has_query {
         format!("{shown}?…")
     } else {
         shown
     }
 }
 
-/// A value that may happen to be an http(s) URL, as it may be shown; any other text comes back unchanged.
+/// Redacts a value if it is an http(s) URL; any other text is returned unchanged.
 pub fn redact_url(text: &str) -> String {
     let lower = text.trim_start().to_ascii_lowercase();
-    match lower.starts_with("http://") || lower.starts_with("https://") {
-        true => redact(text.trim()),
-        false => text.to_string(),
+    if lower.starts_with("http://") || lower.starts_with("https://") {
+        redact(text.trim())
+    } else {
+        text.to_string()
     }
 }
 
-/// A source as it may be shown beside a complaint: what signs or names somebody in an http(s) URL, and product keys, are
-/// overwritten byte for byte, so that every place still points where it did.
-pub fn masked(text: &str) -> String {
+/// Masks a source for display in diagnostics: credentials and queries of http(s) URLs and product
+/// keys are overwritten byte by byte, so that all places stay valid.
+pub fn mask_secrets(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     mask_urls(text, &mut bytes);
     mask_product_keys(text, &mut bytes);
-    // Whole characters were overwritten.
+    // Only whole characters were replaced, so this is still UTF-8.
     String::from_utf8(bytes).unwrap_or_default()
 }
 
@@ -285,8 +289,9 @@ fn mask_urls(text: &str, bytes: &mut [u8]) {
             continue;
         }
         let start = at + 3;
-        let ends = |c: char| c.is_whitespace() || c.is_control() || "\"'`<>".contains(c);
-        let end = text[start..].find(ends).map_or(text.len(), |n| start + n);
+        let end = text[start..]
+            .find(|c: char| c.is_whitespace() || c.is_control() || "\"'`<>".contains(c))
+            .map_or(text.len(), |n| start + n);
         let url = &text[start..end];
         let host = url.find(['/', '?', '#']).unwrap_or(url.len());
         if let Some(user) = url[..host].rfind('@') {
@@ -298,7 +303,8 @@ fn mask_urls(text: &str, bytes: &mut [u8]) {
     }
 }
 
-/// Five groups of five, wherever they stand; and whatever `product_key` is set to, since a key with a slip in it is nearly one.
+/// Masks five groups of five characters anywhere, and any value of `product_key`, since a mistyped
+/// key still reveals most of the real one.
 fn mask_product_keys(text: &str, bytes: &mut [u8]) {
     let mut at = 0;
     for run in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
@@ -320,23 +326,25 @@ fn mask_product_keys(text: &str, bytes: &mut [u8]) {
             let from = start + line.len() - value.len();
             let secret = value.trim().trim_matches(['"', '\'']);
             if !secret.eq_ignore_ascii_case("kms") && !secret.starts_with("{{") {
-                let kept = |b: &u8| b.is_ascii_whitespace() || [b'"', b'\''].contains(b);
-                let value = bytes[from..start + line.len()].iter_mut();
-                value.filter(|b| !kept(b)).for_each(|b| *b = b'*');
+                for byte in &mut bytes[from..start + line.len()] {
+                    if !byte.is_ascii_whitespace() && !matches!(byte, b'"' | b'\'') {
+                        *byte = b'*';
+                    }
+                }
             }
         }
         start += line.len();
     }
 }
 
-/// `1 step`, `2 steps`
+/// Formats a count with its noun: `1 step`, `2 steps`.
 pub fn count(number: usize, noun: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
 
-/// Seconds as people say them: `41.0 s`, `3 min 5 s`
-pub fn duration(seconds: f64) -> String {
+/// Formats a duration: `41.0 s`, `3 min 5 s`.
+pub fn format_duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match whole {
         0..60 => format!("{seconds:.1} s"),
@@ -347,7 +355,7 @@ pub fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Secret, masked, redact};
+    use super::{Secret, mask_secrets, redact};
 
     #[test]
     fn a_secret_is_not_printed() {
@@ -383,8 +391,8 @@ mod tests {
                 "id = \"11111111-2222-3333-4444-555555555555\"",
             ),
         ] {
-            assert_eq!(masked(text), shown);
-            assert_eq!(masked(text).len(), text.len());
+            assert_eq!(mask_secrets(text), shown);
+            assert_eq!(mask_secrets(text).len(), text.len());
         }
     }
 

@@ -1,6 +1,6 @@
-//! What lies on disks and media, read and written.
+//! Reads and writes the formats of disks and media.
 //!
-//! Bytes in, values out: no format knows what a recipe wants of it. Refuses what it does not understand.
+//! Bytes in, values out: no format knows about recipes. Input that is not understood is refused.
 
 pub mod archive;
 mod bytes;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use support::media::{have, run, text};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{self, Format, RawDisk, gpt};
+use winimg_formats::disk::{self, ImageFormat, RawDisk, gpt};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,8 +32,8 @@ fn set_len(path: &Path, len: u64) {
     file.set_len(len).unwrap();
 }
 
-fn table(path: &Path) -> Result<gpt::Table, String> {
-    gpt::table(&RawDisk::open(path).unwrap()).map_err(|e| e.to_string())
+fn table(path: &Path) -> Result<gpt::PartitionTable, String> {
+    gpt::read_table(&RawDisk::open(path).unwrap()).map_err(|e| e.to_string())
 }
 
 /// An MBR whose partitions are of NTFS, by their first sectors and lengths.
@@ -63,10 +63,10 @@ fn a_disk_that_lost_its_end_is_refused_however_little_it_lost() {
             table(&path).unwrap_err(),
             format!(
                 "\
-the disk is cut short: its partition table was written for a larger one
+the disk is truncated: its partition table was written for a larger one
   expected: 67108864 bytes
   found: {} bytes
-  cure: copy the disk again from where it was made, and compare its digest with the manifest's",
+  cure: copy the disk again from its source, and compare its digest with the manifest",
                 64 * MIB - lost
             )
         );
@@ -86,7 +86,7 @@ fn an_mbr_disk_that_lost_its_end_is_refused() {
     assert_eq!(table(&path).unwrap().partitions.len(), 2);
     set_len(&path, 62_000_128);
     let error = table(&path).unwrap_err();
-    let fact = "the disk is damaged: partition 2 ends behind the end of the disk, \
+    let fact = "the disk is damaged: partition 2 ends beyond the end of the disk, \
                 at 62734336 of 62000128 bytes";
     assert!(error.starts_with(fact), "{error}");
 }
@@ -157,7 +157,7 @@ fn partitions_that_overlap_are_refused_and_neighbours_are_not() {
     for complaint in [
         "partitions 1 and 2 overlap",
         "partitions 2 and 3 overlap",
-        "partition 3 ends behind the end of the disk",
+        "partition 3 ends beyond the end of the disk",
     ] {
         assert!(error.contains(complaint), "{error}");
     }
@@ -172,9 +172,9 @@ fn a_volume_s_boot_sector_is_no_partition_table() {
     let path = folder.path().join("volume");
     File::create(&path).unwrap().set_len(8 * MIB).unwrap();
     run("mkntfs", &["-qFf", text(&path)]);
-    assert_eq!(table(&path).unwrap().style, gpt::Style::None);
+    assert_eq!(table(&path).unwrap().style, gpt::PartitionStyle::None);
     run("mkfs.vfat", &[text(&path)]);
-    assert_eq!(table(&path).unwrap().style, gpt::Style::None);
+    assert_eq!(table(&path).unwrap().style, gpt::PartitionStyle::None);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn a_qcow2_that_is_cut_is_refused_and_a_whole_one_is_not() {
         set_len(&path, len);
         let error = disk::open(&path, &cancel).err().unwrap().to_string();
         assert!(error.contains("disk.qcow2 is damaged"), "{len}: {error}");
-        assert!(error.contains("errors of `qemu-img check`"), "{error}");
+        assert!(error.contains("errors in `qemu-img check`"), "{error}");
     }
 }
 
@@ -265,7 +265,7 @@ fn a_cut_file_below_an_overlay_is_found_as_well() {
         "below.qcow2",
     ];
     run("qemu-img", &[&create[..], &[text(&top)]].concat());
-    let image = disk::Image::layered(&top, folder.path());
+    let image = disk::DiskImage::with_layers(&top, folder.path());
     image.open(&cancel).map(drop).unwrap();
     set_len(&below, 10 * MIB);
     let error = image.open(&cancel).err().unwrap().to_string();
@@ -281,10 +281,10 @@ fn a_container_that_is_not_read_is_refused_by_its_name() {
     let raw = folder.path().join("disk.raw");
     File::create(&raw).unwrap().set_len(4 * MIB).unwrap();
     mbr(&raw, &[(2048, 2048)]);
-    assert_eq!(Format::of(&raw).unwrap(), Format::Raw);
+    assert_eq!(ImageFormat::detect(&raw).unwrap(), ImageFormat::Raw);
     let refused = |name: &str| {
         let path = folder.path().join(name);
-        let error = Format::of(&path).unwrap_err().to_string();
+        let error = ImageFormat::detect(&path).unwrap_err().to_string();
         error.replace(text(folder.path()), "")
     };
     for (format, name) in [
@@ -305,7 +305,7 @@ fn a_container_that_is_not_read_is_refused_by_its_name() {
             refused("converted"),
             format!(
                 "\
-/converted is {name}, which is not read as a disk
+/converted is {name}, which winimg cannot read as a disk
   expected: raw, qcow2, VHD, VHDX, VMDK in one file, OVA or VMA
   cure: convert it first: qemu-img convert -f {format} -O qcow2 /converted disk.qcow2"
             )
@@ -325,7 +325,7 @@ fn a_container_that_is_not_read_is_refused_by_its_name() {
             other => other,
         };
         let error = refused(&format!("disk.raw.{end}"));
-        let start = format!("/disk.raw.{end} is {name}, which is not read as a disk");
+        let start = format!("/disk.raw.{end} is {name}, which winimg cannot read as a disk");
         assert!(error.starts_with(&start), "{error}");
     }
     fs::create_dir(folder.path().join("tree")).unwrap();

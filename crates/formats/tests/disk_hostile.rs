@@ -1,13 +1,15 @@
-//! Disks that are damaged, by accident or on purpose, in ways that the crates under the readers take for impossible.
+//! Disks that are damaged, by accident or on purpose, in ways that the crates under the readers
+//! take for impossible.
 
 use std::fs;
 use std::path::Path;
 
 use support::media::{have, run, text};
-use winimg_formats::disk::ntfs::Volume;
+use winimg_formats::disk::ntfs::NtfsVolume;
 use winimg_formats::disk::{Disk, RawDisk, gpt};
 
-/// A disk of 80 sectors with one partition, whose primary header's `field` is `word`; its sum is right.
+/// A disk of 80 sectors with one partition, whose primary header's `field` is `word`; its sum is
+/// right.
 fn disk_with(folder: &Path, field: usize, word: u32) -> RawDisk {
     let path = folder.join("disk");
     fs::write(&path, vec![0; 80 * 512]).unwrap();
@@ -30,7 +32,7 @@ fn a_partition_table_of_another_shape_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let rendered = |field, word| {
         let disk = disk_with(folder.path(), field, word);
-        gpt::table(&disk).unwrap_err().to_string()
+        gpt::read_table(&disk).unwrap_err().to_string()
     };
     assert_eq!(
         rendered(84, 256),
@@ -54,7 +56,7 @@ the disk's partition table cannot be read
     bytes[512 + 16] ^= 1;
     fs::write(folder.path().join("disk"), bytes).unwrap();
     let disk = RawDisk::open(&folder.path().join("disk")).unwrap();
-    assert_eq!(gpt::table(&disk).unwrap().partitions.len(), 1);
+    assert_eq!(gpt::read_table(&disk).unwrap().partitions.len(), 1);
 }
 
 #[test]
@@ -68,7 +70,7 @@ fn a_volume_that_is_cut_short_is_an_error_wherever_it_ends() {
     run("mkntfs", &["-qFf", "-s", "512", text(&path)]);
     let disk = RawDisk::open(&path).unwrap();
     assert!(
-        !Volume::at(&disk, 0, disk.len())
+        !NtfsVolume::open_at(&disk, 0, disk.len())
             .unwrap()
             .is_dirty()
             .unwrap()
@@ -77,16 +79,16 @@ fn a_volume_that_is_cut_short_is_an_error_wherever_it_ends() {
     let ends = (0..512).chain((512..disk.len()).step_by(32 << 10));
     let mut refused = 0;
     for end in ends {
-        let answer = Volume::at(&disk, 0, end)
+        let answer = NtfsVolume::open_at(&disk, 0, end)
             .and_then(|v| v.list(""))
             .and_then(|found| found.map(|f| f.len()).ok_or_else(|| unreachable!()));
         refused += usize::from(answer.is_err());
     }
     assert!(refused >= 512, "{refused}");
     assert_eq!(
-        Volume::at(&disk, 0, 30).err().unwrap().to_string(),
+        NtfsVolume::open_at(&disk, 0, 30).err().unwrap().to_string(),
         "\
-$Boot on the NTFS volume can't be read: offset 0x1e of the volume lies beyond its end
+cannot read $Boot on the NTFS volume: offset 0x1e of the volume is beyond its end
   cure: check the volume in that Windows: chkdsk /f"
     );
 }

@@ -1,4 +1,5 @@
-//! What a volume's clusters are used for, against what ntfs-3g and ntfsinfo say of the same volume; and damaged volumes.
+//! What a volume's clusters are used for, against what ntfs-3g and ntfsinfo say of the same volume;
+//! and damaged volumes.
 
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -9,7 +10,7 @@ use support::ntfs::mounted;
 use support::windows_disk::can_make;
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::ntfs::{Usage, Volume};
+use winimg_formats::disk::ntfs::{NtfsVolume, VolumeUsage};
 use winimg_formats::disk::{Disk as _, RawDisk};
 
 const KIB: usize = 1 << 10;
@@ -42,7 +43,8 @@ const FILES: [&str; 5] = [
     "Data/sparse.bin",
 ];
 
-/// A small Windows as far as space is concerned; what is written to it is compressed where it can be.
+/// A small Windows as far as space is concerned; what is written to it is compressed where it can
+/// be.
 fn volume(folder: &Path) -> (PathBuf, Vec<(&'static str, u64)>) {
     let path = folder.join("volume");
     let file = fs::File::create(&path).unwrap();
@@ -78,7 +80,8 @@ fn volume(folder: &Path) -> (PathBuf, Vec<(&'static str, u64)>) {
             &b"again and again. ".repeat(60_000),
         );
     });
-    // Mounted anew: ntfs-3g gives back what a file has too much of some time after the file was closed.
+    // Mounted anew: ntfs-3g gives back what a file has too much of some time after the file was
+    // closed.
     let blocks = mounted(&path, &[], |root| {
         let blocks = |name| (name, fs::metadata(root.join(name)).unwrap().blocks() * 512);
         FILES.map(blocks).to_vec()
@@ -86,14 +89,14 @@ fn volume(folder: &Path) -> (PathBuf, Vec<(&'static str, u64)>) {
     (path, blocks)
 }
 
-fn usage(path: &Path) -> Result<Usage> {
+fn usage(path: &Path) -> Result<VolumeUsage> {
     let disk = RawDisk::open(path)?;
-    Volume::at(&disk, 0, disk.len())?.usage(&Cancel::default())
+    NtfsVolume::open_at(&disk, 0, disk.len())?.measure_usage(&Cancel::default())
 }
 
-/// The folders of the volume where `packed.txt` occupies `packed` bytes. How many that are depends on
-/// the pieces in which the kernel passes its content to ntfs-3g, which compresses each by itself.
-/// The folder with forty long names has clusters for its index.
+/// The folders of the volume where `packed.txt` occupies `packed` bytes. How many that are depends
+/// on the pieces in which the kernel passes its content to ntfs-3g, which compresses each by
+/// itself. The folder with forty long names has clusters for its index.
 fn tree(packed: u64) -> String {
     format!(
         "{} 6 /
@@ -112,7 +115,7 @@ fn tree(packed: u64) -> String {
 }
 
 /// A line a folder: bytes, files, path.
-fn listed(usage: &Usage) -> String {
+fn listed(usage: &VolumeUsage) -> String {
     let mut paths: Vec<String> = Vec::new();
     let mut lines = Vec::new();
     for folder in &usage.folders {
@@ -200,13 +203,17 @@ fn damage_is_an_error_with_its_offset_and_never_a_number() {
         )
     };
     for (at, bytes, what) in [
-        (0, &b"BAAD"[..], "record 64 of the $MFT is no FILE record"),
+        (
+            0,
+            &b"BAAD"[..],
+            "record 64 of the $MFT is not a FILE record",
+        ),
         (
             510,
             &[0xee, 0xee],
-            "record 64 of the $MFT was not written whole",
+            "record 64 of the $MFT was not written completely",
         ),
-        (6, &[9], "record 64 of the $MFT was not written whole"),
+        (6, &[9], "record 64 of the $MFT was not written completely"),
     ] {
         assert_eq!(spoiled(&path, record + at, bytes), said(what, record));
     }
@@ -215,7 +222,7 @@ fn damage_is_an_error_with_its_offset_and_never_a_number() {
     assert_eq!(
         spoiled(&path, record + first + 4, &[0xf8, 0xff]),
         said(
-            "an attribute of record 64 of the $MFT can't be read",
+            "an attribute of record 64 of the $MFT is invalid",
             record + first
         )
     );
@@ -241,8 +248,8 @@ fn whatever_a_record_says_there_is_an_answer() {
         .flat_map(|n| (0..480).step_by(12).map(move |b| n * 1024 + b))
     {
         bytes[table + at] ^= 0xff;
-        let read = Volume::at(&bytes, 0, bytes.len() as u64)
-            .and_then(|volume| volume.usage(&Cancel::default()));
+        let read = NtfsVolume::open_at(&bytes, 0, bytes.len() as u64)
+            .and_then(|volume| volume.measure_usage(&Cancel::default()));
         refused += usize::from(read.is_err());
         bytes[table + at] ^= 0xff;
     }

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use support::vma::{BLOCK, CLUSTER, Writer, held, seal};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{Disk, Format, open};
+use winimg_formats::disk::{Disk, ImageFormat, open};
 
-/// 61 clusters, the last of which has two blocks and a part of a third; runs of zeros of all lengths, among them a whole cluster.
+/// 61 clusters, the last of which has two blocks and a part of a third; runs of zeros of all
+/// lengths, among them a whole cluster.
 fn content() -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..60 * CLUSTER + 2 * BLOCK + 700)
         .map(|i| (i / 3 % 251) as u8 | 1)
@@ -63,9 +64,9 @@ fn whole(disk: &dyn Disk) -> Vec<u8> {
 }
 
 fn check(path: &Path, content: &[u8]) {
-    assert_eq!(Format::of(path).unwrap(), Format::Vma);
+    assert_eq!(ImageFormat::detect(path).unwrap(), ImageFormat::Vma);
     let disk = open(path, &Cancel::default()).unwrap();
-    assert_eq!(disk.sector(), 512);
+    assert_eq!(disk.sector_size(), 512);
     assert!(whole(&*disk) == content);
     let len = content.len() as u64;
     assert!(disk.read_at(len - 1, &mut [0; 2]).is_err());
@@ -90,7 +91,8 @@ fn every_byte_is_read_whatever_the_order_of_clusters() {
     assert_eq!(writer.extents.len(), 4);
     writer.save(&folder.file());
     check(&folder.file(), &content);
-    // A running machine is backed up in the order of its writes: clusters of all devices in one extent, and places that name none.
+    // A running machine is backed up in the order of its writes: clusters of all devices in one
+    // extent, and places that name none.
     let mut named: Vec<_> = writer.extents.concat();
     named.sort_by_key(|(device, cluster, _)| (cluster * 37 % 61, *device));
     named.insert(5, (0, 0, 0));

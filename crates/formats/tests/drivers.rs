@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use support::media::put;
-use winimg_formats::driver::{self, Chosen, is_here};
+use winimg_formats::driver::{self, DriverSelection, is_here};
 
 const VERSION: &str = "[Version]\r\nSignature=\"$WINDOWS NT$\"\r\nCatalogFile=net.cat\r\n";
 const NET: &str = "[SourceDisksNames]\r\n1 = %Disk%,,,\r\n[SourceDisksFiles]\r\nnet.sys = 1,,\r\n\
@@ -17,10 +17,10 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-fn chosen(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Chosen, String> {
+fn chosen(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<DriverSelection, String> {
     let chosen = driver::in_folder(folder, is_wanted).unwrap();
     chosen.map_err(|faults| {
-        let problem = driver::problem(faults);
+        let problem = driver::merge_faults(faults);
         let mut lines = vec![problem.in_one_line()];
         lines.extend(problem.lines);
         lines.extend(problem.cures.iter().map(|cure| format!("cure: {cure}")));
@@ -28,11 +28,12 @@ fn chosen(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Chosen, Str
     })
 }
 
-/// The files that are taken and those that are left out; one INF with these lines and the files beside it.
+/// The files that are taken and those that are left out; one INF with these lines and the files
+/// beside it.
 fn taken(lines: &str, others: &[&str]) -> Result<(Vec<String>, Vec<String>), String> {
     let text = format!("{VERSION}{lines}");
     let mut files = vec![("net.inf", text.as_str())];
-    files.extend(others.iter().map(|path| (*path, "")));
+    files.extend(others.iter().map(|path| (*path, "MZ")));
     let folder = folder(&files);
     let chosen = chosen(folder.path(), is_here)?;
     let paths = chosen.paths().into_iter().map(str::to_owned).collect();
@@ -43,7 +44,8 @@ fn owned(paths: &[&str]) -> Vec<String> {
     paths.iter().map(|&path| path.to_owned()).collect()
 }
 
-/// NetKVM's folder of virtio-win: the INF and the catalog know netkvmp.exe, neither knows netkvmco.exe.
+/// NetKVM's folder of virtio-win: the INF and the catalog know netkvmp.exe, neither knows
+/// netkvmco.exe.
 #[test]
 fn what_no_inf_names_is_left_out() {
     let beside = [
@@ -60,7 +62,7 @@ fn what_no_inf_names_is_left_out() {
     assert_eq!(left_out, ["Readme.md", "net.pdb", "netco.exe", "netp.pdb"]);
     assert_eq!(
         driver::left_out_in_words(&left_out).unwrap(),
-        "4 files that no INF names are left out: Readme.md, net.pdb, netco.exe, netp.pdb"
+        "4 files not referenced by any INF are left out: Readme.md, net.pdb, netco.exe, netp.pdb"
     );
 }
 
@@ -73,11 +75,11 @@ fn what_is_left_out_is_one_line() {
     assert_eq!(words(0), None);
     assert_eq!(
         words(1).unwrap(),
-        "1 file that no INF names is left out: 0.pdb"
+        "1 file not referenced by any INF is left out: 0.pdb"
     );
     assert_eq!(
         words(13).unwrap(),
-        "13 files that no INF names are left out: 0.pdb, 1.pdb, 2.pdb, 3.pdb and 9 more"
+        "13 files not referenced by any INF are left out: 0.pdb, 1.pdb, 2.pdb, 3.pdb and 9 more"
     );
 }
 
@@ -134,7 +136,7 @@ fn a_catalog_for_this_processor_goes_before_the_one_for_all() {
     ];
     for (lines, catalog) in cases {
         let text = format!("[version]\nsignature = \"$Chicago$\"\n{lines}");
-        let folder = folder(&[("n.inf", &text), ("a.cat", ""), ("b.cat", "")]);
+        let folder = folder(&[("n.inf", &text), ("a.cat", "MZ"), ("b.cat", "MZ")]);
         let chosen = chosen(folder.path(), is_here).unwrap();
         assert_eq!(chosen.packages[0].catalog, catalog, "{lines}");
     }
@@ -151,15 +153,15 @@ fn several_infs_of_a_folder_are_several_packages() {
         ("b.inf", &pci),
         ("c.inf", &shared),
         ("autorun.inf", "[autorun]\nopen=setup.exe"),
-        ("a.cat", ""),
-        ("b.cat", ""),
-        ("a.sys", ""),
-        ("shared.dll", ""),
+        ("a.cat", "MZ"),
+        ("b.cat", "MZ"),
+        ("a.sys", "MZ"),
+        ("shared.dll", "MZ"),
         (
             "below/d.inf",
             "[Version]\nSignature=\"$Windows NT$\"\nCatalogFile=d.cat",
         ),
-        ("below/d.cat", ""),
+        ("below/d.cat", "MZ"),
     ];
     let folder = folder(&files);
     let here = chosen(folder.path(), is_here).unwrap();
@@ -195,7 +197,7 @@ fn an_inf_that_is_copied_brings_its_package() {
         ("a.inf", &copies),
         ("b.inf", text),
         ("c.inf", text),
-        ("a.cat", ""),
+        ("a.cat", "MZ"),
     ]);
     let found = chosen(folder.path(), |path| path == "a.inf").unwrap();
     assert_eq!(found.packages.len(), 3);
@@ -203,18 +205,18 @@ fn an_inf_that_is_copied_brings_its_package() {
     assert_eq!(
         chosen(folder.path(), |path| path == "a.inf").unwrap_err(),
         "a.inf names c.inf, which is not in the folder (expected c.inf)\n\
-         cure: give the whole package, as its publisher has it"
+         cure: provide the complete package, as published"
     );
 }
 
 #[test]
 fn a_package_that_is_not_complete_is_refused_by_name() {
-    let whole = "cure: give the whole package, as its publisher has it";
+    let whole = "cure: provide the complete package, as published";
     let cases: [(&str, &[&str], String); 8] = [
         (NET, &["net.cat", "net.sys"],
             format!("net.inf names netp.exe, which is not in the folder (expected netp.exe)\n{whole}")),
         (NET, &["net.sys"],
-            format!("2 faults in the driver packages of this folder\n\
+            format!("2 problems in the driver packages of this folder\n\
                      net.inf names net.cat, which is not in the folder (expected net.cat)\n\
                      net.inf names netp.exe, which is not in the folder (expected netp.exe)\n{whole}")),
         ("[SourceDisksFiles]\nnet.sys=1,x64", &["net.cat", "net.sys"],
@@ -226,13 +228,13 @@ fn a_package_that_is_not_complete_is_refused_by_name() {
             format!("net.inf names %none%, which is not in the folder (expected %none%)\n{whole}")),
         ("[SourceDisksFiles]\n..\\net.sys=1", &["net.cat", "net.sys"],
             "net.inf names a file outside its folder (found ..\\net.sys)\n\
-             cure: take the package from the driver's publisher".into()),
+             cure: get the package from the driver's publisher".into()),
         ("[SourceDisksFiles]\nnet.sys=1,x64\\..\\..", &["net.cat", "net.sys"],
             "net.inf names a file outside its folder (found x64\\..\\..\\net.sys)\n\
-             cure: take the package from the driver's publisher".into()),
+             cure: get the package from the driver's publisher".into()),
         ("[SourceDisksFiles]\nC:\\Windows\\net.sys=1", &["net.cat"],
             "net.inf names a file outside its folder (found C:\\Windows\\net.sys)\n\
-             cure: take the package from the driver's publisher".into()),
+             cure: get the package from the driver's publisher".into()),
     ];
     for (lines, beside, expected) in cases {
         assert_eq!(taken(lines, beside).unwrap_err(), expected, "{lines}");
@@ -240,13 +242,29 @@ fn a_package_that_is_not_complete_is_refused_by_name() {
 }
 
 #[test]
+fn an_empty_file_of_a_package_is_refused_by_name() {
+    let text = format!("{VERSION}{NET}");
+    let files = [
+        ("net.inf", text.as_str()),
+        ("net.cat", "MZ"),
+        ("Net.sys", ""),
+        ("netp.exe", "MZ"),
+        ("other.exe", ""),
+    ];
+    assert_eq!(
+        chosen(folder(&files).path(), is_here).unwrap_err(),
+        "net.inf names net.sys, which is empty (found Net.sys, 0 bytes)\n\
+         cure: provide the complete package, as published"
+    );
+}
+
+#[test]
 fn a_folder_without_an_inf_of_a_driver_is_refused() {
     let said = |files: &[(&str, &str)]| chosen(folder(files).path(), is_here).unwrap_err();
-    let none =
-        "this driver folder has no .inf file\ncure: give the folder that the driver's INF is in";
+    let none = "this driver folder has no .inf file\ncure: specify the folder that contains the driver's INF";
     assert_eq!(said(&[]), none);
     assert_eq!(said(&[("net.sys", "MZ"), ("below/net.inf", VERSION)]), none);
-    let found = "this driver folder has no INF of a driver \
+    let found = "this driver folder has no driver INF \
         (expected a [Version] section with Signature = \"$Windows NT$\", found a.inf, b.inf)";
     assert_eq!(
         said(&[("a.inf", "MZ"), ("b.inf", "[Version]\nSignature=other")]),
@@ -258,6 +276,6 @@ fn a_folder_without_an_inf_of_a_driver_is_refused() {
             "[Version]\nSignature=\"$Windows NT$\"\nCatalogFile=\"\""
         )]),
         "a.inf names no catalog (expected CatalogFile in its [Version] section)\n\
-         cure: take the signed package of the driver: 64-bit Windows refuses others"
+         cure: use the driver's signed package; 64-bit Windows rejects others"
     );
 }

@@ -1,7 +1,7 @@
 //! Event logs, whole and damaged.
 
 use support::evtx::log;
-use winimg_formats::evtx::{Event, Log};
+use winimg_formats::evtx::{EventLog, LogEvent};
 
 const SCM: &str = "Service Control Manager";
 
@@ -15,8 +15,8 @@ fn sample() -> Vec<u8> {
 
 #[test]
 fn events_say_who_wrote_them_and_with_which_data() {
-    let found = Log::parse(&sample()).expect("a log");
-    let event = |record, provider: &str, id, data: &[&str]| Event {
+    let found = EventLog::parse(&sample()).expect("a log");
+    let event = |record, provider: &str, id, data: &[&str]| LogEvent {
         record,
         provider: provider.into(),
         id,
@@ -24,7 +24,7 @@ fn events_say_who_wrote_them_and_with_which_data() {
     };
     assert_eq!(
         found,
-        Log {
+        EventLog {
             events: vec![
                 event(1, "EventLog", 6005, &[]),
                 event(2, SCM, 7000, &["containerd", "%%1053"]),
@@ -37,14 +37,15 @@ fn events_say_who_wrote_them_and_with_which_data() {
 
 #[test]
 fn what_is_no_log_is_refused() {
-    let error = Log::parse(b"MZ").expect_err("no log");
+    let error = EventLog::parse(b"MZ").expect_err("no log");
     assert_eq!(
         error.to_string(),
-        "this is not an event log\n  expected: ElfFile and 4096 bytes"
+        "this is not an event log\n  expected: a 4096-byte header that starts with ElfFile"
     );
 }
 
-/// Each byte of the records in turn: no panic, no endless reading, and never more events than there are.
+/// Each byte of the records in turn: no panic, no endless reading, and never more events than there
+/// are.
 #[test]
 fn damage_is_counted_and_stops_nothing() {
     let whole = sample();
@@ -54,7 +55,7 @@ fn damage_is_counted_and_stops_nothing() {
         for bits in [0xff, 0x80, 0x01] {
             let mut log = whole.clone();
             log[at] ^= bits;
-            let found = Log::parse(&log).expect("a log");
+            let found = EventLog::parse(&log).expect("a log");
             assert!(found.events.len() <= 3, "{at}");
             counted += usize::from(found.damaged > 0);
         }
@@ -77,6 +78,6 @@ fn a_template_that_holds_itself_ends() {
     log[body..body + 10].copy_from_slice(&again);
     log[body + 10..body + 14].copy_from_slice(&(head as u32).to_le_bytes());
     log[body + 14..body + 18].copy_from_slice(&0_u32.to_le_bytes());
-    let found = Log::parse(&log).expect("a log");
+    let found = EventLog::parse(&log).expect("a log");
     assert_eq!((found.events.len(), found.damaged), (0, 3));
 }

@@ -1,5 +1,6 @@
-//! The overlay under real firmware: OVMF has to start the medium's no-prompt image through it, and the other one without
-//! it. The medium is a stand-in: two GRUB images that say on the serial port which one they are.
+//! The overlay under real firmware: OVMF has to start the medium's no-prompt image through it, and
+//! the other one without it. The medium is a stand-in: two GRUB images that say on the serial port
+//! which one they are.
 
 use support::skip;
 
@@ -11,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use support::media::{have, put, run, text, udf};
-use winimg_formats::iso::{Disc, without_prompt};
+use winimg_formats::iso::{CdImage, without_prompt};
 
 /// Under software emulation on a busy machine.
 const LONGEST: Duration = Duration::from_secs(240);
@@ -54,7 +55,7 @@ fn boot_image(folder: &Path, to: &Path, word: &str) {
 }
 
 /// Which image the firmware starts from a disc.
-fn starts(disc: &Disc) -> String {
+fn starts(disc: &CdImage) -> String {
     let firmware = "if=pflash,unit=0,format=raw,readonly=on,file=/usr/share/OVMF/OVMF_CODE_4M.fd";
     let mut qemu = Command::new("qemu-system-x86_64")
         .args([
@@ -140,7 +141,8 @@ fn ovmf_starts_the_no_prompt_image_through_the_overlay() {
         "NOPROMPT",
     );
     let iso = dir.path().join("x.iso");
-    // Sector count 1, as on Microsoft's media: the firmware takes the image to reach to the end of the volume.
+    // Sector count 1, as on Microsoft's media: the firmware takes the image to reach to the end of
+    // the volume.
     udf(
         &root,
         &iso,
@@ -154,7 +156,7 @@ fn ovmf_starts_the_no_prompt_image_through_the_overlay() {
     );
     let made = without_prompt(&iso, &dir.path().join("x.qcow2")).unwrap();
     assert_eq!(made.remark, None);
-    let discs = [Disc::raw(&iso), made.disc];
+    let discs = [CdImage::raw(&iso), made.disc];
     let through: Vec<String> = std::thread::scope(|s| {
         let running: Vec<_> = discs.iter().map(|d| s.spawn(|| starts(d))).collect();
         running.into_iter().map(|t| t.join().unwrap()).collect()

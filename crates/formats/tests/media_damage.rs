@@ -8,7 +8,7 @@ use winimg_formats::wim::MediaFacts;
 
 /// Reads whatever can be read; only a panic, a hang or endless memory would be wrong.
 fn exercise(bytes: Vec<u8>) {
-    let Ok(medium) = Medium::on(Arc::new(bytes), Path::new("x")) else {
+    let Ok(medium) = Medium::from_bytes(Arc::new(bytes), Path::new("x")) else {
         return;
     };
     let mut todo = vec![String::new()];
@@ -26,13 +26,14 @@ fn exercise(bytes: Vec<u8>) {
         }
     }
     let _ = MediaFacts::read(&medium);
-    let _ = winimg_formats::iso::Catalog::read(medium.bytes());
+    let _ = winimg_formats::iso::BootCatalog::read(medium.bytes());
 }
 
 /// Changes bytes of a medium, so many times from the whole one on, and reads what is left.
 pub fn damage(whole: &[u8], times: usize) {
     exercise(whole.to_vec());
-    // Wherever the medium has structures, change bytes: a fixed generator, so that a failure can be repeated.
+    // Wherever the medium has structures, change bytes: a fixed generator, so that a failure can be
+    // repeated.
     let busy: Vec<usize> = (0..whole.len()).filter(|i| whole[*i] != 0).collect();
     let mut state = 0x2545_f491_4f6c_dd1du64;
     let mut random = move || {

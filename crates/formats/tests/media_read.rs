@@ -8,15 +8,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use support::media::{fat, have, put, run, text, udf, wim, windows};
-use winimg_base::text::{Located, Place, Source};
-use winimg_formats::udf::{Entry, FileSystem, Medium};
-use winimg_formats::wim::{MediaFacts, Release, WimImages};
+use winimg_base::text::{Located, Place, SourceText};
+use winimg_formats::udf::{FileSystem, Medium, MediumEntry};
+use winimg_formats::wim::{MediaFacts, WimImages, WindowsRelease};
 
 const TOOLS: [&str; 3] = ["genisoimage", "wimlib-imagex", "mkfs.vfat"];
 
 /// A value at its place in a recipe.
 fn selector(value: &str) -> Located<String> {
-    let source = Arc::new(Source::new(
+    let source = Arc::new(SourceText::new(
         "recipe.toml",
         format!("[media]\nimage = \"{value}\"\n"),
     ));
@@ -41,7 +41,7 @@ fn listing(medium: &Medium) -> Vec<String> {
     out
 }
 
-fn content(medium: &Medium, entry: &Entry) -> Vec<u8> {
+fn content(medium: &Medium, entry: &MediumEntry) -> Vec<u8> {
     medium.read(entry, 64 << 20).expect("the content")
 }
 
@@ -59,7 +59,7 @@ fn an_install_medium_is_read_through_udf() {
     let wim = fs::read(dir.path().join("root/sources/install.wim")).unwrap();
     let entry = medium.find("SOURCES\\Install.WIM").unwrap().unwrap();
     assert_eq!(content(&medium, &entry), wim);
-    let mut file = medium.file(&entry);
+    let mut file = medium.open_file(&entry);
     file.seek(SeekFrom::End(-7)).unwrap();
     let mut tail = Vec::new();
     file.read_to_end(&mut tail).unwrap();
@@ -73,8 +73,8 @@ fn an_install_medium_is_read_through_udf() {
     assert_eq!(image.version, "10.0.20348.587");
     assert_eq!(image.languages, ["en-US"]);
     assert!(facts.is_eval(image));
-    let release = Release::of_image(image).unwrap();
-    assert_eq!(release, Release::Server2022);
+    let release = WindowsRelease::of_image(image).unwrap();
+    assert_eq!(release, WindowsRelease::Server2022);
     assert_eq!(release.virtio_folder(), "2k22");
 }
 
@@ -169,12 +169,18 @@ fn a_wim_that_is_none_or_cut_short_is_refused() {
             .fact()
             .to_string()
     };
-    assert_eq!(say(b"MSWIM"), "this is no WIM: it has less than 208 bytes");
+    assert_eq!(
+        say(b"MSWIM"),
+        "this is not a WIM: it has fewer than 208 bytes"
+    );
     assert_eq!(
         say(&[7; 300]),
-        "this is no WIM: it does not begin with MSWIM"
+        "this is not a WIM: it does not start with MSWIM"
     );
-    assert!(say(&whole[..whole.len() - 20]).starts_with("this WIM is cut short: its XML data of"));
+    assert!(
+        say(&whole[..whole.len() - 20])
+            .starts_with("this WIM is truncated: it ends within its XML data of")
+    );
     let mut second = whole.clone();
     second[40] = 2;
     assert_eq!(
@@ -267,7 +273,7 @@ fn joliet_and_plain_iso_9660_are_read_too() {
 #[test]
 fn a_file_that_is_no_iso_says_what_it_is() {
     let say = |bytes: &[u8]| {
-        Medium::on(Arc::new(bytes.to_vec()), Path::new("in.iso"))
+        Medium::from_bytes(Arc::new(bytes.to_vec()), Path::new("in.iso"))
             .unwrap_err()
             .to_string()
     };
@@ -277,14 +283,14 @@ fn a_file_that_is_no_iso_says_what_it_is() {
         "\
 this is a web page, not an ISO: its title is \"Making sure you're not a bot!\"
   at: in.iso
-  cure: download the ISO with a browser, or give another url"
+  cure: download the ISO with a browser, or use another url"
     );
     assert_eq!(
         say(b"<html><body>hello"),
         "\
 this is a web page, not an ISO: it has no title
   at: in.iso
-  cure: download the ISO with a browser, or give another url"
+  cure: download the ISO with a browser, or use another url"
     );
     let facts: Vec<String> = [
         &b"\x1f\x8b\x08rest"[..],
@@ -322,16 +328,16 @@ fn a_broken_download_is_called_cut_short() {
     let mut bytes = fs::read(&iso).unwrap();
     let whole = bytes.len();
     bytes.truncate(1 << 20);
-    let error = Medium::on(Arc::new(bytes), Path::new("x.iso")).unwrap_err();
+    let error = Medium::from_bytes(Arc::new(bytes), Path::new("x.iso")).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!(
             "\
-this ISO is cut short
+this ISO is truncated
   at: x.iso
-  expected: at least {whole} bytes, as its own volume descriptor says
+  expected: at least {whole} bytes (from its volume descriptor)
   found: 1048576 bytes
-  cure: the download was broken off: fetch it again"
+  cure: the download is incomplete: fetch it again"
         )
     );
 }
@@ -352,7 +358,7 @@ fn a_medium_without_windows_lists_its_root() {
 this is not a Windows install medium: it has no sources/install.wim, .esd or .swm
   at: /x.iso (UDF, label \"SSS_X64FREE_EN-US_DV9\")
   | casper/
-  cure: give the ISO of Windows Server 2019, 2022 or 2025"
+  cure: use the ISO of Windows Server 2019, 2022 or 2025"
     );
     // With its UDF damaged only the ISO 9660 tree is left, which says nothing about Windows.
     let mut bytes = fs::read(&iso).unwrap();
@@ -361,7 +367,7 @@ this is not a Windows install medium: it has no sources/install.wim, .esd or .sw
         .find(|at| bytes[*at..*at + 2] == [0, 1])
         .unwrap();
     bytes[partition + 16] ^= 1;
-    let medium = Medium::on(Arc::new(bytes), Path::new("x.iso")).unwrap();
+    let medium = Medium::from_bytes(Arc::new(bytes), Path::new("x.iso")).unwrap();
     let error = MediaFacts::read(&medium).unwrap_err().to_string();
     assert!(
         error.contains(
@@ -427,15 +433,15 @@ fn a_split_install_image_needs_all_of_its_parts() {
     assert_eq!(
         read(&[one]).unwrap_err().replace(text(folder), ""),
         "\
-the install image is split, and not all of its parts are there
+the install image is split, and its parts are incomplete
   at: /split.iso:sources/install.swm
-  expected: 3 parts that belong together
+  expected: 3 parts of the same WIM
   | sources/install2.swm is missing
   | sources/install3.swm is missing
   cure: put all parts on the medium, or join them: wimlib-imagex join"
     );
     let error = read(&[one, two, ("one2.swm", "install3.swm")]).unwrap_err();
-    let why = "sources/install3.swm says that it is part 2 of 3";
+    let why = "sources/install3.swm is marked as part 2 of 3";
     assert!(error.contains(why), "{error}");
     let error = read(&[one, two, ("other3.swm", "install3.swm")]).unwrap_err();
     assert!(
@@ -446,7 +452,7 @@ the install image is split, and not all of its parts are there
     fs::write(folder.join("cut.swm"), &whole[..whole.len() - 2000]).unwrap();
     let error = read(&[one, ("cut.swm", "install2.swm"), three]).unwrap_err();
     assert!(
-        error.contains("sources/install2.swm: this WIM is cut short"),
+        error.contains("sources/install2.swm: this WIM is truncated"),
         "{error}"
     );
     // A part that says nothing of its images is no install image.
@@ -475,7 +481,7 @@ fn a_medium_of_another_kind_has_no_install_image_and_a_cut_one_is_an_error() {
     let iso = medium_with(folder, &[("cut.wim", "install.wim")]);
     let error = MediaFacts::of_any(&Medium::open(&iso).unwrap()).unwrap_err();
     assert!(
-        error.to_string().contains("this WIM is cut short"),
+        error.to_string().contains("this WIM is truncated"),
         "{error}"
     );
 }
@@ -533,7 +539,7 @@ fn hostile_wim_metadata_is_refused_in_words() {
     assert!(say(bomb).starts_with("the XML data of this WIM is not well-formed"));
     assert_eq!(
         say("<WMI/>"),
-        "the XML data of this WIM has <WMI> where <WIM> belongs"
+        "the XML data of this WIM has <WMI> instead of <WIM>"
     );
     assert_eq!(
         say("<WIM><IMAGE/></WIM>"),
@@ -545,6 +551,6 @@ fn hostile_wim_metadata_is_refused_in_words() {
         WimImages::read(&mut std::io::Cursor::new(more), "x.wim")
             .unwrap_err()
             .fact(),
-        "the header of this WIM says 2 images, its XML data describes 1"
+        "the header of this WIM has 2 images, but its XML data has 1"
     );
 }

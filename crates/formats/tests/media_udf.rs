@@ -1,6 +1,6 @@
-//! UDF as other writers lay it out: files inside their own entries, files in pieces, continued allocation descriptors,
-//! holes, and the metadata partition of UDF 2.50. The media are built here by the letter of ECMA-167 and OSTA UDF, and
-//! 7-Zip has to read the same from them.
+//! UDF as other writers lay it out: files inside their own entries, files in pieces, continued
+//! allocation descriptors, holes, and the metadata partition of UDF 2.50. The media are built here
+//! by the letter of ECMA-167 and OSTA UDF, and 7-Zip has to read the same from them.
 
 use crate::media_damage;
 
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use support::media::{have, text};
 use support::udf::{SECTOR, START, built, put, tagged};
-use winimg_formats::udf::{Data, FileSystem, Medium};
+use winimg_formats::udf::{FileSystem, Medium, MediumData};
 
 fn check(bytes: &[u8], expected: &BTreeMap<String, Vec<u8>>) {
-    let medium = Medium::on(Arc::new(bytes.to_vec()), Path::new("built.iso")).unwrap();
+    let medium = Medium::from_bytes(Arc::new(bytes.to_vec()), Path::new("built.iso")).unwrap();
     assert_eq!(medium.file_system, FileSystem::Udf);
     assert_eq!(medium.label, "BUILT_BY_TEST");
     let mut found = BTreeMap::new();
@@ -49,7 +49,8 @@ fn check_with_7z(bytes: &[u8], expected: &BTreeMap<String, Vec<u8>>) {
     let iso = dir.path().join("built.iso");
     fs::write(&iso, bytes).unwrap();
     let to = dir.path().join("out");
-    // Its status is not asked: it grumbles about where the last anchor stands. What it unpacks counts.
+    // Its status is not asked: it grumbles about where the last anchor stands. What it unpacks
+    // counts.
     let _ = std::process::Command::new("7z")
         .args(["x", "-bd", "-tudf", &format!("-o{}", text(&to)), text(&iso)])
         .output()
@@ -67,10 +68,10 @@ fn embedded_scattered_and_continued_files_are_read() {
     let (plain, less) = built(Vec::new(), true);
     check(&plain, &less);
     check_with_7z(&plain, &less);
-    let medium = Medium::on(Arc::new(bytes), Path::new("x")).unwrap();
+    let medium = Medium::from_bytes(Arc::new(bytes), Path::new("x")).unwrap();
     let pieces = |name: &str| match medium.find(name).unwrap().unwrap().data {
-        Data::Extents(all) => all.len(),
-        Data::Embedded(_) => 0,
+        MediumData::Extents(all) => all.len(),
+        MediumData::Embedded(_) => 0,
     };
     assert_eq!(
         ["small.txt", "pieces.bin", "long.bin"].map(pieces),
@@ -92,7 +93,7 @@ fn the_metadata_partition_of_udf_2_50_is_read_through_its_mirror() {
 #[test]
 fn media_that_cannot_be_read_say_why() {
     let say = |bytes: Vec<u8>| {
-        Medium::on(Arc::new(bytes), Path::new("built.iso"))
+        Medium::from_bytes(Arc::new(bytes), Path::new("built.iso"))
             .unwrap_err()
             .to_string()
     };
@@ -115,7 +116,7 @@ the file system of this medium is damaged: no valid file entry at offset 616448
     put(&mut virtual_partition, 34 * SECTOR, &resealed);
     assert_eq!(
         say(virtual_partition).lines().next().unwrap(),
-        "the file system of this medium is damaged: a UDF partition of a kind that install media do not have: *UDF Virtual Partition"
+        "the file system of this medium is damaged: a UDF partition of an unsupported kind: *UDF Virtual Partition"
     );
 }
 

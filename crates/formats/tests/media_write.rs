@@ -7,27 +7,27 @@ use std::path::Path;
 use std::process::Command;
 
 use support::media::{have, put, run, text, windows};
-use winimg_formats::iso::{self, Catalog, Platform, Source, Tree, without_prompt};
+use winimg_formats::iso::{self, BootCatalog, BootPlatform, DiscSource, DiscTree, without_prompt};
 use winimg_formats::udf::{FileSystem, Medium};
 
-fn tree(folder: &Path) -> Tree {
+fn tree(folder: &Path) -> DiscTree {
     let long = folder.join("long.bin");
     fs::write(&long, vec![0x5a; 70_001]).unwrap();
-    let mut tree = Tree::new("WINIMG_0001")
-        .file("winimg.payload", Source::Bytes(Vec::new()))
-        .file("p/0001/kubelet.exe", Source::Path(long))
-        .file(
+    let mut tree = DiscTree::new("WINIMG_0001")
+        .with_file("winimg.payload", DiscSource::Bytes(Vec::new()))
+        .with_file("p/0001/kubelet.exe", DiscSource::Path(long))
+        .with_file(
             "p/0001/A Long Name, with spaces and an umlaut \u{fc}.yaml",
-            Source::Bytes(b"kind: x".to_vec()),
+            DiscSource::Bytes(b"kind: x".to_vec()),
         )
-        .file(
+        .with_file(
             format!("p/{}", "x".repeat(103)),
-            Source::Bytes(b"103".to_vec()),
+            DiscSource::Bytes(b"103".to_vec()),
         );
     for n in 0..60 {
         tree.add(
             format!("many/driver file {n:03}.inf"),
-            Source::Bytes(vec![n; usize::from(n)]),
+            DiscSource::Bytes(vec![n; usize::from(n)]),
         );
     }
     tree
@@ -60,7 +60,8 @@ fn what_was_put_in_comes_out() {
     }
     // From inside another medium, and the same bytes for the same tree.
     let entry = medium.find("p/0001/kubelet.exe").unwrap().unwrap();
-    let again = Tree::new("AGAIN").file("k.exe", Source::Medium(medium.file(&entry)));
+    let again =
+        DiscTree::new("AGAIN").with_file("k.exe", DiscSource::Medium(medium.open_file(&entry)));
     let (one, two) = (dir.path().join("1.iso"), dir.path().join("2.iso"));
     iso::write(&again, &one).unwrap();
     iso::write(&again, &two).unwrap();
@@ -82,7 +83,7 @@ fn only_the_owner_can_read_a_disc() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("p.iso");
     iso::write(
-        &Tree::new("X").file("a", Source::Bytes(b"a".to_vec())),
+        &DiscTree::new("X").with_file("a", DiscSource::Bytes(b"a".to_vec())),
         &path,
     )
     .unwrap();
@@ -166,18 +167,18 @@ fn other_tools_read_the_disc() {
 #[test]
 fn everything_that_a_disc_cannot_hold_is_said_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let bytes = || Source::Bytes(Vec::new());
+    let bytes = || DiscSource::Bytes(Vec::new());
     let long = "y".repeat(104);
-    let bad = Tree::new("my/label")
-        .file(long.clone(), bytes())
-        .file("a:b", bytes())
-        .file("Case.txt", bytes())
-        .file("case.TXT", bytes())
-        .file("d", bytes())
-        .file("d/e", bytes())
-        .file("twice", bytes())
-        .file("twice", bytes())
-        .file("dot.", bytes());
+    let bad = DiscTree::new("my/label")
+        .with_file(long.clone(), bytes())
+        .with_file("a:b", bytes())
+        .with_file("Case.txt", bytes())
+        .with_file("case.TXT", bytes())
+        .with_file("d", bytes())
+        .with_file("d/e", bytes())
+        .with_file("twice", bytes())
+        .with_file("twice", bytes())
+        .with_file("dot.", bytes());
     let path = dir.path().join("x.iso");
     let error = iso::write(&bad, &path).unwrap_err();
     assert_eq!(
@@ -187,10 +188,10 @@ fn everything_that_a_disc_cannot_hold_is_said_at_once() {
 cannot lay out the disc my/label
   | the label \"my/label\" is not 1 to 16 of A-Z, a-z, 0-9, _, - and space
   | twice is given twice
-  | a:b: \"a:b\" holds ':', which no name on a CD can
+  | a:b: \"a:b\" contains ':', which names on a CD cannot have
   | Case.txt and case.TXT differ only in case
   | dot.: \"dot.\" ends in a dot or a space, which Windows drops
-  | {long}: \"{long}\" has 104 characters; a name on a CD can have 103
+  | {long}: \"{long}\" has 104 characters; a name on a CD can have at most 103
   | d is both a file and a folder
   cure: rename, split or leave out these files"
         )
@@ -199,13 +200,16 @@ cannot lay out the disc my/label
     // Sparse, so nothing is written: the size alone refuses it.
     let huge = dir.path().join("huge.vhd");
     fs::File::create(&huge).unwrap().set_len(1 << 32).unwrap();
-    let error =
-        iso::write(&Tree::new("X").file("huge.vhd", Source::Path(huge)), &path).unwrap_err();
+    let error = iso::write(
+        &DiscTree::new("X").with_file("huge.vhd", DiscSource::Path(huge)),
+        &path,
+    )
+    .unwrap_err();
     assert_eq!(
         error.to_string(),
         "\
 cannot lay out the disc X
-  | huge.vhd has 4294967296 bytes; a file on an ISO 9660 disc can have 4294967295
+  | huge.vhd has 4294967296 bytes; a file on an ISO 9660 disc can have at most 4294967295
   cure: rename, split or leave out these files"
     );
 }
@@ -238,15 +242,15 @@ fn the_overlay_differs_from_the_medium_in_its_boot_catalog_only() {
         .collect();
 
     let medium = Medium::open(&raw).unwrap();
-    let catalog = Catalog::read(medium.bytes()).unwrap();
-    let efi = catalog.efi().unwrap();
+    let catalog = BootCatalog::read(medium.bytes()).unwrap();
+    let efi = catalog.find_efi_entry().unwrap();
     assert!(
         changed
             .iter()
             .all(|i| (efi.at as usize + 8..efi.at as usize + 12).contains(i)),
         "{changed:?}"
     );
-    assert_eq!(catalog.entries[0].platform, Platform::Bios);
+    assert_eq!(catalog.entries[0].platform, BootPlatform::Bios);
     let boots = &after[efi.load_rba as usize * 2048..][..1_474_560];
     let image = fs::read(
         dir.path()
@@ -257,9 +261,9 @@ fn the_overlay_differs_from_the_medium_in_its_boot_catalog_only() {
         boots == image,
         "the EFI entry does not point at the no-prompt image"
     );
-    let first = Catalog::read(Medium::open(&iso).unwrap().bytes()).unwrap();
+    let first = BootCatalog::read(Medium::open(&iso).unwrap().bytes()).unwrap();
     let prompt = fs::read(dir.path().join("root/efi/microsoft/boot/efisys.bin")).unwrap();
-    let at = first.efi().unwrap().load_rba as usize * 2048;
+    let at = first.find_efi_entry().unwrap().load_rba as usize * 2048;
     assert!(before[at..at + prompt.len()] == prompt);
     assert!(
         fs::read(&iso).unwrap() == before,
@@ -296,7 +300,7 @@ fn a_medium_without_the_other_image_keeps_its_prompt_and_says_so() {
     media::udf(&root, &iso, &boot);
     assert_eq!(
         remark(&iso),
-        "efi/microsoft/boot/efisys_noprompt.bin does not begin with a FAT boot sector"
+        "efi/microsoft/boot/efisys_noprompt.bin does not start with a FAT boot sector"
     );
 }
 
@@ -333,11 +337,11 @@ fn a_proved_file_has_its_digest_while_it_is_copied() {
     let (file, disc) = (dir.path().join("a.exe"), dir.path().join("p.iso"));
     let good = vec![0x5a; 700_001];
     let proved = || {
-        let source = Source::Proved {
+        let source = DiscSource::Verified {
             path: file.clone(),
             sha256: winimg_base::digest::Digest::sha256_of(&good),
         };
-        Tree::new("X").file("p/a.exe", source)
+        DiscTree::new("X").with_file("p/a.exe", source)
     };
     fs::write(&file, &good).unwrap();
     iso::write(&proved(), &disc).unwrap();

@@ -1,4 +1,4 @@
-//! Guests, and what runs them.
+//! Virtual machines and their guests.
 //!
 //! Decides nothing about what a recipe does in a guest.
 

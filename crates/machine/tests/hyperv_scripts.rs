@@ -1,5 +1,5 @@
-//! The PowerShell that Hyper-V builds need parses without an error, and takes the calls that winimg makes (tree-sitter's grammar; no PowerShell
-//! runs here).
+//! The PowerShell that Hyper-V builds need parses without an error, and takes the calls that winimg
+//! makes (tree-sitter's grammar; no PowerShell runs here).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn called() -> BTreeSet<String> {
 fn all() -> Vec<(&'static str, String)> {
     let own = call::SCRIPTS.iter().chain(&[("job", direct::JOB)]);
     let own = own.map(|(name, text)| (*name, (*text).to_string()));
-    own.chain(direct::scripts()).collect()
+    own.chain(direct::list_scripts()).collect()
 }
 
 #[test]
@@ -75,19 +75,23 @@ fn the_host_takes_the_calls_that_winimg_makes_and_no_other() {
     assert_eq!(allowed, called());
     let own: Vec<&str> = call::SCRIPTS[1..].iter().map(|(name, _)| *name).collect();
     assert_eq!(list("Scripts"), own);
-    let guest: Vec<&str> = direct::scripts().iter().map(|(name, _)| *name).collect();
+    let guest: Vec<&str> = direct::list_scripts()
+        .iter()
+        .map(|(name, _)| *name)
+        .collect();
     assert_eq!(list("Blocks"), guest);
 }
 
 #[test]
 fn every_guest_script_reports_which_start_of_windows_answers() {
-    for (name, text) in direct::scripts() {
+    for (name, text) in direct::list_scripts() {
         assert!(text.contains("boot = "), "{name}");
         assert_eq!(text.matches("function Get-Boot {").count(), 1, "{name}");
     }
 }
 
-/// Lines above 127 would be read in the host's code page: Windows PowerShell takes a file without a mark for ANSI.
+/// Lines above 127 would be read in the host's code page: Windows PowerShell takes a file without a
+/// mark for ANSI.
 #[test]
 fn scripts_are_ascii() {
     for (name, text) in all() {

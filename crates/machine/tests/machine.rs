@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_machine::vm::hyperv::HyperV;
+use winimg_machine::vm::hyperv::HyperVHypervisor;
 use winimg_machine::vm::{
-    Accel, Controller, Disc, Forward, Hypervisor, MachinePlan, Network, Nic, OwnNetwork, Start,
+    Accel, CdImage, GuestForward, Hypervisor, MachinePlan, NetworkAccess, NicModel, PrivateNetwork,
+    StartMode, StorageController,
 };
 use winimg_recipe::recipe::Firmware;
 
 /// Of a clone's machine.
 const UUID: &str = "9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11";
 
-fn plan(firmware: Firmware, controller: Controller, run_dir: &Path) -> MachinePlan {
+fn plan(firmware: Firmware, controller: StorageController, run_dir: &Path) -> MachinePlan {
     MachinePlan {
         name: "winimg-demo".into(),
         firmware,
@@ -24,11 +25,11 @@ fn plan(firmware: Firmware, controller: Controller, run_dir: &Path) -> MachinePl
         room: 0,
         cpus: 4,
         memory: 4 << 30,
-        network: Network::None,
+        network: NetworkAccess::None,
         tpm: false,
         password: winimg_base::text::Secret::new("Password-1"),
-        start: Start::Install {
-            install_disc: Disc {
+        start: StartMode::Install {
+            install_disc: CdImage {
                 file: "/store/overlay.qcow2".into(),
                 format: "qcow2",
                 prompts: false,
@@ -50,15 +51,14 @@ impl Sink for Silent {
 
 #[test]
 fn hyper_v_refuses_clones_by_name() {
-    let hyperv = HyperV::find().expect("nothing is started");
-    let refused =
-        "clones are started by QEMU, not by Hyper-V\n  cure: try the image on a host with QEMU";
+    let hyperv = HyperVHypervisor::find().expect("nothing is started");
+    let refused = "clones can only be started with QEMU, not with Hyper-V\n  cure: try the image on a host with QEMU";
     let plan = MachinePlan {
-        start: Start::Clone {
+        start: StartMode::Clone {
             disc: None,
             uuid: UUID.into(),
         },
-        ..plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"))
+        ..plan(Firmware::Uefi, StorageController::Nvme, Path::new("/run/w"))
     };
     let started = hyperv.start(plan, Arc::new(Silent), Cancel::default());
     assert_eq!(started.err().expect("refused").to_string(), refused);
@@ -70,12 +70,12 @@ fn hyper_v_refuses_clones_by_name() {
 #[cfg(unix)]
 mod qemu {
     use super::*;
-    use winimg_machine::vm::qemu::args::{Acceleration, arguments, check_forwards};
-    use winimg_machine::vm::qemu::firmware::{Format, Pair, Places, find};
+    use winimg_machine::vm::qemu::args::{Acceleration, build_arguments, check_forwards};
+    use winimg_machine::vm::qemu::firmware::{FirmwareFormat, FirmwarePair, FirmwarePaths, find};
     use winimg_machine::vm::qemu::rundir::RunDir;
 
     /// One line an option.
-    fn text(plan: &MachinePlan, accel: &str, uefi: Option<&Pair>) -> String {
+    fn text(plan: &MachinePlan, accel: &str, uefi: Option<&FirmwarePair>) -> String {
         let how = Acceleration {
             accel: accel.into(),
             cpu: match accel {
@@ -85,21 +85,18 @@ mod qemu {
         };
         let dir = RunDir::new(&plan.run_dir).expect("short");
         let mut text = String::new();
-        for word in arguments(plan, &how, uefi, &dir) {
-            text.push(match word.starts_with('-') {
-                true => '\n',
-                false => ' ',
-            });
+        for word in build_arguments(plan, &how, uefi, &dir) {
+            text.push(if word.starts_with('-') { '\n' } else { ' ' });
             text.push_str(&word);
         }
         text.split_off(1)
     }
 
-    fn ovmf(smm: bool) -> Pair {
-        Pair {
+    fn ovmf(smm: bool) -> FirmwarePair {
+        FirmwarePair {
             code: "/fw/CODE.fd".into(),
             vars: "/fw/VARS.fd".into(),
-            format: Format::Raw,
+            format: FirmwareFormat::Raw,
             smm,
         }
     }
@@ -108,9 +105,9 @@ mod qemu {
     fn command_lines() {
         for (name, firmware) in [("uefi", Firmware::Uefi), ("bios", Firmware::Bios)] {
             for (bus_name, bus) in [
-                ("nvme", Controller::Nvme),
-                ("virtio", Controller::VirtioBlk),
-                ("ahci", Controller::Ahci),
+                ("nvme", StorageController::Nvme),
+                ("virtio", StorageController::VirtioBlk),
+                ("ahci", StorageController::Ahci),
             ] {
                 for accel in ["kvm", "tcg"] {
                     let uefi = (firmware == Firmware::Uefi).then(|| ovmf(false));
@@ -124,10 +121,10 @@ mod qemu {
 
     #[test]
     fn secure_boot_and_network_add_their_pieces_and_nothing_else() {
-        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
+        let mut plan = plan(Firmware::Uefi, StorageController::Nvme, Path::new("/run/w"));
         let before = text(&plan, "kvm", Some(&ovmf(false)));
         plan.secure_boot = true;
-        plan.network = Network::Open;
+        plan.network = NetworkAccess::Open;
         let after = text(&plan, "kvm", Some(&ovmf(true)));
         assert_eq!(
             only(&before, &after),
@@ -146,7 +143,11 @@ mod qemu {
 
     #[test]
     fn a_tpm_is_a_device_whose_emulator_listens_in_the_machines_folder() {
-        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w, x"));
+        let mut plan = plan(
+            Firmware::Uefi,
+            StorageController::Nvme,
+            Path::new("/run/w, x"),
+        );
         let before = text(&plan, "kvm", Some(&ovmf(false)));
         plan.tpm = true;
         let after = text(&plan, "kvm", Some(&ovmf(false)));
@@ -180,11 +181,11 @@ mod qemu {
                 "-device {card},id=hba\n-device {disk},bus=hba.0,id=disk,drive=disk0,bootindex=1"
             )
         };
-        assert_eq!(device(Controller::Ide), on("piix4-ide", "ide-hd"));
+        assert_eq!(device(StorageController::Ide), on("piix4-ide", "ide-hd"));
         let scsi = [
-            (Controller::VirtioScsi, "virtio-scsi-pci"),
-            (Controller::LsiSas, "mptsas1068"),
-            (Controller::Pvscsi, "pvscsi"),
+            (StorageController::VirtioScsi, "virtio-scsi-pci"),
+            (StorageController::LsiSas, "mptsas1068"),
+            (StorageController::Pvscsi, "pvscsi"),
         ];
         for (controller, card) in scsi {
             assert_eq!(device(controller), on(card, "scsi-hd"));
@@ -193,9 +194,9 @@ mod qemu {
 
     #[test]
     fn a_clone_has_its_disc_alone_and_nothing_of_a_build() {
-        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
+        let mut plan = plan(Firmware::Uefi, StorageController::Nvme, Path::new("/run/w"));
         let built = text(&plan, "kvm", Some(&ovmf(false)));
-        plan.start = Start::Clone {
+        plan.start = StartMode::Clone {
             disc: Some("/run/w/metadata.iso".into()),
             uuid: UUID.into(),
         };
@@ -218,7 +219,7 @@ mod qemu {
                 "-uuid 9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11",
             ]
         );
-        plan.start = Start::Clone {
+        plan.start = StartMode::Clone {
             disc: None,
             uuid: UUID.into(),
         };
@@ -231,15 +232,15 @@ mod qemu {
 
     #[test]
     fn a_network_of_its_own_holds_its_forwards_with_every_word_as_it_was_given() {
-        let mut plan = plan(Firmware::Uefi, Controller::Nvme, Path::new("/run/w"));
+        let mut plan = plan(Firmware::Uefi, StorageController::Nvme, Path::new("/run/w"));
         let before = text(&plan, "kvm", Some(&ovmf(false)));
-        let forward = |to: &str, command: &[&str]| Forward {
+        let forward = |to: &str, command: &[&str]| GuestForward {
             to: to.parse().expect("an address"),
             command: command.iter().map(ToString::to_string).collect(),
         };
-        let mut own = OwnNetwork {
+        let mut own = PrivateNetwork {
             mac: "52:54:00:00:00:01".into(),
-            nic: Nic::Virtio,
+            nic: NicModel::Virtio,
             subnet: "168.0.0.0/7".into(),
             forwards: vec![
                 forward("169.254.169.254:80", &["/opt/win img", "relay", "/w/a, b"]),
@@ -247,7 +248,7 @@ mod qemu {
             ],
             has_way_out: false,
         };
-        plan.network = Network::Own(own.clone());
+        plan.network = NetworkAccess::Own(own.clone());
         let after = text(&plan, "kvm", Some(&ovmf(false)));
         assert_eq!(only(&before, &after), ["-nic none"]);
         assert_eq!(
@@ -260,7 +261,7 @@ mod qemu {
             ]
         );
         own.has_way_out = true;
-        plan.network = Network::Own(own);
+        plan.network = NetworkAccess::Own(own);
         let open = text(&plan, "kvm", Some(&ovmf(false)));
         let [netdev] = &only(&open, &after)[..] else {
             panic!("{open}");
@@ -272,13 +273,13 @@ mod qemu {
     #[test]
     fn a_forward_that_qemu_would_cut_short_is_refused() {
         let forwarding = |length: usize| {
-            let forward = Forward {
+            let forward = GuestForward {
                 to: "169.254.169.254:80".parse().expect("an address"),
                 command: vec!["x".repeat(length)],
             };
-            let network = Network::Own(OwnNetwork {
+            let network = NetworkAccess::Own(PrivateNetwork {
                 mac: "52:54:00:00:00:01".into(),
-                nic: Nic::E1000e,
+                nic: NicModel::E1000e,
                 subnet: "168.0.0.0/7".into(),
                 forwards: vec![forward],
                 has_way_out: false,
@@ -290,9 +291,9 @@ mod qemu {
         assert_eq!(
             forwarding(1024 - around),
             Err(
-                "the command behind an address of the clone's network is too long for QEMU\n  \
+                "the command for an address of the clone's network is too long for QEMU\n  \
                  at: 169.254.169.254:80\n  expected: 1023 bytes at most\n  found: 1024 bytes\n  \
-                 cure: take shorter paths: for winimg itself, and for its folder of temporary files"
+                 cure: use shorter paths for winimg and for its folder of temporary files"
                     .into()
             )
         );
@@ -342,7 +343,7 @@ mod qemu {
         }
 
         fn find(&self, secure_boot: bool) -> String {
-            let places = Places {
+            let places = FirmwarePaths {
                 descriptors: vec![self.path("etc"), self.path("share")],
                 root: self.0.path().to_path_buf(),
             };
@@ -407,7 +408,7 @@ mod qemu {
         assert_eq!(
             host.find(false),
             "no UEFI firmware for QEMU was found\n  | share/99.json: EOF while parsing an object at line 1 column 1\n  \
-             | c4 and v2 are no pair: together 3784704 bytes, not 2 or 4 MiB\n  \
+             | c4 and v2 do not match: 3784704 bytes together instead of 2 or 4 MiB\n  \
              cure: install it (Debian, Ubuntu: ovmf; Fedora, Arch: edk2-ovmf), or build for firmware = \"bios\""
         );
     }

@@ -1,4 +1,5 @@
-//! The guest agent's client against a scripted peer, which does what agents do wrong, and against the real Linux `qemu-ga`.
+//! The guest agent's client against a scripted peer, which does what agents do wrong, and against
+//! the real Linux `qemu-ga`.
 
 #![cfg(unix)]
 
@@ -14,15 +15,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::Cancel;
-use winimg_machine::guest::agent::{Agent, Host, Port};
-use winimg_machine::guest::{Command, Exit, Guest, Put};
+use winimg_machine::guest::agent::{AgentGuest, AgentHost, AgentPort};
+use winimg_machine::guest::{Guest, GuestCommand, GuestDelivery, GuestExit};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The machine around the agent, as the tests move it.
 #[derive(Clone, Default)]
 struct World {
-    port: Arc<Mutex<Port>>,
+    port: Arc<Mutex<AgentPort>>,
     cancel: Cancel,
     dead: Arc<Mutex<Option<&'static str>>>,
     discs: Arc<Mutex<Vec<Option<PathBuf>>>>,
@@ -42,14 +43,14 @@ impl World {
     }
 
     fn change(&self, open: bool) {
-        self.port.lock().expect("lock").change(open);
+        self.port.lock().expect("lock").set_open(open);
     }
 
-    fn host(&self) -> Host {
+    fn host(&self) -> AgentHost {
         let share = || self.clone();
         let (a, b, c, d, e) = (share(), share(), share(), share(), share());
         let (start, slow) = (Instant::now(), self.slow);
-        Host {
+        AgentHost {
             check: Box::new(move || {
                 a.cancel.check()?;
                 match *a.dead.lock().expect("lock") {
@@ -65,21 +66,25 @@ impl World {
                     .push(iso.map(Path::to_path_buf));
                 Ok(())
             }),
-            talked: Box::new(move |asked| d.talk.lock().expect("lock").push(asked)),
-            now: Box::new(move || match slow {
-                true => start + start.elapsed() / 100,
-                false => Instant::now() + *e.ahead.lock().expect("lock"),
+            on_contact: Box::new(move |asked| d.talk.lock().expect("lock").push(asked)),
+            now: Box::new(move || {
+                if slow {
+                    start + start.elapsed() / 100
+                } else {
+                    Instant::now() + *e.ahead.lock().expect("lock")
+                }
             }),
         }
     }
 }
 
-/// A peer that answers each line with the bytes that `answer` gives, in pieces of `piece` bytes. Ends when the agent's end closes.
+/// A peer that answers each line with the bytes that `answer` gives, in pieces of `piece` bytes.
+/// Ends when the agent's end closes.
 fn peer(
     world: &World,
     piece: usize,
     mut answer: impl FnMut(&Value) -> Vec<u8> + Send + 'static,
-) -> (Agent, Heard) {
+) -> (AgentGuest, Heard) {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     let heard = Heard::default();
     let hearing = heard.clone();
@@ -100,7 +105,7 @@ fn peer(
             }
         }
     });
-    let agent = Agent::new(ours, world.host(), PATIENCE).expect("an agent");
+    let agent = AgentGuest::new(ours, world.host(), PATIENCE).expect("an agent");
     (agent, heard)
 }
 
@@ -140,23 +145,27 @@ fn in_step(
     }
 }
 
-fn command(program: &str, arguments: &[&str]) -> Command {
-    Command {
+fn command(program: &str, arguments: &[&str]) -> GuestCommand {
+    GuestCommand {
         program: program.into(),
         arguments: arguments.iter().map(ToString::to_string).collect(),
         timeout: PATIENCE,
     }
 }
 
-fn run(agent: &mut Agent, command: &Command) -> (winimg_base::error::Result<Exit>, String) {
+fn run(
+    agent: &mut AgentGuest,
+    command: &GuestCommand,
+) -> (winimg_base::error::Result<GuestExit>, String) {
     let mut text = Vec::new();
     let exit = agent.run(command, &mut |bytes| text.extend_from_slice(bytes));
     (exit, String::from_utf8(text).expect("text"))
 }
 
-/// An agent with two files, `C:\odd` among them, whose contents it tells in another shape; a program that ends with code 5;
-/// and a machine that restarts and powers off. Its first request it lets wait.
-fn whole(world: &World) -> (Agent, Heard) {
+/// An agent with two files, `C:\odd` among them, whose contents it tells in another shape; a
+/// program that ends with code 5; and a machine that restarts and powers off. Its first request it
+/// lets wait.
+fn whole(world: &World) -> (AgentGuest, Heard) {
     let moving = world.clone();
     let mut is_first = true;
     let answer = move |request: &Value| {
@@ -196,7 +205,7 @@ fn a_reply_of_another_shape_is_quoted_without_its_contents() {
     let (mut agent, _) = whole(&World::open());
     assert_eq!(
         agent.get(r"C:\odd", 10).expect_err("no count").to_string(),
-        "the guest agent's reply can't be understood\n  found: {\"buf-b64\":\"(12 characters)\"}"
+        "invalid reply of the guest agent\n  found: {\"buf-b64\":\"(12 characters)\"}"
     );
     // The two sides are in step nevertheless.
     assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
@@ -205,14 +214,17 @@ fn a_reply_of_another_shape_is_quoted_without_its_contents() {
 #[test]
 fn what_goes_over_the_wire() {
     let (mut agent, heard) = whole(&World::open());
-    let put = Put::Bytes {
+    let put = GuestDelivery::Bytes {
         path: r"C:\x",
         bytes: b"planted",
     };
     agent.put(put).expect("written");
     assert_eq!(agent.get(r"C:\y", 10).expect("read"), Some(b"ok".to_vec()));
     let query = command(r"C:\Windows\System32\reg.exe", &["query", r"HKLM\ł"]);
-    assert_eq!(run(&mut agent, &query).0.expect("its end"), Exit::Code(5));
+    assert_eq!(
+        run(&mut agent, &query).0.expect("its end"),
+        GuestExit::Code(5)
+    );
     agent.reboot(PATIENCE).expect("back");
     agent.shut_down().expect("off");
     let mut came = String::new();
@@ -267,7 +279,7 @@ fn deadlines_are_the_machines_and_the_watcher_sees_each_answer() {
         });
         let (mut agent, _) = peer(&world, 4096, answer);
         assert!(agent.try_open(PATIENCE).expect("open"));
-        let brief = Command {
+        let brief = GuestCommand {
             timeout: Duration::from_secs(2),
             ..command(r"C:\brief.exe", &[])
         };
@@ -278,7 +290,7 @@ fn deadlines_are_the_machines_and_the_watcher_sees_each_answer() {
         assert!(pairs && talk.len() >= 5, "{talk:?}");
         exit.map_err(|e| e.fact().to_string())
     };
-    assert_eq!(end(true), Ok(Exit::Code(0)));
+    assert_eq!(end(true), Ok(GuestExit::Code(0)));
     assert_eq!(end(false), Err("the program did not end within 2 s".into()));
 }
 
@@ -306,7 +318,7 @@ fn replies_in_single_bytes_and_an_exit_code_of_32_bits() {
     );
     assert!(agent.try_open(PATIENCE).expect("open"));
     let (exit, text) = run(&mut agent, &command(r"C:\dism.exe", &["/online", "a b"]));
-    assert_eq!(exit.expect("an end"), Exit::Code(-2146498529));
+    assert_eq!(exit.expect("an end"), GuestExit::Code(-2146498529));
     assert_eq!(text, "hi\n");
     assert_eq!(
         heard.commands(),
@@ -372,7 +384,7 @@ fn a_late_reply_does_not_answer_the_next_command() {
         }
     });
     assert!(agent.try_open(PATIENCE).expect("open"));
-    let slow = Command {
+    let slow = GuestCommand {
         timeout: Duration::from_millis(200),
         ..command(r"C:\slow.exe", &[])
     };
@@ -533,11 +545,14 @@ fn a_guest_that_goes_down_under_a_command_is_gone_and_comes_back() {
         run(&mut agent, &command(r"C:\update.exe", &[]))
             .0
             .expect("gone"),
-        Exit::GuestGone
+        GuestExit::GuestGone
     );
     let error = agent.get(r"C:\x", 10).expect_err("not back yet");
-    assert_eq!(error.fact(), r"the guest went away during reading C:\x");
-    agent.wait_back(PATIENCE).expect("back");
+    assert_eq!(
+        error.fact(),
+        r"the guest restarted or closed its channel during reading C:\x"
+    );
+    agent.wait_for_return(PATIENCE).expect("back");
     assert_eq!(
         heard.commands().last().map(String::as_str),
         Some("guest-sync")
@@ -570,7 +585,7 @@ fn a_reboot_waits_for_the_port_to_close_and_open_again() {
         ["guest-sync", "guest-shutdown", "guest-sync"]
     );
     let error = agent
-        .wait_back(Duration::from_millis(100))
+        .wait_for_return(Duration::from_millis(100))
         .expect_err("no further restart");
     assert_eq!(error.fact(), "the guest did not restart within 0 s");
 }
@@ -613,7 +628,7 @@ fn a_machine_that_dies_ends_every_wait_with_its_reason() {
         );
         assert!(agent.try_open(PATIENCE).expect("open"));
         let began = Instant::now();
-        let long = Command {
+        let long = GuestCommand {
             timeout: Duration::from_secs(3600),
             ..command(r"C:\x.exe", &[])
         };
@@ -634,7 +649,7 @@ fn a_machine_that_dies_ends_every_wait_with_its_reason() {
 fn a_socket_that_closes_without_a_reason_is_an_error() {
     let world = World::open();
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-    let mut agent = Agent::new(ours, world.host(), PATIENCE).expect("an agent");
+    let mut agent = AgentGuest::new(ours, world.host(), PATIENCE).expect("an agent");
     drop(theirs);
     let error = agent.try_open(PATIENCE).expect_err("closed");
     assert_eq!(error.fact(), "the guest agent's socket was closed");
@@ -699,7 +714,7 @@ fn large_files_go_onto_a_disc_and_discs_reach_the_machine() {
     let (mut agent, heard) = peer(&world, 4096, in_step(|_| Vec::new()));
     let bytes = vec![0; (256 << 10) + 1];
     let error = agent
-        .put(Put::Bytes {
+        .put(GuestDelivery::Bytes {
             path: r"C:\big",
             bytes: &bytes,
         })
@@ -709,8 +724,10 @@ fn large_files_go_onto_a_disc_and_discs_reach_the_machine() {
         "this file is too large for the guest agent\n  at: C:\\big\n  expected: at most 262144 bytes\n  \
          found: 262145 bytes\n  cure: deliver it on the payload disc"
     );
-    agent.put(Put::Disc(Path::new("/tmp/p.iso"))).expect("disc");
-    agent.put(Put::NoDiscs).expect("none");
+    agent
+        .put(GuestDelivery::Disc(Path::new("/tmp/p.iso")))
+        .expect("disc");
+    agent.put(GuestDelivery::NoDiscs).expect("none");
     assert_eq!(
         *world.discs.lock().expect("lock"),
         [Some(PathBuf::from("/tmp/p.iso")), None]
@@ -726,7 +743,7 @@ fn a_reply_without_end_is_an_error() {
     let error = agent.get(r"C:\x", 10).expect_err("no end");
     assert_eq!(
         error.to_string(),
-        "the guest agent's reply has no end\n  expected: at most 64 MiB"
+        "the guest agent's reply is too long\n  expected: at most 64 MiB"
     );
 }
 
@@ -735,7 +752,8 @@ fn a_reply_without_end_is_an_error() {
 fn a_peer_that_reads_nothing_is_late_not_a_hang() {
     let world = World::open();
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
-    let mut agent = Agent::new(ours, world.host(), Duration::from_millis(300)).expect("an agent");
+    let mut agent =
+        AgentGuest::new(ours, world.host(), Duration::from_millis(300)).expect("an agent");
     assert!(
         !agent
             .try_open(Duration::from_millis(300))
@@ -743,7 +761,7 @@ fn a_peer_that_reads_nothing_is_late_not_a_hang() {
     );
     let bytes = vec![b'x'; 256 << 10];
     let error = agent
-        .put(Put::Bytes {
+        .put(GuestDelivery::Bytes {
             path: r"C:\x",
             bytes: &bytes,
         })
@@ -800,14 +818,14 @@ impl QemuGa {
         }
     }
 
-    fn agent(&self) -> Agent {
+    fn agent(&self) -> AgentGuest {
         agent_on(self.connect())
     }
 }
 
 /// In step with the real agent at the stream's other end.
-fn agent_on(stream: UnixStream) -> Agent {
-    let mut agent = Agent::new(stream, World::open().host(), PATIENCE).expect("an agent");
+fn agent_on(stream: UnixStream) -> AgentGuest {
+    let mut agent = AgentGuest::new(stream, World::open().host(), PATIENCE).expect("an agent");
     assert!(agent.try_open(PATIENCE).expect("open"));
     agent
 }
@@ -827,7 +845,7 @@ fn the_real_agent_runs_programs() {
         &mut agent,
         &command("/bin/sh", &["-c", "echo out; echo err >&2; exit 3"]),
     );
-    assert_eq!(exit.expect("an end"), Exit::Code(3));
+    assert_eq!(exit.expect("an end"), GuestExit::Code(3));
     assert_eq!(text, "out\nerr\n");
     let arguments = [
         "%s|",
@@ -839,16 +857,16 @@ fn the_real_agent_runs_programs() {
         "^&|<>",
     ];
     let (exit, text) = run(&mut agent, &command("/usr/bin/printf", &arguments));
-    assert_eq!(exit.expect("an end"), Exit::Code(0));
+    assert_eq!(exit.expect("an end"), GuestExit::Code(0));
     assert_eq!(text, "a b|quo\"te|back\\slash|żółć|%PATH%|^&|<>|");
     let (exit, _) = run(&mut agent, &command("/bin/sh", &["-c", "kill -9 $$"]));
-    assert_eq!(exit.expect("an end"), Exit::Code(137));
+    assert_eq!(exit.expect("an end"), GuestExit::Code(137));
     let error = run(&mut agent, &command("/no/such/program", &[]))
         .0
         .expect_err("missing");
     assert_eq!(error.kind(), Kind::Step);
-    assert_eq!(error.fact(), "the guest can't start the program");
-    let slow = Command {
+    assert_eq!(error.fact(), "the guest cannot start the program");
+    let slow = GuestCommand {
         timeout: Duration::from_millis(300),
         ..command("/bin/sleep", &["30"])
     };
@@ -862,7 +880,7 @@ fn the_real_agent_runs_programs() {
     );
     assert_eq!(
         (exit.expect("an end"), text.as_str()),
-        (Exit::Code(0), "after a timeout\n")
+        (GuestExit::Code(0), "after a timeout\n")
     );
 }
 
@@ -875,7 +893,7 @@ fn the_real_agent_writes_and_reads_files() {
     // More than one chunk of 48 KiB, and every byte value.
     let bytes: Vec<u8> = (0..150_000u32).map(|n| (n % 251) as u8).collect();
     agent
-        .put(Put::Bytes {
+        .put(GuestDelivery::Bytes {
             path,
             bytes: &bytes,
         })
@@ -886,12 +904,14 @@ fn the_real_agent_writes_and_reads_files() {
         Some(bytes.clone())
     );
     let error = agent.get(path, 1000).expect_err("larger than allowed");
-    assert_eq!(error.fact(), "the guest's file is larger than it may be");
+    assert_eq!(error.fact(), "the guest's file is too large");
     assert_eq!(agent.get("/no/such/file", 10).expect("no error"), None);
-    agent.put(Put::Bytes { path, bytes: b"" }).expect("emptied");
+    agent
+        .put(GuestDelivery::Bytes { path, bytes: b"" })
+        .expect("emptied");
     assert_eq!(agent.get(path, 10).expect("read"), Some(Vec::new()));
     let error = agent
-        .put(Put::Bytes {
+        .put(GuestDelivery::Bytes {
             path: "/no/such/folder/x",
             bytes: b"x",
         })
@@ -902,8 +922,9 @@ fn the_real_agent_writes_and_reads_files() {
     );
 }
 
-/// Replies that nobody waited for, and half a request, of a client before us: on our connection, as behind a serial port, and
-/// on one of its own, which leaves the half request in the agent's parser.
+/// Replies that nobody waited for, and half a request, of a client before us: on our connection, as
+/// behind a serial port, and on one of its own, which leaves the half request in the agent's
+/// parser.
 #[test]
 fn the_real_agent_is_brought_in_step_after_a_client_that_left_half_a_request() {
     let ping = b"{\"execute\": \"guest-ping\"}\n";
@@ -913,7 +934,8 @@ fn the_real_agent_is_brought_in_step_after_a_client_that_left_half_a_request() {
         let mut rude = ga.connect();
         rude.write_all(ping).expect("written");
         if !is_ours {
-            // A client that leaves with a reply unread resets the connection, at which qemu-ga ends; a serial port has no such.
+            // A client that leaves with a reply unread resets the connection, at which qemu-ga
+            // ends; a serial port has no such.
             let mut reply = String::new();
             let read = BufReader::new(&rude).read_line(&mut reply);
             assert_eq!(
@@ -922,17 +944,16 @@ fn the_real_agent_is_brought_in_step_after_a_client_that_left_half_a_request() {
             );
         }
         rude.write_all(half).expect("written");
-        let mut agent = match is_ours {
-            true => agent_on(rude),
-            false => {
-                drop(rude);
-                ga.agent()
-            }
+        let mut agent = if is_ours {
+            agent_on(rude)
+        } else {
+            drop(rude);
+            ga.agent()
         };
         let (exit, text) = run(&mut agent, &command("/bin/echo", &["mine"]));
         assert_eq!(
             (exit.expect("an end"), text.as_str()),
-            (Exit::Code(0), "mine\n")
+            (GuestExit::Code(0), "mine\n")
         );
     }
 }

@@ -1,6 +1,8 @@
-//! The real QEMU, without any Windows: that its command lines are taken, that what ends is named, and that nothing is left behind.
+//! The real QEMU, without any Windows: that its command lines are taken, that what ends is named,
+//! and that nothing is left behind.
 //!
-//! Everything runs emulated, so that it runs anywhere. Skipped, with the reason printed, where QEMU is missing.
+//! Everything runs emulated, so that it runs anywhere. Skipped, with the reason printed, where QEMU
+//! is missing.
 
 #![cfg(target_os = "linux")]
 
@@ -15,12 +17,12 @@ use std::time::{Duration, Instant};
 
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_machine::vm::qemu::process::Process;
+use winimg_machine::vm::qemu::process::ChildProcess;
 use winimg_machine::vm::qemu::rundir::RunDir;
-use winimg_machine::vm::qemu::{Qemu, canary, choice, firmware, program, tpm};
+use winimg_machine::vm::qemu::{QemuHypervisor, accel_choice, canary, firmware, program, tpm};
 use winimg_machine::vm::{
-    Accel, Controller, Disc, Forward, Hypervisor, Machine, MachinePlan, Network, Nic, OwnNetwork,
-    Settled, Start,
+    Accel, CdImage, GuestForward, Hypervisor, MachinePlan, NetworkAccess, NicModel, PrivateNetwork,
+    SettleOutcome, StartMode, StorageController, VirtualMachine,
 };
 use winimg_recipe::recipe::Firmware;
 
@@ -48,14 +50,14 @@ const SAYS: &str = "| the screen says: ";
 /// QEMU and a folder with a blank disk and two blank CDs; `None` with the reason printed.
 struct Bench {
     folder: tempfile::TempDir,
-    qemu: Qemu,
+    qemu: QemuHypervisor,
     recorder: Arc<Recorder>,
     cancel: Cancel,
 }
 
 impl Bench {
     fn new() -> Option<Self> {
-        let qemu = match Qemu::find() {
+        let qemu = match QemuHypervisor::find() {
             Ok(qemu) => qemu,
             Err(e) => {
                 skip::skipped(e);
@@ -112,16 +114,16 @@ impl Bench {
             name: "winimg-test".into(),
             firmware,
             secure_boot: false,
-            controller: Controller::Ahci,
+            controller: StorageController::Ahci,
             disk: self.path("disk.qcow2"),
             room: 0,
             cpus: 1,
             memory: 256 << 20,
-            network: Network::None,
+            network: NetworkAccess::None,
             tpm: false,
             password: winimg_base::text::Secret::new("Password-1"),
-            start: Start::Install {
-                install_disc: Disc {
+            start: StartMode::Install {
+                install_disc: CdImage {
                     file: self.path("install.iso"),
                     format: "raw",
                     prompts: false,
@@ -135,7 +137,7 @@ impl Bench {
         }
     }
 
-    fn start(&self, plan: MachinePlan) -> Box<dyn Machine> {
+    fn start(&self, plan: MachinePlan) -> Box<dyn VirtualMachine> {
         let sink: Arc<Recorder> = Arc::clone(&self.recorder);
         self.qemu
             .start(plan, sink, self.cancel.clone())
@@ -144,12 +146,13 @@ impl Bench {
 
     fn fails(&self, plan: MachinePlan) -> Error {
         self.start(plan)
-            .guest()
+            .wait_for_guest()
             .map(|_| ())
             .expect_err("there is no Windows")
     }
 
-    /// The error's text with the folder, the times and what this host could read of the screen taken out.
+    /// The error's text with the folder, the times and what this host could read of the screen
+    /// taken out.
     fn filtered(&self, error: &Error) -> String {
         let text = error
             .to_string()
@@ -204,22 +207,22 @@ fn the_canary_sings_emulated_and_is_judged_on_kvm() {
         cpu: cpu.into(),
     };
     let emulated = canary::send(&program, &how("tcg", "max"), None).expect("sent");
-    assert_eq!(emulated, canary::Outcome::Works);
+    assert_eq!(emulated, canary::CanaryOutcome::Works);
     let wrong = canary::send(&program, &how("tcg", "no-such-cpu"), None).expect("sent");
     assert!(
-        matches!(&wrong, canary::Outcome::Refused { words } if words.contains("no-such-cpu")),
+        matches!(&wrong, canary::CanaryOutcome::Refused { words } if words.contains("no-such-cpu")),
         "{wrong:?}"
     );
-    if choice::kvm_obstacle().is_some() {
+    if accel_choice::kvm_obstacle().is_some() {
         return skip::not_tried("there is no /dev/kvm that can be used");
     }
-    let uefi = firmware::find(&firmware::Places::system(), false).expect("OVMF");
+    let uefi = firmware::find(&firmware::FirmwarePaths::from_system(), false).expect("OVMF");
     let on_kvm = |cpu| canary::send(&program, &how("kvm", cpu), None).expect("sent");
     let firmware = canary::send_firmware(&program, &how("kvm", "qemu64"), &uefi).expect("sent");
     for outcome in [on_kvm("host"), on_kvm("qemu64"), firmware] {
-        println!("kvm: {:?}", outcome.remark("kvm"));
-        let healthy = outcome == canary::Outcome::Works;
-        let sentence = outcome.remark("kvm").unwrap_or_default();
+        println!("kvm: {:?}", outcome.describe("kvm"));
+        let healthy = outcome == canary::CanaryOutcome::Works;
+        let sentence = outcome.describe("kvm").unwrap_or_default();
         assert_eq!(sentence.contains("KVM"), !healthy);
     }
 }
@@ -234,9 +237,10 @@ fn the_firmware_half_passes_emulated() {
         cpu: "max".into(),
     };
     for secure_boot in [false, true] {
-        let uefi = firmware::find(&firmware::Places::system(), secure_boot).expect("OVMF");
+        let uefi =
+            firmware::find(&firmware::FirmwarePaths::from_system(), secure_boot).expect("OVMF");
         let outcome = canary::send_firmware(&program, &how, &uefi).expect("sent");
-        assert_eq!(outcome, canary::Outcome::Works);
+        assert_eq!(outcome, canary::CanaryOutcome::Works);
     }
 }
 
@@ -259,14 +263,14 @@ fn auto_always_finds_something_and_says_why_not_kvm() {
 }
 
 /// Azure's addresses, behind words that neither a shell nor QEMU's options may change.
-fn own(nic: Nic, has_way_out: bool) -> Network {
-    let forward = |to: &str| Forward {
+fn own(nic: NicModel, has_way_out: bool) -> NetworkAccess {
+    let forward = |to: &str| GuestForward {
         to: to.parse().expect("an address"),
         command: ["/bin/echo", "a, b", "it's $HOME"]
             .map(String::from)
             .to_vec(),
     };
-    Network::Own(OwnNetwork {
+    NetworkAccess::Own(PrivateNetwork {
         mac: "52:54:00:00:00:01".into(),
         nic,
         subnet: "168.0.0.0/7".into(),
@@ -279,32 +283,47 @@ fn own(nic: Nic, has_way_out: bool) -> Network {
 fn every_controller_network_and_secure_boot_is_taken_by_qemu_and_stopped() {
     let Some(bench) = Bench::new() else { return };
     for (firmware, controller, secure_boot, network) in [
-        (Firmware::Uefi, Controller::Nvme, false, Network::None),
-        (Firmware::Uefi, Controller::VirtioBlk, true, Network::None),
-        (Firmware::Bios, Controller::Ahci, false, Network::Open),
         (
             Firmware::Uefi,
-            Controller::VirtioScsi,
+            StorageController::Nvme,
             false,
-            own(Nic::Virtio, true),
-        ),
-        (
-            Firmware::Bios,
-            Controller::Ide,
-            false,
-            own(Nic::E1000e, false),
-        ),
-        (
-            Firmware::Bios,
-            Controller::LsiSas,
-            false,
-            own(Nic::Vmxnet3, false),
+            NetworkAccess::None,
         ),
         (
             Firmware::Uefi,
-            Controller::Pvscsi,
+            StorageController::VirtioBlk,
+            true,
+            NetworkAccess::None,
+        ),
+        (
+            Firmware::Bios,
+            StorageController::Ahci,
             false,
-            own(Nic::Vmxnet3, false),
+            NetworkAccess::Open,
+        ),
+        (
+            Firmware::Uefi,
+            StorageController::VirtioScsi,
+            false,
+            own(NicModel::Virtio, true),
+        ),
+        (
+            Firmware::Bios,
+            StorageController::Ide,
+            false,
+            own(NicModel::E1000e, false),
+        ),
+        (
+            Firmware::Bios,
+            StorageController::LsiSas,
+            false,
+            own(NicModel::Vmxnet3, false),
+        ),
+        (
+            Firmware::Uefi,
+            StorageController::Pvscsi,
+            false,
+            own(NicModel::Vmxnet3, false),
         ),
     ] {
         let plan = MachinePlan {
@@ -317,7 +336,7 @@ fn every_controller_network_and_secure_boot_is_taken_by_qemu_and_stopped() {
         let mut machine = bench.start(plan);
         assert!(runs(&bench.path("disk.qcow2").display().to_string()));
         let picture = bench.path("now.png");
-        machine.screenshot(&picture).expect("a picture");
+        machine.take_screenshot(&picture).expect("a picture");
         assert!(
             std::fs::read(&picture)
                 .expect("the picture")
@@ -344,7 +363,7 @@ impl Bench {
         found.next()
     }
 
-    fn with_tpm(&self, start: Start) -> MachinePlan {
+    fn with_tpm(&self, start: StartMode) -> MachinePlan {
         MachinePlan {
             start,
             tpm: true,
@@ -364,7 +383,11 @@ fn a_tpm_is_there_and_empty_for_each_machine_but_kept_for_a_clone() {
     let seed = bench.path("tpm/from-before");
     let clone = bench.clone(Firmware::Uefi).start;
     // Whether what lay in the TPM's folder before is there still.
-    for (start, kept) in [(Start::Boot, false), (clone.clone(), true), (clone, true)] {
+    for (start, kept) in [
+        (StartMode::Boot, false),
+        (clone.clone(), true),
+        (clone, true),
+    ] {
         std::fs::create_dir_all(bench.path("tpm")).expect("a folder");
         std::fs::write(&seed, "").expect("written");
         let mut machine = bench.start(bench.with_tpm(start));
@@ -391,9 +414,12 @@ fn a_swtpm_that_dies_is_named_and_ends_the_machine() {
     if let Err(e) = tpm::find() {
         return skip::skipped(e);
     }
-    let mut machine = bench.start(bench.with_tpm(Start::Boot));
+    let mut machine = bench.start(bench.with_tpm(StartMode::Boot));
     kill(bench.swtpm().expect("it runs"));
-    let error = machine.guest().map(|_| ()).expect_err("there is no TPM");
+    let error = machine
+        .wait_for_guest()
+        .map(|_| ())
+        .expect_err("there is no TPM");
     assert_eq!(error.kind(), Kind::Machine);
     assert_eq!(
         bench.filtered(&error),
@@ -412,7 +438,7 @@ fn a_swtpm_that_does_not_start_is_named_with_its_words() {
     std::fs::write(&program, script).expect("written");
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(&program, executable).expect("executable");
-    let error = tpm::Tpm::start(&program, &dir, false, &Cancel::default());
+    let error = tpm::SwtpmProcess::start(&program, &dir, false, &Cancel::default());
     assert_eq!(
         error
             .err()
@@ -434,10 +460,10 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
         "the firmware finds nothing to boot\n  at: RUN/screens/stopped.png\n  \
          found: N s after power-on, before the first restart\n  \
          | Boot failed: not a bootable disk\n  | Boot failed: Could not read from CDROM (code 0005)\n  \
-         cure: check that the ISO boots with this firmware: not every disc has a UEFI and a BIOS entry"
+         cure: check that the ISO boots with this firmware: not every disc has both a UEFI and a BIOS entry"
     );
     assert!(bench.path("screens/stopped.png").exists());
-    if winimg_machine::vm::screen::ocr::program().is_some() {
+    if winimg_machine::vm::screen::ocr::find_tesseract().is_some() {
         let text = error.to_string();
         let said = text.lines().filter(|l| l.contains(SAYS));
         assert!(
@@ -457,7 +483,8 @@ fn a_machine_with_nothing_to_boot_is_named_under_bios_and_uefi() {
     assert_eq!(progress.next_back(), Some("firmware"));
 }
 
-/// A text-mode screen with a blinking cursor, drives idle, the processor halted between ticks: as an error box would be.
+/// A text-mode screen with a blinking cursor, drives idle, the processor halted between ticks: as
+/// an error box would be.
 #[test]
 fn a_screen_that_waits_is_distinguished_from_one_that_works() {
     let Some(bench) = Bench::new() else { return };
@@ -467,10 +494,10 @@ fn a_screen_that_waits_is_distinguished_from_one_that_works() {
     assert_eq!(
         bench.filtered(&error).lines().take(4).collect::<Vec<_>>(),
         [
-            "Windows Setup stopped at a screen and waits for a person",
+            "Windows Setup is waiting for input",
             "  at: RUN/screens/stopped.png",
-            "  expected: a Setup that continues by itself",
-            "  found: nothing moved since N s after power-on, for N s, before the first restart",
+            "  expected: Setup to continue without input",
+            "  found: no activity since N s after power-on, for N s, before the first restart",
         ]
     );
     // jmp self: the same screen, but the processor works, so only the last resort ends it.
@@ -485,8 +512,8 @@ fn a_screen_that_waits_is_distinguished_from_one_that_works() {
     );
 }
 
-/// mov al, 0feh; out 64h, al; hlt: the keyboard controller's reset, after a wait so that each counts for itself
-/// (mov cx, 1eh; sti; 1: hlt; loop 1b).
+/// mov al, 0feh; out 64h, al; hlt: the keyboard controller's reset, after a wait so that each
+/// counts for itself (mov cx, 1eh; sti; 1: hlt; loop 1b).
 const RESETS: [u8; 12] = [
     0xb9, 0x1e, 0x00, 0xfb, 0xf4, 0xe2, 0xfd, 0xb0, 0xfe, 0xe6, 0x64, 0xf4,
 ];
@@ -497,7 +524,7 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
     // mov dx, 604h; mov ax, 2000h; out dx, ax: ACPI's S5 on q35.
     bench.boot_code(&[0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4]);
     let mut machine = bench.start(bench.plan(Firmware::Bios));
-    let error = machine.guest().map(|_| ()).expect_err("off");
+    let error = machine.wait_for_guest().map(|_| ()).expect_err("off");
     assert_eq!(
         error.fact(),
         "the machine powered off while Windows was being installed"
@@ -508,7 +535,7 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
     drop(machine);
     bench.boot_code(&RESETS);
     let error = bench.fails(bench.plan(Firmware::Bios));
-    assert_eq!(error.fact(), "Windows Setup restarts again and again");
+    assert_eq!(error.fact(), "Windows Setup keeps restarting");
     let events = bench.recorder.0.lock().expect("lock");
     let counts: Vec<u32> = events
         .iter()
@@ -517,7 +544,8 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
             _ => None,
         })
         .collect();
-    // A host that stalls may show two restarts in one look; each look is told, and none after the one that names the loop.
+    // A host that stalls may show two restarts in one look; each look is told, and none after the
+    // one that names the loop.
     let (last, before) = counts.split_last().expect("restarts were told");
     assert!(counts.is_sorted_by(|a, b| a < b), "{counts:?}");
     assert!(before.iter().all(|n| *n <= 8) && *last > 8, "{counts:?}");
@@ -530,7 +558,7 @@ fn a_guest_that_powers_off_or_restarts_for_ever_is_named() {
 fn a_machine_that_only_boots_is_reported_without_setup_and_its_traces_follow_the_earlier_ones() {
     let Some(bench) = Bench::new() else { return };
     let boot = |firmware| MachinePlan {
-        start: Start::Boot,
+        start: StartMode::Boot,
         ..bench.plan(firmware)
     };
     let error = bench.fails(boot(Firmware::Uefi));
@@ -541,10 +569,10 @@ fn a_machine_that_only_boots_is_reported_without_setup_and_its_traces_follow_the
     assert_eq!(error.kind(), Kind::Machine);
     assert_eq!(
         bench.filtered(&error),
-        "Windows does not start: it stays at a screen and its guest agent does not answer\n  \
+        "Windows does not start: it is stuck at a screen and its guest agent does not answer\n  \
          at: RUN/screens/stopped.png\n  \
-         expected: a Windows that continues by itself, with its guest agent\n  \
-         found: nothing moved since N s after power-on, for N s, before the first restart\n  \
+         expected: Windows to continue without input and its guest agent to answer\n  \
+         found: no activity since N s after power-on, for N s, before the first restart\n  \
          | likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start\n  \
          | likely: the guest agent's service QEMU-GA or its driver vioserial does not start\n  \
          cure: look at the screenshot: its text names the cause"
@@ -578,7 +606,7 @@ const QUIET: Duration = Duration::from_secs(8);
 impl Bench {
     fn clone(&self, firmware: Firmware) -> MachinePlan {
         MachinePlan {
-            start: Start::Clone {
+            start: StartMode::Clone {
                 disc: None,
                 uuid: "9b0cbe85-6a4f-4b4e-8b0f-1f6d3f0f2b11".into(),
             },
@@ -588,7 +616,7 @@ impl Bench {
 
     fn settles(&self, plan: MachinePlan, timeout: Duration) -> Result<Duration, String> {
         let mut machine = self.start(plan);
-        let settled = machine.settle(QUIET, timeout);
+        let settled = machine.wait_settled(QUIET, timeout);
         settled.after.map_err(|error| self.filtered(&error))
     }
 }
@@ -596,19 +624,19 @@ impl Bench {
 #[test]
 fn a_clone_that_rests_is_settled_and_its_power_button_ends_it() {
     let Some(bench) = Bench::new() else { return };
-    // mov dx, 602h; mov ax, 100h; out dx, ax; 1: sti; hlt; mov dx, 600h; in ax, dx; test ah, 1; jz 1b; then S5: waits for ACPI's
-    // power button, as Windows does.
+    // mov dx, 602h; mov ax, 100h; out dx, ax; 1: sti; hlt; mov dx, 600h; in ax, dx; test ah, 1; jz
+    // 1b; then S5: waits for ACPI's power button, as Windows does.
     bench.boot_code(&[
         0xba, 0x02, 0x06, 0xb8, 0x00, 0x01, 0xef, 0xfb, 0xf4, 0xba, 0x00, 0x06, 0xed, 0xf6, 0xc4,
         0x01, 0x74, 0xf5, 0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xf4,
     ]);
     let mut machine = bench.start(MachinePlan {
-        controller: Controller::Ide,
-        network: own(Nic::E1000e, false),
+        controller: StorageController::Ide,
+        network: own(NicModel::E1000e, false),
         ..bench.clone(Firmware::Bios)
     });
     let began = Instant::now();
-    let settled = machine.settle(QUIET, Duration::from_secs(300));
+    let settled = machine.wait_settled(QUIET, Duration::from_secs(300));
     assert_eq!(settled.restarts, 0);
     let after = settled.after.expect("it rests");
     assert!(after + QUIET <= began.elapsed(), "{after:?}");
@@ -623,7 +651,7 @@ fn a_clone_that_rests_is_settled_and_its_power_button_ends_it() {
     });
     assert_eq!(
         told.collect::<Vec<_>>(),
-        ["firmware", "the clone starts", "nothing moves any more"]
+        ["firmware", "the clone starts", "no more activity"]
     );
 }
 
@@ -635,15 +663,15 @@ fn a_clone_that_does_not_come_to_rest_is_named() {
         bench.settles(bench.clone(Firmware::Bios), minutes),
         Err("the firmware finds no Windows on the disk\n  at: RUN/screens/stopped.png\n  \
              found: N s after power-on, before the first restart\n  | Boot failed: not a bootable disk\n  \
-             cure: a new machine starts \\EFI\\BOOT\\BOOTX64.EFI, or with BIOS the active partition: the image needs what fits its firmware"
+             cure: a new machine boots \\EFI\\BOOT\\BOOTX64.EFI, or with BIOS the active partition: the image needs the one that its firmware uses"
             .into())
     );
     // jmp self
     bench.boot_code(&[0xeb, 0xfe]);
     assert_eq!(
         bench.settles(bench.clone(Firmware::Bios), Duration::from_secs(15)),
-        Err("the clone did not come to rest within 15 s\n  at: RUN/screens/stopped.png\n  \
-             found: a Windows that still works, before the first restart\n  cure: see in the screenshot what it is doing"
+        Err("the clone did not become idle within 15 s\n  at: RUN/screens/stopped.png\n  \
+             found: Windows is still working, before the first restart\n  cure: check in the screenshot what Windows is doing"
             .into())
     );
     // S5
@@ -653,7 +681,7 @@ fn a_clone_that_does_not_come_to_rest_is_named() {
         Err(
             "the machine powered off while Windows was starting as a clone\n  \
              found: N s after power-on, before the first restart\n  \
-             cure: a command of the answer file, the platform's agent or its user data shut it down"
+             cure: check the commands of the answer file, the platform's agent and its user data for a shutdown"
                 .into()
         )
     );
@@ -665,9 +693,9 @@ fn a_clone_that_restarts_for_ever_comes_with_its_restarts() {
     bench.boot_code(&RESETS);
     let minutes = Duration::from_secs(300);
     let mut machine = bench.start(bench.clone(Firmware::Bios));
-    let Settled { restarts, after } = machine.settle(QUIET, minutes);
+    let SettleOutcome { restarts, after } = machine.wait_settled(QUIET, minutes);
     let error = after.expect_err("a loop");
-    assert_eq!(error.fact(), "Windows restarts again and again");
+    assert_eq!(error.fact(), "Windows keeps restarting");
     assert!(restarts > 8, "{restarts}");
     let found = error.to_string();
     assert!(found.contains(&format!("{restarts} restarts")), "{found}");
@@ -676,10 +704,11 @@ fn a_clone_that_restarts_for_ever_comes_with_its_restarts() {
 #[test]
 fn a_clone_at_a_screen_that_is_known_is_named_before_it_has_been_quiet() {
     let Some(bench) = Bench::new() else { return };
-    if winimg_machine::vm::screen::ocr::program().is_none() {
+    if winimg_machine::vm::screen::ocr::find_tesseract().is_none() {
         return skip::skipped("no tesseract to read the screen with");
     }
-    // mov si, text; 1: lodsb; test al, al; jz 2f; mov ah, 0eh; int 10h; jmp 1b; 2: sti; hlt; jmp 2b; text
+    // mov si, text; 1: lodsb; test al, al; jz 2f; mov ah, 0eh; int 10h; jmp 1b; 2: sti; hlt; jmp
+    // 2b; text
     let mut code = vec![
         0xbe, 0x12, 0x7c, 0xac, 0x84, 0xc0, 0x74, 0x06, 0xb4, 0x0e, 0xcd, 0x10, 0xeb, 0xf5, 0xfb,
         0xf4, 0xeb, 0xfc,
@@ -688,12 +717,12 @@ fn a_clone_at_a_screen_that_is_known_is_named_before_it_has_been_quiet() {
     bench.boot_code(&code);
     let mut machine = bench.start(bench.clone(Firmware::Bios));
     let hour = Duration::from_secs(3600);
-    let error = machine.settle(hour, hour).after.expect_err("a box");
+    let error = machine.wait_settled(hour, hour).after.expect_err("a box");
     let text = bench.filtered(&error);
     assert!(
         text.starts_with(
             "Windows stopped: Windows' boot loader needs a repair\n  at: RUN/screens/stopped.png\n  \
-             expected: a start that needs nobody\n  found: nothing moved since"
+             expected: Windows to start without input\n  found: no activity since"
         ),
         "{text}"
     );
@@ -705,7 +734,7 @@ fn a_kernel_that_reports_its_crash_is_named_with_its_last_picture() {
     // mov dx, 505h; mov al, 1; out dx, al; hlt: what the pvpanic driver does when Windows stops.
     bench.boot_code(&[0xba, 0x05, 0x05, 0xb0, 0x01, 0xee, 0xf4]);
     let error = bench.fails(MachinePlan {
-        start: Start::Boot,
+        start: StartMode::Boot,
         ..bench.plan(Firmware::Bios)
     });
     assert_eq!(error.kind(), Kind::Machine);
@@ -729,12 +758,11 @@ impl Mounted {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"]);
         let mounted = mount.arg(&at).stderr(Stdio::null()).status();
-        match mounted.is_ok_and(|status| status.success()) {
-            true => Some(Self(at)),
-            false => {
-                skip::skipped("no right to mount");
-                None
-            }
+        if mounted.is_ok_and(|status| status.success()) {
+            Some(Self(at))
+        } else {
+            skip::skipped("no right to mount");
+            None
         }
     }
 
@@ -780,7 +808,7 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
         wait_for(
             "a warning",
             recorder(
-                |e| matches!(e, Event::Warning { text } if text.contains("the guest stands still until there is room")),
+                |e| matches!(e, Event::Warning { text } if text.contains("the guest is paused until space is free")),
             ),
         );
         // Longer than the machine may take: what is waited for room does not count.
@@ -802,7 +830,7 @@ fn a_guest_waits_while_the_hosts_disk_is_full_and_a_full_host_starts_none() {
     );
     let error = refused.map(|_| ()).expect_err("no room");
     assert_eq!(error.kind(), Kind::Host);
-    assert_eq!(error.fact(), "no room on this host for the machine's disk");
+    assert_eq!(error.fact(), "not enough free space for the machine's disk");
 }
 
 #[test]
@@ -817,7 +845,7 @@ fn a_killed_qemu_is_reported_with_its_signal_and_an_interrupt_ends_the_wait() {
         wait_for("a screen", || recorder.screens() > 0);
         kill(pid);
     });
-    let error = machine.guest().map(|_| ()).expect_err("killed");
+    let error = machine.wait_for_guest().map(|_| ()).expect_err("killed");
     killer.join().expect("joined");
     assert_eq!(
         bench.filtered(&error),
@@ -833,7 +861,11 @@ fn a_killed_qemu_is_reported_with_its_signal_and_an_interrupt_ends_the_wait() {
         cancel.cancel();
     });
     assert_eq!(
-        machine.guest().map(|_| ()).expect_err("interrupted").kind(),
+        machine
+            .wait_for_guest()
+            .map(|_| ())
+            .expect_err("interrupted")
+            .kind(),
         Kind::Cancelled
     );
     canceller.join().expect("joined");
@@ -859,7 +891,8 @@ fn kill(pid: u32) {
     assert!(status.expect("kill").success());
 }
 
-/// `kill -9` of the parent leaves no QEMU and no swtpm. The parent is this test program once more, playing `parent_for_the_test_above`.
+/// `kill -9` of the parent leaves no QEMU and no swtpm. The parent is this test program once more,
+/// playing `parent_for_the_test_above`.
 #[test]
 fn a_parent_that_is_killed_takes_qemu_along() {
     let Some(bench) = Bench::new() else { return };
@@ -894,17 +927,18 @@ fn parent_for_the_test_above() {
         tpm: tpm::find().is_ok(),
         ..bench.plan(Firmware::Bios)
     });
-    let _ = machine.guest();
+    let _ = machine.wait_for_guest();
 }
 
-/// The kernel's signal comes when the spawning thread ends: the child must outlive the thread that asked for it.
+/// The kernel's signal comes when the spawning thread ends: the child must outlive the thread that
+/// asked for it.
 #[test]
 fn a_child_outlives_the_thread_that_started_it_but_not_its_owner() {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("log");
     let start = move || {
         let script = "echo started >&2; sleep 30".to_string();
-        Process::spawn(Path::new("/bin/sh"), &["-c".into(), script], &log).expect("it starts")
+        ChildProcess::spawn(Path::new("/bin/sh"), &["-c".into(), script], &log).expect("it starts")
     };
     let process = std::thread::spawn(start).join().expect("joined");
     wait_for("the child speaks", || process.last_words() == ["started"]);

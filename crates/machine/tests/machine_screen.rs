@@ -1,4 +1,5 @@
-//! Screens at which Windows stops, drawn here, read by tesseract and named. Skipped, with the reason printed, where a program is missing.
+//! Screens at which Windows stops, drawn here, read by tesseract and named. Skipped, with the
+//! reason printed, where a program is missing.
 
 #![cfg(unix)]
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use support::screens::SCREENS;
 
-use winimg_machine::vm::screen::dialog::{self, Known};
+use winimg_machine::vm::screen::dialog::{self, KnownScreen};
 use winimg_machine::vm::screen::ocr;
 
 /// Other tests may want the processors too.
@@ -29,8 +30,8 @@ fn every_box_of_setup_is_read_and_named() {
     for ((_, name, lines), ppm) in SCREENS.iter().zip(pictures) {
         let read = ocr::read(&ppm, folder.path(), PATIENCE, &|| false).join("\n");
         let named = match dialog::find(&read) {
-            Some(Known::Dialog(known)) => known.name.to_string(),
-            Some(Known::StopError(code)) => format!("stop error {}", code.words()),
+            Some(KnownScreen::Dialog(known)) => known.name.to_string(),
+            Some(KnownScreen::StopError(code)) => format!("stop error {}", code.describe()),
             None => "-".to_string(),
         };
         let text: String = lines.join(" ").chars().take(60).collect();

@@ -1,4 +1,5 @@
-//! A clone's disk over an image of each format, read back through `qemu-img`. Skipped, with the reason printed, where that is missing.
+//! A clone's disk over an image of each format, read back through `qemu-img`. Skipped, with the
+//! reason printed, where that is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,21 +9,23 @@ use support::archives::ovf;
 use support::media;
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
-use winimg_formats::disk::overlay::Overlay;
+use winimg_formats::disk::overlay::OverlayDisk;
 use winimg_formats::disk::{self, Disk as _};
-use winimg_machine::vm::{Accel, Hypervisor, Machine, MachinePlan, Platform, Probe};
+use winimg_machine::vm::{
+    Accel, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan, VirtualMachine,
+};
 use winimg_recipe::recipe::Firmware;
 
 /// Only the disks of a hypervisor.
 struct Disks;
 
 impl Hypervisor for Disks {
-    fn platform(&self) -> Platform {
-        Platform::Qemu
+    fn platform(&self) -> HypervisorKind {
+        HypervisorKind::Qemu
     }
 
-    fn probe(&self, _: Accel, _: Firmware, _: &Cancel) -> Result<Probe> {
-        Ok(Probe::default())
+    fn probe(&self, _: Accel, _: Firmware, _: &Cancel) -> Result<HypervisorProbe> {
+        Ok(HypervisorProbe::default())
     }
 
     fn start(
@@ -30,7 +33,7 @@ impl Hypervisor for Disks {
         _: MachinePlan,
         _: std::sync::Arc<dyn Sink>,
         _: Cancel,
-    ) -> Result<Box<dyn Machine>> {
+    ) -> Result<Box<dyn VirtualMachine>> {
         unreachable!("nothing is started")
     }
 }
@@ -82,7 +85,8 @@ fn a_clone_begins_as_its_image_whatever_the_format_and_grows() {
         to
     };
     let vmdk = converted("vmdk", &["-o", "subformat=streamOptimized"], "disk1.vmdk");
-    // QEMU pads the file behind its end-of-stream marker, a sector of zeros; VMware's library and ours take no such file.
+    // QEMU pads the file behind its end-of-stream marker, a sector of zeros; VMware's library and
+    // ours take no such file.
     let bytes = fs::read(&vmdk).expect("read");
     let last = bytes.iter().rposition(|b| *b != 0).expect("a footer");
     let end = (last / 512 + 2) * 512;
@@ -149,7 +153,7 @@ fn a_clone_begins_as_its_image_whatever_the_format_and_grows() {
 fn read_through(clone: &Path, image: &Path, folder: &Path) {
     let cancel = Cancel::default();
     let below = disk::open(image, &cancel).expect("opened");
-    let overlay = Overlay::open(clone, below.into(), &cancel).expect("opened");
+    let overlay = OverlayDisk::open(clone, below.into(), &cancel).expect("opened");
     let flat = folder.join("flat.raw");
     let converted = qemu_img(&["convert", "-f", "qcow2", "-O", "raw"], &[clone, &flat]);
     assert!(converted.0);
@@ -182,7 +186,7 @@ fn an_image_that_names_others_and_a_disk_that_is_too_small_are_refused() {
     assert_eq!(
         over(&disk, &raw, 4 * MIB),
         Err(
-            "a clone's disk can't be smaller than its image\n  at: DIR/an \"image\", new.raw\n  \
+            "a clone's disk cannot be smaller than its image\n  at: DIR/an \"image\", new.raw\n  \
              expected: 8388608 bytes or more\n  found: 4194304 bytes"
                 .into()
         )
@@ -214,7 +218,7 @@ fn an_image_that_names_others_and_a_disk_that_is_too_small_are_refused() {
     assert_eq!(
         over(&disk, &archive, 12 * MIB),
         Err(
-            "no clone can be started from a VMA, which QEMU does not read\n  at: DIR/image.vma\n  \
+            "QEMU cannot start a clone from a VMA\n  at: DIR/image.vma\n  \
              cure: export it first: winimg export DIR/image.vma --to raw"
                 .into()
         )

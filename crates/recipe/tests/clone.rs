@@ -2,7 +2,7 @@
 
 use support::tree::with_files;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::Options;
+use winimg_recipe::recipe::ReadOptions;
 
 const HEAD: &str = r#"schema = 1
 name = "small"
@@ -75,7 +75,7 @@ group = { name = "Administrators", members = ["support"] }
 "#;
 
 /// The plan from its part about clones on, without the folder's name.
-fn planned(files: &[(&str, &str)], options: &Options) -> String {
+fn planned(files: &[(&str, &str)], options: &ReadOptions) -> String {
     let (dir, path) = with_files(files);
     let (recipe, found) = plan::read(&path, options);
     let folder = format!("{}/", dir.path().display());
@@ -85,12 +85,12 @@ fn planned(files: &[(&str, &str)], options: &Options) -> String {
     };
     assert_eq!(said, "");
     let plan = plan::make(&recipe).expect("a plan");
-    let mut text = plan::text(&recipe, &plan);
-    text += &plan::undecided(&recipe, "recipe.toml");
+    let mut text = plan::render_text(&recipe, &plan);
+    text += &plan::render_undecided(&recipe, "recipe.toml");
     let (_, of_clones) = text
         .split_once("\nOn a clone")
         .expect("a part about clones");
-    let json = plan::json(&recipe, &plan)["clone"].clone();
+    let json = plan::render_json(&recipe, &plan)["clone"].clone();
     format!("On a clone{of_clones}\n{json:#}\n").replace(&folder, "")
 }
 
@@ -102,10 +102,10 @@ fn a_plan_shows_what_packs_and_the_recipe_promise_of_a_clone() {
         ("packs/ssh.toml", PACK),
         ("targets/desk.toml", TARGET),
     ];
-    insta::assert_snapshot!("plan", planned(&files, &Options::default()));
-    let options = Options {
+    insta::assert_snapshot!("plan", planned(&files, &ReadOptions::default()));
+    let options = ReadOptions {
         vars: vec![("ssh".into(), "off".into()), ("port".into(), "2222".into())],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let text = planned(&files, &options);
     let skipped = "packs/ssh.toml:6:1\n      skipped: when = {{ssh}} == on\n";
@@ -148,15 +148,15 @@ exists = 'C:\x'
         ("packs/ssh.toml", PACK),
         ("targets/desk.toml", TARGET),
     ];
-    insta::assert_snapshot!("mistakes", planned(&files, &Options::default()));
+    insta::assert_snapshot!("mistakes", planned(&files, &ReadOptions::default()));
     let one = format!("{HEAD}[clone]\nexists = 'C:\\x'\n{SEAL}");
     let files = [
         ("recipe.toml", one.as_str()),
         ("packs/ssh.toml", "schema = 1\n"),
     ];
-    let options = Options {
+    let options = ReadOptions {
         set: vec!["clone=[]".into()],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     insta::assert_snapshot!("not-a-list", planned(&files, &options));
 }

@@ -4,20 +4,21 @@ use std::path::Path;
 
 use super::plan::keys::written;
 use winimg_base::diag::Diagnostic;
-use winimg_recipe::recipe::host::{Host, HostFile, read};
+use winimg_recipe::recipe::host_config::{HostConfig, HostConfigFile, read};
 use winimg_recipe::recipe::keys;
 
-fn file(name: &str, text: &str) -> HostFile {
-    HostFile {
+fn file(name: &str, text: &str) -> HostConfigFile {
+    HostConfigFile {
         name: name.into(),
         text: text.into(),
         folder: Path::new("/etc/winimg").into(),
     }
 }
 
-fn settings(host: &Host) -> String {
-    let line =
-        |s: &winimg_recipe::recipe::Effective| format!("{} = {} ({})\n", s.path, s.value, s.origin);
+fn settings(host: &HostConfig) -> String {
+    let line = |s: &winimg_recipe::recipe::EffectiveValue| {
+        format!("{} = {} ({})\n", s.path, s.value, s.origin)
+    };
     host.settings.iter().map(line).collect()
 }
 
@@ -131,7 +132,7 @@ fn every_key_has_its_complaints() {
             silent.push(text);
         }
     };
-    for spec in keys::all().filter(|spec| spec.is_of_host()) {
+    for spec in keys::list_tables().filter(|spec| spec.is_of_host()) {
         let header = match spec.name.strip_prefix("host.") {
             Some(table) => format!("[{table}]\n"),
             None => String::new(),

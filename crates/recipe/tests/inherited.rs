@@ -1,10 +1,11 @@
-//! What a recipe says over an included file: its own build of a component, another version, and the values of Packer's var files.
+//! What a recipe says over an included file: its own build of a component, another version, and the
+//! values of Packer's var files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use winimg_recipe::recipe::{Options, ProofSpec, Recipe, read};
+use winimg_recipe::recipe::{ProofSpec, ReadOptions, Recipe, read};
 
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 const ONES: &str = "1111111111111111111111111111111111111111111111111111111111111111";
@@ -12,7 +13,7 @@ const TWOS: &str = "222222222222222222222222222222222222222222222222222222222222
 
 struct Case {
     folder: TempDir,
-    options: Options,
+    options: ReadOptions,
 }
 
 impl Case {
@@ -20,7 +21,7 @@ impl Case {
     fn new(pack: &str, recipe: &str) -> Self {
         let case = Self {
             folder: tempfile::tempdir().expect("a folder"),
-            options: Options::default(),
+            options: ReadOptions::default(),
         };
         case.write("w.iso", "an ISO");
         let media =

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_recipe::recipe::keys;
-use winimg_recipe::recipe::matrix::{Matrix, read};
-use winimg_recipe::recipe::{Options, read as read_recipe};
+use winimg_recipe::recipe::matrix::{MatrixSpec, read};
+use winimg_recipe::recipe::{ReadOptions, read as read_recipe};
 
 use crate::plan::keys::written;
 
-fn matrix(text: &str) -> (Option<Matrix>, Diagnostics) {
+fn matrix(text: &str) -> (Option<MatrixSpec>, Diagnostics) {
     read(Path::new("team/nodes.toml"), text.to_owned())
 }
 
@@ -18,12 +18,12 @@ fn lines(text: &str) -> String {
     let (matrix, found) = matrix(text);
     assert_eq!(found.render(false), "");
     let variants = matrix.expect("a matrix").variants;
-    let line = |v: &winimg_recipe::recipe::matrix::Variant| {
+    let line = |v: &winimg_recipe::recipe::matrix::VariantSpec| {
         let recipe = v.recipe.value.display();
         format!(
             "{}: {recipe} {}\n",
             v.name.value,
-            v.overlay.flags().join(" ")
+            v.overlay.to_flags().join(" ")
         )
     };
     variants.iter().map(line).collect()
@@ -145,10 +145,10 @@ windows = [{ name = "2022", vars = { iso_utl = "x" }, set = { machine = { cpus =
 "#,
     );
     let variant = &matrix.expect("a matrix").variants[0];
-    let options = Options {
+    let options = ReadOptions {
         piped: Some(b"schema = 1\n[vars]\niso_url = \"y\"\n".to_vec()),
         overlay: variant.overlay.clone(),
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (_, found) = read_recipe(Path::new("r.toml"), &options);
     let of_matrix = |d: &&Diagnostic| {
@@ -180,7 +180,7 @@ fn a_pipeline_is_read_with_its_defaults() {
     assert_eq!(pipeline.kubernetes.secret, "winimg");
     assert_eq!(pipeline.kubernetes.workdir, "/recipes");
     let store = pipeline.store.expect("a store");
-    assert_eq!(store.of("node-1"), "s3://staging/node-1/x");
+    assert_eq!(store.render("node-1"), "s3://staging/node-1/x");
     let (without, _) = self::matrix(NODES);
     assert!(without.expect("a matrix").pipeline.is_none());
 }
@@ -257,7 +257,7 @@ fn every_key_that_takes_something_else_is_told() {
             silent.push(text);
         }
     };
-    for spec in keys::all().filter(|spec| spec.is_of_matrix()) {
+    for spec in keys::list_tables().filter(|spec| spec.is_of_matrix()) {
         let (before, after) = match spec.name.as_str() {
             "matrix.file" => ("", ""),
             "matrix" => ("[matrix]\n", ""),

@@ -1,12 +1,13 @@
-//! `[mirrors]` in a recipe and on a host: which rule wins, what is kept from the mirror, and each mistake.
+//! `[mirrors]` in a recipe and on a host: which rule wins, what is kept from the mirror, and each
+//! mistake.
 
 use std::path::Path;
 
-use winimg_recipe::recipe::host::{HostFile, read};
+use winimg_recipe::recipe::host_config::{HostConfigFile, read};
 use winimg_recipe::recipe::{ImageReference, Mirrors};
 
-fn file(text: &str) -> HostFile {
-    HostFile {
+fn file(text: &str) -> HostConfigFile {
+    HostConfigFile {
         name: "config.toml".into(),
         text: format!("[mirrors]\n{text}"),
         folder: Path::new("/etc/winimg").into(),
@@ -20,7 +21,7 @@ fn mirrors(text: &str) -> Mirrors {
 }
 
 fn url(mirrors: &Mirrors, text: &str) -> String {
-    let there = mirrors.url(&text.parse().expect("a URL"));
+    let there = mirrors.resolve_url(&text.parse().expect("a URL"));
     there.map_or("-".into(), |url| url.to_string())
 }
 
@@ -69,7 +70,7 @@ fn a_hosts_rule_stands_over_the_recipes() {
     let recipe = mirrors(
         "\"https://a.example/\" = \"https://recipe.corp/\"\n\"https://a.example/b/\" = \"https://deep.corp/\"\n",
     );
-    let both = host.over(&recipe);
+    let both = host.merge(&recipe);
     assert_eq!(url(&both, "https://a.example/x"), "https://host.corp/x");
     assert_eq!(url(&both, "https://a.example/b/x"), "https://deep.corp/x");
 }
@@ -106,7 +107,7 @@ fn images_are_mirrored_by_registry_and_repository() {
     ] {
         let image = ImageReference::parse(from).expect("a reference");
         let there = all
-            .image(&image)
+            .resolve_image(&image)
             .map_or("-".into(), |image| image.to_string());
         assert_eq!(there, to, "{from}");
     }

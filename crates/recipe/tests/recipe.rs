@@ -4,15 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::tree::{self, with_files};
 
-use winimg_base::diag::Complaints;
-use winimg_recipe::recipe::{Options, ProofSpec, Recipe, SealAnswer, Undecided, Verb, read};
+use winimg_base::diag::DiagnosticsRecord;
+use winimg_recipe::recipe::{
+    ProofSpec, ReadOptions, Recipe, SealAnswer, UndecidedValue, Verb, read,
+};
 
 fn fixtures() -> PathBuf {
     tree::root().join("crates/recipe/tests/recipes")
 }
 
 /// The complaints with the fixture folder taken out of file names.
-fn complaints(path: &Path, options: &Options) -> (Option<Recipe>, String) {
+fn complaints(path: &Path, options: &ReadOptions) -> (Option<Recipe>, String) {
     let (recipe, diagnostics) = read(path, options);
     let folder = path.parent().unwrap_or(Path::new("")).display().to_string();
     let text = diagnostics.render(false).replace(&format!("{folder}/"), "");
@@ -35,12 +37,12 @@ raw = {{}}
     )
 }
 
-fn small_complaints(more: &str, options: &Options) -> String {
+fn small_complaints(more: &str, options: &ReadOptions) -> String {
     let (_dir, path) = with_files(&[("recipe.toml", &small(more))]);
     complaints(&path, options).1
 }
 
-fn good(files: &[(&str, &str)], options: &Options) -> Recipe {
+fn good(files: &[(&str, &str)], options: &ReadOptions) -> Recipe {
     let (_dir, path) = with_files(files);
     let (recipe, text) = complaints(&path, options);
     assert_eq!(text, "");
@@ -55,7 +57,7 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn a_recipe_with_every_key_is_read_without_a_complaint() {
-    let (recipe, text) = complaints(&fixtures().join("complete.toml"), &Options::default());
+    let (recipe, text) = complaints(&fixtures().join("complete.toml"), &ReadOptions::default());
     assert_eq!(text, "");
     let recipe = recipe.expect("a recipe");
     let folder = format!("{}/", fixtures().display());
@@ -68,14 +70,14 @@ fn a_recipe_with_every_key_is_read_without_a_complaint() {
 #[test]
 fn twelve_mistakes_give_twelve_diagnostics_in_one_run() {
     let path = fixtures().join("twelve-mistakes.toml");
-    let (recipe, diagnostics) = read(&path, &Options::default());
+    let (recipe, diagnostics) = read(&path, &ReadOptions::default());
     assert!(recipe.is_none());
-    let (_, text) = complaints(&path, &Options::default());
+    let (_, text) = complaints(&path, &ReadOptions::default());
     insta::assert_snapshot!("twelve-mistakes", &text);
     assert_eq!(diagnostics.count(), (12, 0));
     // Each of the twelve lines that a comment numbers is pointed at once.
     let source = fs::read_to_string(&path).expect("the recipe");
-    let pointed: Vec<usize> = Complaints::from(&diagnostics)
+    let pointed: Vec<usize> = DiagnosticsRecord::from(&diagnostics)
         .diagnostics
         .iter()
         .filter_map(|d| Some(d.place.as_ref()?.line))
@@ -95,12 +97,15 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     };
     let component = "[components.tool]\nversion = \"1.2\"\nurl = \"https://example.com/{{version}}/t.exe\"\n\
                      checksum_url = \"{{url}}.sha256\"\n";
-    let recipe = good(&[("recipe.toml", &small(component))], &Options::default());
+    let recipe = good(
+        &[("recipe.toml", &small(component))],
+        &ReadOptions::default(),
+    );
     assert_eq!(checksum(&recipe), "https://example.com/1.2/t.exe.sha256");
     // A mirror has both.
-    let mirror = Options {
+    let mirror = ReadOptions {
         set: vec!["components.tool.url=https://mirror.example.com/t.exe".into()],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let recipe = good(&[("recipe.toml", &small(component))], &mirror);
     assert_eq!(checksum(&recipe), "https://mirror.example.com/t.exe.sha256");
@@ -113,12 +118,14 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
         1,
     );
     let (dir, path) = with_files(&[("recipe.toml", &own), ("packs/tool.toml", pack)]);
-    let recipe = complaints(&path, &Options::default()).0.expect("a recipe");
+    let recipe = complaints(&path, &ReadOptions::default())
+        .0
+        .expect("a recipe");
     let packs = dir.path().join("packs/tool.exe.sha256");
     assert_eq!(checksum(&recipe), packs.display().to_string());
     // Media are downloads, too.
     let medium = small("").replace("unverified = \"test\"", "checksum_url = \"{{url}}.sha256\"");
-    let recipe = good(&[("recipe.toml", &medium)], &Options::default());
+    let recipe = good(&[("recipe.toml", &medium)], &ReadOptions::default());
     match &recipe.media.iso.proof {
         ProofSpec::ChecksumFile { url, .. } => {
             assert_eq!(url.value.to_string(), "https://example.com/x.iso.sha256");
@@ -128,7 +135,10 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
     // A recipe's own variable of that name means what it meant.
     let declared = "[vars]\nurl = \"https://base.example.com\"\n[components.tool]\n\
                     url = \"{{url}}/t.exe\"\nchecksum_url = \"{{url}}/SUMS\"\n";
-    let recipe = good(&[("recipe.toml", &small(declared))], &Options::default());
+    let recipe = good(
+        &[("recipe.toml", &small(declared))],
+        &ReadOptions::default(),
+    );
     assert_eq!(checksum(&recipe), "https://base.example.com/SUMS");
 }
 
@@ -136,7 +146,7 @@ fn a_checksum_file_and_a_signature_are_named_by_their_downloads_url() {
 fn a_download_knows_its_own_url_and_no_other() {
     let more = "[components.a]\nurl = \"{{url}}\"\nunverified = \"test\"\n\
                 [[steps]]\nname = \"s\"\ncmd = \"{{url}}\"\n";
-    let text = small_complaints(more, &Options::default());
+    let text = small_complaints(more, &ReadOptions::default());
     assert_eq!(
         text.matches("error: there is no variable `url`").count(),
         2,
@@ -150,12 +160,12 @@ fn a_digest_beside_unverified_names_the_line_to_delete() {
         "[components.a]\nurl = \"https://example.com/a\"\nunverified = \"test\"\nsha256 = \"{}\"\n",
         "0".repeat(64)
     );
-    let text = small_complaints(&more, &Options::default());
+    let text = small_complaints(&more, &ReadOptions::default());
     assert!(
-        text.contains("component `a` has two proofs, `sha256` and `unverified`"),
+        text.contains("component `a` has both `sha256` and `unverified`"),
         "{text}"
     );
-    let cure = "help: take the line `unverified` out: it is for a file that nothing proves";
+    let cure = "help: remove `unverified`: it is for a file without a proof";
     assert!(text.contains(cure), "{text}");
 }
 
@@ -167,18 +177,22 @@ fn a_step_that_is_skipped_needs_none_of_its_files() {
              capability = {{ name = \"OpenSSH.Server~~~~0.0.1.0\", path = \"cabinets\" }}\n"
         )
     };
-    assert_eq!(small_complaints(&step("no"), &Options::default()), "");
+    assert_eq!(small_complaints(&step("no"), &ReadOptions::default()), "");
     for verb in [
         "powershell = { file = \"none.ps1\" }",
         "task = { name = '\\none', xml = \"none.xml\" }",
         "update = { path = \"none/\" }",
     ] {
         let more = format!("[[steps]]\nname = \"none\"\nwhen = \"no\"\n{verb}\n");
-        assert_eq!(small_complaints(&more, &Options::default()), "", "{verb}");
+        assert_eq!(
+            small_complaints(&more, &ReadOptions::default()),
+            "",
+            "{verb}"
+        );
     }
-    let needed = small_complaints(&step("yes"), &Options::default());
+    let needed = small_complaints(&step("yes"), &ReadOptions::default());
     assert!(
-        needed.contains("error: there is no file or folder cabinets"),
+        needed.contains("error: no such file or folder: cabinets"),
         "{needed}"
     );
     for verb in [
@@ -186,31 +200,29 @@ fn a_step_that_is_skipped_needs_none_of_its_files() {
         "task = { name = '\\Example\\clean', xml = \"missing\" }",
     ] {
         let step = |when: &str| format!("[[steps]]\nname = \"one\"\nwhen = \"{when}\"\n{verb}\n");
-        assert_eq!(small_complaints(&step("no"), &Options::default()), "");
-        let needed = small_complaints(&step("yes"), &Options::default());
+        assert_eq!(small_complaints(&step("no"), &ReadOptions::default()), "");
+        let needed = small_complaints(&step("yes"), &ReadOptions::default());
         assert!(
-            needed.contains("error: there is no file or folder missing"),
+            needed.contains("error: no such file or folder: missing"),
             "{needed}"
         );
     }
 }
 
-/// A slot of a pack that nobody filled; where it is filled, or where the text is the recipe's own, it is judged.
+/// A slot of a pack that nobody filled; where it is filled, or where the text is the recipe's own,
+/// it is judged.
 #[test]
 fn a_step_that_is_skipped_may_have_an_empty_variable() {
     let slot = |folder: &str, when: &str, path: &str| {
         let more = format!(
             "[vars]\nfolder = \"{folder}\"\n[[steps]]\nname = \"slot\"\nwhen = \"{when}\"\nupdate = {{ path = \"{path}\" }}\n"
         );
-        small_complaints(&more, &Options::default())
+        small_complaints(&more, &ReadOptions::default())
     };
     let own = "{{folder}}";
     assert_eq!(slot("", own, own), "");
     let needed = slot("none", own, own);
-    assert!(
-        needed.contains("there is no file or folder none"),
-        "{needed}"
-    );
+    assert!(needed.contains("no such file or folder: none"), "{needed}");
     for empty in [slot("", "yes", own), slot("", own, "")] {
         assert!(empty.contains("error: `path` is empty"), "{empty}");
     }
@@ -247,7 +259,7 @@ cmd = "ver"
     );
     let recipe = good(
         &[("recipe.toml", &own), ("packs/kubelet.toml", pack)],
-        &Options::default(),
+        &ReadOptions::default(),
     );
     assert_eq!(recipe.name.value, "small");
     let effective: Vec<String> = recipe
@@ -310,22 +322,22 @@ version = "1.0"
 url = "https://example.com/x.exe"
 sha256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 "#;
-    let set = |set: &str| Options {
+    let set = |set: &str| ReadOptions {
         set: vec![set.into()],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let mirror = set("components.x.url=https://mirror.example.com/x.exe");
     assert_eq!(small_complaints(component, &mirror), "");
     assert_eq!(
         small_complaints(component, &set("components.x.version=2.0")),
         "\
-warning: `components.x` has another version, but its sha256 is still that of 1.0
+warning: `components.x` has a new version, but still the sha256 of 1.0
  --> --set:1:22
   |
 1 | components.x.version=2.0
   |                      ^^^
   |
-  = help: give the sha256 of this version too, or a `checksum_url`
+  = help: set the sha256 of the new version, or a `checksum_url`
 
 1 warning in --set
 "
@@ -353,7 +365,7 @@ cmd = "echo {{b}} {{c}} {{e}}"
         ("two.toml", "d = \"two.toml\"\n"),
     ];
     let (folder, path) = with_files(&dir);
-    let options = Options {
+    let options = ReadOptions {
         env: pairs(&[
             ("WINIMG_VAR_b", "env"),
             ("WINIMG_VAR_c", "env"),
@@ -366,7 +378,7 @@ cmd = "echo {{b}} {{c}} {{e}}"
             folder.path().join("two.toml"),
         ],
         vars: pairs(&[("d", "first"), ("d", "{{a}}")]),
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (recipe, text) = complaints(&path, &options);
     assert_eq!(text, "");
@@ -421,10 +433,10 @@ cmd = "echo {{onne}}"
         ),
     ];
     let (dir, path) = with_files(&files);
-    let options = Options {
+    let options = ReadOptions {
         var_files: vec![dir.path().join("vars.json"), dir.path().join("none.json")],
         vars: pairs(&[("kubernetes_versoin", "1"), ("token", "hunter2")]),
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let text = complaints(&path, &options).1;
     assert!(!text.contains("hunter2"), "{text}");
@@ -445,9 +457,9 @@ name = "long step"
 cmd = "echo {{v}}"
 "#;
     let own = small(more);
-    let set = |sets: &[&str]| Options {
+    let set = |sets: &[&str]| ReadOptions {
         set: sets.iter().map(|s| s.to_string()).collect(),
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let recipe = good(
         &[("recipe.toml", &own)],
@@ -514,7 +526,7 @@ fn files_that_cannot_be_included() {
     ]);
     let folder = format!("{}/", dir.path().display());
     insta::assert_snapshot!(
-        complaints(&path, &Options::default())
+        complaints(&path, &ReadOptions::default())
             .1
             .replace(&folder, "")
     );
@@ -535,9 +547,9 @@ fn an_include_is_looked_for_in_the_given_folders_and_read_once() {
             "schema = 1\n[[steps]]\nname = \"once\"\ncmd = \"ver\"\n",
         ),
     ]);
-    let options = Options {
+    let options = ReadOptions {
         search: vec![dir.path().join("packs")],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (recipe, text) = complaints(&path, &options);
     assert_eq!(text, "");
@@ -615,7 +627,7 @@ generalize = { vm = true }
     .replacen("[media]", "disk_size = 1\n[media]\nlang = \"x\"", 1)
     .replacen("[media.iso]", "[media.iso]\nchecksum = \"x\"", 1);
     let (_dir, path) = with_files(&[("recipe.toml", &own)]);
-    let (_, diagnostics) = read(&path, &Options::default());
+    let (_, diagnostics) = read(&path, &ReadOptions::default());
     let lines: Vec<String> = diagnostics
         .0
         .iter()
@@ -633,7 +645,7 @@ fn the_word_none_is_no_path_of_an_answer_file() {
     };
     let answer = |text: &str| {
         let files = [("recipe.toml", text), ("none", "<unattend/>")];
-        let recipe = good(&files, &Options::default());
+        let recipe = good(&files, &ReadOptions::default());
         match &recipe.steps[0].verb {
             Verb::Generalize { answer_file, .. } => answer_file.clone(),
             other => panic!("{other:?}"),
@@ -651,14 +663,14 @@ fn the_word_none_is_no_path_of_an_answer_file() {
 
 #[test]
 fn the_digest_is_that_of_the_meaning_not_of_the_writing() {
-    let digest = |text: &str, options: &Options| good(&[("recipe.toml", text)], options).digest;
-    let plain = Options::default();
+    let digest = |text: &str, options: &ReadOptions| good(&[("recipe.toml", text)], options).digest;
+    let plain = ReadOptions::default();
     let one = small("[machine]\ncpus = 2\nmemory = \"8 GiB\"\n");
     let two = small("# a remark\n[vars]\nn = 8\n[machine]\nmemory = '{{n}} GiB'\ncpus = 2\n");
     assert_eq!(digest(&one, &plain), digest(&two, &plain));
-    let set = Options {
+    let set = ReadOptions {
         set: vec!["machine.cpus=3".into()],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     assert_ne!(digest(&one, &plain), digest(&one, &set));
 }
@@ -694,7 +706,7 @@ fn when_decides_with_one_comparison() {
              [[steps]]\nname = \"x\"\nwhen = \"{when}\"\ncmd = \"ver\"\n"
         ));
         let (_dir, path) = with_files(&[("recipe.toml", &own)]);
-        let (recipe, _) = read(&path, &Options::default());
+        let (recipe, _) = read(&path, &ReadOptions::default());
         let ran = recipe.map(|r| r.steps[0].skipped.is_none());
         assert_eq!(ran, runs, "{when}");
     }
@@ -763,7 +775,7 @@ msi = { component = "signed", properties = { InstallDir = 'C:\x' } }
 name = "unpack"
 extract = { component = "kubelet", to = 'C:\x' }
 "#;
-    let text = small_complaints(more, &Options::default());
+    let text = small_complaints(more, &ReadOptions::default());
     assert!(!text.contains("hunter2"), "{text}");
     insta::assert_snapshot!(text);
 }
@@ -841,18 +853,21 @@ cleanup = { temp = false }
 name = "base"
 cleanup = { reset_base = true, paths = ["/tmp"] }
 "#;
-    insta::assert_snapshot!(small_complaints(more, &Options::default()));
+    insta::assert_snapshot!(small_complaints(more, &ReadOptions::default()));
 }
 
 #[test]
 fn an_empty_file_says_all_that_a_recipe_needs() {
     let (_dir, path) = with_files(&[("recipe.toml", "")]);
-    insta::assert_snapshot!(complaints(&path, &Options::default()).1);
+    insta::assert_snapshot!(complaints(&path, &ReadOptions::default()).1);
 }
 
 #[test]
 fn a_recipe_that_is_not_there() {
-    let (recipe, diagnostics) = read(Path::new("/nonexistent/recipe.toml"), &Options::default());
+    let (recipe, diagnostics) = read(
+        Path::new("/nonexistent/recipe.toml"),
+        &ReadOptions::default(),
+    );
     assert!(recipe.is_none());
     let text = diagnostics.render(false);
     assert!(
@@ -873,9 +888,9 @@ fn var_files_that_are_not_flat_objects_do_not_show_what_they_hold() {
     ] {
         let own = small("");
         let (dir, path) = with_files(&[("recipe.toml", own.as_str()), ("vars.json", text)]);
-        let options = Options {
+        let options = ReadOptions {
             var_files: vec![dir.path().join("vars.json")],
-            ..Options::default()
+            ..ReadOptions::default()
         };
         let (recipe, text) = complaints(&path, &options);
         assert!(recipe.is_none());
@@ -894,7 +909,7 @@ fn line_ends_of_windows_and_a_byte_order_mark_are_read() {
         small("[machine]\ncpu = 2\n").replace('\n', "\r\n")
     );
     let (_dir, path) = with_files(&[("recipe.toml", &own)]);
-    let text = complaints(&path, &Options::default()).1;
+    let text = complaints(&path, &ReadOptions::default()).1;
     assert_eq!(
         text,
         "\
@@ -918,9 +933,9 @@ fn a_secret_on_a_broken_line_is_not_shown() {
         ("recipe.toml", own.as_str()),
         ("vars.toml", "token = hunter2\n"),
     ]);
-    let options = Options {
+    let options = ReadOptions {
         var_files: vec![dir.path().join("vars.toml")],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (_, text) = complaints(&path, &options);
     assert!(text.contains("11 | admin_password = \"*******\n"), "{text}");
@@ -943,7 +958,7 @@ unverified = "no digest"
         "[media]\nproduct_key = \"ABCDE-12345-FGHIJ-67890-KLMNO\"",
         1,
     );
-    let recipe = good(&[("recipe.toml", &own)], &Options::default());
+    let recipe = good(&[("recipe.toml", &own)], &ReadOptions::default());
     let shown = |path: &str| {
         let found = recipe.effective.iter().find(|e| e.path == path);
         found.map(|e| e.value.clone()).unwrap_or_default()
@@ -968,16 +983,16 @@ url = "{{iso_url}}"
     let recipe = small("").replace("[media]", "include = [\"pack.toml\"]\n[media]");
     let recipe = recipe.replace("url = \"https://example.com/x.iso\"\n", "");
     let (_dir, path) = with_files(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
-    insta::assert_snapshot!(complaints(&path, &Options::default()).1);
+    insta::assert_snapshot!(complaints(&path, &ReadOptions::default()).1);
     let pack = pack.replace("wrong = { needed = \"a typing mistake\" }\n", "");
     for options in [
-        Options {
+        ReadOptions {
             vars: pairs(&[("iso_url", "ws.iso")]),
-            ..Options::default()
+            ..ReadOptions::default()
         },
-        Options {
+        ReadOptions {
             env: pairs(&[("WINIMG_VAR_iso_url", "ws.iso")]),
-            ..Options::default()
+            ..ReadOptions::default()
         },
     ] {
         let recipe = good(&[("recipe.toml", &recipe), ("pack.toml", &pack)], &options);
@@ -988,14 +1003,14 @@ url = "{{iso_url}}"
 /// What is listed at the end of a plan: who needs it and what it is.
 fn open(recipe: &Recipe) -> String {
     let lines = recipe.undecided.iter().map(|one| match one {
-        Undecided::Proof(missing) => format!(
+        UndecidedValue::Proof(missing) => format!(
             "{} of {} at {}: {}",
             missing.algorithm.name(),
             missing.input,
             missing.place,
             missing.variable.as_ref().map_or(&missing.fact, |v| &v.name)
         ),
-        Undecided::Variable {
+        UndecidedValue::Variable {
             variable, steps, ..
         } => format!("{} for {}", variable.name, steps.join(", ")),
     });
@@ -1032,7 +1047,7 @@ when = "{{on}}"
 file = { path = 'C:\k\b', content = "{{key}}" }
 "#;
     let (_dir, path) = with_files(&[("recipe.toml", &small(more))]);
-    let (recipe, said) = complaints(&path, &Options::default());
+    let (recipe, said) = complaints(&path, &ReadOptions::default());
     assert_eq!(said, "");
     let recipe = recipe.expect("a recipe");
     let folder = format!("{}/", path.parent().expect("a folder").display());
@@ -1040,13 +1055,13 @@ file = { path = 'C:\k\b', content = "{{key}}" }
         open(&recipe).replace(&folder, ""),
         "sha256 of one at recipe.toml:19:10: digest\n\
          sha512 of two at recipe.toml:22:13: other\n\
-         sha256 of three at recipe.toml:24:7: nothing proves what component `three` fetches\n\
+         sha256 of three at recipe.toml:24:7: component `three` has no proof\n\
          key for a key, if there is a key"
     );
     // Its layers have no keys: the chain ends before the first step that waits.
     let plan = winimg_recipe::plan::make(&recipe).expect("a plan");
     let digest = winimg_base::digest::Digest::sha256_of(b"");
-    let from = winimg_recipe::plan::chain::Installation {
+    let from = winimg_recipe::plan::chain::InstallationPart {
         hypervisor: "qemu".into(),
         iso: digest.clone(),
         virtio: None,
@@ -1055,7 +1070,8 @@ file = { path = 'C:\k\b', content = "{{key}}" }
         bootstrap: digest.clone(),
         machine: recipe.machine.clone(),
     };
-    let known = winimg_recipe::plan::key::chain(&recipe, &plan, from, &|_, _| Ok(digest.clone()));
+    let known =
+        winimg_recipe::plan::key::build_chain(&recipe, &plan, from, &|_, _| Ok(digest.clone()));
     assert_eq!(known.chain.links().len(), 1);
     assert_eq!(
         known.unknown.as_deref(),
@@ -1064,7 +1080,7 @@ file = { path = 'C:\k\b', content = "{{key}}" }
     // With a mistake beside them they are told with it.
     let (_dir, path) =
         self::with_files(&[("recipe.toml", &small(more).replace("raw = {}", "rwa = {}"))]);
-    let (recipe, said) = complaints(&path, &Options::default());
+    let (recipe, said) = complaints(&path, &ReadOptions::default());
     assert!(recipe.is_none());
     insta::assert_snapshot!(said);
 }
@@ -1084,7 +1100,7 @@ name = "again"
 cmd = ["echo {{right}}", "echo {{both}}"]
 "#;
     let (_dir, path) = with_files(&[("recipe.toml", &small(more))]);
-    let (recipe, said) = complaints(&path, &Options::default());
+    let (recipe, said) = complaints(&path, &ReadOptions::default());
     assert_eq!(said, "");
     assert_eq!(
         open(&recipe.expect("a recipe")),
@@ -1092,7 +1108,7 @@ cmd = ["echo {{right}}", "echo {{both}}"]
     );
     // No single value would be the digest.
     let proof = "[components.one]\nurl = \"https://example.com/one\"\nsha256 = \"{{both}}\"\n";
-    let said = small_complaints(&format!("{more}{proof}"), &Options::default());
+    let said = small_complaints(&format!("{more}{proof}"), &ReadOptions::default());
     for name in ["left", "right"] {
         let fact = format!("error: the variable `{name}` has no value\n");
         assert_eq!(said.matches(&fact).count(), 1, "{said}");
@@ -1108,7 +1124,7 @@ fn where_a_step_stands_is_never_left_open() {
         "name = \"last\"\nbefore_seal = \"{{open}}\"\ncmd = \"ver\"",
     ] {
         let more = format!("[vars]\nopen = {{ required = \"a value\" }}\n[[steps]]\n{step}\n");
-        let said = small_complaints(&more, &Options::default());
+        let said = small_complaints(&more, &ReadOptions::default());
         assert!(
             said.starts_with("error: the variable `open` has no value\n"),
             "{said}"
@@ -1140,7 +1156,7 @@ reboot = {}
 name = "seal"
 generalize = { answer_file = "{{where}}" }
 "#,
-        &Options::default()
+        &ReadOptions::default()
     ));
 }
 
@@ -1164,9 +1180,9 @@ fn image_builders_var_files_are_read_as_they_are() {
         "description{description}{start}[vars]\ncontainerd_url = \"\"\ncontainerd_version = \"1\"\nkubernetes_semver = \"\"\npause_image = \"pause\"\n"
     );
     let (dir, path) = with_files(&[("recipe.toml", &recipe), ("vars.json", vars)]);
-    let options = Options {
+    let options = ReadOptions {
         image_builder_vars: vec![dir.path().join("vars.json")],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (recipe, text) = complaints(&path, &options);
     insta::assert_snapshot!(text);
@@ -1199,12 +1215,13 @@ powershell = "Get-Service | Where-Object { $_.Status -eq 'Running' }"
         ("recipe.toml", &small(more)),
         ("broken.ps1", "function x {\n  if (1 { 2 }\n}\n"),
     ]);
-    let (recipe, text) = complaints(&path, &Options::default());
+    let (recipe, text) = complaints(&path, &ReadOptions::default());
     insta::assert_snapshot!(text);
     assert!(recipe.is_some(), "a warning stops nothing");
 }
 
-/// What a pack does at the very end stays there, whatever steps a recipe adds, and whether it is sealed or not.
+/// What a pack does at the very end stays there, whatever steps a recipe adds, and whether it is
+/// sealed or not.
 #[test]
 fn a_step_before_the_seal_stands_behind_all_others() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -1227,7 +1244,7 @@ fn a_step_before_the_seal_stands_behind_all_others() {
     ] {
         write("recipe.toml", &format!("{head}{more}"));
         let path = dir.path().join("recipe.toml");
-        let (recipe, rendered) = read(&path, &Options::default());
+        let (recipe, rendered) = read(&path, &ReadOptions::default());
         assert!(!rendered.has_errors(), "{}", rendered.render(false));
         let recipe = recipe.expect("a recipe");
         let names: Vec<&str> = recipe.steps.iter().map(|s| s.name.as_str()).collect();
@@ -1246,8 +1263,8 @@ fn a_key_of_the_recipe_under_a_table_says_where_it_belongs() {
     for (table, fact) in [
         ("[machine]\n", "error: unknown key `policy` in [machine]\n"),
         (step, "error: unknown key `policy` in step `one`\n"),
-        ("[components]\n", "error: `policy` stands in a table\n"),
-        ("[images]\n", "error: `policy` stands in a table\n"),
+        ("[components]\n", "error: `policy` is inside a table\n"),
+        ("[images]\n", "error: `policy` is inside a table\n"),
         (
             "[vars]\n",
             "warning: `policy` under [vars] is only a variable\n",
@@ -1255,7 +1272,7 @@ fn a_key_of_the_recipe_under_a_table_says_where_it_belongs() {
     ] {
         let text = small_complaints(
             &format!("{table}policy = \"signed\"\n"),
-            &Options::default(),
+            &ReadOptions::default(),
         );
         assert!(text.starts_with(fact), "{text}");
         assert!(text.contains(&help("policy")), "{text}");
@@ -1263,7 +1280,7 @@ fn a_key_of_the_recipe_under_a_table_says_where_it_belongs() {
     // Between braces it is meant for that table.
     let text = small_complaints(
         "[[steps]]\nname = \"one\"\ncheckpoint = { name = \"a\" }\n",
-        &Options::default(),
+        &ReadOptions::default(),
     );
     assert!(text.contains("help: it has no keys\n"), "{text}");
     // After [outputs], the last table of most recipes.
@@ -1274,7 +1291,7 @@ fn a_key_of_the_recipe_under_a_table_says_where_it_belongs() {
         "include = []",
     ] {
         let key = line.split(' ').next().expect("a key");
-        let text = small_complaints(line, &Options::default());
+        let text = small_complaints(line, &ReadOptions::default());
         assert!(text.contains(&help(key)), "{text}");
     }
 }
@@ -1285,7 +1302,7 @@ fn a_digest_with_a_digit_too_few_is_counted() {
         let digest = "a".repeat(digits);
         let more =
             format!("[components.a]\nurl = \"https://example.com/a\"\n{key} = \"{digest}\"\n");
-        let text = small_complaints(&more, &Options::default());
+        let text = small_complaints(&more, &ReadOptions::default());
         let fact = format!(
             "error: the {key} of component `a` has {digits} hex digits; SHA-256 has 64, SHA-512 has 128\n"
         );
@@ -1308,18 +1325,18 @@ fn files_that_come_with_winimg_are_called_by_their_name_there() {
     ]);
     // As the program finds it beside itself.
     let shipped = dir.path().join("shipped/packs/..");
-    let options = Options {
+    let options = ReadOptions {
         search: vec![shipped.clone()],
         shipped: vec![shipped.clone()],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (_, text) = complaints(&path, &options);
     assert!(text.contains(" --> winimg:packs/a.toml:3:1\n"), "{text}");
     assert!(text.contains(" --> winimg:packs/b.toml:2:1\n"), "{text}");
     // A folder of one's own keeps its path.
-    let options = Options {
+    let options = ReadOptions {
         search: vec![shipped],
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (_, text) = complaints(&path, &options);
     assert!(text.contains("/shipped/packs/a.toml:3:1\n"), "{text}");
@@ -1331,13 +1348,13 @@ fn a_component_with_the_name_of_a_medium_is_refused_where_it_stands() {
         let table = format!(
             "[components.\"{name}\"]\nurl = \"https://example.com/x.exe\"\nunverified = \"test\"\n"
         );
-        let text = small_complaints(&table, &Options::default());
+        let text = small_complaints(&table, &ReadOptions::default());
         assert_eq!(
             text,
             format!(
-                "error: a component cannot be called \"{name}\"\n  --> recipe.toml:10:13\n   |\n\
-                 10 | [components.\"{name}\"]\n   |             {} locks and manifests call [{name}] so\n   |\n   \
-                 = help: give it another name; the medium itself is described in that table\n\n1 error in recipe.toml\n",
+                "error: a component cannot be named \"{name}\"\n  --> recipe.toml:10:13\n   |\n\
+                 10 | [components.\"{name}\"]\n   |             {} the name is reserved for [{name}]\n   |\n   \
+                 = help: rename it; the medium itself is described in that table\n\n1 error in recipe.toml\n",
                 "^".repeat(name.len() + 2)
             )
         );
@@ -1347,7 +1364,7 @@ fn a_component_with_the_name_of_a_medium_is_refused_where_it_stands() {
 #[test]
 fn the_inputs_are_one_list_and_each_is_asked_for_once() {
     let path = fixtures().join("complete.toml");
-    let (recipe, text) = complaints(&path, &Options::default());
+    let (recipe, text) = complaints(&path, &ReadOptions::default());
     let recipe = recipe.unwrap_or_else(|| panic!("{text}"));
     let inputs: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
     let asked: Vec<String> = recipe.asks.iter().map(|a| a.id.to_string()).collect();
@@ -1360,11 +1377,11 @@ fn the_inputs_are_one_list_and_each_is_asked_for_once() {
 fn what_is_fetched_is_called_by_its_decoded_name() {
     let table = "[components.tool]\nurl = \"https://example.com/x/a%20b.exe?sig=s\"\nunverified = \"test\"\n\
                  [[steps]]\nname = \"copy\"\ncopy = { component = \"tool\", to = 'C:\\k\\' }\n";
-    let recipe = good(&[("recipe.toml", &small(table))], &Options::default());
+    let recipe = good(&[("recipe.toml", &small(table))], &ReadOptions::default());
     assert_eq!(recipe.components[0].file, "a b.exe");
     let plan = winimg_recipe::plan::make(&recipe)
         .unwrap_or_else(|found| panic!("{}", found.render(false)));
-    let text = winimg_recipe::plan::text(&recipe, &plan);
+    let text = winimg_recipe::plan::render_text(&recipe, &plan);
     assert!(text.contains(r"C:\k\a b.exe"), "{text}");
     // Only where it is asked for does the URL's own spelling count.
     assert!(text.contains("https://example.com/x/a%20b.exe?…"), "{text}");
@@ -1381,11 +1398,11 @@ fn an_address_that_leads_nowhere_is_refused_where_it_stands() {
         #[cfg(unix)]
         (
             "file://server/share/a.exe",
-            "`url` does not name a file of this machine",
+            "`url` is not a file on this machine",
         ),
     ] {
         let table = format!("[components.tool]\nurl = \"{url}\"\nunverified = \"test\"\n");
-        let text = small_complaints(&table, &Options::default());
+        let text = small_complaints(&table, &ReadOptions::default());
         assert!(
             text.starts_with(&format!("error: {fact}\n  --> recipe.toml:11:7\n")),
             "{text}"

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg_recipe::recipe::{Options, read};
+use winimg_recipe::recipe::{ReadOptions, read};
 
 fn complaints(pins: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
@@ -14,7 +14,7 @@ fn complaints(pins: &str) -> String {
          unverified = \"test\"\n[outputs]\nraw = {{}}\n"
     );
     fs::write(&path, text).unwrap();
-    let (recipe, diagnostics) = read(&path, &Options::default());
+    let (recipe, diagnostics) = read(&path, &ReadOptions::default());
     assert_eq!(
         recipe.is_none(),
         diagnostics.render(false).contains("error")

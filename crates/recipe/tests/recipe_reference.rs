@@ -1,4 +1,5 @@
-//! The tables of docs/recipe.md, docs/host.md, docs/matrix.md and docs/pipelines.md, made of the rows that the reader reads by (`src/recipe/keys.toml`).
+//! The tables of docs/recipe.md, docs/host.md, docs/matrix.md and docs/pipelines.md, made of the
+//! rows that the reader reads by (`src/recipe/keys.toml`).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -6,7 +7,7 @@ use std::fs;
 use support::{golden, tree};
 
 use serde_json::Value;
-use winimg_recipe::recipe::keys::{self, Key, Kind, Spec};
+use winimg_recipe::recipe::keys::{self, KeyKind, KeySpec, TableSpec};
 
 #[test]
 fn the_tables_of_the_references_are_made_of_the_rows() {
@@ -39,42 +40,51 @@ fn made_of_the_rows(path: &str, least: usize) {
 
 /// The table for people that goes between the markers of this name.
 fn rows_of(name: &str) -> String {
-    let tables_of = |kind: &'static Kind| match kind {
-        Kind::Table(name) => Some(keys::of(name)),
-        Kind::Either(kinds) => kinds.iter().find_map(|kind| match kind {
-            Kind::Table(name) => Some(keys::of(name)),
+    let tables_of = |kind: &'static KeyKind| match kind {
+        KeyKind::Table(name) => Some(keys::find_table(name)),
+        KeyKind::Either(kinds) => kinds.iter().find_map(|kind| match kind {
+            KeyKind::Table(name) => Some(keys::find_table(name)),
             _ => None,
         }),
         _ => None,
     };
-    let group = |key: &'static Key| (key.name.clone(), key.doc.clone(), tables_of(&key.takes));
+    let group = |key: &'static KeySpec| (key.name.clone(), key.doc.clone(), tables_of(&key.takes));
     let (head, groups): (&str, Vec<_>) = match name {
         "verbs" => {
-            let verbs = keys::of("step").keys.iter().filter(|key| key.one_of);
+            let verbs = keys::find_table("step")
+                .keys
+                .iter()
+                .filter(|key| key.one_of);
             ("verb", verbs.map(group).collect())
         }
         // What a step has too stands with the verbs.
         "claims" => {
-            let claims = keys::of("clone").keys.iter().filter(|key| key.one_of);
+            let claims = keys::find_table("clone")
+                .keys
+                .iter()
+                .filter(|key| key.one_of);
             let claims = claims.map(|key| {
                 let own = tables_of(&key.takes).filter(|spec| spec.name.starts_with("clone."));
                 (key.name.clone(), key.doc.clone(), own)
             });
             ("claim", claims.collect())
         }
-        "outputs" => ("format", keys::of(name).keys.iter().map(group).collect()),
+        "outputs" => (
+            "format",
+            keys::find_table(name).keys.iter().map(group).collect(),
+        ),
         "signatures" => {
-            let kinds = keys::of("signature").find("kind").expect("a row");
+            let kinds = keys::find_table("signature").find("kind").expect("a row");
             let kinds = kinds.takes.words().iter().map(|kind| {
                 let spec = match kind.as_str() {
-                    "openpgp" => keys::of("checksum_signature.openpgp"),
-                    _ => keys::of(&format!("signature.{kind}")),
+                    "openpgp" => keys::find_table("checksum_signature.openpgp"),
+                    _ => keys::find_table(&format!("signature.{kind}")),
                 };
                 (kind.clone(), spec.doc.clone(), Some(spec))
             });
             ("kind", kinds.collect())
         }
-        _ => return plain_rows(keys::of(name)),
+        _ => return plain_rows(keys::find_table(name)),
     };
     let mut text = format!("| {head} | key | | default |\n|---|---|---|---|\n");
     for (name, doc, spec) in groups {
@@ -83,10 +93,10 @@ fn rows_of(name: &str) -> String {
             if head != "kind" || key.name != "kind" {
                 writeln!(text, "| | `{}` {}", key.name, cells(key)).expect("text");
             }
-            if let Kind::Table(inner) = &key.takes
+            if let KeyKind::Table(inner) = &key.takes
                 && inner != "exit_codes"
             {
-                for row in &keys::of(inner).keys {
+                for row in &keys::find_table(inner).keys {
                     writeln!(text, "| | `{}`: `{}` {}", key.name, row.name, cells(row))
                         .expect("text");
                 }
@@ -96,9 +106,10 @@ fn rows_of(name: &str) -> String {
     text
 }
 
-/// A table of one kind, without what stands elsewhere: the keys of a table that it shares, verbs, tables with headers.
-fn plain_rows(spec: &Spec) -> String {
-    let shared = spec.with.as_ref().map(|with| keys::of(with));
+/// A table of one kind, without what stands elsewhere: the keys of a table that it shares, verbs,
+/// tables with headers.
+fn plain_rows(spec: &TableSpec) -> String {
+    let shared = spec.with.as_ref().map(|with| keys::find_table(with));
     let own = spec.keys.iter().filter(|key| {
         let is_shared = shared.is_some_and(|shared| shared.find(&key.name).is_some());
         let is_verb = ["step", "clone"].contains(&&*spec.name) && key.one_of;
@@ -113,11 +124,11 @@ fn plain_rows(spec: &Spec) -> String {
 }
 
 /// What it takes, and what is meant where it is left out.
-fn cells(key: &Key) -> String {
+fn cells(key: &KeySpec) -> String {
     let words: Vec<String> = key.takes.words().iter().map(|w| format!("`{w}`")).collect();
     let takes = match &key.takes {
-        Kind::Integer(least, most) if least == most => format!(": `{least}`"),
-        Kind::Integer(least, most) => format!(": {least} to {most}"),
+        KeyKind::Integer(least, most) if least == most => format!(": `{least}`"),
+        KeyKind::Integer(least, most) => format!(": {least} to {most}"),
         _ if !words.is_empty() => format!(": {}", words.join(", ")),
         _ => String::new(),
     };

@@ -5,8 +5,8 @@ use std::fs;
 use support::{golden, tree};
 
 use serde_json::{Map, Value, json};
-use winimg_recipe::recipe::keys::{self, Key, Kind};
-use winimg_recipe::recipe::{Options, read};
+use winimg_recipe::recipe::keys::{self, KeyKind, KeySpec};
+use winimg_recipe::recipe::{ReadOptions, read};
 
 #[test]
 fn the_schema_is_made_of_the_rows() {
@@ -129,7 +129,7 @@ fn schema() -> Value {
 
 /// One of every kind.
 fn of_every_kind() -> Vec<Value> {
-    let kinds = keys::of("signature").find("kind").expect("a row");
+    let kinds = keys::find_table("signature").find("kind").expect("a row");
     let kinds = kinds.takes.words().iter().filter(|kind| *kind != "none");
     kinds
         .map(|kind| table(&format!("signature.{kind}")))
@@ -144,7 +144,7 @@ fn lay(over: &mut Value, more: Value) {
 }
 
 fn table(name: &str) -> Value {
-    let spec = keys::of(name);
+    let spec = keys::find_table(name);
     let mut schema = json!({ "type": "object" });
     if !spec.doc.is_empty() {
         schema["description"] = json!(spec.doc);
@@ -173,12 +173,12 @@ fn table(name: &str) -> Value {
     schema
 }
 
-fn property(key: &Key) -> Value {
+fn property(key: &KeySpec) -> Value {
     let mut property = takes(&key.takes);
     if let Some(pattern) = &key.pattern {
         let at = match &key.takes {
-            Kind::Map(_) => "/propertyNames",
-            Kind::Nonempty(_) => "/items",
+            KeyKind::Map(_) => "/propertyNames",
+            KeyKind::Nonempty(_) => "/items",
             _ => "",
         };
         if at == "/propertyNames" {
@@ -193,8 +193,8 @@ fn property(key: &Key) -> Value {
     });
     if let Some(default) = &key.default {
         property["default"] = match key.takes {
-            Kind::Flag => json!(default == "true"),
-            Kind::Integer(..) => json!(default.parse::<i64>().expect("a number")),
+            KeyKind::Flag => json!(default == "true"),
+            KeyKind::Integer(..) => json!(default.parse::<i64>().expect("a number")),
             _ => json!(default),
         };
     }
@@ -206,50 +206,52 @@ fn or_template(value: Value) -> Value {
     json!({ "anyOf": [value, { "$ref": "#/$defs/template" }] })
 }
 
-fn takes(kind: &Kind) -> Value {
-    let list = |kind: &Kind| json!({ "type": "array", "items": takes(kind) });
+fn takes(kind: &KeyKind) -> Value {
+    let list = |kind: &KeyKind| json!({ "type": "array", "items": takes(kind) });
     match kind {
-        Kind::String => json!({ "type": "string", "minLength": 1 }),
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Flag => or_template(json!({ "type": "boolean" })),
-        Kind::Whole => or_template(json!({ "type": "integer" })),
-        Kind::Integer(only, most) if only == most => json!({ "const": only }),
-        Kind::Integer(least, most) => {
+        KeyKind::String => json!({ "type": "string", "minLength": 1 }),
+        KeyKind::Text => json!({ "type": "string" }),
+        KeyKind::Flag => or_template(json!({ "type": "boolean" })),
+        KeyKind::Whole => or_template(json!({ "type": "integer" })),
+        KeyKind::Integer(only, most) if only == most => json!({ "const": only }),
+        KeyKind::Integer(least, most) => {
             or_template(json!({ "type": "integer", "minimum": least, "maximum": most }))
         }
-        Kind::Size => json!({ "type": "string", "examples": ["64 GiB"] }),
-        Kind::Time => json!({ "type": "string", "examples": ["45m", "1h30m"] }),
-        Kind::Word(words) => match words.as_slice() {
+        KeyKind::Size => json!({ "type": "string", "examples": ["64 GiB"] }),
+        KeyKind::Time => json!({ "type": "string", "examples": ["45m", "1h30m"] }),
+        KeyKind::Word(words) => match words.as_slice() {
             [one] => json!({ "const": one }),
             _ => or_template(json!({ "enum": words })),
         },
-        Kind::GuestPath => json!({ "$ref": "#/$defs/guest_path" }),
-        Kind::Lines => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
-        Kind::Anything => json!({}),
-        Kind::List(kind) => list(kind),
-        Kind::Nonempty(kind) => {
+        KeyKind::GuestPath => json!({ "$ref": "#/$defs/guest_path" }),
+        KeyKind::Lines => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
+        KeyKind::Anything => json!({}),
+        KeyKind::List(kind) => list(kind),
+        KeyKind::Nonempty(kind) => {
             let mut list = list(kind);
             list["minItems"] = json!(1);
             list
         }
-        Kind::Map(kind) => json!({ "type": "object", "additionalProperties": takes(kind) }),
-        Kind::Table(name) if ["download", "exit_codes"].contains(&name.as_str()) => {
+        KeyKind::Map(kind) => json!({ "type": "object", "additionalProperties": takes(kind) }),
+        KeyKind::Table(name) if ["download", "exit_codes"].contains(&name.as_str()) => {
             json!({ "$ref": format!("#/$defs/{name}") })
         }
-        Kind::Table(name) => table(name),
-        Kind::Either(kinds) => {
+        KeyKind::Table(name) => table(name),
+        KeyKind::Either(kinds) => {
             json!({ "anyOf": kinds.iter().map(takes).collect::<Vec<_>>() })
         }
-        Kind::Signature => json!({ "$ref": "#/$defs/signature" }),
-        Kind::Signatures(of_sums) => signatures(*of_sums),
+        KeyKind::Signature => json!({ "$ref": "#/$defs/signature" }),
+        KeyKind::Signatures(of_sums) => signatures(*of_sums),
     }
 }
 
-/// One table, alternatives, or several that must all be met; or `none`, which drops what an included file asks for.
+/// One table, alternatives, or several that must all be met; or `none`, which drops what an
+/// included file asks for.
 fn signatures(of_sums: bool) -> Value {
-    let one = match of_sums {
-        true => json!({ "$ref": "#/$defs/checksum_signature" }),
-        false => json!({ "$ref": "#/$defs/signature" }),
+    let one = if of_sums {
+        json!({ "$ref": "#/$defs/checksum_signature" })
+    } else {
+        json!({ "$ref": "#/$defs/signature" })
     };
     let mut any = table("signature.any");
     any["properties"]["any"]["items"] = one.clone();
@@ -281,14 +283,14 @@ fn keys_read(text: &str) -> BTreeSet<String> {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("recipe.toml");
     fs::write(&path, text).expect("a file");
-    let (_, diagnostics) = read(&path, &Options::default());
+    let (_, diagnostics) = read(&path, &ReadOptions::default());
     let about = |m: &str| m.contains(&format!("`{NO_KEY}`"));
     let rendered = diagnostics.0.iter().find(|d| about(&d.problem.fact));
     let rendered = rendered.unwrap_or_else(|| panic!("nothing is said about {NO_KEY} in\n{text}"));
     let help = rendered.problem.cures.join("\n");
     let list = help
         .strip_prefix("its keys: ")
-        .or(help.strip_prefix("the verbs: "));
+        .or(help.strip_prefix("verbs: "));
     let list = list.into_iter().flat_map(|l| l.split(", "));
     list.map(str::to_string).collect()
 }
@@ -370,7 +372,7 @@ fn a_damaged_recipe_is_read_or_complained_about() {
     }
     let whole = fs::read_to_string(fixtures.join("complete.toml")).expect("the recipe");
     let path = dir.path().join("recipe.toml");
-    let options = Options::default();
+    let options = ReadOptions::default();
     let (mut read_well, mut refused) = (0, 0);
     let lines: Vec<&str> = whole.lines().collect();
     let without_line = (0..lines.len()).map(|n| {

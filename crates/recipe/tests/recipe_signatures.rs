@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use winimg_recipe::recipe::{Address, Options, ProofSpec, Recipe, Signature, read};
+use winimg_recipe::recipe::{FileAddress, ProofSpec, ReadOptions, Recipe, SignatureSpec, read};
 
 /// Of minisign's own documentation.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -22,7 +22,7 @@ fn folder(more: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-fn read_in(path: &Path, options: &Options) -> (Option<Recipe>, String) {
+fn read_in(path: &Path, options: &ReadOptions) -> (Option<Recipe>, String) {
     let (recipe, diagnostics) = read(path, options);
     let dir = path.parent().expect("a folder").display().to_string();
     let text = diagnostics.render(false).replace(&format!("{dir}/"), "");
@@ -33,18 +33,18 @@ fn complaints(more: &str) -> String {
     let key = format!("untrusted comment: minisign public key\n{KEY}\n");
     let files = [("good.pub", key.as_str()), ("garbage.pem", "no key\n")];
     let (_dir, path) = folder(more, &files);
-    let (recipe, text) = read_in(&path, &Options::default());
+    let (recipe, text) = read_in(&path, &ReadOptions::default());
     assert!(recipe.is_none(), "{more}");
     text
 }
 
 fn good(more: &str, files: &[(&str, &str)]) -> Recipe {
     let (_dir, path) = folder(more, files);
-    let (recipe, text) = read_in(&path, &Options::default());
+    let (recipe, text) = read_in(&path, &ReadOptions::default());
     recipe.unwrap_or_else(|| panic!("{text}"))
 }
 
-fn only(recipe: &Recipe) -> &Signature {
+fn only(recipe: &Recipe) -> &SignatureSpec {
     match recipe.components[0].origin.signatures.as_slice() {
         [group] => &group[0],
         other => panic!("{other:?}"),
@@ -145,13 +145,13 @@ fn a_policy_of_signatures_lets_pass_what_the_recipe_names() {
         )
     };
     let (_dir, path) = folder(&more(PINNED, "tool = \"its publisher signs nothing\""), &[]);
-    let (recipe, said) = read_in(&path, &Options::default());
+    let (recipe, said) = read_in(&path, &ReadOptions::default());
     assert!(recipe.is_some(), "{said}");
     let mut found = said;
     let signed = format!("signature = {{ kind = \"minisign\", key = \"{KEY}\" }}");
     let none = format!("{PINNED}\nsignature = {{ kind = \"none\", reason = \"a mirror\" }}");
     let (_dir, path) = folder(&more(&none, "tool = \"our mirror has no signatures\""), &[]);
-    assert!(read_in(&path, &Options::default()).0.is_some());
+    assert!(read_in(&path, &ReadOptions::default()).0.is_some());
     for (component, line) in [
         (PINNED, "tol = \"its publisher signs nothing\""),
         (PINNED, "tool = true"),
@@ -181,7 +181,7 @@ fn a_signature_that_is_not_asked_for_is_warned_about() {
     let asked = good(&more("", "required"), &[]);
     assert_eq!(only(&asked).words, format!("minisign, key {KEY}"));
     let (_dir, path) = folder(&more("", "off"), &[]);
-    let (recipe, said) = read_in(&path, &Options::default());
+    let (recipe, said) = read_in(&path, &ReadOptions::default());
     let recipe = recipe.expect("a recipe");
     assert!(recipe.components[0].origin.signatures.is_empty());
     let policy = "policy = \"signed\"\n";
@@ -226,8 +226,8 @@ fn signatures_are_looked_for_beside_their_file() {
         );
         let recipe = good(&more, &[]);
         let found = only(&recipe).url.as_ref().map(|u| match &u.value {
-            Address::Remote(url) => url.as_str(),
-            Address::Local(path) => panic!("{} is a file", path.display()),
+            FileAddress::Remote(url) => url.as_str(),
+            FileAddress::Local(path) => panic!("{} is a file", path.display()),
         });
         assert_eq!(found, url, "{table}");
         assert!(matches!(
@@ -306,12 +306,12 @@ fn the_plan_says_who_has_to_have_signed() {
     );
     let recipe = good(&more, &[]);
     let plan = winimg_recipe::plan::make(&recipe).expect("a plan");
-    let text = winimg_recipe::plan::text(&recipe, &plan);
+    let text = winimg_recipe::plan::render_text(&recipe, &plan);
     assert!(!text.contains("SECRET"), "{text}");
     let components = text.split("\nComponents\n").nth(1).expect("components");
     let components = components.split("\n\n").next().unwrap_or_default();
     insta::assert_snapshot!(components);
-    let json = winimg_recipe::plan::json(&recipe, &plan);
+    let json = winimg_recipe::plan::render_json(&recipe, &plan);
     let signatures = &json["components"][0]["signatures"];
     assert_eq!(signatures[0][1]["scheme"], "sigstore");
     assert_eq!(

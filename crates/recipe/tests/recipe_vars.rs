@@ -1,10 +1,11 @@
-//! Variables as a user gives them: names that nothing reads, other names, values that are not allowed, image-builder's files.
+//! Variables as a user gives them: names that nothing reads, other names, values that are not
+//! allowed, image-builder's files.
 
 use std::fs;
 use std::path::PathBuf;
 use support::tree;
 
-use winimg_recipe::recipe::{Options, Recipe, Undecided, read};
+use winimg_recipe::recipe::{ReadOptions, Recipe, UndecidedValue, read};
 
 /// A pack that declares variables in every way.
 const PACK: &str = r#"schema = 1
@@ -23,7 +24,7 @@ cmd = "tool {{tool_semver}} {{backend}} {{manager}} {{release}}"
 
 struct Case {
     folder: tempfile::TempDir,
-    options: Options,
+    options: ReadOptions,
 }
 
 impl Case {
@@ -38,7 +39,7 @@ impl Case {
         fs::write(folder.path().join("pack.toml"), PACK).expect("the pack");
         Self {
             folder,
-            options: Options::default(),
+            options: ReadOptions::default(),
         }
     }
 
@@ -114,7 +115,7 @@ fn an_unread_variable_with_a_name_like_those_of_a_download_is_a_warning() {
     );
     let said = case.said();
     for name in ["urls", "versions"] {
-        let warning = format!("warning: nothing reads the variable `{name}`\n");
+        let warning = format!("warning: the variable `{name}` is not used\n");
         assert!(said.contains(&warning), "{said}");
     }
     assert!(!said.contains("did you mean"), "{said}");
@@ -228,10 +229,10 @@ fn an_alias_of_what_is_asked_for_asks_for_it() {
     assert_eq!(said, "");
     let undecided = recipe.expect("a recipe").undecided;
     let open = undecided.iter().filter_map(|one| match one {
-        Undecided::Variable {
+        UndecidedValue::Variable {
             variable, steps, ..
         } => Some(format!("{} for {}", variable.name, steps.join(", "))),
-        Undecided::Proof(_) => None,
+        UndecidedValue::Proof(_) => None,
     });
     let open: Vec<String> = open.collect();
     assert_eq!(open, ["release for tool", "edition for mine"]);
@@ -282,7 +283,8 @@ fn image_builder_names_that_are_passed_over_and_would_change_the_image() {
     insta::assert_snapshot!(said);
 }
 
-/// What `packs/kubernetes.toml` and its neighbours ask of their variables, as a recipe of one's own meets it.
+/// What `packs/kubernetes.toml` and its neighbours ask of their variables, as a recipe of one's own
+/// meets it.
 #[test]
 fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
     let packs = tree::root().join("recipes/packs");
@@ -295,7 +297,7 @@ fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
              [media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {{}}\n"
         );
         fs::write(&path, text).expect("the recipe");
-        let (recipe, said) = read(&path, &Options::default());
+        let (recipe, said) = read(&path, &ReadOptions::default());
         let folder = format!("{}/", folder.path().display());
         (recipe, said.render(false).replace(&folder, ""))
     };

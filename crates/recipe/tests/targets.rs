@@ -1,4 +1,5 @@
-//! Recipes that contradict their targets: each contradiction at its line, with the target's rule and where it comes from.
+//! Recipes that contradict their targets: each contradiction at its line, with the target's rule
+//! and where it comes from.
 
 mod contradictions;
 
@@ -9,18 +10,18 @@ use support::golden;
 use support::tree::{self, with_files};
 
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::target::{Report, Target, all, list, text};
-use winimg_recipe::recipe::{Options, Recipe};
+use winimg_recipe::recipe::target::{RuleSeverity, TargetSpec, list, load_all, render_target};
+use winimg_recipe::recipe::{ReadOptions, Recipe};
 
 /// winimg's own targets are found as an installation has them.
-fn shipped() -> Options {
+fn shipped() -> ReadOptions {
     let own = vec![tree::root().join("recipes")];
-    Options {
+    ReadOptions {
         search: own.clone(),
         shipped: own,
-        ..Options::default()
+        ..ReadOptions::default()
     }
 }
 
@@ -44,8 +45,8 @@ fn said(files: &[(&str, &str)]) -> String {
     found.render(false).replace(&folder, "")
 }
 
-fn own_targets() -> Vec<Target> {
-    let (targets, problems) = all(&shipped());
+fn own_targets() -> Vec<TargetSpec> {
+    let (targets, problems) = load_all(&shipped());
     assert_eq!(problems.render(false), "");
     targets
 }
@@ -105,9 +106,9 @@ fn two_targets_at_once_are_both_judged() {
     );
     let said = said(&[("recipe.toml", &recipe)]);
     for fact in [
-        "error: target `hyperv-gen1`: a machine of generation 1 takes a VHD",
+        "error: target `hyperv-gen1`: a machine of generation 1 needs a VHD",
         "error: target `hyperv-gen1`: Hyper-V, generation 1 has only BIOS firmware",
-        "error: target `aws-import`: import-image refuses a Windows with the Hyper-V role",
+        "error: target `aws-import`: import-image rejects a Windows with the Hyper-V role",
     ] {
         assert!(said.contains(fact), "{fact}\n{said}");
     }
@@ -125,7 +126,7 @@ fn contradictions_stand_beside_the_other_complaints() {
     let text = found.render(false);
     assert!(text.contains("unknown key `colour`"), "{text}");
     assert!(
-        text.contains("refuses a Windows with the Hyper-V role"),
+        text.contains("rejects a Windows with the Hyper-V role"),
         "{text}"
     );
     drop(dir);
@@ -193,14 +194,11 @@ fn an_unknown_target_is_answered_with_the_nearest() {
     }
     let twice = small("[\"vagrant\", \"vagrant\"]", "[outputs]\nraw = {}\n");
     let twice = said(&[("recipe.toml", &twice)]);
-    assert!(
-        twice.contains("the target `vagrant` is named twice"),
-        "{twice}"
-    );
+    assert!(twice.contains("duplicate target `vagrant`"), "{twice}");
     let path = small("[\"../desk.toml\"]", "[outputs]\nraw = {}\n");
     let path = said(&[("recipe.toml", &path)]);
     assert!(
-        path.contains("`../desk.toml` is no name of a target"),
+        path.contains("`../desk.toml` is not the name of a target"),
         "{path}"
     );
 }
@@ -250,9 +248,9 @@ fn what_the_medium_alone_shows_is_judged_when_it_was_read() {
         let facts = found.0.into_iter().map(|d| d.problem.fact);
         facts.collect::<Vec<_>>()
     };
-    assert_eq!(facts(Release::Server2022), Vec::<String>::new());
+    assert_eq!(facts(WindowsRelease::Server2022), Vec::<String>::new());
     assert_eq!(
-        facts(Release::Server2025),
+        facts(WindowsRelease::Server2025),
         [
             "target `vsphere`: the OVA of Server 2025 names the guest windows2022srvNext_64Guest, which needs hardware \
              version 20 (vSphere 8) or later"
@@ -265,13 +263,13 @@ fn rules() -> BTreeSet<(String, bool)> {
     let targets = own_targets();
     let rules = targets.iter().flat_map(|target| &target.rules);
     rules
-        .map(|rule| (rule.why.clone(), rule.report == Report::Refuse))
+        .map(|rule| (rule.why.clone(), rule.report == RuleSeverity::Refuse))
         .collect()
 }
 
 /// The reader refuses such disks for every target.
 const REFUSED_BEFORE: [&str; 2] = [
-    "the disk has to be a whole number of MiB",
+    "the disk size must be a whole number of MiB",
     "a system disk of generation 1 has at most 2048 GiB",
 ];
 
@@ -284,7 +282,7 @@ fn disks_that_azure_does_not_take_are_refused_when_the_recipe_is_read() {
         ),
         (
             "firmware = \"bios\"\ndisk_size = \"3 TiB\"",
-            "an MBR disk, as BIOS firmware needs, ends at 2 TiB",
+            "BIOS firmware needs an MBR disk of at most 2 TiB",
         ),
     ] {
         let recipe = small(
@@ -346,7 +344,7 @@ fn the_list_and_a_target_whole() {
     let targets = own_targets();
     insta::assert_snapshot!("list", list(&targets));
     let vsphere = targets.iter().find(|target| target.name == "vsphere");
-    insta::assert_snapshot!("vsphere", text(vsphere.expect("the target")));
+    insta::assert_snapshot!("vsphere", render_target(vsphere.expect("the target")));
 }
 
 /// docs/targets.md, between its markers.
@@ -359,10 +357,10 @@ fn the_reference_of_targets_is_made_of_the_files() {
     golden::section("docs/targets.md", "targets", &made);
 }
 
-fn section(target: &Target, to: &mut String) -> std::fmt::Result {
+fn section(target: &TargetSpec, to: &mut String) -> std::fmt::Result {
     let cell = |text: &str| text.replace('|', "\\|");
     writeln!(to, "### `{}`\n\n{}.", target.name, target.title)?;
-    let whole = text(target);
+    let whole = render_target(target);
     let boot = whole.split("\n\n").nth(1).expect("the first boot");
     writeln!(to, "\n| first boot | |\n|---|---|")?;
     for line in boot.lines().skip(1) {
@@ -379,14 +377,18 @@ fn section(target: &Target, to: &mut String) -> std::fmt::Result {
     writeln!(to, "| | why | source |\n|---|---|---|")?;
     for rule in &target.rules {
         let does = match rule.report {
-            Report::Refuse => "refused",
-            Report::Warn => "warned about",
+            RuleSeverity::Refuse => "refused",
+            RuleSeverity::Warn => "warned about",
         };
-        let (why, source) = (cell(&rule.why), cell(&rule.origin.words()));
-        writeln!(to, "| {does} | {why} ({}) | {source} |", cell(&rule.asks()))?;
+        let (why, source) = (cell(&rule.why), cell(&rule.origin.describe()));
+        writeln!(
+            to,
+            "| {does} | {why} ({}) | {source} |",
+            cell(&rule.describe_demand())
+        )?;
     }
     for note in &target.notes {
-        let source = cell(&note.origin.words());
+        let source = cell(&note.origin.describe());
         writeln!(to, "| note | {} | {source} |", cell(&note.note))?;
     }
     writeln!(to)

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg_recipe::recipe::{Options, Recipe, read};
+use winimg_recipe::recipe::{ReadOptions, Recipe, read};
 
 const PUBLIC: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
 
@@ -16,14 +16,14 @@ fn recipe(text: &str) -> (Option<Recipe>, String) {
          [vars]\nversion_of_tool = \"1.2\"\n{text}"
     );
     fs::write(&path, whole).expect("the recipe");
-    let (recipe, found) = read(&path, &Options::default());
+    let (recipe, found) = read(&path, &ReadOptions::default());
     let folder = folder.path().display().to_string();
     (recipe, found.render(false).replace(&folder, "DIR"))
 }
 
 /// Each component with what it has to be signed with, and where the signature is.
 fn asked(recipe: &Recipe) -> Vec<String> {
-    let one = |c: &winimg_recipe::recipe::Component| {
+    let one = |c: &winimg_recipe::recipe::ComponentSpec| {
         let all = c.origin.signatures.iter().flatten();
         let all = all.map(|s| {
             let url = s.url.as_ref().map(|url| url.value.to_string());

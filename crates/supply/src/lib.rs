@@ -1,7 +1,7 @@
-//! How proved bytes get here and stay: fetch, registries, the store, layers, the shared cache, bundles; and how a finished image
-//! gets away.
+//! Supply of verified bytes: downloads, registries, the store, layers, the shared cache and
+//! bundles; and publishing of finished images.
 //!
-//! Refuses whatever has no proof: only `store::Store::admit` makes a `Blob`.
+//! Refuses everything without proof: only `store::Store::admit` makes a `Blob`.
 
 pub mod bundle;
 pub mod fetch;

@@ -1,4 +1,5 @@
-//! `recipe.lock`: its text, what it refuses, and every way in which a recipe drifts from it, as whole texts.
+//! `recipe.lock`: its text, what it refuses, and every way in which a recipe drifts from it, as
+//! whole texts.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,8 +7,8 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 use winimg_base::digest::Digest;
-use winimg_recipe::lock::{self, Comparison, Entry, Found, Lock, LockFile};
-use winimg_recipe::recipe::{InputId, Options, Recipe, read};
+use winimg_recipe::lock::{self, LockComparison, LockEntry, LockFile, RecipeLock, ResolvedInput};
+use winimg_recipe::recipe::{InputId, ReadOptions, Recipe, read};
 use winimg_supply::store::Store;
 use winimg_trust::{Scheme, Signer};
 
@@ -77,7 +78,7 @@ impl Desk {
     fn read(&self, text: &str) -> Recipe {
         let path = self.path("recipe.toml");
         fs::write(&path, text).expect("the recipe");
-        let (recipe, found) = read(&path, &Options::default());
+        let (recipe, found) = read(&path, &ReadOptions::default());
         recipe.unwrap_or_else(|| panic!("{}", found.render(false)))
     }
 
@@ -89,7 +90,7 @@ impl Desk {
     fn drift(&self, change: impl Fn(&str) -> String) -> String {
         let file = self.locked(&lock_of(&self.read(RECIPE)));
         let mut recipe = self.read(&change(RECIPE));
-        let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+        let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
         if found.has_errors() {
             let laid = recipe.components.iter().any(|c| c.origin.locked.is_some());
             assert!(!laid, "a refused lock was laid in");
@@ -97,8 +98,8 @@ impl Desk {
         self.shown(&found.render(false))
     }
 
-    fn locked(&self, lock: &Lock) -> LockFile {
-        self.parsed(&lock.text().expect("a text"))
+    fn locked(&self, lock: &RecipeLock) -> LockFile {
+        self.parsed(&lock.render().expect("a text"))
             .unwrap_or_else(|text| panic!("{text}"))
     }
 
@@ -114,8 +115,8 @@ fn digest(word: &str) -> Digest {
 }
 
 /// As if every input had been fetched.
-fn lock_of(recipe: &Recipe) -> Lock {
-    let entry = |ask: &winimg_recipe::recipe::Ask| {
+fn lock_of(recipe: &Recipe) -> RecipeLock {
+    let entry = |ask: &winimg_recipe::recipe::LockRequest| {
         let mut evidence = BTreeMap::new();
         let mut signers = Vec::new();
         if ask.id.to_string() == "kubelet" {
@@ -129,15 +130,15 @@ fn lock_of(recipe: &Recipe) -> Lock {
                 remarks: Vec::new(),
             });
         }
-        let found = Found {
+        let found = ResolvedInput {
             size: 12,
             digest: digest(&ask.id.to_string()),
             signers,
             evidence,
         };
-        Entry::new(ask, found)
+        LockEntry::new(ask, found)
     };
-    Lock {
+    RecipeLock {
         recipe: recipe.name.value.clone(),
         serial: 4,
         inputs: recipe.asks.iter().map(entry).collect(),
@@ -148,7 +149,7 @@ fn lock_of(recipe: &Recipe) -> Lock {
 fn the_file() {
     let desk = Desk::new();
     let lock = lock_of(&desk.read(RECIPE));
-    let text = lock.text().expect("a text");
+    let text = lock.render().expect("a text");
     insta::assert_snapshot!(text);
     assert_eq!(desk.locked(&lock).lock, lock);
     // As git may lay it down on Windows.
@@ -201,7 +202,7 @@ fn another_key_in_a_key_file_is_reported_with_both_keys() {
     let old = lock_of(&desk.read(&by_key_file()));
     let file = desk.locked(&old);
     insta::assert_snapshot!(
-        old.text()
+        old.render()
             .expect("a text")
             .split("name = \"agent\"")
             .nth(1)
@@ -212,31 +213,31 @@ fn another_key_in_a_key_file_is_reported_with_both_keys() {
     desk.key(&format!("untrusted comment: of 2026\r\n{KEY}\r\n"));
     let mut recipe = desk.read(&by_key_file());
     assert_eq!(
-        lock::lay(&mut recipe, &file, Comparison::Whole).render(false),
+        lock::lay(&mut recipe, &file, LockComparison::Whole).render(false),
         ""
     );
 
     desk.key(&format!("untrusted comment: ours\n{OTHER_KEY}\n"));
     let mut recipe = desk.read(&by_key_file());
-    for comparison in [Comparison::Whole, Comparison::Shown] {
+    for comparison in [LockComparison::Whole, LockComparison::Shown] {
         let found = lock::lay(&mut recipe, &file, comparison);
         assert!(found.has_errors());
     }
-    let found = lock::drift(&recipe, &file, Comparison::Whole);
+    let found = lock::find_drift(&recipe, &file, LockComparison::Whole);
     insta::assert_snapshot!(desk.shown(&found.render(false)));
 
     // What `winimg lock` shows when it judged the file by the new key.
     let new = lock_of(&recipe);
-    insta::assert_snapshot!(lock::between(Some(&old), &new).table());
+    insta::assert_snapshot!(lock::compare_locks(Some(&old), &new).render_table());
     let ask = recipe
         .asks
         .iter()
         .find(|ask| ask.id.to_string() == "agent")
         .expect("it");
-    let mut asked = lock::Changes::default();
-    asked.asked(ask, old.entry(&ask.id));
+    let mut asked = lock::LockChanges::default();
+    asked.add_unresolved(ask, old.find_entry(&ask.id));
     let row =
-        "to be asked: key 0807060504030201 in keys/release.pub, which held key E7620F1842B4E81F";
+        "not resolved yet: key 0807060504030201 in keys/release.pub (was key E7620F1842B4E81F)";
     assert_eq!(asked.rows[0].2, row);
 }
 
@@ -245,7 +246,7 @@ fn a_lock_of_schema_2_is_obeyed_whatever_the_key_files_hold() {
     let desk = Desk::new();
     desk.key(KEY);
     let lock = lock_of(&desk.read(&by_key_file()));
-    let text = lock.text().expect("a text");
+    let text = lock.render().expect("a text");
     // Schema 2 had no such tables.
     let at = text.find("\n[[inputs.keys]]").expect("the key");
     let end = text[at + 1..].find("\n[[inputs]]");
@@ -258,12 +259,12 @@ fn a_lock_of_schema_2_is_obeyed_whatever_the_key_files_hold() {
     let zeros = content(&old, &"0".repeat(64));
     let old = content(&old, &digest(&zeros).hex());
     let file = desk.parsed(&old).expect("a lock");
-    insta::assert_snapshot!(file.notice("recipe.toml").expect("a notice"));
+    insta::assert_snapshot!(file.describe_upgrade("recipe.toml").expect("a notice"));
     for key in [KEY, OTHER_KEY] {
         desk.key(key);
         let mut recipe = desk.read(&by_key_file());
         assert_eq!(
-            lock::lay(&mut recipe, &file, Comparison::Whole).render(false),
+            lock::lay(&mut recipe, &file, LockComparison::Whole).render(false),
             ""
         );
     }
@@ -273,7 +274,7 @@ fn a_lock_of_schema_2_is_obeyed_whatever_the_key_files_hold() {
     let again = desk.locked(&lock);
     desk.key(KEY);
     let mut recipe = desk.read(&by_key_file());
-    assert!(lock::lay(&mut recipe, &again, Comparison::Whole).has_errors());
+    assert!(lock::lay(&mut recipe, &again, LockComparison::Whole).has_errors());
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn a_query_that_lets_somebody_download_is_no_part_of_the_lock() {
     let desk = Desk::new();
     let locked = |text: &str| desk.locked(&lock_of(&desk.read(text)));
     let drifts = |file: &LockFile, text: &str| {
-        lock::lay(&mut desk.read(text), file, Comparison::Whole).has_errors()
+        lock::lay(&mut desk.read(text), file, LockComparison::Whole).has_errors()
     };
     let with = |url: &str| RECIPE.replace("kubelet.exe?build=1", url);
     let signed = with("kubelet.exe?build=1&sv=2024-11-04&se=2026-01-01&sig=AAA");
@@ -298,7 +299,7 @@ fn a_query_that_lets_somebody_download_is_no_part_of_the_lock() {
     ] {
         assert!(drifts(&file, &other), "{other}");
     }
-    let text = file.lock.text().expect("a text");
+    let text = file.lock.render().expect("a text");
     assert!(
         !text.contains("AAA") && !text.contains("2024-11-04"),
         "{text}"
@@ -328,7 +329,8 @@ fn a_query_that_lets_somebody_download_is_no_part_of_the_lock() {
     assert!(drifts(&file, &proved("sig=1", "file=2")));
 }
 
-/// What the recipe leaves open is listed with what is to be decided, not as a difference from the lock.
+/// What the recipe leaves open is listed with what is to be decided, not as a difference from the
+/// lock.
 #[test]
 fn a_proof_that_was_taken_out_is_no_difference() {
     let desk = Desk::new();
@@ -336,7 +338,7 @@ fn a_proof_that_was_taken_out_is_no_difference() {
     let text = RECIPE.replace("unverified = \"published without a digest\"\n", "");
     let mut recipe = desk.read(&text);
     assert_eq!(
-        lock::lay(&mut recipe, &file, Comparison::Whole).render(false),
+        lock::lay(&mut recipe, &file, LockComparison::Whole).render(false),
         ""
     );
     assert_eq!(recipe.undecided.len(), 1);
@@ -347,7 +349,7 @@ fn an_unchanged_recipe_takes_the_lock_wherever_its_local_files_are() {
     let desk = Desk::new();
     let file = desk.locked(&lock_of(&desk.read(RECIPE)));
     let mut recipe = desk.read(&RECIPE.replace("isos/ws2022.iso", "/srv/media/ws2022.iso"));
-    let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+    let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
     assert_eq!(found.render(false), "");
     let iso = recipe.media.iso.locked.expect("locked");
     assert_eq!((iso.digest, iso.size), (digest("media.iso"), 12));
@@ -408,10 +410,10 @@ fn without_queries_only_what_is_shown_counts() {
     let desk = Desk::new();
     let file = desk.locked(&lock_of(&desk.read(RECIPE)));
     let mut recipe = desk.read(&RECIPE.replace("?build=1", ""));
-    let found = lock::lay(&mut recipe, &file, Comparison::Shown);
+    let found = lock::lay(&mut recipe, &file, LockComparison::Shown);
     assert_eq!(found.render(false), "");
     let mut recipe = desk.read(&RECIPE.replace("tool.exe", "tool-2.exe"));
-    assert!(lock::lay(&mut recipe, &file, Comparison::Shown).has_errors());
+    assert!(lock::lay(&mut recipe, &file, LockComparison::Shown).has_errors());
 }
 
 /// The digest is over values: other words for a proof change no lock.
@@ -443,13 +445,13 @@ fn a_lock_of_schema_1_is_obeyed() {
     assert_eq!(file.text, SCHEMA_1);
     assert_eq!(file.digest(), digest(SCHEMA_1));
     let mut recipe = desk.read(&format!("{RECIPE}{SIGNED}"));
-    let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+    let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
     assert_eq!(found.render(false), "");
     let locked = |at: usize| recipe.components[at].origin.locked.clone().expect("locked");
     assert_eq!(locked(0).digest, digest("kubelet"));
     assert_eq!(locked(0).evidence.len(), 1);
     assert_eq!(locked(2).digest, digest("agent"));
-    let notice = file.notice("recipe.toml").expect("a notice");
+    let notice = file.describe_upgrade("recipe.toml").expect("a notice");
     insta::assert_snapshot!(notice);
 
     // It becomes one of the present schema, and nothing of it is asked for again.
@@ -457,12 +459,12 @@ fn a_lock_of_schema_1_is_obeyed() {
     lock.complete(&recipe.asks);
     let again = desk.locked(&lock);
     assert_eq!(
-        (again.schema, again.notice("recipe.toml")),
+        (again.schema, again.describe_upgrade("recipe.toml")),
         (lock::SCHEMA, None)
     );
     assert_eq!(again.lock, lock);
     assert_eq!(
-        lock::lay(&mut recipe, &again, Comparison::Whole).render(false),
+        lock::lay(&mut recipe, &again, LockComparison::Whole).render(false),
         ""
     );
     assert!(lock.inputs.iter().all(|entry| entry.asked.is_some()));
@@ -476,7 +478,7 @@ fn a_lock_of_schema_1_detects_every_drift_but_that_of_a_query() {
         let text = format!("{RECIPE}{SIGNED}");
         assert!(text.contains(from), "{from}");
         let mut recipe = desk.read(&text.replace(from, to));
-        let found = lock::lay(&mut recipe, &file, Comparison::Whole);
+        let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
         let mut lock = file.lock.clone();
         lock.complete(&recipe.asks);
         let open = lock.inputs.iter().filter(|entry| entry.asked.is_none());
@@ -501,7 +503,7 @@ fn a_lock_of_schema_1_detects_every_drift_but_that_of_a_query() {
         (
             "\"agent.zip\"",
             "\"other.zip\"",
-            "component agent: recipe.lock was made for the proof `checksum file https://dl.example.com/SHA256SUMS, line `agent.zip``, the recipe has `checksum file https://dl.example.com/SHA256SUMS, line `other.zip``",
+            "component agent: recipe.lock was made with the proof `checksum file https://dl.example.com/SHA256SUMS, line `agent.zip``, the recipe has `checksum file https://dl.example.com/SHA256SUMS, line `other.zip``",
             "agent",
         ),
         (
@@ -510,7 +512,7 @@ fn a_lock_of_schema_1_detects_every_drift_but_that_of_a_query() {
                 "minisign\"",
                 "minisign\", url = \"https://dl.example.com/s\"",
             ),
-            "component agent: recipe.lock was made for another signature than the recipe asks for",
+            "component agent: the recipe changed its signature rule since recipe.lock was written",
             "agent",
         ),
         ("sig=1", "sig=2", "", ""),
@@ -526,7 +528,7 @@ fn a_lock_of_schema_1_detects_every_drift_but_that_of_a_query() {
 #[test]
 fn what_no_lock_looks_like_is_refused_in_words() {
     let desk = Desk::new();
-    let text = lock_of(&desk.read(RECIPE)).text().expect("a text");
+    let text = lock_of(&desk.read(RECIPE)).render().expect("a text");
     let iso = digest("media.iso").to_string();
     let cases = [
         (
@@ -559,20 +561,27 @@ fn what_no_lock_looks_like_is_refused_in_words() {
 fn what_a_new_lock_changes() {
     let desk = Desk::new();
     let old = lock_of(&desk.read(RECIPE));
-    assert!(lock::between(Some(&old), &old).is_empty());
+    assert!(lock::compare_locks(Some(&old), &old).is_empty());
     let mut new = old.clone();
     new.inputs[1].version = Some("1.36.1".into());
     new.inputs[1].digest = digest("newer");
     new.inputs[2].signers = new.inputs[1].signers.clone();
     new.inputs.remove(0);
-    let again = Entry {
+    let again = LockEntry {
         id: InputId::Component("more".into()),
         ..old.inputs[2].clone()
     };
     new.inputs.push(again);
-    insta::assert_snapshot!(lock::between(Some(&old), &new).table());
-    assert!(lock::lowered(&old, &new, "recipe.toml").is_none());
-    let error = lock::lowered(&new, &old, "recipe.toml").expect("a refusal");
+    let mut reworded = old.clone();
+    reworded.inputs[1].signers[0].remarks = vec!["another remark".into()];
+    let rows = lock::compare_locks(Some(&old), &reworded).rows;
+    assert_eq!(
+        rows[0].2,
+        "the same file, the details of its signatures changed"
+    );
+    insta::assert_snapshot!(lock::compare_locks(Some(&old), &new).render_table());
+    assert!(lock::refuse_lower_versions(&old, &new, "recipe.toml").is_none());
+    let error = lock::refuse_lower_versions(&new, &old, "recipe.toml").expect("a refusal");
     insta::assert_snapshot!(error.to_string());
 }
 
@@ -592,6 +601,6 @@ fn an_older_lock_than_the_one_that_was_built_with_is_refused() {
     assert!(lock::rolled_back(&new, "recipe.lock", &before).is_none());
     let error = lock::rolled_back(&old, "recipe.lock", &before).expect("a refusal");
     insta::assert_snapshot!(error.to_string());
-    insta::assert_snapshot!(lock::warning(&old, "recipe.lock", &before).expect("a warning"));
+    insta::assert_snapshot!(lock::warn_rollback(&old, "recipe.lock", &before).expect("a warning"));
     assert!(store.built_with("edge").is_none());
 }

@@ -1,5 +1,5 @@
-//! Which algorithm a signature is made with, as the libraries know it. Refuses MD5, SHA-1 and short RSA keys by name.
-//! (RFC 3370; RFC 4055; RFC 5754; RFC 8419)
+//! Maps signature algorithms to those of the libraries. Refuses MD5, SHA-1 and short RSA keys with
+//! a specific message. (RFC 3370; RFC 4055; RFC 5754; RFC 8419)
 
 use der::asn1::ObjectIdentifier;
 use rustls_pki_types::{CertificateDer, SignatureVerificationAlgorithm};
@@ -9,15 +9,15 @@ use webpki::aws_lc_rs as known;
 use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::tlv::{self, BIT_STRING, SEQUENCE, Tlv};
-use super::{Reason, Refusal};
+use super::{RefusalReason, SignatureRefusal};
 
-type Known = &'static dyn SignatureVerificationAlgorithm;
+type KnownAlgorithm = &'static dyn SignatureVerificationAlgorithm;
 
 const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 
 pub(super) const SHORTEST_RSA: usize = 2048;
 
-fn rsa(hash: HashKind) -> Vec<Known> {
+fn rsa(hash: HashKind) -> Vec<KnownAlgorithm> {
     vec![match hash {
         HashKind::Sha256 => known::RSA_PKCS1_2048_8192_SHA256,
         HashKind::Sha384 => known::RSA_PKCS1_2048_8192_SHA384,
@@ -25,8 +25,8 @@ fn rsa(hash: HashKind) -> Vec<Known> {
     }]
 }
 
-/// The curve is the key's; the libraries take the one that fits.
-fn ecdsa(hash: HashKind) -> Vec<Known> {
+/// Returns the candidates of all curves; the libraries select the one of the key.
+fn ecdsa(hash: HashKind) -> Vec<KnownAlgorithm> {
     match hash {
         HashKind::Sha256 => {
             vec![
@@ -52,9 +52,10 @@ fn ecdsa(hash: HashKind) -> Vec<Known> {
     }
 }
 
-/// PSS says hash, mask and salt in its parameters, so those have to be one of the usual three, whole.
-fn pss(identifier: &Tlv<'_>) -> Option<(HashKind, Known)> {
-    let three: [(HashKind, Known); 3] = [
+/// Recognizes PSS by its complete parameters (hash, mask and salt), which must be one of the usual
+/// three.
+fn find_pss(identifier: &Tlv<'_>) -> Option<(HashKind, KnownAlgorithm)> {
+    let three: [(HashKind, KnownAlgorithm); 3] = [
         (HashKind::Sha256, known::RSA_PSS_2048_8192_SHA256_LEGACY_KEY),
         (HashKind::Sha384, known::RSA_PSS_2048_8192_SHA384_LEGACY_KEY),
         (HashKind::Sha512, known::RSA_PSS_2048_8192_SHA512_LEGACY_KEY),
@@ -63,34 +64,31 @@ fn pss(identifier: &Tlv<'_>) -> Option<(HashKind, Known)> {
     three.find(|(_, k)| k.signature_alg_id().as_ref() == identifier.value)
 }
 
-/// `digest` stands in where the identifier names the key's kind only, as Authenticode's do. Where it names a hash, that has
-/// to be the same one: readers differ in which of the two they go by. (RFC 5652 5.4)
-fn candidates(identifier: &Tlv<'_>, digest: HashKind) -> Result<Vec<Known>, Refusal> {
-    let oid = identifier.walk("its algorithm")?.oid()?;
-    let same = |hash: HashKind| match hash == digest {
-        true => Ok(hash),
-        false => Err(Reason::Malformed
-            .refusal("it is hashed with one algorithm and signed over another")
-            .expected(digest)
-            .found(hash)),
-    };
+/// Returns the algorithms for an identifier. `digest` is the hash if the identifier only names the
+/// kind of key, as in Authenticode. If it names a hash, that must be the same one, because readers
+/// differ in which of the two they use. (RFC 5652 5.4)
+fn find_candidates(
+    identifier: &Tlv<'_>,
+    digest: HashKind,
+) -> Result<Vec<KnownAlgorithm>, SignatureRefusal> {
+    let oid = identifier.walk("its algorithm")?.read_oid()?;
     let found = match oid.to_string().as_str() {
         "1.2.840.113549.1.1.1" => rsa(digest),
-        "1.2.840.113549.1.1.11" => rsa(same(HashKind::Sha256)?),
-        "1.2.840.113549.1.1.12" => rsa(same(HashKind::Sha384)?),
-        "1.2.840.113549.1.1.13" => rsa(same(HashKind::Sha512)?),
+        "1.2.840.113549.1.1.11" => rsa(expect_hash(HashKind::Sha256, digest)?),
+        "1.2.840.113549.1.1.12" => rsa(expect_hash(HashKind::Sha384, digest)?),
+        "1.2.840.113549.1.1.13" => rsa(expect_hash(HashKind::Sha512, digest)?),
         "1.2.840.113549.1.1.10" => {
-            let (hash, known) =
-                pss(identifier).ok_or_else(|| refused("RSASSA-PSS with unusual parameters"))?;
-            same(hash)?;
+            let (hash, known) = find_pss(identifier)
+                .ok_or_else(|| refuse_algorithm("RSASSA-PSS with unusual parameters"))?;
+            expect_hash(hash, digest)?;
             vec![known]
         }
         "1.2.840.10045.2.1" => ecdsa(digest),
-        "1.2.840.10045.4.3.2" => ecdsa(same(HashKind::Sha256)?),
-        "1.2.840.10045.4.3.3" => ecdsa(same(HashKind::Sha384)?),
-        "1.2.840.10045.4.3.4" => ecdsa(same(HashKind::Sha512)?),
+        "1.2.840.10045.4.3.2" => ecdsa(expect_hash(HashKind::Sha256, digest)?),
+        "1.2.840.10045.4.3.3" => ecdsa(expect_hash(HashKind::Sha384, digest)?),
+        "1.2.840.10045.4.3.4" => ecdsa(expect_hash(HashKind::Sha512, digest)?),
         "1.3.101.112" => vec![known::ED25519],
-        other => return Err(refused(other)),
+        other => return Err(refuse_algorithm(other)),
     };
     if oid != PSS {
         tlv::plain_algorithm(identifier, "its algorithm")?;
@@ -98,41 +96,53 @@ fn candidates(identifier: &Tlv<'_>, digest: HashKind) -> Result<Vec<Known>, Refu
     Ok(found)
 }
 
-/// The refusal of a signature algorithm that is not taken, by its OID.
-pub(super) fn refused(oid: &str) -> Refusal {
+/// Checks that the hash of a signature algorithm is the hash of the content.
+fn expect_hash(hash: HashKind, digest: HashKind) -> Result<HashKind, SignatureRefusal> {
+    if hash == digest {
+        Ok(hash)
+    } else {
+        Err(RefusalReason::Malformed
+            .refusal("its hash algorithm differs from that of its signature algorithm")
+            .expected(digest)
+            .found(hash))
+    }
+}
+
+/// Returns the refusal of an unsupported or weak signature algorithm by its OID.
+pub(super) fn refuse_algorithm(oid: &str) -> SignatureRefusal {
     let weak = match oid {
         "1.2.840.113549.1.1.4" => "MD5",
         "1.2.840.113549.1.1.5" | "1.3.14.3.2.29" | "1.2.840.10045.4.1" => "SHA-1",
         _ => {
-            return Reason::Unsupported
-                .refusal("its signature algorithm is not one that winimg knows")
+            return RefusalReason::Unsupported
+                .refusal("its signature algorithm is not supported")
                 .expected("RSA (PKCS#1 or PSS), ECDSA or Ed25519")
                 .found(oid);
         }
     };
-    Reason::Weak
-        .refusal(format!("it is made with {weak}, which others can forge"))
+    RefusalReason::Weak
+        .refusal(format!("it uses {weak}, which can be forged"))
         .expected("SHA-256, SHA-384 or SHA-512")
         .found(weak)
 }
 
-pub(super) fn short_key(bits: usize) -> Refusal {
-    Reason::Weak
-        .refusal("an RSA key of it is so short that others can find it out")
+pub(super) fn short_key(bits: usize) -> SignatureRefusal {
+    RefusalReason::Weak
+        .refusal("one of its RSA keys is too short to be secure")
         .expected(format_args!("at least {SHORTEST_RSA} bits"))
         .found(format_args!("{bits} bits"))
 }
 
-/// `value` is this certificate's signature over `message`.
+/// Checks that `value` is this certificate's signature over `message`.
 pub(super) fn verify(
     certificate: &Certificate<'_>,
     identifier: &Tlv<'_>,
     digest: HashKind,
     message: &[u8],
     value: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<(), SignatureRefusal> {
     by_one_of(
-        candidates(identifier, digest)?,
+        find_candidates(identifier, digest)?,
         certificate,
         identifier,
         message,
@@ -140,17 +150,17 @@ pub(super) fn verify(
     )
 }
 
-/// What an authority issued, a certificate or a list of revoked ones, in its three parts. (RFC 5280 4.1.1, 5.1.1)
-pub(super) struct Issued<'a> {
+/// A certificate or a revocation list in its three parts. (RFC 5280 4.1.1, 5.1.1)
+pub(super) struct IssuedData<'a> {
     pub(super) body: Tlv<'a>,
     identifier: Tlv<'a>,
     value: &'a [u8],
 }
 
-impl<'a> Issued<'a> {
-    /// `what` is the subject of refusals.
-    pub(super) fn read(der: &'a [u8], what: &'static str) -> Result<Self, Refusal> {
-        let mut walk = tlv::only(der, SEQUENCE, what)?.walk(what)?;
+impl<'a> IssuedData<'a> {
+    /// Parses the parts. `what` is the subject of refusals.
+    pub(super) fn read(der: &'a [u8], what: &'static str) -> Result<Self, SignatureRefusal> {
+        let mut walk = tlv::parse_only(der, SEQUENCE, what)?.walk(what)?;
         let (body, identifier) = (walk.expect(SEQUENCE)?, walk.expect(SEQUENCE)?);
         let bits = walk.expect(BIT_STRING)?.value;
         walk.finish()?;
@@ -160,39 +170,42 @@ impl<'a> Issued<'a> {
                 identifier,
                 value,
             }),
-            _ => Err(tlv::malformed(what, "has a signature of no whole bytes")),
+            _ => Err(tlv::refuse_malformed(
+                what,
+                "has a signature of no whole bytes",
+            )),
         }
     }
 
-    /// Its signature is by this issuer's key. The identifier names the hash here too.
-    pub(super) fn verify(&self, issuer: &Certificate<'_>) -> Result<(), Refusal> {
-        let known = webpki::ALL_VERIFICATION_ALGS.iter().copied();
-        let named = known.filter(|k| k.signature_alg_id().as_ref() == self.identifier.value);
-        let named: Vec<Known> = named.collect();
+    /// Checks that its signature is by this issuer's key. The identifier also names the hash here.
+    pub(super) fn verify(&self, issuer: &Certificate<'_>) -> Result<(), SignatureRefusal> {
+        let named: Vec<KnownAlgorithm> = webpki::ALL_VERIFICATION_ALGS
+            .iter()
+            .copied()
+            .filter(|known| known.signature_alg_id().as_ref() == self.identifier.value)
+            .collect();
         if named.is_empty() {
-            let oid = self.identifier.walk("its algorithm")?.oid()?;
-            return Err(refused(&oid.to_string()));
+            let oid = self.identifier.walk("its algorithm")?.read_oid()?;
+            return Err(refuse_algorithm(&oid.to_string()));
         }
         by_one_of(named, issuer, &self.identifier, self.body.raw, self.value)
     }
 }
 
 fn by_one_of(
-    candidates: Vec<Known>,
+    candidates: Vec<KnownAlgorithm>,
     certificate: &Certificate<'_>,
     identifier: &Tlv<'_>,
     message: &[u8],
     value: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<(), SignatureRefusal> {
     if let Some(bits) = certificate.rsa_bits.filter(|bits| *bits < SHORTEST_RSA) {
         return Err(short_key(bits));
     }
     let der = CertificateDer::from(certificate.der);
     let key = EndEntityCert::try_from(&der).map_err(|e| {
-        Reason::Unsupported
-            .refusal(format!(
-                "its certificate is not one that winimg can judge: {e:?}"
-            ))
+        RefusalReason::Unsupported
+            .refusal(format!("its certificate is not supported: {e:?}"))
             .found(certificate.subject_text())
     })?;
     let mut fits = false;
@@ -204,13 +217,13 @@ fn by_one_of(
         }
     }
     Err(if fits {
-        Reason::Changed
-            .refusal("its value was not made with its certificate's key: bytes of it were changed")
+        RefusalReason::Changed
+            .refusal("its value was not made with its certificate's key: it was modified")
             .found(certificate.subject_text())
     } else {
-        let oid = identifier.walk("its algorithm")?.oid()?;
-        Reason::Unsupported
-            .refusal("its algorithm does not fit its certificate's key")
+        let oid = identifier.walk("its algorithm")?.read_oid()?;
+        RefusalReason::Unsupported
+            .refusal("its algorithm does not match its certificate's key")
             .found(oid)
     })
 }

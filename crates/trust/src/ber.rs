@@ -1,42 +1,49 @@
-//! BER to DER, as far as signers write CMS in streams: lengths that are said at the end, and octets in pieces.
+//! Converts BER to DER, as far as signers that stream CMS need it: indefinite lengths, and octet
+//! strings in pieces.
 //!
-//! Only what is wrapped around the signed parts is written anew: certificates, signed attributes and everything else of a
-//! known length are copied as they stand, since those bytes were signed. Refuses unknown lengths from the signer's attributes
-//! on, where RFC 5652 5.4 asks for DER. (X.690 8.1.3.6, 8.7.3; RFC 5652)
+//! Only the wrappers of the signed parts are re-encoded: certificates, signed attributes and
+//! everything else of definite length are copied unchanged, because those bytes were signed.
+//! Refuses indefinite lengths from the signer's attributes on, where RFC 5652 5.4 requires DER.
+//! (X.690 8.1.3.6, 8.7.3; RFC 5652)
 
 use std::borrow::Cow;
 
 use der::{Decode, IndefiniteLength, Length, Reader, SliceReader};
 
-use super::Refusal;
-use super::tlv::{OCTET_STRING, malformed};
+use super::SignatureRefusal;
+use super::tlv::{OCTET_STRING, refuse_malformed};
 
 const WHAT: &str = "the signature";
 const CONSTRUCTED: u8 = 0x20;
 const PIECES: u8 = OCTET_STRING | CONSTRUCTED;
 const HIGH_NUMBER: u8 = 0x1f;
-/// A SignerInfo: ContentInfo, `[0]`, SignedData, the set of signers. What is in it has its own known lengths.
+/// Depth of a SignerInfo: ContentInfo, `[0]`, SignedData, the set of signers. Its content must have
+/// definite lengths.
 const DEEPEST: usize = 5;
 
-/// The same element with known lengths only.
-pub(super) fn to_der(bytes: &[u8]) -> Result<Cow<'_, [u8]>, Refusal> {
-    // Tag and length: everything else is DER as far as this level says.
+/// Returns the same element with definite lengths only.
+pub(super) fn to_der(bytes: &[u8]) -> Result<Cow<'_, [u8]>, SignatureRefusal> {
+    // A definite length: at this level it is already DER.
     if bytes.get(1) != Some(&0x80) {
         return Ok(Cow::Borrowed(bytes));
     }
-    let mut reader = SliceReader::new(bytes).map_err(|_| malformed(WHAT, "is too long"))?;
+    let mut reader = SliceReader::new(bytes).map_err(|_| refuse_malformed(WHAT, "is too long"))?;
     let mut whole = Vec::with_capacity(bytes.len());
-    element(&mut reader, 1, &mut whole)?;
-    // What follows is refused where it is read.
+    convert_element(&mut reader, 1, &mut whole)?;
+    // Bytes after the element are refused by the reader.
     whole.extend_from_slice(reader.read_slice(reader.remaining_len()).map_err(cut)?);
     Ok(Cow::Owned(whole))
 }
 
 /// Copies one element to `to`.
-fn element(reader: &mut SliceReader<'_>, depth: usize, to: &mut Vec<u8>) -> Result<(), Refusal> {
+fn convert_element(
+    reader: &mut SliceReader<'_>,
+    depth: usize,
+    to: &mut Vec<u8>,
+) -> Result<(), SignatureRefusal> {
     let tag = reader.read_byte().map_err(cut)?;
     if tag & HIGH_NUMBER == HIGH_NUMBER {
-        return Err(malformed(WHAT, "has a tag of a high number"));
+        return Err(refuse_malformed(WHAT, "has a multi-byte tag"));
     }
     let length = IndefiniteLength::decode(reader).map_err(cut)?;
     if let Ok(length) = Length::try_from(length)
@@ -45,22 +52,25 @@ fn element(reader: &mut SliceReader<'_>, depth: usize, to: &mut Vec<u8>) -> Resu
         return write(tag, reader.read_slice(length).map_err(cut)?, to);
     }
     if tag == PIECES {
-        let joined = pieces(reader, length)?;
+        let joined = join_pieces(reader, length)?;
         return write(OCTET_STRING, &joined, to);
     }
     if tag & CONSTRUCTED == 0 || depth > DEEPEST {
-        let fact = "has a length that is said at its end where DER is asked for";
-        return Err(malformed(WHAT, fact));
+        let fact = "has an indefinite length where DER is required";
+        return Err(refuse_malformed(WHAT, fact));
     }
     let mut inside = Vec::new();
-    while !ended(reader)? {
-        element(reader, depth + 1, &mut inside)?;
+    while !skip_end(reader)? {
+        convert_element(reader, depth + 1, &mut inside)?;
     }
     write(tag, &inside, to)
 }
 
-/// The octets of a string in pieces, which have known lengths and no pieces of their own.
-fn pieces(reader: &mut SliceReader<'_>, length: IndefiniteLength) -> Result<Vec<u8>, Refusal> {
+/// Joins an octet string in pieces, which must have definite lengths and no pieces themselves.
+fn join_pieces(
+    reader: &mut SliceReader<'_>,
+    length: IndefiniteLength,
+) -> Result<Vec<u8>, SignatureRefusal> {
     let mut joined = Vec::new();
     let end = match Length::try_from(length) {
         Ok(length) => Some((reader.position() + length).map_err(cut)?),
@@ -68,31 +78,39 @@ fn pieces(reader: &mut SliceReader<'_>, length: IndefiniteLength) -> Result<Vec<
     };
     loop {
         match end {
-            Some(end) if reader.position() > end => return Err(malformed(WHAT, "is cut off")),
+            Some(end) if reader.position() > end => {
+                return Err(refuse_malformed(WHAT, "is cut off"));
+            }
             Some(end) if reader.position() == end => return Ok(joined),
-            None if ended(reader)? => return Ok(joined),
+            None if skip_end(reader)? => return Ok(joined),
             _ => {}
         }
         if reader.read_byte().map_err(cut)? != OCTET_STRING {
-            return Err(malformed(WHAT, "has pieces of octets that are none"));
+            return Err(refuse_malformed(
+                WHAT,
+                "has an octet string with an invalid piece",
+            ));
         }
         let length = Length::decode(reader).map_err(cut)?;
         joined.extend_from_slice(reader.read_slice(length).map_err(cut)?);
     }
 }
 
-/// Takes the two zeros that end an element of unknown length, if they come next.
-fn ended(reader: &mut SliceReader<'_>) -> Result<bool, Refusal> {
+/// Consumes the two zeros that end an element of indefinite length, if they come next.
+fn skip_end(reader: &mut SliceReader<'_>) -> Result<bool, SignatureRefusal> {
     if reader.peek_byte() != Some(0) {
         return Ok(false);
     }
     match reader.read_slice(Length::new(2)).map_err(cut)? {
         [0, 0] => Ok(true),
-        _ => Err(malformed(WHAT, "has an end that is none")),
+        _ => Err(refuse_malformed(
+            WHAT,
+            "has an invalid end of an indefinite length",
+        )),
     }
 }
 
-fn write(tag: u8, value: &[u8], to: &mut Vec<u8>) -> Result<(), Refusal> {
+fn write(tag: u8, value: &[u8], to: &mut Vec<u8>) -> Result<(), SignatureRefusal> {
     let length = Length::try_from(value.len()).map_err(cut)?;
     to.push(tag);
     der::Encode::encode_to_vec(&length, to).map_err(cut)?;
@@ -100,8 +118,8 @@ fn write(tag: u8, value: &[u8], to: &mut Vec<u8>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn cut(_: der::Error) -> Refusal {
-    malformed(WHAT, "is cut off or not BER")
+fn cut(_: der::Error) -> SignatureRefusal {
+    refuse_malformed(WHAT, "is cut off or not BER")
 }
 
 #[cfg(test)]
@@ -137,21 +155,18 @@ mod tests {
         for (ber, fact) in [
             ("30 80 020101", "is cut off or not BER"),
             ("30 80 020101 00", "is cut off or not BER"),
-            ("30 80 00 01", "has an end that is none"),
+            ("30 80 00 01", "has an invalid end of an indefinite length"),
             (
                 "30 80 04 80 0000 0000",
-                "has a length that is said at its end where DER is asked for",
+                "has an indefinite length where DER is required",
             ),
-            (
-                &deep,
-                "has a length that is said at its end where DER is asked for",
-            ),
+            (&deep, "has an indefinite length where DER is required"),
             (
                 "30 80 24 80 24 80 0000 0000 0000",
-                "has pieces of octets that are none",
+                "has an octet string with an invalid piece",
             ),
             ("30 80 24 02 0401aa 0000", "is cut off"),
-            ("30 80 1f 01 00 0000", "has a tag of a high number"),
+            ("30 80 1f 01 00 0000", "has a multi-byte tag"),
             ("30 80 02 81 01 01 0000", "is cut off or not BER"),
         ] {
             let refusal = format!("it cannot be read: the signature {fact}");

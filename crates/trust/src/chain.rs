@@ -1,7 +1,9 @@
-//! From a signer's certificate to a root that the recipe names, at one moment, for one use.
+//! Verifies the chain from a signer's certificate to a root in the recipe, at one moment, for one
+//! use.
 //!
-//! rustls-webpki builds and proves the chain; what stands here is the policy: the use has to be said on the leaf, and a
-//! refusal says which root was expected and where the chain ends instead. Whether it is revoked is `revocation`'s. (RFC 5280)
+//! rustls-webpki builds and verifies the chain; this module adds the policy: the leaf must state
+//! its use, and a refusal names the expected root and the end of the chain. Revocation is checked
+//! in `revocation`. (RFC 5280)
 
 mod policies;
 mod refusal;
@@ -11,33 +13,33 @@ use std::fmt;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, Error, VerifiedPath, anchor_from_trusted_cert};
 
-use self::refusal::Case;
+use self::refusal::ChainCase;
 use super::certificate::Certificate;
 use super::moment::Moment;
-use super::purpose::{Purposes, Use};
-use super::{Reason, Refusal};
+use super::purpose::{CertificateUse, PurposeValidator};
+use super::{RefusalReason, SignatureRefusal};
 use winimg_base::digest::Digest;
 
-/// When the chain has to hold.
+/// The moment at which the chain must be valid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct At {
+pub(super) struct CheckTime {
     pub(super) moment: Moment,
-    pub(super) by: Clock,
+    pub(super) by: TimeSource,
 }
 
-/// Who says what time it was.
+/// Source of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Clock {
+pub(super) enum TimeSource {
     Timestamp,
-    /// The present, for want of a timestamp.
+    /// The current time, because there is no timestamp.
     Present,
-    /// The present, for the certificate says that a timestamp does not lengthen its life.
+    /// The current time, because the certificate disallows timestamps (lifetime signing).
     Lifetime,
 }
 
-/// A chain that holds.
+/// A valid chain.
 #[derive(Clone, Debug)]
-pub(super) struct Chain {
+pub(super) struct VerifiedChain {
     /// The root: `root sha256:… (CN=…)`.
     pub(super) root: String,
     /// SHA-256 of each certificate between leaf and root.
@@ -46,43 +48,49 @@ pub(super) struct Chain {
     pub(super) path: Vec<Vec<u8>>,
 }
 
-impl Chain {
-    /// SHA-256 of every certificate that has its part in it, and of the recipe's roots.
-    pub(super) fn used(&self, roots: &[Vec<u8>]) -> Vec<Digest> {
-        let all = self.path.iter().chain(roots);
-        all.map(|der| Digest::sha256_of(der)).collect()
+impl VerifiedChain {
+    /// Returns the SHA-256 of every certificate in it, and of the recipe's roots.
+    pub(super) fn hash_certificates(&self, roots: &[Vec<u8>]) -> Vec<Digest> {
+        self.path
+            .iter()
+            .chain(roots)
+            .map(|der| Digest::sha256_of(der))
+            .collect()
     }
 }
 
-impl fmt::Display for At {
+impl fmt::Display for CheckTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = match self.by {
-            Clock::Timestamp => "its timestamp",
-            Clock::Present => "the present, as it has no timestamp",
-            Clock::Lifetime => "the present, as its certificate lets no timestamp count",
+            TimeSource::Timestamp => "its timestamp",
+            TimeSource::Present => "the current time, because it has no timestamp",
+            TimeSource::Lifetime => {
+                "the current time, because its certificate disallows timestamps"
+            }
         };
         write!(f, "{} ({whose})", self.moment)
     }
 }
 
-/// A root as refusals and records name it.
+/// Renders a root for refusals and records.
 pub(super) fn root_text(der: &[u8]) -> String {
     let subject = Certificate::read(der)
         .map_or_else(|_| "not a certificate".to_string(), |c| c.subject_text());
     format!("root {} ({subject})", Digest::sha256_of(der))
 }
 
-/// Proves a chain from `leaf` by certificates of `set` to one of `roots`. With `through`, it has to pass that certificate.
+/// Verifies a chain from `leaf` through certificates of `set` to one of `roots`. With `through`, a
+/// chain that includes that certificate is preferred.
 pub(super) fn verify(
     leaf: &Certificate<'_>,
     set: &[&[u8]],
     roots: &[Vec<u8>],
-    at: At,
-    wanted: Use,
+    at: CheckTime,
+    wanted: CertificateUse,
     through: Option<&[u8; 32]>,
-) -> Result<Chain, Refusal> {
+) -> Result<VerifiedChain, SignatureRefusal> {
     wanted.check(leaf)?;
-    let case = Case {
+    let case = ChainCase {
         leaf,
         set,
         roots,
@@ -90,17 +98,19 @@ pub(super) fn verify(
         wanted,
     };
     if leaf.is_self_issued() && !roots.iter().any(|root| root == leaf.der) {
-        return Err(case.other_root("its certificate is self-signed, so nobody vouches for it"));
+        return Err(
+            case.other_root("its certificate is self-signed and not one of the recipe's roots")
+        );
     }
     let ders: Vec<CertificateDer<'_>> = roots.iter().map(|r| r.as_slice().into()).collect();
     let set_ders: Vec<CertificateDer<'_>> = set.iter().map(|der| (*der).into()).collect();
     let mut anchors = Vec::new();
     for (der, root) in ders.iter().zip(roots) {
         let trusted = anchor_from_trusted_cert(der).map_err(|e| {
-            let fact = "a root of the recipe is not one that winimg can judge by";
-            Reason::Unsupported.refusal(format!("{fact}: {e:?}"))
+            let fact = "a root of the recipe is not supported";
+            RefusalReason::Unsupported.refusal(format!("{fact}: {e:?}"))
         })?;
-        anchors.push(Anchor {
+        anchors.push(ChainAnchor {
             trusted,
             root,
             authority: None,
@@ -110,48 +120,47 @@ pub(super) fn verify(
         if let Some(root) = policies::root_of(&case, authority)
             && let Ok(trusted) = anchor_from_trusted_cert(der)
         {
-            anchors.push(Anchor {
+            anchors.push(ChainAnchor {
                 trusted,
                 root,
                 authority: Some(authority),
             });
         }
     }
-    // A chain through the pinned issuer first; where there is none, the caller says which ones there are.
+    // Prefer a chain through the pinned issuer; without one, the caller reports the issuers found.
     let proved = match through {
         Some(_) => prove(&case, &anchors, through).or_else(|_| prove(&case, &anchors, None)),
         None => prove(&case, &anchors, None),
     };
-    let chain = proved.map_err(|error| case.refusal(&error))?;
-    certifiers(set, &chain.issuers)?;
+    let chain = proved.map_err(|error| case.to_refusal(&error))?;
+    check_issuers(set, &chain.issuers)?;
     Ok(chain)
 }
 
-/// Where a chain may end.
-struct Anchor<'a> {
+/// A possible end of a chain.
+struct ChainAnchor<'a> {
     trusted: TrustAnchor<'a>,
     /// DER of the root.
     root: &'a [u8],
-    /// DER of the authority that stands in for the root that issued it.
+    /// DER of the authority that is used in place of the root that issued it.
     authority: Option<&'a [u8]>,
 }
 
-impl Anchor<'_> {
-    /// SHA-256 of each certificate between the leaf and the root.
-    fn issuers(&self, path: &VerifiedPath<'_>) -> Vec<Digest> {
-        let between = path.intermediate_certificates();
-        let between = between.map(|c| Digest::sha256_of(&c.der()));
-        between
+impl ChainAnchor<'_> {
+    /// Returns the SHA-256 of each certificate between the leaf and the root.
+    fn hash_issuers(&self, path: &VerifiedPath<'_>) -> Vec<Digest> {
+        path.intermediate_certificates()
+            .map(|c| Digest::sha256_of(&c.der()))
             .chain(self.authority.map(Digest::sha256_of))
             .collect()
     }
 }
 
 fn prove(
-    case: &Case<'_>,
-    anchors: &[Anchor<'_>],
+    case: &ChainCase<'_>,
+    anchors: &[ChainAnchor<'_>],
     through: Option<&[u8; 32]>,
-) -> Result<Chain, Error> {
+) -> Result<VerifiedChain, Error> {
     let leaf = CertificateDer::from(case.leaf.der);
     let between: Vec<CertificateDer<'_>> = case
         .set
@@ -159,18 +168,13 @@ fn prove(
         .filter(|der| **der != case.leaf.der)
         .map(|der| CertificateDer::from(*der))
         .collect();
-    let end = |path: &VerifiedPath<'_>| {
-        let mut anchors = anchors.iter();
-        let anchor = anchors.find(|anchor| anchor.trusted == *path.anchor());
-        anchor.ok_or(Error::UnknownIssuer)
-    };
     let passes = |path: &VerifiedPath<'_>| {
-        let anchor = end(path)?;
+        let anchor = anchor_of(anchors, path)?;
         if anchor.authority.is_some() && path.intermediate_certificates().next().is_some() {
             return Err(Error::PathLenConstraintViolated);
         }
         match through {
-            Some(pin) if !anchor.issuers(path).iter().any(|d| d.bytes() == pin) => {
+            Some(pin) if !anchor.hash_issuers(path).iter().any(|d| d.bytes() == pin) => {
                 Err(Error::UnknownIssuer)
             }
             _ => Ok(()),
@@ -183,39 +187,50 @@ fn prove(
         &trusted,
         &between,
         UnixTime::since_unix_epoch(case.at.moment.since_1970()),
-        Purposes(case.wanted),
+        PurposeValidator(case.wanted),
         None,
         Some(&passes),
     )?;
-    let anchor = end(&path)?;
-    let issuers = anchor.issuers(&path);
+    let anchor = anchor_of(anchors, &path)?;
+    let issuers = anchor.hash_issuers(&path);
     let between = path.intermediate_certificates().map(|c| c.der().to_vec());
     let leaf = std::iter::once(case.leaf.der.to_vec());
     let mut path: Vec<Vec<u8>> = leaf.chain(between).collect();
     path.extend(anchor.authority.map(<[u8]>::to_vec));
-    // Of a leaf that is the root itself there is nothing above.
+    // The leaf may be the root itself.
     if path.last().is_none_or(|last| last != anchor.root) {
         path.push(anchor.root.to_vec());
     }
-    Ok(Chain {
+    Ok(VerifiedChain {
         root: root_text(anchor.root),
         issuers,
         path,
     })
 }
 
-/// webpki leaves keyUsage alone: what is between leaf and root has to be allowed to sign certificates.
-fn certifiers(set: &[&[u8]], issuers: &[Digest]) -> Result<(), Refusal> {
+/// Returns the anchor at the end of a chain.
+fn anchor_of<'s, 'a>(
+    anchors: &'s [ChainAnchor<'a>],
+    path: &VerifiedPath<'_>,
+) -> Result<&'s ChainAnchor<'a>, Error> {
+    let mut anchors = anchors.iter();
+    let anchor = anchors.find(|anchor| anchor.trusted == *path.anchor());
+    anchor.ok_or(Error::UnknownIssuer)
+}
+
+/// Checks that the certificates between leaf and root may sign certificates, because webpki ignores
+/// keyUsage.
+fn check_issuers(set: &[&[u8]], issuers: &[Digest]) -> Result<(), SignatureRefusal> {
     for der in set
         .iter()
         .filter(|der| issuers.contains(&Digest::sha256_of(der)))
     {
         let issuer = Certificate::read(der)?;
         if !issuer.may_certify() {
-            return Err(Reason::WrongUse
+            return Err(RefusalReason::WrongUse
                 .refusal("a certificate of its chain may not sign certificates")
                 .expected("the key usage keyCertSign")
-                .found(format_args!("{}, without it", issuer.subject_text())));
+                .found(format_args!("{} without it", issuer.subject_text())));
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! cosign with a key (cosign: `sign-blob --key`; Sigstore: bundle v0.3 with `publicKey`).
 //!
-//! The pinned key alone decides. Log entries in a bundle are not needed and not judged, and a key's hint is only used to
-//! say whose signature it is instead. Refuses keyless signatures and attestations, which are other schemes.
+//! Only the pinned key is checked. Log entries in a bundle are neither needed nor checked, and a
+//! key's hint is only used in messages. Refuses keyless signatures and attestations, which are
+//! other schemes.
 
 use std::borrow::Cow;
 
@@ -23,10 +24,13 @@ use sigstore_types::bundle::{
 use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
-use super::reading::{self, Reading};
-use super::{Evidence, Judged, Pinned, Reason, Refusal, Scheme, Signer, Subject};
+use super::reading::{self, SubjectReader};
+use super::{
+    FileSubject, KeyFileContent, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal,
+    SignatureResult, Signer,
+};
 
-/// Bytes of a file that are held in memory for Ed25519, which signs it whole.
+/// Maximum size of a file that is loaded into memory for Ed25519, which signs the whole file.
 pub const LIMIT: u64 = 256 << 20;
 
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -36,7 +40,7 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 const EDWARDS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CosignKeyKind {
     P256,
     P384,
     /// The modulus' length in bits.
@@ -44,18 +48,18 @@ enum Kind {
     Ed25519,
 }
 
-impl Kind {
-    /// How a key of this kind may have signed.
-    fn algorithms(self) -> Vec<(&'static dyn VerificationAlgorithm, Hash)> {
+impl CosignKeyKind {
+    /// Returns the algorithms that a key of this kind may have used.
+    fn algorithms(self) -> Vec<(&'static dyn VerificationAlgorithm, CosignInput)> {
         match self {
-            Self::P256 => vec![(&ECDSA_P256_SHA256_ASN1, Hash::Sha256)],
-            // cosign signed over SHA-256 with every key before it chose by the key.
+            Self::P256 => vec![(&ECDSA_P256_SHA256_ASN1, CosignInput::Sha256)],
+            // Earlier versions of cosign used SHA-256 with every key.
             Self::P384 => vec![
-                (&ECDSA_P384_SHA256_ASN1, Hash::Sha256),
-                (&ECDSA_P384_SHA384_ASN1, Hash::Sha384),
+                (&ECDSA_P384_SHA256_ASN1, CosignInput::Sha256),
+                (&ECDSA_P384_SHA384_ASN1, CosignInput::Sha384),
             ],
-            Self::Rsa(_) => vec![(&RSA_PKCS1_2048_8192_SHA256, Hash::Sha256)],
-            Self::Ed25519 => vec![(&ED25519, Hash::Whole)],
+            Self::Rsa(_) => vec![(&RSA_PKCS1_2048_8192_SHA256, CosignInput::Sha256)],
+            Self::Ed25519 => vec![(&ED25519, CosignInput::Whole)],
         }
     }
 
@@ -70,48 +74,45 @@ impl Kind {
 }
 
 #[derive(Clone, Debug)]
-pub struct Rule {
-    kind: Kind,
-    /// The key for each way in which one of this kind may have signed.
-    keys: Vec<(ParsedPublicKey, Hash)>,
-    /// SHA-256 of the SubjectPublicKeyInfo, which cosign writes as a bundle's hint.
+pub struct CosignRule {
+    kind: CosignKeyKind,
+    /// The key for each algorithm that this kind of key may have used.
+    keys: Vec<(ParsedPublicKey, CosignInput)>,
+    /// SHA-256 of the SubjectPublicKeyInfo, which cosign uses as a bundle's hint.
     digest: [u8; 32],
 }
 
-impl Rule {
-    /// `key`: the public key's text. The error fits after "the key".
+impl CosignRule {
+    /// Parses the text of a public key. The error fits after "the key".
     pub fn new(key: &str) -> Result<Self, String> {
         const NONE: &str =
-            "is not a public key in PEM, which begins with -----BEGIN PUBLIC KEY-----";
+            "is not a public key in PEM, which starts with -----BEGIN PUBLIC KEY-----";
         if key.contains("PRIVATE KEY-----") {
-            return Err("is a private key; a recipe needs the public one, cosign.pub".into());
+            return Err("is a private key; a recipe needs the public key, cosign.pub".into());
         }
         if key.contains("-----BEGIN CERTIFICATE-----") {
-            return Err(
-                "is a certificate; cosign's rule needs the public key alone \
+            return Err("is a certificate; cosign's rule needs its public key \
                         (openssl x509 -in FILE -noout -pubkey)"
-                    .into(),
-            );
+                .into());
         }
         let der = SubjectPublicKeyInfoDer::from_pem_slice(key.as_bytes()).map_err(|_| NONE)?;
         let spki = SubjectPublicKeyInfoOwned::from_der(&der).map_err(|_| NONE)?;
-        let curve = || {
-            let parameters = spki.algorithm.parameters.as_ref()?;
-            parameters.decode_as::<ObjectIdentifier>().ok()
-        };
+        let parameters = spki.algorithm.parameters.as_ref();
+        let curve =
+            parameters.and_then(|parameters| parameters.decode_as::<ObjectIdentifier>().ok());
         let bits = spki.subject_public_key.raw_bytes();
-        let kind = match (spki.algorithm.oid, curve()) {
-            (EC, Some(P256)) => Kind::P256,
-            (EC, Some(P384)) => Kind::P384,
-            (RSA, _) => Kind::Rsa(modulus_bits(bits).ok_or("is damaged")?),
-            (EDWARDS, _) => Kind::Ed25519,
-            (EC, Some(curve)) => return Err(format!("is on the curve {curve}; {TAKEN}")),
+        let kind = match (spki.algorithm.oid, curve) {
+            (EC, Some(P256)) => CosignKeyKind::P256,
+            (EC, Some(P384)) => CosignKeyKind::P384,
+            (RSA, _) => CosignKeyKind::Rsa(modulus_bits(bits).ok_or("is damaged")?),
+            (EDWARDS, _) => CosignKeyKind::Ed25519,
+            (EC, Some(curve)) => return Err(format!("uses the curve {curve}; {TAKEN}")),
             (other, _) => return Err(format!("is of the kind {other}; {TAKEN}")),
         };
         let mut digest = [0; 32];
         digest.copy_from_slice(winimg_base::digest::Digest::sha256_of(&der).bytes());
-        // The library looks at the length only when it verifies.
-        if let Kind::Rsa(bits) = kind
+        // The library checks the length only when it verifies.
+        if let CosignKeyKind::Rsa(bits) = kind
             && !(2048..=8192).contains(&bits)
         {
             return Err(format!("is an RSA key of {bits} bits; {TAKEN}"));
@@ -124,8 +125,8 @@ impl Rule {
         Ok(Self { kind, keys, digest })
     }
 
-    pub(super) fn pinned(&self) -> Pinned {
-        Pinned {
+    pub(super) fn key_content(&self) -> KeyFileContent {
+        KeyFileContent {
             key: self.name(),
             digest: winimg_base::digest::Digest::sha256_of(&self.digest),
         }
@@ -139,35 +140,39 @@ impl Rule {
         format!("{} ({})", self.name(), self.kind.name())
     }
 
-    /// Whether the bytes can be a signature of this kind of key at all.
+    /// Returns true if the bytes have the form of a signature by this kind of key.
     fn is_whole(&self, signature: &[u8]) -> bool {
         match self.kind {
-            Kind::P256 | Kind::P384 => two_integers(signature).is_some(),
-            Kind::Rsa(bits) => bits.div_ceil(8) == signature.len(),
-            Kind::Ed25519 => signature.len() == 64,
+            CosignKeyKind::P256 | CosignKeyKind::P384 => two_integers(signature).is_some(),
+            CosignKeyKind::Rsa(bits) => bits.div_ceil(8) == signature.len(),
+            CosignKeyKind::Ed25519 => signature.len() == 64,
         }
     }
 
-    /// Whether the key signed this file.
-    fn signed(&self, subject: Subject<'_>, signature: &[u8]) -> Result<bool, Refusal> {
+    /// Returns true if the key signed this file.
+    fn verifies(
+        &self,
+        subject: FileSubject<'_>,
+        signature: &[u8],
+    ) -> Result<bool, SignatureRefusal> {
         for (key, hash) in &self.keys {
-            let held = match hash {
-                Hash::Whole => {
-                    let file = Reading::whole(subject, LIMIT, "an Ed25519 key")?;
+            let verified = match hash {
+                CosignInput::Whole => {
+                    let file = SubjectReader::read_whole(subject, LIMIT, "an Ed25519 key")?;
                     key.verify_sig(&file, signature)
                 }
-                Hash::Sha256 => {
-                    let digest = reading::sha256(subject)?;
+                CosignInput::Sha256 => {
+                    let digest = reading::compute_sha256(subject)?;
                     let digest = Digest::import_less_safe(&digest, &SHA256);
                     digest.and_then(|digest| key.verify_digest_sig(&digest, signature))
                 }
-                Hash::Sha384 => {
+                CosignInput::Sha384 => {
                     let mut context = aws_lc_rs::digest::Context::new(&SHA384);
-                    Reading::each(subject, |piece| context.update(piece))?;
+                    SubjectReader::visit(subject, |piece| context.update(piece))?;
                     key.verify_digest_sig(&context.finish(), signature)
                 }
             };
-            if held.is_ok() {
+            if verified.is_ok() {
                 return Ok(true);
             }
         }
@@ -176,9 +181,10 @@ impl Rule {
 }
 
 const TAKEN: &str =
-    "cosign's rule takes ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 to 8192 bits";
+    "cosign's rule supports ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 to 8192 bits";
 
-/// SEQUENCE { INTEGER, INTEGER }, to the end: an ECDSA signature (RFC 3279, 2.2.3), an RSA key (RFC 8017, A.1.1).
+/// Parses SEQUENCE { INTEGER, INTEGER } without trailing bytes: an ECDSA signature (RFC 3279,
+/// 2.2.3) or an RSA key (RFC 8017, A.1.1).
 fn two_integers(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut reader = SliceReader::new(der).ok()?;
     let two = reader
@@ -197,48 +203,48 @@ fn modulus_bits(der: &[u8]) -> Option<usize> {
     Some(rest.len() * 8 + (8 - first.leading_zeros() as usize))
 }
 
-/// What is signed: a digest of the file, or the file itself.
+/// The signed input: a digest of the file, or the file itself.
 #[derive(Clone, Copy, Debug)]
-enum Hash {
+enum CosignInput {
     Sha256,
     Sha384,
     Whole,
 }
 
-/// A signature and what its file says besides.
-struct Found {
+/// A signature with the other fields of its file.
+struct CosignSignature {
     signature: Vec<u8>,
     /// SHA-256 of the signed file.
     digest: Option<Vec<u8>>,
-    /// Whose key it is, in the signer's words.
+    /// The signer's hint that identifies the key.
     hint: Option<String>,
     remark: Option<&'static str>,
 }
 
-/// What `cosign sign-blob --bundle` wrote before Sigstore's bundle.
+/// Output of `cosign sign-blob --bundle` before Sigstore's bundle format.
 #[derive(Deserialize)]
-struct OldBundle {
+struct CosignBundle {
     #[serde(rename = "base64Signature")]
     signature: String,
     #[serde(default)]
     cert: String,
 }
 
-fn read(evidence: &Evidence) -> Result<Found, Refusal> {
-    let bytes = reading::signature(evidence)?;
-    // DER's SEQUENCE, which the same character begins in no base64 of it.
+fn read(evidence: &SignatureEvidence) -> Result<CosignSignature, SignatureRefusal> {
+    let bytes = reading::read_signature(evidence)?;
+    // A SEQUENCE in DER; base64 of it starts with a different character.
     if bytes.starts_with(&[0x30]) && std::str::from_utf8(bytes).is_err() {
-        return Ok(bare(bytes.to_vec()));
+        return Ok(from_bytes(bytes.to_vec()));
     }
     let text = reading::signature_text(evidence)?.trim();
     if text.starts_with('{') {
-        return bundle(text);
+        return parse_bundle(text);
     }
-    decode(text).map(bare)
+    decode(text).map(from_bytes)
 }
 
-fn bare(signature: Vec<u8>) -> Found {
-    Found {
+fn from_bytes(signature: Vec<u8>) -> CosignSignature {
+    CosignSignature {
         signature,
         digest: None,
         hint: None,
@@ -246,50 +252,54 @@ fn bare(signature: Vec<u8>) -> Found {
     }
 }
 
-fn decode(text: &str) -> Result<Vec<u8>, Refusal> {
-    let bytes = reading::base64(text.as_bytes()).filter(|bytes| !bytes.is_empty());
+fn decode(text: &str) -> Result<Vec<u8>, SignatureRefusal> {
+    let bytes = reading::decode_base64(text.as_bytes()).filter(|bytes| !bytes.is_empty());
     let fact = "it is neither base64 nor a bundle, or it is cut off";
-    bytes.ok_or_else(|| Reason::Malformed.refusal(fact))
+    bytes.ok_or_else(|| RefusalReason::Malformed.refusal(fact))
 }
 
-fn bundle(text: &str) -> Result<Found, Refusal> {
-    let keyless = || {
-        let fact = "it was made with a certificate, without a key (keyless)";
-        Reason::OtherKey
-            .refusal(fact)
-            .cure("kind = \"sigstore\", with identity and issuer, if that is who should sign")
-    };
-    if let Ok(old) = serde_json::from_str::<OldBundle>(text) {
+fn parse_bundle(text: &str) -> Result<CosignSignature, SignatureRefusal> {
+    if let Ok(old) = serde_json::from_str::<CosignBundle>(text) {
         let cert = BASE64_STANDARD.decode(&old.cert).unwrap_or_default();
         if cert.starts_with(b"-----BEGIN CERTIFICATE") || old.cert.contains("BEGIN CERTIFICATE") {
-            return Err(keyless());
+            return Err(refuse_keyless());
         }
-        return decode(&old.signature).map(bare);
+        return decode(&old.signature).map(from_bytes);
     }
     let bundle = Bundle::from_json(&without_empty_digest(text)).map_err(|e| {
-        let fact = "it is no Sigstore bundle, or it is cut off";
-        Reason::Malformed.refusal(fact).found(reading::shown(e))
+        let fact = "it is not a Sigstore bundle, or it is cut off";
+        RefusalReason::Malformed
+            .refusal(fact)
+            .found(reading::sanitize(e))
     })?;
     let hint = match &bundle.verification_material.content {
         VerificationMaterialContent::PublicKey(key) => key.hint.clone(),
-        _ => return Err(keyless()),
+        _ => return Err(refuse_keyless()),
     };
     let SignatureContent::MessageSignature(message) = &bundle.content else {
         let fact = "it is an attestation, not a signature of the file itself";
-        return Err(Reason::Unsupported
+        return Err(RefusalReason::Unsupported
             .refusal(fact)
             .cure("sign the file with cosign sign-blob --key"));
     };
     let logged = !bundle.verification_material.tlog_entries.is_empty();
-    Ok(Found {
+    Ok(CosignSignature {
         signature: message.signature.as_bytes().to_vec(),
         digest: signed_digest(message)?,
         hint: Some(hint).filter(|h| !h.is_empty()),
-        remark: logged.then_some("the bundle's log entry was not judged: the key is the pin"),
+        remark: logged.then_some("the bundle's log entry was not checked: the key is pinned"),
     })
 }
 
-/// cosign writes an empty digest where an Ed25519 key signed the file itself, and the library asks for its members.
+fn refuse_keyless() -> SignatureRefusal {
+    let fact = "it was made with a certificate, without a key (keyless)";
+    RefusalReason::OtherKey
+        .refusal(fact)
+        .cure("if keyless signing is intended, use kind = \"sigstore\" with identity and issuer")
+}
+
+/// Removes the empty digest that cosign writes if an Ed25519 key signed the file itself, because
+/// the library requires its members.
 fn without_empty_digest(text: &str) -> Cow<'_, str> {
     let bundle = serde_json::from_str::<Value>(text).ok();
     let emptied = bundle.and_then(|mut bundle| {
@@ -301,41 +311,45 @@ fn without_empty_digest(text: &str) -> Cow<'_, str> {
     emptied.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-fn signed_digest(message: &MessageSignature) -> Result<Option<Vec<u8>>, Refusal> {
+fn signed_digest(message: &MessageSignature) -> Result<Option<Vec<u8>>, SignatureRefusal> {
     let Some(digest) = &message.message_digest else {
         return Ok(None);
     };
     let bytes = digest.digest.as_bytes();
     match (digest.algorithm, bytes.len()) {
         (sigstore_types::HashAlgorithm::Sha2256, 32) => Ok(Some(bytes.to_vec())),
-        // Of a P-384 key; the signature itself is over it.
+        // For a P-384 key, whose signature covers it.
         (sigstore_types::HashAlgorithm::Sha2384, 48) => Ok(None),
-        (other, n) => Err(Reason::Unsupported.refusal(format!(
+        (other, n) => Err(RefusalReason::Unsupported.refusal(format!(
             "its bundle names a digest of {n} bytes as {other:?}"
         ))),
     }
 }
 
-pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
+pub fn judge(
+    rule: &CosignRule,
+    subject: FileSubject<'_>,
+    evidence: &SignatureEvidence,
+) -> SignatureResult {
     let found = read(evidence)?;
     if let Some(signed) = &found.digest {
-        let file = reading::sha256(subject)?;
+        let file = reading::compute_sha256(subject)?;
         if *signed != file {
-            return Err(Reason::Changed
-                .refusal("its bundle speaks of another file")
+            return Err(RefusalReason::Changed
+                .refusal("its bundle is for a different file")
                 .expected(format!("sha256:{}", hex::encode(signed)))
                 .found(format!("sha256:{}", hex::encode(file))));
         }
     }
     if !rule.is_whole(&found.signature) {
         let fact = format!(
-            "it is cut off, or not a signature by a key of the kind {}",
+            "it is cut off, or not a signature by a key of type {}",
             rule.kind.name()
         );
-        return Err(Reason::Malformed.refusal(fact));
+        return Err(RefusalReason::Malformed.refusal(fact));
     }
-    if !rule.signed(subject, &found.signature)? {
-        return Err(unmet(rule, &found));
+    if !rule.verifies(subject, &found.signature)? {
+        return Err(refuse_signature(rule, &found));
     }
     Ok(Signer {
         scheme: Scheme::Cosign,
@@ -346,20 +360,22 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     })
 }
 
-/// A bare signature names neither its key nor its file, so it cannot be said which of them is another.
-fn unmet(rule: &Rule, found: &Found) -> Refusal {
+/// Returns the refusal of a signature that does not verify. A bare signature names neither its key
+/// nor its file, so the cause is unknown.
+fn refuse_signature(rule: &CosignRule, found: &CosignSignature) -> SignatureRefusal {
     let ours = BASE64_STANDARD.encode(rule.digest);
     let other = found.hint.as_ref().filter(|hint| **hint != ours);
     let refusal = match (other, &found.digest) {
         (None, None) => {
-            let fact = "the pinned key did not sign this file: the file or its signature was changed, or another key signed";
-            Reason::Changed.refusal(fact)
+            let fact = "the pinned key did not sign this file: the file or its signature was \
+                changed, or a different key signed it";
+            RefusalReason::Changed.refusal(fact)
         }
-        _ => Reason::OtherKey.refusal("the pinned key did not sign its bundle"),
+        _ => RefusalReason::OtherKey.refusal("the pinned key did not sign its bundle"),
     };
     let refusal = refusal.expected(rule.name_and_kind());
     match other {
-        Some(hint) => refusal.found(format!("a key with the hint {}", reading::shown(hint))),
+        Some(hint) => refusal.found(format!("a key with the hint {}", reading::sanitize(hint))),
         None => refusal,
     }
 }

@@ -1,4 +1,5 @@
-//! The hashes that a signature may be made with. Refuses MD5 and SHA-1 by name, and what nobody has heard of.
+//! The hash algorithms that a signature may use. Refuses MD5 and SHA-1 with a specific message, and
+//! unknown ones.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
 use der::asn1::ObjectIdentifier;
 
 use super::oid::Oid;
-use super::{Reason, Refusal};
+use super::{RefusalReason, SignatureRefusal};
 
 const MD5: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.5");
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
@@ -22,14 +23,7 @@ pub(super) enum HashKind {
 }
 
 impl HashKind {
-    pub(super) fn from_oid(oid: Oid<'_>) -> Result<Self, Refusal> {
-        let weak = |name: &str| {
-            Reason::Weak
-                .refusal(format!("it is made with {name}, which others can forge"))
-                .expected("SHA-256, SHA-384 or SHA-512")
-                .found(name)
-                .cure("ask the publisher for a file signed with SHA-256")
-        };
+    pub(super) fn from_oid(oid: Oid<'_>) -> Result<Self, SignatureRefusal> {
         let known = [
             (SHA_256, Self::Sha256),
             (SHA_384, Self::Sha384),
@@ -39,21 +33,21 @@ impl HashKind {
             return Ok(kind);
         }
         if oid == SHA1 {
-            return Err(weak("SHA-1"));
+            return Err(refuse_weak("SHA-1"));
         }
         if oid == MD5 {
-            return Err(weak("MD5"));
+            return Err(refuse_weak("MD5"));
         }
-        let fact = "its hash algorithm is not one that winimg knows";
-        Err(Reason::Unsupported
+        let fact = "its hash algorithm is not supported";
+        Err(RefusalReason::Unsupported
             .refusal(fact)
             .expected("SHA-256, SHA-384 or SHA-512")
             .found(format_args!("OID {oid}")))
     }
 
-    /// Whether it is a hash at all, also one that proves nothing.
+    /// Returns true for any known hash, even an insecure one.
     pub(super) fn is_known(oid: Oid<'_>) -> bool {
-        !matches!(Self::from_oid(oid), Err(refusal) if refusal.reason == Reason::Unsupported)
+        !matches!(Self::from_oid(oid), Err(refusal) if refusal.reason == RefusalReason::Unsupported)
     }
 
     pub(super) fn length(self) -> usize {
@@ -64,7 +58,7 @@ impl HashKind {
         }
     }
 
-    /// A running hash: `update` it, then `finish().as_ref()`.
+    /// Starts a hash: `update` it, then `finish().as_ref()`.
     pub(super) fn start(self) -> Context {
         Context::new(match self {
             Self::Sha256 => &SHA256,
@@ -73,11 +67,19 @@ impl HashKind {
         })
     }
 
-    pub(super) fn of(self, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn compute(self, bytes: &[u8]) -> Vec<u8> {
         let mut hash = self.start();
         hash.update(bytes);
         hash.finish().as_ref().to_vec()
     }
+}
+
+fn refuse_weak(name: &str) -> SignatureRefusal {
+    RefusalReason::Weak
+        .refusal(format!("it uses {name}, which can be forged"))
+        .expected("SHA-256, SHA-384 or SHA-512")
+        .found(name)
+        .cure("ask the publisher for a file signed with SHA-256")
 }
 
 impl fmt::Display for HashKind {

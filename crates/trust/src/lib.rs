@@ -1,9 +1,9 @@
-//! Signatures: whose word a file has, and whether it is still that word.
+//! Verifies signatures of files.
 //!
-//! Each scheme is a module with a `Rule` (the pins that a recipe named, already parsed) and a `judge`. Judging is pure
-//! but for reading the file itself: no network, no clock of its own, no trust that the recipe did not name. Cryptography
-//! is the libraries' (aws-lc-rs, rustls-webpki, rPGP, sigstore); what stands here reads formats and applies policy.
-//! Refuses MD5 and SHA-1 everywhere.
+//! Each scheme is a module with a rule (the parsed pins of a recipe) and a `judge` function.
+//! Judging only reads the file itself: it uses no network, no clock, and no trust anchors besides
+//! those in the recipe. Cryptography is done by libraries (aws-lc-rs, rustls-webpki, rPGP,
+//! sigstore); this crate parses formats and applies policy. Refuses MD5 and SHA-1 everywhere.
 
 pub mod authenticode;
 pub mod checksum;
@@ -13,12 +13,12 @@ pub mod minisign;
 pub mod misused;
 pub mod openpgp;
 pub mod pinned;
-pub mod place;
 mod reading;
 pub mod roots;
-pub mod short;
+pub mod short_format;
 pub mod signify;
 pub mod sigstore;
+pub mod uncovered;
 
 mod algorithm;
 mod ber;
@@ -46,59 +46,59 @@ use serde::{Deserialize, Serialize};
 use winimg_base::digest::Digest;
 use winimg_base::problem::Problem;
 
-pub use pinned::Pinned;
+pub use pinned::KeyFileContent;
 
-/// What has to hold of one signature: a scheme and the pins that the recipe names for it.
+/// The requirements for a signature: a scheme and the recipe's pins for it.
 #[derive(Clone, Debug)]
-pub enum Rule {
-    /// Detached, armoured or binary.
-    Openpgp(openpgp::Rule),
-    Minisign(minisign::Rule),
-    Signify(signify::Rule),
+pub enum SignatureRule {
+    /// Detached, armored or binary.
+    Openpgp(openpgp::OpenPgpRule),
+    Minisign(minisign::MinisignRule),
+    Signify(signify::SignifyRule),
     /// A signature of `cosign sign-blob --key`, bare or in a bundle.
-    Cosign(cosign::Rule),
+    Cosign(cosign::CosignRule),
     /// Keyless: an identity and its issuer, by a bundle or an attestation.
-    Sigstore(sigstore::Rule),
-    /// Inside the file itself (PE, MSI, CAB, PowerShell), or by a catalog.
-    Authenticode(authenticode::Rule),
+    Sigstore(sigstore::SigstoreRule),
+    /// Embedded in the file (PE, MSI, CAB, PowerShell), or by a catalog.
+    Authenticode(authenticode::AuthenticodeRule),
     /// Detached CMS (RFC 5652).
-    Cms(cms::Rule),
+    Cms(cms::CmsRule),
 }
 
-/// The file that is judged.
+/// The file to verify.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct FileSubject<'a> {
     pub path: &'a Path,
-    /// As it is kept, so as it is used: `kubelet.exe`.
+    /// Name under which it is stored and used: `kubelet.exe`.
     pub name: &'a str,
-    /// As its publisher calls it, where it is kept under another name: `kubelet-1.33.0.exe`.
+    /// Name given by its publisher, which may differ: `kubelet-1.33.0.exe`.
     pub published: &'a str,
     /// SHA-256 of the whole file.
     pub digest: &'a Digest,
 }
 
-/// What was published beside the file. Empty for what is signed inside.
+/// Files published beside the file. Empty for embedded signatures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct SignatureEvidence {
     /// The signature, bundle, attestation or catalog.
     pub signature: Option<Vec<u8>>,
     /// The certificate of a keyless signature that is not a bundle.
     pub certificate: Option<Vec<u8>>,
     /// The transparency log's answer about that signature, as JSON.
     pub log_entry: Option<Vec<u8>>,
-    /// What the issuers of certificates have revoked.
-    pub lists: Option<Lists>,
+    /// Revocation lists of certificate issuers.
+    pub lists: Option<RevocationLists>,
 }
 
-/// Lists of revoked certificates (CRLs), DER or PEM.
+/// Certificate revocation lists (CRLs), DER or PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lists {
+pub struct RevocationLists {
     pub lists: Vec<Vec<u8>>,
-    /// They are the ones that a lock names: how old they may be was judged when it was made.
+    /// True if a lock names them: their age was checked when it was made.
     pub are_locked: bool,
 }
 
-/// The schemes, by the names that a recipe calls them.
+/// The schemes, by their names in a recipe.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -114,8 +114,8 @@ pub enum Scheme {
     Cms,
 }
 
-impl Subject<'_> {
-    /// Whether a name that somebody signed is this file's.
+impl FileSubject<'_> {
+    /// Returns true if a signed name is this file's.
     fn is_called(&self, name: &str) -> bool {
         [self.name, self.published]
             .into_iter()
@@ -123,7 +123,7 @@ impl Subject<'_> {
     }
 }
 
-/// `a.exe` of `bin/a.exe`.
+/// Returns `a.exe` for `bin/a.exe`.
 fn last_segment(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
@@ -134,18 +134,18 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// A signature that met its rule, as lock, manifest, SBOM and provenance record it.
+/// A verified signature, as recorded in lock, manifest, SBOM and provenance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Signer {
     pub scheme: Scheme,
     /// The key's fingerprint, the certificate's subject, or the identity.
     pub signer: String,
-    /// The pins that it met: `key RWQ…`, `root sha256:… (CN=…), subject CN=…`, `identity … of issuer …`.
+    /// The matching pins: `key RWQ…`, `root sha256:…, subject CN=…`, `identity … of issuer …`.
     pub pinned_by: String,
-    /// RFC 3339, UTC: when a third party saw the signature (timestamp authority, transparency log). Absent where none did.
+    /// RFC 3339, UTC: time at which a timestamp authority or transparency log saw it, if any did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed_at: Option<String>,
-    /// What a reader should know: that the certificate was judged by the time of the build, for example.
+    /// Remarks for the reader, for example that the certificate was checked at build time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
 }
@@ -164,63 +164,63 @@ impl fmt::Display for Signer {
     }
 }
 
-/// Why a signature was not taken.
+/// The reason why a signature was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// There is none.
+pub enum RefusalReason {
+    /// There is no signature.
     Missing,
     /// It cannot be read, or is cut off.
     Malformed,
-    /// It is of other bytes than these.
+    /// It does not match the file.
     Changed,
-    /// It was made with another key.
+    /// It was made with a different key.
     OtherKey,
     /// The certificate or key had expired when it was used.
     Expired,
     NotYetValid,
     Revoked,
-    /// The chain does not end at a root that the recipe names; a self-signed leaf is one of these.
+    /// The chain does not end at a root in the recipe, or the leaf is self-signed.
     OtherRoot,
-    /// The subject, EKU, issuer certificate, or keyless identity is another.
+    /// The subject, EKU, issuer certificate, or keyless identity is different.
     OtherIdentity,
-    /// The identity was vouched for by another issuer.
+    /// A different issuer vouched for the identity.
     OtherIssuer,
-    /// A certificate or key that is not for this use, such as a TLS server's.
+    /// A certificate or key is not for this use, such as a TLS server's.
     WrongUse,
-    /// MD5, SHA-1, a short RSA key.
+    /// It uses MD5, SHA-1, or a short RSA key.
     Weak,
-    /// Bytes that no signature covers stand in the file.
+    /// The file contains unsigned bytes.
     Uncovered,
-    /// No third party says when it was made, and the rule asks for that.
+    /// It has no timestamp, and the rule requires one.
     NoTimestamp,
     /// No transparency log proves it.
     NotLogged,
-    /// It speaks of a file of another name.
+    /// It is for a file with a different name.
     OtherName,
-    /// It is of another program of the same publisher, or of an older one.
+    /// It is for a different program of the same publisher, or for an older version.
     OtherProduct,
-    /// This kind of file or signature is not one that winimg can judge.
+    /// This kind of file or signature is not supported.
     Unsupported,
 }
 
-/// A signature that was not taken: why, in words that fit after "the signature of kubelet: ".
+/// The refusal of a signature. The fact fits after "the signature of kubelet: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub reason: Reason,
+pub struct SignatureRefusal {
+    pub reason: RefusalReason,
     pub problem: Problem,
 }
 
-impl Reason {
-    /// `fact` is one sentence without a full stop.
-    pub fn refusal(self, fact: impl Into<String>) -> Refusal {
-        Refusal {
+impl RefusalReason {
+    /// Creates a refusal. `fact` is one sentence without a full stop.
+    pub fn refusal(self, fact: impl Into<String>) -> SignatureRefusal {
+        SignatureRefusal {
             reason: self,
             problem: Problem::new(fact),
         }
     }
 }
 
-impl Refusal {
+impl SignatureRefusal {
     pub fn expected(mut self, expected: impl fmt::Display) -> Self {
         self.problem = self.problem.expected(expected);
         self
@@ -237,9 +237,9 @@ impl Refusal {
     }
 }
 
-pub type Judged = Result<Signer, Refusal>;
+pub type SignatureResult = Result<Signer, SignatureRefusal>;
 
-impl Rule {
+impl SignatureRule {
     pub fn scheme(&self) -> Scheme {
         match self {
             Self::Openpgp(_) => Scheme::Openpgp,
@@ -252,8 +252,13 @@ impl Rule {
         }
     }
 
-    /// Judges one file. `now` stands in where no third party says when the signature was made.
-    pub fn judge(&self, subject: Subject<'_>, evidence: &Evidence, now: SystemTime) -> Judged {
+    /// Verifies a file. `now` is used if no third party attests when the signature was made.
+    pub fn judge(
+        &self,
+        subject: FileSubject<'_>,
+        evidence: &SignatureEvidence,
+        now: SystemTime,
+    ) -> SignatureResult {
         match self {
             Self::Openpgp(rule) => openpgp::judge(rule, subject, evidence, now),
             Self::Minisign(rule) => minisign::judge(rule, subject, evidence),

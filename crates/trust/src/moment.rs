@@ -1,42 +1,49 @@
-//! A second in time as certificates and timestamps write it. Refuses local times and what is no date. (RFC 5280 4.1.2.5)
+//! Times of certificates and timestamps. Refuses local times and invalid dates. (RFC 5280 4.1.2.5)
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use der::DateTime;
 
-use super::Refusal;
-use super::tlv::{GENERALIZED_TIME, Tlv, UTC_TIME, malformed};
+use super::SignatureRefusal;
+use super::tlv::{GENERALIZED_TIME, Tlv, UTC_TIME, refuse_malformed};
 
-/// Seconds since 1970. Shown as RFC 3339.
+/// Seconds since 1970. Displayed as RFC 3339.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// UTCTime (`260920120000Z`) or GeneralizedTime, whose fractions of a second are dropped.
-    pub(super) fn read(tlv: &Tlv<'_>, what: &'static str) -> Result<Self, Refusal> {
-        let bad = || malformed(what, "has a bad time");
-        let text = std::str::from_utf8(tlv.value).map_err(|_| bad())?;
-        let text = text.strip_suffix('Z').ok_or_else(bad)?;
+    /// Parses UTCTime (`260920120000Z`) or GeneralizedTime, dropping fractions of a second.
+    pub(super) fn read(tlv: &Tlv<'_>, what: &'static str) -> Result<Self, SignatureRefusal> {
+        Self::parse(tlv).ok_or_else(|| refuse_malformed(what, "has a bad time"))
+    }
+
+    fn parse(tlv: &Tlv<'_>) -> Option<Self> {
+        let text = std::str::from_utf8(tlv.value).ok()?.strip_suffix('Z')?;
         let whole = match tlv.tag {
             UTC_TIME => {
-                let year: u8 = text.get(..2).and_then(|y| y.parse().ok()).ok_or_else(bad)?;
+                let year: u8 = text.get(..2)?.parse().ok()?;
                 format!("{}{text}", if year < 50 { "20" } else { "19" })
             }
             GENERALIZED_TIME => match text.split_once('.') {
-                Some((whole, fraction)) if digits(fraction) => whole.to_string(),
-                Some(_) => return Err(bad()),
+                Some((whole, fraction)) if is_digits(fraction) => whole.to_string(),
+                Some(_) => return None,
                 None => text.to_string(),
             },
-            _ => return Err(bad()),
+            _ => return None,
         };
-        if whole.len() != 14 || !digits(&whole) {
-            return Err(bad());
+        if whole.len() != 14 || !is_digits(&whole) {
+            return None;
         }
-        let year = whole[..4].parse().map_err(|_| bad())?;
-        let two = |at: usize| whole[at..at + 2].parse::<u8>().map_err(|_| bad());
-        let date = DateTime::new(year, two(4)?, two(6)?, two(8)?, two(10)?, two(12)?);
-        Ok(Self(date.map_err(|_| bad())?.unix_duration().as_secs()))
+        let date = DateTime::new(
+            whole[..4].parse().ok()?,
+            whole[4..6].parse().ok()?,
+            whole[6..8].parse().ok()?,
+            whole[8..10].parse().ok()?,
+            whole[10..12].parse().ok()?,
+            whole[12..].parse().ok()?,
+        );
+        Some(Self(date.ok()?.unix_duration().as_secs()))
     }
 
     pub(super) fn since_1970(self) -> Duration {
@@ -44,7 +51,7 @@ impl Moment {
     }
 }
 
-fn digits(text: &str) -> bool {
+fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 

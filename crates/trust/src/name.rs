@@ -1,19 +1,20 @@
-//! Distinguished names: as text for people, and whether one holds every attribute that a recipe pins. (RFC 4514)
+//! Distinguished names: renders them as text, and matches the attributes that a recipe pins.
+//! (RFC 4514)
 //!
-//! A pin may be written as Windows prints a name (`CN="Example, Inc.", S=California`, CertNameToStr), as OpenSSL does on one
-//! line (`/C=US/O=Example, Inc.`), or with an attribute on each line, as certutil does.
+//! A pin may have the format of Windows (`CN="Example, Inc.", S=California`, CertNameToStr), of
+//! OpenSSL on one line (`/C=US/O=Example, Inc.`), or of certutil with an attribute per line.
 //!
-//! Refuses to match a part of an attribute: `CN=Example` is not `CN=Example Corp`.
+//! Never matches a part of an attribute: `CN=Example` does not match `CN=Example Corp`.
 
 use std::fmt;
 
 use der::asn1::ObjectIdentifier;
 
-use super::Refusal;
-use super::tlv::{self, SEQUENCE, SET, Tlv, Walk};
-use winimg_base::unseen::is_unseen;
+use super::SignatureRefusal;
+use super::tlv::{self, SEQUENCE, SET, Tlv, TlvWalk};
+use winimg_base::display_text::is_unseen;
 
-/// The keywords of RFC 4514 section 3 first, then those that publishers' certificates carry besides.
+/// The keywords of RFC 4514 section 3, then other ones in publishers' certificates.
 const KEYWORDS: [(&str, &str); 17] = [
     ("CN", "2.5.4.3"),
     ("L", "2.5.4.7"),
@@ -34,7 +35,7 @@ const KEYWORDS: [(&str, &str); 17] = [
     ("jurisdictionC", "1.3.6.1.4.1.311.60.2.1.3"),
 ];
 
-/// Other names of attributes: those of CertStrToName and OpenSSL. They are read and never written.
+/// Other names of attributes from CertStrToName and OpenSSL. They are only parsed, never rendered.
 const ALIASES: [(&str, &str); 20] = [
     ("S", "2.5.4.8"),
     ("SP", "2.5.4.8"),
@@ -61,7 +62,7 @@ const ALIASES: [(&str, &str); 20] = [
     ("jurisdictionCountryName", "1.3.6.1.4.1.311.60.2.1.3"),
 ];
 
-/// Those that say who it is; a place, a kind of business or a unit is what thousands have.
+/// Attributes that identify someone; thousands share a place, a kind of business or a unit.
 const IDENTIFYING: [&str; 7] = [
     "CN",
     "O",
@@ -73,41 +74,43 @@ const IDENTIFYING: [&str; 7] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Attribute {
+struct NameAttribute {
     oid: String,
-    value: Value,
+    value: AttributeValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Value {
+enum AttributeValue {
     Text(String),
-    /// The DER of what is no text.
+    /// The DER of a value that is not text.
     Der(Vec<u8>),
 }
 
-/// A name, its attributes in the order that RFC 4514 shows them: the last of the DER first.
+/// A name, with its attributes in the order of RFC 4514: the last of the DER first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name(Vec<Vec<Attribute>>);
+pub(super) struct DistinguishedName(Vec<Vec<NameAttribute>>);
 
-impl Name {
-    /// From the DER of a Name.
-    pub(super) fn read(der: &[u8]) -> Result<Self, Refusal> {
+impl DistinguishedName {
+    /// Parses the DER of a Name.
+    pub(super) fn read(der: &[u8]) -> Result<Self, SignatureRefusal> {
         const WHAT: &str = "a name";
-        let mut walk = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let mut walk = tlv::parse_only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
         let mut rdns = Vec::new();
         while let Some(rdn) = walk.next()? {
-            let mut members = tlv::only(rdn.raw, SET, WHAT)?.walk(WHAT)?;
+            let mut members = tlv::parse_only(rdn.raw, SET, WHAT)?.walk(WHAT)?;
             let mut attributes = Vec::new();
             while let Some(member) = members.next()? {
-                let mut pair = Walk::new(member.value, WHAT)?;
-                let oid = pair.oid()?;
+                let mut pair = TlvWalk::new(member.value, WHAT)?;
+                let oid = pair.read_oid()?;
                 let value = pair
                     .next()?
-                    .ok_or_else(|| tlv::malformed(WHAT, "ends early"))?;
+                    .ok_or_else(|| tlv::refuse_malformed(WHAT, "is cut off"))?;
                 pair.finish()?;
-                let value =
-                    text(&value).map_or_else(|| Value::Der(value.raw.to_vec()), Value::Text);
-                attributes.push(Attribute {
+                let value = decode_text(&value).map_or_else(
+                    || AttributeValue::Der(value.raw.to_vec()),
+                    AttributeValue::Text,
+                );
+                attributes.push(NameAttribute {
                     oid: oid.to_string(),
                     value,
                 });
@@ -118,41 +121,37 @@ impl Name {
         Ok(Self(rdns))
     }
 
-    /// From what a recipe says. The error fits after "subject".
+    /// Parses a pin of a recipe. The error fits after "subject".
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim_start();
-        let of_openssl = text.strip_prefix('/').map(slashed);
+        let of_openssl = text.strip_prefix('/').map(split_slashed);
         let parts = of_openssl.unwrap_or_else(|| {
-            // Attributes on lines of their own have no sign between them.
-            let lines = text.lines().filter(|line| !line.trim().is_empty());
-            let lines = lines.map(|line| line.trim_end_matches(['\r', ',', ';']));
-            if text.contains('\n') {
-                lines.flat_map(|line| split(line, &[',', ';'])).collect()
-            } else {
-                split(text, &[',', ';'])
+            if !text.contains('\n') {
+                return split(text, &[',', ';']);
             }
+            // Attributes on separate lines need no separator.
+            text.lines()
+                .filter(|line| !line.trim().is_empty())
+                .map(|line| line.trim_end_matches(['\r', ',', ';']))
+                .flat_map(|line| split(line, &[',', ';']))
+                .collect()
         });
         let mut rdns = Vec::new();
         for rdn in parts {
-            let attributes = split(rdn, &['+']).into_iter().map(attribute);
+            let attributes = split(rdn, &['+']).into_iter().map(parse_attribute);
             rdns.push(attributes.collect::<Result<Vec<_>, String>>()?);
         }
         Ok(Self(rdns))
     }
 
-    /// Whether it says more than where somebody is.
-    pub(super) fn identifies(&self) -> bool {
-        let says = |attribute: &Attribute| {
-            let keyword = KEYWORDS.iter().find(|(_, oid)| *oid == attribute.oid);
-            let is_empty = matches!(&attribute.value, Value::Text(text) if text.is_empty());
-            keyword.is_some_and(|(word, _)| IDENTIFYING.contains(word)) && !is_empty
-        };
-        self.0.iter().flatten().any(says)
+    /// Returns true if it contains an attribute that identifies someone.
+    pub(super) fn is_identifying(&self) -> bool {
+        self.0.iter().flatten().any(NameAttribute::is_identifying)
     }
 
-    /// Every attribute of `pin` stands here, as often as there.
-    pub(super) fn holds(&self, pin: &Self) -> bool {
-        let mut left: Vec<&Attribute> = self.0.iter().flatten().collect();
+    /// Returns true if it contains every attribute of `pin`, at least as often.
+    pub(super) fn contains(&self, pin: &Self) -> bool {
+        let mut left: Vec<&NameAttribute> = self.0.iter().flatten().collect();
         pin.0.iter().flatten().all(|wanted| {
             let at = left.iter().position(|a| *a == wanted);
             at.map(|at| left.swap_remove(at)).is_some()
@@ -160,19 +159,27 @@ impl Name {
     }
 }
 
-/// The name in that DER as text; its hexadecimal when it is none.
-pub(super) fn shown(der: &[u8]) -> String {
-    Name::read(der).map_or_else(
+impl NameAttribute {
+    fn is_identifying(&self) -> bool {
+        let keyword = KEYWORDS.iter().find(|(_, oid)| *oid == self.oid);
+        let is_empty = matches!(&self.value, AttributeValue::Text(text) if text.is_empty());
+        keyword.is_some_and(|(word, _)| IDENTIFYING.contains(word)) && !is_empty
+    }
+}
+
+/// Renders a name from DER; in hexadecimal if it is invalid.
+pub(super) fn render_name(der: &[u8]) -> String {
+    DistinguishedName::read(der).map_or_else(
         |_| format!("#{}", hex::encode(der)),
         |name| name.to_string(),
     )
 }
 
-fn text(value: &Tlv<'_>) -> Option<String> {
+fn decode_text(value: &Tlv<'_>) -> Option<String> {
     match value.tag {
         // UTF8String, NumericString, PrintableString, IA5String, VisibleString
         0x0c | 0x12 | 0x13 | 0x16 | 0x1a => String::from_utf8(value.value.to_vec()).ok(),
-        // TeletexString, which everyone fills with Latin-1
+        // TeletexString, which is Latin-1 in practice
         0x14 => Some(value.value.iter().copied().map(char::from).collect()),
         // BMPString
         0x1e => {
@@ -184,7 +191,7 @@ fn text(value: &Tlv<'_>) -> Option<String> {
     }
 }
 
-/// At separators that no backslash precedes and that are not between quotation marks.
+/// Splits at separators that are neither escaped by a backslash nor between quotation marks.
 fn split<'t>(text: &'t str, separators: &[char]) -> Vec<&'t str> {
     let (mut parts, mut start, mut escaped) = (Vec::new(), 0, false);
     let mut rest_of_quoted = 0;
@@ -197,9 +204,9 @@ fn split<'t>(text: &'t str, separators: &[char]) -> Vec<&'t str> {
             parts.push(&text[start..at]);
             start = at + c.len_utf8();
         }
-        // Only a whole value is quoted: a mark behind `=` and blanks.
+        // Only a whole value can be quoted: a mark behind `=` and blanks.
         if c == '"' && before == '=' {
-            rest_of_quoted = at + quoted(&text[at..]).map_or(1, |(_, length)| length);
+            rest_of_quoted = at + parse_quoted(&text[at..]).map_or(1, |(_, length)| length);
         }
         escaped = c == '\\' && !escaped;
         if c != ' ' {
@@ -210,9 +217,9 @@ fn split<'t>(text: &'t str, separators: &[char]) -> Vec<&'t str> {
     parts
 }
 
-/// The value between quotation marks that a text begins with, and the bytes that it takes. A mark inside is doubled (Windows) or
-/// has a backslash before it (RFC 1779).
-fn quoted(text: &str) -> Option<(String, usize)> {
+/// Parses a quoted value at the start of a text; returns it with its length in bytes. A mark inside
+/// is doubled (Windows) or escaped by a backslash (RFC 1779).
+fn parse_quoted(text: &str) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut signs = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = signs.next() {
@@ -229,8 +236,8 @@ fn quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// `C=US/O=Example, Inc./CN=a`: at each `/` that a keyword and `=` follow.
-fn slashed(text: &str) -> Vec<&str> {
+/// Splits `C=US/O=Example, Inc./CN=a` at each `/` that a keyword and `=` follow.
+fn split_slashed(text: &str) -> Vec<&str> {
     let (mut parts, mut start) = (Vec::new(), 0);
     for (at, _) in text.match_indices('/') {
         let key = text[at + 1..].split_once('=').map(|(key, _)| key);
@@ -243,7 +250,7 @@ fn slashed(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The attribute's OID, by a keyword or by itself: `2.5.4.15`, `OID.2.5.4.15`.
+/// Returns an attribute's OID by its keyword or its number: `2.5.4.15`, `OID.2.5.4.15`.
 fn oid_of(key: &str) -> Option<String> {
     let mut known = KEYWORDS.iter().chain(&ALIASES);
     if let Some((_, oid)) = known.find(|(word, _)| word.eq_ignore_ascii_case(key)) {
@@ -258,10 +265,10 @@ fn oid_of(key: &str) -> Option<String> {
         .map(|oid| oid.to_string())
 }
 
-fn attribute(text: &str) -> Result<Attribute, String> {
+fn parse_attribute(text: &str) -> Result<NameAttribute, String> {
     let (key, value) = text.split_once('=').ok_or_else(|| {
         format!(
-            "has {:?} where an attribute such as CN=Example Corp was expected",
+            "contains {:?}, but expected an attribute such as CN=Example Corp",
             text.trim()
         )
     })?;
@@ -271,33 +278,34 @@ fn attribute(text: &str) -> Result<Attribute, String> {
     })?;
     let value = value.trim_start();
     if let Some(digits) = value.strip_prefix('#') {
-        let bad = |_| format!("has {key}=#… that is not the hexadecimal of a DER value");
-        let der = hex::decode(digits.trim_end()).map_err(bad)?;
-        let tlv = Walk::new(&der, "a name")
+        let der = hex::decode(digits.trim_end())
+            .map_err(|_| format!("has {key}=#… that is not the hexadecimal of a DER value"))?;
+        let tlv = TlvWalk::new(&der, "a name")
             .and_then(|mut w| w.next())
             .ok()
             .flatten();
         let value = tlv
-            .and_then(|t| self::text(&t))
-            .map_or(Value::Der(der.clone()), Value::Text);
-        return Ok(Attribute { oid, value });
+            .and_then(|t| self::decode_text(&t))
+            .map_or(AttributeValue::Der(der.clone()), AttributeValue::Text);
+        return Ok(NameAttribute { oid, value });
     }
     let value = match value.strip_prefix('"') {
-        None => unescaped(value)?,
+        None => unescape(value)?,
         Some(_) => {
-            let closed = quoted(value).filter(|(_, end)| value[*end..].trim().is_empty());
-            let bad = || format!("has a quotation mark without its other one in {value:?}");
-            closed.ok_or_else(bad)?.0
+            let (text, _) = parse_quoted(value)
+                .filter(|(_, end)| value[*end..].trim().is_empty())
+                .ok_or_else(|| format!("has an unbalanced quotation mark in {value:?}"))?;
+            text
         }
     };
-    Ok(Attribute {
+    Ok(NameAttribute {
         oid,
-        value: Value::Text(value),
+        value: AttributeValue::Text(value),
     })
 }
 
-/// Blanks at the end go, unless escaped; `\,` and `\2C` are a comma.
-fn unescaped(text: &str) -> Result<String, String> {
+/// Unescapes a value: `\,` and `\2C` are a comma. Removes trailing blanks that are not escaped.
+fn unescape(text: &str) -> Result<String, String> {
     let (mut bytes, mut kept) = (Vec::new(), 0);
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -322,18 +330,20 @@ fn unescaped(text: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| format!("has bytes that are not UTF-8 in {text:?}"))
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for DistinguishedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let joined = |rdn: &Vec<Attribute>| {
-            let attributes: Vec<String> = rdn.iter().map(Attribute::to_string).collect();
-            attributes.join("+")
-        };
-        let rdns: Vec<String> = self.0.iter().map(joined).collect();
-        f.write_str(&rdns.join(","))
+        for (number, rdn) in self.0.iter().enumerate() {
+            if number > 0 {
+                f.write_str(",")?;
+            }
+            let attributes: Vec<String> = rdn.iter().map(NameAttribute::to_string).collect();
+            f.write_str(&attributes.join("+"))?;
+        }
+        Ok(())
     }
 }
 
-impl fmt::Display for Attribute {
+impl fmt::Display for NameAttribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keyword = KEYWORDS.iter().find(|(_, oid)| *oid == self.oid);
         write!(
@@ -342,8 +352,8 @@ impl fmt::Display for Attribute {
             keyword.map_or(self.oid.as_str(), |(word, _)| word)
         )?;
         let text = match &self.value {
-            Value::Der(der) => return write!(f, "#{}", hex::encode(der)),
-            Value::Text(text) => text,
+            AttributeValue::Der(der) => return write!(f, "#{}", hex::encode(der)),
+            AttributeValue::Text(text) => text,
         };
         let last = text.chars().count().saturating_sub(1);
         for (i, c) in text.chars().enumerate() {

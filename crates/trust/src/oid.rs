@@ -1,8 +1,9 @@
-//! Object identifiers of any size, as the octets that stand in a file.
+//! Object identifiers of any size, as encoded octets.
 //!
-//! `der`'s own type ends arcs at 28 bits, and the identities that Azure Artifact Signing gives its customers have longer
-//! ones (`1.3.6.1.4.1.311.97.368317130.…`). Known identifiers are its constants all the same. Refuses what X.690 8.19 does:
-//! an arc that is cut off or begins with a zero.
+//! `der`'s own type limits arcs to 28 bits, but the identities that Azure Artifact Signing assigns
+//! to its customers have longer ones (`1.3.6.1.4.1.311.97.368317130.…`). Known identifiers still
+//! use its constants. Refuses invalid encodings (X.690 8.19): an arc that is cut off or has a
+//! leading zero.
 
 use std::fmt;
 
@@ -21,7 +22,7 @@ impl<'a> Oid<'a> {
         (whole && !padded).then_some(Self(value))
     }
 
-    pub(super) fn of(known: &'a ObjectIdentifier) -> Self {
+    pub(super) fn from_known(known: &'a ObjectIdentifier) -> Self {
         Self(known.as_bytes())
     }
 }
@@ -32,7 +33,8 @@ impl PartialEq<ObjectIdentifier> for Oid<'_> {
     }
 }
 
-/// Dotted; in hexadecimal where an arc goes beyond 128 bits, as UUIDs are the largest that anybody uses.
+/// Shows dotted decimal, or hexadecimal if an arc exceeds 128 bits (the size of a UUID, the largest
+/// in use).
 impl fmt::Display for Oid<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut arcs = Vec::new();
@@ -64,7 +66,8 @@ impl fmt::Debug for Oid<'_> {
 }
 
 /// szOID_NESTED_SIGNATURE
-pub const NESTED: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");
+pub const NESTED_SIGNATURE: ObjectIdentifier =
+    ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.4.1");
 
 #[cfg(test)]
 mod tests {
@@ -87,7 +90,7 @@ mod tests {
             assert_eq!(shown(bad), None, "{bad}");
         }
         let known = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.3");
-        assert_eq!(Oid::of(&known), known);
-        assert_eq!(Oid::of(&known).to_string(), known.to_string());
+        assert_eq!(Oid::from_known(&known), known);
+        assert_eq!(Oid::from_known(&known).to_string(), known.to_string());
     }
 }

@@ -1,10 +1,12 @@
-//! PEM: base64 between BEGIN and END lines. Refuses a block without its end, and anything but base64 in it. (RFC 7468)
+//! Parses PEM: base64 between BEGIN and END lines. Refuses blocks without an end, or with anything
+//! other than base64. (RFC 7468)
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The contents of all blocks with one of these labels. The error fits after the file's name.
-pub(super) fn blocks(text: &str, labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
+/// Returns the contents of all blocks with one of these labels. The error fits after the file's
+/// name.
+pub(super) fn parse_blocks(text: &str, labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim);
     while let Some(line) = lines.next() {

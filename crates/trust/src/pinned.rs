@@ -1,52 +1,55 @@
-//! What a key file or a root file holds, independent of how the file is written.
+//! Contents of a key file or a root file, independent of its encoding.
 //!
-//! A lock records it, so that a key that was replaced under the same file name is noticed. Comments, line ends and armour
-//! do not count: two files with the same keys give the same digest.
+//! A lock records them to detect a key that was replaced under the same file name. Comments, line
+//! ends and armor are ignored: two files with the same keys have the same digest.
 
 use winimg_base::digest::Digest;
 
-use super::Rule;
+use super::SignatureRule;
 use super::chain;
 
 /// The keys or certificates of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pinned {
-    /// For people: the key's number, fingerprint, or the certificates' digests and subjects.
+pub struct KeyFileContent {
+    /// Description for people: the key's number or fingerprint, or the certificates' digests and
+    /// subjects.
     pub key: String,
-    /// SHA-256 over the keys or certificates themselves.
+    /// SHA-256 of the keys or certificates themselves.
     pub digest: Digest,
 }
 
-impl Rule {
-    /// Returns the key that the rule was made from; `None` for a rule that is not made from a bare key.
-    pub fn pinned(&self) -> Option<Pinned> {
+impl SignatureRule {
+    /// Returns the key that the rule was made from; `None` for a rule that is not made from a bare
+    /// key.
+    pub fn key_content(&self) -> Option<KeyFileContent> {
         match self {
-            Self::Minisign(rule) => Some(rule.pinned()),
-            Self::Signify(rule) => Some(rule.pinned()),
-            Self::Cosign(rule) => Some(rule.pinned()),
-            Self::Openpgp(rule) => Some(rule.pinned()),
+            Self::Minisign(rule) => Some(rule.key_content()),
+            Self::Signify(rule) => Some(rule.key_content()),
+            Self::Cosign(rule) => Some(rule.key_content()),
+            Self::Openpgp(rule) => Some(rule.key_content()),
             Self::Sigstore(_) | Self::Authenticode(_) | Self::Cms(_) => None,
         }
     }
 }
 
 /// Describes the certificates (DER) of one file, in any order.
-pub fn certificates(ders: &[Vec<u8>]) -> Pinned {
+pub fn describe_certificates(ders: &[Vec<u8>]) -> KeyFileContent {
     let mut sorted: Vec<&Vec<u8>> = ders.iter().collect();
     sorted.sort();
     sorted.dedup();
     let names: Vec<String> = sorted.iter().map(|der| chain::root_text(der)).collect();
-    Pinned {
+    KeyFileContent {
         key: names.join(" and "),
         digest: Digest::sha256_of(&sorted.into_iter().flatten().copied().collect::<Vec<u8>>()),
     }
 }
 
-/// Describes a trust root of Sigstore. `None` where the file is not JSON, which `sigstore::Rule::new` refuses.
-pub fn trusted_root(file: &[u8]) -> Option<Pinned> {
+/// Describes a trust root of Sigstore. `None` if the file is not JSON, which the rule's constructor
+/// refuses.
+pub fn trusted_root(file: &[u8]) -> Option<KeyFileContent> {
     let root: serde_json::Value = serde_json::from_slice(file).ok()?;
     let digest = Digest::of_json(&root);
-    Some(Pinned {
+    Some(KeyFileContent {
         key: format!("trust root {digest}"),
         digest,
     })

@@ -1,50 +1,54 @@
-//! What every signature by certificate has to meet: a hash that holds, its own bytes, a time, a chain, and the recipe's pins.
+//! The policy for every signature by certificate: hash, content, time, chain, and the recipe's
+//! pins.
 //!
-//! Refuses to believe a certificate for its being well made: a rule without a root, or with a root alone, is met by nothing;
-//! a use that a root gives to all its signers (code signing) is no pin.
+//! A valid certificate alone proves nothing: no signature meets a rule without a root, or with only
+//! a root. A usage that a root gives to all its signers (code signing) is not a pin.
 
 use der::asn1::ObjectIdentifier;
 
 use super::certificate::Certificate;
-use super::chain::{self, At, Chain, Clock};
+use super::chain::{self, CheckTime, TimeSource, VerifiedChain};
 use super::moment::Moment;
-use super::name::Name;
-use super::oid::NESTED;
+use super::name::DistinguishedName;
+use super::oid::NESTED_SIGNATURE;
 use super::oid::Oid;
-use super::place::Open;
-use super::purpose::{self, Use};
+use super::purpose::{self, CertificateUse};
 use super::signed_data::SignedData;
-use super::timestamp::{self, Stamp};
-use super::{Lists, Reason, Refusal, Scheme, Signer, misused, revocation};
+use super::timestamp::{self, VerifiedTimestamp};
+use super::uncovered::UncoveredRange;
+use super::{
+    RefusalReason, RevocationLists, Scheme, SignatureRefusal, Signer, misused, revocation,
+};
 use winimg_base::digest::Digest;
 
-/// "A timestamp does not lengthen what this certificate signs." (Microsoft: szOID_KP_LIFETIME_SIGNING)
+/// "A timestamp does not lengthen what this certificate signs." (Microsoft:
+/// szOID_KP_LIFETIME_SIGNING)
 const LIFETIME_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.3.13");
 
-pub(super) struct Policy<'r> {
+pub(super) struct CertificatePolicy<'r> {
     pub(super) scheme: Scheme,
-    pub(super) pins: &'r Pins,
+    pub(super) pins: &'r CertificatePins,
     pub(super) needs_timestamp: bool,
-    pub(super) wanted: Use,
+    pub(super) wanted: CertificateUse,
     pub(super) now: Moment,
-    /// The lists of revoked certificates that were brought.
-    pub(super) lists: Option<&'r Lists>,
+    /// The provided revocation lists.
+    pub(super) lists: Option<&'r RevocationLists>,
 }
 
 /// A signature that met its rule.
-pub(super) struct Met {
+pub(super) struct VerifiedSigner {
     pub(super) signer: Signer,
-    /// What of the signature nothing covers.
-    pub(super) open: Vec<Open>,
+    /// Ranges of the signature that are not covered.
+    pub(super) open: Vec<UncoveredRange>,
 }
 
-impl Policy<'_> {
-    /// Judges one signature. `covers` says whether it is of the file's bytes.
+impl CertificatePolicy<'_> {
+    /// Verifies a signature. `covers` checks that it matches the file.
     pub(super) fn judge(
         &self,
         signed: &SignedData<'_>,
-        covers: impl FnOnce(&SignedData<'_>) -> Result<(), Refusal>,
-    ) -> Result<Met, Refusal> {
+        covers: impl FnOnce(&SignedData<'_>) -> Result<(), SignatureRefusal>,
+    ) -> Result<VerifiedSigner, SignatureRefusal> {
         let pins = self.pins;
         vouches_for_one(pins)?;
         signed.signer.hash()?;
@@ -53,14 +57,14 @@ impl Policy<'_> {
         signed.signer.check_value(&leaf)?;
         self.wanted.check(&leaf)?;
         let mut remarks = Vec::new();
-        let stamp = self.stamp(signed, &mut remarks);
-        // Where the recipe names a wrong root, neither chain ends there: the signer's is the one to be named.
+        let stamp = self.verify_timestamp(signed, &mut remarks);
+        // If the recipe names a wrong root, neither chain ends there: report that of the signer.
         let stamp = stamp.map_err(|refusal| match refusal.reason {
-            Reason::OtherRoot => self.other_root(signed, &leaf).unwrap_or(refusal),
+            RefusalReason::OtherRoot => self.other_root(signed, &leaf).unwrap_or(refusal),
             _ => refusal,
         })?;
         let moment = stamp.as_ref().map(|stamp| stamp.moment);
-        let at = self.time(&leaf, moment, &mut remarks);
+        let at = self.choose_time(&leaf, moment, &mut remarks);
         let chain = chain::verify(
             &leaf,
             &signed.certificates,
@@ -71,17 +75,17 @@ impl Policy<'_> {
         )?;
         misused::check(&chain.path, &pins.accepted)?;
         if pins.needs_lists {
-            remarks.extend(self.revoked(&chain, at, stamp.as_ref())?);
+            remarks.extend(self.check_revocation(&chain, at, stamp.as_ref())?);
         }
-        let mut used = chain.used(&pins.roots);
-        let pinned_by = pinned(pins, &leaf, chain)?;
-        remarks.extend(uncovered(signed));
+        let mut used = chain.hash_certificates(&pins.roots);
+        let pinned_by = match_pins(pins, &leaf, chain)?;
+        remarks.extend(describe_unsigned_attributes(signed));
         let timestamps = match stamp {
             Some(stamp) => {
-                used.extend(stamp.chain.used(&[]));
+                used.extend(stamp.chain.hash_certificates(&[]));
                 stamp.open
             }
-            None => timestamp::untaken(signed, None)?,
+            None => timestamp::find_unused(signed, None)?,
         };
         let mut open = signed.open(&used, &[])?;
         open.extend(timestamps);
@@ -92,170 +96,201 @@ impl Policy<'_> {
             signed_at: moment.map(|moment| moment.to_string()),
             remarks,
         };
-        Ok(Met { signer, open })
+        Ok(VerifiedSigner { signer, open })
     }
 
-    /// Why the signer's chain does not end at a root of the recipe, whatever the time.
-    fn other_root(&self, signed: &SignedData<'_>, leaf: &Certificate<'_>) -> Option<Refusal> {
-        let at = At {
+    /// Returns the refusal if the signer's chain does not end at a root of the recipe, regardless
+    /// of time.
+    fn other_root(
+        &self,
+        signed: &SignedData<'_>,
+        leaf: &Certificate<'_>,
+    ) -> Option<SignatureRefusal> {
+        let at = CheckTime {
             moment: leaf.not_before,
-            by: Clock::Present,
+            by: TimeSource::Present,
         };
         let (set, roots) = (&signed.certificates, &self.pins.roots);
         let chain = chain::verify(leaf, set, roots, at, self.wanted, None);
         chain
             .err()
-            .filter(|refusal| refusal.reason == Reason::OtherRoot)
+            .filter(|refusal| refusal.reason == RefusalReason::OtherRoot)
     }
 
-    /// That no certificate of the signer or of the timestamp's authority is revoked.
-    fn revoked(
+    /// Checks that no certificate of the signer or of the timestamp authority is revoked. Returns
+    /// remarks.
+    fn check_revocation(
         &self,
-        chain: &Chain,
-        at: At,
-        stamp: Option<&Stamp>,
-    ) -> Result<Vec<String>, Refusal> {
-        let none = Lists::default();
+        chain: &VerifiedChain,
+        at: CheckTime,
+        stamp: Option<&VerifiedTimestamp>,
+    ) -> Result<Vec<String>, SignatureRefusal> {
+        let none = RevocationLists::default();
         let lists = self.lists.unwrap_or(&none);
         let mut remarks = revocation::check(&chain.path, lists, at, self.now)?;
-        if let Some(Stamp { moment, chain, .. }) = stamp {
-            let at = At {
+        if let Some(VerifiedTimestamp { moment, chain, .. }) = stamp {
+            let at = CheckTime {
                 moment: *moment,
-                by: Clock::Timestamp,
+                by: TimeSource::Timestamp,
             };
-            let judged = revocation::check(&chain.path, lists, at, self.now);
-            let judged = judged.map_err(|mut refusal| {
-                refusal.problem = refusal.problem.prefixed("its timestamp: ");
-                refusal
-            })?;
-            remarks.extend(
-                judged
-                    .into_iter()
-                    .filter(|r| !remarks.contains(r))
-                    .collect::<Vec<_>>(),
-            );
+            let more =
+                revocation::check(&chain.path, lists, at, self.now).map_err(|mut refusal| {
+                    refusal.problem = refusal.problem.with_prefix("its timestamp: ");
+                    refusal
+                })?;
+            let new: Vec<String> = more
+                .into_iter()
+                .filter(|remark| !remarks.contains(remark))
+                .collect();
+            remarks.extend(new);
         }
         Ok(remarks)
     }
 
-    fn stamp(
+    fn verify_timestamp(
         &self,
         signed: &SignedData<'_>,
         remarks: &mut Vec<String>,
-    ) -> Result<Option<Stamp>, Refusal> {
+    ) -> Result<Option<VerifiedTimestamp>, SignatureRefusal> {
         let pins = self.pins;
         let roots = if pins.timestamp_roots.is_empty() {
             &pins.roots
         } else {
             &pins.timestamp_roots
         };
-        match timestamp::stamp(signed, roots) {
+        match timestamp::verify_timestamp(signed, roots) {
             Ok(Some(stamp)) => Ok(Some(stamp)),
-            Ok(None) if self.needs_timestamp => {
-                Err(Reason::NoTimestamp.refusal("it has no timestamp, so nobody but its signer says when it was made")
-                    .expected("an RFC 3161 timestamp")
-                    .cure("ask the publisher for a timestamped file, or allow it with `timestamp = \"optional\"`"))
-            }
+            Ok(None) if self.needs_timestamp => Err(RefusalReason::NoTimestamp
+                .refusal("it has no timestamp")
+                .expected("an RFC 3161 timestamp")
+                .cure(
+                    "ask the publisher for a timestamped file, or allow it with \
+                     `timestamp = \"optional\"`",
+                )),
             Ok(None) => {
-                remarks.push("it has no timestamp: its certificate was judged by the time of the build".into());
+                remarks
+                    .push("it has no timestamp; its certificate was checked at build time".into());
                 Ok(None)
             }
             Err(refusal) if self.needs_timestamp => Err(refusal),
             Err(refusal) => {
-                remarks.push(format!("{}; its certificate was judged by the time of the build", refusal.problem.fact));
+                remarks.push(format!(
+                    "{}; its certificate was checked at build time",
+                    refusal.problem.fact
+                ));
                 Ok(None)
             }
         }
     }
 
-    fn time(
+    fn choose_time(
         &self,
         leaf: &Certificate<'_>,
         stamped: Option<Moment>,
         remarks: &mut Vec<String>,
-    ) -> At {
-        let now = |by: Clock| At {
-            moment: self.now,
-            by,
-        };
+    ) -> CheckTime {
         match stamped {
             Some(_) if leaf.is_for(LIFETIME_SIGNING) => {
                 remarks.push(
-                    "its certificate lets no timestamp count: it was judged by the time of the build"
+                    "its certificate disallows timestamps (lifetime signing); it was checked at \
+                     build time"
                         .into(),
                 );
-                now(Clock::Lifetime)
+                CheckTime {
+                    moment: self.now,
+                    by: TimeSource::Lifetime,
+                }
             }
-            Some(moment) => At {
+            Some(moment) => CheckTime {
                 moment,
-                by: Clock::Timestamp,
+                by: TimeSource::Timestamp,
             },
-            None => now(Clock::Present),
+            None => CheckTime {
+                moment: self.now,
+                by: TimeSource::Present,
+            },
         }
     }
 }
 
-/// A root vouches for many: something has to distinguish its signers.
-fn vouches_for_one(pins: &Pins) -> Result<(), Refusal> {
-    let names_nobody = |pin: &String| Name::parse(pin).is_ok_and(|name| !name.identifies());
-    let nobody = pins.subject.as_ref().is_some_and(names_nobody);
-    if pins.subject.is_some() && !nobody || pins.issuer.is_some() || pins.leaf.is_some() {
+/// Checks that the pins identify a signer, because a root alone vouches for many.
+fn vouches_for_one(pins: &CertificatePins) -> Result<(), SignatureRefusal> {
+    let is_ambiguous = pins
+        .subject
+        .as_ref()
+        .is_some_and(|pin| DistinguishedName::parse(pin).is_ok_and(|name| !name.is_identifying()));
+    if pins.subject.is_some() && !is_ambiguous || pins.issuer.is_some() || pins.leaf.is_some() {
         return Ok(());
     }
     let fact = match pins.eku.as_deref() {
-        None if nobody => "the recipe names a root and a subject that thousands below it have",
-        None => "the recipe names a root alone, which vouches for many",
+        None if is_ambiguous => {
+            "the recipe names a root and a subject that thousands of its signers share"
+        }
+        None => "the recipe names only a root, which vouches for many signers",
         Some(eku) if purpose::is_common(eku) => {
-            "the recipe names a root and a use, and that root vouches for many of that use"
+            "the recipe names a root and a usage that many of its signers share"
         }
         Some(_) => return Ok(()),
     };
-    Err(Reason::OtherIdentity
+    Err(RefusalReason::OtherIdentity
         .refusal(fact)
-        .cure("name a `subject`, `eku`, `issuer` or `leaf` beside `roots`"))
+        .cure("add a `subject`, `eku`, `issuer` or `leaf` to the `roots`"))
 }
 
-/// What stands in a signature where nothing covers it: harmless to the file, and room for a payload.
-fn uncovered(signed: &SignedData<'_>) -> Option<String> {
+/// Returns a remark about unsigned attributes, which do not affect the file but may contain a
+/// payload.
+fn describe_unsigned_attributes(signed: &SignedData<'_>) -> Option<String> {
     let [token, cms_token] = timestamp::TOKENS;
-    let known = [token, cms_token, timestamp::COUNTERSIGNATURE, NESTED];
+    let known = [
+        token,
+        cms_token,
+        timestamp::COUNTERSIGNATURE,
+        NESTED_SIGNATURE,
+    ];
     let others = signed.signer.other_unsigned(&known);
     let bytes: usize = others.iter().map(|(_, bytes)| bytes.len()).sum();
     let types: Vec<String> = others.iter().map(|(oid, _)| oid.to_string()).collect();
     (!types.is_empty()).then(|| {
         format!(
-            "its unsigned attributes hold {bytes} bytes that no signature covers ({})",
+            "its unsigned attributes contain {bytes} bytes ({})",
             types.join(", ")
         )
     })
 }
 
-/// A pin that was not met: the fact, what was expected, what was found.
-type Missed = (&'static str, String, String);
+/// A pin that does not match: the fact, the expected and the found value.
+type PinMismatch = (&'static str, String, String);
 
-fn subject(pin: &str, leaf: &Certificate<'_>) -> Result<String, Missed> {
+fn match_subject(pin: &str, leaf: &Certificate<'_>) -> Result<String, PinMismatch> {
     let found = leaf.subject_text();
-    match (Name::parse(pin), Name::read(leaf.subject)) {
-        (Ok(wanted), Ok(name)) if name.holds(&wanted) => Ok(format!("subject {pin}")),
+    match (
+        DistinguishedName::parse(pin),
+        DistinguishedName::read(leaf.subject),
+    ) {
+        (Ok(wanted), Ok(name)) if name.contains(&wanted) => Ok(format!("subject {pin}")),
         (Err(why), _) => Err((
-            "the subject that the recipe names cannot be read",
-            format!("a subject that is a name; this one {why}"),
+            "the subject in the recipe is invalid",
+            format!("a distinguished name; this one {why}"),
             found,
         )),
         _ => Err((
-            "its certificate is another subject's",
+            "its certificate has a different subject",
             format!("subject {pin}"),
             found,
         )),
     }
 }
 
-/// Every pin is met; the text says which. All that are not met are reported at once.
-fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, Refusal> {
+/// Checks all pins and describes them. All that do not match are reported at once.
+fn match_pins(
+    pins: &CertificatePins,
+    leaf: &Certificate<'_>,
+    chain: VerifiedChain,
+) -> Result<String, SignatureRefusal> {
     let mut met = vec![chain.root];
-    let mut missed: Vec<Missed> = Vec::new();
+    let mut missed: Vec<PinMismatch> = Vec::new();
     if let Some(pin) = &pins.subject {
-        match subject(pin, leaf) {
+        match match_subject(pin, leaf) {
             Ok(text) => met.push(text),
             Err(miss) => missed.push(miss),
         }
@@ -266,7 +301,7 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
             met.push(format!("EKU {eku}"));
         } else {
             missed.push((
-                "its certificate has not the EKU",
+                "its certificate does not have the EKU",
                 format!("EKU {eku}"),
                 purposes.join(", "),
             ));
@@ -283,7 +318,7 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
             } else {
                 through.join(", ")
             };
-            missed.push(("its chain does not pass the issuer", wanted, found));
+            missed.push(("its chain does not include the issuer", wanted, found));
         }
     }
     if let Some(pin) = &pins.leaf {
@@ -294,25 +329,36 @@ fn pinned(pins: &Pins, leaf: &Certificate<'_>, chain: Chain) -> Result<String, R
         if found.bytes() == pin {
             met.push(wanted);
         } else {
-            missed.push(("its certificate is another", wanted, found.to_string()));
+            missed.push((
+                "its certificate is a different one",
+                wanted,
+                found.to_string(),
+            ));
         }
     }
     if missed.is_empty() {
         return Ok(met.join(", "));
     }
-    let column =
-        |of: fn(&Missed) -> String, by: &str| missed.iter().map(of).collect::<Vec<_>>().join(by);
-    Err(Reason::OtherIdentity
-        .refusal(column(|m| m.0.to_string(), "; "))
-        .expected(column(|m| m.1.clone(), "; "))
-        .found(column(|m| m.2.clone(), "; ")))
+    let (mut facts, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    for (fact, wanted, actual) in missed {
+        facts.push(fact);
+        expected.push(wanted);
+        found.push(actual);
+    }
+    Err(RefusalReason::OtherIdentity
+        .refusal(facts.join("; "))
+        .expected(expected.join("; "))
+        .found(found.join("; ")))
 }
 
-/// The verdict over all signatures of one file: one that holds is enough, and what the others lacked is remarked. Gives its
-/// number, from 0. Where none holds, each one's reason is given.
-pub(super) fn verdict(judged: Vec<Result<Met, Refusal>>) -> Result<(usize, Met), Refusal> {
+/// Combines the results for all signatures of a file. One valid signature is enough; it is returned
+/// with its index, and remarks explain why the others are invalid. If none is valid, all reasons
+/// are returned.
+pub(super) fn choose_signature(
+    judged: Vec<Result<VerifiedSigner, SignatureRefusal>>,
+) -> Result<(usize, VerifiedSigner), SignatureRefusal> {
     let count = judged.len();
-    let mut taken: Option<(usize, Met)> = None;
+    let mut taken: Option<(usize, VerifiedSigner)> = None;
     let mut refusals = Vec::new();
     for (number, one) in judged.into_iter().enumerate() {
         match one {
@@ -324,7 +370,7 @@ pub(super) fn verdict(judged: Vec<Result<Met, Refusal>>) -> Result<(usize, Met),
     if let Some((number, mut met)) = taken {
         for (number, refusal) in refusals {
             met.signer.remarks.push(format!(
-                "signature {number} of {count} was not taken: {}",
+                "signature {number} of {count} was ignored: {}",
                 refusal.problem.fact
             ));
         }
@@ -333,31 +379,31 @@ pub(super) fn verdict(judged: Vec<Result<Met, Refusal>>) -> Result<(usize, Met),
     if refusals.len() == 1 {
         return Err(refusals.remove(0).1);
     }
-    // A weak or foreign one beside the one that was meant says little.
-    let decisive = |r: &Refusal| !matches!(r.reason, Reason::Weak | Reason::Unsupported);
+    // The reason of a weak or unsupported signature beside the intended one is less relevant.
     let reason = refusals
         .iter()
-        .find(|(_, r)| decisive(r))
-        .or(refusals.first());
-    let reason = reason.map_or(Reason::Missing, |(_, r)| r.reason);
+        .find(|(_, r)| !matches!(r.reason, RefusalReason::Weak | RefusalReason::Unsupported))
+        .or(refusals.first())
+        .map_or(RefusalReason::Missing, |(_, r)| r.reason);
     let each: Vec<String> = refusals
         .iter()
         .map(|(number, r)| format!("signature {number}: {}", r.problem.in_one_line()))
         .collect();
     Err(reason.refusal(format!(
-        "none of its {count} signatures holds: {}",
+        "none of its {count} signatures is valid: {}",
         each.join("; ")
     )))
 }
 
-/// Whose certificate has to be at the end of the chain. Roots, and at least one of the others.
+/// Pins for the signer's certificate: roots, and at least one of the others.
 #[derive(Clone, Debug, Default)]
-pub struct Pins {
+pub struct CertificatePins {
     /// DER certificates.
     pub roots: Vec<Vec<u8>>,
-    /// Roots of the timestamp authority; those above unless given.
+    /// Roots of the timestamp authority; defaults to `roots`.
     pub timestamp_roots: Vec<Vec<u8>>,
-    /// RFC 4514, exact: `CN=Example Corp,O=Example Corp,C=US`; a part of it such as `CN=Example Corp` has to match whole attributes.
+    /// RFC 4514: `CN=Example Corp,O=Example Corp,C=US`, or some of the attributes, such as
+    /// `CN=Example Corp`. Whole attributes must match.
     pub subject: Option<String>,
     /// A durable EKU of the leaf, dotted.
     pub eku: Option<String>,
@@ -365,8 +411,9 @@ pub struct Pins {
     pub issuer: Option<[u8; 32]>,
     /// SHA-256 of the leaf's DER.
     pub leaf: Option<[u8; 32]>,
-    /// No certificate may stand in the lists of revoked ones, and each needs one.
+    /// Each certificate must be covered by a revocation list, and not be revoked.
     pub needs_lists: bool,
-    /// Serial numbers, in hexadecimal, of certificates that are taken although winimg lists them as misused.
+    /// Serial numbers, in hexadecimal, of certificates that are accepted although winimg lists them
+    /// as misused.
     pub accepted: Vec<String>,
 }

@@ -1,14 +1,15 @@
-//! What a certificate is for: its extended key usages, and what the use of a signature asks of them.
+//! Extended key usages of certificates, and the requirements of each kind of signature.
 //!
-//! A signer of code and a timestamp authority have to say so themselves. Refuses certificates for other uses, such as a TLS
-//! server's. (RFC 5280 4.2.1.3, 4.2.1.12; RFC 3161 2.3)
+//! Certificates of code signers and timestamp authorities must state their usage. Refuses
+//! certificates for other usages, such as a TLS server's. (RFC 5280 4.2.1.3, 4.2.1.12; RFC 3161
+//! 2.3)
 
 use der::asn1::ObjectIdentifier;
 use webpki::{Error, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
 use super::certificate::Certificate;
 use super::oid::Oid;
-use super::{Reason, Refusal};
+use super::{RefusalReason, SignatureRefusal};
 
 const CODE_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.3");
 const TIME_STAMPING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.8");
@@ -16,24 +17,25 @@ const EMAIL_PROTECTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1
 const DOCUMENT_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.36");
 const ANY: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
-/// A use that says nothing about whose a certificate is: those of RFC 5280, and "no timestamp lengthens this".
+/// Returns true for usages that do not identify a signer: those of RFC 5280, and lifetime signing.
 pub(super) fn is_common(oid: &str) -> bool {
     oid.starts_with("1.3.6.1.5.5.7.3.") || ["2.5.29.37.0", "1.3.6.1.4.1.311.10.3.13"].contains(&oid)
 }
 
-/// What the leaf has to be for.
+/// The required usage of the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// The EKU has to be there.
+pub(super) enum CertificateUse {
+    /// The EKU is required.
     CodeSigning,
-    /// The EKU has to be there, and no other beside it: who stamps does not sign as well. RFC 3161 2.3 has it critical as
-    /// well, but certificates of Microsoft's older authorities are not, and Windows takes their timestamps.
+    /// Exactly this EKU is required, as an authority must not sign anything else. RFC 3161 2.3 also
+    /// requires it to be critical, but it is not in certificates of Microsoft's older authorities,
+    /// whose timestamps Windows accepts.
     TimeStamping,
-    /// A signed message: an EKU, if there is one, has to be of those that sign.
+    /// A signed message: EKUs, if there are any, must include one for signing.
     Message,
 }
 
-impl Use {
+impl CertificateUse {
     fn purposes(self) -> &'static [ObjectIdentifier] {
         match self {
             Self::CodeSigning => &[CODE_SIGNING],
@@ -42,14 +44,14 @@ impl Use {
         }
     }
 
-    /// An authority that names uses has to name one of ours; one that names none is for any.
+    /// Returns true if an authority allows this usage, or states none.
     pub(super) fn is_allowed_to(self, authority: &Certificate<'_>) -> bool {
         let mut wanted = self.purposes().iter().chain([&ANY]);
         authority.purposes.is_none() || wanted.any(|use_| authority.is_for(*use_))
     }
 
-    /// In the middle of "not one for …".
-    pub(super) fn words(self) -> &'static str {
+    /// Describes the usage; fits after "not for".
+    pub(super) fn describe(self) -> &'static str {
         match self {
             Self::CodeSigning => "signing code",
             Self::TimeStamping => "timestamps",
@@ -57,39 +59,48 @@ impl Use {
         }
     }
 
-    /// The leaf itself says that it is for this.
-    pub(super) fn check(self, leaf: &Certificate<'_>) -> Result<(), Refusal> {
+    /// Checks that the leaf states this usage.
+    pub(super) fn check(self, leaf: &Certificate<'_>) -> Result<(), SignatureRefusal> {
         let stated = leaf.purposes.as_deref();
         let said = self.purposes().iter().any(|p| leaf.is_for(*p));
         let silent = self == Self::Message && (stated.is_none() || leaf.is_for(ANY));
         let subject = leaf.subject_text();
-        let words = format!("its certificate is not one for {}", self.words());
+        let words = format!("its certificate is not for {}", self.describe());
         if !leaf.may_sign() {
-            return Err(Reason::WrongUse
+            return Err(RefusalReason::WrongUse
                 .refusal(words)
                 .expected("the key usage digitalSignature")
-                .found(format_args!("{subject}, without it")));
+                .found(format_args!("{subject} without it")));
         }
         let found = match stated {
             None => "no EKU".to_string(),
             Some(all) => all.iter().map(purpose_text).collect::<Vec<_>>().join(", "),
         };
-        let wanted = self.purposes().iter().map(Oid::of);
-        let wanted: Vec<_> = wanted.map(|oid| purpose_text(&oid)).collect();
+        let wanted: Vec<_> = self
+            .purposes()
+            .iter()
+            .map(|purpose| purpose_text(&Oid::from_known(purpose)))
+            .collect();
         let wanted = wanted.join(" or ");
         let alone = stated.is_some_and(|all| all.len() == 1);
-        let (words, expected) = match said {
-            true if self == Self::TimeStamping && !alone => (
-                format!("{words} alone"),
-                format!("the EKU {wanted} and no other"),
-            ),
-            false if !silent => (words, format!("the EKU {wanted}")),
-            _ => return Ok(()),
+        let (words, expected) = if said {
+            if self == Self::TimeStamping && !alone {
+                (
+                    format!("{words} only"),
+                    format!("the EKU {wanted} and no other"),
+                )
+            } else {
+                return Ok(());
+            }
+        } else if !silent {
+            (words, format!("the EKU {wanted}"))
+        } else {
+            return Ok(());
         };
-        Err(Reason::WrongUse
+        Err(RefusalReason::WrongUse
             .refusal(words)
             .expected(expected)
-            .found(format_args!("{found}, on {subject}")))
+            .found(format_args!("{found}, in {subject}")))
     }
 }
 
@@ -106,10 +117,10 @@ fn purpose_text(oid: &Oid<'_>) -> String {
     format!("{oid} ({words})")
 }
 
-/// An intermediate that names uses has to name one of ours; one that names none is for any. The leaf was looked at before.
-pub(super) struct Purposes(pub(super) Use);
+/// Accepts intermediates that allow the usage, or state none. The leaf is checked separately.
+pub(super) struct PurposeValidator(pub(super) CertificateUse);
 
-impl ExtendedKeyUsageValidator for Purposes {
+impl ExtendedKeyUsageValidator for PurposeValidator {
     fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), Error> {
         let mut stated = false;
         for purpose in purposes {

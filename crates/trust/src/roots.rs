@@ -1,6 +1,7 @@
-//! Roots that a recipe may name instead of a file. None is trusted unless it does: what each is stands in `roots/README.md`.
+//! Roots that a recipe can name instead of a file. None is trusted by default. `roots/README.md`
+//! describes them.
 
-/// The names, as a recipe writes them.
+/// The names used in recipes.
 pub const NAMES: [&str; 7] = [
     "microsoft-root-2010",
     "microsoft-root-2011",
@@ -11,8 +12,8 @@ pub const NAMES: [&str; 7] = [
     "globalsign-e45",
 ];
 
-/// The DER certificate of that name.
-pub fn named(name: &str) -> Option<&'static [u8]> {
+/// Returns the DER certificate with that name.
+pub fn find_root(name: &str) -> Option<&'static [u8]> {
     Some(match name {
         "microsoft-root-2010" => include_bytes!("roots/microsoft-root-2010.der"),
         "microsoft-root-2011" => include_bytes!("roots/microsoft-root-2011.der"),
@@ -34,13 +35,13 @@ mod tests {
     fn every_name_has_the_certificate_that_the_table_lists() {
         let table = include_str!("roots/README.md");
         for name in NAMES {
-            let digest = Digest::sha256_of(named(name).expect(name)).hex();
+            let digest = Digest::sha256_of(find_root(name).expect(name)).hex();
             let row = table
                 .lines()
                 .find(|l| l.starts_with(&format!("| `{name}` |")));
             let row = row.unwrap_or_else(|| panic!("no row for {name}"));
             assert!(row.contains(&format!("| `{digest}` |")), "{row}");
         }
-        assert_eq!(named("microsoft"), None);
+        assert_eq!(find_root("microsoft"), None);
     }
 }

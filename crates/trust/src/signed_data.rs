@@ -1,9 +1,9 @@
-//! SignedData as it stands in files: PKCS#7 (Authenticode) and CMS (detached signatures, timestamp tokens).
+//! Parses SignedData: PKCS#7 (Authenticode) and CMS (detached signatures, timestamp tokens).
 //!
-//! Reads slices of the DER as it was transmitted, for those are what was hashed and signed. Refuses more than one signer, a
-//! signer without signed attributes, revocation lists, and sets without a bound: what stands in those nobody signed. Whether
-//! the certificates are to be believed is `chain`'s.
-//! (RFC 2315; RFC 5652; Microsoft: Authenticode PE)
+//! Works on slices of the transmitted DER, because those were hashed and signed. Refuses more than
+//! one signer, a signer without signed attributes, revocation lists, and large sets, whose content
+//! is not signed. The certificates are verified in `chain`. (RFC 2315; RFC 5652; Microsoft:
+//! Authenticode PE)
 
 mod set;
 
@@ -13,17 +13,17 @@ use super::algorithm;
 use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::oid::Oid;
-use super::place::{self, Open, Place};
-use super::tlv::{self, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, Tlv, context};
-use super::{Reason, Refusal};
+use super::tlv::{self, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, Tlv, context_tag};
+use super::uncovered::{self, UncoveredPlace, UncoveredRange};
+use super::{RefusalReason, SignatureRefusal};
 use winimg_base::digest::Digest;
 
 const WHAT: &str = "the signature";
-/// Bytes of the certificates that are in no chain that was proved.
+/// Maximum size of the certificates that are in no verified chain.
 const MOST_SPARE: usize = 16 << 10;
 const MAX_ATTRIBUTES: usize = 64;
 
-/// id-data: a file's bytes, and nothing that another format reads something into. (RFC 5652 4)
+/// id-data: opaque bytes of a file. (RFC 5652 4)
 pub(super) const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
 const SIGNED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.2");
 const CONTENT_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.3");
@@ -32,16 +32,16 @@ const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.1
 /// A SignedData with exactly one signer.
 #[derive(Clone, Debug)]
 pub(super) struct SignedData<'a> {
-    /// As it was read.
+    /// The whole DER.
     pub(super) der: &'a [u8],
     version: &'a [u8],
     /// The list of hash algorithms.
     algorithms: &'a [u8],
     content_type: Oid<'a>,
     content: Option<&'a [u8]>,
-    /// DER of each X.509 certificate, once each.
+    /// DER of each distinct X.509 certificate.
     pub(super) certificates: Vec<&'a [u8]>,
-    /// Attribute certificates, and certificates that were there before.
+    /// Attribute certificates, and repeated certificates.
     others: Vec<&'a [u8]>,
     pub(super) signer: SignerInfo<'a>,
 }
@@ -52,9 +52,9 @@ enum SignerId<'a> {
     KeyIdentifier(&'a [u8]),
 }
 
-/// An attribute: its type, and its values one after the other.
+/// An attribute: its type, and the concatenated values.
 #[derive(Clone, Copy, Debug)]
-struct Attribute<'a> {
+struct CmsAttribute<'a> {
     oid: Oid<'a>,
     values: Tlv<'a>,
 }
@@ -63,54 +63,54 @@ struct Attribute<'a> {
 pub(super) struct SignerInfo<'a> {
     id: SignerId<'a>,
     digest: Oid<'a>,
-    /// The `[0]` as transmitted, and what is in it.
-    signed: Option<(&'a [u8], Vec<Attribute<'a>>)>,
+    /// The `[0]` as transmitted, and the attributes in it.
+    signed: Option<(&'a [u8], Vec<CmsAttribute<'a>>)>,
     /// The AlgorithmIdentifier.
     algorithm: Tlv<'a>,
-    /// The signature value: what timestamps are about.
+    /// The signature value, which timestamps cover.
     pub(super) value: &'a [u8],
-    unsigned: Vec<Attribute<'a>>,
+    unsigned: Vec<CmsAttribute<'a>>,
 }
 
 impl<'a> SignedData<'a> {
-    /// From a ContentInfo and nothing after it.
-    pub(super) fn read(der: &'a [u8]) -> Result<Self, Refusal> {
-        let mut outer = tlv::only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
-        let kind = outer.oid()?;
+    /// Parses a ContentInfo without trailing bytes.
+    pub(super) fn read(der: &'a [u8]) -> Result<Self, SignatureRefusal> {
+        let mut outer = tlv::parse_only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let kind = outer.read_oid()?;
         if kind != SIGNED_DATA {
-            return Err(Reason::Unsupported
+            return Err(RefusalReason::Unsupported
                 .refusal("it is not a SignedData")
                 .expected(SIGNED_DATA)
                 .found(kind));
         }
-        let inside = outer.expect(context(0))?;
+        let inside = outer.expect(context_tag(0))?;
         outer.finish()?;
-        let mut walk = tlv::only(inside.value, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let mut walk = tlv::parse_only(inside.value, SEQUENCE, WHAT)?.walk(WHAT)?;
         let version = walk.clone().expect(INTEGER)?.value;
-        tlv::version(&mut walk, &[1, 2, 3, 4, 5])?;
+        tlv::read_version(&mut walk, &[1, 2, 3, 4, 5])?;
         let algorithms = walk.expect(SET)?;
         let mut encapsulated = walk.expect(SEQUENCE)?.walk(WHAT)?;
-        let content_type = encapsulated.oid()?;
-        let content = match encapsulated.optional(context(0))? {
+        let content_type = encapsulated.read_oid()?;
+        let content = match encapsulated.next_if(context_tag(0))? {
             Some(explicit) => Some(one_inside(&explicit)?.value),
             None => None,
         };
         encapsulated.finish()?;
-        let (certificates, others) = match walk.optional(context(0))? {
-            Some(all) => set::certificates(&all, der)?,
+        let (certificates, others) = match walk.next_if(context_tag(0))? {
+            Some(all) => set::read_certificates(&all, der)?,
             None => Default::default(),
         };
-        if let Some(lists) = walk.optional(context(1))? {
-            return Err(Reason::Uncovered
-                .refusal("revocation lists stand in the signature, and nobody signed that they do")
-                .found(at(der, lists.raw)));
+        if let Some(lists) = walk.next_if(context_tag(1))? {
+            return Err(RefusalReason::Uncovered
+                .refusal("the signature contains unsigned revocation lists")
+                .found(describe_range(der, lists.raw)));
         }
         let mut signers = walk.expect(SET)?.walk("the list of signers")?;
         walk.finish()?;
         let signer = SignerInfo::read(&signers.expect(SEQUENCE)?)?;
         if signers.peek().is_some() {
-            return Err(Reason::Unsupported
-                .refusal("it has more than one signer in one place")
+            return Err(RefusalReason::Unsupported
+                .refusal("it has more than one signer")
                 .expected("exactly one"));
         }
         set::hash_algorithms(&algorithms, signer.digest)?;
@@ -126,43 +126,59 @@ impl<'a> SignedData<'a> {
         })
     }
 
-    /// What of it no signature covers, once it was found good by a chain of these certificates. Refuses too much of it.
-    /// `elsewhere`: certificates that stand beside it as well.
-    pub(super) fn open(&self, used: &[Digest], elsewhere: &[&[u8]]) -> Result<Vec<Open>, Refusal> {
-        // Of one that is there twice either would do.
-        let is_spare = |der: &&&[u8]| {
-            let again = self.others.contains(der) || elsewhere.contains(der);
-            again || !used.contains(&Digest::sha256_of(der))
-        };
-        let certificates = self.certificates.iter().filter(is_spare);
-        let spare: Vec<&[u8]> = certificates.chain(&self.others).copied().collect();
+    /// Returns the ranges that are not signed, for a signature verified by a chain of these
+    /// certificates, and refuses too many of them. `elsewhere`: certificates that are also beside
+    /// it.
+    pub(super) fn open(
+        &self,
+        used: &[Digest],
+        elsewhere: &[&[u8]],
+    ) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+        let mut spare: Vec<&[u8]> = Vec::new();
+        for der in &self.certificates {
+            // Either copy of a repeated certificate could be removed.
+            let is_repeated = self.others.contains(der) || elsewhere.contains(der);
+            if is_repeated || !used.contains(&Digest::sha256_of(der)) {
+                spare.push(der);
+            }
+        }
+        spare.extend(&self.others);
         let bytes: usize = spare.iter().map(|der| der.len()).sum();
         if let (true, Some(first)) = (bytes > MOST_SPARE, spare.first()) {
-            return Err(Reason::Uncovered
-                .refusal("certificates that vouch for nobody stand in the signature")
-                .expected(format_args!("{MOST_SPARE} bytes of them at most"))
+            return Err(RefusalReason::Uncovered
+                .refusal("the signature contains too many unused certificates")
+                .expected(format_args!("at most {MOST_SPARE} bytes of them"))
                 .found(format_args!(
                     "{bytes} bytes, the first {}",
-                    at(self.der, first)
+                    describe_range(self.der, first)
                 )));
         }
-        let part = |place, part: &[u8]| Open::part(place, self.der, part);
-        let mut open = vec![
-            part(Place::SignatureVersion, self.version),
-            part(Place::SignatureAlgorithm, self.algorithms),
-            part(Place::SignatureAlgorithm, self.signer.algorithm.raw),
+        let mut parts = vec![
+            (UncoveredPlace::SignatureVersion, self.version),
+            (UncoveredPlace::SignatureAlgorithm, self.algorithms),
+            (
+                UncoveredPlace::SignatureAlgorithm,
+                self.signer.algorithm.raw,
+            ),
         ];
-        open.extend(spare.iter().map(|der| part(Place::SpareCertificates, der)));
-        Ok(open)
+        parts.extend(
+            spare
+                .iter()
+                .map(|der| (UncoveredPlace::SpareCertificates, *der)),
+        );
+        Ok(parts
+            .into_iter()
+            .map(|(place, part)| UncoveredRange::for_part(place, self.der, part))
+            .collect())
     }
 
-    /// What the content is: SPC_INDIRECT_DATA, a CTL, a TSTInfo, plain data.
+    /// Returns the type of the content: SPC_INDIRECT_DATA, a CTL, a TSTInfo, plain data.
     pub(super) fn content_type(&self) -> Oid<'a> {
         self.content_type
     }
 
-    /// The value octets of the content (of an OCTET STRING: what is in it; of a SEQUENCE: its members, without its header);
-    /// empty when the signature is detached.
+    /// Returns the value octets of the content, without the header of its OCTET STRING or SEQUENCE;
+    /// empty if the signature is detached.
     pub(super) fn content(&self) -> &'a [u8] {
         self.content.unwrap_or_default()
     }
@@ -171,24 +187,24 @@ impl<'a> SignedData<'a> {
         self.content.is_none()
     }
 
-    /// The content is the one that was signed.
-    pub(super) fn check_content(&self) -> Result<(), Refusal> {
+    /// Checks that the content is the one that was signed.
+    pub(super) fn check_content(&self) -> Result<(), SignatureRefusal> {
         let hash = self.signer.hash()?;
         self.signer
-            .check_attributes(self.content_type, &hash.of(self.content()))
+            .check_attributes(self.content_type, &hash.compute(self.content()))
     }
 
-    pub(super) fn signer_certificate(&self) -> Result<Certificate<'a>, Refusal> {
-        self.signer.certificate(&self.certificates)
+    pub(super) fn signer_certificate(&self) -> Result<Certificate<'a>, SignatureRefusal> {
+        self.signer.find_certificate(&self.certificates)
     }
 }
 
 impl<'a> SignerInfo<'a> {
-    pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, Refusal> {
+    pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, SignatureRefusal> {
         const WHAT: &str = "its signer";
         let mut walk = tlv.walk(WHAT)?;
-        let version = tlv::version(&mut walk, &[1, 3])?;
-        let id = if let Some(key) = walk.optional(0x80)? {
+        let version = tlv::read_version(&mut walk, &[1, 3])?;
+        let id = if let Some(key) = walk.next_if(0x80)? {
             SignerId::KeyIdentifier(key.value)
         } else {
             let mut pair = walk.expect(SEQUENCE)?.walk(WHAT)?;
@@ -197,20 +213,20 @@ impl<'a> SignerInfo<'a> {
             SignerId::IssuerAndSerial { issuer, serial }
         };
         if (version == 3) != matches!(id, SignerId::KeyIdentifier(_)) {
-            return Err(tlv::malformed(
+            return Err(tlv::refuse_malformed(
                 WHAT,
-                "is named in another way than its version says",
+                "has an identifier that does not match its version",
             ));
         }
         let digest = tlv::plain_algorithm(&walk.expect(SEQUENCE)?, WHAT)?;
-        let signed = match walk.optional(context(0))? {
-            Some(set) => Some((set.raw, attributes(&set)?)),
+        let signed = match walk.next_if(context_tag(0))? {
+            Some(set) => Some((set.raw, read_attributes(&set)?)),
             None => None,
         };
         let algorithm = walk.expect(SEQUENCE)?;
         let value = walk.expect(OCTET_STRING)?.value;
-        let unsigned = match walk.optional(context(1))? {
-            Some(set) => attributes(&set)?,
+        let unsigned = match walk.next_if(context_tag(1))? {
+            Some(set) => read_attributes(&set)?,
             None => Vec::new(),
         };
         walk.finish()?;
@@ -224,13 +240,16 @@ impl<'a> SignerInfo<'a> {
         })
     }
 
-    /// What it was hashed with. MD5 and SHA-1 are refused here.
-    pub(super) fn hash(&self) -> Result<HashKind, Refusal> {
+    /// Returns the hash algorithm. MD5 and SHA-1 are refused.
+    pub(super) fn hash(&self) -> Result<HashKind, SignatureRefusal> {
         HashKind::from_oid(self.digest)
     }
 
-    /// The one certificate of a set that this signer says is his.
-    pub(super) fn certificate(&self, set: &[&'a [u8]]) -> Result<Certificate<'a>, Refusal> {
+    /// Finds the signer's certificate in a set.
+    pub(super) fn find_certificate(
+        &self,
+        set: &[&'a [u8]],
+    ) -> Result<Certificate<'a>, SignatureRefusal> {
         for der in set {
             let certificate = Certificate::read(der)?;
             let is_it = match self.id {
@@ -243,37 +262,40 @@ impl<'a> SignerInfo<'a> {
                 return Ok(certificate);
             }
         }
-        Err(tlv::malformed(
+        Err(tlv::refuse_malformed(
             WHAT,
-            "does not carry its signer's certificate",
+            "does not contain its signer's certificate",
         ))
     }
 
-    /// contentType and messageDigest are those of what is signed. (RFC 5652 5.4, 11.1, 11.2)
+    /// Checks contentType and messageDigest against the signed content. (RFC 5652 5.4, 11.1, 11.2)
     pub(super) fn check_attributes(
         &self,
         content_type: Oid<'_>,
         digest: &[u8],
-    ) -> Result<(), Refusal> {
-        let claimed = self.signed(CONTENT_TYPE, OID)?.oid(WHAT)?;
+    ) -> Result<(), SignatureRefusal> {
+        let claimed = self.find_signed(CONTENT_TYPE, OID)?.read_oid(WHAT)?;
         if claimed != content_type {
-            return Err(Reason::Changed
-                .refusal("it was made for another kind of content")
+            return Err(RefusalReason::Changed
+                .refusal("it was made for a different kind of content")
                 .expected(content_type)
                 .found(claimed));
         }
-        let claimed = self.signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
+        let claimed = self.find_signed(MESSAGE_DIGEST, OCTET_STRING)?.value;
         if claimed != digest {
-            return Err(Reason::Changed
-                .refusal("it is of other bytes than these")
+            return Err(RefusalReason::Changed
+                .refusal("it does not match the content")
                 .expected(hex::encode(claimed))
                 .found(hex::encode(digest)));
         }
         Ok(())
     }
 
-    /// The signature value is that certificate's, over the signed attributes as they were transmitted.
-    pub(super) fn check_value(&self, certificate: &Certificate<'_>) -> Result<(), Refusal> {
+    /// Checks the signature value, which covers the signed attributes as transmitted.
+    pub(super) fn check_value(
+        &self,
+        certificate: &Certificate<'_>,
+    ) -> Result<(), SignatureRefusal> {
         let mut message = self.signed_attributes()?.0.to_vec();
         if let Some(tag) = message.first_mut() {
             *tag = SET;
@@ -287,48 +309,55 @@ impl<'a> SignerInfo<'a> {
         )
     }
 
-    /// Without signed attributes a signature over someone else's attributes would pass for one over a file of those bytes.
-    fn signed_attributes(&self) -> Result<&(&'a [u8], Vec<Attribute<'a>>), Refusal> {
+    /// Returns the signed attributes. They are required, because a signature over the attributes of
+    /// another signature would otherwise be valid for a file with those bytes.
+    fn signed_attributes(&self) -> Result<&(&'a [u8], Vec<CmsAttribute<'a>>), SignatureRefusal> {
         self.signed.as_ref().ok_or_else(|| {
-            Reason::Unsupported
-                .refusal("it has no signed attributes, so it does not say what it is about")
-                .cure("sign with signed attributes: `openssl cms -sign` does so without `-noattr`")
+            RefusalReason::Unsupported
+                .refusal("it has no signed attributes")
+                .cure("sign with signed attributes: `openssl cms -sign` without `-noattr`")
         })
     }
 
-    /// The only value of the only signed attribute of that type.
-    pub(super) fn signed(&self, oid: ObjectIdentifier, tag: u8) -> Result<Tlv<'a>, Refusal> {
-        let bad = |fact: String| tlv::malformed(WHAT, &fact);
+    /// Returns the only value of the only signed attribute of that type.
+    pub(super) fn find_signed(
+        &self,
+        oid: ObjectIdentifier,
+        tag: u8,
+    ) -> Result<Tlv<'a>, SignatureRefusal> {
         let mut all = self.signed_attributes()?.1.iter().filter(|a| a.oid == oid);
-        match (all.next(), all.next()) {
-            (Some(one), None) => tlv::only(one.values.value, tag, "a signed attribute"),
-            (None, _) => Err(bad(format!("lacks the signed attribute {oid}"))),
-            _ => Err(bad(format!("has the signed attribute {oid} twice"))),
-        }
+        let fact = match (all.next(), all.next()) {
+            (Some(one), None) => {
+                return tlv::parse_only(one.values.value, tag, "a signed attribute");
+            }
+            (None, _) => format!("is missing the signed attribute {oid}"),
+            _ => format!("has the signed attribute {oid} twice"),
+        };
+        Err(tlv::refuse_malformed(WHAT, &fact))
     }
 
-    /// Unsigned attributes of other types than these, and what each holds.
+    /// Returns the unsigned attributes of types other than these, with their values.
     pub(super) fn other_unsigned(&self, known: &[ObjectIdentifier]) -> Vec<(Oid<'a>, &'a [u8])> {
-        let others = self
-            .unsigned
+        self.unsigned
             .iter()
-            .filter(|a| !known.iter().any(|k| a.oid == *k));
-        others.map(|a| (a.oid, a.values.value)).collect()
+            .filter(|a| !known.iter().any(|k| a.oid == *k))
+            .map(|a| (a.oid, a.values.value))
+            .collect()
     }
 
-    /// The values of all unsigned attributes of that type, at most `limit`.
-    pub(super) fn unsigned(
+    /// Returns the values of all unsigned attributes of that type, at most `limit`.
+    pub(super) fn find_unsigned(
         &self,
         oid: ObjectIdentifier,
         limit: usize,
-    ) -> Result<Vec<Tlv<'a>>, Refusal> {
+    ) -> Result<Vec<Tlv<'a>>, SignatureRefusal> {
         let mut found = Vec::new();
         for attribute in self.unsigned.iter().filter(|a| a.oid == oid) {
             let mut values = attribute.values.walk("an unsigned attribute")?;
             while let Some(value) = values.next()? {
                 if found.len() == limit {
                     let fact = format!("has more than {limit} values of the attribute {oid}");
-                    return Err(tlv::malformed(WHAT, &fact));
+                    return Err(tlv::refuse_malformed(WHAT, &fact));
                 }
                 found.push(value);
             }
@@ -337,11 +366,11 @@ impl<'a> SignerInfo<'a> {
     }
 }
 
-/// What the `[0]` holds: an OCTET STRING in CMS, a SEQUENCE in PKCS#7.
-fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, Refusal> {
+/// Returns the content of the `[0]`: an OCTET STRING in CMS, a SEQUENCE in PKCS#7.
+fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, SignatureRefusal> {
     const WHAT: &str = "its content";
     let mut walk = explicit.walk(WHAT)?;
-    let inside = match walk.optional(OCTET_STRING)? {
+    let inside = match walk.next_if(OCTET_STRING)? {
         Some(octets) => octets,
         None => walk.expect(SEQUENCE)?,
     };
@@ -349,30 +378,30 @@ fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, Refusal> {
     Ok(inside)
 }
 
-/// `700 bytes at offset 0x1a0 of the signature`
-pub(super) fn at(whole: &[u8], part: &[u8]) -> String {
-    let offset = place::offset(whole, part);
+/// Describes a range: `700 bytes at offset 0x1a0 of the signature`.
+pub(super) fn describe_range(whole: &[u8], part: &[u8]) -> String {
+    let offset = uncovered::find_offset(whole, part);
     format!(
         "{} bytes at offset {offset:#x} of the signature",
         part.len()
     )
 }
 
-fn attributes<'a>(set: &Tlv<'a>) -> Result<Vec<Attribute<'a>>, Refusal> {
+fn read_attributes<'a>(set: &Tlv<'a>) -> Result<Vec<CmsAttribute<'a>>, SignatureRefusal> {
     const WHAT: &str = "its list of attributes";
     let mut walk = set.walk(WHAT)?;
     let mut found = Vec::new();
     while walk.peek().is_some() {
         let tlv = walk.expect(SEQUENCE)?;
         if found.len() == MAX_ATTRIBUTES {
-            let fact = format!("has more than {MAX_ATTRIBUTES} in it");
-            return Err(tlv::malformed(WHAT, &fact));
+            let fact = format!("has more than {MAX_ATTRIBUTES} members");
+            return Err(tlv::refuse_malformed(WHAT, &fact));
         }
         let mut parts = tlv.walk(WHAT)?;
-        let oid = parts.oid()?;
+        let oid = parts.read_oid()?;
         let values = parts.expect(SET)?;
         parts.finish()?;
-        found.push(Attribute { oid, values });
+        found.push(CmsAttribute { oid, values });
     }
     Ok(found)
 }

@@ -1,7 +1,9 @@
-//! What an attacker does to signed files, as a table: each kind of signature, each attack, and the family of its refusal.
+//! What an attacker does to signed files, as a table: each kind of signature, each attack, and the
+//! family of its refusal.
 //!
-//! The good files are those of the test's own authorities and keys. Every one has to be taken as it is; every attack on it has
-//! to be refused for its own reason, not for another that stands in its way.
+//! The good files are those of the test's own authorities and keys. Every one has to be taken as it
+//! is; every attack on it has to be refused for its own reason, not for another that stands in its
+//! way.
 
 mod beside;
 mod der;
@@ -14,7 +16,7 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use winimg_base::digest::Digest;
-use winimg_trust::{Evidence, Reason, Rule, Subject};
+use winimg_trust::{FileSubject, RefusalReason, SignatureEvidence, SignatureRule};
 
 use crate::render::rewrite;
 
@@ -23,18 +25,18 @@ use crate::render::rewrite;
 pub struct Served {
     pub name: String,
     pub file: Vec<u8>,
-    pub evidence: Evidence,
+    pub evidence: SignatureEvidence,
 }
 
 /// Why it was not taken.
 pub struct Refused {
     /// `None` for a checksum file, whose problems have none.
-    pub reason: Option<Reason>,
+    pub reason: Option<RefusalReason>,
     pub fact: String,
 }
 
 pub enum Judge {
-    Rule(Box<Rule>, SystemTime),
+    Rule(Box<SignatureRule>, SystemTime),
     /// What is no signature of one file.
     Own(fn(&Served) -> Result<(), Refused>),
 }
@@ -53,7 +55,7 @@ pub type Generator = fn(&Good) -> Vec<Attack>;
 /// What an attack has to be refused for.
 #[derive(Debug)]
 pub enum Family {
-    Of(&'static [Reason]),
+    Of(&'static [RefusalReason]),
     /// A part of the fact.
     Says(&'static str),
 }
@@ -70,7 +72,7 @@ impl Good {
         &self,
         name: impl Into<String>,
         file: Vec<u8>,
-        family: &'static [Reason],
+        family: &'static [RefusalReason],
     ) -> Attack {
         let served = Served {
             file,
@@ -88,7 +90,7 @@ impl Good {
         &self,
         name: impl Into<String>,
         signature: Option<Vec<u8>>,
-        family: &'static [Reason],
+        family: &'static [RefusalReason],
     ) -> Attack {
         let mut attack = self.file(name, self.served.file.clone(), family);
         attack.served.evidence.signature = signature;
@@ -102,7 +104,7 @@ impl Good {
         };
         let path = place.join("file");
         rewrite(&path, &served.file);
-        let subject = Subject {
+        let subject = FileSubject {
             path: &path,
             name: &served.name,
             published: &served.name,

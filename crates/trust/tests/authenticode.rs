@@ -1,18 +1,19 @@
-//! Programs that osslsigncode signed for throw-away authorities, judged: what is taken, and what is refused in which words.
+//! Programs that osslsigncode signed for throw-away authorities, judged: what is taken, and what is
+//! refused in which words.
 
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
-use winimg_trust::authenticode::{self, Pins};
-use winimg_trust::place::{Open, Place};
-use winimg_trust::{Reason, Rule, Subject};
+use winimg_trust::authenticode::{self, CertificatePins};
+use winimg_trust::uncovered::{UncoveredPlace, UncoveredRange};
+use winimg_trust::{FileSubject, RefusalReason, SignatureRule};
 
 use crate::render::{judge, judge_as, rendered, rewrite};
 use crate::signed::{NOW, by, certificates, folder, pins, unstamped, without_digests};
 
-fn table(cases: Vec<(&str, Rule)>) -> String {
+fn table(cases: Vec<(&str, SignatureRule)>) -> String {
     let lines = cases.into_iter().map(|(case, rule)| {
         let file = case.split([':', ',']).next().unwrap();
         let judged = judge(&rule, &folder().join(file), None, NOW);
@@ -27,8 +28,8 @@ fn digest_of(name: &str) -> Option<[u8; 32]> {
     Some(digest.bytes().try_into().unwrap())
 }
 
-fn nobody() -> Pins {
-    Pins {
+fn nobody() -> CertificatePins {
+    CertificatePins {
         subject: None,
         ..pins()
     }
@@ -36,28 +37,28 @@ fn nobody() -> Pins {
 
 #[test]
 fn good_signatures_are_taken() {
-    let subject = |text: &str| Pins {
+    let subject = |text: &str| CertificatePins {
         subject: Some(text.into()),
         ..pins()
     };
-    let durable = Pins {
+    let durable = CertificatePins {
         eku: Some("1.3.6.1.4.1.311.97.368317130.201670760.425010060.754072028".into()),
         ..nobody()
     };
-    let exact = Pins {
+    let exact = CertificatePins {
         issuer: digest_of("ca.pem"),
         leaf: digest_of("leaf.pem"),
         ..subject("CN=Example Corp,O=Example Corp,C=US")
     };
-    let either_root = Pins {
+    let either_root = CertificatePins {
         roots: certificates("roots.pem"),
         ..pins()
     };
-    let by_der = Pins {
+    let by_der = CertificatePins {
         roots: certificates("root.der"),
         ..pins()
     };
-    let other = Pins {
+    let other = CertificatePins {
         roots: certificates("other-root.pem"),
         ..pins()
     };
@@ -96,11 +97,11 @@ fn good_signatures_are_taken() {
 
 #[test]
 fn signatures_of_others_are_refused() {
-    let other = Pins {
+    let other = CertificatePins {
         roots: certificates("other-root.pem"),
         ..pins()
     };
-    let with = |change: fn(&mut Pins)| {
+    let with = |change: fn(&mut CertificatePins)| {
         let mut pins = pins();
         change(&mut pins);
         by(pins)
@@ -137,7 +138,7 @@ fn signatures_of_others_are_refused() {
         ("good.exe, a root alone", by(nobody())),
         (
             "good.exe, an EKU that all signers of code have",
-            by(Pins {
+            by(CertificatePins {
                 eku: Some("1.3.6.1.5.5.7.3.3".into()),
                 ..nobody()
             }),
@@ -167,15 +168,15 @@ fn signatures_of_others_are_refused() {
 
 #[test]
 fn times_and_weak_algorithms_are_refused() {
-    let stamps = |name: &str| Pins {
+    let stamps = |name: &str| CertificatePins {
         timestamp_roots: certificates(name),
         ..pins()
     };
-    let none = Pins {
+    let none = CertificatePins {
         timestamp_roots: Vec::new(),
         ..pins()
     };
-    let neither = Pins {
+    let neither = CertificatePins {
         roots: certificates("other-root.pem"),
         ..none.clone()
     };
@@ -276,12 +277,13 @@ fn another_file_than_the_proved_one_is_refused() {
     assert_eq!(
         rendered(&judged),
         format!(
-            "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
+            "refused, Changed: the file changed while it was verified\n  expected: {proved}\n  found: {found}"
         )
     );
 }
 
-/// Every byte that is signed or decides about the signature, changed, and every length that the file could be cut to.
+/// Every byte that is signed or decides about the signature, changed, and every length that the
+/// file could be cut to.
 #[test]
 fn no_change_is_taken_and_none_panics() {
     let good = fs::read(folder().join("good.exe")).unwrap();
@@ -307,11 +309,11 @@ fn no_change_is_taken_and_none_panics() {
         assert!(judge(&rule, &file, None, NOW).is_err(), "cut at {at:#x}");
     }
     rewrite(&file, &good);
-    let Rule::Authenticode(own) = &rule else {
+    let SignatureRule::Authenticode(own) = &rule else {
         unreachable!("it is one of Authenticode");
     };
     let digest = winimg_base::digest::Digest::sha256_of(&good);
-    let subject = Subject {
+    let subject = FileSubject {
         path: &file,
         name: "good.exe",
         published: "good.exe",
@@ -320,7 +322,7 @@ fn no_change_is_taken_and_none_panics() {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
     let places = authenticode::open_places(own, subject, now).unwrap();
     // The signature stands behind the table's head.
-    let begins = |place: &Open| {
+    let begins = |place: &UncoveredRange| {
         if place.place.is_in_signature() {
             table + 8
         } else {
@@ -329,7 +331,7 @@ fn no_change_is_taken_and_none_panics() {
     };
     let open: Vec<_> = places
         .iter()
-        .filter(|open| open.place != Place::Signature)
+        .filter(|open| open.place != UncoveredPlace::Signature)
         .map(|open| {
             let by = begins(open);
             open.range.start as usize + by..open.range.end as usize + by
@@ -339,7 +341,8 @@ fn no_change_is_taken_and_none_panics() {
     assert!(taken.is_empty(), "changes at {taken:#x?} are not seen");
 }
 
-/// What winimg takes, the field's own tool takes, too; and what it refuses for its bytes, that tool shall not have signed.
+/// What winimg takes, the field's own tool takes, too; and what it refuses for its bytes, that tool
+/// shall not have signed.
 #[test]
 fn osslsigncode_agrees_about_the_good_ones() {
     for name in ["good", "sha384", "p256", "dual", "stamped-short", "legacy"] {
@@ -368,14 +371,17 @@ fn the_present_counts_without_a_timestamp() {
     let short = folder().join("short.exe");
     let rule = unstamped(pins());
     let reason = |now: u64| judge(&rule, &short, None, now).map_err(|r| r.reason);
-    assert_eq!(reason(1_767_225_599).unwrap_err(), Reason::NotYetValid);
+    assert_eq!(
+        reason(1_767_225_599).unwrap_err(),
+        RefusalReason::NotYetValid
+    );
     assert!(reason(1_767_312_000).is_ok());
-    assert_eq!(reason(1_768_000_000).unwrap_err(), Reason::Expired);
+    assert_eq!(reason(1_768_000_000).unwrap_err(), RefusalReason::Expired);
 }
 
 #[test]
 fn files_without_certificates_are_told_apart() {
-    let rendered = |bytes: &[u8]| authenticode::certificates(bytes).unwrap_err();
+    let rendered = |bytes: &[u8]| authenticode::parse_certificates(bytes).unwrap_err();
     let pem = fs::read_to_string(folder().join("root.pem")).unwrap();
     let cut = pem.replace("-----END CERTIFICATE-----", "");
     let twice = format!("{pem}-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
@@ -406,7 +412,7 @@ fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
     ] {
         let path = folder().join(name);
         let digest = winimg_base::digest::Digest::sha256_of(&fs::read(&path).unwrap());
-        let words = match authenticode::carried(&path, name, &digest) {
+        let words = match authenticode::list_signatures(&path, name, &digest) {
             Ok(all) => format!("{all:?}"),
             Err(refusal) => format!("{:?}: {}", refusal.reason, refusal.problem.fact),
         };
@@ -420,6 +426,6 @@ fn the_signers_that_a_file_carries_are_named_and_vouched_for_by_nobody() {
     let path = changed.path().join("changed.exe");
     fs::write(&path, &bytes).unwrap();
     let digest = winimg_base::digest::Digest::sha256_of(&bytes);
-    let refusal = authenticode::carried(&path, "changed.exe", &digest).unwrap_err();
-    assert_eq!(refusal.reason, Reason::Changed);
+    let refusal = authenticode::list_signatures(&path, "changed.exe", &digest).unwrap_err();
+    assert_eq!(refusal.reason, RefusalReason::Changed);
 }

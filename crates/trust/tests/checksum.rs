@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use winimg_base::problem::Problem;
-use winimg_trust::checksum::{Found, LIMIT, Wanted};
-use winimg_trust::{Reason, Rule, minisign};
+use winimg_trust::checksum::{FoundChecksum, LIMIT, WantedChecksum};
+use winimg_trust::{RefusalReason, SignatureRule, minisign};
 
 use super::workshop::{IS_ANOTHER, PAGE, Shop, rendered, shop};
 
@@ -15,8 +15,8 @@ const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
 const SHA1: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
 
 /// By the name that a recipe says.
-fn find(bytes: &[u8], entry: &str) -> Result<Found, Problem> {
-    winimg_trust::checksum::find(bytes, Wanted::Entry(entry))
+fn find(bytes: &[u8], entry: &str) -> Result<FoundChecksum, Problem> {
+    winimg_trust::checksum::find(bytes, WantedChecksum::Entry(entry))
 }
 
 fn found(text: &str, entry: &str) -> (String, String) {
@@ -238,59 +238,62 @@ fn each_refusal_has_its_sentence() {
     let cases = [
         (String::new(), "is empty"),
         ("\r\n \n".into(), "is empty"),
-        ("# only words\n".into(), "holds only comments"),
+        ("# only words\n".into(), "contains only comments"),
         ("\0\0\0".into(), "is not text"),
         (
             "<!DOCTYPE html>\n<html><title>Not Found".into(),
             "is a web page",
         ),
         (format!("<html>{A}</html>"), "is a web page"),
-        ("Not Found\n".into(), "has a line 1 that is no checksum"),
+        ("Not Found\n".into(), "has a line 1 that is not a checksum"),
         // words, and no line that names the file
         (
             format!("release 1.0\n{A}\n"),
-            "has a line 1 that is no checksum",
+            "has a line 1 that is not a checksum",
         ),
-        (
-            format!("release 1.0\n{A}  b.zip\n"),
-            "says nothing about a.zip",
-        ),
+        (format!("release 1.0\n{A}  b.zip\n"), "does not list a.zip"),
         // a second word about the file that is not understood
         (
             format!("{A}  a.zip\na.zip was replaced on Monday, it is {B} now\n"),
-            "has a line 2 that is no checksum",
+            "has a line 2 that is not a checksum",
         ),
         (
             format!("{A}  a.zip\nSHA512 (a.zip) = {B}\n"),
-            "has a line 2 that is no checksum",
+            "has a line 2 that is not a checksum",
         ),
         (
             format!("{A};a.zip\n{B};a.zip\n"),
-            "says two different things about a.zip",
+            "lists two different digests for a.zip",
         ),
-        (format!("sha512:{A}\n"), "has a line 1 that is no checksum"),
+        (
+            format!("sha512:{A}\n"),
+            "has a line 1 that is not a checksum",
+        ),
         (
             format!("sha3-256:{A}  a.zip\n"),
-            "has a line 1 whose digest is a sha3-256: give a SHA-256",
+            "has a line 1 whose digest is a sha3-256: use a SHA-256",
         ),
         (
             format!("md5: {MD5}\n"),
-            "has a line 1 whose digest is an MD5, which proves nothing: give a SHA-256",
+            "has a line 1 whose digest is an MD5, which is not secure: use SHA-256",
         ),
-        (format!("{A}  b.zip\n"), "says nothing about a.zip"),
-        (format!("{A}  xa.zip\n"), "says nothing about a.zip"),
-        (format!("{A}\n{B}\n"), "holds several digests without names"),
+        (format!("{A}  b.zip\n"), "does not list a.zip"),
+        (format!("{A}  xa.zip\n"), "does not list a.zip"),
+        (
+            format!("{A}\n{B}\n"),
+            "contains several digests without names",
+        ),
         (
             format!("{A}  x/a.zip\n{B}  y/a.zip\n"),
-            "says two different things about a.zip",
+            "lists two different digests for a.zip",
         ),
         (
             MD5.into(),
-            "has a line 1 whose digest is an MD5, which proves nothing: give a SHA-256",
+            "has a line 1 whose digest is an MD5, which is not secure: use SHA-256",
         ),
         (
             format!("{SHA1}  a.zip"),
-            "has a line 1 whose digest is a SHA-1, which proves nothing: give a SHA-256",
+            "has a line 1 whose digest is a SHA-1, which is not secure: use SHA-256",
         ),
         (
             format!("{}  a.zip", &A[..56]),
@@ -298,7 +301,7 @@ fn each_refusal_has_its_sentence() {
         ),
         (
             format!("SHA512 (a.zip) = {A}"),
-            "has a line 1 that is no checksum",
+            "has a line 1 that is not a checksum",
         ),
         (
             "-----BEGIN PGP SIGNATURE-----\n".into(),
@@ -314,65 +317,65 @@ fn each_refusal_has_its_sentence() {
         ),
         (String::from_utf8_lossy(PAGE).into_owned(), "is a web page"),
         // GitHub's, where the file is missing
-        ("Not Found".into(), "has a line 1 that is no checksum"),
+        ("Not Found".into(), "has a line 1 that is not a checksum"),
         // Azure's and S3's
         (
             "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>".into(),
-            "has a line 1 that is no checksum",
+            "has a line 1 that is not a checksum",
         ),
         // certutil -hashfile of another file, and with MD5
         (
             format!("SHA256 hash of xa.zip:\r\n{A}\r\nCertUtil: done.\r\n"),
-            "has a line 1 that is no checksum",
+            "has a line 1 that is not a checksum",
         ),
         (
             format!("MD5 hash of a.zip:\r\n{MD5}\r\n"),
-            "has a line 2 whose digest is an MD5, which proves nothing: give a SHA-256",
+            "has a line 2 whose digest is an MD5, which is not secure: use SHA-256",
         ),
         // virtio-win's CHECKSUM: MD5, and of the RPMs alone
         (
             format!("{MD5}  virtio-win-0.1.285-1.noarch.rpm\n"),
-            "says nothing about a.zip",
+            "does not list a.zip",
         ),
         (
             format!("MD5 (a.zip) = {MD5}"),
-            "has a line 1 whose digest is an MD5, which proves nothing: give a SHA-256",
+            "has a line 1 whose digest is an MD5, which is not secure: use SHA-256",
         ),
         // of a SHA-2's length, and none
         (
             format!("SHA3-256 (a.zip) = {A}"),
-            "has a line 1 whose digest is a SHA3-256: give a SHA-256",
+            "has a line 1 whose digest is a SHA3-256: use a SHA-256",
         ),
         (
             format!("BLAKE2b (a.zip) = {A}{B}"),
-            "has a line 1 whose digest is a BLAKE2b: give a SHA-256",
+            "has a line 1 whose digest is a BLAKE2b: use a SHA-256",
         ),
         (
             format!("SHA512/256 (a.zip) = {A}"),
-            "has a line 1 whose digest is a SHA512/256: give a SHA-256",
+            "has a line 1 whose digest is a SHA512/256: use a SHA-256",
         ),
         // PowerShell
         (
             format!(
                 "\r\nAlgorithm  Hash  Path\r\n---------  ----  ----\r\nSHA256  {A}  C:\\Users\\builder\\rel...\r\n"
             ),
-            "has a line 4 whose path PowerShell has cut off",
+            "has a line 4 whose path was truncated by PowerShell",
         ),
         (
             format!("Algorithm  Hash  Path\r\n---------  ----  ----\r\nMD5  {MD5}  C:\\a.zip\r\n"),
-            "has a line 3 whose digest is an MD5, which proves nothing: give a SHA-256",
+            "has a line 3 whose digest is an MD5, which is not secure: use SHA-256",
         ),
         (
             "Algorithm  Hash  Path\r\n---------  ----  ----\r\n".into(),
-            "holds no digest",
+            "contains no digest",
         ),
         (
             format!("Algorithm : SHA256\r\nHash : {A}\r\n"),
-            "has a line 1 that is no checksum",
+            "has a line 1 that is not a checksum",
         ),
         (
             format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n{A}  a.zip\n"),
-            "is signed in clear with OpenPGP, which is not read here",
+            "is clearsigned with OpenPGP",
         ),
     ];
     for (text, fact) in cases {
@@ -383,10 +386,7 @@ fn each_refusal_has_its_sentence() {
         );
     }
     let long = vec![b'a'; LIMIT as usize + 1];
-    assert_eq!(
-        find(&long, "a").unwrap_err().fact,
-        "is longer than 1048576 bytes"
-    );
+    assert_eq!(find(&long, "a").unwrap_err().fact, "exceeds 1048576 bytes");
     assert_eq!(find(b"\xff\xfe\xff", "a").unwrap_err().fact, "is not text");
 }
 
@@ -395,9 +395,9 @@ fn a_refusal_lists_what_the_file_names() {
     let text = format!("{A}  b.zip\n{B}  ./x/c.zip\n");
     assert_eq!(
         find(text.as_bytes(), "a.zip").unwrap_err(),
-        Problem::new("says nothing about a.zip")
+        Problem::new("does not list a.zip")
             .lines(["it lists b.zip", "it lists x/c.zip"])
-            .cure("name the line with checksum_entry, or give the checksum file of this version")
+            .cure("name the line with checksum_entry, or use the checksum file of this version")
     );
 }
 
@@ -406,7 +406,8 @@ fn a_refusal_lists_what_the_file_names() {
 fn a_signed_checksum_file_is_judged_before_it_is_read() {
     static MADE: OnceLock<Shop> = OnceLock::new();
     let made = shop(&MADE, "checksum.sh");
-    let rule = Rule::Minisign(minisign::Rule::new(&made.text("release.pub")).unwrap());
+    let rule =
+        SignatureRule::Minisign(minisign::MinisignRule::new(&made.text("release.pub")).unwrap());
     let judge = |file: &str, signature: &str| made.judge(&rule, file, signature, SystemTime::now());
     judge("sums", "sums.minisig").unwrap();
     let found = find(&made.bytes("sums"), "app.exe").unwrap();
@@ -414,15 +415,18 @@ fn a_signed_checksum_file_is_judged_before_it_is_read() {
     assert_eq!(found.digest, file);
 
     let (reason, words) = rendered(judge("changed", "sums.minisig"));
-    assert_eq!((reason, words.as_str()), (Reason::Changed, IS_ANOTHER));
+    assert_eq!(
+        (reason, words.as_str()),
+        (RefusalReason::Changed, IS_ANOTHER)
+    );
     let (reason, words) = rendered(judge("sums", "other.minisig"));
-    assert_eq!(reason, Reason::OtherKey);
-    assert!(words.starts_with("it was made with another minisign key | expected: key "));
+    assert_eq!(reason, RefusalReason::OtherKey);
+    assert!(words.starts_with("it was made with a different minisign key | expected: key "));
 
     // Well signed, and about another file.
     judge("renamed", "renamed.minisig").unwrap();
     let refusal = find(&made.bytes("renamed"), "app.exe").unwrap_err();
-    assert_eq!(refusal.fact, "says nothing about app.exe");
+    assert_eq!(refusal.fact, "does not list app.exe");
     assert_eq!(refusal.lines, ["it lists setup.exe"]);
 }
 
@@ -442,7 +446,7 @@ fn a_refusal_says_what_to_do_instead() {
         (
             &cut,
             &[&cut],
-            "write the digest alone: (Get-FileHash FILE).Hash > FILE.sha256",
+            "write only the digest: (Get-FileHash FILE).Hash > FILE.sha256",
         ),
     ];
     for (text, lines, cure) in cases {
@@ -456,7 +460,7 @@ fn a_refusal_says_what_to_do_instead() {
 #[test]
 fn a_line_about_a_file_of_the_same_name_in_another_folder_is_not_taken() {
     let by_path = |text: &str, path: &str| {
-        winimg_trust::checksum::find(text.as_bytes(), Wanted::Path(path))
+        winimg_trust::checksum::find(text.as_bytes(), WantedChecksum::Path(path))
             .map(|found| found.digest.hex())
             .map_err(|problem| (problem.fact, problem.expected, problem.found))
     };
@@ -465,7 +469,7 @@ fn a_line_about_a_file_of_the_same_name_in_another_folder_is_not_taken() {
     assert_eq!(taken.as_deref(), Ok(A));
     let other = format!("{B}  bin/arm64/kubelet.exe\n{A}  bin/amd64/kubectl.exe\n");
     let refused = by_path(&other, "/v1.33.0/bin/amd64/kubelet.exe").unwrap_err();
-    let fact = "names a file of that name in another folder than it was fetched from";
+    let fact = "lists a file of that name in a different folder than it was fetched from";
     assert_eq!(
         refused,
         (

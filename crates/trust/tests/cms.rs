@@ -1,12 +1,12 @@
 //! Detached signatures by `openssl cms`, judged.
 
-use winimg_trust::authenticode::Pins;
+use winimg_trust::authenticode::CertificatePins;
 
 use crate::render::{judge, judge_as, rendered, rewrite};
 use crate::signed::{NOW, certificates, detached, folder, pins, without_digests};
 
 /// `case` begins with the signature's name; the signed file is `sums` unless another is given.
-fn table(cases: &[(&str, &str)], pins: &Pins) -> String {
+fn table(cases: &[(&str, &str)], pins: &CertificatePins) -> String {
     let lines = cases.iter().map(|(case, file)| {
         let beside = folder().join(case.split([':', ',']).next().unwrap());
         let rule = detached(pins.clone());
@@ -69,7 +69,7 @@ fn others_are_refused() {
     let mut cases: Vec<_> = sums.into_iter().map(|case| (case, "sums")).collect();
     cases.push(("sums.p7s, a changed file", "changed"));
     let mut all = table(&cases, &pins());
-    let other = Pins {
+    let other = CertificatePins {
         roots: certificates("other-root.pem"),
         ..pins()
     };
@@ -92,7 +92,7 @@ fn another_file_than_the_proved_one_is_refused() {
     assert_eq!(
         rendered(&judged),
         format!(
-            "refused, Changed: the file changed while it was judged\n  expected: {proved}\n  found: {found}"
+            "refused, Changed: the file changed while it was verified\n  expected: {proved}\n  found: {found}"
         )
     );
 }
@@ -113,7 +113,8 @@ fn no_change_is_taken_and_none_panics() {
             }
         }
     }
-    // Version numbers and the list of algorithms in front say nothing that is not said again where it counts.
+    // Version numbers and the list of algorithms in front say nothing that is not said again where
+    // it counts.
     taken.retain(|at| *at > 0x40);
     assert!(taken.is_empty(), "changes at {taken:?} are not seen");
 }

@@ -1,4 +1,5 @@
-//! Packages, cabinets, scripts and catalogs that the field's own tools made and signed, and what is refused of them.
+//! Packages, cabinets, scripts and catalogs that the field's own tools made and signed, and what is
+//! refused of them.
 
 use support::tree;
 pub mod damaged;
@@ -12,8 +13,10 @@ use std::time::SystemTime;
 
 use regex::Regex;
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{About, Pins, Rule, Version, certificates};
-use winimg_trust::{self, Evidence, Judged, Subject};
+use winimg_trust::authenticode::{
+    AuthenticodeRule, CertificatePins, FileVersion, PinnedProperties, parse_certificates,
+};
+use winimg_trust::{self, FileSubject, SignatureEvidence, SignatureResult};
 
 use crate::kept::{self, Kept};
 
@@ -29,61 +32,61 @@ fn script() -> PathBuf {
 }
 
 /// By that root, for the example's subject, with or without MsiDigitalSignatureEx.
-pub fn rule(root: &str) -> winimg_trust::Rule {
-    let roots = certificates(&fs::read(fixtures().join(root)).unwrap()).unwrap();
-    winimg_trust::Rule::Authenticode(Rule {
-        pins: Pins {
+pub fn rule(root: &str) -> winimg_trust::SignatureRule {
+    let roots = parse_certificates(&fs::read(fixtures().join(root)).unwrap()).unwrap();
+    winimg_trust::SignatureRule::Authenticode(AuthenticodeRule {
+        pins: CertificatePins {
             roots,
             subject: Some("CN=Example Corp".into()),
-            ..Pins::default()
+            ..CertificatePins::default()
         },
         needs_timestamp: true,
         needs_extended: false,
-        about: About::default(),
+        about: PinnedProperties::default(),
     })
 }
 
-fn judge(path: &Path, name: &str, catalog: Option<&[u8]>) -> Judged {
+fn judge(path: &Path, name: &str, catalog: Option<&[u8]>) -> SignatureResult {
     let digest = Digest::sha256_of(&fs::read(path).unwrap());
-    let subject = Subject {
+    let subject = FileSubject {
         path,
         name,
         published: name,
         digest: &digest,
     };
-    let evidence = Evidence {
+    let evidence = SignatureEvidence {
         signature: catalog.map(<[u8]>::to_vec),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     };
     rule("root.pem").judge(subject, &evidence, SystemTime::now())
 }
 
 #[test]
 fn packages_whose_streams_are_not_named_by_their_signature_are_refused() {
-    let winimg_trust::Rule::Authenticode(loose) = rule("root.pem") else {
+    let winimg_trust::SignatureRule::Authenticode(loose) = rule("root.pem") else {
         unreachable!("it is one of Authenticode");
     };
-    let strict = winimg_trust::Rule::Authenticode(Rule {
+    let strict = winimg_trust::SignatureRule::Authenticode(AuthenticodeRule {
         needs_extended: true,
         ..loose
     });
     let judged = |name: &str| {
         let path = fixtures().join(name);
         let digest = Digest::sha256_of(&fs::read(&path).unwrap());
-        let subject = Subject {
+        let subject = FileSubject {
             path: &path,
             name,
             published: name,
             digest: &digest,
         };
-        strict.judge(subject, &Evidence::default(), SystemTime::now())
+        strict.judge(subject, &SignatureEvidence::default(), SystemTime::now())
     };
     assert_eq!(judged("extended.msi").unwrap().remarks, [""; 0]);
     let refusal = judged("plain.msi").unwrap_err();
-    assert_eq!(refusal.reason, winimg_trust::Reason::Uncovered);
+    assert_eq!(refusal.reason, winimg_trust::RefusalReason::Uncovered);
     assert_eq!(
         refusal.problem.fact,
-        "the names and bounds of the package's streams are not signed, only their bytes in a row"
+        "the names and bounds of the package's streams are not signed, only their contents"
     );
 }
 
@@ -279,28 +282,28 @@ fn catalogs() {
 /// Well signed by the right publisher all of them, and only one is the tool.
 #[test]
 fn what_a_file_says_of_itself() {
-    let ask = |about: About| {
-        let winimg_trust::Rule::Authenticode(plain) = rule("root.pem") else {
+    let ask = |about: PinnedProperties| {
+        let winimg_trust::SignatureRule::Authenticode(plain) = rule("root.pem") else {
             unreachable!("it is one of Authenticode");
         };
-        winimg_trust::Rule::Authenticode(Rule { about, ..plain })
+        winimg_trust::SignatureRule::Authenticode(AuthenticodeRule { about, ..plain })
     };
     let text = |text: &str| Some(text.to_string());
-    let tool = About {
+    let tool = PinnedProperties {
         product: text("Example Tool"),
         original_filename: text("TOOL.EXE"),
-        min_version: Version::parse("2.3"),
+        min_version: FileVersion::parse("2.3"),
     };
-    let package = About {
+    let package = PinnedProperties {
         product: text("Example"),
         original_filename: None,
-        min_version: Version::parse("1.0.0"),
+        min_version: FileVersion::parse("1.0.0"),
     };
-    let newer = About {
-        min_version: Version::parse("1.0.1"),
+    let newer = PinnedProperties {
+        min_version: FileVersion::parse("1.0.1"),
         ..package.clone()
     };
-    let named = About {
+    let named = PinnedProperties {
         original_filename: text("a.msi"),
         ..package.clone()
     };
@@ -322,14 +325,14 @@ fn what_a_file_says_of_itself() {
         let path = fixtures().join(name);
         let digest = Digest::sha256_of(&fs::read(&path).unwrap());
         let called = name.split('~').next().unwrap();
-        let subject = Subject {
+        let subject = FileSubject {
             path: &path,
             name: called,
             published: called,
             digest: &digest,
         };
         let now = SystemTime::now();
-        let judged = ask(about.clone()).judge(subject, &Evidence::default(), now);
+        let judged = ask(about.clone()).judge(subject, &SignatureEvidence::default(), now);
         rendered += &format!("{name}: {}\n", settled(&crate::render::rendered(&judged)));
     }
     let times = Regex::new("20[0-9T:-]+Z").unwrap();
@@ -337,9 +340,9 @@ fn what_a_file_says_of_itself() {
     insta::assert_snapshot!(rendered);
 }
 
-/// What no package of wixl has: storages within storages, class identifiers, times, sectors of 4096 bytes, and an
-/// allocation table that does not fit the header. osslsigncode says and signs the digests; it cannot write such packages
-/// itself, so the signature is put in here.
+/// What no package of wixl has: storages within storages, class identifiers, times, sectors of 4096
+/// bytes, and an allocation table that does not fit the header. osslsigncode says and signs the
+/// digests; it cannot write such packages itself, so the signature is put in here.
 #[test]
 fn storages_within_storages_and_large_packages() {
     let place = tree::folder();
@@ -422,9 +425,10 @@ fn signed(package: &Path, extended: bool) -> (Vec<u8>, Vec<u8>) {
             .args([&script(), Path::new("--stream"), &copy])
             .arg(name))
     };
-    let metadata = match extended {
-        true => stream("\u{5}MsiDigitalSignatureEx"),
-        false => Vec::new(),
+    let metadata = if extended {
+        stream("\u{5}MsiDigitalSignatureEx")
+    } else {
+        Vec::new()
     };
     (stream("\u{5}DigitalSignature"), metadata)
 }

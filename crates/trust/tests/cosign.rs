@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg_trust::cosign::Rule;
-use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
+use winimg_trust::cosign::CosignRule;
+use winimg_trust::{RefusalReason, Scheme, SignatureRule as Any, Signer};
 
 use super::workshop::{Shop, rendered, shop, survives};
 
@@ -14,7 +14,7 @@ pub fn made() -> &'static Shop {
 }
 
 pub fn rule(who: &str) -> Any {
-    Any::Cosign(Rule::new(&made().text(&format!("{who}.pub"))).unwrap())
+    Any::Cosign(CosignRule::new(&made().text(&format!("{who}.pub"))).unwrap())
 }
 
 /// By openssl, not by us.
@@ -68,10 +68,10 @@ fn good_files_are_taken_bare_and_in_bundles() {
 
 #[test]
 fn each_refusal_has_its_sentence() {
-    use Reason::{Changed, Malformed, OtherKey, Unsupported};
+    use RefusalReason::{Changed, Malformed, OtherKey, Unsupported};
     let key = format!("expected: key {} (ECDSA P-256)", name("release"));
     let bare = format!(
-        "the pinned key did not sign this file: the file or its signature was changed, or another key signed | {key}"
+        "the pinned key did not sign this file: the file or its signature was changed, or a different key signed it | {key}"
     );
     let hint = made().text("other.json");
     let hint = hint
@@ -87,18 +87,18 @@ fn each_refusal_has_its_sentence() {
     let liar = format!("the pinned key did not sign its bundle | {key}");
     let file = |found: &str| {
         format!(
-            "its bundle speaks of another file | expected: {} | found: {}",
+            "its bundle is for a different file | expected: {} | found: {}",
             digest_of("app.exe"),
             digest_of(found)
         )
     };
     let cut = "it is neither base64 nor a bundle, or it is cut off";
-    let kind = "it is cut off, or not a signature by a key of the kind ECDSA P-256";
-    let keyless = "it was made with a certificate, without a key (keyless) | cure: kind = \"sigstore\", with \
-                   identity and issuer, if that is who should sign";
+    let kind = "it is cut off, or not a signature by a key of type ECDSA P-256";
+    let keyless = "it was made with a certificate, without a key (keyless) | cure: if keyless signing is \
+                   intended, use kind = \"sigstore\" with identity and issuer";
     let attestation = "it is an attestation, not a signature of the file itself | cure: sign the file with \
                        cosign sign-blob --key";
-    let cases: &[(&str, &str, Reason, &str)] = &[
+    let cases: &[(&str, &str, RefusalReason, &str)] = &[
         ("app.exe", "other.sig", Changed, &bare),
         ("changed.exe", "good.sig", Changed, &bare),
         ("short.exe", "good.sig", Changed, &bare),
@@ -118,13 +118,13 @@ fn each_refusal_has_its_sentence() {
             "app.exe",
             "sha3.json",
             Malformed,
-            "it is no Sigstore bundle, or it is cut off | found: JSON error: Invalid hash algorithm: SHA3_256 at line 2 column 229",
+            "it is not a Sigstore bundle, or it is cut off | found: JSON error: Invalid hash algorithm: SHA3_256 at line 2 column 229",
         ),
         (
             "app.exe",
             "cut.json",
             Malformed,
-            "it is no Sigstore bundle, or it is cut off | found: JSON error: EOF while parsing a string at line 2 column 45",
+            "it is not a Sigstore bundle, or it is cut off | found: JSON error: EOF while parsing a string at line 2 column 45",
         ),
         ("app.exe", "keyless.json", OtherKey, keyless),
         ("app.exe", "oldkeyless.json", OtherKey, keyless),
@@ -142,7 +142,7 @@ fn each_refusal_has_its_sentence() {
         (b"Not Found", kind),
         (
             b"{}",
-            "it is no Sigstore bundle, or it is cut off | found: JSON error: missing field `verificationMaterial` at line 1 column 2",
+            "it is not a Sigstore bundle, or it is cut off | found: JSON error: missing field `verificationMaterial` at line 1 column 2",
         ),
         (b"404: there is none", cut),
     ];
@@ -151,29 +151,29 @@ fn each_refusal_has_its_sentence() {
 
 #[test]
 fn a_key_that_cannot_be_pinned_is_refused_in_words() {
-    let none = "is not a public key in PEM, which begins with -----BEGIN PUBLIC KEY-----";
+    let none = "is not a public key in PEM, which starts with -----BEGIN PUBLIC KEY-----";
     let cases = [
         (
             made().text("release.key"),
-            "is a private key; a recipe needs the public one, cosign.pub",
+            "is a private key; a recipe needs the public key, cosign.pub",
         ),
         (
             made().text("cert.pem"),
-            "is a certificate; cosign's rule needs the public key alone (openssl x509 -in FILE -noout -pubkey)",
+            "is a certificate; cosign's rule needs its public key (openssl x509 -in FILE -noout -pubkey)",
         ),
         (
             made().text("p521.pub"),
-            "is on the curve 1.3.132.0.35; cosign's rule takes ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 to 8192 bits",
+            "uses the curve 1.3.132.0.35; cosign's rule supports ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 to 8192 bits",
         ),
         (
             made().text("short.pub"),
-            "is an RSA key of 1024 bits; cosign's rule takes ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 to 8192 bits",
+            "is an RSA key of 1024 bits; cosign's rule supports ECDSA on P-256 or P-384, Ed25519, and RSA from 2048 to 8192 bits",
         ),
         (String::new(), none),
         ("<html>".into(), none),
     ];
     for (text, fact) in cases {
-        assert_eq!(Rule::new(&text).unwrap_err(), fact, "{text}");
+        assert_eq!(CosignRule::new(&text).unwrap_err(), fact, "{text}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! Folders of drivers, judged by the catalogs in them: what is taken, and the whole refusal of each that is not.
+//! Folders of drivers, judged by the catalogs in them: what is taken, and the whole refusal of each
+//! that is not.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use winimg_base::digest::Digest;
 use winimg_trust::authenticode::{self, judge_package};
-use winimg_trust::{Evidence, Rule, Subject};
+use winimg_trust::{FileSubject, SignatureEvidence, SignatureRule};
 
 use crate::containers::{fixtures, rule};
 use crate::workshop::words;
@@ -14,7 +15,11 @@ use crate::workshop::words;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// A folder of these files, each called by the first name and with the bytes of the fixture.
-fn judged(rule: &authenticode::Rule, folder: &[(&str, &str)], now: SystemTime) -> String {
+fn judged(
+    rule: &authenticode::AuthenticodeRule,
+    folder: &[(&str, &str)],
+    now: SystemTime,
+) -> String {
     let at = tempfile::tempdir().unwrap();
     let files: Vec<_> = (0..)
         .zip(folder)
@@ -26,16 +31,16 @@ fn judged(rule: &authenticode::Rule, folder: &[(&str, &str)], now: SystemTime) -
             (path, *name, Digest::sha256_of(&bytes))
         })
         .collect();
-    let files: Vec<Subject<'_>> = files
+    let files: Vec<FileSubject<'_>> = files
         .iter()
-        .map(|(path, name, digest)| Subject {
+        .map(|(path, name, digest)| FileSubject {
             path: Path::new(path),
             name,
             published: name,
             digest,
         })
         .collect();
-    match judge_package(rule, &files, &Evidence::default(), now) {
+    match judge_package(rule, &files, &SignatureEvidence::default(), now) {
         Ok(signers) => {
             let signers = signers.iter().map(|s| format!("  by {}\n", s.signer));
             signers.collect()
@@ -50,9 +55,9 @@ fn judged(rule: &authenticode::Rule, folder: &[(&str, &str)], now: SystemTime) -
     }
 }
 
-fn asked() -> authenticode::Rule {
+fn asked() -> authenticode::AuthenticodeRule {
     match rule("root.pem") {
-        Rule::Authenticode(rule) => rule,
+        SignatureRule::Authenticode(rule) => rule,
         other => panic!("{other:?}"),
     }
 }
@@ -174,11 +179,12 @@ fn a_folder_is_what_its_catalogs_list() {
     insta::assert_snapshot!(made_then_cut(&rendered));
 }
 
-/// A timestamp keeps a catalog good when its certificate has expired; without one the clock decides.
+/// A timestamp keeps a catalog good when its certificate has expired; without one the clock
+/// decides.
 #[test]
 fn a_catalog_outlives_its_certificate_by_its_timestamp_alone() {
     let later = SystemTime::now() + 9 * YEAR;
-    let rule = authenticode::Rule {
+    let rule = authenticode::AuthenticodeRule {
         needs_timestamp: false,
         ..asked()
     };

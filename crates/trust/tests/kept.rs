@@ -1,8 +1,8 @@
-//! Folders that scripts fill with keys and signatures: made once and kept from run to run, for making them takes longer
-//! than judging them.
+//! Folders that scripts fill with keys and signatures: made once and kept from run to run, for
+//! making them takes longer than judging them.
 //!
-//! A folder's name says what it was made from, so that one of another script is never used. Nobody writes into it after
-//! that: a test that writes has a folder of its own.
+//! A folder's name says what it was made from, so that one of another script is never used. Nobody
+//! writes into it after that: a test that writes has a folder of its own.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ const PROGRAMS: [&str; 8] = [
     "wixl",
 ];
 
-/// A folder is made anew each week. Shortest lives cosign.sh's certificate, 30 days; and the programs' libraries, which no
-/// name speaks of, change in the meantime.
+/// A folder is made anew each week. Shortest lives cosign.sh's certificate, 30 days; and the
+/// programs' libraries, which no name speaks of, change in the meantime.
 const LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Stays as it is for as long as this lives.
@@ -63,7 +63,8 @@ fn pythons(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The file that is started, its length and its time; each program's own way to say its version would have to be run.
+/// The file that is started, its length and its time; each program's own way to say its version
+/// would have to be run.
 fn version(program: &str) -> String {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
@@ -89,9 +90,10 @@ fn made_from(files: &[PathBuf], programs: &[String], now: SystemTime) -> Digest 
 }
 
 fn fill(folder: &Path, script: &Path) {
-    let (program, option) = match script.extension().is_some_and(|e| e == "py") {
-        true => ("python3", None),
-        false => ("bash", Some("-eu")),
+    let (program, option) = if script.extension().is_some_and(|e| e == "py") {
+        ("python3", None)
+    } else {
+        ("bash", Some("-eu"))
     };
     let output = Command::new(program)
         .args(option)
@@ -110,7 +112,8 @@ fn fill(folder: &Path, script: &Path) {
     );
 }
 
-/// The folder of that name, made if there is none. Others of the same script that nobody holds are removed.
+/// The folder of that name, made if there is none. Others of the same script that nobody holds are
+/// removed.
 fn kept(path: &Path, fill: impl FnOnce(&Path)) -> Kept {
     if !path.exists() {
         make(path, fill);
@@ -128,7 +131,8 @@ fn kept(path: &Path, fill: impl FnOnce(&Path)) -> Kept {
     kept
 }
 
-/// Made beside its place and put there whole, so that no other process sees half of it. Who comes second uses the other's.
+/// Made beside its place and put there whole, so that no other process sees half of it. Who comes
+/// second uses the other's.
 fn make(path: &Path, fill: impl FnOnce(&Path)) {
     let parent = path.parent().unwrap();
     fs::create_dir_all(parent).unwrap();

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg_trust::minisign::Rule;
-use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
+use winimg_trust::minisign::MinisignRule;
+use winimg_trust::{RefusalReason, Scheme, SignatureRule as Any, Signer};
 
 use super::workshop::{IS_ANOTHER, Shop, notices_a_change, rendered, shop, survives};
 
@@ -27,7 +27,7 @@ fn id(who: &str) -> String {
 }
 
 pub fn rule(who: &str) -> Any {
-    Any::Minisign(Rule::new(&key(who)).unwrap())
+    Any::Minisign(MinisignRule::new(&key(who)).unwrap())
 }
 
 fn now() -> SystemTime {
@@ -66,18 +66,18 @@ fn a_good_file_is_taken_and_its_trusted_comment_reported() {
 
 #[test]
 fn each_refusal_has_its_sentence() {
-    use Reason::{Changed, Malformed, OtherKey, OtherName, Unsupported};
+    use RefusalReason::{Changed, Malformed, OtherKey, OtherName, Unsupported};
     let other = format!(
-        "it was made with another minisign key | expected: key {} | found: key {}",
+        "it was made with a different minisign key | expected: key {} | found: key {}",
         id("release"),
         id("other")
     );
-    let legacy = "it is of minisign's legacy kind, over the file itself and not over its BLAKE2b digest \
+    let legacy = "it is a legacy signature, which covers the file itself instead of its BLAKE2b digest \
                   | cure: sign the file again with minisign 0.10 or newer, or with -H";
     let comment = "the pinned key did not sign its trusted comment: it was changed";
-    let named = "its trusted comment, which is signed, names another file | expected: other.exe | found: app.exe \
-                 | cure: keep the file under the name that its publisher gave it (`file = \"…\"`), or see what `url` leads to";
-    let cases: &[(&str, &str, Reason, &str)] = &[
+    let named = "its trusted comment, which is signed, names a different file | expected: other.exe | found: app.exe \
+                 | cure: keep the publisher's name of the file (`file = \"…\"`), or check what `url` leads to";
+    let cases: &[(&str, &str, RefusalReason, &str)] = &[
         ("app.exe", "named.minisig", OtherName, named),
         ("app.exe", "alone.minisig", OtherName, named),
         ("app.exe", "other.minisig", OtherKey, &other),
@@ -121,7 +121,7 @@ fn each_refusal_has_its_sentence() {
             "app.exe",
             "signify.minisig",
             Malformed,
-            "it is a signify signature | cure: kind = \"signify\"",
+            "it is a signify signature | cure: use kind = \"signify\"",
         ),
     ];
     for (file, signature, reason, words) in cases {
@@ -136,24 +136,21 @@ fn each_refusal_has_its_sentence() {
         (b" \n", "its file is empty"),
         (b"Not Found", "it is not a minisign signature"),
         (b"\xff\xfe\0", "its file is not text"),
-        (
-            &[b'a'; (1 << 20) + 1],
-            "its file is longer than 1048576 bytes",
-        ),
+        (&[b'a'; (1 << 20) + 1], "its file exceeds 1048576 bytes"),
     ];
     made().refuses_what_is_no_signature(&rule("release"), now(), more);
 }
 
 #[test]
 fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
-    assert!(Rule::new(&made().text("release.pub")).is_ok());
-    assert!(Rule::new(&format!("{}\r\n", key("release"))).is_ok());
+    assert!(MinisignRule::new(&made().text("release.pub")).is_ok());
+    assert!(MinisignRule::new(&format!("{}\r\n", key("release"))).is_ok());
     let secret = made().text("release.key");
-    let none = "is not a minisign public key, which is a line of 56 characters that begins with RW";
+    let none = "is not a minisign public key, which is a line of 56 characters that starts with RW";
     let cases = [
         (
             secret.as_str(),
-            "is a minisign secret key; a recipe needs the public one, minisign.pub",
+            "is a minisign secret key; a recipe needs the public key, minisign.pub",
         ),
         ("", none),
         ("RWQ", none),
@@ -161,13 +158,17 @@ fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
         (&key("release")[..52], none),
     ];
     for (text, fact) in cases {
-        assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
+        assert_eq!(MinisignRule::new(text).unwrap_err(), fact, "{text}");
     }
 }
 
 #[test]
 fn a_key_is_recorded_by_what_it_is() {
-    let recorded = |text: &str| Any::Minisign(Rule::new(text).unwrap()).pinned().unwrap();
+    let recorded = |text: &str| {
+        Any::Minisign(MinisignRule::new(text).unwrap())
+            .key_content()
+            .unwrap()
+    };
     let file = recorded(&made().text("release.pub"));
     assert_eq!(file.key, format!("key {}", id("release")));
     for same in [

@@ -3,8 +3,10 @@
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use winimg_trust::openpgp::{Rule, signed_text};
-use winimg_trust::{Judged, Reason, Rule as Any, Scheme, Signer, checksum};
+use winimg_trust::openpgp::{OpenPgpRule, signed_text};
+use winimg_trust::{
+    RefusalReason, Scheme, SignatureResult, SignatureRule as Any, Signer, checksum,
+};
 
 use super::workshop::{
     IS_ANOTHER, IS_PAGE, PAGE, Shop, at, notices_a_change, rendered, shop, survives, words,
@@ -19,8 +21,8 @@ fn fingerprint(who: &str) -> String {
     made().text(&format!("{who}.fpr"))
 }
 
-pub fn pinned(who: &str) -> Rule {
-    Rule::new(&made().bytes(&format!("{who}.asc")), &[fingerprint(who)]).unwrap()
+pub fn pinned(who: &str) -> OpenPgpRule {
+    OpenPgpRule::new(&made().bytes(&format!("{who}.asc")), &[fingerprint(who)]).unwrap()
 }
 
 pub fn rule(who: &str) -> Any {
@@ -32,7 +34,7 @@ pub fn now() -> SystemTime {
     at(1_704_067_200)
 }
 
-fn judge(who: &str, file: &str, signature: &str) -> Judged {
+fn judge(who: &str, file: &str, signature: &str) -> SignatureResult {
     made().judge(&rule(who), file, signature, now())
 }
 
@@ -50,7 +52,7 @@ const DATED: &str = "dated 2020-06-01T00:00:00Z by its signer";
 
 #[test]
 fn good_files_are_taken() {
-    let more = "1 more by keys that are not pinned";
+    let more = "1 more by other keys";
     let cases: &[(&str, &str, &[&str])] = &[
         ("release", "release.sig", &[DATED]),
         ("release", "release.asc.sig", &[DATED]),
@@ -77,19 +79,19 @@ fn good_files_are_taken() {
 fn a_curve_is_named_where_signatures_on_it_cannot_be_judged() {
     let judged = judge("mixed", "app.exe", "mixed2.sig");
     let words = format!(
-        "the subkey {} of {} is on the curve brainpoolP384r1, which winimg does not support",
+        "the subkey {} of {} uses the curve brainpoolP384r1, which is not supported",
         fingerprint("mixed2"),
         fingerprint("mixed")
     );
-    assert_eq!(rendered(judged), (Reason::Unsupported, words));
+    assert_eq!(rendered(judged), (RefusalReason::Unsupported, words));
     assert!(judge("mixed", "app.exe", "mixed3.sig").is_ok());
 }
 
 #[test]
 fn a_key_file_is_recorded_by_what_it_holds() {
     let recorded = |file: &str, who: &str| {
-        let rule = Rule::new(&made().bytes(file), &[fingerprint(who)]).unwrap();
-        Any::Openpgp(rule).pinned().unwrap()
+        let rule = OpenPgpRule::new(&made().bytes(file), &[fingerprint(who)]).unwrap();
+        Any::Openpgp(rule).key_content().unwrap()
     };
     let armoured = recorded("release.asc", "release");
     assert_eq!(armoured.key, format!("key {}", fingerprint("release")));
@@ -107,7 +109,7 @@ fn a_key_file_is_recorded_by_what_it_holds() {
 
 #[test]
 fn each_refusal_has_its_sentence() {
-    use Reason::{
+    use RefusalReason::{
         Changed, Expired, Malformed, NotYetValid, OtherKey, Revoked, Uncovered, Unsupported, Weak,
     };
     let release = fingerprint("release");
@@ -118,7 +120,7 @@ fn each_refusal_has_its_sentence() {
     let another = format!("{IS_ANOTHER} | expected: a signature by {release}");
     let sha = |name: &str| {
         format!(
-            "it is over {name}, which proves nothing | expected: SHA-256, SHA-384 or SHA-512 \
+            "it uses {name}, which is insecure | expected: SHA-256, SHA-384 or SHA-512 \
              | cure: sign again with gpg --digest-algo SHA512"
         )
     };
@@ -133,9 +135,9 @@ fn each_refusal_has_its_sentence() {
         fingerprint("split3"),
         fingerprint("split")
     );
-    let later = "cure: ask its owner for a key file that says a later time";
+    let later = "cure: ask its owner for a key file with a later expiration time";
     let expired = format!(
-        "the key {} had expired by now | expected: later than 2024-01-01T00:00:00Z \
+        "the key {} has expired | expected: later than 2024-01-01T00:00:00Z \
          | found: 2020-12-31T00:00:00Z | {later}",
         fingerprint("expired")
     );
@@ -145,24 +147,25 @@ fn each_refusal_has_its_sentence() {
         fingerprint("late")
     );
     let split5 = format!(
-        "the subkey {} of {} had expired by now | expected: later than 2024-01-01T00:00:00Z \
+        "the subkey {} of {} has expired | expected: later than 2024-01-01T00:00:00Z \
          | found: 2021-01-31T00:00:00Z | {later}",
         fingerprint("split5"),
         fingerprint("split")
     );
     let early = format!(
-        "it is older than the key {release} | expected: at least 2020-01-01T00:00:00Z \
+        "it is dated before the key {release} was created | expected: at least 2020-01-01T00:00:00Z \
          | found: 2019-06-01T00:00:00Z"
     );
     let weak = format!("the key {} is an RSA key of 1024 bits", fingerprint("weak"));
-    let limited = "its signer limited it to a time that is over | expected: later than 2024-01-01T00:00:00Z \
+    let limited = "it has expired | expected: later than 2024-01-01T00:00:00Z \
                    | found: 2020-07-01T00:00:00Z";
-    let text = "it is over text, whose line ends it does not cover | cure: sign without --textmode";
-    let notation = "it carries a condition, marked as critical, that winimg does not know";
+    let text =
+        "it is a text signature, which does not cover line ends | cure: sign without --textmode";
+    let notation = "it has a critical subpacket that is not supported";
     let cut = "it is cut off: -----END PGP SIGNATURE----- is missing";
     let clear = "its file is clearsigned text, not a detached signature \
-                 | cure: form = \"clearsigned\" in checksum_signature";
-    let cases: &[(&str, &str, &str, Reason, &str)] = &[
+                 | cure: set form = \"clearsigned\" in checksum_signature";
+    let cases: &[(&str, &str, &str, RefusalReason, &str)] = &[
         ("release", "app.exe", "other.sig", OtherKey, &other),
         ("release", "changed.exe", "release.sig", Changed, &another),
         ("release", "short.exe", "release.asc.sig", Changed, &another),
@@ -246,7 +249,7 @@ fn each_refusal_has_its_sentence() {
 /// One good signature by a pinned key is enough, and one bad one by it is too much.
 #[test]
 fn several_signatures_and_several_pins() {
-    let both = Rule::new(
+    let both = OpenPgpRule::new(
         &[made().bytes("release.asc"), made().bytes("rsa.asc")].concat(),
         &[fingerprint("release"), fingerprint("rsa")],
     );
@@ -258,10 +261,10 @@ fn several_signatures_and_several_pins() {
         "{IS_ANOTHER} | expected: a signature by {}",
         fingerprint("rsa")
     );
-    assert_eq!(rendered(refused), (Reason::Changed, bad));
+    assert_eq!(rendered(refused), (RefusalReason::Changed, bad));
     // The other key's bad signature says nothing to those who do not pin it.
     let taken = judge("release", "app.exe", "onebad.sig");
-    let more = "1 more by keys that are not pinned";
+    let more = "1 more by other keys";
     assert_eq!(taken, Ok(signer("release", &[DATED, more])));
 }
 
@@ -274,8 +277,8 @@ fn a_signature_from_the_future_is_refused() {
         at(1_580_000_000),
     );
     let words = "it is dated in the future | expected: at most 2020-01-26T00:53:20Z \
-                 | found: 2020-06-01T00:00:00Z | cure: look at this machine's clock";
-    assert_eq!(rendered(judged), (Reason::NotYetValid, words.into()));
+                 | found: 2020-06-01T00:00:00Z | cure: check this machine's clock";
+    assert_eq!(rendered(judged), (RefusalReason::NotYetValid, words.into()));
     // Before its end, the key that has expired since was good.
     let judged = made().judge(
         &rule("expired"),
@@ -290,7 +293,7 @@ fn a_signature_from_the_future_is_refused() {
 fn a_key_that_cannot_be_pinned_is_refused_in_words() {
     let release = fingerprint("release");
     let other = fingerprint("other");
-    let none = "holds no certificate (gpg --armor --export FINGERPRINT writes one)";
+    let none = "contains no certificate (export one with gpg --armor --export FINGERPRINT)";
     let spaced = release
         .to_lowercase()
         .as_bytes()
@@ -303,12 +306,11 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
         ("release.gpg", &release),
         ("keys.asc", &other),
     ] {
-        Rule::new(&made().bytes(file), std::slice::from_ref(pin)).unwrap();
+        OpenPgpRule::new(&made().bytes(file), std::slice::from_ref(pin)).unwrap();
     }
     let short = |id: &str| {
         format!(
-            "is pinned by the short id {id}, which anyone can make again: give the full fingerprint \
-             of 40 or 64 digits, which gpg --fingerprint shows"
+            "is pinned by the short id {id}, which can be forged: use the full fingerprint of 40 or 64 digits, as shown by gpg --fingerprint"
         )
     };
     let (old, split2) = (fingerprint("old"), fingerprint("split2"));
@@ -316,7 +318,7 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
     let (eight, sixteen) = (&release[32..], &release[24..]);
     let (key, page) = (made().bytes("release.asc"), PAGE.to_vec());
     let secret =
-        "is a secret key; a recipe needs the public one (gpg --armor --export FINGERPRINT)";
+        "is a secret key; a recipe needs the public key (gpg --armor --export FINGERPRINT)";
     let cases: &[(&[u8], Vec<&str>, String)] = &[
         (&key, vec![eight], short(eight)),
         (&key, vec![sixteen], short(sixteen)),
@@ -332,7 +334,7 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
             &key,
             vec![&release[8..]],
             format!(
-                "is pinned by {}, the MD5 fingerprint of a version 3 key, which proves nothing",
+                "is pinned by {}, the MD5 fingerprint of a version 3 key, which is insecure",
                 &release[8..]
             ),
         ),
@@ -347,12 +349,12 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
         (
             &key,
             vec![&other],
-            format!("holds no {other}, only {release}"),
+            format!("file does not contain {other}, only {release}"),
         ),
         (
             &key,
             vec![&release, &other],
-            format!("holds no {other}, only {release}"),
+            format!("file does not contain {other}, only {release}"),
         ),
         (&key, vec![], "is pinned by no fingerprint".into()),
         (&page, vec![&release], "is a web page".into()),
@@ -367,13 +369,13 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
         (
             &key[..key.len() / 2],
             vec![&release],
-            "cannot be read: it is damaged or cut off".into(),
+            "is damaged or cut off".into(),
         ),
         (
             &made().bytes("old.asc"),
             vec![&old],
             format!(
-                "{} is bound to no name by SHA-256 or better: ask its owner for a new key file",
+                "{} has no self-signature with SHA-256 or better: ask its owner for a new key file",
                 fingerprint("old")
             ),
         ),
@@ -381,15 +383,14 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
             &made().bytes("brainpool.asc"),
             vec![&brainpool],
             format!(
-                "{brainpool} is on the curve brainpoolP256r1, which winimg does not support: ask its owner for a key \
-                 on Ed25519, a NIST curve, or RSA"
+                "{brainpool} uses the curve brainpoolP256r1, which is not supported: ask its owner for a key on Ed25519, a NIST curve, or RSA"
             ),
         ),
         (
             &made().bytes("split.asc"),
             vec![&split2],
             format!(
-                "is pinned by {}, which is a subkey: give its primary key's fingerprint {}",
+                "is pinned by {}, which is a subkey: use its primary key's fingerprint {}",
                 fingerprint("split2"),
                 fingerprint("split")
             ),
@@ -398,7 +399,7 @@ fn a_key_that_cannot_be_pinned_is_refused_in_words() {
     let mut wrong = Vec::new();
     for (file, pins, fact) in cases {
         let pins: Vec<String> = pins.iter().map(ToString::to_string).collect();
-        let found = match Rule::new(file, &pins) {
+        let found = match OpenPgpRule::new(file, &pins) {
             Ok(_) => "was taken".into(),
             Err(found) => found,
         };
@@ -428,32 +429,33 @@ fn clearsigned_text_is_returned_alone() {
         );
     }
     let (text, _) = signed_text(&pinned("release"), &made().bytes("clear.asc"), now()).unwrap();
-    let found = checksum::find(text.as_bytes(), checksum::Wanted::Entry("app.exe")).unwrap();
+    let found =
+        checksum::find(text.as_bytes(), checksum::WantedChecksum::Entry("app.exe")).unwrap();
     assert_eq!(found.digest.hex(), hex);
 }
 
 #[test]
 fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
-    use Reason::{Changed, Malformed, Missing, OtherKey, Uncovered, Weak};
+    use RefusalReason::{Changed, Malformed, Missing, OtherKey, Uncovered, Weak};
     let release = fingerprint("release");
     let other = format!(
         "no pinned key made it | expected: fingerprint {release} | found: fingerprint {}",
         fingerprint("other")
     );
     let another = format!("{IS_ANOTHER} | expected: a signature by {release}");
-    let weak = "it is over SHA1, which proves nothing | expected: SHA-256, SHA-384 or SHA-512 \
+    let weak = "it uses SHA1, which is insecure | expected: SHA-256, SHA-384 or SHA-512 \
                 | cure: sign again with gpg --digest-algo SHA512";
-    let none = "there is none: the file is not clearsigned | cure: leave form out, if its signature is a file of its own";
+    let none = "there is none: the file is not clearsigned | cure: if its signature is a separate file, remove `form`";
     let cut = "it is cut off: -----END PGP SIGNATURE----- is missing";
     let header = format!(
-        "a header stands above the text that no signature covers | expected: `Hash: …` and an \
+        "there is an unsigned header above the text | expected: `Hash: …` and an \
          empty line | found: {}  evil.exe",
         winimg_base::digest::Digest::sha256_of(&made().bytes("app.exe")).hex()
     );
     let long = "# a line\n".repeat(20_000);
     let long = format!("-----BEGIN PGP SIGNED MESSAGE-----\n{long}");
     let file = |name: &str| made().bytes(name);
-    let cases: &[(&str, Vec<u8>, Reason, &str)] = &[
+    let cases: &[(&str, Vec<u8>, RefusalReason, &str)] = &[
         ("release", file("clearother.asc"), OtherKey, &other),
         ("release", file("clearchanged.asc"), Changed, &another),
         ("rsa", file("clearsha1.asc"), Weak, weak),
@@ -461,13 +463,13 @@ fn clearsigned_text_that_is_not_what_was_signed_is_refused() {
             "release",
             file("clearbefore.asc"),
             Malformed,
-            "text stands before what is signed",
+            "there is unsigned text before the signed text",
         ),
         (
             "release",
             file("clearafter.asc"),
             Malformed,
-            "it cannot be read as clearsigned text, or text stands around what is signed",
+            "it is not valid clearsigned text, or there is unsigned text around it",
         ),
         ("release", file("clearheader.asc"), Uncovered, &header),
         ("release", file("clearcut.asc"), Malformed, cut),
@@ -502,8 +504,9 @@ fn a_file_that_is_not_the_proved_one_is_refused() {
 
 #[test]
 fn no_part_of_a_signature_and_no_other_byte_is_taken() {
-    // A packet's head of 2 bytes, 4 bytes of algorithms, then two areas after their lengths; the second is not signed. Then
-    // 2 bytes of the digest and two numbers after their lengths in bits, which say the same bytes in several ways.
+    // A packet's head of 2 bytes, 4 bytes of algorithms, then two areas after their lengths; the
+    // second is not signed. Then 2 bytes of the digest and two numbers after their lengths in bits,
+    // which say the same bytes in several ways.
     let bytes = made().bytes("small.sig");
     let length = |at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
     let unsigned = 8 + length(6) + 2;
@@ -562,14 +565,14 @@ mod made_by_hand {
         let mut encrypt = KeyFlags::default();
         encrypt.set_encrypt_comms(true);
         let words = format!(
-            "the subkey {} of {} is not one that may sign files",
+            "the subkey {} of {} is not allowed to sign files",
             fingerprint("split2"),
             fingerprint("other")
         );
         for flags in [sign, encrypt] {
-            let rule = Rule::new(&thief(flags), &[fingerprint("other")]).unwrap();
+            let rule = OpenPgpRule::new(&thief(flags), &[fingerprint("other")]).unwrap();
             let judged = made().judge(&Any::Openpgp(rule), "app.exe", "split2.sig", now());
-            assert_eq!(rendered(judged), (Reason::WrongUse, words.clone()));
+            assert_eq!(rendered(judged), (RefusalReason::WrongUse, words.clone()));
         }
     }
 
@@ -594,12 +597,14 @@ mod made_by_hand {
         );
         user.signatures = vec![certification.unwrap()];
         let other = fingerprint("other");
-        let rendered = Rule::new(&endless.to_bytes().unwrap(), std::slice::from_ref(&other));
-        let words = format!("{other} is limited to a time after 2106, which OpenPGP cannot say");
+        let rendered = OpenPgpRule::new(&endless.to_bytes().unwrap(), std::slice::from_ref(&other));
+        let words =
+            format!("{other} has an expiration time after 2106, the maximum of a 32-bit timestamp");
         assert_eq!(rendered.unwrap_err(), words);
     }
 
-    /// Who made it stands outside of what is signed too, so an expired subkey's signature can be made to name a good one.
+    /// Who made it stands outside of what is signed too, so an expired subkey's signature can be
+    /// made to name a good one.
     #[test]
     fn the_subkey_that_was_found_able_has_to_be_the_one_that_signed() {
         let bytes = made().bytes("split5.sig");
@@ -618,6 +623,6 @@ mod made_by_hand {
             "{IS_ANOTHER} | expected: a signature by {}",
             fingerprint("split")
         );
-        assert_eq!(rendered(judged), (Reason::Changed, words));
+        assert_eq!(rendered(judged), (RefusalReason::Changed, words));
     }
 }

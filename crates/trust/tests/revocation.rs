@@ -1,12 +1,15 @@
-//! Certificates that their issuers revoked, by lists that openssl makes, and those that winimg lists as misused.
+//! Certificates that their issuers revoked, by lists that openssl makes, and those that winimg
+//! lists as misused.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::Pins;
-use winimg_trust::{Evidence, Judged, Lists, Rule, Subject, misused};
+use winimg_trust::authenticode::CertificatePins;
+use winimg_trust::{
+    FileSubject, RevocationLists, SignatureEvidence, SignatureResult, SignatureRule, misused,
+};
 
 use crate::render::rendered;
 use crate::signed::{NOW, by, detached, folder, pins, unstamped, without_digests};
@@ -117,9 +120,9 @@ impl Made<'_> {
     }
 }
 
-fn judge(rule: &Rule, file: &Path, evidence: &Evidence) -> Judged {
+fn judge(rule: &SignatureRule, file: &Path, evidence: &SignatureEvidence) -> SignatureResult {
     let digest = Digest::sha256_of(&fs::read(file).unwrap());
-    let subject = Subject {
+    let subject = FileSubject {
         path: file,
         name: "app.exe",
         published: "app.exe",
@@ -128,17 +131,22 @@ fn judge(rule: &Rule, file: &Path, evidence: &Evidence) -> Judged {
     rule.judge(subject, evidence, at(NOW))
 }
 
-fn asking() -> Pins {
-    Pins {
+fn asking() -> CertificatePins {
+    CertificatePins {
         needs_lists: true,
         ..pins()
     }
 }
 
-fn by_lists(rule: &Rule, file: &str, lists: Vec<Vec<u8>>, are_locked: bool) -> Judged {
-    let evidence = Evidence {
-        lists: Some(Lists { lists, are_locked }),
-        ..Evidence::default()
+fn by_lists(
+    rule: &SignatureRule,
+    file: &str,
+    lists: Vec<Vec<u8>>,
+    are_locked: bool,
+) -> SignatureResult {
+    let evidence = SignatureEvidence {
+        lists: Some(RevocationLists { lists, are_locked }),
+        ..SignatureEvidence::default()
     };
     judge(rule, &folder().join(file), &evidence)
 }
@@ -352,18 +360,18 @@ fn a_certificate_that_was_stolen_is_refused_unless_the_recipe_accepts_it() {
     ]);
     run("openssl", &cms);
 
-    let roots = winimg_trust::authenticode::certificates(&fs::read(&root).unwrap()).unwrap();
+    let roots = winimg_trust::authenticode::parse_certificates(&fs::read(&root).unwrap()).unwrap();
     let accepting = |accepted: &[&str]| {
-        detached(Pins {
+        detached(CertificatePins {
             roots: roots.clone(),
             subject: Some("CN=Example Corp".into()),
             accepted: accepted.iter().map(|s| s.to_string()).collect(),
-            ..Pins::default()
+            ..CertificatePins::default()
         })
     };
-    let evidence = Evidence {
+    let evidence = SignatureEvidence {
         signature: Some(fs::read(&beside).unwrap()),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     };
     let refused = judge_now(&accepting(&[]), &file, &evidence);
     insta::assert_snapshot!(rendered(&refused));
@@ -372,9 +380,9 @@ fn a_certificate_that_was_stolen_is_refused_unless_the_recipe_accepts_it() {
 }
 
 /// At the present, in which the certificates were made.
-fn judge_now(rule: &Rule, file: &Path, evidence: &Evidence) -> Judged {
+fn judge_now(rule: &SignatureRule, file: &Path, evidence: &SignatureEvidence) -> SignatureResult {
     let digest = Digest::sha256_of(&fs::read(file).unwrap());
-    let subject = Subject {
+    let subject = FileSubject {
         path: file,
         name: "file",
         published: "file",

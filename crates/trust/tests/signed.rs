@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use regex::Regex;
-use winimg_trust::authenticode::{self, Pins};
-use winimg_trust::{Rule, cms};
+use winimg_trust::authenticode::{self, CertificatePins};
+use winimg_trust::{SignatureRule, cms};
 
 use crate::kept::{self, Kept};
 
@@ -19,39 +19,39 @@ pub fn folder() -> &'static Path {
 
 pub fn certificates(name: &str) -> Vec<Vec<u8>> {
     let file = std::fs::read(folder().join(name)).unwrap();
-    authenticode::certificates(&file).unwrap()
+    authenticode::parse_certificates(&file).unwrap()
 }
 
 /// By the example's roots, for the example's subject.
-pub fn pins() -> Pins {
-    Pins {
+pub fn pins() -> CertificatePins {
+    CertificatePins {
         roots: certificates("root.pem"),
         timestamp_roots: certificates("tsa-root.pem"),
         subject: Some("CN=Example Corp".into()),
-        ..Pins::default()
+        ..CertificatePins::default()
     }
 }
 
-pub fn by(pins: Pins) -> Rule {
-    Rule::Authenticode(authenticode::Rule {
+pub fn by(pins: CertificatePins) -> SignatureRule {
+    SignatureRule::Authenticode(authenticode::AuthenticodeRule {
         pins,
         needs_timestamp: true,
         needs_extended: true,
-        about: authenticode::About::default(),
+        about: authenticode::PinnedProperties::default(),
     })
 }
 
-pub fn unstamped(pins: Pins) -> Rule {
-    Rule::Authenticode(authenticode::Rule {
+pub fn unstamped(pins: CertificatePins) -> SignatureRule {
+    SignatureRule::Authenticode(authenticode::AuthenticodeRule {
         pins,
         needs_timestamp: false,
         needs_extended: true,
-        about: authenticode::About::default(),
+        about: authenticode::PinnedProperties::default(),
     })
 }
 
-pub fn detached(pins: Pins) -> Rule {
-    Rule::Cms(cms::Rule { pins })
+pub fn detached(pins: CertificatePins) -> SignatureRule {
+    SignatureRule::Cms(cms::CmsRule { pins })
 }
 
 /// Digests of certificates that were made just now are not the same twice.

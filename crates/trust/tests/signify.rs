@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use winimg_trust::signify::Rule;
-use winimg_trust::{Reason, Rule as Any, Scheme, Signer};
+use winimg_trust::signify::SignifyRule;
+use winimg_trust::{RefusalReason, Scheme, SignatureRule as Any, Signer};
 
 use super::workshop::{IS_ANOTHER, Shop, notices_a_change, rendered, shop, survives};
 
@@ -24,7 +24,7 @@ fn number(who: &str) -> String {
 }
 
 pub fn rule(who: &str) -> Any {
-    Any::Signify(Rule::new(&key(who)).unwrap())
+    Any::Signify(SignifyRule::new(&key(who)).unwrap())
 }
 
 fn now() -> SystemTime {
@@ -46,16 +46,17 @@ fn a_good_file_is_taken() {
 
 #[test]
 fn each_refusal_has_its_sentence() {
-    use Reason::{Changed, Malformed, OtherKey, Unsupported};
+    use RefusalReason::{Changed, Malformed, OtherKey, Unsupported};
     let other = format!(
-        "it was made with another signify key | expected: key number {} | found: key number {}",
+        "it was made with a different signify key | expected: key number {} | found: key number {}",
         number("release"),
         number("other")
     );
-    let embedded = "it carries its message (signify -e), so it does not speak of the file | cure: sign without -e";
-    let huge = "signify signs a file whole, so it is judged in memory, and this file is longer than 256 MiB \
-                | cure: have its checksum file signed, and name that with checksum_url";
-    let cases: &[(&str, &str, Reason, &str)] = &[
+    let embedded =
+        "it has an embedded message (signify -e) instead of being detached | cure: sign without -e";
+    let huge = "signify signs the whole file, which must fit into memory, but this file exceeds 256 MiB \
+                | cure: use a signed checksum file, and name it with `checksum_url`";
+    let cases: &[(&str, &str, RefusalReason, &str)] = &[
         ("app.exe", "other.sig", OtherKey, &other),
         ("changed.exe", "good.sig", Changed, IS_ANOTHER),
         ("short.exe", "good.sig", Changed, IS_ANOTHER),
@@ -79,7 +80,7 @@ fn each_refusal_has_its_sentence() {
             "app.exe",
             "minisign.sig",
             Malformed,
-            "it is a minisign signature | cure: kind = \"minisign\"",
+            "it is a minisign signature | cure: use kind = \"minisign\"",
         ),
     ];
     for (file, signature, reason, words) in cases {
@@ -99,20 +100,20 @@ fn each_refusal_has_its_sentence() {
 
 #[test]
 fn a_key_is_read_from_a_line_or_a_file_and_else_refused() {
-    assert!(Rule::new(&made().text("release.pub")).is_ok());
+    assert!(SignifyRule::new(&made().text("release.pub")).is_ok());
     let secret = made().text("release.sec");
-    let none = "is not a signify public key, which is a line of 56 characters that begins with RW";
+    let none = "is not a signify public key, which is a line of 56 characters that starts with RW";
     let cases = [
         (
             secret.as_str(),
-            "is a signify secret key; a recipe needs the public one, KEY.pub",
+            "is a signify secret key; a recipe needs the public key, KEY.pub",
         ),
         ("", none),
         ("RWQ", none),
         (&key("release")[..52], none),
     ];
     for (text, fact) in cases {
-        assert_eq!(Rule::new(text).unwrap_err(), fact, "{text}");
+        assert_eq!(SignifyRule::new(text).unwrap_err(), fact, "{text}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Keyless Sigstore: real bundles by the public good instance, and those of an instance of our own that signs what no
-//! honest one would (`sigstore/make.py`).
+//! Keyless Sigstore: real bundles by the public good instance, and those of an instance of our own
+//! that signs what no honest one would (`sigstore/make.py`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use support::tree;
 
 use serde_json::Value;
 use winimg_base::digest::Digest;
-use winimg_trust::{self, Evidence, Judged, Scheme, Subject, sigstore};
+use winimg_trust::{self, FileSubject, Scheme, SignatureEvidence, SignatureResult, sigstore};
 
 mod attestations;
 mod bundles;
@@ -43,39 +43,46 @@ fn edited(name: &str, edit: impl FnOnce(&mut Value)) -> Vec<u8> {
 }
 
 /// A rule of our own instance.
-pub fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
+pub fn own(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::SignatureRule {
     let root = read("own/trusted_root.json");
-    winimg_trust::Rule::Sigstore(
-        sigstore::Rule::new(identity, issuer, predicate, Some(&root)).unwrap(),
+    winimg_trust::SignatureRule::Sigstore(
+        sigstore::SigstoreRule::new(identity, issuer, predicate, Some(&root)).unwrap(),
     )
 }
 
-/// A rule of Sigstore's staging instance, whose authorities bear the names of the public good one's.
-fn staging(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
+/// A rule of Sigstore's staging instance, whose authorities bear the names of the public good
+/// one's.
+fn staging(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::SignatureRule {
     let root = sigstore_trust_root::SIGSTORE_STAGING_TRUSTED_ROOT.as_bytes();
-    winimg_trust::Rule::Sigstore(
-        sigstore::Rule::new(identity, issuer, predicate, Some(root)).unwrap(),
+    winimg_trust::SignatureRule::Sigstore(
+        sigstore::SigstoreRule::new(identity, issuer, predicate, Some(root)).unwrap(),
     )
 }
 
 /// A rule of the public good instance.
-fn public(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::Rule {
-    winimg_trust::Rule::Sigstore(sigstore::Rule::new(identity, issuer, predicate, None).unwrap())
+fn public(identity: &str, issuer: &str, predicate: Option<&str>) -> winimg_trust::SignatureRule {
+    winimg_trust::SignatureRule::Sigstore(
+        sigstore::SigstoreRule::new(identity, issuer, predicate, None).unwrap(),
+    )
 }
 
-fn signed_by(signature: &[u8]) -> Evidence {
-    Evidence {
+fn signed_by(signature: &[u8]) -> SignatureEvidence {
+    SignatureEvidence {
         signature: Some(signature.to_vec()),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     }
 }
 
 /// Judges a file of the fixtures.
-fn judge(rule: &winimg_trust::Rule, file: &str, evidence: &Evidence) -> Judged {
+fn judge(
+    rule: &winimg_trust::SignatureRule,
+    file: &str,
+    evidence: &SignatureEvidence,
+) -> SignatureResult {
     let path = path(file);
     let digest = Digest::sha256_of(&fs::read(&path).unwrap());
     let name = path.file_name().unwrap().to_str().unwrap();
-    let subject = Subject {
+    let subject = FileSubject {
         path: &path,
         name,
         published: name,
@@ -85,7 +92,7 @@ fn judge(rule: &winimg_trust::Rule, file: &str, evidence: &Evidence) -> Judged {
 }
 
 /// Judges our own tool by a bundle of ours.
-fn own_bundle(name: &str) -> Judged {
+fn own_bundle(name: &str) -> SignatureResult {
     let bundle = read(&format!("own/{name}.sigstore.json"));
     judge(
         &own(IDENTITY, GITHUB, None),
@@ -95,7 +102,7 @@ fn own_bundle(name: &str) -> Judged {
 }
 
 /// Judges it by the good bundle with something changed.
-fn own_edited(edit: impl FnOnce(&mut Value)) -> Judged {
+fn own_edited(edit: impl FnOnce(&mut Value)) -> SignatureResult {
     let bundle = edited("own/good.sigstore.json", edit);
     judge(
         &own(IDENTITY, GITHUB, None),
@@ -105,9 +112,13 @@ fn own_edited(edit: impl FnOnce(&mut Value)) -> Judged {
 }
 
 /// Judges bytes that are not at hand, by their digest.
-fn judge_digest(rule: &winimg_trust::Rule, hex: &str, evidence: &Evidence) -> Judged {
+fn judge_digest(
+    rule: &winimg_trust::SignatureRule,
+    hex: &str,
+    evidence: &SignatureEvidence,
+) -> SignatureResult {
     let digest = Digest::from_hex(hex).unwrap();
-    let subject = Subject {
+    let subject = FileSubject {
         path: Path::new("/nowhere"),
         name: "file",
         published: "file",
@@ -117,7 +128,7 @@ fn judge_digest(rule: &winimg_trust::Rule, hex: &str, evidence: &Evidence) -> Ju
 }
 
 /// All of a judgement, as text. What stands in every rule goes by a short name.
-fn rendered(judged: &Judged) -> String {
+fn rendered(judged: &SignatureResult) -> String {
     let root = Digest::sha256_of(&read("own/trusted_root.json")).to_string();
     let staging = sigstore_trust_root::SIGSTORE_STAGING_TRUSTED_ROOT.as_bytes();
     let staging = Digest::sha256_of(staging).to_string();
@@ -127,7 +138,7 @@ fn rendered(judged: &Judged) -> String {
         .replace(GITHUB, "ACTIONS")
 }
 
-fn in_full(judged: &Judged) -> String {
+fn in_full(judged: &SignatureResult) -> String {
     match judged {
         Ok(signer) => {
             let mut text = format!("{}: {}", signer.scheme, signer.signer);
@@ -173,6 +184,6 @@ fn assert_rendered(cases: &[(&str, String, &str)]) {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-fn scheme_of(judged: &Judged) -> Option<Scheme> {
+fn scheme_of(judged: &SignatureResult) -> Option<Scheme> {
     judged.as_ref().ok().map(|signer| signer.scheme)
 }

@@ -1,11 +1,14 @@
-//! What the tests of key-based signatures share: a folder that a script fills, and a judgement as whole text.
+//! What the tests of key-based signatures share: a folder that a script fills, and a judgement as
+//! whole text.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use winimg_base::digest::{Algorithm, Digest};
-use winimg_trust::{Evidence, Judged, Reason, Refusal, Rule, Subject};
+use winimg_trust::{
+    FileSubject, RefusalReason, SignatureEvidence, SignatureRefusal, SignatureResult, SignatureRule,
+};
 
 use crate::kept::{self, Kept};
 
@@ -38,39 +41,47 @@ impl Shop {
     }
 
     /// Judges a file of the folder by a signature of the folder.
-    pub fn judge(&self, rule: &Rule, file: &str, signature: &str, now: SystemTime) -> Judged {
+    pub fn judge(
+        &self,
+        rule: &SignatureRule,
+        file: &str,
+        signature: &str,
+        now: SystemTime,
+    ) -> SignatureResult {
         self.judge_by(rule, file, Some(self.bytes(signature)), now)
     }
 
     pub fn judge_by(
         &self,
-        rule: &Rule,
+        rule: &SignatureRule,
         file: &str,
         signature: Option<Vec<u8>>,
         now: SystemTime,
-    ) -> Judged {
+    ) -> SignatureResult {
         self.judge_as(rule, file, &self.digest(file), signature, now)
     }
 
-    /// What no server should send in place of a signature, each with its sentence; `more` are the scheme's own.
+    /// What no server should send in place of a signature, each with its sentence; `more` are the
+    /// scheme's own.
     #[track_caller]
     pub fn refuses_what_is_no_signature(
         &self,
-        rule: &Rule,
+        rule: &SignatureRule,
         now: SystemTime,
         more: &[(&[u8], &str)],
     ) {
         let mut cases = vec![
-            (None, (Reason::Missing, IS_MISSING.to_string())),
+            (None, (RefusalReason::Missing, IS_MISSING.to_string())),
             (
                 Some(&b""[..]),
-                (Reason::Malformed, "its file is empty".into()),
+                (RefusalReason::Malformed, "its file is empty".into()),
             ),
-            (Some(PAGE), (Reason::Malformed, IS_PAGE.into())),
+            (Some(PAGE), (RefusalReason::Malformed, IS_PAGE.into())),
         ];
         cases.extend(
-            more.iter()
-                .map(|(bytes, words)| (Some(*bytes), (Reason::Malformed, words.to_string()))),
+            more.iter().map(|(bytes, words)| {
+                (Some(*bytes), (RefusalReason::Malformed, words.to_string()))
+            }),
         );
         for (signature, expected) in cases {
             let judged = self.judge_by(rule, "app.exe", signature.map(Into::into), now);
@@ -86,22 +97,22 @@ impl Shop {
     /// A file whose digest is said to be this one.
     fn judge_as(
         &self,
-        rule: &Rule,
+        rule: &SignatureRule,
         file: &str,
         digest: &Digest,
         signature: Option<Vec<u8>>,
         now: SystemTime,
-    ) -> Judged {
+    ) -> SignatureResult {
         let path = self.path(file);
-        let subject = Subject {
+        let subject = FileSubject {
             path: &path,
             name: file,
             published: file,
             digest,
         };
-        let evidence = Evidence {
+        let evidence = SignatureEvidence {
             signature,
-            ..Evidence::default()
+            ..SignatureEvidence::default()
         };
         rule.judge(subject, &evidence, now)
     }
@@ -113,14 +124,14 @@ pub fn at(seconds: u64) -> SystemTime {
 }
 
 /// A refusal as a user would read it, whole.
-pub fn rendered(judged: Judged) -> (Reason, String) {
+pub fn rendered(judged: SignatureResult) -> (RefusalReason, String) {
     match judged {
         Ok(signer) => panic!("was taken: {signer:?}"),
         Err(refusal) => (refusal.reason, words(&refusal)),
     }
 }
 
-pub fn words(refusal: &Refusal) -> String {
+pub fn words(refusal: &SignatureRefusal) -> String {
     let part = |name: &str, value: &Option<String>| value.as_ref().map(|v| format!("{name}: {v}"));
     let parts = [
         Some(refusal.problem.fact.clone()),
@@ -134,14 +145,14 @@ pub fn words(refusal: &Refusal) -> String {
 
 pub const PAGE: &[u8] = b"<!DOCTYPE html>\n<html><title>404 Not Found</title></html>\n";
 pub const IS_PAGE: &str =
-    "its file is a web page | cure: open the address in a browser to see what it says";
+    "its file is a web page | cure: open the address in a browser to see the page";
 const IS_MISSING: &str =
-    "there is none | cure: name the signature file with url, if it stands elsewhere";
+    "there is none | cure: if the signature file is elsewhere, name it with `url`";
 pub const IS_ANOTHER: &str =
-    "it is of other bytes than this file has: the file was changed, cut off, or is another one";
+    "it does not match the file: the file was changed, was cut off, or is a different one";
 
 /// A file that is well signed, and is not the one whose digest was proved.
-pub fn notices_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) {
+pub fn notices_a_change(shop: &Shop, rule: &SignatureRule, file: &str, signature: &str) {
     let proved = Digest::sha256_of(b"what was proved");
     let found = shop.digest(file);
     let judged = shop.judge_as(
@@ -152,15 +163,15 @@ pub fn notices_a_change(shop: &Shop, rule: &Rule, file: &str, signature: &str) {
         SystemTime::now(),
     );
     let words =
-        format!("the file changed while it was judged | expected: {proved} | found: {found}");
-    assert_eq!(rendered(judged), (Reason::Changed, words));
+        format!("the file changed while it was verified | expected: {proved} | found: {found}");
+    assert_eq!(rendered(judged), (RefusalReason::Changed, words));
 }
 
-/// No beginning of a signature is taken, and no byte of it can be another without a refusal, but for those that `free`
-/// says are not covered. Nothing of that may panic.
+/// No beginning of a signature is taken, and no byte of it can be another without a refusal, but
+/// for those that `free` says are not covered. Nothing of that may panic.
 pub fn survives(
     shop: &Shop,
-    rule: &Rule,
+    rule: &SignatureRule,
     file: &str,
     signature: &str,
     free: &[std::ops::Range<usize>],

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use winimg_formats::iso::{Source, Tree, write};
+use winimg_formats::iso::{DiscSource, DiscTree, write};
 
 use super::seed;
 use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
@@ -196,13 +196,13 @@ raw = {}
 "#;
 
 fn iso() {
-    let mut tree = Tree::new("SEED");
+    let mut tree = DiscTree::new("SEED");
     for (path, text) in [
         ("Autounattend.xml", "<unattend/>"),
         ("sources/ei.cfg", "[Channel]\r\neval\r\n"),
         ("a folder/with a long name for Joliet.txt", "text"),
     ] {
-        tree.add(path, Source::Bytes(text.as_bytes().to_vec()));
+        tree.add(path, DiscSource::Bytes(text.as_bytes().to_vec()));
     }
     let path = winimg_fuzz::ground::folder().join("seed.iso");
     write(&tree, &path).expect("a disc");

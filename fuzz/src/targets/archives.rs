@@ -4,18 +4,20 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use winimg_formats::archive::{Filter, Format, Limits, Packed, list, unpack};
+use winimg_formats::archive::{
+    ArchiveFile, ArchiveFilter, ArchiveFormat, UnpackLimits, list, unpack,
+};
 
 use crate::{ground, seal};
 
 pub fn zip(bytes: &[u8]) -> bool {
-    both(bytes, Format::Zip)
+    both(bytes, ArchiveFormat::Zip)
 }
 
 pub fn tar(bytes: &[u8]) -> bool {
     let mut sealed = bytes.to_vec();
     seal::tar(&mut sealed);
-    both(&sealed, Format::Tar)
+    both(&sealed, ArchiveFormat::Tar)
 }
 
 /// The first byte chooses: compressed bytes as they are, or a tar that is compressed here.
@@ -24,35 +26,38 @@ pub fn packed(bytes: &[u8]) -> bool {
         return false;
     };
     match which % 4 {
-        0 => both(rest, Format::TarGz),
-        1 => both(rest, Format::TarZst),
+        0 => both(rest, ArchiveFormat::TarGz),
+        1 => both(rest, ArchiveFormat::TarZst),
         2 => {
             let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             writer.write_all(rest).expect("memory");
-            both(&writer.finish().expect("memory"), Format::TarGz)
+            both(&writer.finish().expect("memory"), ArchiveFormat::TarGz)
         }
-        _ => both(&zstd::encode_all(rest, 1).expect("memory"), Format::TarZst),
+        _ => both(
+            &zstd::encode_all(rest, 1).expect("memory"),
+            ArchiveFormat::TarZst,
+        ),
     }
 }
 
-fn both(bytes: &[u8], format: Format) -> bool {
+fn both(bytes: &[u8], format: ArchiveFormat) -> bool {
     let folder = ground::folder().join("archive");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir(&folder).expect("a temporary folder");
     let (file, out) = (folder.join("file"), folder.join("out"));
     fs::write(&file, bytes).expect("a temporary file");
-    let archive = Packed {
+    let archive = ArchiveFile {
         file: &file,
         format,
         name: "fuzzed",
     };
-    let limits = Limits {
+    let limits = UnpackLimits {
         total: 4 << 20,
         entries: 200,
         ratio: 200,
     };
     let listed = list(&archive, &limits);
-    let unpacked = unpack(&archive, &out, &limits, &Filter::default());
+    let unpacked = unpack(&archive, &out, &limits, &ArchiveFilter::default());
     let mut there: Vec<String> = fs::read_dir(&folder)
         .expect("the folder")
         .map(|e| {
@@ -92,9 +97,10 @@ fn walk(folder: &Path, at: &str, found: &mut Vec<String>) {
         let path = format!("{at}{name}");
         let kind = entry.file_type().expect("a type");
         assert!(kind.is_dir() || kind.is_file(), "{path} is {kind:?}");
-        match kind.is_dir() {
-            true => walk(&entry.path(), &format!("{path}/"), found),
-            false => found.push(path),
+        if kind.is_dir() {
+            walk(&entry.path(), &format!("{path}/"), found)
+        } else {
+            found.push(path)
         }
     }
 }

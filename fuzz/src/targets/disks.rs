@@ -4,20 +4,20 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use winimg_base::event::Cancel;
-use winimg_formats::disk::ntfs::Volume;
-use winimg_formats::disk::ova::Ova;
+use winimg_formats::disk::ntfs::NtfsVolume;
+use winimg_formats::disk::ova::OvaFile;
 use winimg_formats::disk::{self, Disk};
 
 use crate::ground::{self, Base};
 use crate::seal;
 
 pub fn gpt(bytes: &[u8]) -> bool {
-    let as_it_is = disk::gpt::table(&bytes.to_vec()).is_ok();
+    let as_it_is = disk::gpt::read_table(&bytes.to_vec()).is_ok();
     let mut sealed = bytes.to_vec();
     seal::gpt(&mut sealed);
-    match disk::gpt::table(&sealed) {
+    match disk::gpt::read_table(&sealed) {
         Ok(table) => {
-            let _ = table.windows();
+            let _ = table.find_windows();
             !table.partitions.is_empty()
         }
         Err(_) => as_it_is,
@@ -28,11 +28,11 @@ pub fn ntfs(input: &[u8]) -> bool {
     static BASES: OnceLock<Vec<Base>> = OnceLock::new();
     let bases = BASES.get_or_init(|| vec![Base::load("ntfs")]);
     let disk = ground::changed(bases, input);
-    let Ok(volume) = Volume::at(&disk, 0, disk.len() as u64) else {
+    let Ok(volume) = NtfsVolume::open_at(&disk, 0, disk.len() as u64) else {
         return false;
     };
     let mut whole = volume.is_dirty().is_ok();
-    whole &= volume.usage(&Cancel::default()).is_ok();
+    whole &= volume.measure_usage(&Cancel::default()).is_ok();
     let mut todo = vec![String::new()];
     for _ in 0..32 {
         let Some(at) = todo.pop() else { break };
@@ -42,14 +42,13 @@ pub fn ntfs(input: &[u8]) -> bool {
         };
         for entry in entries.into_iter().take(64) {
             let path = format!(r"{at}\{}", entry.name);
-            whole &= volume.facts(&path).is_ok();
+            whole &= volume.read_file_info(&path).is_ok();
             let _ = volume.exists(&path);
-            let _ = volume.security(&path);
-            match entry.directory {
-                true => todo.push(path),
-                false => {
-                    let _ = volume.read(&path, 1 << 20);
-                }
+            let _ = volume.read_security(&path);
+            if entry.directory {
+                todo.push(path)
+            } else {
+                let _ = volume.read(&path, 1 << 20);
             }
         }
     }
@@ -96,20 +95,21 @@ fn image(input: &[u8], bases: &Bases, names: &[&str], seal: fn(&mut [u8])) -> bo
 }
 
 fn read(path: &Path) -> bool {
-    use disk::Format;
+    use disk::ImageFormat;
     if !matches!(
-        Format::of(path),
-        Ok(Format::FixedVhd
-            | Format::DynamicVhd
-            | Format::Vhdx
-            | Format::StreamVmdk
-            | Format::SparseVmdk
-            | Format::Ova
-            | Format::Vma)
+        ImageFormat::detect(path),
+        Ok(ImageFormat::FixedVhd
+            | ImageFormat::DynamicVhd
+            | ImageFormat::Vhdx
+            | ImageFormat::StreamVmdk
+            | ImageFormat::SparseVmdk
+            | ImageFormat::Ova
+            | ImageFormat::Vma)
     ) {
         return false;
     }
-    let Ok(disk) = disk::Image::layered(path, ground::folder()).open(&Cancel::default()) else {
+    let Ok(disk) = disk::DiskImage::with_layers(path, ground::folder()).open(&Cancel::default())
+    else {
         return false;
     };
     content(&*disk)
@@ -140,7 +140,7 @@ fn content(disk: &dyn Disk) -> bool {
             left -= n as i64;
         }
     }
-    let _ = disk::gpt::table(disk);
+    let _ = disk::gpt::read_table(disk);
     disk.read_at(disk.len(), &mut [0]).is_err()
 }
 
@@ -148,13 +148,13 @@ pub fn ova(bytes: &[u8]) -> bool {
     let mut sealed = bytes.to_vec();
     seal::tar(&mut sealed);
     ground::on_file(&sealed, |path| {
-        let Ok(ova) = Ova::open(path) else {
+        let Ok(ova) = OvaFile::open(path) else {
             return false;
         };
         for member in &ova.members {
-            let _ = ova.text(member);
+            let _ = ova.read_text(member);
         }
-        match ova.disk() {
+        match ova.open_disk() {
             Ok(disk) => content(&disk),
             Err(e) => {
                 ground::say(|| e.to_string());

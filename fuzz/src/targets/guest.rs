@@ -1,8 +1,8 @@
 //! What is read out of a guest's disk: registry hives, event logs, security descriptors.
 
 use winimg_formats::disk::security::SecurityDescriptor;
-use winimg_formats::evtx::Log;
-use winimg_formats::hive::{Hive, Key};
+use winimg_formats::evtx::EventLog;
+use winimg_formats::hive::{Hive, HiveKey};
 
 use crate::seal;
 
@@ -15,8 +15,11 @@ pub fn hive(bytes: &[u8]) -> bool {
     let Ok(hive) = Hive::parse(sealed) else {
         return false;
     };
-    let _ = (hive.is_dirty(), hive.key(r"ControlSet001\Services\kubelet"));
-    let Ok(root) = hive.root() else {
+    let _ = (
+        hive.is_dirty(),
+        hive.find_key(r"ControlSet001\Services\kubelet"),
+    );
+    let Ok(root) = hive.open_root() else {
         return false;
     };
     let (mut left, mut whole) = (MOST, true);
@@ -24,13 +27,13 @@ pub fn hive(bytes: &[u8]) -> bool {
     whole
 }
 
-fn walk(key: &Key<'_>, left: &mut usize, whole: &mut bool, depth: usize) {
-    let values = key.values();
+fn walk(key: &HiveKey<'_>, left: &mut usize, whole: &mut bool, depth: usize) {
+    let values = key.read_values();
     *whole &= values.is_ok();
     for (name, data) in values.unwrap_or_default() {
-        let _ = (key.value(&name), data.to_string());
+        let _ = (key.find_value(&name), data.to_string());
     }
-    let Ok(keys) = key.keys() else {
+    let Ok(keys) = key.read_keys() else {
         *whole = false;
         return;
     };
@@ -39,7 +42,7 @@ fn walk(key: &Key<'_>, left: &mut usize, whole: &mut bool, depth: usize) {
             return;
         }
         *left -= 1;
-        let _ = key.key(&child.name());
+        let _ = key.find_key(&child.name());
         walk(&child, left, whole, depth + 1);
     }
 }
@@ -52,5 +55,5 @@ pub fn security(bytes: &[u8]) -> bool {
 }
 
 pub fn evtx(bytes: &[u8]) -> bool {
-    Log::parse(bytes).is_ok_and(|log| log.damaged == 0 && !log.events.is_empty())
+    EventLog::parse(bytes).is_ok_and(|log| log.damaged == 0 && !log.events.is_empty())
 }

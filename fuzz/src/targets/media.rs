@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use winimg_formats::iso::{Catalog, without_prompt};
+use winimg_formats::iso::{BootCatalog, without_prompt};
 use winimg_formats::udf::Medium;
-use winimg_formats::wim::{MediaFacts, Release, WimImages};
+use winimg_formats::wim::{MediaFacts, WimImages, WindowsRelease};
 
 use crate::ground::{self, Base};
 use crate::seal;
@@ -41,13 +41,17 @@ pub fn wim(bytes: &[u8]) -> bool {
         return false;
     };
     for image in &images.images {
-        let _ = (image.is_eval(), image.short(), Release::of_image(image));
+        let _ = (
+            image.is_eval(),
+            image.short_name(),
+            WindowsRelease::of_image(image),
+        );
     }
     true
 }
 
 fn walk(bytes: Vec<u8>) -> bool {
-    let Ok(medium) = Medium::on(Arc::new(bytes), Path::new("fuzzed.iso")) else {
+    let Ok(medium) = Medium::from_bytes(Arc::new(bytes), Path::new("fuzzed.iso")) else {
         return false;
     };
     let mut todo = vec![String::new()];
@@ -65,7 +69,7 @@ fn walk(bytes: Vec<u8>) -> bool {
             }
         }
     }
-    let _ = Catalog::read(medium.bytes());
+    let _ = BootCatalog::read(medium.bytes());
     let _ = MediaFacts::read(&medium);
     whole
 }

@@ -1,22 +1,22 @@
 //! What a clone asks for its metadata.
 
-use winimg::http::Head;
-use winimg::trial::metadata::{Identity, Service};
+use winimg::http::RequestHead;
+use winimg::trial::metadata::{CloneIdentity, MetadataService};
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::target::Form;
+use winimg_recipe::recipe::target::MetadataForm;
 
 /// The first byte chooses the platform and the address, the rest is a request.
 pub fn request(bytes: &[u8]) -> bool {
     let Some((which, bytes)) = bytes.split_first() else {
         return false;
     };
-    let Ok(Some(head)) = Head::read(bytes) else {
+    let Ok(Some(head)) = RequestHead::parse(bytes) else {
         return false;
     };
-    let Some(request) = head.request(bytes) else {
+    let Some(request) = head.complete_request(bytes) else {
         return false;
     };
-    let identity = Identity {
+    let identity = CloneIdentity {
         instance: "fuzzed".into(),
         host_name: "clone".into(),
         user: "capi".into(),
@@ -24,16 +24,16 @@ pub fn request(bytes: &[u8]) -> bool {
         user_data: b"#ps1".as_slice().into(),
         password: Secret::new("Open-Sesame-42!"),
     };
-    let mut services: Vec<_> = Form::ALL
+    let mut services: Vec<_> = MetadataForm::ALL
         .iter()
-        .filter_map(|form| Service::of(*form, &identity))
+        .filter_map(|form| MetadataService::from_form(*form, &identity))
         .collect();
     let count = services.len();
     let service = &mut services[usize::from(*which) % count];
     let endpoints = service.endpoints();
     let endpoint = endpoints[usize::from(*which) / count % endpoints.len()];
-    let response = service.answer(endpoint, &request);
-    let whole = response.bytes();
+    let response = service.handle(endpoint, &request);
+    let whole = response.to_bytes();
     assert!(whole.ends_with(&response.body), "half an answer");
     let head = String::from_utf8_lossy(&whole[..whole.len() - response.body.len()]).into_owned();
     let lengths = head.matches("\r\nContent-Length: ").count();

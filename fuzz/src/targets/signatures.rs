@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{self, Pins};
+use winimg_trust::authenticode::{self, CertificatePins};
 use winimg_trust::sigstore as sigstore_scheme;
-use winimg_trust::{Evidence, Judged, Rule, Subject, checksum};
+use winimg_trust::{FileSubject, SignatureEvidence, SignatureResult, SignatureRule, checksum};
 use winimg_trust::{cms as cms_scheme, cosign as cosign_scheme, minisign as minisign_scheme};
 use winimg_trust::{openpgp as openpgp_scheme, signify as signify_scheme};
 
@@ -36,24 +36,29 @@ fn key(name: &str) -> Vec<u8> {
     fs::read(ground::made().join("keys").join(name)).unwrap_or_default()
 }
 
-fn pins() -> Pins {
-    Pins {
-        roots: authenticode::certificates(&key("root.pem")).unwrap_or_default(),
+fn pins() -> CertificatePins {
+    CertificatePins {
+        roots: authenticode::parse_certificates(&key("root.pem")).unwrap_or_default(),
         subject: Some("CN=Fuzzed Publisher".into()),
-        ..Pins::default()
+        ..CertificatePins::default()
     }
 }
 
 /// Judges a file; a judgement that it is signed has to name the signer.
-fn judge(rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
+fn judge(rule: &SignatureRule, file: &[u8], evidence: &SignatureEvidence) -> bool {
     judge_as("kubelet.exe", rule, file, evidence)
 }
 
 /// A file of that name, judged.
-pub fn judged(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> Judged {
+pub fn judged(
+    name: &str,
+    rule: &SignatureRule,
+    file: &[u8],
+    evidence: &SignatureEvidence,
+) -> SignatureResult {
     let digest = Digest::sha256_of(file);
     ground::on_file(file, |path: &Path| {
-        let subject = Subject {
+        let subject = FileSubject {
             path,
             name,
             published: name,
@@ -63,7 +68,7 @@ pub fn judged(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> Judg
     })
 }
 
-fn judge_as(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
+fn judge_as(name: &str, rule: &SignatureRule, file: &[u8], evidence: &SignatureEvidence) -> bool {
     match judged(name, rule, file, evidence) {
         Ok(signer) => {
             assert!(!signer.signer.is_empty() && !signer.pinned_by.is_empty());
@@ -78,22 +83,22 @@ fn judge_as(name: &str, rule: &Rule, file: &[u8], evidence: &Evidence) -> bool {
 }
 
 /// Evidence of [`SIGNED`]: a signature.
-fn signature(bytes: &[u8]) -> Evidence {
-    Evidence {
+fn signature(bytes: &[u8]) -> SignatureEvidence {
+    SignatureEvidence {
         signature: Some(bytes.to_vec()),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     }
 }
 
 /// That of the seeds' publisher.
-pub fn authenticode_rule() -> &'static Rule {
-    static RULE: OnceLock<Rule> = OnceLock::new();
+pub fn authenticode_rule() -> &'static SignatureRule {
+    static RULE: OnceLock<SignatureRule> = OnceLock::new();
     RULE.get_or_init(|| {
-        Rule::Authenticode(authenticode::Rule {
+        SignatureRule::Authenticode(authenticode::AuthenticodeRule {
             pins: pins(),
             needs_timestamp: false,
             needs_extended: true,
-            about: authenticode::About::default(),
+            about: authenticode::PinnedProperties::default(),
         })
     })
 }
@@ -107,7 +112,12 @@ pub fn authenticode(bytes: &[u8]) -> bool {
     ];
     let kind = kinds.iter().find(|(magic, _)| bytes.starts_with(magic));
     let name = kind.map_or("install.ps1", |(_, name)| name);
-    judge_as(name, authenticode_rule(), bytes, &Evidence::default())
+    judge_as(
+        name,
+        authenticode_rule(),
+        bytes,
+        &SignatureEvidence::default(),
+    )
 }
 
 /// A catalog beside a file that it lists.
@@ -116,12 +126,12 @@ pub fn catalog(bytes: &[u8]) -> bool {
 }
 
 pub fn certificates(bytes: &[u8]) -> bool {
-    authenticode::certificates(bytes).is_ok_and(|all| !all.is_empty())
+    authenticode::parse_certificates(bytes).is_ok_and(|all| !all.is_empty())
 }
 
-pub fn cms_rule() -> &'static Rule {
-    static RULE: OnceLock<Rule> = OnceLock::new();
-    RULE.get_or_init(|| Rule::Cms(cms_scheme::Rule { pins: pins() }))
+pub fn cms_rule() -> &'static SignatureRule {
+    static RULE: OnceLock<SignatureRule> = OnceLock::new();
+    RULE.get_or_init(|| SignatureRule::Cms(cms_scheme::CmsRule { pins: pins() }))
 }
 
 pub fn cms(bytes: &[u8]) -> bool {
@@ -129,45 +139,48 @@ pub fn cms(bytes: &[u8]) -> bool {
 }
 
 /// The key of the seeds as text, made into a rule; none where the tool for it is missing.
-fn by_key(name: &str, rule: impl FnOnce(&str) -> Result<Rule, String>) -> Option<Rule> {
+fn by_key(
+    name: &str,
+    rule: impl FnOnce(&str) -> Result<SignatureRule, String>,
+) -> Option<SignatureRule> {
     rule(&String::from_utf8_lossy(&key(name))).ok()
 }
 
-pub fn cosign_rule() -> Option<&'static Rule> {
-    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
-    let make = |key: &str| cosign_scheme::Rule::new(key).map(Rule::Cosign);
+pub fn cosign_rule() -> Option<&'static SignatureRule> {
+    static RULE: OnceLock<Option<SignatureRule>> = OnceLock::new();
+    let make = |key: &str| cosign_scheme::CosignRule::new(key).map(SignatureRule::Cosign);
     RULE.get_or_init(|| by_key("cosign.pub", make)).as_ref()
 }
 
-pub fn minisign_rule() -> Option<&'static Rule> {
-    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
-    let make = |key: &str| minisign_scheme::Rule::new(key).map(Rule::Minisign);
+pub fn minisign_rule() -> Option<&'static SignatureRule> {
+    static RULE: OnceLock<Option<SignatureRule>> = OnceLock::new();
+    let make = |key: &str| minisign_scheme::MinisignRule::new(key).map(SignatureRule::Minisign);
     RULE.get_or_init(|| by_key("minisign.pub", make)).as_ref()
 }
 
-pub fn signify_rule() -> Option<&'static Rule> {
-    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
-    let make = |key: &str| signify_scheme::Rule::new(key).map(Rule::Signify);
+pub fn signify_rule() -> Option<&'static SignatureRule> {
+    static RULE: OnceLock<Option<SignatureRule>> = OnceLock::new();
+    let make = |key: &str| signify_scheme::SignifyRule::new(key).map(SignatureRule::Signify);
     RULE.get_or_init(|| by_key("signify.pub", make)).as_ref()
 }
 
-fn openpgp_pins() -> Option<&'static openpgp_scheme::Rule> {
-    static RULE: OnceLock<Option<openpgp_scheme::Rule>> = OnceLock::new();
+fn openpgp_pins() -> Option<&'static openpgp_scheme::OpenPgpRule> {
+    static RULE: OnceLock<Option<openpgp_scheme::OpenPgpRule>> = OnceLock::new();
     let rule = RULE.get_or_init(|| {
         let fingerprint = String::from_utf8_lossy(&key("openpgp.fingerprint")).into_owned();
-        openpgp_scheme::Rule::new(&key("openpgp.asc"), &[fingerprint.trim().into()]).ok()
+        openpgp_scheme::OpenPgpRule::new(&key("openpgp.asc"), &[fingerprint.trim().into()]).ok()
     });
     rule.as_ref()
 }
 
-pub fn openpgp_rule() -> Option<&'static Rule> {
-    static RULE: OnceLock<Option<Rule>> = OnceLock::new();
-    let rule = RULE.get_or_init(|| openpgp_pins().cloned().map(Rule::Openpgp));
+pub fn openpgp_rule() -> Option<&'static SignatureRule> {
+    static RULE: OnceLock<Option<SignatureRule>> = OnceLock::new();
+    let rule = RULE.get_or_init(|| openpgp_pins().cloned().map(SignatureRule::Openpgp));
     rule.as_ref()
 }
 
 /// Whether [`SIGNED`] is signed so.
-fn beside(rule: Option<&Rule>, bytes: &[u8]) -> bool {
+fn beside(rule: Option<&SignatureRule>, bytes: &[u8]) -> bool {
     rule.is_some_and(|rule| judge(rule, SIGNED, &signature(bytes)))
 }
 
@@ -193,7 +206,10 @@ pub fn signed_text(bytes: &[u8]) -> bool {
     };
     match openpgp_scheme::signed_text(rule, bytes, now()) {
         Ok((text, _)) => {
-            let _ = checksum::find(text.as_bytes(), checksum::Wanted::Path("/bin/kubelet.exe"));
+            let _ = checksum::find(
+                text.as_bytes(),
+                checksum::WantedChecksum::Path("/bin/kubelet.exe"),
+            );
             true
         }
         Err(_) => false,
@@ -208,12 +224,12 @@ pub fn sigstore(bytes: &[u8]) -> bool {
     let attestation = (which % 3 == 1).then_some("https://slsa.dev/provenance/v1");
     let root = key("trusted_root.json");
     let root = (!root.is_empty()).then_some(&root[..]);
-    let rule = sigstore_scheme::Rule::new(IDENTITY, ISSUER, attestation, root);
+    let rule = sigstore_scheme::SigstoreRule::new(IDENTITY, ISSUER, attestation, root);
     let Ok(rule) = rule else { return false };
     let evidence = match which % 3 {
         2 => {
             let mut parts = rest.splitn(3, |b| *b == 0).map(<[u8]>::to_vec);
-            Evidence {
+            SignatureEvidence {
                 signature: parts.next(),
                 certificate: parts.next(),
                 log_entry: parts.next(),
@@ -222,7 +238,7 @@ pub fn sigstore(bytes: &[u8]) -> bool {
         }
         _ => signature(rest),
     };
-    judge(&Rule::Sigstore(rule), &key("tool.exe"), &evidence)
+    judge(&SignatureRule::Sigstore(rule), &key("tool.exe"), &evidence)
 }
 
 /// Keys, as files that a recipe names; and trust roots.
@@ -234,14 +250,14 @@ pub fn keys(bytes: &[u8]) -> bool {
     match which % 5 {
         0 => {
             let fingerprint = String::from_utf8_lossy(&key("openpgp.fingerprint")).into_owned();
-            openpgp_scheme::Rule::new(rest, &[fingerprint.trim().into()]).is_ok()
+            openpgp_scheme::OpenPgpRule::new(rest, &[fingerprint.trim().into()]).is_ok()
         }
-        1 => minisign_scheme::Rule::new(&text).is_ok(),
-        2 => signify_scheme::Rule::new(&text).is_ok(),
-        3 => cosign_scheme::Rule::new(&text).is_ok(),
+        1 => minisign_scheme::MinisignRule::new(&text).is_ok(),
+        2 => signify_scheme::SignifyRule::new(&text).is_ok(),
+        3 => cosign_scheme::CosignRule::new(&text).is_ok(),
         _ => {
             let (identity, issuer) = ("a@example.com", "https://example.com");
-            sigstore_scheme::Rule::new(identity, issuer, None, Some(rest)).is_ok()
+            sigstore_scheme::SigstoreRule::new(identity, issuer, None, Some(rest)).is_ok()
         }
     }
 }

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{open_places, signature};
-use winimg_trust::place::{Open, Place};
-use winimg_trust::{Evidence, Judged, Rule, Subject};
+use winimg_trust::authenticode::{open_places, read_signature};
+use winimg_trust::uncovered::{UncoveredPlace, UncoveredRange};
+use winimg_trust::{FileSubject, SignatureEvidence, SignatureResult, SignatureRule};
 
 use super::signatures::{self, SIGNED};
 use crate::ground::{self, Base};
@@ -22,7 +22,7 @@ struct Inside {
     base: Base,
     file: Vec<u8>,
     signature: Vec<u8>,
-    open: Vec<Open>,
+    open: Vec<UncoveredRange>,
 }
 
 /// The files that the seeds sign, by the names that they are judged by.
@@ -35,19 +35,19 @@ impl Inside {
         let is_there = ground::made().join("bases").join(&called).is_file();
         let base = is_there.then(|| Base::load(&called))?;
         let file = base.changed(&[]);
-        let Rule::Authenticode(rule) = signatures::authenticode_rule() else {
+        let SignatureRule::Authenticode(rule) = signatures::authenticode_rule() else {
             return None;
         };
         let (open, signature) = ground::on_file(&file, |path| {
             let digest = Digest::sha256_of(&file);
-            let subject = Subject {
+            let subject = FileSubject {
                 path,
                 name,
                 published: name,
                 digest: &digest,
             };
             let open = open_places(rule, subject, signatures::now()).expect("a good file");
-            (open, signature(path, name))
+            (open, read_signature(path, name))
         });
         let signature = signature.expect("a good file").expect("its signature");
         Some(Self {
@@ -75,7 +75,7 @@ impl Inside {
         for (at, _) in different(&self.file, file) {
             assert!(is_open(at, false), "{}: byte {at:#x} is taken", self.name);
         }
-        let now = ground::on_file(file, |path| signature(path, self.name));
+        let now = ground::on_file(file, |path| read_signature(path, self.name));
         let now = now
             .expect("it was read before")
             .expect("it was there before");
@@ -95,7 +95,7 @@ impl Inside {
         if self
             .open
             .iter()
-            .any(|open| open.place == Place::PackageTables)
+            .any(|open| open.place == UncoveredPlace::PackageTables)
         {
             assert_eq!(
                 streams(&self.file),
@@ -141,7 +141,7 @@ pub fn inside(input: &[u8]) -> bool {
     };
     let file = good.base.changed(changes);
     let rule = signatures::authenticode_rule();
-    let judged = signatures::judged(good.name, rule, &file, &Evidence::default());
+    let judged = signatures::judged(good.name, rule, &file, &SignatureEvidence::default());
     if judged.is_ok() {
         good.compare(&file);
     }
@@ -150,7 +150,7 @@ pub fn inside(input: &[u8]) -> bool {
 
 /// A file and the signature beside it, one after the other.
 struct Beside {
-    rule: &'static Rule,
+    rule: &'static SignatureRule,
     name: &'static str,
     base: Base,
     /// Bytes of the signature, which is first.
@@ -159,7 +159,11 @@ struct Beside {
 }
 
 /// The targets of which one seed each is taken: the signature's rule, the seed, and the file that it signs.
-type Scheme = (&'static str, &'static str, fn() -> Option<&'static Rule>);
+type Scheme = (
+    &'static str,
+    &'static str,
+    fn() -> Option<&'static SignatureRule>,
+);
 
 const BESIDE: [Scheme; 6] = [
     ("minisign", "good", signatures::minisign_rule),
@@ -192,15 +196,15 @@ impl Beside {
     }
 }
 
-fn beside(signature: &[u8]) -> Evidence {
-    Evidence {
+fn beside(signature: &[u8]) -> SignatureEvidence {
+    SignatureEvidence {
         signature: Some(signature.to_vec()),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     }
 }
 
 /// Who signed, by which pins, and when.
-fn said(judged: &Judged) -> Option<String> {
+fn said(judged: &SignatureResult) -> Option<String> {
     let signer = judged.as_ref().ok()?;
     let at = signer.signed_at.as_deref().unwrap_or_default();
     Some(format!("{} {} {at}", signer.signer, signer.pinned_by))

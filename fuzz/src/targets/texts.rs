@@ -4,15 +4,18 @@ use std::fs;
 
 use winimg::answer::{LintFacts, lint, lint_clone};
 use winimg_formats::driver;
-use winimg_formats::wim::Release;
-use winimg_recipe::recipe::{Firmware, Options, read};
-use winimg_trust::checksum::{self, Wanted};
+use winimg_formats::wim::WindowsRelease;
+use winimg_recipe::recipe::{Firmware, ReadOptions, read};
+use winimg_trust::checksum::{self, WantedChecksum};
 
 use crate::ground;
 
 pub fn checksum(bytes: &[u8]) -> bool {
-    let found = checksum::find(bytes, Wanted::Entry("kubelet.exe"));
-    let _ = checksum::find(bytes, Wanted::Path("/v1/bin/windows/amd64/kubelet.exe"));
+    let found = checksum::find(bytes, WantedChecksum::Entry("kubelet.exe"));
+    let _ = checksum::find(
+        bytes,
+        WantedChecksum::Path("/v1/bin/windows/amd64/kubelet.exe"),
+    );
     match found {
         Ok(found) => {
             let line = found.line.to_lowercase();
@@ -43,7 +46,7 @@ pub fn recipe(bytes: &[u8]) -> bool {
     }
     let path = folder.join("recipe.toml");
     fs::write(&path, bytes).expect("a file");
-    let (recipe, diagnostics) = read(&path, &Options::default());
+    let (recipe, diagnostics) = read(&path, &ReadOptions::default());
     let shown = diagnostics.render(false);
     let _ = diagnostics.render(true);
     ground::say(|| shown.clone());
@@ -61,7 +64,7 @@ pub fn driver_inf(bytes: &[u8]) -> bool {
     if !folder.exists() {
         fs::create_dir_all(folder.join("below")).expect("a temporary folder");
         for file in FILES {
-            fs::write(folder.join(file), "").expect("a file");
+            fs::write(folder.join(file), "MZ").expect("a file");
         }
     }
     fs::write(folder.join("n.inf"), bytes).expect("a file");
@@ -76,7 +79,7 @@ pub fn driver_inf(bytes: &[u8]) -> bool {
             true
         }
         Err(faults) => {
-            ground::say(|| format!("{:?}", driver::problem(faults)));
+            ground::say(|| format!("{:?}", driver::merge_faults(faults)));
             false
         }
     }
@@ -90,7 +93,7 @@ pub fn answer_file(bytes: &[u8]) -> bool {
     let facts = LintFacts {
         name: "Autounattend.xml".into(),
         firmware: Firmware::Uefi,
-        release: Release::Server2022,
+        release: WindowsRelease::Server2022,
         eval: true,
         tpm: false,
         images: &[],

@@ -3,64 +3,63 @@
 use roxmltree::Node;
 
 use winimg_base::diag::Diagnostic;
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::recipe::Firmware;
 
-use super::{Check, at, components, named, text, text_at};
+use super::{LintRun, find_components, find_element, find_text, iter_children, trim_text};
 
 /// A `<CreatePartition>`, by its number.
-struct Partition<'a, 'i> {
+struct CreatePartition<'a, 'i> {
     node: Node<'a, 'i>,
     number: u32,
     kind: &'a str,
     extend: bool,
 }
 
-pub(super) fn all(check: &mut Check, root: Node) {
-    for setup in components(root, Some("windowsPE"), "Microsoft-Windows-Setup") {
-        let disks: Vec<Node> = named(setup, "DiskConfiguration")
-            .flat_map(|d| named(d, "Disk"))
+pub(super) fn check_disks(check: &mut LintRun, root: Node) {
+    for setup in find_components(root, Some("windowsPE"), "Microsoft-Windows-Setup") {
+        let disks: Vec<Node> = iter_children(setup, "DiskConfiguration")
+            .flat_map(|d| iter_children(d, "Disk"))
             .collect();
-        let to = at(setup, "ImageInstall/OSImage/InstallTo");
+        let to = find_element(setup, "ImageInstall/OSImage/InstallTo");
         for disk in &disks {
-            one(check, *disk);
-            let is_windows = |to| number(to, "DiskID") == number(*disk, "DiskID");
-            if to.is_none_or(is_windows) {
-                recovery(check, *disk, to.map(|to| number(to, "PartitionID")));
+            check_disk(check, *disk);
+            if to.is_none_or(|to| parse_number(to, "DiskID") == parse_number(*disk, "DiskID")) {
+                check_recovery(check, *disk, to.map(|to| parse_number(to, "PartitionID")));
             }
         }
-        install_to(check, setup, &disks);
+        check_install_to(check, setup, &disks);
     }
 }
 
-fn partitions<'a, 'i>(disk: Node<'a, 'i>) -> Vec<Partition<'a, 'i>> {
-    let mut all: Vec<Partition> = named(disk, "CreatePartitions")
-        .flat_map(|c| named(c, "CreatePartition"))
-        .map(|node| Partition {
+fn list_partitions<'a, 'i>(disk: Node<'a, 'i>) -> Vec<CreatePartition<'a, 'i>> {
+    let mut all: Vec<CreatePartition> = iter_children(disk, "CreatePartitions")
+        .flat_map(|c| iter_children(c, "CreatePartition"))
+        .map(|node| CreatePartition {
             node,
-            number: number(node, "Order"),
-            kind: text_at(node, "Type").unwrap_or(""),
-            extend: text_at(node, "Extend") == Some("true"),
+            number: parse_number(node, "Order"),
+            kind: find_text(node, "Type").unwrap_or(""),
+            extend: find_text(node, "Extend") == Some("true"),
         })
         .collect();
     all.sort_by_key(|p| p.number);
     all
 }
 
-fn number(node: Node, path: &'static str) -> u32 {
-    text_at(node, path)
+fn parse_number(node: Node, path: &'static str) -> u32 {
+    find_text(node, path)
         .and_then(|t| t.parse().ok())
         .unwrap_or(0)
 }
 
-fn one(check: &mut Check, disk: Node) {
-    let all = partitions(disk);
+fn check_disk(check: &mut LintRun, disk: Node) {
+    let all = list_partitions(disk);
     for p in &all {
-        match (p.extend, at(p.node, "Size")) {
+        match (p.extend, find_element(p.node, "Size")) {
             (true, Some(size)) => check.error_with_label(
                 size,
                 format!("partition {} has both Size and Extend", p.number),
-                "leave one of them out",
+                "remove one of them",
             ),
             (false, None) => check.error(
                 p.node,
@@ -69,7 +68,7 @@ fn one(check: &mut Check, disk: Node) {
             _ => {}
         }
     }
-    let extended: Vec<&Partition> = all.iter().filter(|p| p.extend).collect();
+    let extended: Vec<&CreatePartition> = all.iter().filter(|p| p.extend).collect();
     match (extended.as_slice(), all.last()) {
         ([], Some(last)) => check.error(
             last.node,
@@ -78,7 +77,7 @@ fn one(check: &mut Check, disk: Node) {
         ([one], Some(last)) if one.number != last.number => check.error(
             one.node,
             format!(
-                "partition {} has Extend and is not the last: nothing is left for partition {}",
+                "partition {} has Extend but is not the last: no space remains for partition {}",
                 one.number, last.number
             ),
         ),
@@ -88,47 +87,51 @@ fn one(check: &mut Check, disk: Node) {
         ),
         _ => {}
     }
-    style(check, disk, &all);
-    modified(check, disk, &all);
+    check_style(check, disk, &all);
+    check_modifications(check, disk, &all);
 }
 
-/// Setup of Server 2025 shrinks C: and puts a recovery partition of its own behind it where none has room for it: 550 MB
-/// were too few, 800 enough (vmware/packer-examples-for-vsphere, issue 1043). `winimg verify` refuses an image with one
-/// behind C:, the file's own too. `windows` is the partition that becomes C:, where the file names it.
-fn recovery(check: &mut Check, disk: Node, windows: Option<u32>) {
+/// Warns if Setup of Server 2025 would shrink C: to put a recovery partition of its own behind it,
+/// because no existing one is large enough: 550 MB were too few, 800 enough
+/// (vmware/packer-examples-for-vsphere, issue 1043). `winimg verify` refuses an image with a
+/// recovery partition behind C:. `windows` is the partition that becomes C:, if the file names it.
+fn check_recovery(check: &mut LintRun, disk: Node, windows: Option<u32>) {
     const LEAST: u32 = 800;
     const TYPES: [&str; 2] = ["DE94BBA4-06D1-4D40-A16A-BFD50179D6AC", "0x27"];
-    let all = partitions(disk);
+    let all = list_partitions(disk);
     let Some(last) = all.last() else { return };
-    if check.facts.release != Release::Server2025 {
+    if check.facts.release != WindowsRelease::Server2025 {
         return;
     }
-    let of_recovery = |p: &&Partition| {
-        let mut changes = modifications(disk).filter(|m| number(*m, "PartitionID") == p.number);
-        changes.any(|m| {
-            let id = text_at(m, "TypeID").unwrap_or_default();
-            TYPES.iter().any(|known| known.eq_ignore_ascii_case(id))
-        })
-    };
-    let is_in_front = |p: &&Partition| windows.is_none_or(|windows| p.number < windows);
-    let in_front = all.iter().filter(is_in_front);
-    let mut large = in_front.filter(|p| number(p.node, "Size") >= LEAST);
-    if large.any(|p| of_recovery(&p)) {
+    let has_room = all
+        .iter()
+        .filter(|p| windows.is_none_or(|windows| p.number < windows))
+        .filter(|p| parse_number(p.node, "Size") >= LEAST)
+        .any(|p| {
+            list_modifications(disk)
+                .filter(|m| parse_number(*m, "PartitionID") == p.number)
+                .filter_map(|m| find_text(m, "TypeID"))
+                .any(|id| TYPES.iter().any(|known| known.eq_ignore_ascii_case(id)))
+        });
+    if has_room {
         return;
     }
-    let warning = "Setup of Server 2025 puts its recovery partition behind C:, which then cannot grow on a clone";
-    let warning = Diagnostic::warning(warning).at(&check.place(last.node), "");
+    let warning = Diagnostic::warning(
+        "Setup of Server 2025 puts its recovery partition behind C:, which then cannot grow on a \
+         clone",
+    )
+    .at(&check.locate(last.node), "");
     check.found.push(warning.help(format!(
         "create a recovery partition of {LEAST} MB or more in front: TypeID {} (GPT) or {} (MBR)",
         TYPES[0], TYPES[1]
     )));
 }
 
-/// GPT exactly under UEFI.
-fn style(check: &mut Check, disk: Node, all: &[Partition]) {
-    let active: Vec<Node> = modifications(disk)
-        .filter_map(|m| at(m, "Active"))
-        .filter(|a| text(*a) == "true")
+/// Requires a GPT layout with UEFI and an MBR layout with BIOS.
+fn check_style(check: &mut LintRun, disk: Node, all: &[CreatePartition]) {
+    let active: Vec<Node> = list_modifications(disk)
+        .filter_map(|m| find_element(m, "Active"))
+        .filter(|a| trim_text(*a) == "true")
         .collect();
     match check.facts.firmware {
         Firmware::Uefi => {
@@ -165,17 +168,17 @@ fn style(check: &mut Check, disk: Node, all: &[Partition]) {
     }
 }
 
-fn modifications<'a, 'i>(disk: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
-    named(disk, "ModifyPartitions").flat_map(|m| named(m, "ModifyPartition"))
+fn list_modifications<'a, 'i>(disk: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
+    iter_children(disk, "ModifyPartitions").flat_map(|m| iter_children(m, "ModifyPartition"))
 }
 
-fn modified(check: &mut Check, disk: Node, all: &[Partition]) {
-    for change in modifications(disk) {
-        let id = number(change, "PartitionID");
-        let format = text_at(change, "Format");
+fn check_modifications(check: &mut LintRun, disk: Node, all: &[CreatePartition]) {
+    for change in list_modifications(disk) {
+        let id = parse_number(change, "PartitionID");
+        let format = find_text(change, "Format");
         match all.iter().find(|p| p.number == id) {
             None if !all.is_empty() => {
-                let node = at(change, "PartitionID").unwrap_or(change);
+                let node = find_element(change, "PartitionID").unwrap_or(change);
                 check.error(node, format!("there is no partition {id} to modify"));
             }
             Some(p) if p.kind == "MSR" => {
@@ -188,23 +191,24 @@ fn modified(check: &mut Check, disk: Node, all: &[Partition]) {
                 }
             }
             Some(p) if p.kind == "EFI" && format != Some("FAT32") => check.error(
-                at(change, "Format").unwrap_or(change),
+                find_element(change, "Format").unwrap_or(change),
                 "the EFI partition has to be FAT32",
             ),
             _ => {}
         }
-        if let (Some(label), None) = (at(change, "Label"), format) {
+        if let (Some(label), None) = (find_element(change, "Label"), format) {
             check.error(label, "a Label without a Format is refused");
         }
     }
 }
 
-fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
-    let Some(image) = at(setup, "ImageInstall/OSImage") else {
+fn check_install_to(check: &mut LintRun, setup: Node, disks: &[Node]) {
+    let Some(image) = find_element(setup, "ImageInstall/OSImage") else {
         return;
     };
-    let available = at(image, "InstallToAvailablePartition").filter(|n| text(*n) == "true");
-    let to = match (at(image, "InstallTo"), available) {
+    let available =
+        find_element(image, "InstallToAvailablePartition").filter(|n| trim_text(*n) == "true");
+    let to = match (find_element(image, "InstallTo"), available) {
         (Some(to), None) => to,
         (None, Some(_)) => return,
         (Some(_), Some(node)) => {
@@ -218,19 +222,22 @@ fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
             );
         }
     };
-    let (disk_id, partition) = (number(to, "DiskID"), number(to, "PartitionID"));
-    let Some(disk) = disks.iter().find(|d| number(**d, "DiskID") == disk_id) else {
+    let (disk_id, partition) = (parse_number(to, "DiskID"), parse_number(to, "PartitionID"));
+    let Some(disk) = disks
+        .iter()
+        .find(|d| parse_number(**d, "DiskID") == disk_id)
+    else {
         if !disks.is_empty() {
             let why = format!("InstallTo names disk {disk_id}, which is not configured");
-            check.error(at(to, "DiskID").unwrap_or(to), why);
+            check.error(find_element(to, "DiskID").unwrap_or(to), why);
         }
         return;
     };
-    let all = partitions(*disk);
+    let all = list_partitions(*disk);
     let mut extended = all.iter().filter(|p| p.extend);
-    // Several are a complaint of their own.
+    // Several extended partitions are reported elsewhere.
     let target = extended.next().filter(|_| extended.next().is_none());
-    let node = at(to, "PartitionID").unwrap_or(to);
+    let node = find_element(to, "PartitionID").unwrap_or(to);
     match (all.iter().find(|p| p.number == partition), target) {
         (None, _) if !all.is_empty() => {
             let why = format!("InstallTo names partition {partition}, which is not created");
@@ -244,7 +251,8 @@ fn install_to(check: &mut Check, setup: Node, disks: &[Node]) {
         (Some(p), Some(target)) if p.number != target.number => check.error(
             node,
             format!(
-                "InstallTo names partition {partition}; the one that takes the rest of the disk is {}",
+                "InstallTo names partition {partition}; the one that takes the rest of the disk \
+                 is {}",
                 target.number
             ),
         ),

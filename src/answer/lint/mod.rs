@@ -1,7 +1,7 @@
-//! Checks an answer file before Windows Setup does: what Setup would stop at with a dialog, or pass over in silence, is
-//! found here, each at its line of the XML.
+//! Checks an answer file before Windows Setup does: reports mistakes at which Setup would show a
+//! dialog or which it would silently ignore, each at its line of the XML.
 //!
-//! Refuses to show a password: texts in complaints have theirs blanked.
+//! Never shows a password: quoted lines have theirs blanked.
 
 mod disk;
 mod encryption;
@@ -18,35 +18,35 @@ use roxmltree::{Document, Node};
 
 use winimg_base::diag::{Diagnostic, Diagnostics, most_alike};
 use winimg_base::markup::holds_secret;
-use winimg_base::text::{Place, Source};
-use winimg_formats::wim::{Image, MediaFacts, Release};
+use winimg_base::text::{Place, SourceText};
+use winimg_formats::wim::{MediaFacts, WimImage, WindowsRelease};
 use winimg_recipe::recipe::Firmware;
 
-use super::Facts;
+use super::AnswerFacts;
 
 pub(super) const NAMESPACE: &str = "urn:schemas-microsoft-com:unattend";
 pub(super) const WCM: &str = "http://schemas.microsoft.com/WMIConfig/2002/State";
 
-/// What an answer file has to agree with.
+/// Facts about the machine and the medium that an answer file has to match.
 #[derive(Clone, Debug)]
 pub struct LintFacts<'a> {
-    /// How to name the file in complaints.
+    /// Name of the file in complaints.
     pub name: String,
     pub firmware: Firmware,
-    pub release: Release,
-    /// Whether the install medium is for evaluation.
+    pub release: WindowsRelease,
+    /// The install medium is for evaluation.
     pub eval: bool,
-    /// Whether the machine has a TPM.
+    /// The machine has a TPM.
     pub tpm: bool,
-    /// Those of the medium; none while the medium is not known.
-    pub images: &'a [Image],
-    /// An answer file on the install medium itself, which Setup could take instead.
+    /// Images of the medium; empty while the medium is not known.
+    pub images: &'a [WimImage],
+    /// An answer file on the install medium itself, which Setup could use instead.
     pub answer_file_on_medium: Option<&'a str>,
 }
 
 impl<'a> LintFacts<'a> {
-    /// What the file rendered from `facts` for this medium has to agree with. `name` as in [`LintFacts::name`].
-    pub fn new(name: impl Into<String>, facts: &Facts, medium: &'a MediaFacts) -> Self {
+    /// Returns the facts for the file rendered from `facts` for this medium.
+    pub fn new(name: impl Into<String>, facts: &AnswerFacts, medium: &'a MediaFacts) -> Self {
         Self {
             images: &medium.images.images,
             answer_file_on_medium: medium.answer_file.as_deref(),
@@ -54,8 +54,8 @@ impl<'a> LintFacts<'a> {
         }
     }
 
-    /// The same while the medium is not known.
-    pub(super) fn without_medium(name: impl Into<String>, facts: &Facts) -> Self {
+    /// Returns the facts while the medium is not known.
+    pub(super) fn without_medium(name: impl Into<String>, facts: &AnswerFacts) -> Self {
         Self {
             name: name.into(),
             firmware: facts.firmware,
@@ -68,74 +68,75 @@ impl<'a> LintFacts<'a> {
     }
 }
 
-/// Every complaint about an answer file for Setup, in the order of its text.
+/// Lints an answer file for Setup; complaints are in the order of its text.
 pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
-    judge(xml, facts, |check, root| {
-        disk::all(check, root);
-        image::all(check, root);
-        oobe::all(check, root);
-        password::all(check, root);
-        encryption::all(check, root);
+    run_checks(xml, facts, |check, root| {
+        disk::check_disks(check, root);
+        image::check_medium(check, root);
+        oobe::check_oobe(check, root);
+        password::check_passwords(check, root);
+        encryption::check_encryption(check, root);
     })
 }
 
-/// Every complaint about an answer file that is given to sysprep: its form, its components and passes, its values.
-/// Whether a clone gets through its first start alone is not judged: a cloud's agent may answer the rest.
+/// Lints an answer file for sysprep: its form, its components and passes, its values. Does not
+/// require it to be complete, because a cloud's agent may answer the rest on a clone's first boot.
 pub fn lint_clone(name: &str, xml: &str) -> Diagnostics {
     let facts = LintFacts {
         name: name.into(),
         firmware: Firmware::Uefi,
-        release: Release::Server2022,
+        release: WindowsRelease::Server2022,
         eval: false,
         tpm: false,
         images: &[],
         answer_file_on_medium: None,
     };
-    judge(xml, &facts, |_, _| {})
+    run_checks(xml, &facts, |_, _| {})
 }
 
-/// What holds for every answer file, then `more`.
-fn judge(xml: &str, facts: &LintFacts, more: impl FnOnce(&mut Check, Node)) -> Diagnostics {
-    let mut check = Check {
-        source: Arc::new(Source::new(facts.name.clone(), without_passwords(xml))),
+/// Runs the checks for every answer file, then `more`.
+fn run_checks(xml: &str, facts: &LintFacts, more: impl FnOnce(&mut LintRun, Node)) -> Diagnostics {
+    let mut check = LintRun {
+        source: Arc::new(SourceText::new(facts.name.clone(), redact_passwords(xml))),
         facts,
         found: Diagnostics::default(),
     };
-    shape::ascii(&mut check, xml);
-    shape::encoding(&mut check, xml);
+    shape::check_ascii(&mut check, xml);
+    shape::check_encoding(&mut check, xml);
     match Document::parse(xml) {
-        Err(e) => check.malformed(xml, &e),
+        Err(e) => check.report_malformed(xml, &e),
         Ok(document) => {
             let root = document.root_element();
-            if shape::root(&mut check, root) {
-                shape::settings(&mut check, root);
-                shape::lists(&mut check, root);
-                values::all(&mut check, root);
+            if shape::check_root(&mut check, root) {
+                shape::check_settings(&mut check, root);
+                shape::check_lists(&mut check, root);
+                values::check_values(&mut check, root);
                 more(&mut check, root);
             }
         }
     }
     let mut found = check.found;
-    let start = |d: &Diagnostic| d.problem.place.as_ref().map_or(0, |p| p.span.start);
-    found.0.sort_by_key(start);
+    found
+        .0
+        .sort_by_key(|d| d.problem.place.as_ref().map_or(0, |p| p.span.start));
     found
 }
 
-/// A run of checks over one file.
-pub(super) struct Check<'a> {
-    source: Arc<Source>,
+/// The state of linting one file.
+pub(super) struct LintRun<'a> {
+    source: Arc<SourceText>,
     facts: &'a LintFacts<'a>,
     found: Diagnostics,
 }
 
-impl Check<'_> {
+impl LintRun<'_> {
     fn error(&mut self, node: Node, message: impl Into<String>) {
         self.error_with_label(node, message, "");
     }
 
-    /// `label` stands beside the place.
+    /// Adds an error with a label next to its place.
     fn error_with_label(&mut self, node: Node, message: impl Into<String>, label: &str) {
-        let error = Diagnostic::error(message).at(&self.place(node), label);
+        let error = Diagnostic::error(message).at(&self.locate(node), label);
         self.found.push(error);
     }
 
@@ -151,10 +152,10 @@ impl Check<'_> {
         }
     }
 
-    /// The element's content when that is text, else the name in its opening tag.
-    fn place(&self, node: Node) -> Place {
+    /// Returns the place of the element's text, or of the name in its opening tag.
+    fn locate(&self, node: Node) -> Place {
         let range = match node.first_child() {
-            Some(text) if text.is_text() && node.children().count() == 1 => trimmed(text),
+            Some(text) if text.is_text() && node.children().count() == 1 => trim_range(text),
             _ => {
                 let start = node.range().start + 1;
                 start..start + node.tag_name().name().len()
@@ -163,7 +164,7 @@ impl Check<'_> {
         Place::new(&self.source, range)
     }
 
-    fn malformed(&mut self, xml: &str, error: &roxmltree::Error) {
+    fn report_malformed(&mut self, xml: &str, error: &roxmltree::Error) {
         let position = error.pos();
         let line_start: usize = xml
             .split_inclusive('\n')
@@ -176,7 +177,7 @@ impl Check<'_> {
             .map(char::len_utf8)
             .sum();
         let at = line_start + column;
-        // roxmltree ends its messages with the position, which the place says already.
+        // roxmltree ends its messages with the position, which the place already shows.
         let text = error.to_string();
         let text = text.split(" at ").next().unwrap_or(&text).to_string();
         let place = Place::new(&self.source, at..(at + 1).min(xml.len()).max(at));
@@ -187,15 +188,15 @@ impl Check<'_> {
     }
 }
 
-fn trimmed(text: Node) -> Range<usize> {
+fn trim_range(text: Node) -> Range<usize> {
     let range = text.range();
     let whole = &text.document().input_text()[range.clone()];
     let start = range.start + (whole.len() - whole.trim_start().len());
     start..start.max(range.start + whole.trim_end().len())
 }
 
-/// The children of a node that are elements of the answer file's namespace with this name.
-pub(super) fn named<'a, 'i>(
+/// Returns the child elements with this name in the answer file's namespace.
+pub(super) fn iter_children<'a, 'i>(
     node: Node<'a, 'i>,
     name: &'static str,
 ) -> impl Iterator<Item = Node<'a, 'i>> {
@@ -203,66 +204,67 @@ pub(super) fn named<'a, 'i>(
         .filter(move |n| n.has_tag_name((NAMESPACE, name)))
 }
 
-/// The first element at a path of names.
-pub(super) fn at<'a, 'i>(node: Node<'a, 'i>, path: &'static str) -> Option<Node<'a, 'i>> {
+/// Finds the first element at a path of names.
+pub(super) fn find_element<'a, 'i>(node: Node<'a, 'i>, path: &'static str) -> Option<Node<'a, 'i>> {
     path.split('/')
-        .try_fold(node, |here, name| named(here, name).next())
+        .try_fold(node, |here, name| iter_children(here, name).next())
 }
 
-/// An element's text, trimmed.
-pub(super) fn text<'a>(node: Node<'a, '_>) -> &'a str {
+/// Returns an element's text, trimmed.
+pub(super) fn trim_text<'a>(node: Node<'a, '_>) -> &'a str {
     node.text().unwrap_or("").trim()
 }
 
-/// The text at a path.
-pub(super) fn text_at<'a>(node: Node<'a, '_>, path: &'static str) -> Option<&'a str> {
-    at(node, path).map(text)
+/// Returns the text at a path.
+pub(super) fn find_text<'a>(node: Node<'a, '_>, path: &'static str) -> Option<&'a str> {
+    find_element(node, path).map(trim_text)
 }
 
-/// The components of a name, over all passes or in one.
-pub(super) fn components<'a, 'i>(
+/// Finds the components with a name, in all passes or in one.
+pub(super) fn find_components<'a, 'i>(
     root: Node<'a, 'i>,
     pass: Option<&'static str>,
     name: &'static str,
 ) -> Vec<Node<'a, 'i>> {
-    named(root, "settings")
+    iter_children(root, "settings")
         .filter(|s| pass.is_none() || s.attribute("pass") == pass)
-        .flat_map(|s| named(s, "component"))
+        .flat_map(|s| iter_children(s, "component"))
         .filter(|c| c.attribute("name") == Some(name))
         .collect()
 }
 
-/// The nearest of some names, when it is near enough to be a slip.
-pub(super) fn nearest<'n>(
+/// Suggests the most similar name if the difference may be a typo.
+pub(super) fn suggest_nearest<'n>(
     wanted: &str,
     names: impl IntoIterator<Item = &'n str>,
 ) -> Option<String> {
     most_alike(wanted, names).map(|n| format!("did you mean \"{n}\"?"))
 }
 
-/// The file with the text of every password blanked, byte for byte, so that places stay right. `PlainText` is no password.
-/// Works on text, since a file that is not well-formed has to be shown too.
-fn without_passwords(xml: &str) -> String {
+/// Blanks the text of every password byte for byte, so that places stay valid; `PlainText` is not
+/// one. Works on text, since a file that is not well-formed has to be shown too.
+fn redact_passwords(xml: &str) -> String {
     let mut out = String::with_capacity(xml.len());
     let mut rest = xml;
-    // The element whose text is a secret, and whether the text belongs to `PlainText` in it.
+    // `secret` is the element whose text is secret; `harmless` is true inside its `PlainText`.
     let (mut secret, mut harmless) = (None::<&str>, false);
     while let Some(open) = rest.find('<') {
         let (text, markup) = rest.split_at(open);
         let is_shown = secret.is_none() || harmless;
-        push(&mut out, text, is_shown);
-        // In CDATA and in a comment there are no tags.
-        let enclosed = [("<![CDATA[", "]]>"), ("<!--", "-->")];
-        let enclosed = enclosed.iter().find(|(open, _)| markup.starts_with(open));
+        push_text(&mut out, text, is_shown);
+        // CDATA sections and comments contain no tags.
+        let enclosed = [("<![CDATA[", "]]>"), ("<!--", "-->")]
+            .into_iter()
+            .find(|(open, _)| markup.starts_with(open));
         if let Some((open, close)) = enclosed {
             let inside = &markup[open.len()..];
             let end = inside
                 .find(close)
                 .map_or(markup.len(), |at| at + open.len());
             out.push_str(open);
-            push(&mut out, &markup[open.len()..end], is_shown);
+            push_text(&mut out, &markup[open.len()..end], is_shown);
             rest = &markup[end..];
-            // `-->` and `]]>` begin no tag.
+            // `-->` and `]]>` start no tag.
             let len = close.len().min(rest.len());
             out.push_str(&rest[..len]);
             rest = &rest[len..];
@@ -272,9 +274,12 @@ fn without_passwords(xml: &str) -> String {
         let tag = &markup[..end];
         out.push_str(tag);
         rest = &markup[end..];
-        let name = tag.trim_matches(['<', '>']).trim_start_matches('/');
-        let name = name.split(|c: char| c.is_whitespace() || c == '/').next();
-        let name = name.unwrap_or_default();
+        let name = tag
+            .trim_matches(['<', '>'])
+            .trim_start_matches('/')
+            .split(|c: char| c.is_whitespace() || c == '/')
+            .next()
+            .unwrap_or_default();
         let closes = tag.starts_with("</");
         let is_empty = tag.ends_with("/>");
         harmless = !closes && name == "PlainText";
@@ -284,12 +289,12 @@ fn without_passwords(xml: &str) -> String {
             secret = Some(name);
         }
     }
-    push(&mut out, rest, secret.is_none() || harmless);
+    push_text(&mut out, rest, secret.is_none() || harmless);
     out
 }
 
-/// Appends a text, or as many asterisks as it has bytes.
-fn push(out: &mut String, text: &str, is_shown: bool) {
+/// Appends a text, or an asterisk for each of its bytes.
+fn push_text(out: &mut String, text: &str, is_shown: bool) {
     if is_shown {
         out.push_str(text);
         return;
@@ -302,7 +307,7 @@ fn push(out: &mut String, text: &str, is_shown: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::without_passwords;
+    use super::redact_passwords;
 
     #[test]
     fn every_form_of_a_password_is_blanked_in_its_place() {
@@ -342,7 +347,7 @@ mod tests {
             ("<a><!-- <Password> -->b</a>", "<a><!-- <Password> -->b</a>"),
             ("<Password><!-->a", "<Password><!--**"),
         ] {
-            assert_eq!(without_passwords(xml), expected);
+            assert_eq!(redact_passwords(xml), expected);
             assert_eq!(expected.len(), xml.len(), "{xml}");
         }
     }

@@ -1,10 +1,10 @@
-//! The last pass: nothing may be left for a person to click, and nobody may be logged on for nothing.
+//! The last pass: Windows must not wait for input, and an automatic logon needs a purpose.
 
 use roxmltree::Node;
 
-use super::{Check, at, components, named, text};
+use super::{LintRun, find_components, find_element, iter_children, trim_text};
 
-/// What the oobeSystem pass needs, and what happens without it.
+/// Settings that the oobeSystem pass needs: path, value, and the consequence of leaving it out.
 const NEEDED: [(&str, &str, &str); 3] = [
     (
         "OOBE/HideEULAPage",
@@ -23,10 +23,10 @@ const NEEDED: [(&str, &str, &str); 3] = [
     ),
 ];
 
-pub(super) fn all(check: &mut Check, root: Node) {
-    let pass = named(root, "settings").find(|s| s.attribute("pass") == Some("oobeSystem"));
+pub(super) fn check_oobe(check: &mut LintRun, root: Node) {
+    let pass = iter_children(root, "settings").find(|s| s.attribute("pass") == Some("oobeSystem"));
     let place = pass.unwrap_or(root);
-    if components(
+    if find_components(
         root,
         Some("oobeSystem"),
         "Microsoft-Windows-International-Core",
@@ -35,41 +35,46 @@ pub(super) fn all(check: &mut Check, root: Node) {
     {
         check.error(
             place,
-            "the pass oobeSystem has no Microsoft-Windows-International-Core: Windows waits at the region page",
+            "the oobeSystem pass has no Microsoft-Windows-International-Core: Windows waits at the \
+             region page",
         );
     }
-    let shells = components(root, Some("oobeSystem"), "Microsoft-Windows-Shell-Setup");
+    let shells = find_components(root, Some("oobeSystem"), "Microsoft-Windows-Shell-Setup");
     for (path, value, consequence) in NEEDED {
-        let found = shells.iter().find_map(|s| at(*s, path));
+        let found = shells.iter().find_map(|s| find_element(*s, path));
         match found {
-            Some(node) if value.is_empty() && text(node).is_empty() => {
+            Some(node) if value.is_empty() && trim_text(node).is_empty() => {
                 check.error(node, format!("{path} is empty: {consequence}"));
             }
-            Some(node) if value.is_empty() || text(node) == value => {}
+            Some(node) if value.is_empty() || trim_text(node) == value => {}
             Some(node) => check.error(node, format!("{path} is not {value}: {consequence}")),
             None => check.error(
                 place,
-                format!("the pass oobeSystem has no {path}: {consequence}"),
+                format!("the oobeSystem pass has no {path}: {consequence}"),
             ),
         }
     }
     let commands = shells
         .iter()
-        .flat_map(|s| named(*s, "FirstLogonCommands"))
-        .any(|f| named(f, "SynchronousCommand").next().is_some());
-    for logon in shells.iter().filter_map(|s| at(*s, "AutoLogon")) {
-        if at(logon, "Enabled").is_some_and(|e| text(e) == "false") {
+        .flat_map(|s| iter_children(*s, "FirstLogonCommands"))
+        .any(|f| iter_children(f, "SynchronousCommand").next().is_some());
+    for logon in shells.iter().filter_map(|s| find_element(*s, "AutoLogon")) {
+        if find_element(logon, "Enabled").is_some_and(|e| trim_text(e) == "false") {
             continue;
         }
         if !commands {
             check.error_with_label(
                 logon,
-                "AutoLogon without FirstLogonCommands logs on for nothing, and keeps a secret in the image",
+                "AutoLogon without FirstLogonCommands has no purpose and leaves a secret in the \
+                 image",
                 "remove it",
             );
         }
-        if at(logon, "LogonCount").is_none() {
-            check.error(logon, "AutoLogon without LogonCount logs on for ever");
+        if find_element(logon, "LogonCount").is_none() {
+            check.error(
+                logon,
+                "AutoLogon without LogonCount logs on after every restart",
+            );
         }
     }
 }

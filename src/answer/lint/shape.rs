@@ -7,7 +7,7 @@ use winimg_base::markup::{declared_encoding, is_wide_encoding};
 use winimg_base::text::Place;
 
 use super::super::schema::{COMPONENTS, KEYED_ITEMS, LIST_ITEMS, ORDERED_ITEMS, PASSES};
-use super::{Check, NAMESPACE, WCM, named, nearest, text, text_at};
+use super::{LintRun, NAMESPACE, WCM, find_text, iter_children, suggest_nearest, trim_text};
 
 /// The attributes that identify a component of 64-bit Windows.
 const IDENTITY: [(&str, &str); 4] = [
@@ -17,8 +17,8 @@ const IDENTITY: [(&str, &str); 4] = [
     ("versionScope", "nonSxS"),
 ];
 
-/// Setup's parser is only safe with ASCII. The first other character of each line is complained about.
-pub(super) fn ascii(check: &mut Check, xml: &str) {
+/// Reports the first non-ASCII character of each line: Setup's parser is only safe with ASCII.
+pub(super) fn check_ascii(check: &mut LintRun, xml: &str) {
     let mut start = 0;
     for line in xml.split_inclusive('\n') {
         if let Some((at, c)) = line.char_indices().find(|(_, c)| !c.is_ascii()) {
@@ -26,7 +26,7 @@ pub(super) fn ascii(check: &mut Check, xml: &str) {
             let place = Place::new(&check.source, at..at + c.len_utf8());
             check.found.push(
                 Diagnostic::error(format!(
-                    "the answer file holds a character outside ASCII, U+{:04X}",
+                    "the answer file contains a non-ASCII character, U+{:04X}",
                     u32::from(c)
                 ))
                 .at(&place, "")
@@ -39,14 +39,15 @@ pub(super) fn ascii(check: &mut Check, xml: &str) {
 
 /// Refuses a declaration of UTF-16 and the like: the file is written in ASCII, and its first line
 /// would deny that.
-pub(super) fn encoding(check: &mut Check, xml: &str) {
+pub(super) fn check_encoding(check: &mut LintRun, xml: &str) {
     let Some(declared) = declared_encoding(xml).filter(|at| is_wide_encoding(&xml[at.clone()]))
     else {
         return;
     };
     let name = &xml[declared.clone()];
     let fact = format!(
-        "the answer file declares encoding=\"{name}\", but its bytes are UTF-8: the XML parser of Windows refuses it"
+        "the answer file declares encoding=\"{name}\", but its bytes are UTF-8: the XML parser of \
+         Windows refuses it"
     );
     let place = Place::new(&check.source, declared);
     check.found.push(
@@ -56,20 +57,21 @@ pub(super) fn encoding(check: &mut Check, xml: &str) {
     );
 }
 
-/// Whether the root is such that going on makes sense.
-pub(super) fn root(check: &mut Check, root: Node) -> bool {
+/// Checks the root element; returns false if further checks make no sense.
+pub(super) fn check_root(check: &mut LintRun, root: Node) -> bool {
     if root.has_tag_name((NAMESPACE, "unattend")) {
         return true;
     }
     check.error_with_help(
         root,
-        "the root of an answer file is <unattend> in the namespace urn:schemas-microsoft-com:unattend",
+        "the root of an answer file is <unattend> in the namespace \
+         urn:schemas-microsoft-com:unattend",
         format!("write <unattend xmlns=\"{NAMESPACE}\">"),
     );
     false
 }
 
-pub(super) fn settings(check: &mut Check, root: Node) {
+pub(super) fn check_settings(check: &mut LintRun, root: Node) {
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for node in root.children().filter(Node::is_element) {
         if node.tag_name().namespace() != Some(NAMESPACE) {
@@ -80,13 +82,13 @@ pub(super) fn settings(check: &mut Check, root: Node) {
             check.error_with_label(
                 node,
                 format!("<{name}> under <unattend> makes Setup reject the whole file"),
-                "only <settings>, or elements of other namespaces",
+                "only <settings> and elements of other namespaces are allowed",
             );
             continue;
         }
         let pass = node.attribute("pass").unwrap_or("");
         if !PASSES.contains(&pass) {
-            let help = nearest(pass, PASSES);
+            let help = suggest_nearest(pass, PASSES);
             check.error_with_help(node, format!("there is no pass \"{pass}\""), help);
             continue;
         }
@@ -98,16 +100,19 @@ pub(super) fn settings(check: &mut Check, root: Node) {
             }
             let name = component.attribute("name").unwrap_or("");
             if seen.contains(&(pass, name)) {
-                check.error(component, format!("{name} stands twice in the pass {pass}"));
+                check.error(
+                    component,
+                    format!("{name} appears twice in the {pass} pass"),
+                );
             }
             seen.push((pass, name));
-            identity(check, component, name);
-            supports(check, component, name, pass);
+            check_identity(check, component, name);
+            check_component(check, component, name, pass);
         }
     }
 }
 
-fn identity(check: &mut Check, component: Node, name: &str) {
+fn check_identity(check: &mut LintRun, component: Node, name: &str) {
     if name.is_empty() {
         check.error(component, "a component without a name");
     }
@@ -123,62 +128,61 @@ fn identity(check: &mut Check, component: Node, name: &str) {
     }
 }
 
-fn supports(check: &mut Check, component: Node, name: &str, pass: &str) {
+fn check_component(check: &mut LintRun, component: Node, name: &str, pass: &str) {
     if let Some((_, passes)) = COMPONENTS.iter().find(|(known, _)| *known == name) {
         if !passes.contains(&pass) {
-            let why = format!("{name} has no settings in the pass {pass}");
-            let help = format!("it belongs into {}", passes.join(", "));
+            let why = format!("{name} has no settings in the {pass} pass");
+            let help = format!("it belongs in {}", passes.join(", "));
             check.error_with_help(component, why, help);
         }
         return;
     }
     let known = COMPONENTS.iter().map(|(known, _)| *known);
-    if !is_name_of_component(name)
-        && let Some(help) = nearest(name, known.clone())
+    if !is_component_name(name)
+        && let Some(help) = suggest_nearest(name, known.clone())
     {
-        let why = format!("there is no component \"{name}\": Setup stops at it");
+        let why = format!("there is no component \"{name}\": Setup would stop there");
         return check.error_with_help(component, why, help);
     }
     let fact = format!("winimg does not know the component \"{name}\"");
     let mut warning = Diagnostic::warning(fact);
-    warning = warning.at(&check.place(component), "its settings are not checked");
-    // A slip or two: Microsoft's own names are alike, too.
-    if let Some(known) = diag::nearest(name, known) {
-        let help =
-            format!("did you mean \"{known}\"? Setup stops at a component that is not there");
+    warning = warning.at(&check.locate(component), "its settings are not checked");
+    // The closest name only: Microsoft's own names are similar to each other.
+    if let Some(known) = diag::find_nearest(name, known) {
+        let help = format!("did you mean \"{known}\"? Setup stops at an unknown component");
         warning = warning.help(help);
     }
     check.found.push(warning);
 }
 
-/// Says that a name has the form of Microsoft's: three words or more with dashes between, such as
-/// `Networking-MPSSVC-Svc`. The table has only those that images of servers need most.
-fn is_name_of_component(name: &str) -> bool {
-    let is_word = |word: &str| {
-        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
-    };
-    name.split('-').count() >= 3 && name.split('-').all(is_word)
+/// Returns true for a name of the form that Microsoft uses: three words or more, separated by
+/// dashes, such as `Networking-MPSSVC-Svc`. The table has only the most common ones.
+fn is_component_name(name: &str) -> bool {
+    name.split('-').count() >= 3
+        && name.split('-').all(|word| {
+            !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
+        })
 }
 
-/// `wcm:action`, `wcm:keyValue` and `Order` of list items.
-pub(super) fn lists(check: &mut Check, root: Node) {
+/// Checks `wcm:action`, `wcm:keyValue` and `Order` of list items.
+pub(super) fn check_lists(check: &mut LintRun, root: Node) {
     for node in root.descendants().filter(Node::is_element) {
         let name = node.tag_name().name();
         if LIST_ITEMS.contains(&name) && node.attribute((WCM, "action")) != Some("add") {
             check.error(node, format!("<{name}> has no wcm:action=\"add\""));
         }
         for item in KEYED_ITEMS {
-            keys(check, node, item);
+            check_keys(check, node, item);
         }
         for item in ORDERED_ITEMS {
-            orders(check, node, item);
+            check_orders(check, node, item);
         }
     }
 }
 
-fn keys(check: &mut Check, list: Node, item: &'static str) {
+fn check_keys(check: &mut LintRun, list: Node, item: &'static str) {
     let mut seen = Vec::new();
-    for node in named(list, item) {
+    for node in iter_children(list, item) {
         match node.attribute((WCM, "keyValue")) {
             None | Some("") => check.error(node, format!("<{item}> has no wcm:keyValue")),
             Some(key) if seen.contains(&key) => check.error_with_label(
@@ -191,15 +195,15 @@ fn keys(check: &mut Check, list: Node, item: &'static str) {
     }
 }
 
-fn orders(check: &mut Check, list: Node, item: &'static str) {
-    let items: Vec<Node> = named(list, item).collect();
+fn check_orders(check: &mut LintRun, list: Node, item: &'static str) {
+    let items: Vec<Node> = iter_children(list, item).collect();
     let mut numbers = Vec::new();
     for node in &items {
-        let Some(order) = named(*node, "Order").next() else {
+        let Some(order) = iter_children(*node, "Order").next() else {
             check.error(*node, format!("<{item}> has no <Order>"));
             continue;
         };
-        match text(order).parse::<u32>() {
+        match trim_text(order).parse::<u32>() {
             Ok(n) if (1..=500).contains(&n) && !numbers.contains(&n) => numbers.push(n),
             Ok(n) if numbers.contains(&n) => {
                 check.error(order, format!("two <{item}> have the Order {n}"));
@@ -208,22 +212,22 @@ fn orders(check: &mut Check, list: Node, item: &'static str) {
                 order,
                 format!(
                     "an Order is a number from 1 to 500, not \"{}\"",
-                    text(order)
+                    trim_text(order)
                 ),
             ),
         }
     }
     let count = numbers.len() as u32;
     if let Some(beyond) = items.iter().find(|n| {
-        let order = text_at(**n, "Order").and_then(|t| t.parse::<u32>().ok());
+        let order = find_text(**n, "Order").and_then(|t| t.parse::<u32>().ok());
         numbers.len() == items.len() && order.is_some_and(|o| o > count)
     }) {
-        let order = named(*beyond, "Order").next().unwrap_or(*beyond);
+        let order = iter_children(*beyond, "Order").next().unwrap_or(*beyond);
         check.error(
             order,
             format!(
                 "the Order {} leaves a gap: {count} <{item}> are numbered from 1 to {count}",
-                text(order)
+                trim_text(order)
             ),
         );
     }

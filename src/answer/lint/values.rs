@@ -3,10 +3,10 @@
 use roxmltree::Node;
 
 use super::super::keys::is_key;
-use super::super::schema::{CONTENTS, Content};
-use super::{Check, at, components, text};
+use super::super::schema::{AllowedText, CONTENTS};
+use super::{LintRun, find_components, find_element, trim_text};
 
-pub(super) fn all(check: &mut Check, root: Node) {
+pub(super) fn check_values(check: &mut LintRun, root: Node) {
     for node in root.descendants().filter(Node::is_element) {
         let name = node.tag_name().name();
         let parent = node.parent_element().map_or("", |p| p.tag_name().name());
@@ -17,44 +17,44 @@ pub(super) fn all(check: &mut Check, root: Node) {
                 None => *path == name,
             });
         if let Some((_, content)) = content {
-            one(check, node, *content);
+            check_value(check, node, *content);
         }
         match name {
-            "Key" if parent == "ProductKey" => product_key(check, node),
+            "Key" if parent == "ProductKey" => check_product_key(check, node),
             "ProductKey" if node.children().all(|c| !c.is_element()) && parent == "component" => {
-                product_key(check, node);
+                check_product_key(check, node);
             }
-            "ComputerName" => computer_name(check, node),
+            "ComputerName" => check_computer_name(check, node),
             "SkipMachineOOBE" | "SkipUserOOBE" => check.error_with_label(
                 node,
-                format!("{name} leaves Windows Setup half done"),
+                format!("{name} leaves Windows Setup unfinished"),
                 "remove it",
             ),
             _ => {}
         }
     }
-    eula(check, root);
+    check_eula(check, root);
 }
 
-fn one(check: &mut Check, node: Node, content: Content) {
-    let (name, value) = (node.tag_name().name(), text(node));
+fn check_value(check: &mut LintRun, node: Node, content: AllowedText) {
+    let (name, value) = (node.tag_name().name(), trim_text(node));
     let number = value.parse::<u64>().ok();
     let complaint = match content {
-        Content::Bool if !matches!(value, "true" | "false") => {
+        AllowedText::Bool if !matches!(value, "true" | "false") => {
             format!("{name} is true or false, not \"{value}\"")
         }
-        Content::ZeroOne if !matches!(value, "0" | "1") => {
+        AllowedText::ZeroOne if !matches!(value, "0" | "1") => {
             format!("{name} is 0 or 1, not \"{value}\"")
         }
-        Content::Number(from, to) if number.is_none_or(|n| n < from || n > to) => {
+        AllowedText::Number(from, to) if number.is_none_or(|n| n < from || n > to) => {
             format!("{name} is a number from {from} to {to}, not \"{value}\"")
         }
-        Content::OneOf(values) if !values.contains(&value) => {
+        AllowedText::OneOf(values) if !values.contains(&value) => {
             format!("{name} is {}, not \"{value}\"", values.join(", "))
         }
-        Content::Text(_) if value.is_empty() => format!("{name} must not be empty"),
-        Content::Text(most) if value.chars().count() > most => format!(
-            "{name} has {} characters; Windows takes {most}",
+        AllowedText::Text(_) if value.is_empty() => format!("{name} must not be empty"),
+        AllowedText::Text(most) if value.chars().count() > most => format!(
+            "{name} has {} characters; the limit is {most}",
             value.chars().count()
         ),
         _ => return,
@@ -62,9 +62,9 @@ fn one(check: &mut Check, node: Node, content: Content) {
     check.error(node, complaint);
 }
 
-fn product_key(check: &mut Check, node: Node) {
-    let key = text(node);
-    let leave_out = "leave the element out";
+fn check_product_key(check: &mut LintRun, node: Node) {
+    let key = trim_text(node);
+    let leave_out = "remove the element";
     if key.is_empty() {
         check.error_with_label(node, "an empty product key stops Windows Setup", leave_out);
     } else if check.facts.eval {
@@ -72,37 +72,40 @@ fn product_key(check: &mut Check, node: Node) {
     } else if !is_key(key) {
         check.error(
             node,
-            "a product key is five groups of five capital letters and digits with dashes between",
+            "a product key is five groups of five uppercase letters and digits, separated by \
+             dashes",
         );
     }
 }
 
-fn computer_name(check: &mut Check, node: Node) {
-    let name = text(node);
+fn check_computer_name(check: &mut LintRun, node: Node) {
+    let name = trim_text(node);
     let length = name.chars().count();
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let problem = match name {
         "*" => return,
         "" => {
-            return check.error_with_label(node, "an empty ComputerName", "* makes a random one");
+            return check.error_with_label(node, "an empty ComputerName", "use * for a random one");
         }
-        _ if length > 15 => format!("has {length} characters; Windows takes 15"),
+        _ if length > 15 => format!("has {length} characters; the limit is 15"),
         _ if name.chars().all(|c| c.is_ascii_digit()) => {
             "has digits only, which Windows refuses".into()
         }
-        _ if !name.chars().all(fits) || name.starts_with('-') || name.ends_with('-') => {
-            "is not letters, digits and inner dashes".into()
+        _ if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            || name.starts_with('-')
+            || name.ends_with('-') =>
+        {
+            "may contain only letters, digits and inner dashes".into()
         }
         _ => return,
     };
     check.error(node, format!("the ComputerName \"{name}\" {problem}"));
 }
 
-/// Setup waits for a click unless the licence terms are accepted.
-fn eula(check: &mut Check, root: Node) {
-    for setup in components(root, Some("windowsPE"), "Microsoft-Windows-Setup") {
-        match at(setup, "UserData/AcceptEula") {
-            Some(eula) if text(eula) == "true" => {}
+/// Requires the licence terms to be accepted: otherwise Setup waits for input.
+fn check_eula(check: &mut LintRun, root: Node) {
+    for setup in find_components(root, Some("windowsPE"), "Microsoft-Windows-Setup") {
+        match find_element(setup, "UserData/AcceptEula") {
+            Some(eula) if trim_text(eula) == "true" => {}
             Some(eula) => check.error(eula, "AcceptEula has to be true: Setup waits for it"),
             None => check.error(setup, "there is no UserData/AcceptEula: Setup waits for it"),
         }

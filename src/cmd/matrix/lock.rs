@@ -1,4 +1,4 @@
-//! `winimg matrix lock`: the locks of all variants, each input asked for once.
+//! `winimg matrix lock`: locks all variants; resolves each input once.
 
 use std::collections::BTreeSet;
 
@@ -8,53 +8,63 @@ use crate::cli::{self, RecipeArgs};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::count;
-use winimg_recipe::lock::Lock;
+use winimg_recipe::lock::RecipeLock;
 
-use super::super::recipe::Look;
-use super::super::{Context, lock, print, print_json};
-use super::{Read, lock_path, source_of, variants};
+use super::super::recipe::RecipePurpose;
+use super::super::{CommandContext, lock, print, print_json};
+use super::{VariantRecipe, find_source, lock_path, read_variants};
 
-pub fn run(args: &cli::MatrixLock, context: &Context) -> Result<()> {
-    // Whatever the locks say now.
-    let all = variants(&args.matrix, Look::Explain, context)?;
-    let refresh = named(&args.refresh, &all)?;
+pub fn run(args: &cli::MatrixLockArgs, context: &CommandContext) -> Result<()> {
+    // The present locks do not matter here.
+    let all = read_variants(&args.matrix, RecipePurpose::Explain, context)?;
+    let refresh = select_inputs(&args.refresh, &all)?;
     if !args.check {
         let folder = args.matrix.file.with_extension("locks");
-        std::fs::create_dir_all(&folder).map_err(|e| Error::io("make", &folder, e))?;
+        std::fs::create_dir_all(&folder).map_err(|e| Error::io("create", &folder, e))?;
     }
-    let mut locks: Vec<Lock> = Vec::new();
+    let mut locks: Vec<RecipeLock> = Vec::new();
     let mut stale: Vec<Error> = Vec::new();
     let mut documents = Vec::new();
     let mut text = String::new();
     for (read, refresh) in all.iter().zip(refresh) {
         let name = &read.variant.name.value;
-        let source = source_of(&read.variant, context)?;
-        let done = lock::lock(&one(args, read, refresh), &source, &locks, context);
-        let done = done.map_err(|error| error.or_at(format!("the variant {name}")))?;
+        let source = find_source(&read.variant, context)?;
+        let done = lock::lock(
+            &lock_arguments(args, read, refresh),
+            &source,
+            &locks,
+            context,
+        )
+        .map_err(|error| error.or_at(format!("variant {name}")))?;
         locks.extend(done.lock);
         stale.extend(done.stale);
         if !done.text.is_empty() {
-            text += &format!("{name}\n{}\n", indented(&done.text));
+            text += &format!("{name}\n{}\n", format_indented(&done.text));
         }
         let mut document = json!(done.document);
         document["variant"] = json!(name);
         documents.push(document);
     }
-    match args.json {
-        true => print_json(&json!({ "variants": documents }))?,
-        false => print(&text)?,
+    if args.json {
+        print_json(&json!({ "variants": documents }))?;
+    } else {
+        print(&text)?;
     }
-    warn_of_others(args, &all, context);
+    warn_of_strays(args, &all, context);
     match stale.len() {
         0 => Ok(()),
-        number => Err(would_change(number, &stale)),
+        number => Err(report_change(number, &stale)),
     }
 }
 
-/// As `winimg lock` takes the variant.
-fn one(args: &cli::MatrixLock, read: &Read, refresh: Vec<String>) -> cli::Lock {
+/// Returns the arguments of `winimg lock` for the variant.
+fn lock_arguments(
+    args: &cli::MatrixLockArgs,
+    read: &VariantRecipe,
+    refresh: Vec<String>,
+) -> cli::LockArgs {
     let name = &read.variant.name.value;
-    cli::Lock {
+    cli::LockArgs {
         upgrade: Vec::new(),
         newest: Vec::new(),
         refresh,
@@ -72,14 +82,15 @@ fn one(args: &cli::MatrixLock, read: &Read, refresh: Vec<String>) -> cli::Lock {
     }
 }
 
-/// Of each variant those of the names that it has: a variant need not have every input, but one of them must.
-fn named(names: &[String], all: &[Read]) -> Result<Vec<Vec<String>>> {
+/// Returns the named inputs of each variant. A variant need not have every input, but at least one
+/// variant must.
+fn select_inputs(names: &[String], all: &[VariantRecipe]) -> Result<Vec<Vec<String>>> {
     let mut of: Vec<Vec<String>> = vec![Vec::new(); all.len()];
     for name in names {
         let mut unknown = None;
         let mut is_known = false;
         for (read, of) in all.iter().zip(&mut of) {
-            match super::super::inputs::named(&read.recipe, name) {
+            match super::super::inputs::find_input(&read.recipe, name) {
                 Ok(_) => {
                     is_known = true;
                     of.push(name.clone());
@@ -94,16 +105,20 @@ fn named(names: &[String], all: &[Read]) -> Result<Vec<Vec<String>>> {
     Ok(of)
 }
 
-fn indented(text: &str) -> String {
-    let line = |line: &str| match line.is_empty() {
-        true => "\n".to_owned(),
-        false => format!("  {line}\n"),
-    };
-    text.lines().map(line).collect()
+fn format_indented(text: &str) -> String {
+    text.lines()
+        .map(|line| {
+            if line.is_empty() {
+                "\n".to_owned()
+            } else {
+                format!("  {line}\n")
+            }
+        })
+        .collect()
 }
 
-/// Locks beside those of the variants: of one that has another name now.
-fn warn_of_others(args: &cli::MatrixLock, all: &[Read], context: &Context) {
+/// Warns of lock files that belong to no variant, as after one was renamed.
+fn warn_of_strays(args: &cli::MatrixLockArgs, all: &[VariantRecipe], context: &CommandContext) {
     let folder = args.matrix.file.with_extension("locks");
     let own: BTreeSet<String> = all
         .iter()
@@ -112,14 +127,16 @@ fn warn_of_others(args: &cli::MatrixLock, all: &[Read], context: &Context) {
     for name in io::files_below(&folder).unwrap_or_default() {
         if name.ends_with(".lock") && !own.contains(&name) {
             let path = folder.join(&name);
-            let text = format!("{} is the lock of no variant: remove it", path.display());
-            context.sink.warn(text);
+            context.sink.warn(format!(
+                "{} does not belong to any variant: remove it",
+                path.display()
+            ));
         }
     }
 }
 
-fn would_change(number: usize, stale: &[Error]) -> Error {
+fn report_change(number: usize, stale: &[Error]) -> Error {
     let fact = format!("{} would change", count(number, "lock"));
     Error::of_several(Kind::Recipe, fact, stale)
-        .cure("run `winimg matrix lock` without --check, and commit what it writes")
+        .cure("run `winimg matrix lock` without --check, and commit the locks")
 }

@@ -1,4 +1,4 @@
-//! `winimg matrix`: reads the matrix with the recipes of all variants, and hands them to one of its commands.
+//! `winimg matrix`: reads the matrix with the recipes of all variants for its subcommands.
 
 mod build;
 mod lock;
@@ -10,80 +10,86 @@ mod supervise;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{self, LockArgs, MatrixArgs, RecipeArgs};
-use crate::matrix::{Candidate, Schedule, outline};
+use crate::cli::{self, LockFileArgs, MatrixArgs, RecipeArgs};
+use crate::matrix::{Schedule, VariantCandidate, outline};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
-use winimg_machine::vm::Platform;
-use winimg_recipe::plan::Plan;
+use winimg_machine::vm::HypervisorKind;
+use winimg_recipe::plan::BuildPlan;
 use winimg_recipe::recipe::Recipe;
-use winimg_recipe::recipe::matrix::{self, Matrix, Variant};
+use winimg_recipe::recipe::matrix::{self, MatrixSpec, VariantSpec};
 
-use super::recipe::{self, Look};
-use super::source::{self, Source};
-use super::{Context, must_exist};
+use super::recipe::{self, RecipePurpose};
+use super::source::{self, RecipeSource};
+use super::{CommandContext, must_exist};
 
-pub fn run(command: &cli::Matrix, context: &Context) -> Result<()> {
+pub fn run(command: &cli::MatrixCommand, context: &CommandContext) -> Result<()> {
     match command {
-        cli::Matrix::Plan(args) => plan::run(args, context),
-        cli::Matrix::Lock(args) => lock::run(args, context),
-        cli::Matrix::Build(args) => build::run(args, context),
-        cli::Matrix::Report(args) => report::run(args, context),
-        cli::Matrix::Render(args) => render::run(args, context),
+        cli::MatrixCommand::Plan(args) => plan::run(args, context),
+        cli::MatrixCommand::Lock(args) => lock::run(args, context),
+        cli::MatrixCommand::Build(args) => build::run(args, context),
+        cli::MatrixCommand::Report(args) => report::run(args, context),
+        cli::MatrixCommand::Render(args) => render::run(args, context),
     }
 }
 
-/// A variant, read whole.
-struct Read {
-    variant: Variant,
+/// A variant with its recipe and plan.
+struct VariantRecipe {
+    variant: VariantSpec,
     recipe: Recipe,
-    plan: Plan,
-    /// The lock that it obeys.
+    plan: BuildPlan,
+    /// Path of its lock, if it exists.
     lock: Option<PathBuf>,
 }
 
-/// The matrix alone. Complaints are shown; any error among them ends with status 2.
-fn matrix(file: &Path, context: &Context) -> Result<Matrix> {
+/// Reads the matrix without its recipes. Reports all diagnostics; fails with status 2 if one is an
+/// error.
+fn read_matrix(file: &Path, context: &CommandContext) -> Result<MatrixSpec> {
     must_exist(file)?;
-    let read = io::read_text_limited(file, io::limit::TEXT);
-    let text = read.map_err(|e| Error::io("read", file, e))?;
+    let text =
+        io::read_text_limited(file, io::limit::TEXT).map_err(|e| Error::io("read", file, e))?;
     let (matrix, found) = matrix::read(file, text);
     recipe::report(matrix, found, context)
 }
 
-/// The variants with their recipes, locks and plans, in the matrix's order. All complaints are shown at once.
-fn variants(args: &MatrixArgs, look: Look, context: &Context) -> Result<Vec<Read>> {
-    let matrix = matrix(&args.file, context)?;
-    recipes(matrix, &args.file, Host::This, look, context)
+/// Reads the variants with their recipes, locks and plans, in the matrix's order. Reports all
+/// diagnostics at once.
+fn read_variants(
+    args: &MatrixArgs,
+    look: RecipePurpose,
+    context: &CommandContext,
+) -> Result<Vec<VariantRecipe>> {
+    let matrix = read_matrix(&args.file, context)?;
+    read_recipes(matrix, &args.file, VariantHost::This, look, context)
 }
 
-/// Where the variants are built.
+/// Host on which the variants are built.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Host {
+enum VariantHost {
     This,
-    /// Another one, which does not have this host's environment variables.
+    /// A host without this one's environment variables.
     Other,
 }
 
-/// The same of a matrix that is read already.
-fn recipes(
-    matrix: Matrix,
+/// Reads the recipes, locks and plans of a matrix's variants.
+fn read_recipes(
+    matrix: MatrixSpec,
     file: &Path,
-    host: Host,
-    look: Look,
-    context: &Context,
-) -> Result<Vec<Read>> {
-    let mut found = Complaints::default();
+    host: VariantHost,
+    look: RecipePurpose,
+    context: &CommandContext,
+) -> Result<Vec<VariantRecipe>> {
+    let mut found = VariantDiagnostics::default();
     let mut all = Vec::new();
     for variant in matrix.variants {
-        let mut source = source_of(&variant, context)?;
-        if host == Host::Other {
+        let mut source = find_source(&variant, context)?;
+        if host == VariantHost::Other {
             source.options.env.clear();
         }
         let path = lock_path(file, &variant.name.value);
         let lock = path.is_file().then_some(path);
-        let locks = LockArgs {
+        let locks = LockFileArgs {
             no_lock: lock.is_none(),
             lock: lock.clone(),
             variant_of: Some(file.to_path_buf()),
@@ -92,7 +98,7 @@ fn recipes(
         let read = recipe::read(&source, named, &locks, look, context);
         found.add(&variant.name.value, read.diagnostics);
         if let Some((recipe, plan)) = read.planned {
-            all.push(Read {
+            all.push(VariantRecipe {
                 variant,
                 recipe,
                 plan,
@@ -100,67 +106,66 @@ fn recipes(
             });
         }
     }
-    let diagnostics = found.together();
+    let diagnostics = found.merge();
     let all = (!diagnostics.has_errors()).then_some(all);
     recipe::report(all, diagnostics, context)
 }
 
-/// The variant's recipe with what the matrix says over it, each at its place in the matrix.
-fn source_of(variant: &Variant, context: &Context) -> Result<Source> {
+/// Returns the source of the variant's recipe with the overrides of the matrix.
+fn find_source(variant: &VariantSpec, context: &CommandContext) -> Result<RecipeSource> {
     let args = RecipeArgs {
         recipe: variant.recipe.value.clone(),
         ..RecipeArgs::default()
     };
-    source::needs_file(&args, "build")?;
-    let mut source = source::source(&args, context)?;
+    source::require_file(&args, "build")?;
+    let mut source = source::open_source(&args, context)?;
     source.options.overlay = variant.overlay.clone();
     Ok(source)
 }
 
-/// `nodes.locks/NAME.lock` beside `nodes.toml`.
+/// Returns `nodes.locks/NAME.lock` beside `nodes.toml`.
 fn lock_path(file: &Path, name: &str) -> PathBuf {
     file.with_extension("locks").join(format!("{name}.lock"))
 }
 
-/// What follows `winimg build` for this variant, whose output folder is below `output`.
-fn arguments(read: &Read, output: &Path) -> Vec<String> {
-    let text = |path: &Path| path.display().to_string();
-    let mut all = vec![text(&read.variant.recipe.value)];
-    all.extend(read.variant.overlay.flags());
+/// Returns the arguments of `winimg build` for this variant, whose output folder is below `output`.
+fn build_arguments(read: &VariantRecipe, output: &Path) -> Vec<String> {
+    let mut all = vec![read.variant.recipe.value.display().to_string()];
+    all.extend(read.variant.overlay.to_flags());
     match &read.lock {
-        Some(lock) => all.extend(["--lock".into(), text(lock)]),
+        Some(lock) => all.extend(["--lock".into(), lock.display().to_string()]),
         None => all.push("--no-lock".into()),
     }
     let output = output.join(&read.variant.name.value);
-    all.extend(["--output".into(), text(&output)]);
+    all.extend(["--output".into(), output.display().to_string()]);
     all
 }
 
-/// Every variant in its turn.
-fn schedule(all: &[Read], output: &Path, platform: Platform) -> Result<Schedule> {
-    let candidate = |read: &Read| {
+/// Schedules the variants.
+fn schedule(all: &[VariantRecipe], output: &Path, platform: HypervisorKind) -> Result<Schedule> {
+    let mut candidates = Vec::new();
+    for read in all {
         let machine = &read.recipe.machine;
-        Ok(Candidate {
+        candidates.push(VariantCandidate {
             name: read.variant.name.value.clone(),
-            arguments: arguments(read, output),
-            keys: outline::keys(&read.recipe, &read.plan, platform)?,
+            arguments: build_arguments(read, output),
+            keys: outline::compute_keys(&read.recipe, &read.plan, platform)?,
             cpus: machine.cpus,
             memory: machine.memory,
             disk: machine.disk_size,
-        })
-    };
-    let candidates: Result<Vec<Candidate>> = all.iter().map(candidate).collect();
-    Ok(Schedule::of(candidates?))
+        });
+    }
+    Ok(Schedule::from_candidates(candidates))
 }
 
-/// What is wrong with which variants.
+/// Diagnostics with the variants that they are about.
 #[derive(Default)]
-struct Complaints {
+struct VariantDiagnostics {
     variants: usize,
     found: Vec<(Diagnostic, Vec<String>)>,
 }
 
-impl Complaints {
+impl VariantDiagnostics {
     fn add(&mut self, variant: &str, found: Diagnostics) {
         self.variants += 1;
         for diagnostic in found.0 {
@@ -169,7 +174,7 @@ impl Complaints {
                 .iter_mut()
                 .find(|(known, _)| *known == diagnostic)
             {
-                // Exact repetitions are no more.
+                // Repeated within one variant.
                 Some((_, of)) if of.last().is_some_and(|last| last == variant) => {}
                 Some((_, of)) => of.push(variant.into()),
                 None => self.found.push((diagnostic, vec![variant.into()])),
@@ -177,18 +182,25 @@ impl Complaints {
         }
     }
 
-    /// Each once; what is not wrong with all variants says with which.
-    fn together(self) -> Diagnostics {
+    /// Merges equal diagnostics; one that does not concern all variants lists those that it does.
+    fn merge(self) -> Diagnostics {
         let all = self.variants;
-        let one = |(diagnostic, of): (Diagnostic, Vec<String>)| match of.len() == all {
-            true => diagnostic,
-            false => diagnostic.help(format!("in {}", of.join(", "))),
-        };
-        Diagnostics(self.found.into_iter().map(one).collect())
+        Diagnostics(
+            self.found
+                .into_iter()
+                .map(|(diagnostic, of)| {
+                    if of.len() == all {
+                        diagnostic
+                    } else {
+                        diagnostic.help(format!("in {}", of.join(", ")))
+                    }
+                })
+                .collect(),
+        )
     }
 }
 
-/// The values of the axes by their names.
-fn values(variant: &Variant) -> BTreeMap<String, String> {
+/// Returns the values of the variant's axes by name.
+fn collect_values(variant: &VariantSpec) -> BTreeMap<String, String> {
     variant.values.iter().cloned().collect()
 }

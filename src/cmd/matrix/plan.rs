@@ -1,64 +1,66 @@
-//! `winimg matrix plan`: nothing is fetched, nothing is started.
+//! `winimg matrix plan`: shows all variants. Downloads nothing and starts no VM.
 
 use std::collections::BTreeMap;
 
 use crate::cli;
-use crate::engine::forecast::{Forecast, forecast};
+use crate::engine::forecast::{Forecast, compute_forecast};
 use crate::matrix::Schedule;
-use crate::matrix::overview::{self, Known, TITLES};
+use crate::matrix::overview::{self, TITLES, VariantDetails};
 use winimg_base::error::Result;
 use winimg_base::event::Phase;
-use winimg_machine::vm::Platform;
+use winimg_machine::vm::HypervisorKind;
 use winimg_supply::store::Store;
 
-use super::super::inputs::table;
-use super::super::recipe::Look;
-use super::super::{Context, hypervisor, print, print_json};
-use super::{Read, schedule, values, variants};
+use super::super::inputs::render_table;
+use super::super::recipe::RecipePurpose;
+use super::super::{CommandContext, hypervisor, print, print_json};
+use super::{VariantRecipe, collect_values, read_variants, schedule};
 
-pub fn run(args: &cli::MatrixPlan, context: &Context) -> Result<()> {
-    let platform = hypervisor::platform(&args.hypervisor, context)?;
-    let all = variants(&args.matrix, Look::Files(Some(platform)), context)?;
+pub fn run(args: &cli::MatrixPlanArgs, context: &CommandContext) -> Result<()> {
+    let platform = hypervisor::choose_platform(&args.hypervisor, context)?;
+    let all = read_variants(&args.matrix, RecipePurpose::Files(Some(platform)), context)?;
     for read in &all {
-        hypervisor::fits(platform, &read.recipe, context)?;
+        hypervisor::check_recipe(platform, &read.recipe, context)?;
     }
     let schedule = schedule(&all, &args.matrix.output, platform)?;
-    let known = known(&schedule, &all, platform, context)?;
-    match args.json {
-        true => print_json(&overview::json(&schedule, &known)),
-        false => {
-            let rows = overview::rows(&schedule, &known);
-            let table = table(&TITLES, &rows, &[4]);
-            print(&format!(
-                "{table}\n{}",
-                overview::summary(&schedule, &known)
-            ))
-        }
+    let known = collect_details(&schedule, &all, platform, context)?;
+    if args.json {
+        return print_json(&overview::to_json(&schedule, &known));
     }
+    let rows = overview::render_rows(&schedule, &known);
+    let table = render_table(&TITLES, &rows, &[4]);
+    print(&format!(
+        "{table}\n{}",
+        overview::render_summary(&schedule, &known)
+    ))
 }
 
-/// In the schedule's order.
-fn known(
+/// Collects the facts about each variant, in the schedule's order.
+fn collect_details(
     schedule: &Schedule,
-    all: &[Read],
-    platform: Platform,
-    context: &Context,
-) -> Result<Vec<Known>> {
+    all: &[VariantRecipe],
+    platform: HypervisorKind,
+    context: &CommandContext,
+) -> Result<Vec<VariantDetails>> {
     let folder = context.cache_folder().ok().filter(|f| f.is_dir());
     let store = folder.map(|folder| Store::open(&folder)).transpose()?;
-    let names = schedule.variants.iter().map(|v| v.name.as_str());
-    let reads = names.filter_map(|name| all.iter().find(|r| r.variant.name.value == name));
-    let reads: Vec<&Read> = reads.collect();
-    let durations = durations(&reads, store.as_ref());
+    let reads: Vec<&VariantRecipe> = schedule
+        .variants
+        .iter()
+        .filter_map(|v| all.iter().find(|r| r.variant.name.value == v.name))
+        .collect();
+    let durations = estimate_durations(&reads, store.as_ref());
     let mut known = Vec::new();
     for (read, phases) in reads.into_iter().zip(durations) {
         let layers = match &store {
-            Some(store) => forecast(&read.recipe, &read.plan, store, platform, &context.cancel)?,
+            Some(store) => {
+                compute_forecast(&read.recipe, &read.plan, store, platform, &context.cancel)?
+            }
             None => Forecast::None { outdated: 0 },
         };
-        known.push(Known {
+        known.push(VariantDetails {
             recipe: read.variant.recipe.value.display().to_string(),
-            values: values(&read.variant),
+            values: collect_values(&read.variant),
             lock: read.lock.as_ref().map(|path| path.display().to_string()),
             layers,
             phases,
@@ -67,26 +69,33 @@ fn known(
     Ok(known)
 }
 
-/// Seconds of each phase: of the variant's own last build, else the mean of those of its siblings that say it.
-fn durations(reads: &[&Read], store: Option<&Store>) -> Vec<BTreeMap<Phase, f64>> {
-    let own = |read: &&Read| {
-        let name = &read.recipe.name.value;
-        store.map_or_else(BTreeMap::new, |store| store.last_durations(name))
-    };
-    let own: Vec<BTreeMap<Phase, f64>> = reads.iter().map(own).collect();
+/// Returns the seconds of each phase, from the variant's last build or else the mean of other
+/// variants.
+fn estimate_durations(
+    reads: &[&VariantRecipe],
+    store: Option<&Store>,
+) -> Vec<BTreeMap<Phase, f64>> {
+    let own: Vec<BTreeMap<Phase, f64>> = reads
+        .iter()
+        .map(|read| match store {
+            Some(store) => store.last_durations(&read.recipe.name.value),
+            None => BTreeMap::new(),
+        })
+        .collect();
     let mut sums: BTreeMap<Phase, (f64, f64)> = BTreeMap::new();
     for (phase, seconds) in own.iter().flatten() {
         let (sum, number) = sums.entry(*phase).or_default();
         (*sum, *number) = (*sum + seconds, *number + 1.0);
     }
-    let mean = sums
+    let mean: BTreeMap<Phase, f64> = sums
         .into_iter()
-        .map(|(phase, (sum, number))| (phase, sum / number));
-    let mean: BTreeMap<Phase, f64> = mean.collect();
-    let all = own.into_iter().map(|own| {
-        let mut all = mean.clone();
-        all.extend(own);
-        all
-    });
-    all.collect()
+        .map(|(phase, (sum, number))| (phase, sum / number))
+        .collect();
+    own.into_iter()
+        .map(|own| {
+            let mut all = mean.clone();
+            all.extend(own);
+            all
+        })
+        .collect()
 }

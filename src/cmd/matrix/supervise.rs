@@ -1,7 +1,8 @@
-//! Builds as processes of their own: started in their turn, heard, and asked to stop when we are.
+//! Runs builds as child processes: starts them as scheduled, reads their events, and stops them
+//! when interrupted.
 //!
-//! Each child is this program as `winimg build`. It ends with us, however we end. Its events are its lines of JSON; its log holds them as
-//! people read them.
+//! Each child is this program as `winimg build`, and always ends with this process. Its events
+//! arrive as lines of JSON, and are written to its log as text.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read};
@@ -10,76 +11,76 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use crate::matrix::{Host, Schedule, State, startable};
+use crate::matrix::{HostResources, Schedule, VariantProgress, find_startable};
 use crate::report::Terminal;
-use crate::report::stream::Line;
+use crate::report::stream::EventLine;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Phase, Sink as _};
 use winimg_base::io;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// For a child that was asked to stop; its own waits are shorter.
+/// Time limit for a child to stop; its own time limits are shorter.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// For what a child that has ended said last.
+/// Time limit for reading the last events of a child that has ended.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A build to start.
-pub struct Job {
-    /// All that follows `winimg`.
+pub struct BuildJob {
+    /// Arguments of `winimg`.
     pub arguments: Vec<String>,
     pub log: PathBuf,
 }
 
-/// How a build ended.
+/// Result of a build.
 #[derive(Debug)]
-pub struct Outcome {
-    /// `None`: a signal ended it.
+pub struct BuildOutcome {
+    /// `None` if it was killed by a signal.
     pub status: Option<i32>,
-    /// The last event of a build that ended well or failed.
+    /// The final event, finished or failed.
     pub last: Option<Event>,
-    /// The last line that was no event.
+    /// The last line that was not an event.
     pub stray: Option<String>,
     pub seconds: f64,
 }
 
-impl Outcome {
+impl BuildOutcome {
     pub fn is_good(&self) -> bool {
         self.status == Some(0)
     }
 }
 
-/// What `run` reports about a variant, which it names by its place in the schedule.
-pub enum Told<'a> {
+/// Progress that `run` reports about a variant, which it identifies by its index in the schedule.
+pub enum BuildProgress<'a> {
     Started,
     Said(&'a Event),
-    /// From now on others can go on from its installation.
+    /// Other variants can now use its installation.
     Installed,
-    Ended(&'a Outcome),
+    Ended(&'a BuildOutcome),
 }
 
-enum Heard {
+enum ChildMessage {
     Said(usize, Box<Event>),
-    Ended(usize, Result<Outcome>),
+    Ended(usize, Result<BuildOutcome>),
 }
 
-/// What to run, and how.
-pub struct Course<'a> {
+/// Builds to run, and their limits.
+pub struct MatrixRun<'a> {
     pub schedule: &'a Schedule,
     /// In the schedule's order.
-    pub jobs: &'a [Job],
-    pub host: Host,
+    pub jobs: &'a [BuildJob],
+    pub host: HostResources,
     pub keep_going: bool,
     pub cancel: &'a Cancel,
 }
 
-/// Runs the builds whose state is `Waiting`; of each that was started how it ended. After a failure no further one is started, unless
-/// `keep_going`.
+/// Runs the builds whose state is `Waiting`. Returns the outcomes, `None` for builds that were not
+/// started. After a failure starts no further builds unless `keep_going`.
 pub fn run(
-    course: &Course<'_>,
-    mut states: Vec<State>,
-    tell: &mut dyn FnMut(usize, Told<'_>),
-) -> Result<Vec<Option<Outcome>>> {
-    let mut outcomes: Vec<Option<Outcome>> = states.iter().map(|_| None).collect();
+    course: &MatrixRun<'_>,
+    mut states: Vec<VariantProgress>,
+    tell: &mut dyn FnMut(usize, BuildProgress<'_>),
+) -> Result<Vec<Option<BuildOutcome>>> {
+    let mut outcomes: Vec<Option<BuildOutcome>> = states.iter().map(|_| None).collect();
     let mut broken = None;
     std::thread::scope(|scope| {
         let (said, heard) = mpsc::channel();
@@ -88,39 +89,45 @@ pub fn run(
             let goes_on = !course.cancel.is_cancelled()
                 && broken.is_none()
                 && (course.keep_going || !has_failed);
-            let next = match goes_on {
-                true => startable(course.schedule, &states, &course.host),
-                false => Vec::new(),
+            let next = if goes_on {
+                find_startable(course.schedule, &states, &course.host)
+            } else {
+                Vec::new()
             };
             for index in next {
-                states[index] = State::Running {
+                states[index] = VariantProgress::Running {
                     is_installed: false,
                 };
-                tell(index, Told::Started);
+                tell(index, BuildProgress::Started);
                 let said = said.clone();
                 let (job, cancel) = (&course.jobs[index], course.cancel);
                 scope.spawn(move || {
-                    let ended = child(index, job, &said, cancel);
-                    let _ = said.send(Heard::Ended(index, ended));
+                    let ended = run_child(index, job, &said, cancel);
+                    let _ = said.send(ChildMessage::Ended(index, ended));
                 });
             }
-            if !states.iter().any(|s| matches!(s, State::Running { .. })) {
+            if !states
+                .iter()
+                .any(|s| matches!(s, VariantProgress::Running { .. }))
+            {
                 break;
             }
             match heard.recv_timeout(Duration::from_secs(1)) {
-                Ok(Heard::Said(index, event)) => {
-                    tell(index, Told::Said(&event));
-                    if installs(&event) && !states[index].is_installed() {
-                        states[index] = State::Running { is_installed: true };
-                        tell(index, Told::Installed);
+                Ok(ChildMessage::Said(index, event)) => {
+                    tell(index, BuildProgress::Said(&event));
+                    if is_installation(&event) && !states[index].is_installed() {
+                        states[index] = VariantProgress::Running { is_installed: true };
+                        tell(index, BuildProgress::Installed);
                     }
                 }
-                Ok(Heard::Ended(index, ended)) => {
-                    let is_good = ended.as_ref().is_ok_and(Outcome::is_good);
+                Ok(ChildMessage::Ended(index, ended)) => {
+                    let is_good = ended.as_ref().is_ok_and(BuildOutcome::is_good);
                     let is_installed = is_good || states[index].is_installed();
-                    states[index] = State::Ended { is_installed };
+                    states[index] = VariantProgress::Ended { is_installed };
                     match ended {
-                        Ok(outcome) => tell(index, Told::Ended(outcomes[index].insert(outcome))),
+                        Ok(outcome) => {
+                            tell(index, BuildProgress::Ended(outcomes[index].insert(outcome)))
+                        }
                         Err(error) => broken = broken.take().or(Some(error)),
                     }
                 }
@@ -134,34 +141,38 @@ pub fn run(
     }
 }
 
-/// Whether the installation is a layer now. Any layer that a build goes on from holds one.
-fn installs(event: &Event) -> bool {
+/// Checks if the event shows that the installation is cached: every layer includes it.
+fn is_installation(event: &Event) -> bool {
     matches!(event, Event::LayerUsed { .. } | Event::LayerSealed { .. })
 }
 
-/// Runs one child to its end, on the thread that it ends with.
-fn child(index: usize, job: &Job, said: &Sender<Heard>, cancel: &Cancel) -> Result<Outcome> {
+/// Runs one child until it ends. It is killed if this thread ends first.
+fn run_child(
+    index: usize,
+    job: &BuildJob,
+    said: &Sender<ChildMessage>,
+    cancel: &Cancel,
+) -> Result<BuildOutcome> {
     let began = Instant::now();
-    let log = open(&job.log)?;
-    let cannot = |e| Error::new(Kind::Failed, "a build cannot be started").because(e);
-    let program = std::env::current_exe().map_err(cannot)?;
+    let log = open_log(&job.log)?;
+    let program = std::env::current_exe().map_err(start_error)?;
     let mut command = Command::new(program);
     command
         .args(&job.arguments)
         .stdin(Stdio::null())
-        .stdout(log.try_clone().map_err(cannot)?)
+        .stdout(log.try_clone().map_err(start_error)?)
         .stderr(Stdio::piped());
-    apart(&mut command);
-    let mut child = io::spawn(&mut command).map_err(cannot)?;
+    detach_child(&mut command);
+    let mut child = io::spawn(&mut command).map_err(start_error)?;
     let (done, last_words) = mpsc::channel();
     if let Some(stream) = child.stderr.take() {
         let said = said.clone();
-        // Not waited for without end: it may be that something else holds the other end.
-        std::thread::spawn(move || done.send(read(index, stream, log, &said)));
+        // Not joined: another process may keep the pipe open.
+        std::thread::spawn(move || done.send(read_events(index, stream, log, &said)));
     }
-    let status = wait(&mut child, cancel).map_err(cannot)?;
+    let status = wait(&mut child, cancel).map_err(start_error)?;
     let (last, stray) = last_words.recv_timeout(LAST_WORDS).unwrap_or_default();
-    Ok(Outcome {
+    Ok(BuildOutcome {
         status: status.code(),
         last,
         stray,
@@ -169,27 +180,31 @@ fn child(index: usize, job: &Job, said: &Sender<Heard>, cancel: &Cancel) -> Resu
     })
 }
 
-fn open(log: &std::path::Path) -> Result<File> {
-    let folder = io::folder_of(log);
-    std::fs::create_dir_all(folder).map_err(|e| Error::io("make", folder, e))?;
-    let cannot = |e| Error::io("write", log, e);
-    // What the child prints and what it says go to one end.
-    File::create(log).map_err(cannot)?;
-    OpenOptions::new().append(true).open(log).map_err(cannot)
+fn start_error(cause: std::io::Error) -> Error {
+    Error::new(Kind::Failed, "cannot start a build").because(cause)
 }
 
-/// Out of reach of the terminal's Ctrl-C, which is ours to pass on, once.
+fn open_log(log: &std::path::Path) -> Result<File> {
+    let folder = io::folder_of(log);
+    std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    // Both the child and this process append to the log.
+    File::create(log)
+        .and_then(|_| OpenOptions::new().append(true).open(log))
+        .map_err(|e| Error::io("write", log, e))
+}
+
+/// Detaches the child from the terminal's Ctrl-C, which this process forwards once.
 #[cfg(unix)]
-fn apart(command: &mut Command) {
+fn detach_child(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);
 }
 
-/// Windows tells every process of a console.
+/// Does nothing: Windows sends Ctrl-C to every process of a console.
 #[cfg(not(unix))]
-fn apart(_: &mut Command) {}
+fn detach_child(_: &mut Command) {}
 
-/// Asks the child to stop when we are asked to, and kills it if it does not.
+/// Waits for the child. On cancellation asks it to stop, and kills it if it does not.
 fn wait(child: &mut Child, cancel: &Cancel) -> std::io::Result<ExitStatus> {
     let mut asked = None;
     loop {
@@ -208,7 +223,7 @@ fn wait(child: &mut Child, cancel: &Cancel) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// It has not been waited for, so that its number is still its own.
+/// Sends SIGTERM. The child has not been reaped, so its process id is still valid.
 #[cfg(unix)]
 fn ask_to_stop(child: &Child) {
     use nix::sys::signal::{Signal, kill};
@@ -220,12 +235,13 @@ fn ask_to_stop(child: &Child) {
 #[cfg(not(unix))]
 fn ask_to_stop(_: &Child) {}
 
-/// Passes events on and writes them into the log; the last event, and the last line that is none.
-fn read(
+/// Forwards events and writes them to the log. Returns the final event, and the last line that is
+/// not an event.
+fn read_events(
     index: usize,
     stream: impl Read,
     log: File,
-    said: &Sender<Heard>,
+    said: &Sender<ChildMessage>,
 ) -> (Option<Event>, Option<String>) {
     let terminal = Terminal::into_log(log);
     let (mut last, mut stray) = (None, None);
@@ -234,18 +250,18 @@ fn read(
         .map_while(|line| line.ok())
     {
         let line = String::from_utf8_lossy(&line);
-        match serde_json::from_str::<Line>(&line) {
-            Ok(Line { event, .. }) => {
+        match serde_json::from_str::<EventLine>(&line) {
+            Ok(EventLine { event, .. }) => {
                 terminal.emit(&event);
                 match &event {
                     Event::Finished { .. } | Event::Failed { .. } => last = Some(event),
-                    _ if is_told(&event) => {
-                        let _ = said.send(Heard::Said(index, Box::new(event)));
+                    _ if is_reported(&event) => {
+                        let _ = said.send(ChildMessage::Said(index, Box::new(event)));
                     }
                     _ => {}
                 }
             }
-            // Of a later winimg.
+            // An event of a later winimg.
             Err(_) if line.starts_with('{') => {}
             Err(_) => {
                 let text = line.trim_end().to_owned();
@@ -257,7 +273,8 @@ fn read(
     (last, stray)
 }
 
-/// The phases, and what decides whether others may start.
-fn is_told(event: &Event) -> bool {
-    installs(event) || matches!(event, Event::PhaseStarted { phase, .. } if *phase != Phase::Media)
+/// Checks if the event is a phase, or lets other variants start.
+fn is_reported(event: &Event) -> bool {
+    is_installation(event)
+        || matches!(event, Event::PhaseStarted { phase, .. } if *phase != Phase::Media)
 }

@@ -1,21 +1,23 @@
-//! The files of an image that go to a destination, each judged by the manifest first.
+//! Selects the files to publish, and checks them against the manifest.
 //!
-//! Refuses an image one of whose files is not what the build wrote.
+//! Rejects an image with a file that differs from what the build wrote.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::super::verify::not_beside;
-use crate::record::Manifest;
-use crate::record::built::MANIFEST;
-use crate::record::manifest::Artifact;
+use super::super::verify::describe_unreadable;
+use crate::record::BuildManifest;
+use crate::record::manifest::ManifestArtifact;
+use crate::record::writer::MANIFEST;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::{self, NotWithin};
-use winimg_recipe::recipe::target::Output;
-use winimg_supply::publish::{Destination, DiskFormat, File, Image, Import, Role};
+use winimg_base::io::{self, FileWithinError};
+use winimg_recipe::recipe::target::OutputFormat;
+use winimg_supply::publish::{
+    Destination, DiskFormat, FileRole, ImportRequest, PublishFile, PublishImage,
+};
 
-/// The records of an image and what they are; those that are not there were not made.
+/// File names and media types of an image's records; not every build writes all of them.
 const RECORDS: [(&str, &str); 8] = [
     ("sbom.cdx.json", "application/vnd.cyclonedx+json"),
     ("sbom.spdx.json", "application/spdx+json"),
@@ -33,65 +35,68 @@ const RECORDS: [(&str, &str); 8] = [
     ("manifest.json.minisig", "application/x-minisig"),
 ];
 
-/// The files that go, each as the manifest lists it.
-pub fn judged(
-    manifest: &Manifest,
+/// Returns the files to publish, checked against the manifest.
+pub fn check_files(
+    manifest: &BuildManifest,
     folder: &Path,
     destination: &Destination,
     only: &[String],
-) -> Result<Image> {
-    let wanted = wanted(manifest, destination, only)?;
+) -> Result<PublishImage> {
+    let wanted = select_artifacts(manifest, destination, only)?;
     let mut files = Vec::new();
     let mut faults = Vec::new();
     for artifact in &wanted {
         let found = io::file_within(folder, &artifact.file);
-        match found.map_err(|why| not_beside(&artifact.file, why)) {
+        match found.map_err(|why| describe_unreadable(&artifact.file, why)) {
             Err(fault) => faults.push(fault),
-            Ok(found) => match fault(artifact, &found.path)? {
+            Ok(found) => match compare_file(artifact, &found.path)? {
                 Some(fault) => faults.push(fault),
-                None => files.push(file(artifact, found.path)?),
+                None => files.push(to_publish_file(artifact, found.path)?),
             },
         }
     }
     let is_ami = matches!(destination, Destination::Ami(_));
-    let takes_records = matches!(Takes::of(destination), Takes::All | Takes::First(_));
+    let takes_records = matches!(
+        AcceptedOutputs::from_destination(destination),
+        AcceptedOutputs::All | AcceptedOutputs::First(_)
+    );
     let mut records = Vec::new();
     for (name, media_type) in RECORDS.into_iter().chain([(MANIFEST, "application/json")]) {
         match io::file_within(folder, name) {
             _ if !takes_records => {}
             Ok(found) => records.push((name, media_type, found.path)),
-            Err(NotWithin::Missing) => {}
-            Err(why) => faults.push(not_beside(name, why)),
+            Err(FileWithinError::Missing) => {}
+            Err(why) => faults.push(describe_unreadable(name, why)),
         }
     }
     if !faults.is_empty() {
         let fact = format!(
-            "{} not what the build wrote",
+            "{} from what the build wrote",
             match faults.len() {
-                1 => "1 file is".to_owned(),
-                n => format!("{n} files are"),
+                1 => "1 file differs".to_owned(),
+                n => format!("{n} files differ"),
             }
         );
         return Err(Error::new(Kind::Publish, fact)
             .at(folder.display())
             .lines(faults)
-            .cure("publish from the folder of the build, or build again"));
+            .cure("publish from the build's output folder, or build again"));
     }
     if is_ami {
-        files = vec![imported(&wanted, files, folder)?];
+        files = vec![read_import(&wanted, files, folder)?];
     }
     for (name, media_type, path) in records {
-        let (sha256, size) = io::sha256(&path)?;
-        files.push(File {
+        let (sha256, size) = io::compute_sha256(&path)?;
+        files.push(PublishFile {
             name: name.into(),
             path,
             size,
             sha256,
             media_type,
-            role: Role::Record,
+            role: FileRole::Record,
         });
     }
-    Ok(Image {
+    Ok(PublishImage {
         name: manifest.recipe.name.clone(),
         version: manifest.windows.build.clone(),
         created: manifest.finished.clone(),
@@ -100,50 +105,55 @@ pub fn judged(
     })
 }
 
-/// Which outputs a destination takes.
-enum Takes {
+/// Outputs that a destination accepts.
+enum AcceptedOutputs {
     All,
     /// This one, unless `--only` names others.
-    First(Output),
-    /// This one, with the disk that it speaks of.
-    Alone(Output),
-    /// The first of these that is there, or the one that `--only` names.
-    One(&'static [Output]),
+    First(OutputFormat),
+    /// Only this one, with the disk that it refers to.
+    Alone(OutputFormat),
+    /// The first one that exists, or the one that `--only` names.
+    One(&'static [OutputFormat]),
 }
 
-impl Takes {
-    fn of(destination: &Destination) -> Self {
+impl AcceptedOutputs {
+    fn from_destination(destination: &Destination) -> Self {
         match destination {
             Destination::Bucket(_)
             | Destination::Blobs(_)
             | Destination::Gcs(_)
             | Destination::Server(_)
             | Destination::Artifact(_) => Self::All,
-            Destination::Azure(_) => Self::Alone(Output::Vhd),
-            Destination::ContainerDisk(_) => Self::First(Output::ContainerDisk),
-            Destination::Ami(_) => Self::Alone(Output::Ami),
-            Destination::Glance(_) => Self::One(&[Output::Qcow2, Output::Raw]),
-            Destination::Vsphere(_) => Self::Alone(Output::Ova),
+            Destination::Azure(_) => Self::Alone(OutputFormat::Vhd),
+            Destination::ContainerDisk(_) => Self::First(OutputFormat::ContainerDisk),
+            Destination::Ami(_) => Self::Alone(OutputFormat::Ami),
+            Destination::Glance(_) => Self::One(&[OutputFormat::Qcow2, OutputFormat::Raw]),
+            Destination::Vsphere(_) => Self::Alone(OutputFormat::Ova),
         }
     }
 }
 
-/// The artifacts that `--only` names, or those that the destination takes.
-fn wanted<'m>(
-    manifest: &'m Manifest,
+/// Returns the artifacts that `--only` names, or those that the destination accepts.
+fn select_artifacts<'m>(
+    manifest: &'m BuildManifest,
     destination: &Destination,
     only: &[String],
-) -> Result<Vec<&'m Artifact>> {
-    let takes = Takes::of(destination);
+) -> Result<Vec<&'m ManifestArtifact>> {
+    let takes = AcceptedOutputs::from_destination(destination);
     let own = match takes {
-        Takes::All => Vec::new(),
-        Takes::One(outputs) => vec![one_of(outputs, manifest, only)?.name().to_owned()],
-        Takes::First(output) | Takes::Alone(output) => vec![output.name().to_owned()],
+        AcceptedOutputs::All => Vec::new(),
+        AcceptedOutputs::One(outputs) => {
+            vec![choose_output(outputs, manifest, only)?.name().to_owned()]
+        }
+        AcceptedOutputs::First(output) | AcceptedOutputs::Alone(output) => {
+            vec![output.name().to_owned()]
+        }
     };
     let only = match (&takes, only) {
-        (Takes::All, only) => only,
-        (Takes::First(_), []) | (Takes::Alone(_) | Takes::One(_), _) => &own,
-        (Takes::First(_), only) => only,
+        (AcceptedOutputs::All, only) => only,
+        (AcceptedOutputs::First(_), [])
+        | (AcceptedOutputs::Alone(_) | AcceptedOutputs::One(_), _) => &own,
+        (AcceptedOutputs::First(_), only) => only,
     };
     let kinds: BTreeSet<&str> = manifest.artifacts.iter().map(|a| a.kind.as_str()).collect();
     let unknown: Vec<&str> = only
@@ -153,49 +163,64 @@ fn wanted<'m>(
         .collect();
     if !unknown.is_empty() {
         let kinds: Vec<&str> = kinds.into_iter().collect();
-        return Err(
-            Error::new(Kind::Recipe, "the image has no such output")
-                .at("--only")
-                .expected(format!("of {}", kinds.join(", ")))
-                .found(unknown.join(", "))
-                .cure("add it under [outputs] and build again, or make it from what is there: winimg export"),
-        );
+        return Err(Error::new(Kind::Recipe, "the image has no such output")
+            .at("--only")
+            .expected(format!("one of {}", kinds.join(", ")))
+            .found(unknown.join(", "))
+            .cure(MISSING_OUTPUT));
     }
-    let all = manifest.artifacts.iter();
-    let named = |a: &&Artifact| only.is_empty() || only.contains(&a.kind);
+    let artifacts = &manifest.artifacts;
     let disks: Vec<&str> = match takes {
-        Takes::Alone(_) => all
-            .clone()
-            .filter(named)
+        AcceptedOutputs::Alone(_) => artifacts
+            .iter()
+            .filter(|a| is_selected(a, only))
             .filter_map(|a| a.disk.as_deref())
             .collect(),
-        Takes::All | Takes::First(_) | Takes::One(_) => Vec::new(),
+        AcceptedOutputs::All | AcceptedOutputs::First(_) | AcceptedOutputs::One(_) => Vec::new(),
     };
-    Ok(all
-        .filter(|a| named(a) || disks.contains(&a.file.as_str()))
+    Ok(artifacts
+        .iter()
+        .filter(|a| is_selected(a, only) || disks.contains(&a.file.as_str()))
         .collect())
 }
 
-/// The output that goes where one alone does.
-fn one_of(outputs: &'static [Output], manifest: &Manifest, only: &[String]) -> Result<Output> {
-    let is_there = |output: &&Output| manifest.artifacts.iter().any(|a| a.kind == output.name());
-    let is_wanted = |output: &&Output| only.is_empty() || only == [output.name()];
-    let found = outputs.iter().filter(is_wanted).find(is_there);
+fn is_selected(artifact: &ManifestArtifact, only: &[String]) -> bool {
+    only.is_empty() || only.contains(&artifact.kind)
+}
+
+/// Returns the output for a destination that accepts only one.
+fn choose_output(
+    outputs: &'static [OutputFormat],
+    manifest: &BuildManifest,
+    only: &[String],
+) -> Result<OutputFormat> {
+    let found = outputs
+        .iter()
+        .filter(|output| only.is_empty() || only == [output.name()])
+        .find(|output| manifest.artifacts.iter().any(|a| a.kind == output.name()));
     found.copied().ok_or_else(|| {
         let names: Vec<&str> = outputs.iter().map(|output| output.name()).collect();
         let kinds: BTreeSet<&str> = manifest.artifacts.iter().map(|a| a.kind.as_str()).collect();
         let kinds: Vec<&str> = kinds.into_iter().collect();
+        let (at, found) = if only.is_empty() {
+            ("--to", kinds.join(", "))
+        } else {
+            ("--only", only.join(", "))
+        };
         Error::new(Kind::Recipe, "the image has no output for this destination")
-            .at(if only.is_empty() { "--to" } else { "--only" })
+            .at(at)
             .expected(format!("one of {}", names.join(", ")))
-            .found(if only.is_empty() { kinds.join(", ") } else { only.join(", ") })
-            .cure("add it under [outputs] and build again, or make it from what is there: winimg export")
+            .found(found)
+            .cure(MISSING_OUTPUT)
     })
 }
 
-/// Why a file is not the one that the manifest lists.
-fn fault(artifact: &Artifact, path: &Path) -> Result<Option<String>> {
-    let (digest, size) = io::sha256(path)?;
+const MISSING_OUTPUT: &str =
+    "add it under [outputs] and build again, or convert an existing one with `winimg export`";
+
+/// Describes how a file differs from the manifest, if it does.
+fn compare_file(artifact: &ManifestArtifact, path: &Path) -> Result<Option<String>> {
+    let (digest, size) = io::compute_sha256(path)?;
     if (digest.hex().as_str(), size) == (artifact.sha256.as_str(), artifact.size) {
         return Ok(None);
     }
@@ -205,52 +230,57 @@ fn fault(artifact: &Artifact, path: &Path) -> Result<Option<String>> {
     )))
 }
 
-fn file(artifact: &Artifact, path: PathBuf) -> Result<File> {
-    let broken = |why| Error::failed(format!("the manifest's digest {why}"));
-    Ok(File {
+fn to_publish_file(artifact: &ManifestArtifact, path: PathBuf) -> Result<PublishFile> {
+    Ok(PublishFile {
         name: artifact.file.clone(),
         path,
         size: artifact.size,
-        sha256: Digest::from_hex(&artifact.sha256).map_err(broken)?,
+        sha256: Digest::from_hex(&artifact.sha256)
+            .map_err(|why| Error::failed(format!("the manifest's digest {why}")))?,
         media_type: match artifact.kind.as_str() {
             "ova" | "container_disk" => "application/x-tar",
             "ami" => "application/json",
             _ => "application/octet-stream",
         },
         role: match artifact.kind.as_str() {
-            kind if kind == Output::ContainerDisk.name() => Role::ContainerDisk,
-            kind if kind == Output::Ova.name() => Role::Ova,
-            kind if kind == Output::Qcow2.name() => Role::Disk(DiskFormat::Qcow2),
-            kind if kind == Output::Raw.name() => Role::Disk(DiskFormat::Raw),
-            kind if kind == Output::Vhd.name() => Role::Disk(DiskFormat::Vhd),
-            _ => Role::Artifact,
+            kind if kind == OutputFormat::ContainerDisk.name() => FileRole::ContainerDisk,
+            kind if kind == OutputFormat::Ova.name() => FileRole::Ova,
+            kind if kind == OutputFormat::Qcow2.name() => FileRole::Disk(DiskFormat::Qcow2),
+            kind if kind == OutputFormat::Raw.name() => FileRole::Disk(DiskFormat::Raw),
+            kind if kind == OutputFormat::Vhd.name() => FileRole::Disk(DiskFormat::Vhd),
+            _ => FileRole::Artifact,
         },
     })
 }
 
-/// The disk that the export's request to VM Import speaks of, of these two.
-fn imported(listed: &[&Artifact], files: Vec<File>, folder: &Path) -> Result<File> {
+/// Returns the disk with its request to VM Import; the two files are the disk and the request.
+fn read_import(
+    listed: &[&ManifestArtifact],
+    files: Vec<PublishFile>,
+    folder: &Path,
+) -> Result<PublishFile> {
     let (requests, disks): (Vec<_>, Vec<_>) = listed
         .iter()
         .zip(files)
-        .partition(|(artifact, _)| artifact.kind == Output::Ami.name());
-    let first = |files: Vec<(_, File)>| files.into_iter().next().map(|(_, file)| file);
-    let (Some(request), Some(disk)) = (first(requests), first(disks)) else {
+        .partition(|(artifact, _)| artifact.kind == OutputFormat::Ami.name());
+    let request = requests.into_iter().next();
+    let disk = disks.into_iter().next();
+    let (Some((_, request)), Some((_, disk))) = (request, disk) else {
         return Err(
-            Error::failed("the manifest lists no disk for its request to import one")
+            Error::failed("the manifest lists no disk for its VM Import request")
                 .at(folder.display()),
         );
     };
-    let text = io::read_text_limited(&request.path, io::limit::TEXT);
-    let text = text.map_err(|e| Error::io("read", &request.path, e))?;
-    let import: Import = serde_json::from_str(&text).map_err(|e| {
-        Error::failed("this is not a request to import a disk that winimg wrote")
+    let text = io::read_text_limited(&request.path, io::limit::TEXT)
+        .map_err(|e| Error::io("read", &request.path, e))?;
+    let import: ImportRequest = serde_json::from_str(&text).map_err(|e| {
+        Error::failed("this is not a VM Import request written by winimg")
             .at(request.path.display())
             .because(e)
-            .cure("make it again: winimg export")
+            .cure("write it again with `winimg export`")
     })?;
-    Ok(File {
-        role: Role::Imported(Box::new(import)),
+    Ok(PublishFile {
+        role: FileRole::Imported(Box::new(import)),
         ..disk
     })
 }

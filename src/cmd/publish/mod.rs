@@ -1,7 +1,8 @@
-//! `winimg publish`: a finished image to where a platform takes it from.
+//! `winimg publish`: uploads a finished image to a destination.
 //!
-//! Judges every file before anything is sent, shows what is there and what will be sent, sends it in an order whose last piece says
-//! that all is there, and records it. Refuses to replace what is another file, unless that was asked for.
+//! Checks every file before uploading anything, shows what exists and what will be uploaded,
+//! uploads the file that marks completion last, and records the result. Refuses to replace a
+//! different file without `--replace`.
 
 mod image;
 mod options;
@@ -10,79 +11,82 @@ mod properties;
 use std::path::Path;
 
 use crate::cli;
-use crate::page::size;
-use crate::record::Manifest;
-use crate::record::built::MANIFEST;
-use crate::record::published::{self, Publication, Published};
+use crate::page::format_size;
+use crate::record::BuildManifest;
+use crate::record::published::{self, Publication, PublicationRecord};
+use crate::record::writer::MANIFEST;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_base::text::{column_width, count};
-use winimg_supply::publish::{Arrived, Destination, Image, Known, Object, Publisher, Standing};
+use winimg_supply::publish::{
+    Destination, KnownBy, ObjectStatus, PublishImage, PublishObject, PublishedObject, Publisher,
+};
 
-use super::{Context, must_exist, print};
+use super::{CommandContext, must_exist, print};
 
-/// What an object is at the destination, and what is done about it.
-struct Line<'o> {
-    object: &'o Object,
-    standing: Standing,
+/// An object and its status at the destination.
+struct PublishLine<'o> {
+    object: &'o PublishObject,
+    standing: ObjectStatus,
 }
 
-pub fn run(args: &cli::Publish, context: &Context) -> Result<()> {
+pub fn run(args: &cli::PublishArgs, context: &CommandContext) -> Result<()> {
     let destination = Destination::parse(&args.to)?;
     options::refuse_foreign(args, &destination)?;
     must_exist(&args.image)?;
-    let path = match args.image.is_dir() {
-        true => args.image.join(MANIFEST),
-        false => args.image.clone(),
+    let path = if args.image.is_dir() {
+        args.image.join(MANIFEST)
+    } else {
+        args.image.clone()
     };
     let folder = io::folder_of(&path);
-    let manifest = Manifest::read(&path)?;
-    let image = image::judged(&manifest, folder, &destination, &args.only)?;
+    let manifest = BuildManifest::read(&path)?;
+    let image = image::check_files(&manifest, folder, &destination, &args.only)?;
     let publisher = Publisher::open(
         &destination,
-        options::settings(args, &destination, &manifest, context)?,
+        options::collect_settings(args, &destination, &manifest, context)?,
         &context.sink,
         &context.cancel,
     )?;
-    let done = published(args, &destination, (&image, &path), &publisher);
+    let done = publish(args, &destination, (&image, &path), &publisher);
     publisher.close();
     done
 }
 
-/// Shows what is there and what is not, sends what is not, and records it.
-fn published(
-    args: &cli::Publish,
+/// Shows the status of each object, uploads the missing ones, and records the result.
+fn publish(
+    args: &cli::PublishArgs,
     destination: &Destination,
-    (image, manifest): (&Image, &Path),
+    (image, manifest): (&PublishImage, &Path),
     publisher: &Publisher,
 ) -> Result<()> {
     let folder = io::folder_of(manifest);
-    let earlier = Published::read(folder)?;
-    let objects = publisher.objects(image)?;
+    let earlier = PublicationRecord::read(folder)?;
+    let objects = publisher.list_objects(image)?;
     let mut lines = Vec::new();
     for object in &objects {
-        let standing = publisher.standing(object)?;
-        lines.push(Line {
+        let standing = publisher.check_status(object)?;
+        lines.push(PublishLine {
             object,
-            standing: judged(standing, object, &earlier),
+            standing: resolve_status(standing, object, &earlier),
         });
     }
-    print(&shown(&image.name, destination, &lines, args.replace))?;
-    refuse_others(&lines, args.replace)?;
+    print(&render_plan(&image.name, destination, &lines, args.replace))?;
+    refuse_replacements(&lines, args.replace)?;
     if args.dry_run {
         return Ok(());
     }
     let mut sent = Vec::new();
     for line in &lines {
-        let Object { at, sha256, .. } = line.object;
+        let PublishObject { at, sha256, .. } = line.object;
         let (known, id) = match &line.standing {
-            Standing::Same(id) => (earlier.known(at, &sha256.hex()), id.clone()),
-            _ => arrived(publisher.send(line.object)?),
+            ObjectStatus::Same(id) => (earlier.find_evidence(at, &sha256.hex()), id.clone()),
+            _ => convert_arrival(publisher.send(line.object)?),
         };
         sent.push(record(line.object, known, id));
     }
-    let summary = ended(destination, &lines, &sent);
-    let (manifest, _) = io::sha256(manifest)?;
+    let summary = render_summary(destination, &lines, &sent);
+    let (manifest, _) = io::compute_sha256(manifest)?;
     let publication = Publication {
         to: destination.to_string(),
         time: jiff::Timestamp::now().to_string(),
@@ -93,43 +97,53 @@ fn published(
     print(&summary)
 }
 
-/// What nobody names the digest of is ours where an earlier run sent it and it has its size.
-fn judged(standing: Standing, object: &Object, earlier: &Published) -> Standing {
-    let Standing::Unknown { size: there } = standing else {
+/// Decides about an object whose digest the destination does not report: it is the same if an
+/// earlier run uploaded it and the size matches.
+fn resolve_status(
+    standing: ObjectStatus,
+    object: &PublishObject,
+    earlier: &PublicationRecord,
+) -> ObjectStatus {
+    let ObjectStatus::Unknown { size: there } = standing else {
         return standing;
     };
-    let is_ours = earlier.has(&object.at, &object.sha256.hex(), object.size);
+    let is_ours = earlier.has_object(&object.at, &object.sha256.hex(), object.size);
     match there {
-        Some(there) if is_ours && there == object.size => Standing::Same(None),
-        Some(there) => Standing::Other(format!("{there} bytes, without a digest")),
-        None => Standing::Other("a file without a size and a digest".into()),
+        Some(there) if is_ours && there == object.size => ObjectStatus::Same(None),
+        Some(there) => ObjectStatus::Other(format!("{there} bytes, without a digest")),
+        None => ObjectStatus::Other("a file without a size and a digest".into()),
     }
 }
 
-fn shown(name: &str, destination: &Destination, lines: &[Line<'_>], replace: bool) -> String {
+fn render_plan(
+    name: &str,
+    destination: &Destination,
+    lines: &[PublishLine<'_>],
+    replace: bool,
+) -> String {
     let width = column_width(lines.iter().map(|l| l.object.name.chars().count()));
     let mut text = format!("{name} to {destination}\n");
-    for Line { object, standing } in lines {
+    for PublishLine { object, standing } in lines {
         let what = match standing {
-            Standing::Absent => format!("to be {}", object.done),
-            Standing::Same(_) => "there already".into(),
+            ObjectStatus::Absent => format!("to be {}", object.done),
+            ObjectStatus::Same(_) => "already there".into(),
             _ if replace => "to be replaced".into(),
-            _ => "another file is there".into(),
+            _ => "a different file exists there".into(),
         };
         let size = match object.size {
             0 => String::new(),
-            bytes => size(bytes),
+            bytes => format_size(bytes),
         };
         text += &format!("  {:<width$}  {size:>9}  {what}\n", object.name);
     }
     text
 }
 
-fn refuse_others(lines: &[Line<'_>], replace: bool) -> Result<()> {
+fn refuse_replacements(lines: &[PublishLine<'_>], replace: bool) -> Result<()> {
     let others: Vec<String> = lines
         .iter()
         .filter_map(|line| match &line.standing {
-            Standing::Other(found) => Some(format!("{}: {found}", line.object.at)),
+            ObjectStatus::Other(found) => Some(format!("{}: {found}", line.object.at)),
             _ => None,
         })
         .collect();
@@ -142,19 +156,26 @@ fn refuse_others(lines: &[Line<'_>], replace: bool) -> Result<()> {
     );
     Err(Error::new(Kind::Publish, fact)
         .lines(others)
-        .cure("give another folder or tag, or --replace"))
+        .cure("choose another folder or tag, or use --replace"))
 }
 
-/// The last lines: how much was done, and what the platform calls it.
-fn ended(destination: &Destination, lines: &[Line<'_>], objects: &[published::Object]) -> String {
-    let is_there = |line: &&Line<'_>| matches!(line.standing, Standing::Same(_));
-    let there = lines.iter().filter(is_there).count();
+/// Renders the summary, with the ids that the platform assigned.
+fn render_summary(
+    destination: &Destination,
+    lines: &[PublishLine<'_>],
+    objects: &[published::PublicationObject],
+) -> String {
+    let there = lines
+        .iter()
+        .filter(|line| matches!(line.standing, ObjectStatus::Same(_)))
+        .count();
     let new = lines.len() - there;
-    let done = match lines.iter().all(|line| line.object.done == "sent") {
-        true => "sent",
-        false => "done",
+    let done = if lines.iter().all(|line| line.object.done == "sent") {
+        "sent"
+    } else {
+        "done"
     };
-    let mut text = format!("published to {destination}: {new} {done}, {there} there already\n");
+    let mut text = format!("published to {destination}: {new} {done}, {there} already there\n");
     for object in objects {
         if let Some(id) = &object.id {
             text += &format!("  {}: {id}\n", object.name);
@@ -163,16 +184,20 @@ fn ended(destination: &Destination, lines: &[Line<'_>], objects: &[published::Ob
     text
 }
 
-fn arrived(arrived: Arrived) -> (published::Known, Option<String>) {
+fn convert_arrival(arrived: PublishedObject) -> (published::ObjectEvidence, Option<String>) {
     let known = match arrived.known {
-        Known::Digest => published::Known::Digest,
-        Known::Size => published::Known::Size,
+        KnownBy::Digest => published::ObjectEvidence::Digest,
+        KnownBy::Size => published::ObjectEvidence::Size,
     };
     (known, arrived.id)
 }
 
-fn record(object: &Object, known: published::Known, id: Option<String>) -> published::Object {
-    published::Object {
+fn record(
+    object: &PublishObject,
+    known: published::ObjectEvidence,
+    id: Option<String>,
+) -> published::PublicationObject {
+    published::PublicationObject {
         name: object.name.clone(),
         at: object.at.clone(),
         size: object.size,

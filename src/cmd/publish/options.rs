@@ -1,113 +1,115 @@
-//! What a destination is reached with, and which options it takes.
+//! Settings of destinations, and the options that each one accepts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Context, targets};
+use super::super::{CommandContext, targets};
 use super::properties;
 use crate::cli;
-use crate::record::Manifest;
+use crate::record::BuildManifest;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use winimg_base::environment::variable;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
-use winimg_supply::fetch::sharing::Places;
-use winimg_supply::fetch::{FetchOptions, Patience};
+use winimg_supply::fetch::shared_cache::RegistryConfig;
+use winimg_supply::fetch::{FetchOptions, Timeouts};
 use winimg_supply::publish::{
-    AccountLogin, AzureSettings, Cloud, Destination, Login, Settings, TemplatePlace, Version,
+    AccountLogin, AzureSettings, Destination, GalleryVersion, OpenStackCloud, PublisherSettings,
+    ServerLogin, TemplatePlace,
 };
 
-/// A part of 16 MiB is one request, whose answer comes when all of it went.
-const PATIENCE: Patience = Patience {
+/// A part of 16 MiB is one request, answered once it is complete.
+const PATIENCE: Timeouts = Timeouts {
     connect: Duration::from_secs(30),
     answer: Duration::from_secs(300),
     stall: Duration::from_secs(60),
     slow: Duration::from_secs(600),
 };
 
-/// An option beside the destination, and whether this destination takes it.
-struct Beside {
+/// An option that only some destinations accept.
+struct DestinationOption {
     name: &'static str,
     is_given: bool,
     is_taken: bool,
-    /// Why another destination does not take it.
+    /// Reason why other destinations do not accept it.
     fact: &'static str,
 }
 
-/// Refuses options that this destination has no use for, and values that are none.
-pub fn refuse_foreign(args: &cli::Publish, destination: &Destination) -> Result<()> {
+/// Rejects options that this destination does not accept, and invalid values.
+pub fn refuse_foreign(args: &cli::PublishArgs, destination: &Destination) -> Result<()> {
     let is_ami = matches!(destination, Destination::Ami(_));
     let is_azure = matches!(destination, Destination::Azure(_));
     let is_vsphere = matches!(destination, Destination::Vsphere(_));
     let is_version = is_azure && args.gallery.is_some();
     let all = [
-        Beside {
+        DestinationOption {
             name: "--only",
             is_given: !args.only.is_empty(),
             is_taken: !is_ami && !is_azure && !is_vsphere,
             fact: match (is_vsphere, is_azure) {
-                (true, _) => "a content library gets the OVA alone",
-                (_, true) => "an image of Azure is made from the one VHD",
-                _ => "an AMI is made from the one disk that its request names",
+                (true, _) => "a content library accepts only the OVA",
+                (_, true) => "an Azure image is created from the VHD",
+                _ => "an AMI is created from the disk that its import request names",
             },
         },
-        Beside {
+        DestinationOption {
             name: "--gallery",
             is_given: args.gallery.is_some(),
             is_taken: is_azure,
             fact: "only Azure has galleries",
         },
-        Beside {
+        DestinationOption {
             name: "--replicas",
             is_given: args.replicas.is_some(),
             is_taken: is_version,
-            fact: "only a version in a gallery has replicas",
+            fact: "only a gallery version has replicas",
         },
-        Beside {
+        DestinationOption {
             name: "--copy-to",
             is_given: !args.copy_to.is_empty(),
             is_taken: is_ami || is_version,
-            fact: match is_azure {
-                true => "only a version in a gallery is copied to other regions",
-                false => "only an AMI and a version in a gallery are copied to regions",
+            fact: if is_azure {
+                "only a gallery version can be copied to other regions"
+            } else {
+                "only an AMI or a gallery version can be copied to other regions"
             },
         },
-        Beside {
+        DestinationOption {
             name: "--share",
             is_given: !args.share.is_empty(),
             is_taken: is_ami,
-            fact: "only an AMI is shared with accounts",
+            fact: "only an AMI can be shared with accounts",
         },
-        Beside {
+        DestinationOption {
             name: "--property",
             is_given: !args.property.is_empty(),
             is_taken: matches!(destination, Destination::Glance(_)),
             fact: "only an image in Glance has properties",
         },
     ];
-    refuse_words(args)?;
-    let of_template = of_template(args, is_vsphere);
+    validate_values(args)?;
+    let of_template = list_template_options(args, is_vsphere);
     let mut all = all.iter().chain(&of_template);
     match all.find(|option| option.is_given && !option.is_taken) {
         None => Ok(()),
-        Some(Beside { name, fact, .. }) => Err(Error::new(Kind::Recipe, *fact)
+        Some(DestinationOption { name, fact, .. }) => Err(Error::new(Kind::Recipe, *fact)
             .at(name)
             .found(destination)
-            .cure(format!("leave {name} out"))),
+            .cure(format!("omit {name}"))),
     }
 }
 
-/// The options of a template.
-fn of_template(args: &cli::Publish, is_vsphere: bool) -> [Beside; 4] {
-    let place = |name, value: &Option<String>| Beside {
+/// Returns the options of a vCenter template.
+fn list_template_options(args: &cli::PublishArgs, is_vsphere: bool) -> [DestinationOption; 4] {
+    let place = |name, value: &Option<String>| DestinationOption {
         name,
         is_given: value.is_some(),
         is_taken: is_vsphere && args.template.is_some(),
-        fact: "only a template in a vCenter has such a place",
+        fact: "it applies only to a vCenter template",
     };
     [
-        Beside {
+        DestinationOption {
             is_taken: is_vsphere,
             fact: "only a vCenter has templates",
             ..place("--template", &args.template)
@@ -118,50 +120,60 @@ fn of_template(args: &cli::Publish, is_vsphere: bool) -> [Beside; 4] {
     ]
 }
 
-fn refuse_words(args: &cli::Publish) -> Result<()> {
-    // A region is a part of a host's name.
-    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_region = |r: &&String| !r.is_empty() && r.chars().all(word);
+fn validate_values(args: &cli::PublishArgs) -> Result<()> {
     if let Some(region) = args.copy_to.iter().find(|region| !is_region(region)) {
-        return Err(Error::new(Kind::Recipe, "this is no region's name")
+        return Err(Error::new(Kind::Recipe, "invalid region")
             .at("--copy-to")
-            .expected("such as eu-west-1 of AWS or westeurope of Azure")
+            .expected("such as eu-west-1 (AWS) or westeurope (Azure)")
             .found(region));
     }
-    let is_account = |a: &String| a.len() == 12 && a.chars().all(|c| c.is_ascii_digit());
     match args.share.iter().find(|account| !is_account(account)) {
         None => Ok(()),
-        Some(account) => Err(Error::new(Kind::Recipe, "this is no AWS account")
+        Some(account) => Err(Error::new(Kind::Recipe, "invalid AWS account id")
             .at("--share")
             .expected("12 digits")
             .found(account)),
     }
 }
 
-pub fn settings(
-    args: &cli::Publish,
+/// Checks that a region can be part of a host name.
+fn is_region(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn is_account(text: &str) -> bool {
+    text.len() == 12 && text.chars().all(|c| c.is_ascii_digit())
+}
+
+pub fn collect_settings(
+    args: &cli::PublishArgs,
     destination: &Destination,
-    manifest: &Manifest,
-    context: &Context,
-) -> Result<Settings> {
+    manifest: &BuildManifest,
+    context: &CommandContext,
+) -> Result<PublisherSettings> {
     let configured = &context.host.said.cache;
-    Ok(Settings {
-        places: Places {
+    Ok(PublisherSettings {
+        places: RegistryConfig {
             file: configured.credentials.clone(),
             token_host: configured.token_host.clone(),
         },
-        region: variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION")),
-        endpoint: variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL")),
-        compute: variable("AWS_ENDPOINT_URL_EC2").or_else(|| variable("AWS_ENDPOINT_URL")),
-        storage: variable("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
-        cloud: cloud(destination, context)?,
-        properties: properties(args, destination, manifest, context)?,
+        region: read_variable("AWS_REGION").or_else(|| read_variable("AWS_DEFAULT_REGION")),
+        endpoint: read_variable("AWS_ENDPOINT_URL_S3")
+            .or_else(|| read_variable("AWS_ENDPOINT_URL")),
+        compute: read_variable("AWS_ENDPOINT_URL_EC2")
+            .or_else(|| read_variable("AWS_ENDPOINT_URL")),
+        storage: read_variable("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"),
+        cloud: read_cloud(destination, context)?,
+        properties: collect_properties(args, destination, manifest, context)?,
         copies: args.copy_to.clone(),
         accounts: args.share.clone(),
-        azure: azure(args)?,
-        vcenter: vcenter(destination, context),
-        template: template(args)?,
-        login: Login::of_environment()?,
+        azure: read_azure_settings(args)?,
+        vcenter: read_vcenter_login(destination, context),
+        template: parse_template(args)?,
+        login: ServerLogin::of_environment()?,
         options: FetchOptions {
             proxies: context.host.proxies.clone(),
             patience: PATIENCE,
@@ -170,43 +182,38 @@ pub fn settings(
     })
 }
 
-/// What Azure is reached with, by the variables of its command line.
-fn azure(args: &cli::Publish) -> Result<AzureSettings> {
-    let account = account(
-        variable("AZURE_STORAGE_KEY"),
-        variable("AZURE_STORAGE_SAS_TOKEN"),
+/// Returns the settings for Azure from the environment variables of its command line.
+fn read_azure_settings(args: &cli::PublishArgs) -> Result<AzureSettings> {
+    let account = parse_account(
+        read_variable("AZURE_STORAGE_KEY"),
+        read_variable("AZURE_STORAGE_SAS_TOKEN"),
     )?;
     let version = match &args.gallery {
         None => None,
-        Some(text) => Some(Version::parse(text).ok_or_else(|| {
-            Error::new(Kind::Recipe, "this is no version of an image definition")
+        Some(text) => Some(GalleryVersion::parse(text).ok_or_else(|| {
+            Error::new(Kind::Recipe, "invalid gallery version")
                 .at("--gallery")
                 .expected("GALLERY/DEFINITION/VERSION, such as nodes/windows-2022/1.31.4")
                 .found(text)
         })?),
     };
     Ok(AzureSettings {
-        blobs: variable("AZURE_STORAGE_SERVICE_ENDPOINT"),
-        manager: variable("AZURE_RESOURCE_MANAGER_ENDPOINT"),
+        blobs: read_variable("AZURE_STORAGE_SERVICE_ENDPOINT"),
+        manager: read_variable("AZURE_RESOURCE_MANAGER_ENDPOINT"),
         account,
         version,
         replicas: args.replicas.unwrap_or(1),
     })
 }
 
-/// The key or the signature of a storage account, if they are such.
-fn account(key: Option<String>, signature: Option<String>) -> Result<Option<AccountLogin>> {
-    let malformed = |name: &str, expected: &str| {
-        Error::new(Kind::Recipe, format!("{name} cannot be used"))
-            .expected(expected)
-            .cure(format!("set {name} again; its value is not shown"))
-    };
+/// Checks the key or shared access signature of a storage account.
+fn parse_account(key: Option<String>, signature: Option<String>) -> Result<Option<AccountLogin>> {
     if let Some(key) = key {
         return match STANDARD.decode(&key) {
             Ok(_) => Ok(Some(AccountLogin::Key(Secret::new(key)))),
             Err(_) => {
                 let expected = "a storage account's key: base64, with no space or line break";
-                Err(malformed("AZURE_STORAGE_KEY", expected))
+                Err(reject_secret("AZURE_STORAGE_KEY", expected))
             }
         };
     }
@@ -219,48 +226,59 @@ fn account(key: Option<String>, signature: Option<String>) -> Result<Option<Acco
         Ok(Some(AccountLogin::Signature(Secret::new(signature))))
     } else {
         let expected = "a shared access signature: sv=…&sig=…, with no space or line break";
-        Err(malformed("AZURE_STORAGE_SAS_TOKEN", expected))
+        Err(reject_secret("AZURE_STORAGE_SAS_TOKEN", expected))
     }
 }
 
-/// The cloud of an image in Glance, and who publishes to it.
-fn cloud(destination: &Destination, context: &Context) -> Result<Option<Cloud>> {
+fn reject_secret(name: &str, expected: &str) -> Error {
+    Error::new(Kind::Recipe, format!("{name} is invalid"))
+        .expected(expected)
+        .cure(format!("set {name} again; its value is not shown"))
+}
+
+/// Returns the OpenStack cloud and its credentials for an image in Glance.
+fn read_cloud(
+    destination: &Destination,
+    context: &CommandContext,
+) -> Result<Option<OpenStackCloud>> {
     if !matches!(destination, Destination::Glance(_)) {
         return Ok(None);
     }
-    let cloud = Cloud::of(&variable)?;
+    let cloud = OpenStackCloud::from_environment(&read_variable)?;
     if cloud.is_unheeded {
         context.sink.warn(
-            "what clouds.yaml or OS_CACERT say of certificates is not heeded: they are checked, by the system's roots or those of SSL_CERT_FILE",
+            "ignoring the certificate settings of clouds.yaml and OS_CACERT: \
+             certificates are verified against the system's roots or SSL_CERT_FILE",
         );
     }
     Ok(Some(cloud))
 }
 
-/// What follows from the image, and what `--property` adds to it or has otherwise.
-fn properties(
-    args: &cli::Publish,
+/// Returns the image's properties, with additions and overrides of `--property`.
+fn collect_properties(
+    args: &cli::PublishArgs,
     destination: &Destination,
-    manifest: &Manifest,
-    context: &Context,
+    manifest: &BuildManifest,
+    context: &CommandContext,
 ) -> Result<BTreeMap<String, String>> {
     if !matches!(destination, Destination::Glance(_)) {
         return Ok(BTreeMap::new());
     }
-    let targets = targets::known(context)?;
-    if properties::of_openstack(manifest, &targets).is_none() {
+    let targets = targets::read_targets(context)?;
+    if properties::find_openstack_target(manifest, &targets).is_none() {
         context.sink.warn(
-            "the recipe names no target of OpenStack: the image is published without properties of its disk's bus and its network card",
+            "the recipe names no OpenStack target: \
+             the image is published without properties for disk bus and network adapter",
         );
     }
-    let mut all = properties::of(manifest, &targets);
+    let mut all = properties::collect(manifest, &targets);
     for given in &args.property {
         let parts = given.split_once('=').filter(|(name, _)| is_property(name));
         let Some((name, value)) = parts else {
-            return Err(Error::new(Kind::Recipe, "this is no property")
+            return Err(Error::new(Kind::Recipe, "invalid property")
                 .at("--property")
                 .expected(
-                    "such as hw_scsi_model=virtio-scsi; names that begin with winimg_ are winimg's",
+                    "such as hw_scsi_model=virtio-scsi; names that begin with winimg_ are reserved",
                 )
                 .found(given));
         };
@@ -273,7 +291,7 @@ fn properties(
 }
 
 fn is_property(name: &str) -> bool {
-    // What is no property of an image, but an attribute that winimg sets.
+    // Attributes of an image, which winimg sets itself.
     let own = [
         "name",
         "id",
@@ -282,40 +300,44 @@ fn is_property(name: &str) -> bool {
         "container_format",
         "os_hidden",
     ];
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
     !name.is_empty()
-        && name.chars().all(plain)
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))
         && !name.starts_with("winimg_")
         && !own.contains(&name)
 }
 
-/// The template that is made of the OVA in a vCenter.
-fn template(args: &cli::Publish) -> Result<Option<TemplatePlace>> {
-    let template = args.template.as_deref().map(|template| {
-        TemplatePlace::parse(
-            template,
-            args.cluster.as_deref(),
-            args.datastore.as_deref(),
-            args.network.as_deref(),
-        )
-    });
-    template.transpose()
+/// Returns the vCenter template to create from the OVA.
+fn parse_template(args: &cli::PublishArgs) -> Result<Option<TemplatePlace>> {
+    args.template
+        .as_deref()
+        .map(|template| {
+            TemplatePlace::parse(
+                template,
+                args.cluster.as_deref(),
+                args.datastore.as_deref(),
+                args.network.as_deref(),
+            )
+        })
+        .transpose()
 }
 
-/// Who publishes to a vCenter, by govc's variables.
-fn vcenter(destination: &Destination, context: &Context) -> Option<Login> {
+/// Returns the vCenter credentials from govc's environment variables.
+fn read_vcenter_login(destination: &Destination, context: &CommandContext) -> Option<ServerLogin> {
     if !matches!(destination, Destination::Vsphere(_)) {
         return None;
     }
     for name in ["GOVC_INSECURE", "GOVC_TLS_CA_CERTS"] {
-        if variable(name).is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
+        if read_variable(name).is_some_and(|value| !["0", "false"].contains(&value.as_str())) {
             context.sink.warn(format!(
-                "{name} is not heeded: vCenter's certificate is checked, by the system's roots or those of SSL_CERT_FILE"
+                "ignoring {name}: vCenter's certificate is verified \
+                 against the system's roots or SSL_CERT_FILE"
             ));
         }
     }
-    let (user, password) = variable("GOVC_USERNAME").zip(variable("GOVC_PASSWORD"))?;
-    Some(Login::Password {
+    let (user, password) = read_variable("GOVC_USERNAME").zip(read_variable("GOVC_PASSWORD"))?;
+    Some(ServerLogin::Password {
         user,
         password: Secret::new(password),
     })
@@ -328,7 +350,7 @@ mod tests {
     #[test]
     fn a_storage_accounts_secret_that_cannot_be_used_is_named() {
         let some = |text: &str| Some(text.to_owned());
-        let read = |key, signature| match account(key, signature) {
+        let read = |key, signature| match parse_account(key, signature) {
             Ok(Some(AccountLogin::Key(_))) => "a key".to_owned(),
             Ok(Some(AccountLogin::Signature(_))) => "a signature".to_owned(),
             Ok(None) => "none".to_owned(),
@@ -338,13 +360,13 @@ mod tests {
         assert_eq!(read(some("c2VjcmV0"), some("sig=x")), "a key");
         assert_eq!(
             read(some("c2Vj cmV0"), None),
-            "AZURE_STORAGE_KEY cannot be used"
+            "AZURE_STORAGE_KEY is invalid"
         );
         assert_eq!(read(None, some("?sv=1&sig=ab%2Bc%3D")), "a signature");
         for wrong in ["sv=1&sig=a b", "sv=1&sig=a\nb", "hunter2"] {
             assert_eq!(
                 read(None, some(wrong)),
-                "AZURE_STORAGE_SAS_TOKEN cannot be used"
+                "AZURE_STORAGE_SAS_TOKEN is invalid"
             );
         }
     }

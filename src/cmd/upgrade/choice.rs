@@ -1,41 +1,44 @@
-//! Which later versions a recipe can have, each tried on its text.
+//! Chooses later versions by trying each one in the recipe's text.
 //!
-//! Reads the recipe again with each version alone; writes nothing. Refuses a version that would not lead to another file, or whose
-//! digests the recipe cannot hold.
+//! Reads the recipe again with each version alone; writes nothing. Rejects a version that would not
+//! change the file's URL, or whose digests cannot be written into the recipe.
 
 use std::result::Result as Outcome;
 
 use winimg_base::diag::{Diagnostics, Severity};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{Address, Component, ProofSpec, Put, Recipe, Slot, put};
+use winimg_recipe::recipe::{
+    ComponentSpec, FileAddress, ProofSpec, Recipe, RecipeEdit, ValueSlot, put,
+};
 
-use crate::cmd::documents::{Left, Taken};
-use crate::cmd::source::Source;
-use crate::cmd::successors::Listed;
+use crate::cmd::documents::{SkippedVersion, UpgradedVersion};
+use crate::cmd::source::RecipeSource;
+use crate::cmd::successors::ListedComponent;
 
-use super::{Selection, Upgrade, component};
+use super::{RecipeUpgrade, UpgradeSelection, find_component};
 
-/// A version that a component is to have, and the key that holds it.
-pub(super) struct Choice<'r> {
-    component: &'r Component,
-    slot: &'r Slot,
-    /// As the key is written: with `v` or without.
+/// A new version of a component, and the recipe key to write it to.
+pub(super) struct VersionChoice<'r> {
+    component: &'r ComponentSpec,
+    slot: &'r ValueSlot,
+    /// Value of the key, with or without `v`.
     value: String,
 }
 
-/// What is taken; what is not is noted, or an error where it was named.
+/// Chooses versions, and records both chosen and skipped ones in `upgrade`. Fails if a component
+/// given by name cannot be upgraded.
 pub(super) fn choose<'r>(
-    selection: &Selection,
-    all: &[Listed],
-    source: &Source,
+    selection: &UpgradeSelection,
+    all: &[ListedComponent],
+    source: &RecipeSource,
     recipe: &'r Recipe,
-    upgrade: &mut Upgrade,
-) -> Result<Vec<Choice<'r>>> {
-    let mut choices: Vec<Choice<'r>> = Vec::new();
+    upgrade: &mut RecipeUpgrade,
+) -> Result<Vec<VersionChoice<'r>>> {
+    let mut choices: Vec<VersionChoice<'r>> = Vec::new();
     let mut refused = Vec::new();
     for one in all {
-        let later = match selection.choice(one) {
+        let later = match selection.choose_version(one) {
             None => continue,
             Some(Err(left)) => {
                 upgrade.left.push(left);
@@ -43,17 +46,17 @@ pub(super) fn choose<'r>(
             }
             Some(Ok(later)) => later,
         };
-        let Some(component) = component(recipe, &one.name) else {
+        let Some(component) = find_component(recipe, &one.name) else {
             continue;
         };
-        let found = Choice::new(component, &later).and_then(|choice| {
-            choice.alone_among(&choices)?;
+        let found = VersionChoice::new(component, &later).and_then(|choice| {
+            choice.check_conflicts(&choices)?;
             choice.try_out(&upgrade.before, source, recipe)?;
             Ok(choice)
         });
         match found {
             Ok(choice) => {
-                upgrade.taken.push(Taken {
+                upgrade.taken.push(UpgradedVersion {
                     name: one.name.clone(),
                     was: one.version.clone(),
                     is: later,
@@ -62,12 +65,13 @@ pub(super) fn choose<'r>(
                 choices.push(choice);
             }
             Err(why) if selection.is_named(&one.name) => {
-                let fact = format!("{later} of `{}` cannot be taken: {why}", one.name);
-                let cure = "write the version where the old one is, or its variables under [vars], and run `winimg lock`";
+                let fact = format!("cannot upgrade `{}` to {later}: {why}", one.name);
+                let cure = "edit the version in the recipe, or its variables under [vars], \
+                            and run `winimg lock`";
                 let error = Error::new(Kind::Recipe, fact).from_place(&component.name.place);
                 refused.push(error.cure(cure));
             }
-            Err(why) => upgrade.left.push(Left {
+            Err(why) => upgrade.left.push(SkippedVersion {
                 name: one.name.clone(),
                 version: one.version.clone(),
                 later,
@@ -79,22 +83,23 @@ pub(super) fn choose<'r>(
         0 => Ok(choices),
         1 => Err(refused.remove(0)),
         n => {
-            let fact = format!("{n} versions cannot be taken");
+            let fact = format!("{n} components cannot be upgraded");
             Err(Error::of_several(Kind::Recipe, fact, &refused))
         }
     }
 }
 
-impl<'r> Choice<'r> {
-    fn new(component: &'r Component, later: &str) -> Outcome<Self, String> {
+impl<'r> VersionChoice<'r> {
+    fn new(component: &'r ComponentSpec, later: &str) -> Outcome<Self, String> {
         let slot = match &component.version_slot {
             Some(Ok(slot)) => slot,
             Some(Err(why)) => return Err(format!("its version {why}")),
             None => return Err("it has no version".into()),
         };
-        let value = match slot.written.starts_with('v') {
-            true => format!("v{}", bare(later)),
-            false => bare(later).to_string(),
+        let value = if slot.written.starts_with('v') {
+            format!("v{}", strip_v(later))
+        } else {
+            strip_v(later).to_string()
         };
         Ok(Self {
             component,
@@ -103,45 +108,53 @@ impl<'r> Choice<'r> {
         })
     }
 
-    pub(super) fn puts(&self) -> impl Iterator<Item = Put<'_>> {
-        at(self.slot, &self.value, None)
+    pub(super) fn to_edits(&self) -> impl Iterator<Item = RecipeEdit<'_>> {
+        create_edits(self.slot, &self.value, None)
     }
 
-    /// Whether no other choice needs another value in the same key.
-    fn alone_among(&self, others: &[Self]) -> Outcome<(), String> {
-        let same = |other: &&Self| other.slot == self.slot && other.value != self.value;
-        match others.iter().find(same) {
+    /// Fails if another choice needs a different value for the same key.
+    fn check_conflicts(&self, others: &[Self]) -> Outcome<(), String> {
+        match others
+            .iter()
+            .find(|other| other.slot == self.slot && other.value != self.value)
+        {
             None => Ok(()),
             Some(other) => Err(format!(
-                "it shares {} with {}, which is to be {}",
+                "it shares {} with {}, which is upgraded to {}",
                 self.slot, other.component.name.value, other.value
             )),
         }
     }
 
-    /// Whether the recipe with this version alone is good, and names another file.
-    fn try_out(&self, text: &str, source: &Source, recipe: &Recipe) -> Outcome<(), String> {
-        let text = put(text, &self.puts().collect::<Vec<_>>())?;
-        let new = reread(source, &text).map_err(|found| {
-            let mut errors = found.0.iter().filter(|d| d.severity == Severity::Error);
-            let first = errors.next().map(|d| d.problem.fact.clone());
-            format!("the recipe would be wrong: {}", first.unwrap_or_default())
+    /// Checks that the recipe with only this version changed is valid and has a different URL.
+    fn try_out(&self, text: &str, source: &RecipeSource, recipe: &Recipe) -> Outcome<(), String> {
+        let text = put(text, &self.to_edits().collect::<Vec<_>>())?;
+        let new = read_changed(source, &text).map_err(|found| {
+            let first = found
+                .0
+                .iter()
+                .find(|d| d.severity == Severity::Error)
+                .map(|d| d.problem.fact.clone());
+            format!("the recipe would be invalid: {}", first.unwrap_or_default())
         })?;
         let name = self.component.name.value.as_str();
-        let changed = component(&new, name).ok_or("it would be gone")?;
+        let changed = find_component(&new, name).ok_or("it would disappear from the recipe")?;
         let (was, is) = (&self.component.version, &changed.version);
-        if is.as_deref().map(bare) != Some(bare(&self.value)) {
-            return Err(format!("{} would not change its version", self.slot));
+        if is.as_deref().map(strip_v) != Some(strip_v(&self.value)) {
+            return Err(format!(
+                "setting {} would not change its version",
+                self.slot
+            ));
         }
         let url = &changed.origin.url.value;
         if *url == self.component.origin.url.value {
-            return Err("its URL does not name its version".into());
+            return Err("its URL does not contain the version".into());
         }
-        let was = bare(was.as_deref().unwrap_or_default());
-        if let Some(old) = named_otherwise(was, bare(&self.value), url) {
-            return Err(format!("its URL would still name {old}: {url}"));
+        let was = strip_v(was.as_deref().unwrap_or_default());
+        if let Some(old) = find_old_version(was, strip_v(&self.value), url) {
+            return Err(format!("its URL would still contain {old}: {url}"));
         }
-        for new in other_versions(recipe, &new) {
+        for new in find_stale_digests(recipe, &new) {
             if let Some(Err(why)) = &new.digest_slot {
                 return Err(format!("the digest of {} {why}", new.name.value));
             }
@@ -150,31 +163,36 @@ impl<'r> Choice<'r> {
     }
 }
 
-fn bare(version: &str) -> &str {
+fn strip_v(version: &str) -> &str {
     version.strip_prefix('v').unwrap_or(version)
 }
 
-/// How the address of a later version still names the one before, as it is or with other separators.
-fn named_otherwise(before: &str, later: &str, address: &Address) -> Option<String> {
+/// Returns the old version's spelling, with any separators, if the URL of the later version still
+/// contains it.
+fn find_old_version(before: &str, later: &str, address: &FileAddress) -> Option<String> {
     let text = match address {
-        Address::Remote(url) => url.to_string(),
-        Address::Local(path) => path.display().to_string(),
+        FileAddress::Remote(url) => url.to_string(),
+        FileAddress::Local(path) => path.display().to_string(),
     };
-    // 1.36.10 begins as 1.36.1.
+    // A single number occurs in many URLs.
+    if !before.contains('.') {
+        return None;
+    }
+    // The later version may start with the old one: 1.36.10 and 1.36.1.
     let text = text.replace(later, "");
-    let spellings = ["_", "-", "."].map(|between| before.replace('.', between));
-    // A single number is in many an address.
-    let mut spellings = spellings.into_iter().filter(|_| before.contains('.'));
-    spellings.find(|spelling| text.contains(spelling.as_str()))
+    ["_", "-", "."]
+        .map(|between| before.replace('.', between))
+        .into_iter()
+        .find(|spelling| text.contains(spelling.as_str()))
 }
 
-/// A key of the recipe with what is to stand in it.
-pub(super) fn at<'a>(
-    slot: &'a Slot,
+/// Returns edits that write `value` to the keys of a slot.
+pub(super) fn create_edits<'a>(
+    slot: &'a ValueSlot,
     value: &'a str,
     remark: Option<&'a str>,
-) -> impl Iterator<Item = Put<'a>> {
-    slot.keys.iter().map(move |key| Put {
+) -> impl Iterator<Item = RecipeEdit<'a>> {
+    slot.keys.iter().map(move |key| RecipeEdit {
         tables: slot.tables.iter().map(String::as_str).collect(),
         key,
         value: value.into(),
@@ -183,13 +201,13 @@ pub(super) fn at<'a>(
     })
 }
 
-/// The components of `new` with another URL and the old digest.
-pub(super) fn other_versions<'n>(
+/// Returns the components of `new` whose URL changed but whose digest did not.
+pub(super) fn find_stale_digests<'n>(
     old: &'n Recipe,
     new: &'n Recipe,
-) -> impl Iterator<Item = &'n Component> {
+) -> impl Iterator<Item = &'n ComponentSpec> {
     new.components.iter().filter(|is| {
-        component(old, &is.name.value).is_some_and(|was| {
+        find_component(old, &is.name.value).is_some_and(|was| {
             let (ProofSpec::Digest(before), ProofSpec::Digest(after)) =
                 (&was.origin.proof, &is.origin.proof)
             else {
@@ -200,26 +218,25 @@ pub(super) fn other_versions<'n>(
     })
 }
 
-impl Selection {
-    /// The version to take, or why a later one is left; nothing where there is none.
-    fn choice(&self, one: &Listed) -> Option<Outcome<String, Left>> {
+impl UpgradeSelection {
+    /// Returns the version to upgrade to, or the reason to skip it; `None` without a later version.
+    fn choose_version(&self, one: &ListedComponent) -> Option<Outcome<String, SkippedVersion>> {
         let later = one.later.as_ref().ok()?;
         let newest = later.newest.clone()?;
         if self.newest.contains(&one.name) {
             return Some(Ok(newest));
         }
-        let left = |newest: String| Left {
+        Some(later.in_series.clone().ok_or_else(|| SkippedVersion {
             name: one.name.clone(),
             version: one.version.clone(),
-            why: format!("it is of another series (`--newest {}` takes it)", one.name),
+            why: format!("different series (use `--newest {}`)", one.name),
             later: newest,
-        };
-        Some(later.in_series.clone().ok_or_else(|| left(newest)))
+        }))
     }
 }
 
-/// The recipe with another text.
-pub(super) fn reread(source: &Source, text: &str) -> Outcome<Recipe, Diagnostics> {
+/// Reads the recipe with a changed text.
+pub(super) fn read_changed(source: &RecipeSource, text: &str) -> Outcome<Recipe, Diagnostics> {
     let mut options = source.options.clone();
     options.edited = Some(text.into());
     let (recipe, diagnostics) = plan::read(&source.path, &options);

@@ -1,6 +1,6 @@
-//! The socket's threads: one that waits for clients, and one for each of a few clients.
+//! The socket's threads: one that accepts clients, and one per client.
 //!
-//! Refuses another user's process, a line without an end, and more clients than anyone needs.
+//! Rejects processes of other users, endless lines, and too many clients.
 
 use std::io::ErrorKind;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,32 +10,31 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::wire::{Ask, LONGEST_ASK, Lines, Reply, write};
-use super::{SOCKET, Shared, Work, lock};
+use super::wire::{ConsoleReply, ConsoleRequest, LONGEST_ASK, LineReader, write};
+use super::{ConsoleShared, ConsoleWork, SOCKET, lock};
 use winimg_base::error::{Error, Result};
 
 const MOST_CLIENTS: usize = 8;
-/// How long a client may take to read what it asked for.
+/// Timeout for a client to read its reply.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The open socket in the build's run directory. Dropped: closed.
-pub struct Socket {
+/// The open socket in the build's run directory, closed on drop.
+pub struct ConsoleSocket {
     path: PathBuf,
-    open: Arc<Open>,
+    open: Arc<SocketServer>,
 }
 
-struct Open {
-    shared: Arc<Shared>,
+struct SocketServer {
+    shared: Arc<ConsoleShared>,
     clients: Mutex<Vec<(u64, UnixStream)>>,
     closed: AtomicBool,
 }
 
-impl Socket {
-    pub fn open(shared: &Arc<Shared>) -> Result<Self> {
+impl ConsoleSocket {
+    pub fn open(shared: &Arc<ConsoleShared>) -> Result<Self> {
         let path = shared.run_dir.join(SOCKET);
-        let failed = |e| Error::io("listen on", &path, e);
-        let listener = UnixListener::bind(&path).map_err(failed)?;
-        let open = Arc::new(Open {
+        let listener = UnixListener::bind(&path).map_err(|e| Error::io("listen on", &path, e))?;
+        let open = Arc::new(SocketServer {
             shared: Arc::clone(shared),
             clients: Mutex::default(),
             closed: AtomicBool::default(),
@@ -43,16 +42,16 @@ impl Socket {
         let served = Arc::clone(&open);
         std::thread::Builder::new()
             .name("console".into())
-            .spawn(move || listen(&listener, &served))
-            .map_err(failed)?;
+            .spawn(move || accept_clients(&listener, &served))
+            .map_err(|e| Error::io("listen on", &path, e))?;
         Ok(Self { path, open })
     }
 }
 
-impl Drop for Socket {
+impl Drop for ConsoleSocket {
     fn drop(&mut self) {
         self.open.closed.store(true, Ordering::SeqCst);
-        // Wakes the thread that waits for clients, so that it sees that this is the end.
+        // Wakes the accepting thread, so that it notices the shutdown.
         let _ = UnixStream::connect(&self.path);
         for (_, stream) in lock(&self.open.clients).drain(..) {
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -61,20 +60,20 @@ impl Drop for Socket {
     }
 }
 
-fn listen(listener: &UnixListener, open: &Arc<Open>) {
+fn accept_clients(listener: &UnixListener, open: &Arc<SocketServer>) {
     for (id, stream) in (0_u64..).zip(listener.incoming()) {
         if open.closed.load(Ordering::SeqCst) {
             return;
         }
         match stream {
-            Ok(stream) => welcome(id, stream, open),
-            // No file descriptor is left: the build's own trouble comes first.
+            Ok(stream) => accept_client(id, stream, open),
+            // Out of file descriptors: leave those that become free to the build.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
     }
 }
 
-fn welcome(id: u64, mut stream: UnixStream, open: &Arc<Open>) {
+fn accept_client(id: u64, mut stream: UnixStream, open: &Arc<SocketServer>) {
     if !is_ours(&stream) || stream.set_write_timeout(Some(WRITE_PATIENCE)).is_err() {
         return;
     }
@@ -83,7 +82,7 @@ fn welcome(id: u64, mut stream: UnixStream, open: &Arc<Open>) {
         let mut clients = lock(&open.clients);
         if clients.len() >= MOST_CLIENTS {
             drop(clients);
-            let _ = write(&mut stream, &Reply::refused("too many clients"));
+            let _ = write(&mut stream, &ConsoleReply::from_error("too many clients"));
             return;
         }
         clients.push((id, kept));
@@ -101,7 +100,8 @@ fn welcome(id: u64, mut stream: UnixStream, open: &Arc<Open>) {
     }
 }
 
-/// The directory is private already; this holds where it was made less so.
+/// Returns true if the client runs as this user. The directory is private already; this protects
+/// one whose mode was changed.
 fn is_ours(stream: &UnixStream) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -116,22 +116,25 @@ fn is_ours(stream: &UnixStream) -> bool {
     }
 }
 
-/// One question after the other, until the client goes or says something that is none.
-fn serve(stream: &UnixStream, shared: &Shared) {
-    let mut lines = Lines::new(stream, LONGEST_ASK);
+/// Answers requests until the client disconnects or sends an endless line.
+fn serve(stream: &UnixStream, shared: &ConsoleShared) {
+    let mut lines = LineReader::new(stream, LONGEST_ASK);
     let mut to = stream;
     loop {
         let line = match lines.next_line() {
             Ok(Some(line)) => line,
             Err(e) if e.kind() == ErrorKind::InvalidData => {
-                let _ = write(&mut to, &Reply::refused(e));
+                let _ = write(&mut to, &ConsoleReply::from_error(e));
                 return;
             }
             _ => return,
         };
-        let answered = match serde_json::from_slice::<Ask>(&line) {
-            Ok(ask) => answer(ask, shared, to),
-            Err(e) => write(&mut to, &Reply::refused(format!("no such question: {e}"))),
+        let answered = match serde_json::from_slice::<ConsoleRequest>(&line) {
+            Ok(ask) => handle_request(ask, shared, to),
+            Err(e) => write(
+                &mut to,
+                &ConsoleReply::from_error(format!("unknown request: {e}")),
+            ),
         };
         if answered.is_err() {
             return;
@@ -139,16 +142,20 @@ fn serve(stream: &UnixStream, shared: &Shared) {
     }
 }
 
-fn answer(ask: Ask, shared: &Shared, mut to: &UnixStream) -> std::io::Result<()> {
+fn handle_request(
+    ask: ConsoleRequest,
+    shared: &ConsoleShared,
+    mut to: &UnixStream,
+) -> std::io::Result<()> {
     let handed = match ask {
-        Ask::State => {
+        ConsoleRequest::State => {
             let state = lock(&shared.state).clone();
-            return write(&mut to, &Reply::State(state));
+            return write(&mut to, &ConsoleReply::State(state));
         }
-        Ask::Screen { format } => {
-            let reply = match shared.picture(format) {
-                Ok(bytes) => Reply::bytes(Some(&bytes)),
-                Err(error) => Reply::refused(error),
+        ConsoleRequest::Screen { format } => {
+            let reply = match shared.take_screenshot(format) {
+                Ok(bytes) => ConsoleReply::from_bytes(Some(&bytes)),
+                Err(error) => ConsoleReply::from_error(error),
             };
             return write(&mut to, &reply);
         }
@@ -156,7 +163,7 @@ fn answer(ask: Ask, shared: &Shared, mut to: &UnixStream) -> std::io::Result<()>
     };
     let replies = match handed {
         Ok(replies) => replies,
-        Err(why) => return write(&mut to, &Reply::refused(why)),
+        Err(why) => return write(&mut to, &ConsoleReply::from_error(why)),
     };
     for reply in replies {
         write(&mut to, &reply)?;
@@ -166,19 +173,24 @@ fn answer(ask: Ask, shared: &Shared, mut to: &UnixStream) -> std::io::Result<()>
     }
     write(
         &mut to,
-        &Reply::refused("the build went on before it was this line's turn"),
+        &ConsoleReply::from_error("the build continued before it handled this request"),
     )
 }
 
-fn hand_over(shared: &Shared, ask: Ask) -> Result<Receiver<Reply>, String> {
+fn hand_over(
+    shared: &ConsoleShared,
+    ask: ConsoleRequest,
+) -> Result<Receiver<ConsoleReply>, String> {
     let (reply, replies) = channel();
     let queue = lock(&shared.queue);
-    let handed = queue.as_ref().map(|q| q.send(Work::Asked { ask, reply }));
+    let handed = queue
+        .as_ref()
+        .map(|q| q.send(ConsoleWork::Asked { ask, reply }));
     match handed {
         Some(Ok(())) => Ok(replies),
         _ => Err(format!(
             "the build is not paused: {}",
-            lock(&shared.state).place()
+            lock(&shared.state).describe_position()
         )),
     }
 }

@@ -1,6 +1,6 @@
-//! What is said over a build's socket: one JSON object a line, a question and its replies.
+//! The protocol of a build's socket: one JSON object per line, a request and its replies.
 //!
-//! Only words and their bounds; both ends use them. Knows neither guest nor machine.
+//! Only the messages and their limits, shared by both sides.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -10,19 +10,20 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
 pub const LONGEST_ASK: usize = 64 << 10;
-/// The longest reply: a picture, or a file of the guest, in base64.
+/// The longest reply: a screenshot or a file of the guest, in base64.
 pub const LONGEST_REPLY: usize = 128 << 20;
-/// The most that is read of a file in the guest.
+/// Maximum size of a file read from the guest.
 pub const LARGEST_FILE: usize = 16 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Ask {
+pub enum ConsoleRequest {
     State,
     Screen {
-        format: Format,
+        format: ScreenFormat,
     },
-    /// A line for the guest's cmd, in a folder of the guest. Only while paused, as all that follows.
+    /// A line for the guest's cmd, in a folder of the guest. This request and the following ones
+    /// are only valid while paused.
     Run {
         line: String,
         folder: String,
@@ -37,7 +38,7 @@ pub enum Ask {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum ScreenFormat {
     Png,
     Ppm,
 }
@@ -45,24 +46,25 @@ pub enum Format {
 /// Any number of `Output`, then one of the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
-pub enum Reply {
-    State(State),
-    /// A picture or a file, in base64; `None`: there is no such file.
+pub enum ConsoleReply {
+    State(ConsoleStatus),
+    /// A screenshot or a file, in base64; `None` if there is no such file.
     Bytes {
         bytes: Option<String>,
     },
     Output {
         text: String,
     },
-    /// The line was run; without a code the guest went down under it. `folder` is where the guest's cmd stood at the end.
+    /// The line has run; without a code the guest went down meanwhile. `folder` is the current
+    /// folder of the guest's cmd at the end.
     Ended {
         code: Option<i64>,
         folder: String,
-        /// What else the person has to know.
+        /// A remark for the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
-    /// The build does what was chosen.
+    /// The build accepted the choice.
     Chosen {
         choice: String,
     },
@@ -71,14 +73,14 @@ pub enum Reply {
     },
 }
 
-impl Reply {
-    pub fn refused(why: impl ToString) -> Self {
+impl ConsoleReply {
+    pub fn from_error(why: impl ToString) -> Self {
         Self::Refused {
             why: why.to_string(),
         }
     }
 
-    pub fn bytes(bytes: Option<&[u8]>) -> Self {
+    pub fn from_bytes(bytes: Option<&[u8]>) -> Self {
         Self::Bytes {
             bytes: bytes.map(|b| BASE64.encode(b)),
         }
@@ -93,55 +95,55 @@ impl Reply {
 pub fn decode(bytes: &str) -> Result<Vec<u8>, String> {
     BASE64
         .decode(bytes)
-        .map_err(|e| format!("the build's reply can't be understood: {e}"))
+        .map_err(|e| format!("cannot decode the build's reply: {e}"))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct ConsoleStatus {
     pub name: String,
     pub output: PathBuf,
-    /// Empty before the first one.
+    /// Empty before the first phase.
     pub phase: String,
-    /// The one that runs, or ran last in this phase.
-    pub step: Option<Step>,
-    pub paused: Option<Halt>,
+    /// The running step, or the last one of this phase.
+    pub step: Option<StepPosition>,
+    pub paused: Option<PauseState>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Step {
+pub struct StepPosition {
     pub number: usize,
     pub of: usize,
     pub name: String,
 }
 
-/// A pause, and what may end it.
+/// A pause, and the choices that end it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Halt {
-    /// As the event `paused` has it.
+pub struct PauseState {
+    /// The text of the event `paused`.
     pub text: String,
-    /// Of `go-on`, `retry` and `stop`.
+    /// A subset of `go-on`, `retry` and `stop`.
     pub choices: Vec<String>,
 }
 
-impl State {
+impl ConsoleStatus {
     /// `provision, [2/5] kubelet`
-    pub fn place(&self) -> String {
+    pub fn describe_position(&self) -> String {
         match (&self.step, self.phase.as_str()) {
-            (_, "") => "it begins".into(),
+            (_, "") => "starting".into(),
             (None, phase) => phase.into(),
             (Some(step), phase) => format!("{phase}, [{}/{}] {}", step.number, step.of, step.name),
         }
     }
 }
 
-/// Lines of at most `limit` bytes. What has come of a line stays when a read times out.
-pub struct Lines<R> {
+/// Reads lines of at most `limit` bytes. A partial line is kept when a read times out.
+pub struct LineReader<R> {
     from: BufReader<R>,
     limit: usize,
     line: Vec<u8>,
 }
 
-impl<R: Read> Lines<R> {
+impl<R: Read> LineReader<R> {
     pub fn new(from: R, limit: usize) -> Self {
         Self {
             from: BufReader::new(from),
@@ -150,7 +152,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next line without its newline; `None` at the end. `InvalidData`: it is too long.
+    /// Returns the next line without its newline; `None` at the end. Fails with `InvalidData` if
+    /// the line is too long.
     pub fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
         let room = (self.limit + 1).saturating_sub(self.line.len());
         let mut rest = (&mut self.from).take(room as u64);
@@ -179,33 +182,33 @@ mod tests {
     #[test]
     fn questions_and_replies_as_they_are_written() {
         let asks = [
-            Ask::State,
-            Ask::Screen {
-                format: Format::Ppm,
+            ConsoleRequest::State,
+            ConsoleRequest::Screen {
+                format: ScreenFormat::Ppm,
             },
-            Ask::Run {
+            ConsoleRequest::Run {
                 line: "ver".into(),
                 folder: r"C:\".into(),
             },
-            Ask::Get {
+            ConsoleRequest::Get {
                 path: r"C:\k\x.log".into(),
             },
-            Ask::GoOn,
+            ConsoleRequest::GoOn,
         ];
         let mut said = Vec::new();
         for ask in &asks {
             write(&mut said, ask).expect("memory");
         }
         for reply in [
-            Reply::bytes(Some(b"x")),
-            Reply::bytes(None),
-            Reply::Output { text: "a\n".into() },
-            Reply::Ended {
+            ConsoleReply::from_bytes(Some(b"x")),
+            ConsoleReply::from_bytes(None),
+            ConsoleReply::Output { text: "a\n".into() },
+            ConsoleReply::Ended {
                 code: Some(5),
                 folder: r"C:\k".into(),
                 note: None,
             },
-            Reply::refused("no"),
+            ConsoleReply::from_error("no"),
         ] {
             write(&mut said, &reply).expect("memory");
         }
@@ -223,10 +226,13 @@ mod tests {
              {\"reply\":\"ended\",\"code\":5,\"folder\":\"C:\\\\k\"}\n\
              {\"reply\":\"refused\",\"why\":\"no\"}\n"
         );
-        let mut lines = Lines::new(said.as_slice(), LONGEST_ASK);
+        let mut lines = LineReader::new(said.as_slice(), LONGEST_ASK);
         for ask in asks {
             let line = lines.next_line().expect("memory").expect("a line");
-            assert_eq!(serde_json::from_slice::<Ask>(&line).expect("an ask"), ask);
+            assert_eq!(
+                serde_json::from_slice::<ConsoleRequest>(&line).expect("an ask"),
+                ask
+            );
         }
     }
 
@@ -249,15 +255,15 @@ mod tests {
     #[test]
     fn a_line_in_pieces_stays_whole_and_a_flood_ends() {
         let slow = Slow(vec![Some(b"d\nrest"), None, Some(b"bc"), Some(b"one\na")]);
-        let mut lines = Lines::new(slow, 100);
-        let next = |lines: &mut Lines<Slow>| match lines.next_line() {
+        let mut lines = LineReader::new(slow, 100);
+        let next = |lines: &mut LineReader<Slow>| match lines.next_line() {
             Ok(Some(line)) => String::from_utf8(line).expect("text"),
             Ok(None) => "the end".into(),
             Err(e) => format!("{:?}", e.kind()),
         };
         let said: Vec<String> = (0..4).map(|_| next(&mut lines)).collect();
         assert_eq!(said, ["one", "WouldBlock", "abcd", "the end"]);
-        let mut flood = Lines::new(io::repeat(b'x'), 1000);
+        let mut flood = LineReader::new(io::repeat(b'x'), 1000);
         let kind = flood.next_line().expect_err("no end").kind();
         assert_eq!(kind, ErrorKind::InvalidData);
     }

@@ -1,41 +1,41 @@
-//! Causes by name, found in logs, in a step's output and in the error.
+//! Finds known causes in logs, in a step's output and in the error.
 //!
-//! Pure. Refuses certainty: a cause is likely, and stands beside the line that it was read from.
+//! Pure. A cause is only likely, so it is always shown with the line that it was found in.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::logs::{Family, Log, errors};
-use super::patterns::{PATTERNS, Pattern};
+use super::logs::{LogFamily, WindowsLog, collect_errors};
+use super::patterns::{ErrorPattern, PATTERNS};
 
-/// Most causes that are named.
+/// Maximum number of causes.
 const MOST: usize = 5;
-/// How many of the newest error lines are looked at: what went wrong long before is not the cause.
+/// Number of newest error lines to search: earlier errors are not the cause.
 const NEWEST: usize = 40;
 
-/// A named cause, with the line that shows it.
+/// A known cause, with the line that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cause {
+pub struct FailureCause {
     pub cause: Cow<'static, str>,
     pub cure: Cow<'static, str>,
-    pub source: Source,
+    pub source: CauseSource,
     pub line: String,
 }
 
-/// Where a cause was read.
+/// The text in which a cause was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum CauseSource {
     Error,
-    /// Of the step.
+    /// The step's output.
     Output,
-    /// By its path in the guest.
+    /// A log, by its path in the guest.
     Log(String),
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for CauseSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Error => "the error",
@@ -45,51 +45,75 @@ impl fmt::Display for Source {
     }
 }
 
-/// The causes that logs, a step's output and the error itself show; the newest first, each once.
+/// Finds the causes in logs, a step's output and the error itself: newest first, without repeats.
 ///
-/// `installing`: Windows was still being set up. Later, what Setup once complained about is no cause any more.
-pub fn causes(logs: &[Log], said: &[(Source, String)], installing: bool) -> Vec<Cause> {
-    let mut found: Vec<(usize, Cause)> = Vec::new();
-    let mut add = |family, source: &Source, line: &str| {
-        let Some((rank, pattern)) = named(family, line) else {
-            return;
-        };
-        if found.len() < MOST && found.iter().all(|(_, c)| c.cause != pattern.cause) {
-            let line = line.trim().trim_start_matches("| ");
-            let cause = Cause {
-                cause: pattern.cause.into(),
-                cure: pattern.cure.into(),
-                source: source.clone(),
-                line: line.chars().take(500).collect(),
-            };
-            found.push((rank, cause));
-        }
-    };
+/// `installing`: Windows was still being installed. Later, old errors of Setup are no cause.
+pub fn find_causes(
+    logs: &[WindowsLog],
+    said: &[(CauseSource, String)],
+    installing: bool,
+) -> Vec<FailureCause> {
+    let mut found: Vec<(usize, FailureCause)> = Vec::new();
     for (source, text) in said {
-        text.lines()
-            .rev()
-            .for_each(|l| add(Family::Step, source, l));
-    }
-    let counts = |family| installing || family != Family::Setup;
-    let all = errors(logs);
-    let newest = all.iter().rev().filter(|e| counts(e.log.family));
-    for error in newest.take(NEWEST) {
-        let source = Source::Log(error.log.path.clone());
-        add(error.log.family, &source, error.line);
-    }
-    // The one thing that matters and that Windows writes as mere information.
-    for log in logs.iter().filter(|log| counts(log.family)) {
-        let words = |l: &&str| l.contains("will not run SetupComplete.cmd");
-        if let Some(line) = log.text.lines().find(words) {
-            add(log.family, &Source::Log(log.path.clone()), line);
+        for line in text.lines().rev() {
+            add_cause(&mut found, LogFamily::Step, source, line);
         }
     }
-    ordered(found)
+    let errors = collect_errors(logs);
+    let newest = errors
+        .iter()
+        .rev()
+        .filter(|error| installing || error.log.family != LogFamily::Setup);
+    for error in newest.take(NEWEST) {
+        let source = CauseSource::Log(error.log.path.clone());
+        add_cause(&mut found, error.log.family, &source, error.line);
+    }
+    // The only relevant line that Windows writes with the level of an information.
+    for log in logs {
+        if !installing && log.family == LogFamily::Setup {
+            continue;
+        }
+        let line = log
+            .text
+            .lines()
+            .find(|line| line.contains("will not run SetupComplete.cmd"));
+        if let Some(line) = line {
+            add_cause(
+                &mut found,
+                log.family,
+                &CauseSource::Log(log.path.clone()),
+                line,
+            );
+        }
+    }
+    sort_causes(found)
 }
 
-/// Of what one log shows, what says most comes first: the table is written in that order.
-fn ordered(mut found: Vec<(usize, Cause)>) -> Vec<Cause> {
-    let sources: Vec<Source> = found.iter().map(|(_, c)| c.source.clone()).collect();
+/// Adds the cause that the line shows, unless it is known already or there are enough.
+fn add_cause(
+    found: &mut Vec<(usize, FailureCause)>,
+    family: LogFamily,
+    source: &CauseSource,
+    line: &str,
+) {
+    let Some((rank, pattern)) = find_pattern(family, line) else {
+        return;
+    };
+    if found.len() < MOST && found.iter().all(|(_, c)| c.cause != pattern.cause) {
+        let line = line.trim().trim_start_matches("| ");
+        let cause = FailureCause {
+            cause: pattern.cause.into(),
+            cure: pattern.cure.into(),
+            source: source.clone(),
+            line: line.chars().take(500).collect(),
+        };
+        found.push((rank, cause));
+    }
+}
+
+/// Sorts the causes of each source by the pattern table, which lists the most specific first.
+fn sort_causes(mut found: Vec<(usize, FailureCause)>) -> Vec<FailureCause> {
+    let sources: Vec<CauseSource> = found.iter().map(|(_, c)| c.source.clone()).collect();
     found.sort_by_key(|(rank, cause)| {
         let source = sources.iter().position(|s| *s == cause.source);
         (source, *rank)
@@ -97,7 +121,7 @@ fn ordered(mut found: Vec<(usize, Cause)>) -> Vec<Cause> {
     found.into_iter().map(|(_, cause)| cause).collect()
 }
 
-fn named(family: Family, line: &str) -> Option<(usize, &'static Pattern)> {
+fn find_pattern(family: LogFamily, line: &str) -> Option<(usize, &'static ErrorPattern)> {
     let line = with_codes(&line.to_ascii_lowercase());
     PATTERNS.iter().enumerate().find(|(_, pattern)| {
         let here = pattern.families.is_empty() || pattern.families.contains(&family);
@@ -105,13 +129,14 @@ fn named(family: Family, line: &str) -> Option<(usize, &'static Pattern)> {
     })
 }
 
-/// What an exit code of the HRESULT kind means, where it is one that is known.
+/// Describes an exit code that is a known HRESULT.
 pub fn known_code(code: i64) -> Option<&'static str> {
-    let (_, pattern) = named(Family::Step, &code.to_string())?;
+    let (_, pattern) = find_pattern(LogFamily::Step, &code.to_string())?;
     Some(pattern.cause)
 }
 
-/// Codes as they are looked for: a program's exit code is the same number with a sign.
+/// Appends each number that can be an HRESULT in hexadecimal, as in the patterns: an exit code is
+/// the same number, signed.
 fn with_codes(line: &str) -> String {
     let mut all = line.to_owned();
     for word in line.split(|c: char| !c.is_ascii_digit() && c != '-') {
@@ -146,10 +171,10 @@ mod tests {
     }
 
     /// In the table's order, patterns with one cause, one cure and one place together.
-    fn by_cause() -> Vec<(&'static str, Vec<&'static Pattern>)> {
-        let mut found: Vec<(&str, Vec<&Pattern>)> = Vec::new();
+    fn by_cause() -> Vec<(&'static str, Vec<&'static ErrorPattern>)> {
+        let mut found: Vec<(&str, Vec<&ErrorPattern>)> = Vec::new();
         for pattern in PATTERNS {
-            let same = |p: &Pattern| p.cure == pattern.cure && p.families == pattern.families;
+            let same = |p: &ErrorPattern| p.cure == pattern.cure && p.families == pattern.families;
             let known = found
                 .iter_mut()
                 .find(|(cause, all)| *cause == pattern.cause && same(all[0]));
@@ -161,14 +186,14 @@ mod tests {
         found
     }
 
-    fn words_of(families: &[Family]) -> String {
-        let word = |family: &Family| match family {
-            Family::Setup => "Setup's logs",
-            Family::Sysprep => "Sysprep's logs",
-            Family::Servicing => "the logs of servicing",
-            Family::Devices => "the logs of device installation",
-            Family::Bootstrap => "the logs of winimg's first commands",
-            Family::Step => "a step's output",
+    fn words_of(families: &[LogFamily]) -> String {
+        let word = |family: &LogFamily| match family {
+            LogFamily::Setup => "Setup's logs",
+            LogFamily::Sysprep => "Sysprep's logs",
+            LogFamily::Servicing => "the logs of servicing",
+            LogFamily::Devices => "the logs of device installation",
+            LogFamily::Bootstrap => "the logs of winimg's first commands",
+            LogFamily::Step => "a step's output",
         };
         match families {
             [] => "any log or output".into(),
@@ -180,24 +205,28 @@ mod tests {
     fn no_pattern_hides_behind_an_earlier_one() {
         for pattern in PATTERNS {
             let line = pattern.words.join(" ... ");
-            let family = pattern.families.first().copied().unwrap_or(Family::Setup);
-            let (_, found) = named(family, &line).expect("itself");
+            let family = pattern
+                .families
+                .first()
+                .copied()
+                .unwrap_or(LogFamily::Setup);
+            let (_, found) = find_pattern(family, &line).expect("itself");
             assert_eq!(found.words, pattern.words, "{line}");
         }
     }
 
     #[test]
     fn a_signed_exit_code_is_the_code_that_is_known() {
-        let said = [(Source::Error, "exit code -2146498529".to_owned())];
-        let found = causes(&[], &said, false);
+        let said = [(CauseSource::Error, "exit code -2146498529".to_owned())];
+        let found = find_causes(&[], &said, false);
         assert_eq!(
             found[0].cause,
             "the files of a feature are missing from the image and from the source"
         );
         assert_eq!(
-            causes(
+            find_causes(
                 &[],
-                &[(Source::Output, "exit code -5, 12-13".into())],
+                &[(CauseSource::Output, "exit code -5, 12-13".into())],
                 false
             ),
             []

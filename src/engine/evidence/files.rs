@@ -1,6 +1,6 @@
-//! Files of the machine and of the step, copied without secrets and without filling the host's disk.
+//! Copies the files of the VM and the step, without secrets and without filling the host's disk.
 //!
-//! Copies regular files only, follows no link, and of a flood keeps the end.
+//! Copies only regular files, follows no links, and keeps only the end of huge files.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -8,44 +8,50 @@ use std::path::{Path, PathBuf};
 
 use super::redact::Redactor;
 
-/// Where the logs that were read from the disk lie in the evidence.
+/// Folder in the diagnostics for the logs read from the disk.
 pub const LOGS_OF_WINDOWS: &str = "logs-of-windows";
-/// Pictures of the screen: in the machine's folder, in the evidence, and of a build that ended well in its output folder.
+/// Folder for screenshots in the run directory and in the diagnostics; after success, in the output
+/// folder.
 pub const SCREENS: &str = "screens";
-/// The failed step's whole output.
+/// The failed step's full output.
 pub const STEP_LOG: &str = "step.log";
 
-/// What the machine leaves in its run directory that is worth keeping. Sockets and firmware variables are not.
-const TEXT: &[&str] = &["log", "txt", "jsonl"];
-const PICTURE: &str = "png";
-/// Of a text, its end; of a picture, all or nothing.
-const KEPT: usize = 32 << 20;
-const LARGEST_PICTURE: u64 = 16 << 20;
-/// Directories below the run directory, and files in all.
-const DEEPEST: usize = 3;
-const MOST_FILES: usize = 2000;
+/// Extensions of text files to save. Sockets and firmware variables have none of them.
+const TEXT_EXTENSIONS: &[&str] = &["log", "txt", "jsonl"];
+const SCREENSHOT_EXTENSION: &str = "png";
+/// Maximum size of a saved text; only its end is saved.
+const MAX_TEXT_SIZE: usize = 32 << 20;
+/// Maximum size of a screenshot; a larger one is not saved.
+const MAX_PICTURE_SIZE: u64 = 16 << 20;
+/// Maximum depth below the run directory.
+const MAX_DEPTH: usize = 3;
+/// Maximum number of files per folder.
+const MAX_FILES_PER_DIR: usize = 2000;
 
-/// The last bytes of what is written to it.
-pub struct Tail {
+/// A writer that keeps only the last bytes.
+pub struct TailWriter {
     bytes: Vec<u8>,
     keep: usize,
-    all: u64,
+    total: u64,
 }
 
-impl Tail {
+impl TailWriter {
     pub fn new(keep: usize) -> Self {
         Self {
             bytes: Vec::new(),
             keep,
-            all: 0,
+            total: 0,
         }
     }
 
-    /// The bytes, and whether something before them was dropped. Then they begin with a whole line, or at least behind
-    /// what may be the rest of a secret of `longest` bytes, and at an even place: UTF-16 stays what it is.
+    /// Returns the bytes, and true if earlier ones were dropped.
+    ///
+    /// If so, they start after a line break. Without one, the first `longest` bytes are dropped,
+    /// which could be the rest of a secret. UTF-16 text starts on a whole character if the
+    /// one before is below U+0100.
     pub fn end(mut self, longest: usize) -> (Vec<u8>, bool) {
         let cut = self.bytes.len().saturating_sub(self.keep);
-        let dropped = self.all - (self.bytes.len() - cut) as u64;
+        let dropped = self.total - (self.bytes.len() - cut) as u64;
         self.bytes.drain(..cut);
         if dropped == 0 {
             return (self.bytes, false);
@@ -53,7 +59,7 @@ impl Tail {
         let newline = self.bytes.iter().position(|b| *b == b'\n');
         let start = newline.map_or(longest, |n| n + 1).min(self.bytes.len());
         let odd = (dropped + start as u64) % 2;
-        // In UTF-16 the newline's second byte follows it; in UTF-8 a letter more is lost.
+        // In UTF-16 the newline's second byte follows: drop it. UTF-8 text has no zero bytes.
         let wide = self.bytes.get(start) == Some(&0) && odd == 1;
         self.bytes
             .drain(..(start + usize::from(wide)).min(self.bytes.len()));
@@ -61,9 +67,9 @@ impl Tail {
     }
 }
 
-impl Write for Tail {
+impl Write for TailWriter {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        self.all += part.len() as u64;
+        self.total += part.len() as u64;
         self.bytes.extend_from_slice(part);
         if self.bytes.len() > 2 * self.keep + (1 << 20) {
             self.bytes.drain(..self.bytes.len() - self.keep);
@@ -76,21 +82,21 @@ impl Write for Tail {
     }
 }
 
-/// Copies what the machine left; paths relative to `to`.
+/// Copies the VM's files and returns their paths relative to `to`.
 pub fn copy_machine(from: &Path, to: &Path, redactor: &Redactor) -> io::Result<Vec<PathBuf>> {
     let mut copied = Vec::new();
-    below(from, Path::new(""), 0, &mut |path| {
+    walk_files(from, Path::new(""), 0, &mut |path| {
         let (from, to) = (from.join(path), to.join(path));
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
-        let kept = if extension == PICTURE {
+        let is_copied = if extension == SCREENSHOT_EXTENSION {
             copy_picture(&from, &to)?
-        } else if TEXT.contains(&extension) {
+        } else if TEXT_EXTENSIONS.contains(&extension) {
             copy_text(&from, &to, redactor)?;
             true
         } else {
             false
         };
-        if kept {
+        if is_copied {
             copied.push(path.to_owned());
         }
         Ok(())
@@ -99,18 +105,18 @@ pub fn copy_machine(from: &Path, to: &Path, redactor: &Redactor) -> io::Result<V
     Ok(copied)
 }
 
-fn below(
+fn walk_files(
     root: &Path,
     folder: &Path,
     depth: usize,
     each: &mut dyn FnMut(&Path) -> io::Result<()>,
 ) -> io::Result<()> {
-    for entry in fs::read_dir(root.join(folder))?.take(MOST_FILES) {
+    for entry in fs::read_dir(root.join(folder))?.take(MAX_FILES_PER_DIR) {
         let entry = entry?;
         let path = folder.join(entry.file_name());
         let kind = entry.file_type()?;
-        if kind.is_dir() && depth < DEEPEST {
-            below(root, &path, depth + 1, each)?;
+        if kind.is_dir() && depth < MAX_DEPTH {
+            walk_files(root, &path, depth + 1, each)?;
         } else if kind.is_file() {
             each(&path)?;
         }
@@ -119,23 +125,23 @@ fn below(
 }
 
 fn copy_picture(from: &Path, to: &Path) -> io::Result<bool> {
-    if fs::metadata(from)?.len() > LARGEST_PICTURE {
+    if fs::metadata(from)?.len() > MAX_PICTURE_SIZE {
         return Ok(false);
     }
     make_folder_of(to)?;
     fs::copy(from, to).map(|_| true)
 }
 
-/// The end of a text file, redacted.
+/// Copies the end of a text file, redacted.
 pub fn copy_text(from: &Path, to: &Path, redactor: &Redactor) -> io::Result<()> {
-    let bytes = end_of(from, KEPT, redactor.longest())?;
+    let bytes = end_of(from, MAX_TEXT_SIZE, redactor.longest_len())?;
     make_folder_of(to)?;
-    fs::write(to, redactor.bytes(&bytes))
+    fs::write(to, redactor.redact_bytes(&bytes))
 }
 
-/// The last bytes of a file of ours, from the beginning of a line.
+/// Reads the last bytes of one of winimg's own files, from the start of a line.
 pub fn end_of(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>> {
-    let mut tail = Tail::new(keep);
+    let mut tail = TailWriter::new(keep);
     let mut file = winimg_base::io::open_regular(path)?;
     let mut piece = vec![0; 1 << 20];
     loop {
@@ -148,12 +154,13 @@ pub fn end_of(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>> {
     Ok(tail.end(longest).0)
 }
 
-/// Leaves the pictures of a build that ended well, with their times.
+/// Saves the screenshots of a successful build, and `times.jsonl` with their timestamps.
 pub fn keep_screens(run_dir: &Path, output: &Path) -> io::Result<()> {
     let from = run_dir.join(SCREENS);
-    match from.is_dir() {
-        true => copy_machine(&from, &output.join(SCREENS), &Redactor::default()).map(|_| ()),
-        false => Ok(()),
+    if from.is_dir() {
+        copy_machine(&from, &output.join(SCREENS), &Redactor::default()).map(|_| ())
+    } else {
+        Ok(())
     }
 }
 
@@ -166,7 +173,7 @@ mod tests {
     use super::*;
 
     fn tail(keep: usize, parts: &[&[u8]], longest: usize) -> (Vec<u8>, bool) {
-        let mut tail = Tail::new(keep);
+        let mut tail = TailWriter::new(keep);
         for part in parts {
             tail.write_all(part).expect("memory");
         }

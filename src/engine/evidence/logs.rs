@@ -1,93 +1,94 @@
-//! The logs of Windows Setup, Sysprep and servicing: where each lies, how it is written, which of its lines are errors.
+//! The logs of Windows Setup, Sysprep and servicing: their paths, encodings and error lines.
 //!
-//! Pure. Sources: Microsoft, "Windows Setup log files and event logs", "Deployment troubleshooting and log files",
-//! "Sysprep (Generalize)"; "SetupAPI text logs" (a line that begins with `!!!` is an error).
+//! No I/O. Sources: Microsoft, "Windows Setup log files and event logs", "Deployment
+//! troubleshooting and log files", "Sysprep (Generalize)"; "SetupAPI text logs" (a line that begins
+//! with `!!!` is an error).
 
 use std::collections::HashSet;
 
-/// Who writes it.
+/// The component that writes a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum LogFamily {
     Setup,
     Sysprep,
     Servicing,
     Devices,
     /// winimg's own files in the guest.
     Bootstrap,
-    /// What a step printed, or the error itself.
+    /// A step's output, or the error itself.
     Step,
 }
 
-/// Of two that repeat each other, the one with errors alone comes first.
+/// The log with only errors comes first: setupact.log repeats them.
 const SETUP: &[&str] = &["setuperr.log", "setupact.log"];
 
-/// Folders below the volume's root, their logs, who writes them, and what was going on then: in the order in which Windows
+/// Folder below the volume's root, log files, component and phase, in the order in which Windows
 /// writes them.
-pub const KNOWN: &[(&str, &[&str], Family, &str)] = &[
+pub const KNOWN: &[(&str, &[&str], LogFamily, &str)] = &[
     (
         r"$WINDOWS.~BT\Sources\Panther",
         SETUP,
-        Family::Setup,
+        LogFamily::Setup,
         "Windows PE: disk, image, drivers",
     ),
     (
         r"$WINDOWS.~BT\Sources\Rollback",
         SETUP,
-        Family::Setup,
+        LogFamily::Setup,
         "rollback",
     ),
     (
         r"Windows\Panther",
         &["cbs_unattend.log"],
-        Family::Servicing,
+        LogFamily::Servicing,
         "offline servicing",
     ),
     (
         r"Windows\INF",
         &["setupapi.offline.log"],
-        Family::Devices,
+        LogFamily::Devices,
         "drivers, offline",
     ),
-    (r"Windows\Panther", SETUP, Family::Setup, "specialize"),
+    (r"Windows\Panther", SETUP, LogFamily::Setup, "specialize"),
     (
         r"Windows\Panther\UnattendGC",
         SETUP,
-        Family::Setup,
+        LogFamily::Setup,
         "out-of-box experience and SetupComplete",
     ),
     (
         r"Windows\INF",
         &["setupapi.dev.log"],
-        Family::Devices,
+        LogFamily::Devices,
         "devices and drivers",
     ),
     (
         r"Windows\Logs\DISM",
         &["dism.log"],
-        Family::Servicing,
+        LogFamily::Servicing,
         "servicing",
     ),
     (
         r"Windows\Logs\CBS",
         &["CBS.log"],
-        Family::Servicing,
+        LogFamily::Servicing,
         "servicing",
     ),
     (
         r"Windows\System32\Sysprep\Panther",
         SETUP,
-        Family::Sysprep,
+        LogFamily::Sysprep,
         "sysprep",
     ),
     (
         r"Windows\Setup\State",
         &["State.ini"],
-        Family::Setup,
+        LogFamily::Setup,
         "state of Setup",
     ),
 ];
 
-/// Answer files that Windows may have taken or kept; copied without their secrets.
+/// Answer files that Windows may have used or kept; copied without their secrets.
 pub const ANSWER_FILES: &[&str] = &[
     r"Autounattend.xml",
     r"Unattend.xml",
@@ -102,23 +103,24 @@ pub const ANSWER_FILES: &[&str] = &[
 pub const OWN_FOLDER: &str = "winimg";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Log {
+pub struct WindowsLog {
     pub path: String,
-    pub family: Family,
+    pub family: LogFamily,
     pub phase: String,
     pub text: String,
-    /// Only its end was taken.
+    /// Only the end was read.
     pub cut: bool,
 }
 
-/// A line that says that something went wrong.
+/// A line that reports an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorLine<'l> {
-    pub log: &'l Log,
+    pub log: &'l WindowsLog,
     pub line: &'l str,
 }
 
-/// What Windows writes in every good run, too.
+/// Error lines that Windows also writes in successful runs. An entry matches a line that contains
+/// all its words.
 const BENIGN: &[&[&str]] = &[
     &["mrtgeneralize"],
     &["compat-gentel"],
@@ -126,46 +128,51 @@ const BENIGN: &[&[&str]] = &[
     &["file operations pending"],
 ];
 
-impl Log {
+impl WindowsLog {
     fn has_errors_alone(&self) -> bool {
         self.path.to_ascii_lowercase().ends_with("setuperr.log")
     }
 
     fn is_error(&self, line: &str) -> bool {
         let lower = line.to_ascii_lowercase();
-        let benign = |words: &&[&str]| words.iter().all(|word| lower.contains(word));
-        if BENIGN.iter().any(benign) {
+        let is_benign = BENIGN
+            .iter()
+            .any(|words| words.iter().all(|word| lower.contains(word)));
+        if is_benign {
             return false;
         }
-        let stamped = self.has_errors_alone() && time(line).is_some();
-        stamped || lower.contains(", error ") || line.trim_start().starts_with("!!!")
+        let is_stamped_error = self.has_errors_alone() && parse_time(line).is_some();
+        is_stamped_error || lower.contains(", error ") || line.trim_start().starts_with("!!!")
     }
 
-    /// The last line that says something.
+    /// Returns the last line that is not blank.
     pub fn last_line(&self) -> Option<&str> {
         let mut lines = self.text.lines().rev();
         lines.find(|l| !l.trim().is_empty()).map(str::trim)
     }
 
-    /// When the log was written last, by the guest's clock.
+    /// Returns the last time in the log, by the guest's clock.
     pub fn last_time(&self) -> Option<&str> {
-        self.text.lines().rev().find_map(time)
+        self.text.lines().rev().find_map(parse_time)
     }
 }
 
-/// `2026-01-02 03:04:05` at the beginning of a line.
-pub fn time(line: &str) -> Option<&str> {
+/// Returns the time at the start of a line: `2026-01-02 03:04:05`.
+pub fn parse_time(line: &str) -> Option<&str> {
     let stamp = line.get(..19)?;
     let shape = b"0000-00-00 00:00:00";
-    let fits = |(c, like): (u8, &u8)| match like {
-        b'0' => c.is_ascii_digit(),
-        like => c == *like,
-    };
-    stamp.bytes().zip(shape).all(fits).then_some(stamp)
+    stamp
+        .bytes()
+        .zip(shape)
+        .all(|(c, like)| match like {
+            b'0' => c.is_ascii_digit(),
+            like => c == *like,
+        })
+        .then_some(stamp)
 }
 
-/// The error lines of all logs, oldest first as far as they have times, without repeats.
-pub fn errors(logs: &[Log]) -> Vec<ErrorLine<'_>> {
+/// Returns the error lines of all logs, sorted by time and without duplicates.
+pub fn collect_errors(logs: &[WindowsLog]) -> Vec<ErrorLine<'_>> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for log in logs {
@@ -177,24 +184,24 @@ pub fn errors(logs: &[Log]) -> Vec<ErrorLine<'_>> {
             }
         }
     }
-    found.sort_by(|a, b| time(a.line).cmp(&time(b.line)));
+    found.sort_by(|a, b| parse_time(a.line).cmp(&parse_time(b.line)));
     found
 }
 
-pub fn last(logs: &[Log]) -> Option<&Log> {
+pub fn find_last_written(logs: &[WindowsLog]) -> Option<&WindowsLog> {
     let timed = logs.iter().filter(|log| log.last_time().is_some());
     timed.max_by(|a, b| a.last_time().cmp(&b.last_time()))
 }
 
-/// UTF-16 by its mark or its zeros, otherwise UTF-8 with replacement characters. Zeros at the end are room that was never
-/// written.
+/// Decodes UTF-16, recognized by its BOM or its zeros, otherwise UTF-8 with replacement characters.
+/// Ignores zeros at the end, which are preallocated space.
 pub fn decode(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |n| n + 1);
     let bytes = &bytes[..end.next_multiple_of(2).min(bytes.len())];
     let odd_zeros = bytes.iter().skip(1).step_by(2).filter(|b| **b == 0).count();
-    let wide =
+    let is_utf16_le =
         bytes.starts_with(&[0xff, 0xfe]) || (bytes.len() >= 4 && odd_zeros * 5 > bytes.len() * 2);
-    let text = match (wide, bytes.starts_with(&[0xfe, 0xff])) {
+    let text = match (is_utf16_le, bytes.starts_with(&[0xfe, 0xff])) {
         (true, _) => encoding_rs::UTF_16LE.decode(bytes).0,
         (_, true) => encoding_rs::UTF_16BE.decode(bytes).0,
         _ => encoding_rs::UTF_8.decode(bytes).0,
@@ -206,10 +213,10 @@ pub fn decode(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn log(path: &str, text: &str) -> Log {
-        Log {
+    fn log(path: &str, text: &str) -> WindowsLog {
+        WindowsLog {
             path: path.into(),
-            family: Family::Setup,
+            family: LogFamily::Setup,
             phase: "p".into(),
             text: text.into(),
             cut: false,
@@ -233,7 +240,10 @@ mod tests {
                 "!!!  sto: no\n!    ndv: hm\n",
             ),
         ];
-        let lines: Vec<_> = errors(&logs).iter().map(|e| e.line.to_owned()).collect();
+        let lines: Vec<_> = collect_errors(&logs)
+            .iter()
+            .map(|e| e.line.to_owned())
+            .collect();
         assert_eq!(
             lines,
             [
@@ -243,7 +253,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            last(&logs).map(|l| l.path.as_str()),
+            find_last_written(&logs).map(|l| l.path.as_str()),
             Some(r"Windows\Panther\setupact.log")
         );
     }

@@ -1,13 +1,14 @@
-//! What a failed build leaves for the person who has to find out: one directory, with a record that the build's page explains it from.
+//! Saves the diagnostics of a failed build: one directory, with a record from which the build's
+//! report explains the failure.
 //!
-//! Copies, reads and names; never changes the error's meaning, never lets a failing copy hide it, writes to no disk image and
-//! lets no secret of the build into any file here.
+//! Copies, reads and names; never changes the error's meaning, never hides it behind a failing
+//! copy, never writes to a disk image, and redacts the build's secrets in every file.
 
 mod causes;
+mod diagnosis;
 mod files;
 pub(crate) mod logs;
 mod patterns;
-mod reading;
 mod record;
 mod recording;
 mod redact;
@@ -24,109 +25,107 @@ use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Phase, Sink};
 use winimg_base::io::write_atomically;
 use winimg_base::text::Secret;
-use winimg_formats::disk::Image;
+use winimg_formats::disk::DiskImage;
 
-use causes::{Source, causes};
-use logs::Log;
-use reading::reading;
+use causes::{CauseSource, find_causes};
+use diagnosis::diagnose;
+use logs::WindowsLog;
 use redact::Redactor;
 
 pub use causes::known_code;
 pub use files::{SCREENS, keep_screens};
-pub use record::{Failure, Fault, Part};
-pub use recording::Recording;
+pub use record::{ErrorRecord, FailureRecord, LogExcerpt};
+pub use recording::TraceRecording;
 
 /// The directory's name in the output directory.
 pub const FOLDER: &str = "failure";
-/// What was traced, in the machine's folder and then in the evidence.
+/// File name of the trace, in the run directory and then in the diagnostics.
 pub const DEBUG: &str = "debug.jsonl";
 
-/// Causes that the error itself names; the page has more.
+/// Maximum number of causes in the error itself; the report has more.
 const CAUSES_IN_ERROR: usize = 2;
-/// Error lines of Windows that the page quotes.
+/// Maximum number of Windows' error lines in the report.
 const QUOTED: usize = 20;
-/// Lines of each log of winimg's own commands.
+/// Maximum number of lines of each log of winimg's own commands.
 const BOOTSTRAP_LINES: usize = 25;
 
-/// Where a build was when it failed.
-pub struct Scene<'a> {
-    /// The build's output directory; the evidence goes below it. Its `logs/NN-name.log` hold the steps' whole output.
+/// The state of a build when it failed.
+pub struct FailureScene<'a> {
+    /// The build's output directory, with the steps' full output in `logs/NN-name.log`. The
+    /// diagnostics go below it.
     pub output: &'a Path,
-    /// Of the machine: `screens/`, `serial.log`, `seabios.log`, `qemu.log`, `swtpm.log`, `agent.log`.
+    /// The VM's files: `screens/`, `serial.log`, `seabios.log`, `qemu.log`, `swtpm.log`,
+    /// `agent.log`.
     pub run_dir: &'a Path,
-    /// The machine's disk, closed or paused. `None`: nothing was started.
-    pub disk: Option<Image<'a>>,
-    /// The phase that did not end.
+    /// The VM's disk, closed or paused. `None` if no VM was started.
+    pub disk: Option<DiskImage<'a>>,
+    /// The unfinished phase.
     pub phase: Option<Phase>,
-    /// The step that runs, or that ran last.
-    pub step: Option<&'a Reached>,
+    /// The running step, or the last one that ran.
+    pub step: Option<&'a ReachedStep>,
     /// The recipe's name.
     pub recipe: &'a str,
-    /// From where the next build resumes, as a sentence. Empty: not known.
+    /// A sentence about where the next build resumes. Empty if unknown.
     pub next: &'a str,
-    /// What no file of the evidence may hold.
+    /// Secrets to redact in all diagnostics.
     pub secrets: &'a [Secret],
 }
 
-/// A step that the build has come to.
-pub struct Reached {
+/// A step that the build has reached.
+pub struct ReachedStep {
     /// Counted from 1.
     pub number: usize,
     pub name: String,
-    /// It runs, or it failed. A step that has not begun, or that ended well, does not.
+    /// True while the step is running, and if it failed. False before it and after success.
     pub runs: bool,
 }
 
-/// Keeps the evidence in `<output>/failure` and adds its path and the likely causes to the error. An interrupt keeps
-/// nothing.
-pub fn keep(error: Error, scene: &Scene, sink: &dyn Sink, cancel: &Cancel) -> Error {
+/// Saves the diagnostics in `<output>/failure` and adds their path and the likely causes to the
+/// error. Saves nothing after an interrupt.
+pub fn keep(error: Error, scene: &FailureScene, sink: &dyn Sink, cancel: &Cancel) -> Error {
     if error.kind() == Kind::Cancelled {
         return error;
     }
     let failure = scene.output.join(FOLDER);
     let _ = fs::remove_dir_all(&failure);
-    let failed =
-        |e: std::io::Error| sink.warn(format!("the evidence could not be kept whole: {e}"));
     if let Err(e) = fs::create_dir_all(&failure) {
-        failed(e);
+        sink.warn(format!("could not save the diagnostics: {e}"));
         return error;
     }
     let redactor = Redactor::new(scene.secrets);
     if let Err(e) = files::copy_machine(scene.run_dir, &failure, &redactor) {
-        failed(e);
+        sink.warn(format!("could not save all diagnostics: {e}"));
     }
-    let error = error.moved(scene.run_dir, &failure);
-    let gathering = Gathering {
+    let error = error.with_moved_paths(scene.run_dir, &failure);
+    let gathering = FailureCollector {
         scene,
         failure: &failure,
         redactor: &redactor,
     };
-    let found = gathering.failure(&error, cancel);
+    let found = gathering.collect_failure(&error, cancel);
     if let Err(e) = found.write(&failure) {
-        sink.warn(format!(
-            "what was found of the failure could not be written: {e}"
-        ));
+        sink.warn(format!("could not write the failure record: {e}"));
     }
     let report = scene.output.join(REPORT);
-    let error = explained(error, &found).lines([format!("details: {}", report.display())]);
-    // What a person wants to know who sees the end of the log alone.
+    let error = add_causes(error, &found).lines([format!("details: {}", report.display())]);
+    // For readers who see only the end of the log.
     let failed = found.failed_step.map(|step| format!("{step}, failed"));
     let next = Some(scene.next.to_owned()).filter(|next| !next.is_empty());
     let error = error.lines(failed.into_iter().chain(next));
-    let text = redactor.text(&format!("{error}\n"));
+    let text = redactor.redact_text(&format!("{error}\n"));
     if let Err(e) = write_atomically(&failure.join("error.txt"), text.as_bytes()) {
-        sink.warn(format!("the error could not be written: {e}"));
+        sink.warn(format!("could not write error.txt: {e}"));
     }
     error
 }
 
-/// The error with what is likely behind it.
-fn explained(mut error: Error, found: &Failure) -> Error {
+/// Adds the likely causes to the error.
+fn add_causes(mut error: Error, found: &FailureRecord) -> Error {
     for cause in found.causes.iter().take(CAUSES_IN_ERROR) {
         let line: String = cause.line.chars().take(240).collect();
         let mut lines = vec![format!("likely: {}", cause.cause)];
-        // The error's own lines stand right above.
-        if cause.source != Source::Error {
+        // The error's own lines are right above.
+        if cause.source != CauseSource::Error {
             lines.push(format!("  {}: {line}", cause.source));
         }
         lines.push(format!("  {}", cause.cure));
@@ -140,94 +139,100 @@ fn explained(mut error: Error, found: &Failure) -> Error {
     }
 }
 
-/// From the scene to the record; files of the evidence are written on the way.
-struct Gathering<'e> {
-    scene: &'e Scene<'e>,
+/// Collects the record from the scene, and writes the files of the diagnostics.
+struct FailureCollector<'e> {
+    scene: &'e FailureScene<'e>,
     failure: &'e Path,
     redactor: &'e Redactor,
 }
 
-impl Gathering<'_> {
-    fn failure(&self, error: &Error, cancel: &Cancel) -> Failure {
+impl FailureCollector<'_> {
+    fn collect_failure(&self, error: &Error, cancel: &Cancel) -> FailureRecord {
         let scene = self.scene;
         let step_output = self.step_output();
         let found = scene.disk.map(|disk| self.read_disk(disk, cancel));
         let installing = scene.phase == Some(Phase::Install) || error.kind() == Kind::Setup;
         let logs = found.as_ref().map_or(&[][..], |found| &found.logs);
         let output = step_output.as_ref().map(|part| part.text.clone());
-        // Of the error only what the guest said: its own words may be about this host.
+        // Only the guest's output: the rest of the error may be about this host.
         let code = error.problem().found.iter();
         let code = code.map(|found| format!("found: {found}"));
         let lines: Vec<String> = code.chain(error.problem().lines.clone()).collect();
         let said = [
-            (Source::Error, self.redactor.text(&lines.join("\n"))),
-            (Source::Output, output.unwrap_or_default()),
+            (
+                CauseSource::Error,
+                self.redactor.redact_text(&lines.join("\n")),
+            ),
+            (CauseSource::Output, output.unwrap_or_default()),
         ];
         let machine = [
-            ("What QEMU says", "qemu.log"),
-            ("What swtpm says", "swtpm.log"),
-            ("The serial port", "serial.log"),
-            ("SeaBIOS", "seabios.log"),
+            ("QEMU log", "qemu.log"),
+            ("swtpm log", "swtpm.log"),
+            ("Serial console", "serial.log"),
+            ("SeaBIOS log", "seabios.log"),
         ];
         let machine = machine.iter();
         let failed = scene.step.filter(|step| step.runs);
         let failed = failed.map(|step| format!("step {}, `{}`", step.number, step.name));
         let reached = scene.step;
-        Failure {
-            recipe: self.redactor.text(scene.recipe),
-            step: reached.map(|step| (step.number, self.redactor.text(&step.name))),
-            failed_step: failed.map(|step| self.redactor.text(&step)),
-            next: self.redactor.text(scene.next),
+        FailureRecord {
+            recipe: self.redactor.redact_text(scene.recipe),
+            step: reached.map(|step| (step.number, self.redactor.redact_text(&step.name))),
+            failed_step: failed.map(|step| self.redactor.redact_text(&step)),
+            next: self.redactor.redact_text(scene.next),
             failed_at: jiff::Timestamp::now().to_string(),
-            error: scene::fault(error, self.redactor),
-            causes: causes(logs, &said, installing),
+            error: scene::to_error_record(error, self.redactor),
+            causes: find_causes(logs, &said, installing),
             reading: found
                 .as_ref()
-                .map(|found| reading(&found.state, logs, installing)),
-            errors: quoted(logs),
-            logs: logs.iter().map(listed).collect(),
-            bootstrap: logs.iter().filter_map(bootstrap).collect(),
+                .map(|found| diagnose(&found.state, logs, installing)),
+            errors: collect_error_lines(logs),
+            logs: logs.iter().map(describe_log).collect(),
+            bootstrap: logs.iter().filter_map(extract_bootstrap).collect(),
             step_output,
-            agent: self.part("The guest agent's last exchanges", "agent.log", 60),
+            agent: self.read_excerpt("Last messages of the guest agent", "agent.log", 60),
             machine: machine
-                .filter_map(|(title, file)| self.part(title, file, 60))
+                .filter_map(|(title, file)| self.read_excerpt(title, file, 60))
                 .collect(),
         }
     }
 
-    /// The step's whole output into the evidence; its end.
-    fn step_output(&self) -> Option<Part> {
-        let Reached { number, name, .. } = self.scene.step?;
-        let log = step_log::path(&self.scene.output.join("logs"), *number, name);
+    /// Copies the step's full output to the diagnostics, and returns its end.
+    fn step_output(&self) -> Option<LogExcerpt> {
+        let ReachedStep { number, name, .. } = self.scene.step?;
+        let log = step_log::log_path(&self.scene.output.join("logs"), *number, name);
         let to = self.failure.join(files::STEP_LOG);
         files::copy_text(&log, &to, self.redactor).ok()?;
-        self.part("Its last 200 lines", files::STEP_LOG, 200)
+        self.read_excerpt("Last 200 lines", files::STEP_LOG, 200)
     }
 
-    /// A volume that is written only in part must not take the error with it, whatever the reader thinks of it.
-    fn read_disk(&self, disk: Image<'_>, cancel: &Cancel) -> windows::Found {
-        let read = || windows::read(disk, self.failure, self.redactor, cancel);
-        let mut found = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
-            let mut found = windows::Found::default();
+    /// Reads the VM's disk. Catches panics of the reader, because a half-written volume must not
+    /// hide the error.
+    fn read_disk(&self, disk: DiskImage<'_>, cancel: &Cancel) -> windows::DiskFindings {
+        let mut found = catch_unwind(AssertUnwindSafe(|| {
+            windows::read(disk, self.failure, self.redactor, cancel)
+        }))
+        .unwrap_or_else(|_| {
+            let mut found = windows::DiskFindings::default();
             found.state.written = 1;
-            found.state.table = reading::Table::Unreadable;
-            found.state.lacks =
-                vec!["reading the disk failed: what it holds makes no sense".into()];
+            found.state.table = diagnosis::PartitionTableState::Unreadable;
+            found.state.lacks = vec!["reading the disk failed: its contents are invalid".into()];
             found
         });
-        // EDK II's words, and SeaBIOS's.
-        let says = |file: &str, words: &str| {
-            let text = self.end_of(file, 400);
-            text.is_some_and(|text| text.contains(words))
-        };
-        found.state.nothing_boots =
-            says("serial.log", "No bootable option") || says("seabios.log", "No bootable device");
+        // Messages of EDK II and of SeaBIOS.
+        found.state.nothing_boots = self.contains("serial.log", "No bootable option")
+            || self.contains("seabios.log", "No bootable device");
         found
     }
 
-    /// The last lines of a file of the evidence; none where it is empty.
-    fn part(&self, title: &str, file: &str, lines: usize) -> Option<Part> {
-        Some(Part {
+    fn contains(&self, file: &str, text: &str) -> bool {
+        self.end_of(file, 400)
+            .is_some_and(|lines| lines.contains(text))
+    }
+
+    /// Returns the last lines of a file of the diagnostics; `None` if it is empty.
+    fn read_excerpt(&self, title: &str, file: &str, lines: usize) -> Option<LogExcerpt> {
+        Some(LogExcerpt {
             title: title.into(),
             file: file.into(),
             text: self.end_of(file, lines)?,
@@ -235,14 +240,14 @@ impl Gathering<'_> {
     }
 
     fn end_of(&self, file: &str, lines: usize) -> Option<String> {
-        let longest = self.redactor.longest();
+        let longest = self.redactor.longest_len();
         let bytes = files::end_of(&self.failure.join(file), 1 << 20, longest).ok()?;
         let text = last_lines(&logs::decode(&bytes), lines);
-        (!text.is_empty()).then(|| self.redactor.foreign(&text))
+        (!text.is_empty()).then(|| self.redactor.redact_guest_text(&text))
     }
 }
 
-/// The last lines of a text file, at most so many bytes of it; none where it is empty or not there.
+/// Returns the last lines of a text file within its last `bytes`; `None` if it is empty or missing.
 pub fn last_lines_of(file: &Path, bytes: usize, lines: usize) -> Option<String> {
     let bytes = files::end_of(file, bytes, 0).ok()?;
     Some(last_lines(&logs::decode(&bytes), lines)).filter(|text| !text.is_empty())
@@ -253,29 +258,32 @@ fn last_lines(text: &str, most: usize) -> String {
     all[all.len().saturating_sub(most)..].join("\n")
 }
 
-/// The end of a log of winimg's own commands.
-fn bootstrap(log: &Log) -> Option<Part> {
+/// Returns the end of the log if it is one of winimg's own commands.
+fn extract_bootstrap(log: &WindowsLog) -> Option<LogExcerpt> {
     let text = last_lines(&log.text, BOOTSTRAP_LINES);
-    let is_shown = log.family == logs::Family::Bootstrap && !text.is_empty();
-    is_shown.then(|| Part {
+    let is_shown = log.family == logs::LogFamily::Bootstrap && !text.is_empty();
+    is_shown.then(|| LogExcerpt {
         title: log.path.clone(),
-        file: listed(log).0,
+        file: describe_log(log).0,
         text,
     })
 }
 
-/// Where a log lies in the evidence, its phase, and whether it was cut.
-fn listed(log: &Log) -> (String, String, bool) {
+/// Returns a log's file in the diagnostics, its phase, and true if it was cut.
+fn describe_log(log: &WindowsLog) -> (String, String, bool) {
     let path = log.path.replace('\\', "/");
     let file = format!("{}/{path}", files::LOGS_OF_WINDOWS);
     (file, log.phase.clone(), log.cut)
 }
 
-/// The last error lines of Windows with the logs that hold them.
-fn quoted(logs: &[Log]) -> Vec<(String, String)> {
-    let errors = logs::errors(logs);
-    let last = &errors[errors.len().saturating_sub(QUOTED)..];
-    let line = |text: &str| text.chars().take(1000).collect();
-    let last = last.iter().map(|e| (e.log.path.clone(), line(e.line)));
-    last.collect()
+/// Returns the last error lines of Windows, each with the path of its log.
+fn collect_error_lines(logs: &[WindowsLog]) -> Vec<(String, String)> {
+    let errors = logs::collect_errors(logs);
+    errors[errors.len().saturating_sub(QUOTED)..]
+        .iter()
+        .map(|error| {
+            let line = error.line.chars().take(1000).collect();
+            (error.log.path.clone(), line)
+        })
+        .collect()
 }

@@ -1,32 +1,33 @@
-//! What Windows writes when a well-known thing went wrong, what it means, what helps: a table and nothing else.
+//! A table of known error messages of Windows, with their causes and fixes.
 //!
-//! Sources: Microsoft, "Windows Setup log files and event logs", "Sysprep problems" (provisioned apps, reserved storage,
-//! rearm), "DISM error codes", "Common Windows Update errors", "Windows upgrade error codes", "Device installation error codes".
+//! Sources: Microsoft, "Windows Setup log files and event logs", "Sysprep problems" (provisioned
+//! apps, reserved storage, rearm), "DISM error codes", "Common Windows Update errors", "Windows
+//! upgrade error codes", "Device installation error codes".
 
-use super::logs::Family;
+use super::logs::LogFamily;
 
-pub struct Pattern {
-    /// All of them stand in one line, in lower case.
+pub struct ErrorPattern {
+    /// Fragments that must all occur in one line, in lower case.
     pub words: &'static [&'static str],
-    /// Empty: wherever it is read.
-    pub families: &'static [Family],
+    /// Log families to match. Empty: all.
+    pub families: &'static [LogFamily],
     pub cause: &'static str,
     pub cure: &'static str,
 }
 
-const ANY: &[Family] = &[];
-const SETUP: &[Family] = &[Family::Setup];
-const SYSPREP: &[Family] = &[Family::Sysprep];
-const DEVICES: &[Family] = &[Family::Devices, Family::Servicing, Family::Step];
-const SERVICING: &[Family] = &[Family::Servicing, Family::Setup, Family::Step];
+const ANY: &[LogFamily] = &[];
+const SETUP: &[LogFamily] = &[LogFamily::Setup];
+const SYSPREP: &[LogFamily] = &[LogFamily::Sysprep];
+const DEVICES: &[LogFamily] = &[LogFamily::Devices, LogFamily::Servicing, LogFamily::Step];
+const SERVICING: &[LogFamily] = &[LogFamily::Servicing, LogFamily::Setup, LogFamily::Step];
 
 const fn pattern(
     words: &'static [&'static str],
-    families: &'static [Family],
+    families: &'static [LogFamily],
     cause: &'static str,
     cure: &'static str,
-) -> Pattern {
-    Pattern {
+) -> ErrorPattern {
+    ErrorPattern {
         words,
         families,
         cause,
@@ -34,57 +35,62 @@ const fn pattern(
     }
 }
 
-/// Of two that fit one line the first counts; of two causes from one log the first says more.
-pub const PATTERNS: &[Pattern] = &[
+/// The first matching pattern wins. The causes found in one log are shown in this order, so more
+/// specific ones come first.
+pub const PATTERNS: &[ErrorPattern] = &[
     // The answer file.
     pattern(
         &["unattend", "not a valid"],
         SETUP,
-        "Setup refused the answer file",
-        "the lines after it in setupact.log name the setting; `winimg validate` checks the file against Setup's own rules",
+        "Setup rejected the answer file",
+        "the lines after it in setupact.log name the setting; `winimg validate` checks the file \
+         against Setup's own rules",
     ),
     pattern(
         &["unattend file is not valid"],
         SETUP,
-        "Setup refused the answer file",
-        "the lines after it in setupact.log name the setting; `winimg validate` checks the file against Setup's own rules",
+        "Setup rejected the answer file",
+        "the lines after it in setupact.log name the setting; `winimg validate` checks the file \
+         against Setup's own rules",
     ),
     pattern(
         &["smi data results dump"],
         SETUP,
-        "a setting of the answer file has a value that Windows refuses",
+        "a setting of the answer file has a value that Windows rejects",
         "the line names the setting and what is wrong with its value",
     ),
     pattern(
         &["could not parse or process"],
         SETUP,
         "Windows could not read the answer file",
-        "the line names the pass and the component: look at that part of the answer file",
+        "the line names the pass and the component: check that part of the answer file",
     ),
     pattern(
         &["callback_diskconfiguration"],
         SETUP,
         "the disk layout of the answer file could not be applied",
-        "the layout has to fit the firmware (UEFI: GPT), and the disk's driver has to be there in Windows PE",
+        "the layout has to fit the firmware (UEFI: GPT), and the disk's driver has to be there in \
+         Windows PE",
     ),
     pattern(
         &["product key"],
         SETUP,
-        "Setup did not take the product key",
-        "the key has to fit the edition; evaluation media take none: leave `media.product_key` out",
+        "Setup did not accept the product key",
+        "the key must match the edition; evaluation media take none: omit `media.product_key`",
     ),
     // Setup's image.
     pattern(
         &["0x80071160"],
         ANY,
-        "Setup chose to compress Windows (CompactOS) and failed at it, as Server 2025 does on small disks",
+        "Setup failed to compress Windows (CompactOS), which Server 2025 attempts on small disks",
         "give the disk 100 GB, or set <Compact>false</Compact> in an answer file of your own",
     ),
     pattern(
         &["0x800703f9"],
         ANY,
-        "the component store's registry was damaged during specialize, which happens to Server 2025 now and then",
-        "build again: the next installation starts from nothing",
+        "the component store's registry was corrupted during specialize, which occasionally \
+         happens with Server 2025",
+        "build again: the next installation starts from scratch",
     ),
     pattern(
         &["0xd000a000"],
@@ -95,13 +101,13 @@ pub const PATTERNS: &[Pattern] = &[
     pattern(
         &["0x80070570"],
         ANY,
-        "a file that Windows was reading is damaged",
+        "a file that Windows was reading is corrupt",
         "compare the install medium with its publisher's digest",
     ),
     pattern(
         &["0x8007000d"],
         SETUP,
-        "a file of the install medium holds what Setup does not understand",
+        "a file of the install medium is invalid",
         "compare the install medium with its publisher's digest",
     ),
     pattern(
@@ -119,8 +125,8 @@ pub const PATTERNS: &[Pattern] = &[
     pattern(
         &["0xc1900200"],
         SETUP,
-        "the machine is less than this Windows asks for",
-        "raise `machine.memory` and `machine.cpus`, and give it a newer processor model",
+        "the VM does not meet the requirements of this Windows",
+        "raise `machine.memory` and `machine.cpus`, and use a newer CPU model",
     ),
     pattern(
         &["0xc190020e"],
@@ -132,7 +138,8 @@ pub const PATTERNS: &[Pattern] = &[
         &["0xc1900101"],
         SETUP,
         "a driver made Setup roll back",
-        "setupact.log in Rollback names the driver; load only storage, network and serial drivers during Setup",
+        "setupact.log in Rollback names the driver; load only storage, network and serial drivers \
+         during Setup",
     ),
     pattern(
         &["0x80070070"],
@@ -150,64 +157,70 @@ pub const PATTERNS: &[Pattern] = &[
     pattern(
         &["will not run setupcomplete.cmd"],
         SETUP,
-        "Windows ignores SetupComplete.cmd: this edition and an OEM product key do not go together with it",
+        "Windows ignores SetupComplete.cmd with an OEM product key on this edition",
         "use a volume licence or evaluation edition, or no OEM key",
     ),
     // Sysprep.
     pattern(
         &["was installed for a user, but not provisioned"],
         SYSPREP,
-        "an app package was installed for one user only, and sysprep refuses that",
-        "remove the package that the line names before `generalize`: Remove-AppxPackage -AllUsers -Package <full name>, in Windows PowerShell 5.1",
+        "an app package was installed for one user only, which sysprep does not allow",
+        "remove the package that the line names before `generalize`: Remove-AppxPackage -AllUsers \
+         -Package <full name>, in Windows PowerShell 5.1",
     ),
     pattern(
         &["0x80073cf2"],
         ANY,
         "sysprep could not remove an app package",
-        "the lines before it name the package; remove it before `generalize`: Remove-AppxPackage -AllUsers -Package <full name>",
+        "the lines before it name the package; remove it before `generalize`: Remove-AppxPackage \
+         -AllUsers -Package <full name>",
     ),
     pattern(
         &["0x800f0975"],
         ANY,
-        "servicing still uses the reserved storage, so sysprep refuses",
-        "let updates end and restart before `generalize`; DISM /Online /Get-ReservedStorageState tells whether it is idle",
+        "servicing still uses the reserved storage, which blocks sysprep",
+        "let updates finish and restart before `generalize`; DISM /Online \
+         /Get-ReservedStorageState shows if it is idle",
     ),
     pattern(
         &["reserved storage is in use"],
         ANY,
         "servicing still uses the reserved storage",
-        "let updates end and restart first; DISM /Online /Get-ReservedStorageState tells whether it is idle",
+        "let updates finish and restart first; DISM /Online /Get-ReservedStorageState shows if it \
+         is idle",
     ),
     pattern(
         &["bitlocker"],
         SYSPREP,
-        "BitLocker is on, and sysprep refuses that",
+        "BitLocker is on, which blocks sysprep",
         "turn it off in a step before `generalize` and wait for the decryption: manage-bde -off C:",
     ),
     pattern(
         &["audit mode", "active scenario"],
         SYSPREP,
-        "an update is still at work, so sysprep refuses",
-        "let updates end and restart before `generalize`",
+        "an update is still in progress, which blocks sysprep",
+        "let updates finish and restart before `generalize`",
     ),
     pattern(
         &["windows updates", "require a reboot"],
         SYSPREP,
-        "updates wait for a restart, and sysprep refuses until then",
+        "updates are waiting for a restart, which blocks sysprep",
         "put a `reboot` step before `generalize`",
     ),
     pattern(
         &["0xc004d307"],
         ANY,
         "Windows was generalized too often: its licence can't be rearmed any more",
-        "start from an image that was generalized less often, or set SkipRearm in the seal's answer file",
+        "start from an image that was generalized fewer times, or set SkipRearm in the seal's \
+         answer file",
     ),
     // Servicing.
     pattern(
         &["0x800f081f"],
         SERVICING,
         "the files of a feature are missing from the image and from the source",
-        "give the step a source of exactly this build: the install medium's sources\\sxs or install.wim",
+        "give the step a source of exactly this build: the install medium's sources\\sxs or \
+         install.wim",
     ),
     pattern(
         &["0x800f0954"],
@@ -219,24 +232,25 @@ pub const PATTERNS: &[Pattern] = &[
         &["0x800f0950"],
         SERVICING,
         "the capability is not for this build, or not in the source",
-        "take the languages and optional features disc of exactly this build",
+        "use the languages and optional features disc of exactly this build",
     ),
     pattern(
         &["0x800f080c"],
         SERVICING,
-        "Windows knows no feature of that name",
+        "Windows has no feature of that name",
         "compare the name with the list: dism /online /get-features",
     ),
     pattern(
         &["0x800f0922"],
         SERVICING,
-        "an installer of the update or feature failed: often the EFI partition is full, or a restart is pending",
+        "an installer of the update or feature failed: often the EFI partition is full, or a \
+         restart is pending",
         "put a `reboot` step before it; CBS.log names the installer",
     ),
     pattern(
         &["0x800f0831"],
         SERVICING,
-        "the component store lacks a package that this one builds upon",
+        "the component store is missing a package that this one depends on",
         "install the missing update first, or build from a newer medium",
     ),
     pattern(
@@ -248,56 +262,57 @@ pub const PATTERNS: &[Pattern] = &[
     pattern(
         &["0x80070bc9"],
         SERVICING,
-        "servicing wants a restart before it goes on",
+        "servicing needs a restart before it can continue",
         "put a `reboot` step before this one",
     ),
     pattern(
         &["0x80070002"],
         SERVICING,
         "servicing did not find a file that it needs",
-        "look whether the package is whole, and whether an earlier cleanup removed it",
+        "check that the package is complete, and that no earlier cleanup removed it",
     ),
     pattern(
         &["0x8024402c"],
         ANY,
-        "Windows Update found no server: name resolution or proxy",
-        "the machine has a network only with `machine.network`; look at the proxy",
+        "Windows Update found no server: check name resolution and the proxy",
+        "the VM has a network only with `machine.network`; check the proxy",
     ),
     pattern(
         &["0x80240438"],
         ANY,
-        "there is no way to the update server",
-        "the machine has a network only with `machine.network`; pinned packages need none",
+        "the update server is unreachable",
+        "the VM has a network only with `machine.network`; pinned packages need none",
     ),
     // Drivers.
     pattern(
         &["0xe0000247"],
         DEVICES,
-        "a driver's catalog is not signed by anyone whom Windows trusts",
-        "take the signed driver package of the vendor",
+        "a driver's catalog is not signed by a publisher that Windows trusts",
+        "use the vendor's signed driver package",
     ),
     pattern(
         &["0x800b0109"],
         DEVICES,
-        "a driver's signature ends in a root that Windows does not trust",
-        "take the signed driver package of the vendor, or put its root certificate into the store in an earlier step",
+        "a driver's signature chains to a root that Windows does not trust",
+        "use the vendor's signed driver package, or install its root certificate in an earlier \
+         step",
     ),
     pattern(
         &["0xe0000242"],
         DEVICES,
-        "the publisher of a driver is not yet trusted, so Windows would ask somebody",
-        "put the publisher's certificate into TrustedPublisher in an earlier step",
+        "the publisher of a driver is not trusted yet, so Windows would ask for confirmation",
+        "add the publisher's certificate to TrustedPublisher in an earlier step",
     ),
     pattern(
         &["0xe000022f"],
         DEVICES,
         "a driver's INF has no signature",
-        "take the signed driver package of the vendor",
+        "use the vendor's signed driver package",
     ),
     pattern(
         &["0xe0000243"],
         DEVICES,
         "the files of a driver do not match its catalog",
-        "unpack the driver package again, whole",
+        "unpack the complete driver package again",
     ),
 ];

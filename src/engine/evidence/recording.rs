@@ -1,7 +1,7 @@
-//! What winimg did in detail, for a build that fails: the last lines, as JSON, in memory.
+//! Keeps the last lines of the trace in memory, as JSON, for the diagnostics of a failed build.
 //!
-//! Bounded in bytes; the oldest lines go first. No line holds a secret that is known here, and a build that ends well writes
-//! nothing. Refuses to decide when it is written.
+//! Limited in bytes; the oldest lines are dropped first. Known secrets are redacted. A successful
+//! build writes nothing; the caller decides when to write.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,28 +14,28 @@ use serde_json::json;
 use super::redact::Redactor;
 use winimg_base::text::Secret;
 
-/// Bytes of all lines that are kept.
+/// Maximum size of all lines in bytes.
 const KEPT: usize = 8 << 20;
 
-/// The lines of one process. Clones share them.
+/// The trace of one process. Clones share their lines.
 #[derive(Clone, Default)]
-pub struct Recording(Arc<Shared>);
+pub struct TraceRecording(Arc<TraceShared>);
 
 #[derive(Default)]
-struct Shared {
+struct TraceShared {
     redactor: RwLock<Redactor>,
-    lines: Mutex<Lines>,
+    lines: Mutex<TraceLines>,
 }
 
 #[derive(Default)]
-struct Lines {
+struct TraceLines {
     kept: VecDeque<String>,
-    /// Of all that are kept.
+    /// Size of all kept lines in bytes.
     bytes: usize,
     dropped: u64,
 }
 
-impl Lines {
+impl TraceLines {
     fn add(&mut self, line: String, most: usize) {
         self.bytes += line.len();
         self.kept.push_back(line);
@@ -48,44 +48,48 @@ impl Lines {
     }
 }
 
-impl Recording {
-    /// Keeps these out of every line from here on, and out of earlier ones when they are written.
+impl TraceRecording {
+    /// Adds secrets to redact in all lines when they are written.
     pub fn hide(&self, more: impl IntoIterator<Item = Secret>) {
         let redactor = self.0.redactor.write();
         let more: Vec<Secret> = more.into_iter().collect();
         redactor.unwrap_or_else(PoisonError::into_inner).add(&more);
     }
 
-    /// A text without secrets, queries of URLs and product keys.
-    pub fn redacted(&self, text: &str) -> String {
-        self.redactor().foreign(text)
+    /// Redacts secrets, queries of URLs and product keys in a text.
+    pub fn redact(&self, text: &str) -> String {
+        self.read_redactor().redact_guest_text(text)
     }
 
-    fn redactor(&self) -> RwLockReadGuard<'_, Redactor> {
+    fn read_redactor(&self) -> RwLockReadGuard<'_, Redactor> {
         let redactor = self.0.redactor.read();
         redactor.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
+    fn lock_lines(&self) -> MutexGuard<'_, TraceLines> {
         self.0.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line, given without its end.
+    /// Adds a line, without its newline.
     pub fn add(&self, line: String) {
-        self.lines().add(line, KEPT);
+        self.lock_lines().add(line, KEPT);
     }
 
-    /// Writes the lines; a first one counts those that were dropped.
+    /// Writes the lines, after one with the number of dropped lines.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let (redactor, lines) = (self.redactor(), self.lines());
+        let (redactor, lines) = (self.read_redactor(), self.lock_lines());
         let mut to = BufWriter::new(File::create(path)?);
         if lines.dropped > 0 {
-            let first = json!({"level": "INFO", "target": "winimg", "message": "earlier lines were dropped",
-                "fields": {"lines": lines.dropped}});
+            let first = json!({
+                "level": "INFO",
+                "target": "winimg",
+                "message": "earlier lines were dropped",
+                "fields": {"lines": lines.dropped},
+            });
             writeln!(to, "{first}")?;
         }
         for line in &lines.kept {
-            writeln!(to, "{}", redactor.text(line))?;
+            writeln!(to, "{}", redactor.redact_text(line))?;
         }
         to.flush()
     }
@@ -95,7 +99,7 @@ impl Recording {
 mod tests {
     use super::*;
 
-    fn written(recording: &Recording) -> String {
+    fn written(recording: &TraceRecording) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("debug.jsonl");
         recording.write(&path).expect("written");
@@ -104,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_the_others_counted() {
-        let mut lines = Lines::default();
+        let mut lines = TraceLines::default();
         for line in ["one", "two", "three", "four"] {
             lines.add(line.into(), 10);
         }
@@ -114,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_written_stays_within_its_bound() {
-        let recording = Recording::default();
+        let recording = TraceRecording::default();
         let long = format!("{{\"message\":\"{}\"}}", "x".repeat(100_000));
         for _ in 0..200 {
             recording.add(long.clone());
@@ -128,12 +132,12 @@ mod tests {
 
     #[test]
     fn a_secret_that_becomes_known_later_is_in_no_written_line() {
-        let recording = Recording::default();
+        let recording = TraceRecording::default();
         recording.add(json!({"message": "said Open\"Sesame\\1"}).to_string());
         recording.hide([Secret::new("Open\"Sesame\\1")]);
         assert_eq!(written(&recording), "{\"message\":\"said •••\"}\n");
         assert_eq!(
-            recording.redacted("Open\"Sesame\\1 https://a.example/b?sig=c"),
+            recording.redact("Open\"Sesame\\1 https://a.example/b?sig=c"),
             "••• https://a.example/b?*****"
         );
     }

@@ -1,6 +1,7 @@
-//! Secrets taken out of everything that is kept: the build's own by their bytes, foreign ones by where they stand.
+//! Redacts secrets in everything that is saved: the build's own by value, those in answer files by
+//! their element.
 //!
-//! Refuses to guess what a secret might be; an answer file that can't be taken apart is left out whole.
+//! Does not guess other secrets; an answer file that cannot be parsed is not saved.
 
 use std::ops::Range;
 
@@ -9,15 +10,15 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use roxmltree::{Document, Node};
 
 use winimg_base::markup::{escape_xml, holds_secret};
-use winimg_base::text::{Secret, masked};
+use winimg_base::text::{Secret, mask_secrets};
 
 const MARK: &str = "•••";
-/// What Setup itself leaves of a password (Microsoft: "Windows Setup Automation Overview").
+/// Setup's own replacement for a password (Microsoft: "Windows Setup Automation Overview").
 const DELETED: &str = "*SENSITIVE*DATA*DELETED*";
 
-/// The secrets of one build in every form in which Windows, QEMU or a log may write them.
+/// The secrets of one build, in every encoding that Windows, QEMU or a log may use.
 pub struct Redactor {
-    /// A form and what stands in for it; longer ones first, so that none is left in part.
+    /// Encodings and their replacements; longer ones first, so that no part of one is left.
     forms: Vec<(Vec<u8>, Vec<u8>)>,
     begins: [bool; 256],
 }
@@ -40,18 +41,20 @@ impl Redactor {
 
     pub fn add(&mut self, secrets: &[Secret]) {
         let secrets = secrets.iter().map(Secret::expose);
-        let forms = secrets.filter(|secret| !secret.is_empty()).flat_map(forms);
+        let forms = secrets
+            .filter(|secret| !secret.is_empty())
+            .flat_map(encode_forms);
         self.forms.extend(forms);
-        let longest_first = |(form, _): &(Vec<u8>, Vec<u8>)| std::cmp::Reverse(form.len());
-        self.forms.sort_by_key(longest_first);
+        self.forms
+            .sort_by_key(|(form, _)| std::cmp::Reverse(form.len()));
         self.forms.dedup();
         for (form, _) in &self.forms {
             self.begins[usize::from(form[0])] = true;
         }
     }
 
-    /// Bytes of any encoding.
-    pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
+    /// Redacts bytes in any encoding.
+    pub fn redact_bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -72,45 +75,49 @@ impl Redactor {
         out
     }
 
-    /// Our own text.
-    pub fn text(&self, text: &str) -> String {
-        String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()
+    /// Redacts winimg's own text.
+    pub fn redact_text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.redact_bytes(text.as_bytes())).into_owned()
     }
 
-    /// Text of the guest: product keys and the queries of URLs are taken out as well.
-    pub fn foreign(&self, text: &str) -> String {
-        masked(&self.text(text))
+    /// Redacts text of the guest, including product keys and the queries of URLs.
+    pub fn redact_guest_text(&self, text: &str) -> String {
+        mask_secrets(&self.redact_text(text))
     }
 
-    /// The longest form: what is cut out of a file may begin with the rest of one.
-    pub fn longest(&self) -> usize {
+    /// Returns the length of the longest encoding: the end of a file may start with the rest of
+    /// one.
+    pub fn longest_len(&self) -> usize {
         self.forms.first().map_or(0, |(form, _)| form.len())
     }
 }
 
-fn utf16(text: &str) -> Vec<u8> {
+fn encode_utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
 
-/// As it is, escaped for XML and as a text in JSON, in base64, and as an answer file encodes it (Microsoft: "Hide Sensitive Data in an Answer
-/// File"), each in UTF-8 and in UTF-16.
-fn forms(secret: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// Returns the encodings of a secret: plain, escaped for XML and for JSON, in base64, and encoded
+/// for an answer file (Microsoft: "Hide Sensitive Data in an Answer File"), each in UTF-8 and in
+/// UTF-16.
+fn encode_forms(secret: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut texts = vec![secret.to_owned(), escape_xml(secret), BASE64.encode(secret)];
-    // A message of QEMU's stands in a text of a line of JSON.
+    // A line of JSON may quote a message of QEMU, which is JSON itself.
     let in_json = escape_json(secret);
     texts.push(escape_json(&in_json));
     texts.push(in_json);
     for suffix in ["", "AdministratorPassword", "Password"] {
-        texts.push(BASE64.encode(utf16(&format!("{secret}{suffix}"))));
+        texts.push(BASE64.encode(encode_utf16(&format!("{secret}{suffix}"))));
     }
-    let both = |text: String| {
-        let wide = utf16(&text);
-        [
-            (text.into_bytes(), MARK.as_bytes().to_vec()),
-            (wide, utf16(MARK)),
-        ]
-    };
-    texts.into_iter().flat_map(both).collect()
+    texts
+        .into_iter()
+        .flat_map(|text| {
+            let wide = encode_utf16(&text);
+            [
+                (text.into_bytes(), MARK.as_bytes().to_vec()),
+                (wide, encode_utf16(MARK)),
+            ]
+        })
+        .collect()
 }
 
 fn escape_json(text: &str) -> String {
@@ -118,8 +125,8 @@ fn escape_json(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// An answer file without the values of its passwords and product keys. `None`: it is no XML, so nobody knows what in it is
-/// one.
+/// Redacts the passwords and product keys of an answer file. Returns `None` if it is not XML,
+/// because its secrets cannot be found then.
 pub fn answer_file(text: &str) -> Option<String> {
     let text = text.trim_start_matches('\u{feff}');
     let document = Document::parse(text).ok()?;
@@ -139,19 +146,18 @@ pub fn answer_file(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Whether a text stands in a password or a product key, its switches apart.
+/// Returns true for text inside a password or product key, except for their switches.
 fn is_secret(text: Node<'_, '_>) -> bool {
     let value = text.text().unwrap_or_default().trim();
     let harmless = ["PlainText", "WillShowUI"];
     let own = text.parent().map_or("", |p| p.tag_name().name());
-    let within = |node: Node<'_, '_>| {
-        let name = node.tag_name().name();
-        holds_secret(name) || name == "ProductKey"
-    };
     !value.is_empty()
         && value != DELETED
         && !harmless.contains(&own)
-        && text.ancestors().any(within)
+        && text.ancestors().any(|node| {
+            let name = node.tag_name().name();
+            holds_secret(name) || name == "ProductKey"
+        })
 }
 
 #[cfg(test)]
@@ -167,18 +173,21 @@ mod tests {
             ("UGE8c3M+LTQyIQ==", "•••"),
             ("Pa<ss>-42 and Pa<ss", "Pa<ss>-42 and Pa<ss"),
         ] {
-            assert_eq!(redactor.text(text), left);
-            assert_eq!(redactor.bytes(&utf16(text)), utf16(left));
+            assert_eq!(redactor.redact_text(text), left);
+            assert_eq!(
+                redactor.redact_bytes(&encode_utf16(text)),
+                encode_utf16(left)
+            );
         }
         let quoted = Redactor::new(&[Secret::new(r#"Pa"ss\42"#)]);
         assert_eq!(
-            quoted.text(r#"{"a":"Pa\"ss\\42","b":"{\"c\":\"Pa\\\"ss\\\\42\"}"}"#),
+            quoted.redact_text(r#"{"a":"Pa\"ss\\42","b":"{\"c\":\"Pa\\\"ss\\\\42\"}"}"#),
             r#"{"a":"•••","b":"{\"c\":\"•••\"}"}"#
         );
-        let encoded = BASE64.encode(utf16("Pa<ss>-42!AdministratorPassword"));
-        assert_eq!(redactor.text(&format!("={encoded}=")), "=•••=");
+        let encoded = BASE64.encode(encode_utf16("Pa<ss>-42!AdministratorPassword"));
+        assert_eq!(redactor.redact_text(&format!("={encoded}=")), "=•••=");
         assert_eq!(
-            redactor.foreign("key AAAAA-BBBBB-CCCCC-DDDDD-EEEEE"),
+            redactor.redact_guest_text("key AAAAA-BBBBB-CCCCC-DDDDD-EEEEE"),
             "key *****************************"
         );
     }

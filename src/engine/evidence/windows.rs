@@ -1,7 +1,8 @@
-//! The disk of a build that failed, read without booting it: how far Windows got, and what its logs say.
+//! Reads the disk of a failed build without booting it: the state of Windows, and its logs.
 //!
-//! Best effort and never an error: the disk may be half divided, half formatted, half written. What is there is taken, what
-//! is lacking is said. Writes below the evidence only, and nothing that was not redacted.
+//! Best effort, never an error: the disk may be only partly partitioned, formatted or written.
+//! Reads as much as possible and reports the rest. Writes only redacted text, and only below the
+//! diagnostics folder.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,37 +10,43 @@ use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_formats::disk::gpt::{self, Partition};
-use winimg_formats::disk::{Disk, Image, ntfs};
-use winimg_formats::hive::{Data, Hive};
+use winimg_formats::disk::gpt::{self, DiskPartition};
+use winimg_formats::disk::{Disk, DiskImage, ntfs};
+use winimg_formats::hive::{Hive, HiveValueData};
 
-use super::files::{LOGS_OF_WINDOWS, Tail};
-use super::logs::{self, ANSWER_FILES, Family, KNOWN, Log, OWN_FOLDER};
-use super::reading::{DiskState, Registry, Table, Volume};
+use super::diagnosis::{DiskState, PartitionTableState, SetupRegistry, VolumeState};
+use super::files::{LOGS_OF_WINDOWS, TailWriter};
+use super::logs::{self, ANSWER_FILES, KNOWN, LogFamily, OWN_FOLDER, WindowsLog};
 use super::redact::{self, Redactor};
 
-/// Of each log the end.
+/// Maximum size kept of a log; only its end is kept.
 const LOG_KEPT: usize = 2 << 20;
-/// A log beyond this is not looked at: reading all of it would take minutes.
+/// Maximum size of a log: reading a larger one would take minutes.
 const LOG_LONGEST: u64 = 1 << 30;
 const ANSWER_FILE_LONGEST: u64 = 1 << 20;
 const HIVE_LONGEST: u64 = 512 << 20;
-/// Partitions that are looked at, and files of winimg's own folder.
+/// Maximum number of partitions to read.
 const MOST_PARTITIONS: usize = 16;
+/// Maximum number of files to read in winimg's own folder.
 const MOST_OWN_FILES: usize = 40;
 const CONFIG: &str = r"Windows\System32\config";
 
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct DiskFindings {
     pub state: DiskState,
-    pub logs: Vec<Log>,
+    pub logs: Vec<WindowsLog>,
 }
 
 /// Reads the disk and copies its logs to `<folder>/logs-of-windows`.
-pub fn read(disk: Image<'_>, folder: &Path, redactor: &Redactor, cancel: &Cancel) -> Found {
-    let mut found = Found::default();
+pub fn read(
+    disk: DiskImage<'_>,
+    folder: &Path,
+    redactor: &Redactor,
+    cancel: &Cancel,
+) -> DiskFindings {
+    let mut found = DiskFindings::default();
     match disk.open(cancel) {
-        Ok(opened) => Reader {
+        Ok(opened) => DiskInspector {
             disk: opened.as_ref(),
             to: folder.join(LOGS_OF_WINDOWS),
             redactor,
@@ -48,30 +55,30 @@ pub fn read(disk: Image<'_>, folder: &Path, redactor: &Redactor, cancel: &Cancel
         }
         .read(),
         Err(error) => {
-            found.state.table = Table::Unreadable;
+            found.state.table = PartitionTableState::Unreadable;
             found.state.written = 1;
-            found.lacks("the machine's disk can't be opened", &error);
+            found.report_unreadable("the VM's disk can't be opened", &error);
         }
     }
     found
 }
 
-impl Found {
-    fn lacks(&mut self, what: &str, why: &Error) {
+impl DiskFindings {
+    fn report_unreadable(&mut self, what: &str, why: &Error) {
         let why = why.to_string().replace("\n  ", "; ");
         self.state.lacks.push(format!("{what}: {why}"));
     }
 }
 
-struct Reader<'r> {
+struct DiskInspector<'r> {
     disk: &'r dyn Disk,
     to: PathBuf,
     redactor: &'r Redactor,
     cancel: &'r Cancel,
-    found: &'r mut Found,
+    found: &'r mut DiskFindings,
 }
 
-impl Reader<'_> {
+impl DiskInspector<'_> {
     fn read(mut self) {
         match self.disk.data() {
             Ok(ranges) => {
@@ -80,68 +87,72 @@ impl Reader<'_> {
             Err(error) => {
                 self.found.state.written = 1;
                 self.found
-                    .lacks("what was written can't be counted", &error);
+                    .report_unreadable("cannot determine the size of the written data", &error);
             }
         }
-        let table = match gpt::table(self.disk) {
+        let table = match gpt::read_table(self.disk) {
             Ok(table) => table,
             Err(error) => {
-                self.found.state.table = Table::Unreadable;
-                self.found.lacks("the partition table", &error);
+                self.found.state.table = PartitionTableState::Unreadable;
+                self.found
+                    .report_unreadable("cannot read the partition table", &error);
                 return;
             }
         };
-        self.found.state.table = match table.partitions.is_empty() {
-            true => Table::None,
-            false => Table::Partitions(table.partitions.iter().map(rendered).collect()),
+        self.found.state.table = if table.partitions.is_empty() {
+            PartitionTableState::None
+        } else {
+            PartitionTableState::Partitions(
+                table.partitions.iter().map(describe_partition).collect(),
+            )
         };
         for partition in table.partitions.iter().take(MOST_PARTITIONS) {
             if self.cancel.is_cancelled() {
                 return;
             }
-            self.partition(partition);
+            self.read_partition(partition);
         }
     }
 
-    fn partition(&mut self, partition: &Partition) {
-        // A FAT, or one that was never formatted: what holds no NTFS says nothing.
+    fn read_partition(&mut self, partition: &DiskPartition) {
+        // Skip other file systems and unformatted partitions.
         if !self.says_ntfs(partition) {
             return;
         }
-        let volume = match ntfs::Volume::open(self.disk, partition) {
+        let volume = match ntfs::NtfsVolume::open(self.disk, partition) {
             Ok(volume) => volume,
             Err(error) => {
-                let what = format!("partition {} says NTFS, but", partition.number);
-                self.found.lacks(&what, &error);
+                let what = format!("cannot read NTFS on partition {}", partition.number);
+                self.found.report_unreadable(&what, &error);
                 return;
             }
         };
-        let exists = |path: &str| volume.exists(path).unwrap_or(false);
-        let read = Volume {
+        let read = VolumeState {
             partition: partition.number,
-            windows: exists("Windows"),
-            panther: exists(r"Windows\Panther"),
-            setup: exists("$WINDOWS.~BT"),
+            windows: has_file(&volume, "Windows"),
+            panther: has_file(&volume, r"Windows\Panther"),
+            setup: has_file(&volume, "$WINDOWS.~BT"),
             dirty: volume.is_dirty().unwrap_or(false),
         };
-        // A second volume's files stand apart from the first one's.
+        // The files of a second volume go to a separate folder.
         let first = self.found.logs.is_empty();
-        let to = match first {
-            true => self.to.clone(),
-            false => self.to.join(format!("partition-{}", partition.number)),
+        let to = if first {
+            self.to.clone()
+        } else {
+            self.to.join(format!("partition-{}", partition.number))
         };
-        self.logs(&volume, &to);
+        self.read_logs(&volume, &to);
         self.answer_files(&volume, &to);
-        if read.windows && self.found.state.registry == Registry::default() {
-            self.registry(&volume);
+        if read.windows && self.found.state.registry == SetupRegistry::default() {
+            self.read_registry(&volume);
             let tag = r"Windows\System32\Sysprep\Sysprep_succeeded.tag";
-            self.found.state.sysprep_tag |= exists(tag);
+            self.found.state.sysprep_tag |= has_file(&volume, tag);
         }
         self.found.state.volumes.push(read);
     }
 
-    /// The name in the volume's boot sector.
-    fn says_ntfs(&self, partition: &Partition) -> bool {
+    /// Returns true if the boot sector names NTFS.
+    fn says_ntfs(&self, partition: &DiskPartition) -> bool {
         let mut sector = [0; 512];
         let end = partition.start.checked_add(512);
         end.is_some_and(|end| end <= self.disk.len())
@@ -149,7 +160,7 @@ impl Reader<'_> {
             && &sector[3..11] == b"NTFS    "
     }
 
-    fn logs(&mut self, volume: &ntfs::Volume<'_>, to: &Path) {
+    fn read_logs(&mut self, volume: &ntfs::NtfsVolume<'_>, to: &Path) {
         for (folder, names, family, phase) in KNOWN {
             for name in *names {
                 self.log(volume, to, &format!(r"{folder}\{name}"), *family, phase);
@@ -161,16 +172,22 @@ impl Reader<'_> {
         let own = entries.iter().filter(|e| !e.directory && is_own(&e.name));
         for entry in own.take(MOST_OWN_FILES) {
             let path = format!(r"{OWN_FOLDER}\{}", entry.name);
-            self.log(volume, to, &path, Family::Bootstrap, "winimg's bootstrap");
+            self.log(
+                volume,
+                to,
+                &path,
+                LogFamily::Bootstrap,
+                "winimg's bootstrap",
+            );
         }
     }
 
     fn log(
         &mut self,
-        volume: &ntfs::Volume<'_>,
+        volume: &ntfs::NtfsVolume<'_>,
         to: &Path,
         path: &str,
-        family: Family,
+        family: LogFamily,
         phase: &str,
     ) {
         if self.cancel.is_cancelled() {
@@ -179,12 +196,12 @@ impl Reader<'_> {
         let (bytes, cut) = match self.end_of(volume, path) {
             Ok(Some(end)) => end,
             Ok(None) => return,
-            Err(error) => return self.found.lacks(path, &error),
+            Err(error) => return self.found.report_unreadable(path, &error),
         };
-        let text = logs::decode(&self.redactor.bytes(&bytes));
-        let text = self.redactor.foreign(&text);
+        let text = logs::decode(&self.redactor.redact_bytes(&bytes));
+        let text = self.redactor.redact_guest_text(&text);
         self.keep(to, path, &text);
-        self.found.logs.push(Log {
+        self.found.logs.push(WindowsLog {
             path: path.into(),
             family,
             phase: phase.into(),
@@ -193,37 +210,41 @@ impl Reader<'_> {
         });
     }
 
-    /// The last bytes of a file and whether there were more. `None`: no such file.
-    fn end_of(&self, volume: &ntfs::Volume<'_>, path: &str) -> Result<Option<(Vec<u8>, bool)>> {
-        let Some(facts) = volume.facts(path)?.filter(|facts| !facts.directory) else {
+    /// Returns the last bytes of a file, and true if there were more. `None` if there is no such
+    /// file.
+    fn end_of(&self, volume: &ntfs::NtfsVolume<'_>, path: &str) -> Result<Option<(Vec<u8>, bool)>> {
+        let Some(facts) = volume
+            .read_file_info(path)?
+            .filter(|facts| !facts.directory)
+        else {
             return Ok(None);
         };
         if facts.size > LOG_LONGEST {
-            let fact = format!("it has {} MiB, which is too much to read", facts.size >> 20);
+            let fact = format!("{} MiB is too large to read", facts.size >> 20);
             return Err(Error::new(Kind::Failed, fact));
         }
-        let mut end = Watched {
-            tail: Tail::new(LOG_KEPT),
+        let mut end = CancellableTail {
+            tail: TailWriter::new(LOG_KEPT),
             cancel: self.cancel,
         };
         volume.copy(path, &mut end)?;
-        Ok(Some(end.tail.end(self.redactor.longest())))
+        Ok(Some(end.tail.end(self.redactor.longest_len())))
     }
 
-    fn answer_files(&mut self, volume: &ntfs::Volume<'_>, to: &Path) {
+    fn answer_files(&mut self, volume: &ntfs::NtfsVolume<'_>, to: &Path) {
         for path in ANSWER_FILES {
             match volume.read(path, ANSWER_FILE_LONGEST) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
-                    let text = logs::decode(&self.redactor.bytes(&bytes));
+                    let text = logs::decode(&self.redactor.redact_bytes(&bytes));
                     match redact::answer_file(&text) {
-                        Some(text) => self.keep(to, path, &self.redactor.foreign(&text)),
+                        Some(text) => self.keep(to, path, &self.redactor.redact_guest_text(&text)),
                         None => self.found.state.lacks.push(format!(
-                            "{path} is no XML, so it is not shown: nobody knows what in it is secret"
+                            "{path} is not XML, so its secrets cannot be redacted: it is not saved"
                         )),
                     }
                 }
-                Err(error) => self.found.lacks(path, &error),
+                Err(error) => self.found.report_unreadable(path, &error),
             }
         }
     }
@@ -231,36 +252,39 @@ impl Reader<'_> {
     fn keep(&self, to: &Path, path: &str, text: &str) {
         let to = path.split('\\').fold(to.to_owned(), |to, n| to.join(n));
         let made = to.parent().map_or(Ok(()), fs::create_dir_all);
-        // Evidence that can't be written must not hide the error; the page has the lines that matter.
+        // A write error must not hide the build's error; the report quotes the relevant lines.
         let _ = made.and_then(|()| fs::write(&to, text));
     }
 
-    fn registry(&mut self, volume: &ntfs::Volume<'_>) {
-        let software = self.hive(volume, "SOFTWARE");
-        let system = self.hive(volume, "SYSTEM");
+    fn read_registry(&mut self, volume: &ntfs::NtfsVolume<'_>) {
+        let software = self.open_hive(volume, "SOFTWARE");
+        let system = self.open_hive(volume, "SYSTEM");
         let registry = &mut self.found.state.registry;
         let all = [&software, &system];
         registry.stale = all.into_iter().flatten().any(Hive::is_dirty);
         if let Some(hive) = &software {
             let key = r"Microsoft\Windows\CurrentVersion\Setup\State";
-            registry.image_state = text(hive, key, "ImageState");
+            registry.image_state = read_text(hive, key, "ImageState");
         }
         if let Some(hive) = &system {
-            registry.setup_type = number(hive, "Setup", "SetupType");
-            registry.command = text(hive, "Setup", "CmdLine")
+            registry.setup_type = read_number(hive, "Setup", "SetupType");
+            registry.command = read_text(hive, "Setup", "CmdLine")
                 .filter(|c| !c.is_empty())
-                .map(|c| self.redactor.foreign(&c));
-            registry.child = number(hive, r"Setup\Status\ChildCompletion", "setup.exe");
+                .map(|c| self.redactor.redact_guest_text(&c));
+            registry.child = read_number(hive, r"Setup\Status\ChildCompletion", "setup.exe");
             let key = r"Setup\Status\SysprepStatus";
-            registry.generalization = number(hive, key, "GeneralizationState");
+            registry.generalization = read_number(hive, key, "GeneralizationState");
         }
     }
 
-    fn hive(&mut self, volume: &ntfs::Volume<'_>, name: &str) -> Option<Hive> {
+    fn open_hive(&mut self, volume: &ntfs::NtfsVolume<'_>, name: &str) -> Option<Hive> {
         let path = format!(r"{CONFIG}\{name}");
         let parsed = match volume.read(&path, HIVE_LONGEST) {
             Ok(None) => {
-                self.found.state.lacks.push(format!("{path} is not there"));
+                self.found
+                    .state
+                    .lacks
+                    .push(format!("{path} does not exist"));
                 return None;
             }
             Ok(Some(bytes)) => Hive::parse(bytes),
@@ -269,15 +293,19 @@ impl Reader<'_> {
         match parsed {
             Ok(hive) => Some(hive),
             Err(error) => {
-                self.found.lacks(&path, &error);
+                self.found.report_unreadable(&path, &error);
                 None
             }
         }
     }
 }
 
+fn has_file(volume: &ntfs::NtfsVolume<'_>, path: &str) -> bool {
+    volume.exists(path).unwrap_or(false)
+}
+
 /// `1 EFI system, 100 MiB`
-fn rendered(partition: &Partition) -> String {
+fn describe_partition(partition: &DiskPartition) -> String {
     format!(
         "{} {}, {} MiB",
         partition.number,
@@ -286,41 +314,44 @@ fn rendered(partition: &Partition) -> String {
     )
 }
 
-/// A file of the guest whose name is also a plain name here.
+/// Returns true for a log of winimg whose name is also safe on the host.
 fn is_own(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (lower.ends_with(".log") || lower == "bootstrap.done")
-        && name.chars().all(plain)
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         && !name.starts_with('.')
 }
 
-fn text(hive: &Hive, key: &str, name: &str) -> Option<String> {
-    match value(hive, key, name)? {
-        // What a guest wrote is shown in one line.
-        Data::Sz(text) | Data::ExpandSz(text) => Some(text.chars().take(200).collect()),
+fn read_text(hive: &Hive, key: &str, name: &str) -> Option<String> {
+    match read_value(hive, key, name)? {
+        // Limited, because the report shows the guest's text in one line.
+        HiveValueData::Sz(text) | HiveValueData::ExpandSz(text) => {
+            Some(text.chars().take(200).collect())
+        }
         _ => None,
     }
 }
 
-fn number(hive: &Hive, key: &str, name: &str) -> Option<u32> {
-    match value(hive, key, name)? {
-        Data::Dword(n) => Some(n),
+fn read_number(hive: &Hive, key: &str, name: &str) -> Option<u32> {
+    match read_value(hive, key, name)? {
+        HiveValueData::Dword(n) => Some(n),
         _ => None,
     }
 }
 
-fn value(hive: &Hive, key: &str, name: &str) -> Option<Data> {
-    hive.key(key).ok()??.value(name).ok()?
+fn read_value(hive: &Hive, key: &str, name: &str) -> Option<HiveValueData> {
+    hive.find_key(key).ok()??.find_value(name).ok()?
 }
 
-/// Gives up when the user does.
-struct Watched<'w> {
-    tail: Tail,
+/// A writer that fails once the build is cancelled.
+struct CancellableTail<'w> {
+    tail: TailWriter,
     cancel: &'w Cancel,
 }
 
-impl Write for Watched<'_> {
+impl Write for CancellableTail<'_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         self.cancel.check().map_err(io::Error::other)?;
         self.tail.write(part)

@@ -1,36 +1,36 @@
-//! What the build's own terminal is asked, what may be typed, and the thread that reads it.
+//! The prompts on the build's own terminal, their keys, and the thread that reads them.
 //!
-//! Only words and keys; `pause` carries out.
+//! Only texts and keys; `pause` acts on them.
 
 use std::io::BufRead as _;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use crate::engine::console::Console;
+use crate::engine::console::BuildConsole;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::Choice;
-use winimg_base::unseen;
+use winimg_base::event::PauseChoice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Menu {
+pub enum PauseMenu {
     Step,
-    /// A step failed; the guest answers.
+    /// A step failed; the guest responds.
     Failure,
-    /// No guest answers, but the machine runs.
+    /// No guest responds, but the VM is running.
     Setup,
-    /// The machine is gone as well.
+    /// The VM is gone as well.
     Gone,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Choose(Choice),
+pub enum MenuKey {
+    Choose(PauseChoice),
     Shell,
     Picture,
     Keep,
 }
 
-impl Menu {
-    pub fn question(self) -> &'static str {
+impl PauseMenu {
+    pub fn prompt(self) -> &'static str {
         match self {
             Self::Step => "Enter runs it, [s]hell, [q]uit: ",
             Self::Failure => "[r]etry the step, [s]hell, [k]eep the machine, [c]lean up: ",
@@ -39,54 +39,54 @@ impl Menu {
         }
     }
 
-    /// What was typed; `None`: none of its keys.
-    pub fn key(self, typed: &str) -> Option<Key> {
+    /// Parses the user's input; `None` if it is no key of the menu.
+    pub fn parse_key(self, typed: &str) -> Option<MenuKey> {
         let typed = typed.to_ascii_lowercase();
         Some(match (self, typed.as_str()) {
-            (Self::Step, "") => Key::Choose(Choice::GoOn),
-            (Self::Step, "q" | "quit") => Key::Choose(Choice::Stop),
-            (Self::Step | Self::Failure, "s" | "shell") => Key::Shell,
-            (Self::Failure, "r" | "retry") => Key::Choose(Choice::Retry),
-            (Self::Setup, "p" | "picture") => Key::Picture,
-            (Self::Failure | Self::Setup | Self::Gone, "k" | "keep") => Key::Keep,
+            (Self::Step, "") => MenuKey::Choose(PauseChoice::GoOn),
+            (Self::Step, "q" | "quit") => MenuKey::Choose(PauseChoice::Stop),
+            (Self::Step | Self::Failure, "s" | "shell") => MenuKey::Shell,
+            (Self::Failure, "r" | "retry") => MenuKey::Choose(PauseChoice::Retry),
+            (Self::Setup, "p" | "picture") => MenuKey::Picture,
+            (Self::Failure | Self::Setup | Self::Gone, "k" | "keep") => MenuKey::Keep,
             (Self::Failure | Self::Setup | Self::Gone, "c" | "clean up") => {
-                Key::Choose(Choice::Stop)
+                MenuKey::Choose(PauseChoice::Stop)
             }
             _ => return None,
         })
     }
 }
 
-/// Reads standard input from here on. What is typed while the build is not paused is for nobody: a key pressed too early
-/// must not run a step.
-pub fn read_terminal(console: Arc<Console>) -> Result<()> {
+/// Starts a thread that reads standard input. Lines typed while the build is not paused are
+/// dropped: a key pressed too early must not run a step.
+pub fn read_terminal(console: Arc<BuildConsole>) -> Result<()> {
     let console = Arc::downgrade(&console);
-    let read = move || {
-        for line in std::io::stdin().lock().lines() {
-            let Some(console) = console.upgrade() else {
-                return;
-            };
-            match line {
-                Ok(line) => console.type_in(Some(line)),
-                Err(_) => break,
-            }
-        }
-        if let Some(console) = console.upgrade() {
-            console.type_in(None);
-        }
-    };
-    let spawned = std::thread::Builder::new()
+    std::thread::Builder::new()
         .name("terminal".into())
-        .spawn(read);
-    spawned
+        .spawn(move || send_lines(&console))
         .map(|_| ())
         .map_err(|e| Error::new(Kind::Host, "cannot start a thread").because(e))
 }
 
-/// The guest's output for a terminal: nothing in it may command the terminal.
-pub fn printable(text: &str) -> String {
+fn send_lines(console: &Weak<BuildConsole>) {
+    for line in std::io::stdin().lock().lines() {
+        let Some(console) = console.upgrade() else {
+            return;
+        };
+        match line {
+            Ok(line) => console.type_in(Some(line)),
+            Err(_) => break,
+        }
+    }
+    if let Some(console) = console.upgrade() {
+        console.type_in(None);
+    }
+}
+
+/// Sanitizes the guest's output for a terminal, removing control sequences.
+pub fn sanitize_output(text: &str) -> String {
     // A line end may be cut in two.
-    unseen::lines(&text.replace('\r', "")).into_owned()
+    display_text::sanitize_lines(&text.replace('\r', "")).into_owned()
 }
 
 #[cfg(test)]
@@ -95,14 +95,19 @@ mod tests {
 
     #[test]
     fn each_question_takes_the_keys_that_it_names() {
-        let key = |menu: Menu, typed: &str| match menu.key(typed) {
+        let key = |menu: PauseMenu, typed: &str| match menu.parse_key(typed) {
             None => "-".to_string(),
             Some(key) => format!("{key:?}"),
         };
         let mut said = String::new();
-        for menu in [Menu::Step, Menu::Failure, Menu::Setup, Menu::Gone] {
+        for menu in [
+            PauseMenu::Step,
+            PauseMenu::Failure,
+            PauseMenu::Setup,
+            PauseMenu::Gone,
+        ] {
             let keys = ["", "r", "s", "P", "k", "c", "q", "g"].map(|typed| key(menu, typed));
-            said += &format!("{}\n  {}\n", menu.question(), keys.join(" "));
+            said += &format!("{}\n  {}\n", menu.prompt(), keys.join(" "));
         }
         assert_eq!(
             said,
@@ -120,7 +125,7 @@ mod tests {
     #[test]
     fn output_of_the_guest_does_not_command_the_terminal() {
         assert_eq!(
-            printable("a\r\n\u{1b}[31mred\u{7}\tend"),
+            sanitize_output("a\r\n\u{1b}[31mred\u{7}\tend"),
             "a\n\u{fffd}[31mred\u{fffd}\tend"
         );
     }

@@ -1,39 +1,44 @@
-//! One wait: questions from the socket, lines typed at the build's own terminal, the machine, the limit, the interrupt.
+//! One wait: requests from the socket, lines typed at the build's own terminal, the VM, the
+//! deadline and interrupts.
 //!
-//! Carries out what is asked and ends with a choice that the pause allows. What the guest refuses is the answer to the person
-//! who asked, and ends nothing.
+//! Handles requests until the user makes a choice that the pause allows. An error from the guest is
+//! returned to the user and does not end the wait.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::menu::{Key, Menu, printable};
-use super::{Pauses, Stop};
-use crate::engine::console::wire::{Ask, Format, LARGEST_FILE, Reply};
-use crate::engine::console::{self, Work};
-use crate::engine::shell::{After, Said, Shell};
+use super::menu::{MenuKey, PauseMenu, sanitize_output};
+use super::{BuildPauses, PausePoint};
+use crate::engine::console::wire::{ConsoleReply, ConsoleRequest, LARGEST_FILE, ScreenFormat};
+use crate::engine::console::{self, ConsoleWork};
+use crate::engine::shell::{GuestShell, ShellAction, ShellMessage};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Choice, Reason};
+use winimg_base::event::{PauseChoice, PauseReason};
 use winimg_base::io;
-use winimg_base::unseen;
 use winimg_machine::guest::Guest;
 
-/// How often a wait looks at the machine and for an interrupt.
+/// Interval for checking the VM and interrupts.
 const GLANCE: Duration = Duration::from_millis(100);
-/// How often a machine without a guest that answers is looked at: it costs a picture.
+/// Interval for checking a VM whose guest does not respond: each check takes a screenshot.
 const LOOK: Duration = Duration::from_secs(10);
 
-pub struct Wait<'a, 'g> {
-    pauses: &'a Pauses,
-    stop: &'a Stop,
+pub struct PauseWait<'a, 'g> {
+    pauses: &'a BuildPauses,
+    stop: &'a PausePoint,
     guest: Option<&'g mut dyn Guest>,
-    /// What the terminal is asked; `None`: nothing any more.
-    menu: Option<Menu>,
-    shell: Option<Shell>,
+    /// The prompt on the terminal; `None` if there is none any more.
+    menu: Option<PauseMenu>,
+    shell: Option<GuestShell>,
     looked: Instant,
 }
 
-impl<'a, 'g> Wait<'a, 'g> {
-    pub fn new(pauses: &'a Pauses, stop: &'a Stop, guest: Option<&'g mut dyn Guest>) -> Self {
+impl<'a, 'g> PauseWait<'a, 'g> {
+    pub fn new(
+        pauses: &'a BuildPauses,
+        stop: &'a PausePoint,
+        guest: Option<&'g mut dyn Guest>,
+    ) -> Self {
         Self {
             pauses,
             stop,
@@ -44,18 +49,18 @@ impl<'a, 'g> Wait<'a, 'g> {
         }
     }
 
-    pub fn until_chosen(&mut self, queue: &Receiver<Work>) -> Result<Choice> {
+    pub fn until_chosen(&mut self, queue: &Receiver<ConsoleWork>) -> Result<PauseChoice> {
         if self.menu.is_some() && self.pauses.console.is_typed_out() {
-            return Ok(Choice::Stop);
+            return Ok(PauseChoice::Stop);
         }
-        self.prompt();
+        self.print_prompt();
         loop {
-            self.look()?;
+            self.check_machine()?;
             let chosen = match queue.recv_timeout(GLANCE) {
-                Ok(Work::Asked { ask, reply }) => {
+                Ok(ConsoleWork::Asked { ask, reply }) => {
                     let sender = reply.clone();
-                    let (answer, chosen) = self.answer(ask, &mut |text| {
-                        let _ = sender.send(Reply::Output { text: text.into() });
+                    let (answer, chosen) = self.handle_request(ask, &mut |text| {
+                        let _ = sender.send(ConsoleReply::Output { text: text.into() });
                     })?;
                     let _ = reply.send(answer);
                     if chosen.is_some() && self.menu.is_some() {
@@ -63,9 +68,9 @@ impl<'a, 'g> Wait<'a, 'g> {
                     }
                     chosen
                 }
-                Ok(Work::Typed(line)) => self.typed(line)?,
+                Ok(ConsoleWork::Typed(line)) => self.handle_line(line)?,
                 Err(RecvTimeoutError::Timeout) => None,
-                // The console went away, and with it everyone who could choose.
+                // The console is gone, and with it every client.
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::cancelled()),
             };
             if let Some(choice) = chosen {
@@ -74,141 +79,149 @@ impl<'a, 'g> Wait<'a, 'g> {
         }
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn check_machine(&mut self) -> Result<()> {
         self.pauses.cancel.check()?;
         if let Some(guest) = &mut self.guest {
             console::wait_back(*guest)?;
-        } else if self.menu != Some(Menu::Gone) && self.looked.elapsed() > LOOK {
-            self.pauses.console.picture(Format::Png)?;
+        } else if self.menu != Some(PauseMenu::Gone) && self.looked.elapsed() > LOOK {
+            self.pauses.console.take_screenshot(ScreenFormat::Png)?;
             self.looked = Instant::now();
         }
         if self.stop.deadline.is_some_and(|end| Instant::now() >= end) {
             let waited = self.pauses.options.keep_for.unwrap_or_default().as_secs();
             return Err(
-                Error::new(Kind::Step, format!("nobody continued within {waited} s"))
+                Error::new(Kind::Step, format!("not continued within {waited} s"))
                     .at(self.stop.text.lines().next().unwrap_or_default())
-                    .cure("give --keep-for a longer time"),
+                    .cure("use a longer --keep-for"),
             );
         }
         Ok(())
     }
 
-    fn prompt(&self) {
+    fn print_prompt(&self) {
         let text = match (&self.shell, self.menu) {
             (Some(shell), _) => shell.prompt(),
-            (None, Some(menu)) => menu.question().into(),
+            (None, Some(menu)) => menu.prompt().into(),
             (None, None) => return,
         };
         eprint!("{text}");
     }
 
-    /// An answer, and the choice where it was one.
-    fn answer(
+    /// Returns the reply, and the choice if the request was one.
+    fn handle_request(
         &mut self,
-        ask: Ask,
+        ask: ConsoleRequest,
         output: &mut dyn FnMut(&str),
-    ) -> Result<(Reply, Option<Choice>)> {
+    ) -> Result<(ConsoleReply, Option<PauseChoice>)> {
         let reply = match ask {
-            Ask::GoOn => return Ok(self.choose(Choice::GoOn)),
-            Ask::Retry => return Ok(self.choose(Choice::Retry)),
-            Ask::Stop => return Ok(self.choose(Choice::Stop)),
-            Ask::State => Reply::State(self.pauses.console.state()),
-            Ask::Screen { format } => match self.pauses.console.picture(format) {
-                Ok(bytes) => Reply::bytes(Some(&bytes)),
-                Err(error) => Reply::refused(error),
-            },
-            Ask::Run { line, folder } => {
+            ConsoleRequest::GoOn => return Ok(self.choose(PauseChoice::GoOn)),
+            ConsoleRequest::Retry => return Ok(self.choose(PauseChoice::Retry)),
+            ConsoleRequest::Stop => return Ok(self.choose(PauseChoice::Stop)),
+            ConsoleRequest::State => ConsoleReply::State(self.pauses.console.state()),
+            ConsoleRequest::Screen { format } => {
+                match self.pauses.console.take_screenshot(format) {
+                    Ok(bytes) => ConsoleReply::from_bytes(Some(&bytes)),
+                    Err(error) => ConsoleReply::from_error(error),
+                }
+            }
+            ConsoleRequest::Run { line, folder } => {
                 self.note_work();
                 self.with_guest(|guest| console::run(guest, &line, &folder, output))?
             }
-            Ask::Get { path } => self.with_guest(|guest| {
+            ConsoleRequest::Get { path } => self.with_guest(|guest| {
                 let bytes = guest.get(&path, LARGEST_FILE)?;
-                Ok(Reply::bytes(bytes.as_deref()))
+                Ok(ConsoleReply::from_bytes(bytes.as_deref()))
             })?,
         };
         Ok((reply, None))
     }
 
-    /// What the guest refuses is the person's affair; only the end of the wait is an error here.
-    fn with_guest(&mut self, work: impl FnOnce(&mut dyn Guest) -> Result<Reply>) -> Result<Reply> {
+    /// Runs `work` in the guest. An error of the guest becomes a reply; only a cancelled wait is an
+    /// error here.
+    fn with_guest(
+        &mut self,
+        work: impl FnOnce(&mut dyn Guest) -> Result<ConsoleReply>,
+    ) -> Result<ConsoleReply> {
         let Some(guest) = &mut self.guest else {
-            return Ok(Reply::refused(
-                "there is no guest that answers: the machine can only be looked at",
+            return Ok(ConsoleReply::from_error(
+                "the guest does not respond: only screenshots are available",
             ));
         };
         let outcome = work(*guest);
         self.pauses.cancel.check()?;
-        Ok(outcome.unwrap_or_else(Reply::refused))
+        Ok(outcome.unwrap_or_else(ConsoleReply::from_error))
     }
 
     fn note_work(&self) {
         if let (Some(number), Some(_)) = (self.stop.step, &self.guest) {
             self.pauses.note_by_hand(match self.stop.reason {
-                Reason::Failure => {
-                    format!("somebody worked in the guest after step {number} had failed")
+                PauseReason::Failure => {
+                    format!("commands were run manually after step {number} failed")
                 }
-                Reason::Break | Reason::Debug => {
-                    format!("somebody worked in the guest before step {number} began")
+                PauseReason::Break | PauseReason::Debug => {
+                    format!("commands were run manually before step {number}")
                 }
             });
         }
     }
 
-    fn choose(&self, choice: Choice) -> (Reply, Option<Choice>) {
+    fn choose(&self, choice: PauseChoice) -> (ConsoleReply, Option<PauseChoice>) {
         if self.stop.choices.contains(&choice) {
-            let reply = Reply::Chosen {
+            let reply = ConsoleReply::Chosen {
                 choice: choice.name().into(),
             };
             return (reply, Some(choice));
         }
         let why = match choice {
-            Choice::GoOn if self.stop.reason == Reason::Failure => {
-                "what failed is never taken for good: .retry the step, or .stop the build"
+            PauseChoice::GoOn if self.stop.reason == PauseReason::Failure => {
+                "a failed step cannot be skipped: .retry the step, or .stop the build"
             }
-            Choice::Retry if self.guest.is_none() => "there is no step to try again: .stop",
-            _ => "no step has failed: .go on, or .stop the build",
+            PauseChoice::Retry if self.guest.is_none() => {
+                "there is no step to retry: .stop the build"
+            }
+            _ => "no step has failed: .go to continue, or .stop the build",
         };
-        (Reply::refused(why), None)
+        (ConsoleReply::from_error(why), None)
     }
 
-    fn typed(&mut self, line: Option<String>) -> Result<Option<Choice>> {
+    fn handle_line(&mut self, line: Option<String>) -> Result<Option<PauseChoice>> {
         if self.menu.is_none() {
             return Ok(None);
         }
         let Some(line) = line else {
             eprintln!();
-            return Ok(Some(Choice::Stop));
+            return Ok(Some(PauseChoice::Stop));
         };
         if self.shell.is_some() {
             let chosen = self.in_shell(&line)?;
             if chosen.is_none() {
-                self.prompt();
+                self.print_prompt();
             }
             return Ok(chosen);
         }
-        let menu = self.menu.unwrap_or(Menu::Gone);
-        match menu.key(line.trim()) {
-            Some(Key::Choose(choice)) => return Ok(Some(choice)),
-            Some(Key::Shell) => {
-                eprintln!("exit leaves, .help lists what else can be typed");
-                self.shell = Some(Shell::default());
+        let menu = self.menu.unwrap_or(PauseMenu::Gone);
+        match menu.parse_key(line.trim()) {
+            Some(MenuKey::Choose(choice)) => return Ok(Some(choice)),
+            Some(MenuKey::Shell) => {
+                eprintln!("type exit to leave, .help for the other commands");
+                self.shell = Some(GuestShell::default());
             }
-            Some(Key::Picture) => self.save_picture(),
-            Some(Key::Keep) => {
+            Some(MenuKey::Picture) => self.save_picture(),
+            Some(MenuKey::Keep) => {
                 self.pauses.kept.set(true);
-                if menu == Menu::Gone {
-                    return Ok(Some(Choice::Stop));
+                if menu == PauseMenu::Gone {
+                    return Ok(Some(PauseChoice::Stop));
                 }
-                eprintln!("the machine runs until Ctrl-C");
+                eprintln!("the VM runs until you press Ctrl-C");
                 self.menu = None;
             }
             None => {}
         }
-        self.prompt();
+        self.print_prompt();
         Ok(None)
     }
 
-    fn in_shell(&mut self, line: &str) -> Result<Option<Choice>> {
+    fn in_shell(&mut self, line: &str) -> Result<Option<PauseChoice>> {
         let Some(mut shell) = self.shell.take() else {
             return Ok(None);
         };
@@ -216,16 +229,16 @@ impl<'a, 'g> Wait<'a, 'g> {
         let after = shell.enter(
             line,
             &mut |ask, output| {
-                let (reply, choice) = self.answer(ask, output)?;
+                let (reply, choice) = self.handle_request(ask, output)?;
                 chosen = choice;
                 Ok(reply)
             },
             &mut |said| match said {
-                Said::Output(text) => eprint!("{}", printable(text)),
-                Said::Word(text) => eprintln!("{text}"),
+                ShellMessage::Output(text) => eprint!("{}", sanitize_output(text)),
+                ShellMessage::Word(text) => eprintln!("{text}"),
             },
         )?;
-        if after == After::Prompt {
+        if after == ShellAction::Prompt {
             self.shell = Some(shell);
         }
         Ok(chosen)
@@ -236,11 +249,14 @@ impl<'a, 'g> Wait<'a, 'g> {
         let saved = self
             .pauses
             .console
-            .picture(Format::Png)
+            .take_screenshot(ScreenFormat::Png)
             .and_then(|bytes| io::write_atomically(&file, &bytes));
         match saved {
             Ok(()) => eprintln!("{}", file.display()),
-            Err(error) => eprintln!("error: {}", unseen::lines(&error.to_string())),
+            Err(error) => eprintln!(
+                "error: {}",
+                display_text::sanitize_lines(&error.to_string())
+            ),
         }
     }
 }

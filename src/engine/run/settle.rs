@@ -1,8 +1,10 @@
-//! The wait until Windows is at rest: after a restart or a start that follows servicing, and before the seal.
+//! Waits until Windows is idle: after a restart or a start that follows servicing, and before the
+//! seal.
 //!
-//! Windows answers while it still configures a feature or an update, and may then restart by itself. That is no failure
-//! here: the guest is waited for again, a limited number of times. What keeps Windows from rest is named in the error.
-//! What is asked, and for how long Windows has to stay up, is the plan's (`Settle`).
+//! Windows responds while it still configures a feature or an update, and may then restart on its
+//! own. That is no failure here: the wait starts over, a limited number of times. The error names
+//! the activity that keeps Windows busy. The query, and the time for which Windows has to stay up,
+//! come from the plan (`Settle`).
 
 use std::time::{Duration, Instant};
 
@@ -10,35 +12,37 @@ use serde::{Deserialize, Serialize};
 use tracing::debug;
 
 use super::super::step_log::StepLog;
-use super::{CommandRecord, Engine, Site, StepRecord, exit_code};
+use super::{CommandRecord, StepContext, StepRecord, StepRunner, exit_code};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_machine::guest::{Command, Exit, Guest, quote};
+use winimg_machine::guest::{Guest, GuestCommand, GuestExit, quote};
 use winimg_machine::vm::BOOT_RESTARTS;
-use winimg_recipe::plan::{PlannedStep, Settle, Verdict};
+use winimg_recipe::plan::{ExitVerdict, PlannedStep, SettleWait};
 
-/// Between two questions to a Windows that is at work.
+/// Interval between two queries while Windows is busy.
 const AGAIN: Duration = Duration::from_secs(5);
-/// For one question.
+/// Timeout of one query.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(120);
-/// How often winimg itself restarts a Windows that waits for a restart. One that still waits then is not helped by more.
+/// Maximum number of times that winimg itself restarts a Windows with a pending restart. More do
+/// not help.
 const OWN_RESTARTS: u32 = 2;
 
-/// What a restart or a start has to be followed by, because of what ran before it.
+/// The wait that a restart or a start needs, because of what ran before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Unrest {
+pub enum SettleReason {
     #[default]
     None,
-    /// A `reboot` step was the reason: Windows is asked whether it is at rest.
+    /// After a `reboot` step: wait until Windows is idle.
     Restarted,
-    /// Servicing ran, or a program asked for the restart: Windows also has to stay up for a while first.
+    /// After servicing, or a restart that a program requested: Windows also has to stay up for a
+    /// while first.
     Serviced,
 }
 
-/// What the wait saw of Windows.
+/// State of Windows, as the wait observed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
-    /// It restarted by itself, or its channel closed.
+enum WindowsActivity {
+    /// It restarted on its own, or its channel closed.
     Down,
     AtRest,
     WaitsForRestart,
@@ -46,77 +50,82 @@ enum Seen {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum SettleAction {
     Done,
-    /// Wait until the guest is back; the wait begins again.
+    /// Wait until the guest is back; the wait starts over.
     WaitBack,
-    /// Restart it; the wait begins again.
+    /// Restart it; the wait starts over.
     Restart,
     AskAgain,
-    /// It goes down again and again.
+    /// It keeps going down.
     Unsteady,
 }
 
-/// Decides what follows from what was seen.
+/// Decides the next action from the observed state.
 #[derive(Debug, Default)]
-struct Course {
+struct SettleProgress {
     downs: u32,
     own_restarts: u32,
 }
 
-impl Course {
-    fn next(&mut self, seen: Seen) -> Next {
+impl SettleProgress {
+    fn next(&mut self, seen: WindowsActivity) -> SettleAction {
         match seen {
-            Seen::AtRest => Next::Done,
-            Seen::AtWork => Next::AskAgain,
-            Seen::WaitsForRestart if self.own_restarts < OWN_RESTARTS => {
+            WindowsActivity::AtRest => SettleAction::Done,
+            WindowsActivity::AtWork => SettleAction::AskAgain,
+            WindowsActivity::WaitsForRestart if self.own_restarts < OWN_RESTARTS => {
                 self.own_restarts += 1;
-                Next::Restart
+                SettleAction::Restart
             }
-            Seen::WaitsForRestart => Next::AskAgain,
-            Seen::Down if self.downs < BOOT_RESTARTS => {
+            WindowsActivity::WaitsForRestart => SettleAction::AskAgain,
+            WindowsActivity::Down if self.downs < BOOT_RESTARTS => {
                 self.downs += 1;
-                Next::WaitBack
+                SettleAction::WaitBack
             }
-            Seen::Down => Next::Unsteady,
+            WindowsActivity::Down => SettleAction::Unsteady,
         }
     }
 }
 
-/// How a wait went.
-struct Settled {
+/// Result of a wait.
+struct SettleRecord {
     /// Restarts during the wait, by Windows and by winimg.
     restarts: u32,
-    /// The question, with its last answer.
+    /// The query, with its last result.
     command: CommandRecord,
 }
 
-/// Where a wait belongs.
-struct Wait<'a> {
-    /// The step that it follows, counted from 1.
+/// Parameters of a wait.
+struct SettleRequest<'a> {
+    /// The step before it, counted from 1.
     number: usize,
-    settle: Settle,
-    /// Whether Windows has to stay up for `settle.steady` before it is asked for the first time.
+    settle: SettleWait,
+    /// Windows has to stay up for `settle.steady` before the first query.
     steady_first: bool,
-    /// For a restart during the wait, before scaling.
+    /// Timeout of a restart during the wait, before scaling.
     reboot_timeout: Duration,
     log: &'a mut StepLog,
 }
 
-impl Engine<'_> {
+impl StepRunner<'_> {
     /// Restarts the guest and waits until it is back.
     pub(super) fn restart(&self, guest: &mut dyn Guest, step: &PlannedStep) -> Result<()> {
         self.sink.note("      restarting the guest");
-        debug!(timeout = ?step.reboot_timeout * self.slowness, "the guest is to restart");
+        debug!(timeout = ?step.reboot_timeout * self.slowness, "restarting the guest");
         guest.reboot(step.reboot_timeout * self.slowness)
     }
 
-    /// After a restart: waits as far as what ran before it asks for that. The wait is no command of the step.
-    pub(super) fn settle_after(&self, guest: &mut dyn Guest, site: &mut Site<'_>) -> Result<()> {
+    /// After a restart, waits if an earlier op requires it. Does not record the wait as a command
+    /// of the step.
+    pub(super) fn settle_after(
+        &self,
+        guest: &mut dyn Guest,
+        site: &mut StepContext<'_>,
+    ) -> Result<()> {
         match site.unrest {
-            Unrest::None => Ok(()),
+            SettleReason::None => Ok(()),
             unrest => {
-                let steady_first = unrest == Unrest::Serviced;
+                let steady_first = unrest == SettleReason::Serviced;
                 let settle = site.step.settle;
                 self.wait_for_rest(guest, site, settle, steady_first)
                     .map(|_| ())
@@ -127,41 +136,42 @@ impl Engine<'_> {
     pub(super) fn wait_for_rest(
         &self,
         guest: &mut dyn Guest,
-        site: &mut Site<'_>,
-        settle: Settle,
+        site: &mut StepContext<'_>,
+        settle: SettleWait,
         steady_first: bool,
     ) -> Result<CommandRecord> {
-        let wait = Wait {
+        let wait = SettleRequest {
             number: site.number,
             settle,
             steady_first,
             reboot_timeout: site.step.reboot_timeout,
             log: &mut *site.log,
         };
-        let settled = self.settle(guest, wait)?;
+        let settled = self.wait_until_idle(guest, wait)?;
         site.record.reboots += settled.restarts;
-        site.unrest = Unrest::None;
+        site.unrest = SettleReason::None;
         Ok(settled.command)
     }
 
-    /// Between two steps: restarts the guest where the step before, counted from 1, asks for it, and waits until Windows
-    /// is at rest as far as what ran before asks for that. `has_started`: the guest was started from a layer instead.
+    /// Between two steps: restarts the guest if the step before, counted from 1, needs it, and
+    /// waits until Windows is idle if an earlier step requires it. `has_started`: the guest was
+    /// started from a layer instead.
     pub fn come_to_rest(
         &self,
         guest: &mut dyn Guest,
         number: usize,
-        unrest: Unrest,
+        unrest: SettleReason,
         has_started: bool,
         record: &mut StepRecord,
     ) -> Result<()> {
         let Some(step) = number.checked_sub(1).and_then(|n| self.plan.steps.get(n)) else {
             return Ok(());
         };
-        if has_started && unrest == Unrest::None {
+        if has_started && unrest == SettleReason::None {
             return Ok(());
         }
         let mut log = StepLog::open(self.logs, number, &step.name)?;
-        let mut site = Site {
+        let mut site = StepContext {
             number,
             step,
             record,
@@ -176,17 +186,26 @@ impl Engine<'_> {
         settled.map_err(|error| error.from_place(&step.place))
     }
 
-    /// Waits until Windows is at rest.
-    fn settle(&self, guest: &mut dyn Guest, wait: Wait<'_>) -> Result<Settled> {
-        let (program, arguments) = Settle::question().command();
-        let line = quote::display(&program, &arguments);
-        wait.log.heading(&line)?;
+    /// Waits until Windows is idle.
+    fn wait_until_idle(
+        &self,
+        guest: &mut dyn Guest,
+        wait: SettleRequest<'_>,
+    ) -> Result<SettleRecord> {
+        let (program, arguments) = SettleWait::question().command();
+        let line = quote::render_command_line(&program, &arguments);
+        wait.log.write_heading(&line)?;
         let started = Instant::now();
         let limit = wait.settle.timeout * self.slowness;
         let deadline = guest.now() + limit;
         let reboot_timeout = wait.reboot_timeout * self.slowness;
-        debug!(number = wait.number, ?limit, steady = ?wait.settle.steady, "Windows is to come to rest");
-        let mut course = Course::default();
+        debug!(
+            number = wait.number,
+            ?limit,
+            steady = ?wait.settle.steady,
+            "waiting until Windows is idle"
+        );
+        let mut progress = SettleProgress::default();
         let mut code = None;
         let mut noted = String::new();
         let mut quiet = if wait.steady_first {
@@ -196,41 +215,41 @@ impl Engine<'_> {
         };
         loop {
             self.cancel.check()?;
-            // The last answer counts, however late it is asked for.
+            // The last query may still run after the deadline.
             let left = deadline.saturating_duration_since(guest.now());
             let seen = if guest.stay_up(quiet)? {
-                wait.log.attempt();
-                let command = Command {
+                wait.log.begin_attempt();
+                let command = GuestCommand {
                     program: program.clone(),
                     arguments: arguments.clone(),
                     timeout: left.max(QUESTION_TIMEOUT * self.slowness),
                 };
-                let exit = self.attempt(guest, wait.number, &command, &line, wait.log)?;
+                let exit = self.run_once(guest, wait.number, &command, &line, wait.log)?;
                 match exit {
-                    Exit::GuestGone => Seen::Down,
-                    Exit::Code(answer) => {
+                    GuestExit::GuestGone => WindowsActivity::Down,
+                    GuestExit::Code(answer) => {
                         code = Some(answer);
-                        self.judged(answer, &line, wait.log)?
+                        self.judge_exit(answer, &line, wait.log)?
                     }
                 }
             } else {
-                Seen::Down
+                WindowsActivity::Down
             };
-            debug!(?seen, "whether Windows is at rest");
+            debug!(?seen, "queried whether Windows is idle");
             let is_late = guest.now() >= deadline;
-            match course.next(seen) {
-                Next::Done => break,
-                Next::Unsteady => {
-                    return Err(wait.log.explain(unsteady(wait.settle.steady), &line));
+            match progress.next(seen) {
+                SettleAction::Done => break,
+                SettleAction::Unsteady => {
+                    return Err(wait.log.explain(report_unsteady(wait.settle.steady), &line));
                 }
-                Next::AskAgain if is_late => {
-                    return Err(wait.log.explain(restless(limit, wait.log), &line));
+                SettleAction::AskAgain if is_late => {
+                    return Err(wait.log.explain(report_busy(limit, wait.log), &line));
                 }
-                Next::AskAgain => {
-                    let said = wait.log.said();
+                SettleAction::AskAgain => {
+                    let said = wait.log.join_last_lines();
                     if noted != said {
                         self.sink.note(format!(
-                            "      Windows is still at work; asking again every {} s",
+                            "      Windows is still busy; checking every {} s",
                             AGAIN.as_secs()
                         ));
                         noted = said;
@@ -238,21 +257,21 @@ impl Engine<'_> {
                     quiet = AGAIN;
                     continue;
                 }
-                Next::WaitBack => {
+                SettleAction::WaitBack => {
                     self.sink
-                        .note("      Windows restarts by itself; waiting for it");
-                    guest.wait_back(reboot_timeout)?;
+                        .note("      Windows is restarting on its own; waiting for it");
+                    guest.wait_for_return(reboot_timeout)?;
                 }
-                Next::Restart => {
+                SettleAction::Restart => {
                     self.sink
-                        .note("      Windows waits for another restart; restarting the guest");
+                        .note("      Windows needs another restart; restarting the guest");
                     guest.reboot(reboot_timeout)?;
                 }
             }
             quiet = wait.settle.steady;
         }
-        Ok(Settled {
-            restarts: course.downs + course.own_restarts,
+        Ok(SettleRecord {
+            restarts: progress.downs + progress.own_restarts,
             command: CommandRecord {
                 line,
                 exit_code: code,
@@ -261,41 +280,47 @@ impl Engine<'_> {
         })
     }
 
-    fn judged(&self, code: i64, line: &str, log: &mut StepLog) -> Result<Seen> {
-        let question = Settle::question();
+    fn judge_exit(&self, code: i64, line: &str, log: &mut StepLog) -> Result<WindowsActivity> {
+        let question = SettleWait::question();
         match question.exit.judge(code) {
-            Verdict::Success => Ok(Seen::AtRest),
-            Verdict::RebootNeeded => Ok(Seen::WaitsForRestart),
-            Verdict::Busy => Ok(Seen::AtWork),
-            Verdict::RebootStarted | Verdict::Failed => {
-                let fact = "Windows could not be asked whether it is at rest";
+            ExitVerdict::Success => Ok(WindowsActivity::AtRest),
+            ExitVerdict::RebootNeeded => Ok(WindowsActivity::WaitsForRestart),
+            ExitVerdict::Busy => Ok(WindowsActivity::AtWork),
+            ExitVerdict::RebootStarted | ExitVerdict::Failed => {
+                let fact = "cannot query whether Windows is idle";
                 Err(log
                     .explain(Error::new(Kind::Step, fact), line)
-                    .expected(question.exit.expectation())
+                    .expected(question.exit.describe())
                     .found(format!("exit code {}", exit_code(code))))
             }
         }
     }
 }
 
-/// The log's last attempt names what is at work.
-fn restless(timeout: Duration, log: &StepLog) -> Error {
+/// The log's last attempt names the activity.
+fn report_busy(timeout: Duration, log: &StepLog) -> Error {
     let minutes = timeout.as_secs() / 60;
     Error::new(
         Kind::Step,
-        format!("Windows was still at work after {minutes} min"),
+        format!("Windows was still busy after {minutes} min"),
     )
-    .expected("no pending restart and no servicing at work")
-    .found(log.said())
-    .cure("give the step a longer `timeout`, or find in C:\\Windows\\Logs\\CBS\\CBS.log what servicing waits for")
+    .expected("no pending restart and no servicing in progress")
+    .found(log.join_last_lines())
+    .cure(
+        "give the step a longer `timeout`, or see C:\\Windows\\Logs\\CBS\\CBS.log for what \
+         servicing is waiting for",
+    )
 }
 
-fn unsteady(steady: Duration) -> Error {
+fn report_unsteady(steady: Duration) -> Error {
     let fact = "Windows does not stay up after servicing";
     Error::new(Kind::Step, fact)
         .expected(format!("a guest that stays up for {} s", steady.as_secs()))
         .found(format!("it went down more than {BOOT_RESTARTS} times"))
-        .cure("see the machine's screen in the evidence and the System log (events 1074 and 41) for what restarts it")
+        .cure(
+            "find what restarts it: see the saved screenshots and the System log (events 1074 and \
+             41)",
+        )
 }
 
 #[cfg(test)]

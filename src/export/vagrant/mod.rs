@@ -1,36 +1,38 @@
-//! Vagrant boxes: a disk of the export in a tar, with what its provider makes a machine of.
+//! Exports Vagrant boxes: an exported disk in a tar, with the VM's configuration for the provider.
 //!
-//! The tar is not compressed, since its disk is (HashiCorp: Box File Format). Of Hyper-V's machines Vagrant reads an XML file of
-//! the form that older exports have, with which any host can write a box (hashicorp/vagrant: VagrantVM.psm1, New-VagrantVMXML).
-//! In it every element that is read has an attribute: PowerShell gives the text of one without as a string, which has no `#text`.
+//! The tar is not compressed, because the disk is (HashiCorp: Box File Format). For Hyper-V,
+//! Vagrant reads the XML format of older exports, which any host can write (hashicorp/vagrant:
+//! VagrantVM.psm1, New-VagrantVMXML). Every element that it reads has an attribute: without one,
+//! PowerShell returns the text as a string, which has no `#text`.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::archive::{Archive, NOBODY, Staged, size};
-use super::ovf::{self, Hardware};
-use super::staging::Staging;
-use super::{Artifact, Exporter, Job, Totals, fill};
+use super::archive::{ROOT, StagedArchive, TarArchive, size};
+use super::ovf::{self, OvfHardware};
+use super::staging::ExportStaging;
+use super::{ExportJob, ExportedArtifact, Exporter, PassTotals, fill};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::markup::escape_xml;
 use winimg_formats::disk::RawDisk;
 use winimg_formats::disk::vmdk::{GRAIN, StreamVmdk};
-use winimg_recipe::recipe::target::Output;
-use winimg_recipe::recipe::{BoxSpec, DiskBus, Firmware, OvaSpec};
+use winimg_recipe::recipe::target::OutputFormat;
+use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, OvaOptions};
 
-/// VirtualBox' prefix. Vagrant asks for the address of the first adapter at import, and changes it then.
+/// A MAC address with VirtualBox' prefix. Vagrant needs the first adapter's address at import, and
+/// then changes it.
 const MAC: &str = "080027000001";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub enum VagrantProvider {
     Hyperv,
     Libvirt,
     Virtualbox,
 }
 
-impl Provider {
+impl VagrantProvider {
     fn name(self) -> &'static str {
         match self {
             Self::Hyperv => "hyperv",
@@ -39,16 +41,16 @@ impl Provider {
         }
     }
 
-    fn output(self) -> Output {
+    fn output(self) -> OutputFormat {
         match self {
-            Self::Hyperv => Output::BoxHyperv,
-            Self::Libvirt => Output::BoxLibvirt,
-            Self::Virtualbox => Output::BoxVirtualbox,
+            Self::Hyperv => OutputFormat::BoxHyperv,
+            Self::Libvirt => OutputFormat::BoxLibvirt,
+            Self::Virtualbox => OutputFormat::BoxVirtualbox,
         }
     }
 
-    /// The ending of the disk that the box holds.
-    fn disk(self) -> &'static str {
+    /// Returns the file extension of the box's disk.
+    fn disk_extension(self) -> &'static str {
         match self {
             Self::Hyperv => "vhdx",
             Self::Libvirt => "qcow2",
@@ -58,33 +60,33 @@ impl Provider {
 }
 
 pub struct VagrantBox<'j> {
-    job: &'j Job<'j>,
-    provider: Provider,
-    spec: &'j BoxSpec,
-    staged: Staged,
-    /// Its name, and the file under its temporary one.
+    job: &'j ExportJob<'j>,
+    provider: VagrantProvider,
+    spec: &'j BoxOptions,
+    staged: StagedArchive,
+    /// File name and temporary path of the disk.
     disk: (String, PathBuf),
 }
 
 impl<'j> VagrantBox<'j> {
     pub fn new(
-        job: &'j Job<'_>,
-        provider: Provider,
-        spec: &'j BoxSpec,
-        staging: &mut Staging,
+        job: &'j ExportJob<'_>,
+        provider: VagrantProvider,
+        spec: &'j BoxOptions,
+        staging: &mut ExportStaging,
         sink: &dyn Sink,
     ) -> Result<Self> {
-        let disk = format!("{}.{}", job.name, provider.disk());
+        let disk = format!("{}.{}", job.name, provider.disk_extension());
         let has_bus = match provider {
-            // The controller of its bus has a driver in every Windows.
-            Provider::Hyperv => true,
-            Provider::Libvirt => job.disk_bus != DiskBus::Nvme,
-            Provider::Virtualbox => job.disk_bus == DiskBus::Ahci,
+            // Every Windows has a driver for its controller.
+            VagrantProvider::Hyperv => true,
+            VagrantProvider::Libvirt => job.disk_bus != DiskBus::Nvme,
+            VagrantProvider::Virtualbox => job.disk_bus == DiskBus::Ahci,
         };
         if !has_bus {
             sink.warn(format!(
-                "the box for {} names a SATA controller, and whether this image's Windows starts from it is not known; \
-                 build with disk_bus = \"ahci\"",
+                "the box for {} names a SATA controller, and this image's Windows may not boot \
+                 from it; build with disk_bus = \"ahci\"",
                 provider.name()
             ));
         }
@@ -92,30 +94,32 @@ impl<'j> VagrantBox<'j> {
             job,
             provider,
             spec,
-            staged: Staged::new(format!("{}-{}.box", job.name, provider.name()), staging)?,
-            disk: (disk.clone(), staging.temporary(&disk)),
+            staged: StagedArchive::new(format!("{}-{}.box", job.name, provider.name()), staging)?,
+            disk: (disk.clone(), staging.temporary_path(&disk)),
         })
     }
 
-    fn vagrantfile(&self) -> Result<String> {
-        let is = |provider| self.provider == provider;
+    fn render_vagrantfile(&self) -> Result<String> {
+        let provider = self.provider;
         let bus = match self.job.disk_bus {
             DiskBus::Virtio => "virtio",
             DiskBus::Ahci | DiskBus::Nvme => "sata",
         };
-        let mut values = self.values();
+        let mut values = self.template_values();
         values["communicator"] = self.spec.communicator.clone().into();
         values["winrm"] = (self.spec.communicator == "winrm").into();
-        values["mac"] = is(Provider::Virtualbox).then_some(MAC).into();
-        values["hyperv"] = is(Provider::Hyperv).into();
-        values["libvirt"] = is(Provider::Libvirt).into();
-        values["virtualbox"] = is(Provider::Virtualbox).into();
+        values["mac"] = (provider == VagrantProvider::Virtualbox)
+            .then_some(MAC)
+            .into();
+        values["hyperv"] = (provider == VagrantProvider::Hyperv).into();
+        values["libvirt"] = (provider == VagrantProvider::Libvirt).into();
+        values["virtualbox"] = (provider == VagrantProvider::Virtualbox).into();
         values["libvirt_bus"] = bus.into();
-        // Ruby in double quotes: a name and Windows' own words have nothing in them that it takes for more.
+        // No escaping: names and Windows' editions have no special characters of Ruby strings.
         fill(include_str!("Vagrantfile"), str::to_owned, &values)
     }
 
-    fn values(&self) -> Value {
+    fn template_values(&self) -> Value {
         let job = self.job;
         json!({
             "name": job.name,
@@ -127,9 +131,9 @@ impl<'j> VagrantBox<'j> {
         })
     }
 
-    /// Hyper-V's machine.
-    fn machine(&self) -> Result<String> {
-        let mut values = self.values();
+    /// Renders the VM's configuration for Hyper-V.
+    fn render_hyperv(&self) -> Result<String> {
+        let mut values = self.template_values();
         let generation = match self.job.firmware {
             Firmware::Bios => 1,
             Firmware::Uefi => 2,
@@ -145,57 +149,57 @@ impl<'j> VagrantBox<'j> {
         fill(include_str!("hyperv.xml"), escape_xml, &values)
     }
 
-    /// VirtualBox' machine.
-    fn ovf(&self, disk: &str, capacity: u64) -> Result<String> {
+    /// Renders the OVF descriptor for VirtualBox.
+    fn render_ovf(&self, disk: &str, capacity: u64) -> Result<String> {
         let path = &self.disk.1;
-        let spec = OvaSpec {
+        let spec = OvaOptions {
             hardware_version: None,
         };
         let populated = StreamVmdk::open(RawDisk::open(path)?)?.stored_grains() * GRAIN;
-        let disc = ovf::Disc {
+        let disc = ovf::OvfDiskInfo {
             file: disk.into(),
             file_bytes: size(path)?,
             capacity,
             populated,
         };
-        ovf::render(self.job, &Hardware::sata(self.job, &spec), &disc)
+        ovf::render(self.job, &OvfHardware::with_sata(self.job, &spec), &disc)
     }
 
-    fn write(&self, len: u64, cancel: &Cancel) -> Result<Archive<'_>> {
-        let mut archive = Archive::new(&self.staged, self.job.epoch);
+    fn write(&self, len: u64, cancel: &Cancel) -> Result<TarArchive<'_>> {
+        let mut archive = TarArchive::new(&self.staged, self.job.epoch);
         let mut metadata = json!({ "provider": self.provider.name() });
-        if self.provider == Provider::Libvirt {
+        if self.provider == VagrantProvider::Libvirt {
             metadata["format"] = "qcow2".into();
-            // The volume is made of so many GiB; a smaller one would cut the disk.
+            // Rounded up: a smaller volume would truncate the disk.
             metadata["virtual_size"] = len.div_ceil(1 << 30).into();
         }
         archive.add("metadata.json", format!("{metadata:#}\n").as_bytes())?;
-        archive.add("Vagrantfile", self.vagrantfile()?.as_bytes())?;
+        archive.add("Vagrantfile", self.render_vagrantfile()?.as_bytes())?;
         let disk = match self.provider {
-            Provider::Libvirt => "box.img".to_owned(),
-            Provider::Virtualbox => {
+            VagrantProvider::Libvirt => "box.img".to_owned(),
+            VagrantProvider::Virtualbox => {
                 let disk = "box-disk001.vmdk";
-                archive.add("box.ovf", self.ovf(disk, len)?.as_bytes())?;
+                archive.add("box.ovf", self.render_ovf(disk, len)?.as_bytes())?;
                 disk.to_owned()
             }
-            Provider::Hyperv => {
+            VagrantProvider::Hyperv => {
                 let name = format!("Virtual Machines/{}.xml", self.job.name);
-                archive.add(&name, self.machine()?.as_bytes())?;
+                archive.add(&name, self.render_hyperv()?.as_bytes())?;
                 format!("Virtual Hard Disks/{}", self.disk.0)
             }
         };
-        archive.add_file(&disk, NOBODY, &self.disk.1, cancel)?;
+        archive.add_file(&disk, ROOT, &self.disk.1, cancel)?;
         archive.end()?;
         Ok(archive)
     }
 }
 
 impl Exporter for VagrantBox<'_> {
-    fn finish(&self, totals: &Totals, cancel: &Cancel) -> Result<()> {
+    fn finish(&self, totals: &PassTotals, cancel: &Cancel) -> Result<()> {
         self.staged.finish(self.write(totals.len, cancel)?)
     }
 
-    fn check(&self, _: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, _: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let output = self.provider.output();
         self.staged.check(output, self.disk.0.clone(), cancel)
     }

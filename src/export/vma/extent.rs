@@ -1,4 +1,4 @@
-//! An extent: a header that names up to 59 clusters, and those of their blocks that are not zeros.
+//! An extent: a header that lists up to 59 clusters, and their nonzero blocks.
 
 use uuid::Uuid;
 
@@ -11,15 +11,15 @@ use winimg_formats::disk::vma::layout::extent::{
 const BLOCK: usize = layout::BLOCK as usize;
 
 #[derive(Default)]
-pub struct Extent {
+pub struct VmaExtentWriter {
     /// Device, cluster, and a bit for each block that is stored.
     clusters: Vec<u64>,
     data: Vec<u8>,
 }
 
-impl Extent {
-    /// `content`: a cluster, which a device's last one need not fill; `None`: zeros, which are named all the same, as `vma extract`
-    /// misses them otherwise.
+impl VmaExtentWriter {
+    /// Adds a cluster. `content` may be shorter for a device's last cluster, and `None` for zeros.
+    /// A cluster of zeros is listed too, because `vma extract` would miss it otherwise.
     pub fn add(&mut self, device: u8, cluster: u32, content: Option<&[u8]>) {
         let mut stored = 0_u64;
         for (n, block) in content.unwrap_or_default().chunks(BLOCK).enumerate() {
@@ -40,13 +40,13 @@ impl Extent {
         self.clusters.is_empty()
     }
 
-    /// The blocks that are stored.
+    /// Returns the stored blocks.
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// `archive`: the id that every part of the archive has.
-    pub fn header(&self, archive: Uuid) -> [u8; HEADER as usize] {
+    /// Builds the header. `archive`: the id in every part of the archive.
+    pub fn build_header(&self, archive: Uuid) -> [u8; HEADER as usize] {
         let mut header = [0; HEADER as usize];
         header[..MAGIC.len()].copy_from_slice(MAGIC);
         // At most 59 * 16.
@@ -61,8 +61,8 @@ impl Extent {
         header
     }
 
-    /// An empty one, in the same memory.
-    pub fn emptied(mut self) -> Self {
+    /// Clears the extent and keeps its memory.
+    pub fn clear(mut self) -> Self {
         self.clusters.clear();
         self.data.clear();
         self
@@ -78,11 +78,11 @@ mod tests {
         let mut cluster = vec![0; 16 * BLOCK];
         cluster[3 * BLOCK + 7] = 1;
         cluster[16 * BLOCK - 1] = 2;
-        let mut extent = Extent::default();
+        let mut extent = VmaExtentWriter::default();
         extent.add(1, 0x0102_0304, Some(&cluster));
         extent.add(2, 5, None);
         assert_eq!(extent.data().len(), 2 * BLOCK);
-        let header = extent.header(Uuid::from_bytes([9; 16]));
+        let header = extent.build_header(Uuid::from_bytes([9; 16]));
         assert_eq!(&header[..8], b"VMAE\0\0\0\x02");
         assert_eq!(header[40..48], [0x80, 0x08, 0, 1, 1, 2, 3, 4]);
         assert_eq!(header[48..56], [0, 0, 0, 2, 0, 0, 0, 5]);

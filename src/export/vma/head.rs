@@ -1,72 +1,70 @@
-//! The archive's header: its devices, and the machine as Proxmox' own configuration file has it.
+//! The archive's header: its devices, and the VM's configuration file for Proxmox.
 
 use uuid::Uuid;
 
-use crate::export::Job;
+use crate::export::ExportJob;
 use winimg_formats::disk::vma::layout::head::{
     ARCHIVE, CONFIGS, DEVICE, DEVICES, FIXED, LEN, MAGIC, NAMES, SIZE, SUM, TEXTS, TEXTS_LEN, TIME,
     VERSION,
 };
 use winimg_formats::disk::vma::layout::sum_of;
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::recipe::Firmware;
 
 const CONFIG_NAME: &[u8] = b"qemu-server.conf\0";
 
-/// Where the machine has its disk: on virtio-scsi, whatever the image was built on. Proxmox has no NVMe, and its guides take this one;
-/// the target `proxmox` sees to the driver.
+/// Slot of the VM's disk: always virtio-scsi. Proxmox has no NVMe, and its guides recommend this
+/// one; the target `proxmox` provides the driver.
 pub const DISK: &str = "scsi0";
-/// Where it has the variables of its firmware.
+/// Slot of the firmware's variables.
 pub const EFI: &str = "efidisk0";
 
-/// A disk of the machine.
-pub struct Device {
+/// A disk of the VM.
+pub struct VmaDevice {
     pub number: u8,
-    /// As the configuration calls it.
+    /// Name in the configuration.
     pub slot: &'static str,
-    /// Bytes.
+    /// Size in bytes.
     pub len: u64,
 }
 
-impl Device {
+impl VmaDevice {
     pub fn new(number: u8, slot: &'static str, len: u64) -> Self {
         Self { number, slot, len }
     }
 
-    /// As vzdump names it in the archive.
+    /// Returns vzdump's name for the device in the archive.
     fn name(&self) -> String {
         format!("drive-{}", self.slot)
     }
 }
 
-pub struct Head {
+pub struct VmaHeader {
     pub archive: Uuid,
     /// Unix seconds.
     pub time: i64,
     pub config: String,
-    pub devices: Vec<Device>,
+    pub devices: Vec<VmaDevice>,
 }
 
-/// Texts, each behind its length, which the header points at. The first byte is in no use: an offset of 0 means none.
-struct Texts(Vec<u8>);
+/// Texts with a length prefix, referenced from the header. The first byte is unused, because an
+/// offset of 0 means none.
+struct VmaTextTable(Vec<u8>);
 
-impl Texts {
+impl VmaTextTable {
     fn add(&mut self, text: &[u8]) -> u32 {
         let at = self.0.len() as u32;
-        // A configuration has some hundred bytes.
+        // Fits in 16 bits: a configuration has a few hundred bytes.
         self.0.extend((text.len() as u16).to_le_bytes());
         self.0.extend(text);
         at
     }
 }
 
-impl Head {
-    pub fn bytes(&self) -> Vec<u8> {
+impl VmaHeader {
+    pub fn encode(&self) -> Vec<u8> {
         let mut head = vec![0; FIXED];
-        let mut texts = Texts(vec![0]);
-        let put = |head: &mut Vec<u8>, at: usize, bytes: &[u8]| {
-            head[at..at + bytes.len()].copy_from_slice(bytes);
-        };
+        let mut texts = VmaTextTable(vec![0]);
         put(&mut head, 0, MAGIC);
         put(&mut head, MAGIC.len(), &VERSION.to_be_bytes());
         put(&mut head, ARCHIVE.start, self.archive.as_bytes());
@@ -95,19 +93,27 @@ impl Head {
     }
 }
 
-/// The machine. It has no network card: only who restores it knows the bridge, and a card in here would have one MAC address for all.
-/// `qmrestore` finds by the last lines which device of the archive is which disk, and puts the storage's own name in.
+fn put(head: &mut [u8], at: usize, bytes: &[u8]) {
+    head[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Renders the VM's configuration.
 ///
-/// Sources: Proxmox VE: qm.conf(5); pve-qemu-server: PVE/VZDump/QemuServer.pm (`#qmdump#map`), PVE/QemuServer.pm (restore).
-pub fn config(job: &Job<'_>, devices: &[Device]) -> String {
+/// It has no network card: the bridge is known only when the archive is restored, and a card in
+/// here would have the same MAC address everywhere. The last lines tell `qmrestore` which device of
+/// the archive is which disk; it inserts the storage's own name.
+///
+/// Sources: Proxmox VE: qm.conf(5); pve-qemu-server: PVE/VZDump/QemuServer.pm (`#qmdump#map`),
+/// PVE/QemuServer.pm (restore).
+pub fn render_config(job: &ExportJob<'_>, devices: &[VmaDevice]) -> String {
     let bios = match job.firmware {
         Firmware::Uefi => "ovmf",
         Firmware::Bios => "seabios",
     };
     // "win10: Microsoft Windows 10/2016/2019", "win11: Microsoft Windows 11/2022/2025" (qm.conf)
     let ostype = match job.guest.release {
-        Release::Server2019 => "win10",
-        Release::Server2022 | Release::Server2025 => "win11",
+        WindowsRelease::Server2019 => "win10",
+        WindowsRelease::Server2022 | WindowsRelease::Server2025 => "win11",
     };
     let mut lines = vec![
         "agent: 1".to_owned(),
@@ -138,7 +144,7 @@ pub fn config(job: &Job<'_>, devices: &[Device]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Proxmox takes a machine's name by the rules of DNS.
+/// Converts a name to one that is valid in DNS, as Proxmox requires.
 fn dns_name(name: &str) -> String {
     let name = name.replace('_', "-");
     name.trim_matches(['-', '.']).chars().take(63).collect()

@@ -1,8 +1,9 @@
-//! A backup archive of Proxmox VE: the machine and its disk in one file, which `qmrestore` makes a machine of.
+//! Exports a Proxmox VE backup archive: a VM and its disk in one file for `qmrestore`.
 //!
-//! Written in the disk's order while it is read, blocks of zeros left out; its digest is taken on the way. It is not compressed.
+//! Written and hashed in the disk's order while the disk is read, without blocks of zeros. Not
+//! compressed.
 //!
-//! Its layout: [`winimg_formats::disk::vma::layout`].
+//! Layout: [`winimg_formats::disk::vma::layout`].
 
 mod extent;
 mod head;
@@ -14,70 +15,70 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use uuid::Uuid;
 
-use super::archive::Written;
-use super::staging::Staging;
-use super::{Artifact, Chunk, Exporter, Job, Needs, Totals, check};
-use extent::Extent;
-use head::{Device, Head};
+use super::archive::ArchiveSummary;
+use super::staging::ExportStaging;
+use super::{DiskChunk, ExportJob, ExportedArtifact, Exporter, ExporterNeeds, PassTotals, check};
+use extent::VmaExtentWriter;
+use head::{VmaDevice, VmaHeader};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
+use winimg_base::io::PositionedIo as _;
 use winimg_formats::disk::vma::{self, layout::CLUSTER};
 use winimg_recipe::recipe::Firmware;
-use winimg_recipe::recipe::target::Output;
+use winimg_recipe::recipe::target::OutputFormat;
 
-/// The number of the disk in the archive; 0 means none.
+/// Device number of the disk in the archive; 0 means none.
 const DISK: u8 = 1;
-/// That of the firmware's variables.
+/// Device number of the firmware's variables.
 const EFI: u8 = 2;
 
-pub struct Vma<'j> {
-    job: &'j Job<'j>,
+pub struct VmaExporter<'j> {
+    job: &'j ExportJob<'j>,
     name: String,
-    writer: Mutex<Writer>,
-    written: OnceLock<Written>,
+    writer: Mutex<VmaWriter>,
+    written: OnceLock<ArchiveSummary>,
 }
 
-/// The file as far as it is written.
-struct Writer {
+/// The archive being written.
+struct VmaWriter {
     file: File,
     temporary: PathBuf,
     at: u64,
     hasher: Hasher,
     archive: Uuid,
-    extent: Extent,
+    extent: VmaExtentWriter,
 }
 
-impl<'j> Vma<'j> {
+impl<'j> VmaExporter<'j> {
     pub fn new(
-        job: &'j Job<'_>,
+        job: &'j ExportJob<'_>,
         len: u64,
         identity: &Digest,
-        staging: &mut Staging,
+        staging: &mut ExportStaging,
     ) -> Result<Self> {
         let name = format!("{}.vma", job.name);
         let (file, temporary) = staging.create(&name)?;
         let archive = Uuid::new_v5(&Uuid::NAMESPACE_OID, &[identity.bytes(), b"VMA"].concat());
-        let mut writer = Writer {
+        let mut writer = VmaWriter {
             file,
             temporary,
             at: 0,
             hasher: Hasher::new(Algorithm::Sha256),
             archive,
-            extent: Extent::default(),
+            extent: VmaExtentWriter::default(),
         };
-        let mut devices = vec![Device::new(DISK, head::DISK, len)];
+        let mut devices = vec![VmaDevice::new(DISK, head::DISK, len)];
         if job.firmware == Firmware::Uefi {
-            devices.push(Device::new(EFI, head::EFI, variables::LEN as u64));
+            devices.push(VmaDevice::new(EFI, head::EFI, variables::LEN as u64));
         }
-        let head = Head {
+        let head = VmaHeader {
             archive,
             time: job.epoch,
-            config: head::config(job, &devices),
+            config: head::render_config(job, &devices),
             devices,
         };
-        writer.write(&head.bytes())?;
+        writer.write(&head.encode())?;
         Ok(Self {
             job,
             name,
@@ -86,13 +87,13 @@ impl<'j> Vma<'j> {
         })
     }
 
-    fn writer(&self) -> MutexGuard<'_, Writer> {
-        // A thread that panicked ends the pass, and what it left here is not used after that.
+    fn lock_writer(&self) -> MutexGuard<'_, VmaWriter> {
+        // A panicking thread ends the pass; the writer is not used after that.
         self.writer.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
 
-impl Writer {
+impl VmaWriter {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.file
             .write_all_at(bytes, self.at)
@@ -104,9 +105,10 @@ impl Writer {
 
     fn add(&mut self, device: u8, cluster: u32, content: Option<&[u8]>) -> Result<()> {
         self.extent.add(device, cluster, content);
-        match self.extent.is_full() {
-            true => self.end_extent(),
-            false => Ok(()),
+        if self.extent.is_full() {
+            self.end_extent()
+        } else {
+            Ok(())
         }
     }
 
@@ -115,23 +117,23 @@ impl Writer {
             return Ok(());
         }
         let extent = std::mem::take(&mut self.extent);
-        self.write(&extent.header(self.archive))?;
+        self.write(&extent.build_header(self.archive))?;
         self.write(extent.data())?;
-        self.extent = extent.emptied();
+        self.extent = extent.clear();
         Ok(())
     }
 }
 
-impl Exporter for Vma<'_> {
-    fn needs(&self) -> Needs {
-        Needs {
+impl Exporter for VmaExporter<'_> {
+    fn needs(&self) -> ExporterNeeds {
+        ExporterNeeds {
             ordered: true,
-            ..Needs::default()
+            ..ExporterNeeds::default()
         }
     }
 
-    fn hash(&self, chunk: &Chunk) -> Result<()> {
-        let mut writer = self.writer();
+    fn hash(&self, chunk: &DiskChunk) -> Result<()> {
+        let mut writer = self.lock_writer();
         let first = chunk.offset() / CLUSTER;
         let clusters = super::CHUNK / CLUSTER;
         for n in 0..clusters {
@@ -144,10 +146,10 @@ impl Exporter for Vma<'_> {
         Ok(())
     }
 
-    fn finish(&self, _: &Totals, _: &Cancel) -> Result<()> {
-        let mut writer = self.writer();
+    fn finish(&self, _: &PassTotals, _: &Cancel) -> Result<()> {
+        let mut writer = self.lock_writer();
         if self.job.firmware == Firmware::Uefi {
-            let variables = variables::empty();
+            let variables = variables::build_empty();
             for (cluster, content) in variables.chunks(CLUSTER as usize).enumerate() {
                 writer.add(EFI, cluster as u32, Some(content))?;
             }
@@ -155,24 +157,24 @@ impl Exporter for Vma<'_> {
         writer.end_extent()?;
         let synced = writer.file.sync_all();
         synced.map_err(|e| Error::io("sync", &writer.temporary, e))?;
-        self.written.get_or_init(|| Written {
+        self.written.get_or_init(|| ArchiveSummary {
             bytes: writer.at,
             sha256: writer.hasher.clone().finish(),
         });
         Ok(())
     }
 
-    fn check(&self, totals: &Totals, cancel: &Cancel) -> Result<Artifact> {
+    fn check(&self, totals: &PassTotals, cancel: &Cancel) -> Result<ExportedArtifact> {
         let written = self.written.get();
         let written = written.ok_or_else(|| Error::failed("checked before finished"))?;
-        let writer = self.writer();
+        let writer = self.lock_writer();
         let temporary = &writer.temporary;
         let expected = (written.bytes, &written.sha256);
-        check::whole(&self.name, temporary, expected, cancel)?;
+        check::check_file(&self.name, temporary, expected, cancel)?;
         let disk = vma::open(temporary)?;
-        check::content(&self.name, &disk, totals, self.job.threads(), cancel)?;
-        Ok(Artifact {
-            kind: Output::Vma.name(),
+        check::check_content(&self.name, &disk, totals, self.job.count_threads(), cancel)?;
+        Ok(ExportedArtifact {
+            kind: OutputFormat::Vma.name(),
             file: self.name.clone(),
             bytes: written.bytes,
             sha256: written.sha256.clone(),

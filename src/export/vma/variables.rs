@@ -1,21 +1,23 @@
-//! The variables of a UEFI firmware before its first start: a store with nothing in it, as OVMF comes with one for a flash of
-//! 4 MiB. Proxmox keeps it as the machine's `efidisk0`.
+//! An empty store for UEFI variables, like OVMF's for a flash of 4 MiB. Proxmox keeps it as the
+//! VM's `efidisk0`.
 //!
-//! Without keys: Secure Boot is off until somebody enrols some. Source: edk2, OvmfPkg/VarStore.fdf.inc.
+//! Without keys: Secure Boot is off until keys are enrolled. Source: edk2,
+//! OvmfPkg/VarStore.fdf.inc.
 
-/// Bytes of the volume: variables, a log of events, and room for writing without loss (64, 1, 1 and 66 blocks of 4 KiB).
+/// Size of the volume in bytes: variables, event log, and working and spare blocks (64, 1, 1 and 66
+/// blocks of 4 KiB).
 pub const LEN: usize = 528 << 10;
 const VARIABLES: u32 = 256 << 10;
-/// Where it is noted what is being rewritten.
+/// Offset of the working block, the journal of rewrites.
 const WORKING: usize = 0x41000;
-/// Flash that nothing was written to.
+/// Value of erased flash.
 const ERASED: u8 = 0xff;
-/// gEfiSystemNvDataFvGuid, gEfiAuthenticatedVariableGuid, gEdkiiWorkingBlockSignatureGuid, as they lie in the flash.
+/// gEfiSystemNvDataFvGuid, gEfiAuthenticatedVariableGuid, gEdkiiWorkingBlockSignatureGuid.
 const VOLUME_GUID: [u8; 16] = 0xfff1_2b8d_7696_4c8b_a985_2747_075b_4f50_u128.to_be_bytes();
 const STORE_GUID: [u8; 16] = 0xaaf3_2c78_947b_439a_a180_2e14_4ec3_7792_u128.to_be_bytes();
 const WORKING_GUID: [u8; 16] = 0x9e58_292b_7c68_497d_a0ce_6500_fd9f_1b95_u128.to_be_bytes();
 
-/// The first three fields of a GUID lie with their lowest byte first.
+/// Converts a GUID to its layout in memory, with the first three fields in little-endian order.
 fn in_memory(guid: [u8; 16]) -> [u8; 16] {
     let [a, b, c, d, e, f, g, h, rest @ ..] = guid;
     let mut bytes = [d, c, b, a, f, e, h, g, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -23,24 +25,24 @@ fn in_memory(guid: [u8; 16]) -> [u8; 16] {
     bytes
 }
 
-pub fn empty() -> Vec<u8> {
+pub fn build_empty() -> Vec<u8> {
     let mut flash = vec![ERASED; LEN];
-    let head = [&volume()[..], &store()].concat();
+    let head = [&build_volume_header()[..], &store()].concat();
     flash[..head.len()].copy_from_slice(&head);
-    let working = working();
+    let working = build_working_header();
     flash[WORKING..WORKING + working.len()].copy_from_slice(&working);
     flash
 }
 
 /// EFI_FIRMWARE_VOLUME_HEADER (UEFI PI specification, volume 3)
-fn volume() -> Vec<u8> {
+fn build_volume_header() -> Vec<u8> {
     let mut header = vec![0; 16];
     header.extend(in_memory(VOLUME_GUID));
     header.extend((LEN as u64).to_le_bytes());
     header.extend(b"_FVH");
     header.extend(0x0004_feff_u32.to_le_bytes());
     header.extend(72_u16.to_le_bytes());
-    // The sum, no further header, reserved, revision.
+    // Checksum, no extended header, reserved, revision.
     header.extend([0, 0, 0, 0, 0, 2]);
     for (blocks, bytes) in [(LEN as u32 / 4096, 4096_u32), (0, 0)] {
         header.extend(blocks.to_le_bytes());
@@ -52,7 +54,8 @@ fn volume() -> Vec<u8> {
     header
 }
 
-/// VARIABLE_STORE_HEADER: formatted, healthy. It has what the volume's header leaves of the room for variables.
+/// VARIABLE_STORE_HEADER: formatted, healthy. The volume's header takes some of the space for
+/// variables.
 fn store() -> Vec<u8> {
     let mut header = in_memory(STORE_GUID).to_vec();
     header.extend((VARIABLES - 72).to_le_bytes());
@@ -60,9 +63,9 @@ fn store() -> Vec<u8> {
     header
 }
 
-/// EFI_FAULT_TOLERANT_WORKING_BLOCK_HEADER: valid, with an empty queue and its CRC-32, which is taken of erased flash in its place
-/// and in that of the state.
-fn working() -> Vec<u8> {
+/// EFI_FAULT_TOLERANT_WORKING_BLOCK_HEADER: valid, with an empty queue. The CRC-32 is computed with
+/// erased flash in place of itself and the state.
+fn build_working_header() -> Vec<u8> {
     let queue = (4096_u64 - 32).to_le_bytes();
     let mut header = in_memory(WORKING_GUID).to_vec();
     let erased = [&header[..], &[ERASED; 8], &queue].concat();
@@ -79,7 +82,7 @@ mod tests {
     #[test]
     fn the_headers_are_those_of_ovmf() {
         assert_eq!(
-            hex::encode(volume()),
+            hex::encode(build_volume_header()),
             "000000000000000000000000000000008d2bf1ff96768b4ca9852747075b4f5000400800000000005f465648fffe0400\
              4800afb80000000284000000001000000000000000000000"
         );
@@ -88,7 +91,7 @@ mod tests {
             "782cf3aa7b949a43a1802e144ec37792b8ff03005afe000000000000"
         );
         assert_eq!(
-            hex::encode(working()),
+            hex::encode(build_working_header()),
             "2b29589e687c7d49a0ce6500fd9f1b952caf2c64feffffffe00f000000000000"
         );
     }

@@ -1,14 +1,14 @@
-//! The jobs of a pipeline, before any engine's words for them.
+//! The jobs of a pipeline, independent of the engine.
 
 use std::collections::BTreeMap;
 
-use super::{Engine, Source};
-use crate::matrix::Variant;
+use super::{PipelineEngine, PipelineSource};
+use crate::matrix::ScheduledVariant;
 use winimg_base::digest::Digest;
 
-/// Which of a pipeline's stages, in their order.
+/// A stage of a pipeline, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum PipelineStage {
     /// The first variant of each installation of Windows: makes it for the others.
     Installation,
     Variant,
@@ -16,7 +16,7 @@ pub enum Stage {
     Publish,
 }
 
-impl Stage {
+impl PipelineStage {
     pub fn name(self) -> &'static str {
         match self {
             Self::Installation => "installations",
@@ -28,95 +28,111 @@ impl Stage {
 
 /// One job.
 #[derive(Clone, Debug)]
-pub struct Job {
-    /// Small letters, digits and `-`, a letter first, at most 42; there once.
+pub struct PipelineJob {
+    /// Unique; at most 42 lowercase letters, digits and `-`, starting with a letter.
     pub id: String,
-    /// For people.
+    /// Display name.
     pub name: String,
     pub variant: String,
-    pub stage: Stage,
-    /// The ids of those that have to be there first.
+    pub stage: PipelineStage,
+    /// Ids of the jobs that have to end first.
     pub needs: Vec<String>,
-    /// One after the other, as words. The first is the build, which goes on from the last layer wherever it runs.
+    /// Argument lists to run in order. The first is the build, which resumes from the last layer on
+    /// any machine.
     pub commands: Vec<Vec<String>>,
-    /// Environment variables.
+    /// Names of environment variables.
     pub secrets: Vec<String>,
     pub cpus: u32,
-    /// Bytes.
+    /// In bytes.
     pub memory: u64,
 }
 
-/// In the order of stages, and in each in that of the schedule.
-pub fn all(engine: Engine, source: Source<'_>) -> Vec<Job> {
-    let Source {
+/// Returns the jobs by stage, and within each stage in the order of the schedule.
+pub fn list_jobs(engine: PipelineEngine, source: PipelineSource<'_>) -> Vec<PipelineJob> {
+    let PipelineSource {
         pipeline, schedule, ..
     } = source;
-    let parts = id_parts(&schedule.variants);
-    let id = |verb: &str, variant: &str| format!("{verb}-{}", parts[variant]);
+    let parts = compute_id_parts(&schedule.variants);
     let mut all = Vec::new();
     for variant in &schedule.variants {
         let name = variant.name.as_str();
-        let build = build(variant, source);
-        // An approved image is the one that was built, or none.
+        let id_part = &parts[name];
+        let build = render_build_command(variant, source);
+        // Publishing never builds: the approved image is the one in the cache.
         let again = [build.clone(), vec!["--from-cache".to_owned()]].concat();
-        let of_same = |i: &&crate::matrix::Installation| i.key == variant.installation;
-        let made_by = schedule.installations.iter().find(of_same);
-        let made_by = made_by.filter(|i| i.first != *name);
-        let job = Job {
-            id: id("build", name),
+        let made_by = schedule
+            .installations
+            .iter()
+            .find(|i| i.key == variant.installation)
+            .filter(|i| i.first != *name);
+        let job = PipelineJob {
+            id: format!("build-{id_part}"),
             name: format!("build {name}"),
             variant: name.into(),
             stage: match made_by {
-                None => Stage::Installation,
-                Some(_) => Stage::Variant,
+                None => PipelineStage::Installation,
+                Some(_) => PipelineStage::Variant,
             },
-            needs: made_by.map(|i| id("build", &i.first)).into_iter().collect(),
+            needs: made_by
+                .map(|i| format!("build-{}", parts[i.first.as_str()]))
+                .into_iter()
+                .collect(),
             commands: vec![build],
             secrets: pipeline.secrets.clone(),
             cpus: variant.cpus,
             memory: variant.memory,
         };
-        let publish = |to: String| {
-            let folder = engine.output().join(name).display().to_string();
-            // What the run before has put there is another file: the records say when they were made.
-            let words = ["winimg", "publish", &folder, "--to", &to, "--replace"];
-            words.map(String::from).to_vec()
-        };
         if let Some(approved) = &pipeline.publish {
-            let more = approved.secrets.iter();
-            let more = more.filter(|name| !pipeline.secrets.contains(name));
-            all.push(Job {
-                id: id("publish", name),
+            let more = approved
+                .secrets
+                .iter()
+                .filter(|name| !pipeline.secrets.contains(name));
+            all.push(PipelineJob {
+                id: format!("publish-{id_part}"),
                 name: format!("publish {name}"),
-                stage: Stage::Publish,
+                stage: PipelineStage::Publish,
                 needs: vec![job.id.clone()],
-                commands: vec![again, publish(approved.to.of(name))],
+                commands: vec![
+                    again,
+                    render_publish_command(engine, name, &approved.to.render(name)),
+                ],
                 secrets: pipeline.secrets.iter().chain(more).cloned().collect(),
                 ..job.clone()
             });
         }
-        let store = pipeline.store.iter().map(|store| publish(store.of(name)));
+        let store = pipeline
+            .store
+            .iter()
+            .map(|store| render_publish_command(engine, name, &store.render(name)));
         let commands = job.commands.iter().cloned().chain(store).collect();
-        all.push(Job { commands, ..job });
+        all.push(PipelineJob { commands, ..job });
     }
     all.sort_by_key(|job| job.stage);
     all
 }
 
-/// The build, with what it takes from the shared cache and gives to it.
-fn build(variant: &Variant, source: Source<'_>) -> Vec<String> {
+fn render_publish_command(engine: PipelineEngine, variant: &str, to: &str) -> Vec<String> {
+    let folder = engine.output().join(variant).display().to_string();
+    // The previous run's file differs, because the records contain their time: replace it.
+    ["winimg", "publish", &folder, "--to", to, "--replace"]
+        .map(String::from)
+        .to_vec()
+}
+
+/// Returns the build command with the options of the shared cache.
+fn render_build_command(variant: &ScheduledVariant, source: PipelineSource<'_>) -> Vec<String> {
     let cache = &source.pipeline.cache;
     let mut words: Vec<String> = ["winimg", "build"].map(String::from).to_vec();
     words.extend(variant.arguments.iter().cloned());
     if !source.names_machine {
-        // Without it Windows would take hours, and nobody would know why.
+        // Without KVM the build would silently take hours.
         words.extend(["--accel", "kvm"].map(String::from));
     }
     words.extend(["--cache-remote".to_owned(), cache.remote.clone()]);
     for key in &cache.keys {
         words.extend(["--cache-key".to_owned(), key.clone()]);
     }
-    // What another job goes on from has to be there.
+    // Other jobs resume from the pushed layers.
     words.push("--cache-push=required".to_owned());
     words.extend(source.pipeline.arguments.iter().cloned());
     words
@@ -125,30 +141,37 @@ fn build(variant: &Variant, source: Source<'_>) -> Vec<String> {
 /// Characters of a variant's name in an id.
 const LONGEST: usize = 34;
 
-/// Of each variant what its ids end with: its name as far as ids have its characters. One that is cut, or that another one would have
-/// as well, gets the beginning of a digest.
-fn id_parts(variants: &[Variant]) -> BTreeMap<&str, String> {
-    let plain = |variant: &Variant| dns(&variant.name);
-    let all: Vec<String> = variants.iter().map(plain).collect();
-    let part = |(variant, plain): (&'_ Variant, &String)| {
-        let is_once = all.iter().filter(|other| *other == plain).count() == 1;
-        if is_once && plain.len() <= LONGEST {
-            return plain.clone();
-        }
-        let digest = Digest::sha256_of(variant.name.as_bytes()).hex();
-        let kept = &plain[..plain.len().min(LONGEST - 9)];
-        format!("{}-{}", kept.trim_end_matches('-'), &digest[..8])
-    };
-    let names = variants.iter().map(|variant| variant.name.as_str());
-    let parts = variants.iter().zip(&all).map(part);
-    names.zip(parts).collect()
+/// Returns the suffix of each variant's ids: its name in the characters of ids. A suffix that is
+/// truncated or not unique gets the first digits of a digest.
+fn compute_id_parts(variants: &[ScheduledVariant]) -> BTreeMap<&str, String> {
+    let all: Vec<String> = variants
+        .iter()
+        .map(|variant| to_dns_label(&variant.name))
+        .collect();
+    variants
+        .iter()
+        .zip(&all)
+        .map(|(variant, plain)| {
+            let is_once = all.iter().filter(|other| *other == plain).count() == 1;
+            let part = if is_once && plain.len() <= LONGEST {
+                plain.clone()
+            } else {
+                let digest = Digest::sha256_of(variant.name.as_bytes()).hex();
+                let kept = &plain[..plain.len().min(LONGEST - 9)];
+                format!("{}-{}", kept.trim_end_matches('-'), &digest[..8])
+            };
+            (variant.name.as_str(), part)
+        })
+        .collect()
 }
 
-/// Small letters, digits and `-` in place of all else.
-pub fn dns(name: &str) -> String {
-    let fitting = |c: char| match c.to_ascii_lowercase() {
-        c if c.is_ascii_lowercase() || c.is_ascii_digit() => c,
-        _ => '-',
-    };
-    name.chars().map(fitting).collect()
+/// Converts a name to lowercase letters, digits and `-`, which replaces everything else.
+pub fn to_dns_label(name: &str) -> String {
+    name.chars()
+        .map(|c| c.to_ascii_lowercase())
+        .map(|c| match c {
+            'a'..='z' | '0'..='9' => c,
+            _ => '-',
+        })
+        .collect()
 }

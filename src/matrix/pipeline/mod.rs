@@ -1,11 +1,11 @@
-//! A matrix as the pipeline of an engine that runs jobs on a cluster: installations first, then what goes on from their layers, then
-//! what is published once somebody has approved it.
+//! Renders a matrix as the pipeline of a CI engine: installations first, then the variants that
+//! start from their layers, then publishing after approval.
 //!
-//! Pure: the same schedule and `[pipeline]` give the same bytes. Schedules nothing itself; which machine runs what and when is the
-//! engine's business. Holds names of secrets and no secret.
+//! Pure: the same schedule and `[pipeline]` give the same bytes. The engine decides which machine
+//! runs what and when. Contains names of secrets but no secret.
 
 mod jobs;
-mod needs;
+mod settings;
 mod view;
 
 use std::path::Path;
@@ -15,63 +15,64 @@ use handlebars::Handlebars;
 use serde_json::Value;
 
 use crate::matrix::Schedule;
-use jobs::{Job, Stage};
-pub use needs::missing;
+use jobs::{PipelineJob, PipelineStage};
+pub use settings::check_settings;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::recipe::matrix::Pipeline;
 
-/// What runs a pipeline. `--help` shows the sentences below.
+/// A CI engine. `--help` shows the descriptions below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Engine {
-    /// A workflow of GitHub Actions
+pub enum PipelineEngine {
+    /// GitHub Actions workflow
     Github,
-    /// A configuration of GitLab CI/CD
+    /// GitLab CI/CD configuration
     Gitlab,
-    /// A WorkflowTemplate of Argo Workflows
+    /// Argo WorkflowTemplate
     Argo,
-    /// Jobs of Kubernetes, one file for each stage
+    /// Kubernetes Jobs, one file per stage
     Kubernetes,
-    /// A pipeline of Buildkite
+    /// Buildkite pipeline
     Buildkite,
 }
 
-/// How each file begins.
+/// First words of each file.
 pub const HEADING: &str = "# Made from ";
 
 /// One file of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
-    /// In the folder that it is written into.
+pub struct PipelineFile {
+    /// Relative to the output folder.
     pub name: String,
     pub text: String,
 }
 
-/// What is rendered.
+/// Input of the rendering.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The matrix' file, as it is named on the command line.
+pub struct PipelineSource<'a> {
+    /// The matrix file, as given on the command line.
     pub file: &'a Path,
     pub pipeline: &'a Pipeline,
     pub schedule: &'a Schedule,
-    /// Whether `arguments` say what machines run on.
+    /// `arguments` already select an accelerator.
     pub names_machine: bool,
 }
 
-impl Engine {
-    /// Whether its jobs are pods, which have an image's folder and no checkout of a repository.
+impl PipelineEngine {
+    /// Returns true if its jobs are pods, which have an image's folder and no repository checkout.
     pub fn has_pods(self) -> bool {
         matches!(self, Self::Argo | Self::Kubernetes)
     }
 
-    /// The folder of the variants' output folders.
+    /// Returns the parent folder of the variants' output folders.
     pub fn output(self) -> &'static Path {
-        Path::new(match self.has_pods() {
-            true => "/mnt/winimg/out",
-            false => "out",
+        Path::new(if self.has_pods() {
+            "/mnt/winimg/out"
+        } else {
+            "out"
         })
     }
 
-    /// The template of the whole, and that of one job in it.
+    /// Returns the templates of the pipeline and of one job.
     fn templates(self) -> (&'static str, &'static str) {
         match self {
             Self::Github => (
@@ -97,13 +98,13 @@ impl Engine {
         }
     }
 
-    fn name(self, file: &Path, stage: &str) -> String {
+    fn file_name(self, file: &Path, stage: &str) -> String {
         let stem = file.file_stem().unwrap_or_default();
-        format!("{}{stage}{}", stem.to_string_lossy(), self.ending())
+        format!("{}{stage}{}", stem.to_string_lossy(), self.file_suffix())
     }
 
-    /// What follows the matrix' name in that of the file.
-    fn ending(self) -> &'static str {
+    /// Returns the suffix of the file name after the name of the matrix.
+    fn file_suffix(self) -> &'static str {
         match self {
             Self::Github => ".yml",
             Self::Gitlab => ".gitlab-ci.yml",
@@ -114,84 +115,102 @@ impl Engine {
     }
 }
 
-/// The files of the pipeline.
+/// Renders the files of the pipeline.
 ///
 /// # Errors
 ///
-/// An argument that the engine has no way to pass on as it is.
-pub fn render(engine: Engine, source: Source<'_>) -> Result<Vec<File>> {
-    let all = jobs::all(engine, source);
-    if engine == Engine::Argo {
+/// Fails if the engine cannot pass on an argument literally.
+pub fn render(engine: PipelineEngine, source: PipelineSource<'_>) -> Result<Vec<PipelineFile>> {
+    let all = jobs::list_jobs(engine, source);
+    if engine == PipelineEngine::Argo {
         refuse_tags(&all)?;
     }
-    let file = |stage: &str, jobs: &[&Job]| {
-        let name = engine.name(source.file, stage);
-        let view = view::of(engine, source, jobs);
-        filled(engine, &view).map(|text| File { name, text })
-    };
-    if engine != Engine::Kubernetes {
-        return Ok(vec![file("", &all.iter().collect::<Vec<_>>())?]);
+    if engine != PipelineEngine::Kubernetes {
+        let jobs: Vec<&PipelineJob> = all.iter().collect();
+        return Ok(vec![render_file(engine, source, "", &jobs)?]);
     }
-    let of = |stage: Stage| all.iter().filter(move |job| job.stage == stage);
-    let stages = STAGES.into_iter().map(|(stage, name)| (of(stage), name));
-    let stages = stages.map(|(jobs, name)| (jobs.collect::<Vec<_>>(), name));
-    let stages = stages.filter(|(jobs, _)| !jobs.is_empty());
-    stages.map(|(jobs, name)| file(name, &jobs)).collect()
+    let mut files = Vec::new();
+    for (stage, name) in STAGES {
+        let jobs: Vec<&PipelineJob> = all.iter().filter(|job| job.stage == stage).collect();
+        if !jobs.is_empty() {
+            files.push(render_file(engine, source, name, &jobs)?);
+        }
+    }
+    Ok(files)
 }
 
-/// The stages of which each is a file where jobs know no order: who applies them does.
-const STAGES: [(Stage, &str); 3] = [
-    (Stage::Installation, "-1-installations"),
-    (Stage::Variant, "-2-variants"),
-    (Stage::Publish, "-3-publish"),
+fn render_file(
+    engine: PipelineEngine,
+    source: PipelineSource<'_>,
+    stage: &str,
+    jobs: &[&PipelineJob],
+) -> Result<PipelineFile> {
+    let view = view::build_view(engine, source, jobs);
+    Ok(PipelineFile {
+        name: engine.file_name(source.file, stage),
+        text: fill_templates(engine, &view)?,
+    })
+}
+
+/// Stages with a file each, for an engine whose jobs have no order: the user applies them in turn.
+const STAGES: [(PipelineStage, &str); 3] = [
+    (PipelineStage::Installation, "-1-installations"),
+    (PipelineStage::Variant, "-2-variants"),
+    (PipelineStage::Publish, "-3-publish"),
 ];
 
-/// What the files of a pipeline of this matrix can be called.
-pub fn names(engine: Engine, file: &Path) -> Vec<String> {
-    let stages = STAGES.iter().map(|(_, stage)| engine.name(file, stage));
+/// Returns the possible names of the files of this matrix' pipeline.
+pub fn list_names(engine: PipelineEngine, file: &Path) -> Vec<String> {
+    let stages = STAGES
+        .iter()
+        .map(|(_, stage)| engine.file_name(file, stage));
     match engine {
-        Engine::Kubernetes => stages.collect(),
-        _ => vec![engine.name(file, "")],
+        PipelineEngine::Kubernetes => stages.collect(),
+        _ => vec![engine.file_name(file, "")],
     }
 }
 
-/// Argo fills in `{{…}}` wherever it stands, and has no way to write one.
-fn refuse_tags(all: &[Job]) -> Result<()> {
-    let has_tag = |job: &&Job| job.commands.iter().flatten().any(|w| w.contains("{{"));
-    let Some(job) = all.iter().find(has_tag) else {
-        return Ok(());
-    };
-    let words = job.commands.iter().flatten();
-    let tags = words.filter(|word| word.contains("{{")).cloned();
-    let fact = "Argo would fill in `{{` in an argument of `winimg build`";
-    Err(Error::new(Kind::Recipe, fact)
-        .at(format!("the variant {}", job.variant))
-        .lines(tags)
-        .cure("write that value into the recipe, and let the matrix set a variable of it"))
+/// Refuses arguments with `{{`: Argo substitutes `{{…}}` everywhere and cannot escape it.
+fn refuse_tags(all: &[PipelineJob]) -> Result<()> {
+    for job in all {
+        let words = job.commands.iter().flatten();
+        let tags: Vec<String> = words.filter(|word| word.contains("{{")).cloned().collect();
+        if !tags.is_empty() {
+            let fact = "Argo would substitute `{{` in an argument of `winimg build`";
+            return Err(Error::new(Kind::Recipe, fact)
+                .at(format!("the variant {}", job.variant))
+                .lines(tags)
+                .cure(
+                    "write that value into the recipe, and let the matrix set a variable of it",
+                ));
+        }
+    }
+    Ok(())
 }
 
-/// One of a pod, in Kubernetes' words.
+/// Template of a pod's container.
 const CONTAINER: &str = include_str!("templates/container.yaml.hbs");
 
-/// Every `{{value}}` of a template is a text in double quotes, whatever is in it; only `{{{value}}}` is not.
-fn filled(engine: Engine, view: &Value) -> Result<String> {
+/// Renders the templates. Every `{{value}}` becomes a double-quoted text; only `{{{value}}}` does
+/// not.
+fn fill_templates(engine: PipelineEngine, view: &Value) -> Result<String> {
     let (whole, job) = engine.templates();
     let mut handlebars = Handlebars::new();
     handlebars.set_strict_mode(true);
-    handlebars.register_escape_fn(quoted);
-    let parsed = [("whole", whole), ("job", job), ("container", CONTAINER)]
-        .into_iter()
-        .try_for_each(|(name, text)| handlebars.register_template_string(name, text));
-    let wrong = || Error::failed("a template of the pipeline is wrong");
-    parsed.map_err(|e| wrong().because(e))?;
+    handlebars.register_escape_fn(quote_text);
+    for (name, text) in [("whole", whole), ("job", job), ("container", CONTAINER)] {
+        handlebars
+            .register_template_string(name, text)
+            .map_err(|e| Error::failed("a pipeline template is invalid").because(e))?;
+    }
     handlebars
         .render("whole", view)
-        .map_err(|e| wrong().because(e))
+        .map_err(|e| Error::failed("cannot render a pipeline template").because(e))
 }
 
-/// The text as JSON and YAML both read it, with nothing in it that YAML takes for a break of a line or refuses to print (YAML 1.2.2,
-/// 5.1 and 5.7).
-fn quoted(text: &str) -> String {
+/// Quotes a text for JSON and YAML, and escapes everything that YAML reads as a line break or
+/// treats as non-printable (YAML 1.2.2, 5.1 and 5.7).
+fn quote_text(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

@@ -1,92 +1,125 @@
-//! What the templates are filled with: each job in the words of its engine.
+//! The values of the templates: each job in the terms of its engine.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::jobs::{Job, Stage, dns};
-use super::{Engine, Source};
+use super::jobs::{PipelineJob, PipelineStage, to_dns_label};
+use super::{PipelineEngine, PipelineSource};
 use winimg_base::argv;
 use winimg_recipe::recipe::matrix::Pipeline;
 
-/// For QEMU itself, the export and the page cache beside the guest's memory.
+/// Memory in bytes beside the guest's, for QEMU itself, the export and the page cache.
 const MEMORY_BESIDE: u64 = 2 << 30;
 
-/// The task that waits for a person.
+/// Name of the approval task.
 const APPROVE: &str = "approve";
 
-/// Exit statuses that another attempt does not change: somebody has to act (docs/exit-status.md).
+/// Exit statuses that another attempt cannot change: a person has to act (docs/exit-status.md).
 const FINAL: [u8; 6] = [2, 5, 6, 7, 10, 11];
 
-/// Those that it may: of the host, the network, the machine, the disk, the destination, and of a process that was killed.
+/// Exit statuses worth a retry: failures of the host, the network, the machine, the disk or the
+/// destination, and killed processes.
 const PASSING: [u8; 7] = [3, 4, 8, 9, 15, 137, 143];
 
-pub fn of(engine: Engine, source: Source<'_>, jobs: &[&Job]) -> Value {
+pub fn build_view(
+    engine: PipelineEngine,
+    source: PipelineSource<'_>,
+    jobs: &[&PipelineJob],
+) -> Value {
     let pipeline = source.pipeline;
-    let of = |stage: Stage| jobs.iter().filter(move |job| job.stage == stage);
-    let views = |stage: Stage| -> Vec<Value> {
-        of(stage)
-            .map(|job| job_view(engine, source, job, jobs))
-            .collect()
+    let file = source.file.display().to_string();
+    let file = if engine.has_pods() {
+        file
+    } else {
+        escape_text(engine, &file)
     };
-    let built: Vec<&&Job> = jobs.iter().filter(|j| j.stage != Stage::Publish).collect();
-    let ids: Vec<&str> = built.iter().map(|job| job.id.as_str()).collect();
-    let ended = ids
+    let build_ids: Vec<&str> = jobs
         .iter()
-        .map(|id| format!("({id}.Succeeded || {id}.Failed || {id}.Errored || {id}.Omitted)"));
-    let ended: Vec<String> = ended.collect();
-    let builds: Vec<Value> = [views(Stage::Installation), views(Stage::Variant)].concat();
+        .filter(|job| job.stage != PipelineStage::Publish)
+        .map(|job| job.id.as_str())
+        .collect();
+    let ended: Vec<String> = build_ids
+        .iter()
+        .map(|id| format!("({id}.Succeeded || {id}.Failed || {id}.Errored || {id}.Omitted)"))
+        .collect();
+    let mut builds = build_stage_views(engine, source, jobs, PipelineStage::Installation);
+    builds.extend(build_stage_views(
+        engine,
+        source,
+        jobs,
+        PipelineStage::Variant,
+    ));
+    let publishes = build_stage_views(engine, source, jobs, PipelineStage::Publish);
     json!({
-        "file": match engine.has_pods() {
-            true => source.file.display().to_string(),
-            false => shielded(engine, &source.file.display().to_string()),
-        },
-        "title": shielded(engine, &stem(source.file)),
-        "group": group(source.file),
+        "file": file,
+        "title": escape_text(engine, &to_stem(source.file)),
+        "group": find_group(source.file),
         "branch": pipeline.branch,
         "on_branch": format!("$CI_COMMIT_BRANCH == \"{}\"", pipeline.branch),
         "builds": builds,
-        "build_ids": ids,
+        "build_ids": build_ids,
         "after_builds": ended.join(" && "),
-        "publishes": views(Stage::Publish),
-        "has_publishes": of(Stage::Publish).next().is_some(),
+        "has_publishes": !publishes.is_empty(),
+        "publishes": publishes,
     })
 }
 
-fn job_view(engine: Engine, source: Source<'_>, job: &Job, all: &[&Job]) -> Value {
+fn build_stage_views(
+    engine: PipelineEngine,
+    source: PipelineSource<'_>,
+    jobs: &[&PipelineJob],
+    stage: PipelineStage,
+) -> Vec<Value> {
+    jobs.iter()
+        .filter(|job| job.stage == stage)
+        .map(|job| build_job_view(engine, source, job, jobs))
+        .collect()
+}
+
+fn build_job_view(
+    engine: PipelineEngine,
+    source: PipelineSource<'_>,
+    job: &PipelineJob,
+    all: &[&PipelineJob],
+) -> Value {
     let parts = [
-        place(source, job, all),
-        work(engine, source, job),
-        machine(source),
-        limits(source.pipeline),
+        describe_job(source, job, all),
+        describe_commands(engine, source, job),
+        describe_runner(source),
+        describe_limits(source.pipeline),
     ];
-    let parts = parts.into_iter().filter_map(|part| match part {
+    let fields = parts.into_iter().filter_map(|part| match part {
         Value::Object(fields) => Some(fields),
         _ => None,
     });
-    Value::Object(parts.flatten().collect())
+    Value::Object(fields.flatten().collect())
 }
 
-/// What the job is called, and where it stands among the others.
-fn place(source: Source<'_>, job: &Job, all: &[&Job]) -> Value {
-    let is_needed = |other: &&&Job| job.needs.contains(&other.id);
-    let needed = all.iter().filter(is_needed);
-    let needed_names: Vec<&str> = needed.map(|other| other.name.as_str()).collect();
+/// Returns the job's name and its relation to the other jobs.
+fn describe_job(source: PipelineSource<'_>, job: &PipelineJob, all: &[&PipelineJob]) -> Value {
+    let needed_names: Vec<&str> = all
+        .iter()
+        .filter(|other| job.needs.contains(&other.id))
+        .map(|other| other.name.as_str())
+        .collect();
     let publish = source.pipeline.publish.as_ref();
     let environment = publish.map(|publish| publish.environment.as_str());
-    let approve = (job.stage == Stage::Publish).then_some(APPROVE);
-    let needs = job.needs.iter().map(String::as_str);
-    let depends: Vec<&str> = approve.into_iter().chain(needs).collect();
-    let object = format!("{}-{}", group(source.file), job.id);
+    let approve = (job.stage == PipelineStage::Publish).then_some(APPROVE);
+    let depends: Vec<&str> = approve
+        .into_iter()
+        .chain(job.needs.iter().map(String::as_str))
+        .collect();
+    let object = format!("{}-{}", find_group(source.file), job.id);
     json!({
         "id": job.id,
         "name": job.name,
         "alone": format!("{object}-${{{{ github.ref }}}}"),
         "object": object,
-        "group": group(source.file),
+        "group": find_group(source.file),
         "variant": job.variant,
         "stage": job.stage.name(),
-        "is_publish": job.stage == Stage::Publish,
+        "is_publish": job.stage == PipelineStage::Publish,
         "environment": environment.unwrap_or_default(),
         "branch": source.pipeline.branch,
         "on_ref": format!("github.ref == 'refs/heads/{}'", source.pipeline.branch),
@@ -98,38 +131,46 @@ fn place(source: Source<'_>, job: &Job, all: &[&Job]) -> Value {
     })
 }
 
-/// What it runs and keeps: as lines of a shell, and as containers of a pod.
-fn work(engine: Engine, source: Source<'_>, job: &Job) -> Value {
-    let line = |words: &Vec<String>| {
-        let words: Vec<String> = words.iter().map(|word| argv::posix(word)).collect();
-        words.join(" ")
-    };
-    let plain: Vec<String> = job.commands.iter().map(line).collect();
-    let lines = plain.iter().map(|line| shielded(engine, line));
-    let lines: Vec<String> = lines.collect();
+/// Returns the commands and the kept files: as shell lines, and as containers of a pod.
+fn describe_commands(
+    engine: PipelineEngine,
+    source: PipelineSource<'_>,
+    job: &PipelineJob,
+) -> Value {
+    let plain: Vec<String> = job
+        .commands
+        .iter()
+        .map(|words| {
+            let words: Vec<String> = words.iter().map(|word| argv::quote_posix(word)).collect();
+            words.join(" ")
+        })
+        .collect();
+    let lines: Vec<String> = plain.iter().map(|line| escape_text(engine, line)).collect();
     let commands = match engine {
-        // It retries by the exit status of a pod's main container, and knows none of another (Argo Workflows: Retries,
-        // `lastRetry.exitCode`): all commands are one there.
-        Engine::Argo if plain.len() > 1 => {
+        // Argo retries by the exit status of a pod's main container and ignores that of the others
+        // (Argo Workflows: Retries, `lastRetry.exitCode`), so one container runs all commands.
+        PipelineEngine::Argo if plain.len() > 1 => {
             vec![["sh", "-ec", &plain.join("\n")].map(String::from).to_vec()]
         }
         _ => job.commands.clone(),
     };
-    let containers = commands.iter();
-    let mut containers: Vec<Value> = containers
-        .map(|words| container(engine, source, job, words))
+    let mut containers: Vec<Value> = commands
+        .iter()
+        .map(|words| describe_container(engine, source, job, words))
         .collect();
-    // Those before it are the pod's init containers: they share its folder.
+    // The others are the pod's init containers, which share its folder.
     let last = containers.pop();
-    let secret =
-        |name: &String| json!({ "name": name, "of_github": format!("${{{{ secrets.{name} }}}}") });
-    let secrets: Vec<Value> = job.secrets.iter().map(secret).collect();
+    let secrets: Vec<Value> = job
+        .secrets
+        .iter()
+        .map(|name| json!({ "name": name, "of_github": format!("${{{{ secrets.{name} }}}}") }))
+        .collect();
     let folder = engine.output().join(&job.variant).display().to_string();
     let kept = ["*.json", "*.jsonl", "report.html", "failure/**"];
     json!({
         "lines": lines,
         "then": &lines[1..],
-        "attempts": attempts(source.pipeline, &lines[0]),
+        "attempts": list_attempts(source.pipeline, &lines[0]),
         "before": containers,
         "last": last,
         "secrets": secrets,
@@ -137,12 +178,15 @@ fn work(engine: Engine, source: Source<'_>, job: &Job) -> Value {
     })
 }
 
-/// Where it may run.
-fn machine(source: Source<'_>) -> Value {
+/// Returns the runner labels, queue, image and node selector.
+fn describe_runner(source: PipelineSource<'_>) -> Value {
     let pipeline = source.pipeline;
-    let selector = pipeline.kubernetes.node_selector.iter();
-    let selector = selector.map(|(key, value)| json!({ "key": key, "value": value }));
-    let selector: Vec<Value> = selector.collect();
+    let selector: Vec<Value> = pipeline
+        .kubernetes
+        .node_selector
+        .iter()
+        .map(|(key, value)| json!({ "key": key, "value": value }))
+        .collect();
     json!({
         "labels": pipeline.labels,
         "queue": pipeline.queue.as_deref().unwrap_or_default(),
@@ -153,10 +197,10 @@ fn machine(source: Source<'_>) -> Value {
     })
 }
 
-/// How long and how often it may run.
-fn limits(pipeline: &Pipeline) -> Value {
-    let minutes = minutes(pipeline);
-    let limit = |status: &u8| json!({ "status": status, "limit": pipeline.retries });
+/// Returns the timeout and the retries.
+fn describe_limits(pipeline: &Pipeline) -> Value {
+    let minutes = to_minutes(pipeline);
+    let retried = PASSING.map(|status| json!({ "status": status, "limit": pipeline.retries }));
     json!({
         "minutes": minutes,
         "all_minutes": minutes * u64::from(pipeline.retries + 1),
@@ -165,25 +209,33 @@ fn limits(pipeline: &Pipeline) -> Value {
         "retries": pipeline.retries,
         "retries_word": pipeline.retries.to_string(),
         "has_retries": pipeline.retries > 0,
-        "retried": PASSING.iter().map(limit).collect::<Vec<Value>>(),
+        "retried": retried,
         "passing": PASSING,
         "final": FINAL,
-        "is_passing": format!("!(lastRetry.exitCode in [{}])", listed(&FINAL)),
+        "is_passing": format!("!(lastRetry.exitCode in [{}])", join_statuses(&FINAL)),
     })
 }
 
-fn minutes(pipeline: &Pipeline) -> u64 {
+fn to_minutes(pipeline: &Pipeline) -> u64 {
     pipeline.timeout.as_secs() / 60
 }
 
-/// One of a pod, which runs these words.
-fn container(engine: Engine, source: Source<'_>, job: &Job, words: &[String]) -> Value {
+/// Returns a container of a pod that runs this command.
+fn describe_container(
+    engine: PipelineEngine,
+    source: PipelineSource<'_>,
+    job: &PipelineJob,
+    words: &[String],
+) -> Value {
     let Pipeline {
         image, kubernetes, ..
     } = source.pipeline;
-    let words: Vec<String> = words.iter().map(|word| shielded(engine, word)).collect();
-    let secret = |name: &String| json!({ "name": name, "secret": kubernetes.secret });
-    let secrets: Vec<Value> = job.secrets.iter().map(secret).collect();
+    let words: Vec<String> = words.iter().map(|word| escape_text(engine, word)).collect();
+    let secrets: Vec<Value> = job
+        .secrets
+        .iter()
+        .map(|name| json!({ "name": name, "secret": kubernetes.secret }))
+        .collect();
     json!({
         "image": image.as_deref().unwrap_or_default(),
         "workdir": kubernetes.workdir,
@@ -196,59 +248,62 @@ fn container(engine: Engine, source: Source<'_>, job: &Job, words: &[String]) ->
     })
 }
 
-/// What the first attempt and those after it are, where an engine has steps and no retries.
-fn attempts(pipeline: &Pipeline, line: &str) -> Vec<Value> {
-    let attempt = |number: u32| {
-        json!({
-            "id": format!("attempt-{number}"),
-            "name": match number {
-                1 => "build",
-                _ => "build again, from the last layer",
-            },
-            "line": line,
-            "minutes": minutes(pipeline),
-            "is_first": number == 1,
-            "is_last": number == pipeline.retries + 1,
-            "after": format!("steps.attempt-{}.outcome == 'failure'", number - 1),
+/// Returns all attempts, for an engine that has steps but no retries.
+fn list_attempts(pipeline: &Pipeline, line: &str) -> Vec<Value> {
+    (1..=pipeline.retries + 1)
+        .map(|number| {
+            json!({
+                "id": format!("attempt-{number}"),
+                "name": match number {
+                    1 => "build",
+                    _ => "retry from the last layer",
+                },
+                "line": line,
+                "minutes": to_minutes(pipeline),
+                "is_first": number == 1,
+                "is_last": number == pipeline.retries + 1,
+                "after": format!("steps.attempt-{}.outcome == 'failure'", number - 1),
+            })
         })
-    };
-    (1..=pipeline.retries + 1).map(attempt).collect()
+        .collect()
 }
 
-fn listed(statuses: &[u8]) -> String {
+fn join_statuses(statuses: &[u8]) -> String {
     let quoted: Vec<String> = statuses.iter().map(|s| format!("'{s}'")).collect();
     quoted.join(", ")
 }
 
-fn stem(file: &Path) -> String {
+fn to_stem(file: &Path) -> String {
     file.file_stem()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
 }
 
-/// What the names of objects begin with: a letter first, at most 20 characters.
-fn group(file: &Path) -> String {
-    let plain = dns(&stem(file));
-    let plain = plain.trim_start_matches(|c: char| !c.is_ascii_lowercase());
-    let plain = &plain[..plain.len().min(20)];
-    match plain.trim_end_matches('-') {
+/// Returns the prefix of object names: starts with a letter and has at most 20 characters.
+fn find_group(file: &Path) -> String {
+    let name = to_dns_label(&to_stem(file));
+    let plain = name.trim_start_matches(|c: char| !c.is_ascii_lowercase());
+    match plain[..plain.len().min(20)].trim_end_matches('-') {
         "" => "matrix".to_owned(),
         plain => plain.to_owned(),
     }
 }
 
-/// The text, so that the engine passes on all of it as it is: what each puts into any text of a pipeline is written as its manual says.
+/// Escapes the substitutions that the engine makes in any text, so that it passes on the text
+/// literally. By their manuals:
 ///
 /// - GitHub: `${{ … }}` (Evaluate expressions, literals)
 /// - Buildkite: `$NAME` (Environment variables, variable interpolation)
 /// - Kubernetes, and through it Argo: `$(NAME)`, and `$$` for `$` (Container, `command`)
 ///
-/// GitLab puts nothing into a `script`: that is its shell's, for which words are in quotes.
-fn shielded(engine: Engine, text: &str) -> String {
+/// GitLab substitutes nothing in a `script`; its shell does, for which words are quoted.
+fn escape_text(engine: PipelineEngine, text: &str) -> String {
     match engine {
-        Engine::Github => text.replace("${{", "${{ '${{' }}"),
-        Engine::Buildkite | Engine::Kubernetes | Engine::Argo => text.replace('$', "$$"),
-        Engine::Gitlab => text.to_owned(),
+        PipelineEngine::Github => text.replace("${{", "${{ '${{' }}"),
+        PipelineEngine::Buildkite | PipelineEngine::Kubernetes | PipelineEngine::Argo => {
+            text.replace('$', "$$")
+        }
+        PipelineEngine::Gitlab => text.to_owned(),
     }
 }

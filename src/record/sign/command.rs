@@ -1,7 +1,7 @@
-//! A program that signs: a KMS client, a PKCS#11 tool, cosign.
+//! A signing program: a KMS client, a PKCS#11 tool, cosign.
 //!
-//! It gets the bytes on standard input and gives the signature in base64 on standard output, within a deadline. No shell
-//! stands between, unless the user names one.
+//! It reads the bytes from standard input and writes the signature in base64 to standard output,
+//! within a deadline. It runs without a shell unless the user names one.
 
 use std::fmt;
 use std::io::{Read, Write as _};
@@ -19,22 +19,22 @@ use winimg_base::io::{spawn, without_our_secrets};
 
 /// Long enough for a person to touch a token.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// For what is still in the pipes when the program has ended.
+/// Time to drain the pipes after the program has ended.
 const PIPES: Duration = Duration::from_secs(5);
-/// A signature has about a hundred characters.
+/// Maximum length of the output in bytes; a signature has about a hundred characters.
 const LONGEST: u64 = 64 << 10;
 
-pub struct Program(Vec<String>);
+pub struct SignProgram(Vec<String>);
 
-/// The command without its arguments, which may say where a key is.
-impl fmt::Display for Program {
+/// Shows the command without its arguments, which may reveal the location of a key.
+impl fmt::Display for SignProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.first().map_or("", String::as_str))
     }
 }
 
-/// Words are separated by blanks. `'…'` and `"…"` keep together what they enclose, as it is; nothing else has a meaning.
-pub fn split(line: &str) -> Result<Vec<String>, String> {
+/// Splits a command line at whitespace. `'…'` and `"…"` quote literally; there is no other syntax.
+pub fn split_command(line: &str) -> Result<Vec<String>, String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -60,20 +60,23 @@ pub fn split(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-impl Program {
+impl SignProgram {
     pub fn new(line: &str) -> Result<Self> {
-        split(line).map(Self).map_err(|why| {
-            Error::new(Kind::Recipe, "--sign-command cannot be read")
+        split_command(line).map(Self).map_err(|why| {
+            Error::new(Kind::Recipe, "--sign-command cannot be parsed")
                 .found(why)
-                .cure("PROGRAM ARGUMENTS, blanks between them, '…' or \"…\" around what has blanks")
+                .cure(
+                    "use PROGRAM ARGUMENTS, separated by spaces; quote words with spaces in \
+                     '…' or \"…\"",
+                )
         })
     }
 
-    /// The decoded signature, of which nothing is known yet.
+    /// Returns the decoded signature, not verified yet.
     pub fn sign(&self, bytes: &[u8], cancel: &Cancel) -> Result<Vec<u8>> {
-        let (status, said, complaint) = self.run(bytes, cancel)?;
-        let complaint = String::from_utf8_lossy(&complaint).into_owned();
-        let lines: Vec<&str> = complaint.lines().collect();
+        let (status, stdout, stderr) = self.run(bytes, cancel)?;
+        let stderr = String::from_utf8_lossy(&stderr);
+        let lines: Vec<&str> = stderr.lines().collect();
         let last = &lines[lines.len().saturating_sub(8)..];
         if !status.success() {
             return Err(Error::new(Kind::Host, "--sign-command failed")
@@ -81,19 +84,19 @@ impl Program {
                 .found(status)
                 .lines(last.iter().copied()));
         }
-        let said: Vec<u8> = said
+        let base64: Vec<u8> = stdout
             .into_iter()
             .filter(|b| !b.is_ascii_whitespace())
             .collect();
         STANDARD
-            .decode(&said)
+            .decode(&base64)
             .ok()
             .filter(|s| !s.is_empty())
             .ok_or_else(|| {
-                Error::new(Kind::Host, "--sign-command gave no signature")
+                Error::new(Kind::Host, "--sign-command returned no signature")
                     .at(self)
                     .expected("DER in base64, and nothing else, on standard output")
-                    .found(format!("{} characters", said.len()))
+                    .found(format!("{} characters", base64.len()))
                     .lines(last.iter().copied())
             })
     }
@@ -110,11 +113,11 @@ impl Program {
             .stderr(Stdio::piped());
         without_our_secrets(&mut command);
         let mut child = spawn(&mut command).map_err(|e| {
-            Error::new(Kind::Host, "--sign-command does not start")
+            Error::new(Kind::Host, "--sign-command cannot be started")
                 .at(self)
                 .because(e)
         })?;
-        // Its arguments are the user's own and may hold a secret.
+        // The arguments may contain a secret, so they are not logged.
         tracing::debug!(program, pid = child.id(), "started --sign-command");
         let input = child.stdin.take();
         let bytes = bytes.to_vec();
@@ -124,20 +127,19 @@ impl Program {
                 let _ = input.write_all(&bytes);
             }
         });
-        let said = drain(child.stdout.take());
-        let complaint = drain(child.stderr.take());
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
         let status = self.wait(&mut child, cancel)?;
-        // What it left running may hold the pipes open.
-        let ended = |_| {
+        Ok((status, self.receive(&stdout)?, self.receive(&stderr)?))
+    }
+
+    /// Waits for a pipe's output. A child of the program that still runs may keep the pipe open.
+    fn receive(&self, pipe: &Receiver<Vec<u8>>) -> Result<Vec<u8>> {
+        pipe.recv_timeout(PIPES).map_err(|_| {
             Error::new(Kind::Host, "--sign-command left its standard output open")
                 .at(self)
-                .found("a program that goes on after it has ended")
-        };
-        Ok((
-            status,
-            said.recv_timeout(PIPES).map_err(ended)?,
-            complaint.recv_timeout(PIPES).map_err(ended)?,
-        ))
+                .found("a child process that is still running")
+        })
     }
 
     fn wait(&self, child: &mut Child, cancel: &Cancel) -> Result<ExitStatus> {
@@ -152,9 +154,9 @@ impl Program {
             let error = match cancel.sleep(Duration::from_millis(10)) {
                 Err(cancelled) => cancelled,
                 Ok(()) if Instant::now() < deadline => continue,
-                Ok(()) => Error::new(Kind::Host, "--sign-command does not end")
+                Ok(()) => Error::new(Kind::Host, "--sign-command did not exit")
                     .at(self)
-                    .found(format!("no end after {} s", DEADLINE.as_secs())),
+                    .found(format!("still running after {} s", DEADLINE.as_secs())),
             };
             let _ = child.kill();
             let _ = child.wait();
@@ -163,7 +165,7 @@ impl Program {
     }
 }
 
-/// Reads a pipe beside the wait; what is beyond any signature's length is read and dropped.
+/// Reads a pipe in a thread of its own; discards everything beyond the maximum length.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -179,11 +181,11 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::split;
+    use super::split_command;
 
     #[test]
     fn words_are_what_blanks_and_quotes_make_of_them() {
-        let words = |line| split(line).map(|w| w.join("|"));
+        let words = |line| split_command(line).map(|w| w.join("|"));
         assert_eq!(
             words("cosign  sign-blob -"),
             Ok("cosign|sign-blob|-".into())

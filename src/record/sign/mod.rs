@@ -1,8 +1,8 @@
-//! Signing of records: by a minisign key, by an EC P-256 key, or by a program that has the key.
+//! Signs records with a minisign key, with an EC P-256 key, or with a program that has the key.
 //!
-//! Each key is tried before a machine starts, and each signature is verified before it is written. A private key is read,
-//! used and forgotten: it is in no argument, log, event or record. Refuses two keys of one kind, as an envelope of a bundle
-//! has one signature.
+//! Each key makes a trial signature before a machine starts, and each signature is verified before
+//! it is written. A private key appears in no argument, log, event or record. Refuses two keys of
+//! one kind, as an envelope of a bundle has one signature.
 
 mod command;
 mod local;
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::envelope::{Envelope, PAYLOAD_TYPE, signed_bytes};
-use super::key::{self, Ecdsa};
+use super::envelope::{Envelope, PAYLOAD_TYPE, encode_signed_bytes};
+use super::key::{self, EcdsaPublicKey};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 use winimg_base::text::Secret;
 
-pub use command::split;
-pub use local::Minisign;
+pub use command::split_command;
+pub use local::MinisignKey;
 
-/// Every name that a signature may have beside a manifest.
+/// Names of all signatures beside a manifest.
 pub const FILES: [&str; 5] = [
     "manifest.json.sig",
     "manifest.json.minisig",
@@ -31,21 +31,22 @@ pub const FILES: [&str; 5] = [
     "provenance.sigstore.json",
 ];
 
-/// What follows the name of a file that is signed by itself.
+/// Suffixes of the signatures of a single file.
 pub const BESIDE: [&str; 2] = [".sig", ".minisig"];
 
-/// Takes away what an earlier run signed in `folder`.
-pub fn remove(folder: &Path) -> Result<()> {
-    let mut files = FILES.into_iter();
-    files.try_for_each(|name| io::remove_if_there(&folder.join(name)))
+/// Removes an earlier run's signatures from `folder`.
+pub fn remove_signatures(folder: &Path) -> Result<()> {
+    FILES
+        .into_iter()
+        .try_for_each(|name| io::remove_if_there(&folder.join(name)))
 }
 
-/// What a key signs before a build, to be forgotten.
+/// Text of the trial signature before a build, which is discarded.
 const TRIAL: &[u8] = b"winimg tries whether this key can sign\n";
 
-/// What the user named.
+/// The user's choice of keys.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct SignOptions {
     /// `--sign-key`
     pub files: Vec<PathBuf>,
     /// `WINIMG_SIGN_KEY`
@@ -58,20 +59,20 @@ pub struct Options {
     pub public_key: Option<PathBuf>,
 }
 
-/// The keys of one build; none signs nothing.
+/// The keys of one build; may be empty.
 #[derive(Default)]
 pub struct Signers {
-    ecdsa: Option<(EcdsaSigner, Ecdsa)>,
-    minisign: Option<local::Minisign>,
+    ecdsa: Option<(EcdsaSigner, EcdsaPublicKey)>,
+    minisign: Option<local::MinisignKey>,
 }
 
 enum EcdsaSigner {
     Key(local::EcKey),
-    Program(command::Program),
+    Program(command::SignProgram),
 }
 
-/// What is signed.
-pub struct Records<'a> {
+/// The records to sign.
+pub struct RecordsToSign<'a> {
     /// `manifest.json`
     pub manifest: &'a [u8],
     /// `provenance.intoto.json`
@@ -82,8 +83,8 @@ pub struct Records<'a> {
 }
 
 impl Signers {
-    /// Reads every key and signs something with it.
-    pub fn open(options: &Options, cancel: &Cancel) -> Result<Self> {
+    /// Reads every key and makes a trial signature with it.
+    pub fn open(options: &SignOptions, cancel: &Cancel) -> Result<Self> {
         let mut signers = Self::default();
         for path in &options.files {
             let text = Secret::new(key::read_bounded(path)?);
@@ -93,7 +94,7 @@ impl Signers {
             signers.add(text, "WINIMG_SIGN_KEY", options)?;
         }
         signers.add_program(options)?;
-        signers.attempt(cancel)?;
+        signers.try_signing(cancel)?;
         Ok(signers)
     }
 
@@ -101,83 +102,84 @@ impl Signers {
         self.ecdsa.is_none() && self.minisign.is_none()
     }
 
-    fn add(&mut self, text: &Secret, at: &str, options: &Options) -> Result<()> {
-        match read(text, at, options.password.as_ref())? {
-            local::Key::Ec(key, public) => {
-                self.only_ecdsa(at)?;
+    fn add(&mut self, text: &Secret, at: &str, options: &SignOptions) -> Result<()> {
+        match parse_key(text, at, options.password.as_ref())? {
+            local::SigningKey::Ec(key, public) => {
+                self.refuse_second_ecdsa(at)?;
                 self.ecdsa = Some((EcdsaSigner::Key(key), public));
             }
-            local::Key::Minisign(_) if self.minisign.is_some() => {
-                return Err(second("minisign", at));
+            local::SigningKey::Minisign(_) if self.minisign.is_some() => {
+                return Err(report_second_key("minisign", at));
             }
-            local::Key::Minisign(key) => self.minisign = Some(tried(key, at)?),
+            local::SigningKey::Minisign(key) => self.minisign = Some(check_signing(key, at)?),
         }
         Ok(())
     }
 
-    fn add_program(&mut self, options: &Options) -> Result<()> {
+    fn add_program(&mut self, options: &SignOptions) -> Result<()> {
         let (line, path) = match (&options.command, &options.public_key) {
             (None, None) => return Ok(()),
             (Some(line), Some(path)) => (line, path),
             (Some(_), None) => {
                 return Err(
                     Error::new(Kind::Recipe, "--sign-command needs --sign-public-key").cure(
-                        "name the public key in PEM: every signature that the command gives is verified with it",
+                        "add the PEM file of its public key: every signature of the command is \
+                         verified with it",
                     ),
                 );
             }
             (None, Some(_)) => {
                 return Err(
-                    Error::new(Kind::Recipe, "--sign-public-key goes with --sign-command")
-                        .cure("a key file of --sign-key needs none"),
+                    Error::new(Kind::Recipe, "--sign-public-key requires --sign-command")
+                        .cure("omit it with --sign-key: a key file includes the public key"),
                 );
             }
         };
-        self.only_ecdsa("--sign-command")?;
-        let program = command::Program::new(line)?;
+        self.refuse_second_ecdsa("--sign-command")?;
+        let program = command::SignProgram::new(line)?;
         let public = read_public(path)?;
         self.ecdsa = Some((EcdsaSigner::Program(program), public));
         Ok(())
     }
 
-    fn only_ecdsa(&self, at: &str) -> Result<()> {
+    fn refuse_second_ecdsa(&self, at: &str) -> Result<()> {
         match self.ecdsa {
-            Some(_) => Err(second("ECDSA", at)),
+            Some(_) => Err(report_second_key("ECDSA", at)),
             None => Ok(()),
         }
     }
 
-    /// A key that cannot sign is found now, not when the image is finished.
-    fn attempt(&self, cancel: &Cancel) -> Result<()> {
+    /// Makes a trial signature, so that an unusable key fails now, not after the build.
+    fn try_signing(&self, cancel: &Cancel) -> Result<()> {
         match &self.ecdsa {
-            Some((signer, public)) => ecdsa(signer, public, TRIAL, cancel).map(drop),
+            Some((signer, public)) => sign_ecdsa(signer, public, TRIAL, cancel).map(drop),
             None => Ok(()),
         }
     }
 
-    /// The files to write: their names and whole contents.
+    /// Returns the names and contents of the signature files.
     pub fn sign(
         &self,
-        records: &Records<'_>,
+        records: &RecordsToSign<'_>,
         cancel: &Cancel,
     ) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let mut files = Vec::new();
         if let Some((signer, public)) = &self.ecdsa {
-            let signature = ecdsa(signer, public, records.manifest, cancel)?;
+            let signature = sign_ecdsa(signer, public, records.manifest, cancel)?;
             files.push(("manifest.json.sig", STANDARD.encode(signature).into_bytes()));
-            let bytes = signed_bytes(PAYLOAD_TYPE, records.statement);
+            let bytes = encode_signed_bytes(PAYLOAD_TYPE, records.statement);
             let envelope = Envelope {
                 payload_type: PAYLOAD_TYPE.into(),
                 payload: records.statement.to_vec(),
-                signature: ecdsa(signer, public, &bytes, cancel)?,
+                signature: sign_ecdsa(signer, public, &bytes, cancel)?,
             };
             files.push((
                 "provenance.dsse.json",
-                envelope.document(&public.id).into_bytes(),
+                envelope.render_document(&public.id).into_bytes(),
             ));
             files.push((
                 "provenance.sigstore.json",
-                envelope.bundle(&public.id).into_bytes(),
+                envelope.render_bundle(&public.id).into_bytes(),
             ));
         }
         if let Some(key) = &self.minisign {
@@ -199,7 +201,8 @@ impl Signers {
         Ok(files)
     }
 
-    /// Signs one file: what follows its name, and the whole content. `comment` is minisign's, and is signed with the file.
+    /// Signs one file. Returns the suffixes and contents of the signature files. `comment` is
+    /// minisign's trusted comment.
     pub fn sign_one(
         &self,
         bytes: &[u8],
@@ -208,7 +211,7 @@ impl Signers {
     ) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let mut files = Vec::new();
         if let Some((signer, public)) = &self.ecdsa {
-            let signature = ecdsa(signer, public, bytes, cancel)?;
+            let signature = sign_ecdsa(signer, public, bytes, cancel)?;
             files.push((BESIDE[0], STANDARD.encode(signature).into_bytes()));
         }
         if let Some(key) = &self.minisign {
@@ -218,61 +221,74 @@ impl Signers {
     }
 }
 
-/// A minisign secret key that has signed something; `at` says where its text stood.
-pub fn minisign_key(text: &Secret, at: &str, password: Option<&Secret>) -> Result<Minisign> {
-    match read(text, at, password)? {
-        local::Key::Minisign(key) => tried(key, at),
-        local::Key::Ec(..) => Err(key::refused(at, "is an EC key: here minisign signs")),
+/// Parses a minisign secret key and makes a trial signature; `at` is the key's origin.
+pub fn parse_minisign_key(
+    text: &Secret,
+    at: &str,
+    password: Option<&Secret>,
+) -> Result<MinisignKey> {
+    match parse_key(text, at, password)? {
+        local::SigningKey::Minisign(key) => check_signing(key, at),
+        local::SigningKey::Ec(..) => Err(key::report_unusable(
+            at,
+            "is an EC key: this needs a minisign key",
+        )),
     }
 }
 
-fn tried(key: Minisign, at: &str) -> Result<Minisign> {
-    let trial = key.sign(TRIAL, "a trial");
-    trial.map_err(|_| key::refused(at, "is damaged: its halves do not fit"))?;
+fn check_signing(key: MinisignKey, at: &str) -> Result<MinisignKey> {
+    key.sign(TRIAL, "a trial").map_err(|_| {
+        key::report_unusable(at, "is damaged: its public and private halves do not match")
+    })?;
     Ok(key)
 }
 
-fn read(text: &Secret, at: &str, password: Option<&Secret>) -> Result<local::Key> {
-    local::read(text, password).map_err(|problem| {
-        let error = key::refused(at, &problem.fact);
+fn parse_key(text: &Secret, at: &str, password: Option<&Secret>) -> Result<local::SigningKey> {
+    local::parse_key(text, password).map_err(|problem| {
+        let error = key::report_unusable(at, &problem.fact);
         problem.cures.into_iter().fold(error, Error::cure)
     })
 }
 
-/// A signature in DER that `public` takes.
-fn ecdsa(signer: &EcdsaSigner, public: &Ecdsa, bytes: &[u8], cancel: &Cancel) -> Result<Vec<u8>> {
+/// Returns a signature in DER, verified with `public` if a program made it.
+fn sign_ecdsa(
+    signer: &EcdsaSigner,
+    public: &EcdsaPublicKey,
+    bytes: &[u8],
+    cancel: &Cancel,
+) -> Result<Vec<u8>> {
     match signer {
         EcdsaSigner::Key(key) => key.sign(bytes),
         EcdsaSigner::Program(program) => {
             let signature = program.sign(bytes, cancel)?;
-            if public.verifies(bytes, &signature) {
+            if public.is_valid_signature(bytes, &signature) {
                 return Ok(signature);
             }
             Err(Error::new(
                 Kind::Host,
-                "the signature of --sign-command does not fit --sign-public-key",
+                "the signature of --sign-command does not match --sign-public-key",
             )
             .at(program)
             .expected("ECDSA on P-256 over SHA-256 of standard input, DER in base64")
-            .cure("see that the command reads all of standard input as it is, and that the key is its own"))
+            .cure(
+                "check that the command reads all of standard input as binary, and that \
+                 --sign-public-key is its key",
+            ))
         }
     }
 }
 
-fn read_public(path: &Path) -> Result<Ecdsa> {
+fn read_public(path: &Path) -> Result<EcdsaPublicKey> {
     let pem = key::read_bounded(path)?;
-    Ecdsa::from_pem(pem.as_bytes()).map_err(|why| {
+    EcdsaPublicKey::from_pem(pem.as_bytes()).map_err(|why| {
         Error::new(Kind::Recipe, format!("the key {why}"))
             .at(path.display())
             .expected("an EC P-256 public key in PEM")
     })
 }
 
-fn second(kind: &str, at: &str) -> Error {
-    Error::new(
-        Kind::Recipe,
-        format!("there are two {kind} keys to sign with"),
-    )
-    .at(at)
-    .expected("at most one minisign key, and one EC key or --sign-command")
+fn report_second_key(kind: &str, at: &str) -> Error {
+    Error::new(Kind::Recipe, format!("there are two {kind} signing keys"))
+        .at(at)
+        .expected("at most one minisign key, and one EC key or --sign-command")
 }

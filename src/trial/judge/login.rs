@@ -1,48 +1,54 @@
-//! Whether somebody can log in to the clone, and nobody else: the user of the metadata, its keys, the built-in account.
+//! Judges who can log in to the clone: the metadata's user with its keys, and the built-in account.
 
-use winimg_recipe::recipe::target::Administrator;
+use winimg_recipe::recipe::target::AdministratorState;
 
-use super::{Agent, BuiltIn, Expected};
-use crate::trial::state::{Account, CloneState, CloudbaseInit, KeysFile, Known, Sshd};
-use crate::verify::{Finding, Report, Severity, Verdict};
+use super::{BuiltInAccount, ExpectedClone, MetadataAgent};
+use crate::trial::state::{
+    AdministratorKeysFile, CloneAccount, CloneState, CloudbaseInitState, KnownFact, SshdState,
+};
+use crate::verify::{FindingSeverity, Verdict, VerifyFinding, VerifyReport};
 
 /// Microsoft: Security identifiers, `S-1-5-domain-500`.
 const ADMINISTRATOR: u32 = 500;
 
-pub fn judge(state: &CloneState, expected: &Expected, report: &mut Report) {
+pub fn judge(state: &CloneState, expected: &ExpectedClone, report: &mut VerifyReport) {
     let accounts = match state.accounts.get("who can log in: the local accounts") {
         Ok(accounts) => accounts,
         Err(finding) => return report.add(Err(finding), None),
     };
     let agent = match &state.cloudbase_init {
-        Known::Is(Some(agent)) if *expected.agent.on(state) == Agent::CloudbaseInit => Some(agent),
+        KnownFact::Is(Some(agent))
+            if *expected.agent.find_installed(state) == MetadataAgent::CloudbaseInit =>
+        {
+            Some(agent)
+        }
         _ => None,
     };
     if let Some(name) = wanted_user(expected, agent) {
         let found = accounts.iter().find(|a| a.name.eq_ignore_ascii_case(name));
         let by = match agent {
-            Some(agent) if agent.user.is_some() => Maker::CloudbaseInit,
-            _ => Maker::Platform,
+            Some(agent) if agent.user.is_some() => UserCreator::CloudbaseInit,
+            _ => UserCreator::Platform,
         };
-        report.add(user(name, found, by), None);
+        report.add(judge_user(name, found, by), None);
         if let Some(account) = found.filter(|account| !account.disabled)
             && !expected.keys.is_empty()
         {
-            report.add(keys(state, account, agent, expected), None);
+            report.add(judge_keys(state, account, agent, expected), None);
         }
     }
     if let (Some(agent), Some(name)) = (agent, &expected.user)
         && agent.user.is_none()
         && !expected.provisions
     {
-        let fact = "cloudbase-init is not set up to make the user that the metadata names";
-        let finding = expected
-            .left_out(fact)
-            .expected(name)
-            .cure("add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself makes the user");
+        let fact = "cloudbase-init is not configured to create the user in the metadata";
+        let finding = expected.left_out(fact).expected(name).cure(
+            "add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself \
+             creates the user",
+        );
         report.add(Err(finding), None);
     }
-    let has_agent = matches!(state.cloudbase_init, Known::Is(Some(_)));
+    let has_agent = matches!(state.cloudbase_init, KnownFact::Is(Some(_)));
     if let Some(asked) = expected.administrator
         && (has_agent || !asked.with_cloudbase_init)
         && !accounts.iter().any(|a| is_platforms_user(a, expected))
@@ -51,16 +57,20 @@ pub fn judge(state: &CloneState, expected: &Expected, report: &mut Report) {
     }
 }
 
-/// Who makes the clone's user.
+/// The creator of the clone's user.
 #[derive(Clone, Copy)]
-enum Maker {
+enum UserCreator {
     CloudbaseInit,
     /// It renames the built-in account.
     Platform,
 }
 
-/// cloudbase-init makes the user that the metadata names, otherwise that of its configuration; none without its plugin.
-fn wanted_user<'e>(expected: &'e Expected, agent: Option<&'e CloudbaseInit>) -> Option<&'e str> {
+/// Returns the user that the clone must have. cloudbase-init creates the one in the metadata, or
+/// else in its configuration; without its plugin, none.
+fn wanted_user<'e>(
+    expected: &'e ExpectedClone,
+    agent: Option<&'e CloudbaseInitState>,
+) -> Option<&'e str> {
     let own = agent.and_then(|agent| agent.user.as_deref());
     match &expected.user {
         Some(name) if own.is_some() || expected.provisions => Some(name),
@@ -68,159 +78,188 @@ fn wanted_user<'e>(expected: &'e Expected, agent: Option<&'e CloudbaseInit>) -> 
     }
 }
 
-fn user(name: &str, found: Option<&Account>, by: Maker) -> Verdict {
+fn judge_user(name: &str, found: Option<&CloneAccount>, by: UserCreator) -> Verdict {
     let Some(account) = found else {
-        let finding = Finding::error(format!("the clone has no user {name}"));
+        let finding = VerifyFinding::error(format!("the clone has no user {name}"));
         return Err(match by {
-            Maker::CloudbaseInit => finding
-                .cure("see the agent's log: CreateUserPlugin makes the user that the metadata or its configuration names"),
-            Maker::Platform => finding
-                .cure("the platform's answer file makes it of the built-in account: see whether one of the image stands before it, or something renames the account"),
+            UserCreator::CloudbaseInit => finding.cure(
+                "see the agent's log: CreateUserPlugin creates the user in the metadata or in its \
+                 configuration",
+            ),
+            UserCreator::Platform => finding.cure(
+                "the platform's answer file renames the built-in account: check if an answer file \
+                 in the image takes precedence, or if something renames the account",
+            ),
         });
     };
     if account.disabled {
-        let finding = Finding::error(format!("the user {name} is disabled, so nobody can log in"))
-            .expected("enabled");
+        let finding =
+            VerifyFinding::error(format!("the user {name} is disabled and cannot log in"))
+                .expected("enabled");
         return Err(match (account.rid, by) {
-            (ADMINISTRATOR, Maker::Platform) => finding
+            (ADMINISTRATOR, UserCreator::Platform) => finding
                 .found("the built-in account, renamed by the platform, which does not enable it")
                 .cure("leave the account with the RID 500 enabled in the image (docs/accounts.md)"),
-            (ADMINISTRATOR, Maker::CloudbaseInit) => finding
+            (ADMINISTRATOR, UserCreator::CloudbaseInit) => finding
                 .found("the built-in account, renamed: `rename_admin_user` keeps it disabled")
-                .cure("set `rename_admin_user=false`: cloudbase-init then makes a user of its own"),
-            (rid, _) => finding.found(format!("disabled, RID {rid}")).cure(
-                "see what disables it: cloudbase-init leaves an account that is there as it is",
-            ),
+                .cure("set `rename_admin_user=false`: cloudbase-init then creates its own user"),
+            (rid, _) => finding
+                .found(format!("disabled, RID {rid}"))
+                .cure("find what disables it: cloudbase-init does not change an existing account"),
         });
     }
     if !account.administrator {
-        return Err(Finding::error(format!("the user {name} is no administrator"))
-            .expected("a member of the group S-1-5-32-544")
-            .cure("see `groups` of cloudbase-init.conf: the group has another name on media of other languages"));
+        return Err(
+            VerifyFinding::error(format!("the user {name} is not an administrator"))
+                .expected("a member of the group S-1-5-32-544")
+                .cure(
+                    "check `groups` in cloudbase-init.conf: the group's name depends on the \
+                     language of the medium",
+                ),
+        );
     }
-    match account.must_change_password {
-        false => Ok(()),
-        true => Err(Finding::warning(format!(
+    if account.must_change_password {
+        Err(VerifyFinding::warning(format!(
             "the user {name} must change its password at the next logon"
         ))
-        .cure("set `first_logon_behaviour=no`")),
+        .cure("set `first_logon_behaviour=no`"))
+    } else {
+        Ok(())
     }
 }
 
-fn keys(
+fn judge_keys(
     state: &CloneState,
-    account: &Account,
-    agent: Option<&CloudbaseInit>,
-    expected: &Expected,
+    account: &CloneAccount,
+    agent: Option<&CloudbaseInitState>,
+    expected: &ExpectedClone,
 ) -> Verdict {
     let wanted = &expected.keys;
-    let has = |lines: &[String]| {
-        let mut wanted = wanted.iter();
-        wanted.all(|key| lines.iter().any(|line| plain_key(line) == plain_key(key)))
-    };
     let name = &account.name;
-    let in_profile = has(&account.authorized_keys);
+    let in_profile = has_keys(&account.authorized_keys, wanted);
     if agent.is_some_and(|agent| !agent.writes_keys) && !in_profile {
         return Err(expected
-            .left_out("cloudbase-init is not set up to take SSH keys from the metadata")
+            .left_out("cloudbase-init is not configured to write the metadata's SSH keys")
             .cure("add SetUserSSHPublicKeysPlugin to `plugins` of cloudbase-init.conf"));
     }
-    let sshd = state.sshd.get("whether sshd takes the metadata's keys")?;
-    let place = place(account, sshd.as_ref());
+    let sshd = state.sshd.get("whether sshd accepts the metadata's keys")?;
+    let place = find_keys_file(account, sshd.as_ref());
     let there = match place {
-        KeysFile::Profile => in_profile,
-        KeysFile::Machine => sshd
+        AdministratorKeysFile::Profile => in_profile,
+        AdministratorKeysFile::Machine => sshd
             .as_ref()
-            .is_some_and(|sshd| has(&sshd.administrators_keys)),
+            .is_some_and(|sshd| has_keys(&sshd.administrators_keys, wanted)),
     };
     if there {
         return Ok(());
     }
     let file = match place {
-        KeysFile::Profile => r".ssh\authorized_keys in the profile",
-        KeysFile::Machine => r"C:\ProgramData\ssh\administrators_authorized_keys",
+        AdministratorKeysFile::Profile => r".ssh\authorized_keys in the profile",
+        AdministratorKeysFile::Machine => r"C:\ProgramData\ssh\administrators_authorized_keys",
     };
     let fact = match sshd {
-        Some(_) => format!("sshd does not take the metadata's keys for the user {name}"),
-        None => format!("the metadata's keys are not those of the user {name}"),
+        Some(_) => format!("sshd does not accept the metadata's keys for the user {name}"),
+        None => format!("the user {name} does not have the metadata's keys"),
     };
-    let finding = Finding::error(fact).expected(format!("{} in {file}", shown(wanted)));
-    Err(match in_profile {
-        true => finding
-            .found(r".ssh\authorized_keys in the profile, which sshd_config does not name for administrators")
-            .cure("sshd has to look into the profiles of administrators: `ssh_administrators_keys_in = \"home\"` of packs/openssh/settings.toml, or no `Match Group administrators` in sshd_config"),
-        false => finding
+    let finding = VerifyFinding::error(fact).expected(format!("{} in {file}", format_keys(wanted)));
+    Err(if in_profile {
+        finding
+            .found(
+                ".ssh\\authorized_keys in the profile, which sshd_config does not use for \
+                 administrators",
+            )
+            .cure(
+                "make sshd use the profiles of administrators: `ssh_administrators_keys_in = \
+                 \"home\"` of packs/openssh/settings.toml, or no `Match Group administrators` in \
+                 sshd_config",
+            )
+    } else {
+        finding
             .found(match account.authorized_keys.len() {
                 0 => "no key".to_owned(),
                 n => format!("other keys: {n}"),
             })
-            .cure("see the agent's log: SetUserSSHPublicKeysPlugin writes them"),
+            .cure("see the agent's log: SetUserSSHPublicKeysPlugin writes them")
     })
 }
 
-/// Without sshd the profile is where other servers look, too.
-fn place(account: &Account, sshd: Option<&Sshd>) -> KeysFile {
+/// Returns the file in which the keys are expected. Without sshd it is the profile's, which other
+/// servers use as well.
+fn find_keys_file(account: &CloneAccount, sshd: Option<&SshdState>) -> AdministratorKeysFile {
     match sshd {
         Some(sshd) if account.administrator => sshd.administrators,
-        _ => KeysFile::Profile,
+        _ => AdministratorKeysFile::Profile,
     }
 }
 
-/// Type and key, without the comment. Options before them are not expected of an agent.
+/// Returns true if all `wanted` keys are among the lines.
+fn has_keys(lines: &[String], wanted: &[String]) -> bool {
+    wanted
+        .iter()
+        .all(|key| lines.iter().any(|line| plain_key(line) == plain_key(key)))
+}
+
+/// Returns type and key, without the comment. An agent writes no options in front of them.
 fn plain_key(line: &str) -> Vec<&str> {
     line.split_whitespace().take(2).collect()
 }
 
-fn shown(keys: &[String]) -> String {
-    let short = |key: &String| {
-        let (kind, key) = key.split_once(' ').unwrap_or(("", key));
-        let end: String = key
-            .split(' ')
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .rev()
-            .take(8)
-            .collect();
-        format!("{kind} …{}", end.chars().rev().collect::<String>())
-    };
-    keys.iter().map(short).collect::<Vec<_>>().join(", ")
+fn format_keys(keys: &[String]) -> String {
+    let short: Vec<String> = keys.iter().map(|key| shorten_key(key)).collect();
+    short.join(", ")
 }
 
-/// The built-in account that the platform made its user is judged as that.
-fn is_platforms_user(account: &Account, expected: &Expected) -> bool {
+/// Shortens a key to its type and its last 8 characters.
+fn shorten_key(key: &str) -> String {
+    let (kind, key) = key.split_once(' ').unwrap_or(("", key));
+    let key = key.split(' ').next().unwrap_or_default();
+    let start = key.char_indices().rev().nth(7).map_or(0, |(at, _)| at);
+    format!("{kind} …{}", &key[start..])
+}
+
+/// Returns true if the account is the built-in one that the platform turned into its user, which is
+/// judged as the user only.
+fn is_platforms_user(account: &CloneAccount, expected: &ExpectedClone) -> bool {
     let name = expected.user.as_deref();
     expected.provisions
         && account.rid == ADMINISTRATOR
         && name.is_some_and(|name| account.name.eq_ignore_ascii_case(name))
 }
 
-fn built_in(accounts: &[Account], asked: BuiltIn) -> Verdict {
+fn built_in(accounts: &[CloneAccount], asked: BuiltInAccount) -> Verdict {
     let Some(account) = accounts.iter().find(|a| a.rid == ADMINISTRATOR) else {
-        return Err(Finding::unknown(
+        return Err(VerifyFinding::unknown(
             "the built-in account: none has the RID 500",
         ));
     };
-    let finding = |fact: String| match asked.severity {
-        Severity::Error => Finding::error(fact),
-        Severity::Warning | Severity::Unknown => Finding::warning(fact),
+    let state = if account.disabled {
+        "disabled"
+    } else {
+        "enabled"
     };
-    let name = &account.name;
+    let fact = format!(
+        "the built-in account {} is {state} on the clone",
+        account.name
+    );
+    let finding = match asked.severity {
+        FindingSeverity::Error => VerifyFinding::error(fact),
+        FindingSeverity::Warning | FindingSeverity::Unknown => VerifyFinding::warning(fact),
+    };
     match (asked.wanted, account.disabled) {
-        (Administrator::Disabled, true) | (Administrator::Enabled, false) => Ok(()),
-        (Administrator::Disabled, false) => Err(finding(format!(
-            "the built-in account {name} is enabled on the clone"
-        ))
-        .expected("disabled")
-        .found(match account.must_change_password {
-            true => "enabled, with a password that the next logon has to choose",
-            false => "enabled",
-        })
-        .cure("disable the account with the RID 500 in the clone's specialize pass (docs/accounts.md)")),
-        (Administrator::Enabled, true) => Err(finding(format!(
-            "the built-in account {name} is disabled on the clone"
-        ))
-        .expected("enabled: the target's own tools log in as it")
-        .cure("leave the account with the RID 500 enabled (docs/accounts.md)")),
+        (AdministratorState::Disabled, true) | (AdministratorState::Enabled, false) => Ok(()),
+        (AdministratorState::Disabled, false) => Err(finding
+            .expected("disabled")
+            .found(if account.must_change_password {
+                "enabled, with a password that must be changed at the next logon"
+            } else {
+                "enabled"
+            })
+            .cure(
+                "disable the account with the RID 500 in the clone's specialize pass \
+                 (docs/accounts.md)",
+            )),
+        (AdministratorState::Enabled, true) => Err(finding
+            .expected("enabled: the target's own tools log in with it")
+            .cure("leave the account with the RID 500 enabled (docs/accounts.md)")),
     }
 }

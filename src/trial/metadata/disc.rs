@@ -1,71 +1,78 @@
-//! The discs that hold all of a clone's metadata.
+//! CD images that carry a clone's metadata: config drive, NoCloud, OVF environment.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use winimg_base::markup::escape_xml;
-use winimg_formats::iso::{Source, Tree};
+use winimg_formats::iso::{DiscSource, DiscTree};
 
-use super::{Identity, openstack};
+use super::{CloneIdentity, openstack};
 
-/// OpenStack's layout below `openstack/latest` (OpenStack Nova: user guide, "Config drives").
-pub(super) fn config_drive(identity: &Identity) -> Tree {
-    let mut tree = Tree::new("config-2");
+/// Creates a config drive with OpenStack's layout below `openstack/latest` (OpenStack Nova: user
+/// guide, "Config drives").
+pub(super) fn config_drive(identity: &CloneIdentity) -> DiscTree {
+    let mut tree = DiscTree::new("config-2");
     for name in [
         "meta_data.json",
         "network_data.json",
         "user_data",
         "vendor_data.json",
     ] {
-        if let Some(bytes) = openstack::file(name, identity) {
-            tree.add(format!("openstack/latest/{name}"), Source::Bytes(bytes));
+        if let Some(bytes) = openstack::render_file(name, identity) {
+            tree.add(format!("openstack/latest/{name}"), DiscSource::Bytes(bytes));
         }
     }
     tree
 }
 
-/// cloud-init: reference, "NoCloud". Its user data is a file also where it is empty. The names are those of metadata and user data.
-pub(super) fn no_cloud(identity: &Identity, [meta_name, user_name]: [&str; 2]) -> Tree {
-    // JSON's strings are YAML's, too.
-    let quoted = |text: &str| Value::from(text).to_string();
+/// Creates a NoCloud disc (cloud-init: reference, "NoCloud") with the given names of the metadata
+/// and user data files. The user data file exists even if it is empty.
+pub(super) fn no_cloud(identity: &CloneIdentity, [meta_name, user_name]: [&str; 2]) -> DiscTree {
     let mut meta = format!(
         "instance-id: {}\nlocal-hostname: {}\n",
-        quoted(&identity.instance),
-        quoted(&identity.host_name)
+        quote_yaml(&identity.instance),
+        quote_yaml(&identity.host_name)
     );
     if !identity.ssh_keys.is_empty() {
         meta += "public-keys:\n";
     }
     for key in &identity.ssh_keys {
-        meta += &format!("  - {}\n", quoted(key));
+        meta += &format!("  - {}\n", quote_yaml(key));
     }
-    Tree::new("cidata")
-        .file(meta_name, Source::Bytes(meta.into_bytes()))
-        .file(
+    DiscTree::new("cidata")
+        .with_file(meta_name, DiscSource::Bytes(meta.into_bytes()))
+        .with_file(
             user_name,
-            Source::Bytes(identity.user_data.expose().to_vec()),
+            DiscSource::Bytes(identity.user_data.expose().to_vec()),
         )
 }
 
-/// The environment file of an OVF's ISO transport (DMTF: DSP0243, 9), with the properties that cloud-init and cloudbase-init's
-/// `ovfservice` know. The label is VMware's.
-pub(super) fn ovf_environment(identity: &Identity) -> Tree {
-    let mut properties = String::new();
-    let mut property = |key: &str, value: &str| {
-        properties += &format!(
-            "    <Property oe:key=\"{key}\" oe:value=\"{}\"/>\r\n",
-            escape_xml(value)
-        );
-    };
-    property("instance-id", &identity.instance);
-    property("hostname", &identity.host_name);
-    property("username", &identity.user);
+/// Quotes a string for YAML as JSON, which is valid YAML.
+fn quote_yaml(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// Creates a disc with an OVF environment for the ISO transport (DMTF: DSP0243, 9). It has the
+/// properties that cloud-init and cloudbase-init's `ovfservice` read, and VMware's volume label.
+pub(super) fn ovf_environment(identity: &CloneIdentity) -> DiscTree {
+    let mut values = vec![
+        ("instance-id", identity.instance.clone()),
+        ("hostname", identity.host_name.clone()),
+        ("username", identity.user.clone()),
+    ];
     for key in &identity.ssh_keys {
-        property("public-keys", key);
+        values.push(("public-keys", key.clone()));
     }
     if !identity.user_data.is_empty() {
-        property("user-data", &STANDARD.encode(identity.user_data.expose()));
+        values.push(("user-data", STANDARD.encode(identity.user_data.expose())));
     }
+    let properties: String = values
+        .iter()
+        .map(|(key, value)| {
+            let value = escape_xml(value);
+            format!("    <Property oe:key=\"{key}\" oe:value=\"{value}\"/>\r\n")
+        })
+        .collect();
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\r\n\
          <Environment xmlns=\"http://schemas.dmtf.org/ovf/environment/1\" \
@@ -81,5 +88,5 @@ pub(super) fn ovf_environment(identity: &Identity) -> Tree {
          \x20 </PropertySection>\r\n\
          </Environment>\r\n"
     );
-    Tree::new("OVF ENV").file("ovf-env.xml", Source::Bytes(text.into_bytes()))
+    DiscTree::new("OVF ENV").with_file("ovf-env.xml", DiscSource::Bytes(text.into_bytes()))
 }

@@ -1,20 +1,21 @@
-//! EC2's instance metadata service, IMDSv1 and IMDSv2 (AWS: EC2 user guide, "Use the Instance Metadata Service to access instance
-//! metadata" and "Instance metadata categories").
+//! EC2's instance metadata service, IMDSv1 and IMDSv2 (AWS: EC2 user guide, "Use the Instance
+//! Metadata Service to access instance metadata" and "Instance metadata categories").
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::pages::Pages;
-use super::{Identity, guid};
-use crate::http::{Request, Response};
+use super::pages::MetadataPages;
+use super::{CloneIdentity, derive_uuid};
+use crate::http::{HttpRequest, HttpResponse};
 
-/// Of the many that EC2 has, those that agents of Windows are known to ask for: cloudbase-init 1.1.9 the first (ec2service.py).
+/// API versions that Windows agents are known to request: the first one by cloudbase-init 1.1.9
+/// (ec2service.py).
 const VERSIONS: [&str; 3] = ["2009-04-04", "2021-03-23", "latest"];
 
 const TTL: &str = "x-aws-ec2-metadata-token-ttl-seconds";
-/// Seconds that a token may live.
+/// Maximum lifetime of a token in seconds.
 const LONGEST_TTL: u64 = 21_600;
 
 const REGION: &str = "us-east-1";
@@ -23,15 +24,15 @@ const IMAGE: &str = "ami-00000000000000000";
 const INSTANCE_TYPE: &str = "m5.large";
 
 /// `i-` and 17 hexadecimal digits.
-fn instance_id(identity: &Identity) -> String {
-    let hex = guid(&identity.instance, "EC2 instance")
+fn instance_id(identity: &CloneIdentity) -> String {
+    let hex = derive_uuid(&identity.instance, "EC2 instance")
         .simple()
         .to_string();
     format!("i-{}", &hex[..17])
 }
 
-/// What is served below each version.
-pub(super) fn pages(identity: &Identity) -> Pages {
+/// Creates the pages below each version.
+pub(super) fn create_pages(identity: &CloneIdentity) -> MetadataPages {
     let id = instance_id(identity);
     let document = json!({
         "accountId": "000000000000",
@@ -43,10 +44,10 @@ pub(super) fn pages(identity: &Identity) -> Pages {
         "region": REGION,
         "version": "2017-09-30",
     });
-    let mut pages = Pages::default();
+    let mut pages = MetadataPages::default();
     for version in VERSIONS {
         let mut meta =
-            |name: &str, text: &str| pages.text(format!("{version}/meta-data/{name}"), text);
+            |name: &str, text: &str| pages.add_text(format!("{version}/meta-data/{name}"), text);
         meta("ami-id", IMAGE);
         meta("hostname", &identity.host_name);
         meta("instance-id", &id);
@@ -59,7 +60,7 @@ pub(super) fn pages(identity: &Identity) -> Pages {
             meta(&format!("public-keys/{n}/openssh-key"), key);
             list.push(format!("{n}=key{n}"));
         }
-        // Not the list of a folder's entries: each with the key's name.
+        // An explicit page, because it lists the keys' names instead of the entries.
         if !list.is_empty() {
             meta("public-keys", &list.join("\n"));
         }
@@ -74,67 +75,67 @@ pub(super) fn pages(identity: &Identity) -> Pages {
     pages
 }
 
-/// Whether a request without a token is answered.
+/// The policy for requests without a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tokens {
+pub(super) enum Ec2TokenPolicy {
     Optional,
     Required,
 }
 
 #[derive(Debug)]
-pub(super) struct Service {
-    pages: Pages,
-    tokens: Tokens,
+pub(super) struct Ec2Service {
+    pages: MetadataPages,
+    tokens: Ec2TokenPolicy,
     instance: String,
-    /// Each token with the time at which it ends.
+    /// Each token with its expiry time.
     given: BTreeMap<String, Duration>,
 }
 
-impl Service {
-    pub fn new(identity: &Identity, tokens: Tokens) -> Self {
+impl Ec2Service {
+    pub fn new(identity: &CloneIdentity, tokens: Ec2TokenPolicy) -> Self {
         Self {
-            pages: pages(identity),
+            pages: create_pages(identity),
             tokens,
             instance: identity.instance.clone(),
             given: BTreeMap::new(),
         }
     }
 
-    pub fn answer(&mut self, request: &Request) -> Response {
+    pub fn handle(&mut self, request: &HttpRequest) -> HttpResponse {
         match request.method.as_str() {
-            "PUT" if request.path == "/latest/api/token" => self.token(request),
-            "GET" if !self.is_allowed(request) => Response::status(401),
+            "PUT" if request.path == "/latest/api/token" => self.create_token(request),
+            "GET" if !self.is_allowed(request) => HttpResponse::from_status(401),
             "GET" => self
                 .pages
                 .get(&request.path)
-                .unwrap_or_else(Response::not_found),
-            _ => Response::status(405),
+                .unwrap_or_else(HttpResponse::not_found),
+            _ => HttpResponse::from_status(405),
         }
     }
 
-    fn token(&mut self, request: &Request) -> Response {
-        // A proxy or a web application that forwards what others ask for must not be given one.
+    fn create_token(&mut self, request: &HttpRequest) -> HttpResponse {
+        // No token for a proxy or web application that forwards other clients' requests.
         if request.header("x-forwarded-for").is_some() {
-            return Response::status(403);
+            return HttpResponse::from_status(403);
         }
         let wanted = request.header(TTL).and_then(|text| text.parse().ok());
         let Some(seconds) = wanted.filter(|s| (1..=LONGEST_TTL).contains(s)) else {
-            return Response::status(400);
+            return HttpResponse::from_status(400);
         };
-        // Known to nobody but this clone, whose network holds nothing else: it only has to be another one each time.
+        // Only this clone can use it, so it only has to be unique.
         let number = self.given.len();
-        let token = guid(&self.instance, &format!("token {number}"))
+        let token = derive_uuid(&self.instance, &format!("token {number}"))
             .simple()
             .to_string();
         let end = request.at + Duration::from_secs(seconds);
         self.given.insert(token.clone(), end);
-        Response::ok("text/plain", token).header(TTL, seconds.to_string())
+        HttpResponse::ok("text/plain", token).with_header(TTL, seconds.to_string())
     }
 
-    fn is_allowed(&self, request: &Request) -> bool {
+    fn is_allowed(&self, request: &HttpRequest) -> bool {
         match request.header("x-aws-ec2-metadata-token") {
             Some(token) => self.given.get(token).is_some_and(|end| request.at < *end),
-            None => self.tokens == Tokens::Optional,
+            None => self.tokens == Ec2TokenPolicy::Optional,
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What a clone is given at its first boot, in the form of the platform that it is tried as: discs, and services at the platform's
-//! own addresses. docs/try.md says what each form holds and where that is known from.
+//! The metadata for a clone's first boot, in the form of its platform: discs, and services at the
+//! platform's own addresses. docs/try.md lists the contents of each form and their sources.
 //!
-//! Pure, but for `server`. Refuses what the platform refuses: what it does not serve is 404, a request without the platform's
-//! header or token is what the platform makes of it. Network settings are in no form: a clone takes its address by DHCP.
+//! Pure, except `server`. Rejects requests like the platform: 404 for unknown pages, and the
+//! platform's own status for a request without its header or token. No form has network settings: a
+//! clone uses DHCP.
 
 mod azure;
 mod disc;
@@ -18,44 +19,46 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use winimg_base::text::Secret;
-use winimg_formats::iso::Tree;
+use winimg_formats::iso::DiscTree;
 
-use self::ec2::Tokens;
+use self::ec2::Ec2TokenPolicy;
 use super::user_data::UserData;
-use crate::http::{Request, Response};
-use winimg_recipe::recipe::target::Form;
+use crate::http::{HttpRequest, HttpResponse};
+use winimg_recipe::recipe::target::MetadataForm;
 
-/// What makes one clone another machine than the next.
+/// The identity of a clone.
 #[derive(Clone, Debug)]
-pub struct Identity {
-    /// What the platform calls this machine. EC2 and Azure have a grammar for it: there it is derived from this.
+pub struct CloneIdentity {
+    /// The platform's ID of this machine. For EC2 and Azure, which require a format, the ID is
+    /// derived from it.
     pub instance: String,
     pub host_name: String,
-    /// The account that the platform asks the agent to make. NoCloud and EC2 have no place for it.
+    /// The account that the agent is to create. NoCloud and EC2 have no field for it.
     pub user: String,
-    /// Lines of `authorized_keys`. cloudbase-init encrypts the password that it made with one of them for OpenStack's service, and
-    /// fails where that one is not RSA; which one it takes is chance.
+    /// Lines of `authorized_keys`. For OpenStack's service, cloudbase-init encrypts its generated
+    /// password with an arbitrary one of them, and fails if that is not RSA.
     pub ssh_keys: Vec<String>,
-    /// Empty: the clone is given none, which is not the same as an empty file everywhere.
+    /// The user data. Empty means none, which in some forms differs from an empty file.
     pub user_data: UserData,
-    /// Of `user`. Azure asks for one, the other forms leave it out.
+    /// Password of `user`. Required by Azure, unused by the other forms.
     pub password: Secret,
 }
 
-/// The network that a clone stands in: the smallest with every `Endpoint` in it. QEMU forwards connections to addresses of the
-/// guest's own network alone (`-netdev user,net=…,guestfwd=…`; seen with QEMU 7.2).
+/// The network of a clone: the smallest one with every `Endpoint`. QEMU forwards only connections
+/// to addresses in the guest's own network (`-netdev user,net=…,guestfwd=…`; seen with QEMU 7.2).
 pub const NETWORK: &str = "168.0.0.0/7";
 
-/// Where a service listens, as the clone knows it.
+/// The address of a service on the clone's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Endpoint {
+pub enum MetadataEndpoint {
     /// 169.254.169.254
     Metadata,
-    /// 168.63.129.16, which is Azure's on every network (Microsoft: What is IP address 168.63.129.16?).
+    /// 168.63.129.16, the same on every network of Azure (Microsoft: What is IP address
+    /// 168.63.129.16?).
     WireServer,
 }
 
-impl Endpoint {
+impl MetadataEndpoint {
     pub fn address(self) -> SocketAddrV4 {
         let host = match self {
             Self::Metadata => Ipv4Addr::new(169, 254, 169, 254),
@@ -65,94 +68,105 @@ impl Endpoint {
     }
 }
 
-/// The disc that stands in the clone's drive.
-pub fn disc(form: Form, identity: &Identity) -> Option<Tree> {
+/// Creates the disc for the clone's drive.
+pub fn create_disc(form: MetadataForm, identity: &CloneIdentity) -> Option<DiscTree> {
     match form {
-        Form::ConfigDrive => Some(disc::config_drive(identity)),
-        Form::NoCloud => Some(disc::no_cloud(identity, ["meta-data", "user-data"])),
-        Form::NoCloudUpperCase => Some(disc::no_cloud(identity, ["META_DATA", "USER_DATA"])),
-        Form::OvfEnvironment => Some(disc::ovf_environment(identity)),
-        Form::Azure => Some(azure::disc(identity)),
-        Form::OpenStack | Form::Ec2 | Form::Ec2TokensOptional | Form::None => None,
+        MetadataForm::ConfigDrive => Some(disc::config_drive(identity)),
+        MetadataForm::NoCloud => Some(disc::no_cloud(identity, ["meta-data", "user-data"])),
+        MetadataForm::NoCloudUpperCase => {
+            Some(disc::no_cloud(identity, ["META_DATA", "USER_DATA"]))
+        }
+        MetadataForm::OvfEnvironment => Some(disc::ovf_environment(identity)),
+        MetadataForm::Azure => Some(azure::create_disc(identity)),
+        MetadataForm::OpenStack
+        | MetadataForm::Ec2
+        | MetadataForm::Ec2TokensOptional
+        | MetadataForm::None => None,
     }
 }
 
-/// In what a form is not what the platform gives.
-pub fn remark(form: Form) -> Option<&'static str> {
+/// Describes the difference between a form and the real platform.
+pub fn describe_difference(form: MetadataForm) -> Option<&'static str> {
     match form {
-        Form::Azure => Some(
-            "Azure's answer file and provisioning agent are not published: the clone had winimg's imitation of them, which installs no \
-             guest agent and reports nothing to Azure",
+        MetadataForm::Azure => Some(
+            "Azure's answer file and provisioning agent are not public: the clone used winimg's \
+             substitutes, which install no guest agent and report nothing to Azure",
         ),
-        Form::ConfigDrive
-        | Form::NoCloud
-        | Form::NoCloudUpperCase
-        | Form::OvfEnvironment
-        | Form::OpenStack
-        | Form::Ec2
-        | Form::Ec2TokensOptional
-        | Form::None => None,
+        MetadataForm::ConfigDrive
+        | MetadataForm::NoCloud
+        | MetadataForm::NoCloudUpperCase
+        | MetadataForm::OvfEnvironment
+        | MetadataForm::OpenStack
+        | MetadataForm::Ec2
+        | MetadataForm::Ec2TokensOptional
+        | MetadataForm::None => None,
     }
 }
 
-/// A platform's services as one clone sees them, with what they remember.
+/// A platform's services for one clone, with their state.
 #[derive(Debug)]
-pub struct Service {
-    platform: Platform,
-    reports: Vec<Report>,
+pub struct MetadataService {
+    platform: PlatformService,
+    reports: Vec<CloneReport>,
 }
 
 #[derive(Debug)]
-enum Platform {
-    OpenStack(openstack::Service),
-    Ec2(ec2::Service),
-    Azure(azure::Service),
+enum PlatformService {
+    OpenStack(openstack::OpenStackService),
+    Ec2(ec2::Ec2Service),
+    Azure(azure::AzureService),
 }
 
-/// One request, as the result of a trial shows it.
+/// A request to the metadata services.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
-    /// Since the service began.
+pub struct MetadataRequest {
+    /// Time since the service started.
     pub seconds: f64,
     /// `169.254.169.254:80`
     pub address: String,
-    /// Empty where the request could not be read.
+    /// Empty if the request could not be read.
     pub method: String,
     /// Path and query.
     pub target: String,
     pub status: u16,
 }
 
-/// What a clone said to its platform.
+/// A report of a clone to its platform.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Report {
-    /// Azure's health report of a role instance: `Ready`, or `NotReady` with what is going on.
+pub enum CloneReport {
+    /// Health of an Azure role instance: `Ready`, or `NotReady` with details.
     Health {
         state: String,
         sub_status: Option<String>,
         description: Option<String>,
     },
-    /// A property of an Azure role instance, such as the thumbprint of the certificate of remote desktop.
+    /// A property of an Azure role instance, such as the thumbprint of the remote desktop
+    /// certificate.
     Property { name: String, value: String },
-    /// OpenStack was given the password that the clone made, encrypted for its first key.
+    /// The clone's generated password for OpenStack, encrypted with one of its SSH keys.
     EncryptedPassword,
 }
 
-impl Service {
-    /// What answers on the clone's network.
-    pub fn of(form: Form, identity: &Identity) -> Option<Self> {
-        let ec2 = |tokens| Platform::Ec2(ec2::Service::new(identity, tokens));
+impl MetadataService {
+    /// Creates the services on the clone's network, if the form has any.
+    pub fn from_form(form: MetadataForm, identity: &CloneIdentity) -> Option<Self> {
         let platform = match form {
-            Form::OpenStack => Platform::OpenStack(openstack::Service::new(identity)),
-            Form::Ec2 => ec2(Tokens::Required),
-            Form::Ec2TokensOptional => ec2(Tokens::Optional),
-            Form::Azure => Platform::Azure(azure::Service::new(identity)),
-            Form::ConfigDrive
-            | Form::NoCloud
-            | Form::NoCloudUpperCase
-            | Form::OvfEnvironment
-            | Form::None => return None,
+            MetadataForm::OpenStack => {
+                PlatformService::OpenStack(openstack::OpenStackService::new(identity))
+            }
+            MetadataForm::Ec2 => {
+                PlatformService::Ec2(ec2::Ec2Service::new(identity, Ec2TokenPolicy::Required))
+            }
+            MetadataForm::Ec2TokensOptional => {
+                PlatformService::Ec2(ec2::Ec2Service::new(identity, Ec2TokenPolicy::Optional))
+            }
+            MetadataForm::Azure => PlatformService::Azure(azure::AzureService::new(identity)),
+            MetadataForm::ConfigDrive
+            | MetadataForm::NoCloud
+            | MetadataForm::NoCloudUpperCase
+            | MetadataForm::OvfEnvironment
+            | MetadataForm::None => return None,
         };
         Some(Self {
             platform,
@@ -160,34 +174,45 @@ impl Service {
         })
     }
 
-    pub fn endpoints(&self) -> &'static [Endpoint] {
+    pub fn endpoints(&self) -> &'static [MetadataEndpoint] {
         match self.platform {
-            Platform::OpenStack(_) | Platform::Ec2(_) => &[Endpoint::Metadata],
-            Platform::Azure(_) => &[Endpoint::Metadata, Endpoint::WireServer],
-        }
-    }
-
-    pub fn answer(&mut self, at: Endpoint, request: &Request) -> Response {
-        let reports = &mut self.reports;
-        match (&mut self.platform, at) {
-            (Platform::OpenStack(service), Endpoint::Metadata) => service.answer(request, reports),
-            (Platform::Ec2(service), Endpoint::Metadata) => service.answer(request),
-            (Platform::Azure(service), Endpoint::Metadata) => service.instance(request),
-            (Platform::Azure(service), Endpoint::WireServer) => service.wire(request, reports),
-            (Platform::OpenStack(_) | Platform::Ec2(_), Endpoint::WireServer) => {
-                Response::not_found()
+            PlatformService::OpenStack(_) | PlatformService::Ec2(_) => {
+                &[MetadataEndpoint::Metadata]
+            }
+            PlatformService::Azure(_) => {
+                &[MetadataEndpoint::Metadata, MetadataEndpoint::WireServer]
             }
         }
     }
 
-    /// What the clone reported, in its order.
-    pub fn reports(&self) -> &[Report] {
+    pub fn handle(&mut self, at: MetadataEndpoint, request: &HttpRequest) -> HttpResponse {
+        let reports = &mut self.reports;
+        match (&mut self.platform, at) {
+            (PlatformService::OpenStack(service), MetadataEndpoint::Metadata) => {
+                service.handle(request, reports)
+            }
+            (PlatformService::Ec2(service), MetadataEndpoint::Metadata) => service.handle(request),
+            (PlatformService::Azure(service), MetadataEndpoint::Metadata) => {
+                service.handle_instance(request)
+            }
+            (PlatformService::Azure(service), MetadataEndpoint::WireServer) => {
+                service.handle_wire(request, reports)
+            }
+            (
+                PlatformService::OpenStack(_) | PlatformService::Ec2(_),
+                MetadataEndpoint::WireServer,
+            ) => HttpResponse::not_found(),
+        }
+    }
+
+    /// Returns the clone's reports, in order.
+    pub fn reports(&self) -> &[CloneReport] {
         &self.reports
     }
 }
 
-/// The same UUID for the same instance, for platforms whose identifiers have a grammar.
-fn guid(instance: &str, what: &str) -> Uuid {
+/// Derives a UUID from the instance, for platforms whose identifiers have a fixed format.
+fn derive_uuid(instance: &str, what: &str) -> Uuid {
     Uuid::new_v5(
         &Uuid::NAMESPACE_OID,
         format!("{what} {instance}").as_bytes(),

@@ -1,13 +1,13 @@
-//! OpenStack's metadata: the files of a config drive, and the service at 169.254.169.254 that serves them too.
-//! (OpenStack Nova: user guide "Metadata", nova/api/metadata/base.py and password.py.)
+//! OpenStack's metadata: the files of a config drive, and the service at 169.254.169.254 with the
+//! same files (OpenStack Nova: user guide "Metadata", nova/api/metadata/base.py and password.py).
 
 use serde_json::{Map, Value, json};
 
-use super::pages::Pages;
-use super::{Identity, Report, ec2};
-use crate::http::{Request, Response};
+use super::pages::MetadataPages;
+use super::{CloneIdentity, CloneReport, ec2};
+use crate::http::{HttpRequest, HttpResponse};
 
-/// Versions of Nova, each with the files that it added.
+/// API versions of Nova, each with the files that it added.
 const VERSIONS: [(&str, &[&str]); 10] = [
     ("2012-08-10", &["meta_data.json", "user_data"]),
     ("2013-04-04", &["password"]),
@@ -21,11 +21,12 @@ const VERSIONS: [(&str, &[&str]); 10] = [
     ("latest", &[]),
 ];
 
-/// Characters that an encrypted password may have: four values of instance metadata, 255 each.
+/// Maximum length of an encrypted password: four metadata values of 255 characters.
 const LONGEST_PASSWORD: usize = 4 * 255;
 
-/// A file below `openstack/VERSION/`; `None` where this machine has none. `password` is the service's own.
-pub(super) fn file(name: &str, identity: &Identity) -> Option<Vec<u8>> {
+/// Returns a file below `openstack/VERSION/`; `None` if this machine does not have it. `password`
+/// exists only in the service.
+pub(super) fn render_file(name: &str, identity: &CloneIdentity) -> Option<Vec<u8>> {
     match name {
         "meta_data.json" => Some(json_text(&meta_data(identity))),
         "user_data" => Some(identity.user_data.expose().to_vec()).filter(|data| !data.is_empty()),
@@ -41,7 +42,7 @@ fn json_text(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-fn meta_data(identity: &Identity) -> Value {
+fn meta_data(identity: &CloneIdentity) -> Value {
     let names = (0..).map(|n| format!("key{n}"));
     let keys = identity.ssh_keys.iter().zip(names);
     let by_name: Map<String, Value> = keys
@@ -57,7 +58,7 @@ fn meta_data(identity: &Identity) -> Value {
         "name": identity.host_name,
         "launch_index": 0,
         "availability_zone": "nova",
-        // Of the server's own metadata; cloudbase-init takes the user's name from it.
+        // The server's metadata, from which cloudbase-init takes the user name.
         "meta": { "admin_username": identity.user },
         "public_keys": by_name,
         "keys": typed,
@@ -66,28 +67,29 @@ fn meta_data(identity: &Identity) -> Value {
 }
 
 #[derive(Debug)]
-pub(super) struct Service {
-    pages: Pages,
-    /// Encrypted by the clone; OpenStack takes one, once.
+pub(super) struct OpenStackService {
+    pages: MetadataPages,
+    /// Encrypted by the clone. OpenStack accepts it only once.
     password: Vec<u8>,
 }
 
-impl Service {
-    pub fn new(identity: &Identity) -> Self {
-        // OpenStack has EC2's pages, too, without tokens.
-        let mut pages = ec2::pages(identity);
+impl OpenStackService {
+    pub fn new(identity: &CloneIdentity) -> Self {
+        // OpenStack also serves EC2's pages, without tokens.
+        let mut pages = ec2::create_pages(identity);
         for (at, (version, _)) in VERSIONS.iter().enumerate() {
             let names = VERSIONS[..=at].iter().flat_map(|(_, added)| added.iter());
             for name in names {
-                let kind = match name.ends_with(".json") {
-                    true => "application/json",
-                    false => "application/octet-stream",
+                let kind = if name.ends_with(".json") {
+                    "application/json"
+                } else {
+                    "application/octet-stream"
                 };
                 let path = format!("openstack/{version}/{name}");
                 if *name == "password" {
-                    // For the folder's list; what it holds is `password`.
-                    pages.text(path, "");
-                } else if let Some(body) = file(name, identity) {
+                    // Only for the list of the folder; its content is `password`.
+                    pages.add_text(path, "");
+                } else if let Some(body) = render_file(name, identity) {
                     pages.add(path, kind, body);
                 }
             }
@@ -98,23 +100,29 @@ impl Service {
         }
     }
 
-    pub fn answer(&mut self, request: &Request, reports: &mut Vec<Report>) -> Response {
+    pub fn handle(
+        &mut self,
+        request: &HttpRequest,
+        reports: &mut Vec<CloneReport>,
+    ) -> HttpResponse {
         let Some(page) = self.pages.get(&request.path) else {
-            return Response::not_found();
+            return HttpResponse::not_found();
         };
         let is_password =
             request.path.starts_with("/openstack/") && request.path.ends_with("/password");
         match (request.method.as_str(), is_password) {
-            ("GET", true) => Response::ok("text/plain", self.password.clone()),
+            ("GET", true) => HttpResponse::ok("text/plain", self.password.clone()),
             ("GET", false) => page,
-            ("POST", true) if !self.password.is_empty() => Response::status(409),
-            ("POST", true) if request.body.len() > LONGEST_PASSWORD => Response::status(400),
+            ("POST", true) if !self.password.is_empty() => HttpResponse::from_status(409),
+            ("POST", true) if request.body.len() > LONGEST_PASSWORD => {
+                HttpResponse::from_status(400)
+            }
             ("POST", true) => {
                 self.password.clone_from(&request.body);
-                reports.push(Report::EncryptedPassword);
-                Response::ok("text/plain", "")
+                reports.push(CloneReport::EncryptedPassword);
+                HttpResponse::ok("text/plain", "")
             }
-            _ => Response::status(405),
+            _ => HttpResponse::from_status(405),
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Pages below folders, as OpenStack's and EC2's services have them: a folder is the list of its entries.
+//! The pages of OpenStack's and EC2's services. A folder is served as the list of its entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::http::Response;
+use crate::http::HttpResponse;
 
 /// Pages by their path, without a slash at either end.
 #[derive(Debug, Default)]
-pub(super) struct Pages(BTreeMap<String, Page>);
+pub(super) struct MetadataPages(BTreeMap<String, MetadataPage>);
 
 #[derive(Debug)]
-struct Page {
+struct MetadataPage {
     content_type: &'static str,
     body: Vec<u8>,
 }
 
-impl Pages {
-    pub fn text(&mut self, path: impl Into<String>, body: impl Into<Vec<u8>>) {
+impl MetadataPages {
+    pub fn add_text(&mut self, path: impl Into<String>, body: impl Into<Vec<u8>>) {
         self.add(path, "text/plain", body);
     }
 
@@ -26,24 +26,26 @@ impl Pages {
         body: impl Into<Vec<u8>>,
     ) {
         let body = body.into();
-        self.0.insert(path.into(), Page { content_type, body });
+        self.0
+            .insert(path.into(), MetadataPage { content_type, body });
     }
 
-    /// A slash at the end of `path` changes nothing, as in both services.
-    pub fn get(&self, path: &str) -> Option<Response> {
+    /// Returns a page or the list of a folder. Ignores a trailing slash, like both services.
+    pub fn get(&self, path: &str) -> Option<HttpResponse> {
         let path = path.trim_matches('/');
         if let Some(page) = self.0.get(path) {
-            return Some(Response::ok(page.content_type, page.body.clone()));
+            return Some(HttpResponse::ok(page.content_type, page.body.clone()));
         }
-        let entries = self.entries(path);
-        match entries.is_empty() {
-            true => None,
-            false => Some(Response::ok("text/plain", entries.join("\n"))),
+        let entries = self.list_entries(path);
+        if entries.is_empty() {
+            None
+        } else {
+            Some(HttpResponse::ok("text/plain", entries.join("\n")))
         }
     }
 
-    /// What stands right below a folder, itself a folder where it ends in `/`.
-    fn entries(&self, folder: &str) -> Vec<String> {
+    /// Returns the entries of a folder; subfolders end in `/`.
+    fn list_entries(&self, folder: &str) -> Vec<String> {
         let prefix = match folder {
             "" => String::new(),
             folder => format!("{folder}/"),
@@ -55,8 +57,11 @@ impl Pages {
                 None => rest.to_owned(),
             })
             .collect();
-        // A page that has pages below it is a folder.
-        let is_folder = |name: &String| names.contains(&format!("{name}/"));
-        names.iter().filter(|n| !is_folder(n)).cloned().collect()
+        // A page with pages below it is listed only as a folder.
+        names
+            .iter()
+            .filter(|name| !names.contains(&format!("{name}/")))
+            .cloned()
+            .collect()
     }
 }

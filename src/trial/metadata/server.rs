@@ -1,9 +1,9 @@
-//! The sockets behind a clone's metadata addresses: a thread that waits for connections for each address, and one for each
-//! connection. QEMU forwards what the clone sends to an address to a program of its own for each connection (`guestfwd` with
-//! `cmd:`); that program is `relay`.
+//! The sockets behind a clone's metadata addresses, with a listening thread for each address and a
+//! thread for each connection. For each connection of the clone, QEMU starts the program `relay`
+//! and forwards the data to it (`guestfwd` with `cmd:`).
 //!
-//! Refuses requests beyond `crate::http`'s limits, clients that take longer than `PATIENCE`, and more of them than `MOST_CLIENTS`. Whatever
-//! it was asked is recorded, with what it answered.
+//! Rejects requests beyond `crate::http`'s limits, clients that take longer than `PATIENCE`, and
+//! more clients than `MOST_CLIENTS`. Records all requests with their status.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -14,43 +14,47 @@ use std::time::{Duration, Instant};
 
 use winimg_base::error::{Error, Result};
 
-use super::{Asked, Endpoint, Report, Service};
-use crate::http::serve::{self, Gate, Refused};
-use crate::http::{Request, Response};
+use super::{CloneReport, MetadataEndpoint, MetadataRequest, MetadataService};
+use crate::http::serve::{self, ConnectionGate, ReceiveError};
+use crate::http::{HttpRequest, HttpResponse};
 
-/// For one connection, from its first byte to its last. A clone that restarts leaves connections open.
+/// Timeout of a connection. A clone that restarts leaves connections open.
 const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_CLIENTS: usize = 32;
-/// Requests that are recorded; what comes beyond is answered alone.
+/// Maximum number of recorded requests; further ones are only answered.
 const LONGEST_RECORD: usize = 10_000;
 
-/// The open sockets. Dropped: closed and removed.
-pub struct Server {
-    sockets: Vec<(Endpoint, PathBuf)>,
-    gate: Arc<Gate>,
-    open: Arc<Open>,
+/// The open sockets, closed and removed on drop.
+pub struct MetadataServer {
+    sockets: Vec<(MetadataEndpoint, PathBuf)>,
+    gate: Arc<ConnectionGate>,
+    open: Arc<MetadataServerState>,
 }
 
-struct Open {
+struct MetadataServerState {
     began: Instant,
     patience: Duration,
-    service: Mutex<Service>,
-    asked: Mutex<Vec<Asked>>,
+    service: Mutex<MetadataService>,
+    asked: Mutex<Vec<MetadataRequest>>,
 }
 
-impl Server {
-    /// Makes a socket for each of the service's addresses in `folder`, which must let nobody else in.
-    pub fn open(service: Service, folder: &Path) -> Result<Self> {
+impl MetadataServer {
+    /// Creates a socket for each of the service's addresses in `folder`, which must be private.
+    pub fn open(service: MetadataService, folder: &Path) -> Result<Self> {
         Self::with_patience(service, folder, PATIENCE)
     }
 
-    /// For tests, which do not wait as long.
-    pub fn with_patience(service: Service, folder: &Path, patience: Duration) -> Result<Self> {
+    /// Opens the sockets with another timeout, for tests.
+    pub fn with_patience(
+        service: MetadataService,
+        folder: &Path,
+        patience: Duration,
+    ) -> Result<Self> {
         let endpoints = service.endpoints();
         let mut server = Self {
             sockets: Vec::new(),
             gate: Arc::default(),
-            open: Arc::new(Open {
+            open: Arc::new(MetadataServerState {
                 began: Instant::now(),
                 patience,
                 service: Mutex::new(service),
@@ -59,8 +63,8 @@ impl Server {
         };
         for endpoint in endpoints {
             let path = folder.join(endpoint.address().ip().to_string());
-            let failed = |e| Error::io("listen on", &path, e);
-            let listener = UnixListener::bind(&path).map_err(failed)?;
+            let listener =
+                UnixListener::bind(&path).map_err(|e| Error::io("listen on", &path, e))?;
             server.sockets.push((*endpoint, path.clone()));
             let (open, gate) = (Arc::clone(&server.open), Arc::clone(&server.gate));
             let endpoint = *endpoint;
@@ -68,36 +72,36 @@ impl Server {
                 .name("metadata".into())
                 .spawn(move || {
                     let clients = ("metadata client", MOST_CLIENTS);
-                    serve::listen(listener.incoming(), &gate, clients, move |stream| {
-                        answer(stream, endpoint, &open);
+                    serve::serve_connections(listener.incoming(), &gate, clients, move |stream| {
+                        handle_connection(stream, endpoint, &open);
                     });
                 })
-                .map_err(failed)?;
+                .map_err(|e| Error::io("listen on", &path, e))?;
         }
         Ok(server)
     }
 
-    /// Each address with the socket behind it.
-    pub fn sockets(&self) -> &[(Endpoint, PathBuf)] {
+    /// Returns each address with its socket.
+    pub fn sockets(&self) -> &[(MetadataEndpoint, PathBuf)] {
         &self.sockets
     }
 
-    /// What was asked so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    /// Returns the requests so far.
+    pub fn list_requests(&self) -> Vec<MetadataRequest> {
         lock(&self.open.asked).clone()
     }
 
-    /// What the clone reported so far.
-    pub fn reports(&self) -> Vec<Report> {
+    /// Returns the clone's reports so far.
+    pub fn list_reports(&self) -> Vec<CloneReport> {
         lock(&self.open.service).reports().to_vec()
     }
 }
 
-impl Drop for Server {
+impl Drop for MetadataServer {
     fn drop(&mut self) {
         self.gate.close();
         for (_, path) in &self.sockets {
-            // Wakes the thread that waits for connections, so that it sees that this is the end.
+            // Wakes the listening thread, so that it notices the shutdown.
             let _ = UnixStream::connect(path);
             let _ = std::fs::remove_file(path);
         }
@@ -110,51 +114,60 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// One request, one answer.
-fn answer(mut stream: UnixStream, endpoint: Endpoint, open: &Open) {
+/// Handles one request.
+fn handle_connection(
+    mut stream: UnixStream,
+    endpoint: MetadataEndpoint,
+    open: &MetadataServerState,
+) {
     let end = Instant::now() + open.patience;
     let (request, response) = match serve::receive(&mut stream, end) {
         Ok(request) => {
-            let request = request.at(open.began.elapsed());
-            let response = lock(&open.service).answer(endpoint, &request);
+            let request = request.with_time(open.began.elapsed());
+            let response = lock(&open.service).handle(endpoint, &request);
             (Some(request), response)
         }
-        Err(Refused::Status(status)) => (None, Response::status(status)),
-        Err(Refused::Gone) => return,
+        Err(ReceiveError::Status(status)) => (None, HttpResponse::from_status(status)),
+        Err(ReceiveError::Gone) => return,
     };
     let mut asked = lock(&open.asked);
     if asked.len() < LONGEST_RECORD {
-        asked.push(Asked {
+        asked.push(MetadataRequest {
             seconds: open.began.elapsed().as_secs_f64(),
             address: endpoint.address().to_string(),
             method: request
                 .as_ref()
                 .map_or_else(String::new, |r| r.method.clone()),
-            target: request.as_ref().map_or_else(String::new, Request::target),
+            target: request
+                .as_ref()
+                .map_or_else(String::new, HttpRequest::target),
             status: response.status,
         });
     }
     drop(asked);
-    serve::answer(&mut stream, &response, end);
+    serve::send_response(&mut stream, &response, end);
 }
 
-/// One connection of the clone, from `input` to a server's socket and back to `output`, until the server ends it. `input` is
-/// read on a thread that ends with it, or with the process.
-pub fn relay(
+/// Relays one connection of the clone from `input` to a server's socket, and back to `output`,
+/// until the server closes it. A thread reads `input`; it ends with `input`, or with the process.
+pub fn relay_connection(
     socket: &Path,
     mut input: impl Read + Send + 'static,
     mut output: impl Write,
 ) -> Result<()> {
-    let failed = |e| Error::io("forward to", socket, e);
-    let mut back = UnixStream::connect(socket).map_err(failed)?;
-    let mut there = back.try_clone().map_err(failed)?;
+    let mut back = UnixStream::connect(socket).map_err(|e| relay_error(socket, e))?;
+    let mut there = back.try_clone().map_err(|e| relay_error(socket, e))?;
     std::thread::Builder::new()
         .name("relay".into())
         .spawn(move || {
             let _ = std::io::copy(&mut input, &mut there);
             let _ = there.shutdown(Shutdown::Write);
         })
-        .map_err(failed)?;
-    std::io::copy(&mut back, &mut output).map_err(failed)?;
-    output.flush().map_err(failed)
+        .map_err(|e| relay_error(socket, e))?;
+    std::io::copy(&mut back, &mut output).map_err(|e| relay_error(socket, e))?;
+    output.flush().map_err(|e| relay_error(socket, e))
+}
+
+fn relay_error(socket: &Path, error: std::io::Error) -> Error {
+    Error::io("forward to", socket, error)
 }

@@ -1,50 +1,54 @@
-//! The clones side by side: their boots with the screens, and what their disks say.
+//! The clones side by side: their boots with the screens, and the state on their disks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
-use super::super::result::{Boot, CloneRun, Given, Trial};
+use super::super::result::{CloneBoot, CloneRun, GivenIdentity, TrialResult};
 use super::super::state::{
-    Account, AgentLog, CloneState, CloudbaseInit, DiskRoom, HostName, Known, RunEnd,
-    ServiceFailure, Setup, Sshd,
+    AgentLog, CloneAccount, CloneHostName, CloneSetup, CloneState, CloudbaseInitState, DiskRoom,
+    KnownFact, RunEnd, ServiceFailure, SshdState,
 };
-use super::{Pictures, table};
-use crate::page::{self, shown, size};
+use super::{ScreenImages, render_table};
+use crate::page::{self, escape_html, format_size};
 use winimg_base::digest::Digest;
-use winimg_base::text::{count, duration};
+use winimg_base::text::{count, format_duration};
 
-/// One line of the table: its name, and how it is said of a clone as lines of text.
-type Row = (&'static str, fn(&CloneState, &Given) -> Vec<String>);
+/// A row of the table: its name, and a function that renders a clone's state as lines of text.
+type CloneRow = (&'static str, fn(&CloneState, &GivenIdentity) -> Vec<String>);
 
-const ROWS: [Row; 9] = [
-    ("Setup", |state, _| said(&state.setup, setup)),
+const ROWS: [CloneRow; 9] = [
+    ("Setup", |state, _| render_known(&state.setup, setup)),
     ("host name", |state, given| {
-        said(&state.host_name, |name| host_name(name, given))
+        render_known(&state.host_name, |name| host_name(name, given))
     }),
     ("machine SID", |state, _| {
-        said(&state.machine_sid, |sid| vec![sid.clone()])
+        render_known(&state.machine_sid, |sid| vec![sid.clone()])
     }),
     ("MachineGuid", |state, _| {
-        said(&state.machine_guid, |guid| guid.iter().cloned().collect())
+        render_known(&state.machine_guid, |guid| guid.iter().cloned().collect())
     }),
     ("users", |state, _| {
-        said(&state.accounts, |all| all.iter().map(account).collect())
+        render_known(&state.accounts, |all| {
+            all.iter().map(render_account).collect()
+        })
     }),
-    ("SSH host keys", |state, _| said(&state.sshd, host_keys)),
+    ("SSH host keys", |state, _| {
+        render_known(&state.sshd, host_keys)
+    }),
     ("certificates", |state, _| {
-        said(&state.certificates, |all| all.clone())
+        render_known(&state.certificates, |all| all.clone())
     }),
-    ("disk", |state, _| said(&state.disk, disk)),
+    ("disk", |state, _| render_known(&state.disk, render_disk)),
     ("services that failed", |state, _| {
-        said(&state.failed_services, |all| {
-            all.iter().map(failure).collect()
+        render_known(&state.failed_services, |all| {
+            all.iter().map(render_failure).collect()
         })
     }),
 ];
-/// Of the agent's errors in the table; the result has all that were kept.
+/// Maximum number of the agent's errors in the table; the result has more.
 const MOST_ERRORS: usize = 5;
 
-pub fn section(trial: &Trial, pictures: &Pictures) -> String {
+pub fn render_clones(trial: &TrialResult, pictures: &ScreenImages) -> String {
     if trial.clones.is_empty() {
         return String::new();
     }
@@ -53,32 +57,38 @@ pub fn section(trial: &Trial, pictures: &Pictures) -> String {
         .map(|number| format!("<th scope=\"col\">Clone {number}</th>"))
         .collect();
     let mut rows = format!("<tr class=\"head\"><td></td>{head}</tr>\n");
-    for (number, name) in [(1, "first boot"), (2, "one more boot")] {
+    for (number, name) in [(1, "first boot"), (2, "second boot")] {
         let clones = (1..).zip(&trial.clones);
-        let cells = clones.map(|(clone, run)| booted(run, clone, number, pictures));
-        rows += &row("pictures", name, cells);
+        let cells = clones.map(|(clone, run)| render_boot(run, clone, number, pictures));
+        rows += &render_row("pictures", name, cells);
     }
     for (name, say) in ROWS {
-        rows += &row("", name, trial.clones.iter().map(|run| cell(run, say)));
+        rows += &render_row(
+            "",
+            name,
+            trial.clones.iter().map(|run| render_cell(run, say)),
+        );
     }
-    rows += &row(
+    rows += &render_row(
         "",
         "cloudbase-init",
-        trial
-            .clones
-            .iter()
-            .map(|run| cell(run, |state, _| said(&state.cloudbase_init, agent))),
+        trial.clones.iter().map(|run| {
+            render_cell(run, |state, _| {
+                render_known(&state.cloudbase_init, render_agent)
+            })
+        }),
     );
     let alone = match trial.clones.len() {
         1 => {
-            "<p class=\"note\">The second clone was not started, because the first did not come up as it should.</p>\n"
+            "<p class=\"note\">The second clone was not started, because the first did not come up \
+             properly.</p>\n"
         }
         _ => "",
     };
-    format!("{}{alone}", table("machines", &rows))
+    format!("{}{alone}", render_table("machines", &rows))
 }
 
-fn row(class: &str, name: &str, cells: impl Iterator<Item = String>) -> String {
+fn render_row(class: &str, name: &str, cells: impl Iterator<Item = String>) -> String {
     let cells: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
     let class = match class {
         "" => String::new(),
@@ -87,65 +97,69 @@ fn row(class: &str, name: &str, cells: impl Iterator<Item = String>) -> String {
     format!("<tr{class}><th scope=\"row\">{name}</th>{cells}</tr>\n")
 }
 
-/// Nothing of a clone whose disk was not read.
-fn cell(run: &CloneRun, say: impl Fn(&CloneState, &Given) -> Vec<String>) -> String {
+/// Renders a cell; a note if the clone's disk was not read.
+fn render_cell(run: &CloneRun, say: impl Fn(&CloneState, &GivenIdentity) -> Vec<String>) -> String {
     let Some(state) = &run.state else {
         return "<span class=\"note\">not read</span>".into();
     };
     let lines = say(state, &run.given);
     match lines.as_slice() {
         [] => "none".into(),
-        [one] => shown(one),
+        [one] => escape_html(one),
         all => {
-            let items = all.iter().map(|line| format!("<li>{}</li>", shown(line)));
+            let items = all
+                .iter()
+                .map(|line| format!("<li>{}</li>", escape_html(line)));
             format!("<ul>{}</ul>", items.collect::<String>())
         }
     }
 }
 
-fn said<T>(known: &Known<T>, say: impl FnOnce(&T) -> Vec<String>) -> Vec<String> {
+fn render_known<T>(known: &KnownFact<T>, say: impl FnOnce(&T) -> Vec<String>) -> Vec<String> {
     match known {
-        Known::Is(value) => say(value),
-        Known::Unknown { unknown } => vec![format!("unknown: {unknown}")],
+        KnownFact::Is(value) => say(value),
+        KnownFact::Unknown { unknown } => vec![format!("unknown: {unknown}")],
     }
 }
 
-fn booted(run: &CloneRun, clone: usize, number: usize, pictures: &Pictures) -> String {
+fn render_boot(run: &CloneRun, clone: usize, number: usize, pictures: &ScreenImages) -> String {
     let Some(boot) = run.boots.get(number - 1) else {
         return format!("<span class=\"note\">Clone {clone}: not started</span>");
     };
-    let words = format!("Clone {clone}: {}", timing(boot));
+    let words = format!("Clone {clone}: {}", format_timing(boot));
     match &boot.screen {
         Some(file) => {
             let alt = format!("The last screen of clone {clone}, boot {number}");
             let png = pictures.get(file).map(String::as_str);
-            page::figure(file, png, &alt, &words)
+            page::render_figure(file, png, &alt, &words)
         }
         None => format!("{words}; no screen"),
     }
 }
 
-/// Restarts are not counted of a boot that did not come to its end, so none is not said.
-fn timing(boot: &Boot) -> String {
-    let took = duration(boot.seconds);
+/// Renders the duration and restarts of a boot. Omits zero restarts, because an unfinished boot
+/// does not count them.
+fn format_timing(boot: &CloneBoot) -> String {
+    let took = format_duration(boot.seconds);
     match boot.restarts {
         0 => took,
         n => format!("{took}, {}", count(n as usize, "restart")),
     }
 }
 
-fn setup(setup: &Setup) -> Vec<String> {
+fn setup(setup: &CloneSetup) -> Vec<String> {
     let state = setup.image_state.as_deref().unwrap_or("no ImageState");
-    vec![match setup.has_ended() {
-        true => "has ended".into(),
-        false => format!("has not ended: {state}"),
+    vec![if setup.has_ended() {
+        "has ended".into()
+    } else {
+        format!("has not ended: {state}")
     }]
 }
 
-fn host_name(name: &HostName, given: &Given) -> Vec<String> {
+fn host_name(name: &CloneHostName, given: &GivenIdentity) -> Vec<String> {
     let mut lines = vec![name.name.clone()];
     if name.next != name.name {
-        lines.push(format!("from its next start on: {}", name.next));
+        lines.push(format!("after the next boot: {}", name.next));
     }
     let cut: String = name.next.chars().take(15).collect();
     if !name.computer.eq_ignore_ascii_case(&cut) {
@@ -157,7 +171,7 @@ fn host_name(name: &HostName, given: &Given) -> Vec<String> {
     lines
 }
 
-fn account(account: &Account) -> String {
+fn render_account(account: &CloneAccount) -> String {
     let mut words = vec![format!("RID {}", account.rid)];
     if account.administrator {
         words.push("administrator".into());
@@ -175,15 +189,19 @@ fn account(account: &Account) -> String {
     format!("{}: {}", account.name, words.join(", "))
 }
 
-fn host_keys(sshd: &Option<Sshd>) -> Vec<String> {
+fn host_keys(sshd: &Option<SshdState>) -> Vec<String> {
     match sshd {
-        Some(sshd) => sshd.host_keys.iter().map(|key| fingerprint(key)).collect(),
+        Some(sshd) => sshd
+            .host_keys
+            .iter()
+            .map(|key| format_fingerprint(key))
+            .collect(),
         None => vec!["no sshd in the image".into()],
     }
 }
 
-/// `ssh-ed25519 SHA256:…`, as `ssh-keygen -l` says it; a line that is no key stays as it is.
-fn fingerprint(key: &str) -> String {
+/// Formats a key like `ssh-keygen -l`: `ssh-ed25519 SHA256:…`. Returns other lines unchanged.
+fn format_fingerprint(key: &str) -> String {
     let mut words = key.split_whitespace();
     let (kind, blob) = (words.next(), words.next());
     let bytes = blob.and_then(|blob| STANDARD.decode(blob).ok());
@@ -196,24 +214,29 @@ fn fingerprint(key: &str) -> String {
     }
 }
 
-fn disk(room: &DiskRoom) -> Vec<String> {
-    let mut text = format!("C: has {} of {}", size(room.volume), size(room.disk));
+fn render_disk(room: &DiskRoom) -> Vec<String> {
+    let mut text = format!(
+        "C: has {} of {}",
+        format_size(room.volume),
+        format_size(room.disk)
+    );
     if room.partitions_behind > 0 {
-        text += &format!("; partitions behind it: {}", room.partitions_behind);
+        text += &format!("; partitions after it: {}", room.partitions_behind);
     }
     vec![text]
 }
 
-fn failure(failure: &ServiceFailure) -> String {
-    let since = match failure.since_last_start {
-        true => "",
-        false => ", before the last start",
+fn render_failure(failure: &ServiceFailure) -> String {
+    let since = if failure.since_last_start {
+        ""
+    } else {
+        ", before the last boot"
     };
     let name = failure.key.as_deref().unwrap_or(&failure.service);
     format!("{name}: event {}{since}", failure.event)
 }
 
-fn agent(agent: &Option<CloudbaseInit>) -> Vec<String> {
+fn render_agent(agent: &Option<CloudbaseInitState>) -> Vec<String> {
     let Some(agent) = agent else {
         return vec!["not in the image".into()];
     };
@@ -224,18 +247,18 @@ fn agent(agent: &Option<CloudbaseInit>) -> Vec<String> {
     let mut lines: Vec<String> = logs
         .into_iter()
         .map(|(when, log)| match log {
-            Some(log) => format!("{when}: {}", runs(log)),
+            Some(log) => format!("{when}: {}", render_runs(log)),
             None => format!("{when}: no log"),
         })
         .collect();
     let open = agent.plugins.iter().filter(|plugin| !plugin.done);
-    lines.extend(open.map(|plugin| format!("{} runs again at the next start", plugin.plugin)));
+    lines.extend(open.map(|plugin| format!("{} runs again at the next boot", plugin.plugin)));
     let logs = logs.into_iter().filter_map(|(_, log)| log.as_ref());
     let scripts = logs.clone().flat_map(|log| &log.runs);
     let scripts = scripts.flat_map(|run| &run.user_data.scripts);
     lines.extend(scripts.map(|script| {
         let code = script.code;
-        format!("a script of the user data ended with {code}")
+        format!("a script of the user data exited with {code}")
     }));
     let errors = logs.flat_map(|log| &log.runs).flat_map(|run| &run.errors);
     let errors: Vec<&String> = errors.collect();
@@ -244,15 +267,15 @@ fn agent(agent: &Option<CloudbaseInit>) -> Vec<String> {
     lines
 }
 
-/// `3 runs, the last one to its end, metadata from OvfService`
-fn runs(log: &AgentLog) -> String {
+/// `3 runs, the last one finished, metadata from OvfService`
+fn render_runs(log: &AgentLog) -> String {
     let Some(last) = log.runs.last() else {
         return "a log without a run".into();
     };
     let end = match last.end {
-        RunEnd::Done => "to its end",
-        RunEnd::Restart => "up to a restart",
-        RunEnd::Open => "without an end",
+        RunEnd::Done => "finished",
+        RunEnd::Restart => "until a restart",
+        RunEnd::Open => "unfinished",
     };
     let runs = match log.runs.len() {
         1 => format!("1 run, {end}"),

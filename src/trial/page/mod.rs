@@ -1,96 +1,102 @@
-//! `try/TARGET.html`: the result of a trial for people, made of what `TARGET.json` has and of the screens beside it.
+//! `try/TARGET.html`: the report of a trial, rendered from `TARGET.json` and the screens next to
+//! it.
 //!
-//! Pure. Names, logs and paths come from the guest: all of it is foreign text and is escaped.
+//! Pure. Names, logs and paths come from the guest, so all of them are escaped.
 
 mod clones;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::compare::Outcome;
-use super::metadata::Report;
-use super::result::{CloneRun, Finding, Network, Trial};
+use super::compare::ComparisonOutcome;
+use super::metadata::CloneReport;
+use super::result::{CloneRun, TrialFinding, TrialNetwork, TrialResult};
 use crate::page::{
-    self, Page, Section, clock, linked, prose, second, sentence, shown, size, table, within,
+    self, HtmlPage, PageSection, escape_html, format_clock, format_second, format_size,
+    render_link, render_prose, render_table, to_sentence, wrap_tag,
 };
-use winimg_base::event::Severity;
-use winimg_base::text::{count, duration};
-use winimg_recipe::recipe::target::{Presence, word};
+use winimg_base::event::FindingSeverity;
+use winimg_base::text::{count, format_duration};
+use winimg_recipe::recipe::target::serialized_name;
 
-/// PNGs in base64, by the names that the result has for the screens. One that is missing was too large for a page.
-pub type Pictures = BTreeMap<String, String>;
+/// Screens as base64 PNGs, by their names in the result. Screens that are too large for a report
+/// are missing.
+pub type ScreenImages = BTreeMap<String, String>;
 
-/// What no trial shows (docs/try.md).
-const NEVER: &str = "Only the powered-off disks were read: nothing was asked of a running clone.";
+/// Limits of every trial (docs/try.md).
+const NEVER: &str = "Only the powered-off disks were read: no running clone was examined.";
 const NEVER_ISOLATED: &str =
-    "The clones reached nothing but their metadata: what a cluster does with them is not shown.";
-const NEVER_NAT: &str = "Nothing was asked of a machine that the clones reached: whether a cluster took them is not shown.";
+    "The clones had access only to their metadata: joining a cluster was not tested.";
+const NEVER_NAT: &str =
+    "Other machines were not examined: whether the clones joined a cluster is not shown.";
 
-pub fn page(trial: &Trial, pictures: &Pictures) -> String {
-    let section = |id, title, body| Section { id, title, body };
+pub fn render_page(trial: &TrialResult, pictures: &ScreenImages) -> String {
     let sections = [
-        section("findings", "Findings", findings(trial)),
-        section("clones", "The clones", clones::section(trial, pictures)),
-        section("two", "Whether they are two machines", compared(trial)),
-        section(
-            "not-shown",
-            "What this trial does not show",
-            not_shown(trial),
+        make_section("findings", "Findings", render_findings(trial)),
+        make_section(
+            "clones",
+            "The clones",
+            clones::render_clones(trial, pictures),
         ),
-        section("machine", "The machine", machine(trial)),
-        section("requests", "Requests for metadata", requests(trial)),
-        section("files", "The image and the result", files(trial)),
+        make_section("two", "Comparison of the clones", render_comparison(trial)),
+        make_section("not-shown", "Limits of this trial", not_shown(trial)),
+        make_section("machine", "The machine", render_machine(trial)),
+        make_section("requests", "Requests for metadata", render_requests(trial)),
+        make_section("files", "The image and the result", render_files(trial)),
     ];
     let head = format!(
         "<p class=\"build\">{}</p>\n<h1 class=\"{}\">{}</h1>\n<p class=\"next\">{}</p>\n",
-        when(trial),
+        render_time(trial),
         if trial.is_good() { "good" } else { "bad" },
-        shown(&trial.outcome()),
-        prose(&sentence(&trial.summary()))
+        escape_html(&trial.describe_outcome()),
+        render_prose(&to_sentence(&trial.summarize()))
     );
-    Page::new(trial.outcome(), head, sections).html()
+    HtmlPage::new(trial.describe_outcome(), head, sections).render()
 }
 
-fn when(trial: &Trial) -> String {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+fn make_section(id: &'static str, title: &'static str, body: String) -> PageSection {
+    PageSection { id, title, body }
+}
+
+fn render_time(trial: &TrialResult) -> String {
     let mut text = format!(
         "Trial as {}, {}",
-        shown(&trial.target),
-        shown(&trial.platform.title)
+        escape_html(&trial.target),
+        escape_html(&trial.platform.title)
     );
-    if let Some(started) = time(&trial.started) {
-        let _ = write!(text, ". {}", second(started));
-        if let Some(finished) = time(&trial.finished) {
+    if let Ok(started) = trial.started.parse::<jiff::Timestamp>() {
+        let _ = write!(text, ". {}", format_second(started));
+        if let Ok(finished) = trial.finished.parse::<jiff::Timestamp>() {
             let took = finished.duration_since(started).as_secs_f64();
-            let _ = write!(text, ", {}", duration(took));
+            let _ = write!(text, ", {}", format_duration(took));
         }
     }
     text
 }
 
-fn findings(trial: &Trial) -> String {
+fn render_findings(trial: &TrialResult) -> String {
     if trial.findings.is_empty() {
-        return "<p>None: everything that was checked holds.</p>\n".into();
+        return "<p>None: all checks passed.</p>\n".into();
     }
-    let found = merged(&trial.findings);
+    let found = merge_findings(&trial.findings);
     found
         .iter()
         .map(|(finding, clones)| one_finding(finding, clones))
         .collect()
 }
 
-/// What is said of several clones is shown once, with their numbers.
-fn merged(findings: &[Finding]) -> Vec<(Finding, Vec<usize>)> {
-    let mut all: Vec<(Finding, Vec<usize>)> = Vec::new();
+/// Merges equal findings about several clones into one, with their numbers.
+fn merge_findings(findings: &[TrialFinding]) -> Vec<(TrialFinding, Vec<usize>)> {
+    let mut all: Vec<(TrialFinding, Vec<usize>)> = Vec::new();
     for finding in findings {
-        let anonymous = Finding {
+        let anonymous = TrialFinding {
             clone: None,
             ..finding.clone()
         };
-        let said = |(other, clones): &&mut (Finding, Vec<usize>)| {
+        let same = all.iter_mut().find(|(other, clones)| {
             *other == anonymous && clones.is_empty() == finding.clone.is_none()
-        };
-        match all.iter_mut().find(said) {
+        });
+        match same {
             Some((_, clones)) => {
                 clones.extend(finding.clone);
                 clones.sort_unstable();
@@ -101,14 +107,14 @@ fn merged(findings: &[Finding]) -> Vec<(Finding, Vec<usize>)> {
     all
 }
 
-fn one_finding(finding: &Finding, clones: &[usize]) -> String {
+fn one_finding(finding: &TrialFinding, clones: &[usize]) -> String {
     let (class, word) = match finding.severity {
-        Severity::Error => ("error", "Error"),
-        Severity::Warning => ("warning", "Warning"),
-        Severity::Unknown => ("unknown", "Unknown"),
+        FindingSeverity::Error => ("error", "Error"),
+        FindingSeverity::Warning => ("warning", "Warning"),
+        FindingSeverity::Unknown => ("unknown", "Unknown"),
     };
     let of = match clones {
-        // The message itself says that it is about both.
+        // The message itself mentions both clones.
         [] => String::new(),
         [one] => format!(", clone {one}"),
         all => {
@@ -121,7 +127,7 @@ fn one_finding(finding: &Finding, clones: &[usize]) -> String {
         None => asked.clone(),
     });
     let parts = [
-        ("asked for by", asked.as_ref()),
+        ("required by", asked.as_ref()),
         ("expected", finding.expected.as_ref()),
         ("found", finding.found.as_ref()),
     ];
@@ -133,67 +139,79 @@ fn one_finding(finding: &Finding, clones: &[usize]) -> String {
     let parts: Vec<(String, String)> = parts
         .map(|(name, text)| (name.to_owned(), text.clone()))
         .collect();
-    let headline = format!("{word}{of}: {}", prose(&finding.message));
-    page::finding(class, &headline, &parts, &finding.lines)
+    let headline = format!("{word}{of}: {}", render_prose(&finding.message));
+    page::render_finding(class, &headline, &parts, &finding.lines)
 }
 
-fn compared(trial: &Trial) -> String {
-    let row = |what: &str, outcome: &Outcome| {
-        let (class, words) = match outcome {
-            Outcome::Differs => ("", "differs".to_owned()),
-            Outcome::Absent => ("", "neither clone has any".into()),
-            Outcome::Shared { shared } => {
-                (" class=\"bad\"", format!("the same: {}", shared.join(", ")))
-            }
-            Outcome::Unknown { why } => ("", format!("unknown: {why}")),
-        };
-        let (what, words) = (shown(what), shown(&words));
-        format!("<tr><th scope=\"row\">{what}</th><td{class}>{words}</td></tr>\n")
+fn render_comparison(trial: &TrialResult) -> String {
+    let rows: String = trial
+        .compared
+        .iter()
+        .map(|one| compared_row(one.what.name(), &one.outcome))
+        .collect();
+    render_table("facts", &rows)
+}
+
+fn compared_row(what: &str, outcome: &ComparisonOutcome) -> String {
+    let (class, words) = match outcome {
+        ComparisonOutcome::Differs => ("", "differs".to_owned()),
+        ComparisonOutcome::Absent => ("", "neither clone has any".into()),
+        ComparisonOutcome::Shared { shared } => {
+            (" class=\"bad\"", format!("the same: {}", shared.join(", ")))
+        }
+        ComparisonOutcome::Unknown { why } => ("", format!("unknown: {why}")),
     };
-    let compared = trial.compared.iter();
-    let rows = compared.map(|one| row(one.what.words(), &one.outcome));
-    table("facts", &rows.collect::<String>())
+    let (what, words) = (escape_html(what), escape_html(&words));
+    format!("<tr><th scope=\"row\">{what}</th><td{class}>{words}</td></tr>\n")
 }
 
-fn not_shown(trial: &Trial) -> String {
-    let remarks = trial.remarks.iter().map(|remark| sentence(remark));
+fn not_shown(trial: &TrialResult) -> String {
+    let remarks = trial.remarks.iter().map(|remark| to_sentence(remark));
     let cluster = match trial.network {
-        Network::Isolated => NEVER_ISOLATED,
-        Network::Nat => NEVER_NAT,
+        TrialNetwork::Isolated => NEVER_ISOLATED,
+        TrialNetwork::Nat => NEVER_NAT,
     };
     let items = remarks.chain([NEVER, cluster].map(str::to_owned));
-    within(
+    wrap_tag(
         "ul",
         &items
-            .map(|text| format!("<li>{}</li>\n", prose(&text)))
+            .map(|text| format!("<li>{}</li>\n", render_prose(&text)))
             .collect::<String>(),
     )
 }
 
-/// The target's machine beside the one that was tried, with the sources.
-fn machine(trial: &Trial) -> String {
+/// Renders the target's machine next to the one of the trial, with the sources.
+fn render_machine(trial: &TrialResult) -> String {
     let (wanted, tried) = (&trial.platform.hardware, &trial.hardware);
-    let firmware: Vec<&str> = wanted.firmware.iter().map(|f| f.word()).collect();
-    let presence = |presence: Presence| word(&presence);
-    let on = |on: bool, yes: &str, no: &str| if on { yes } else { no }.to_owned();
+    let firmware: Vec<&str> = wanted.firmware.iter().map(|f| f.as_str()).collect();
+    let tpm = if tried.tpm { "yes" } else { "none" };
+    let secure_boot = if tried.secure_boot { "on" } else { "off" };
     let rows = [
         (
             "firmware",
             firmware.join(" or "),
-            tried.firmware.word().to_owned(),
+            tried.firmware.as_str().to_owned(),
         ),
-        ("disk", word(&wanted.controller), word(&tried.controller)),
-        ("network card", word(&wanted.nic), word(&tried.nic)),
-        ("TPM", presence(wanted.tpm), on(tried.tpm, "yes", "none")),
+        (
+            "disk",
+            serialized_name(&wanted.controller),
+            serialized_name(&tried.controller),
+        ),
+        (
+            "network card",
+            serialized_name(&wanted.nic),
+            serialized_name(&tried.nic),
+        ),
+        ("TPM", serialized_name(&wanted.tpm), tpm.to_owned()),
         (
             "Secure Boot",
-            presence(wanted.secure_boot),
-            on(tried.secure_boot, "on", "off"),
+            serialized_name(&wanted.secure_boot),
+            secure_boot.to_owned(),
         ),
         (
             "metadata",
-            trial.platform.metadata.words(", read by "),
-            word(&trial.metadata),
+            trial.platform.metadata.describe(", read by "),
+            serialized_name(&trial.metadata),
         ),
         (
             "hypervisor",
@@ -203,63 +221,69 @@ fn machine(trial: &Trial) -> String {
     ];
     let head = format!(
         "<tr><td></td><th scope=\"col\">{}</th><th scope=\"col\">the clones</th></tr>\n",
-        shown(&trial.target)
+        escape_html(&trial.target)
     );
     let rows = rows.map(|(what, wanted, tried)| {
         format!(
             "<tr><th scope=\"row\">{what}</th><td>{}</td><td>{}</td></tr>\n",
-            shown(&wanted),
-            shown(&tried)
+            escape_html(&wanted),
+            escape_html(&tried)
         )
     });
-    let source =
-        |of: &str, words: String| format!("<p class=\"source\">{of}, {}</p>\n", shown(&words));
-    table("facts", &(head + &rows.concat()))
-        + &source("The target's hardware", wanted.origin.words())
-        + &source("Its metadata", trial.platform.metadata.origin.words())
+    render_table("facts", &(head + &rows.concat()))
+        + &render_source("The target's hardware", &wanted.origin.describe())
+        + &render_source("Its metadata", &trial.platform.metadata.origin.describe())
 }
 
-fn requests(trial: &Trial) -> String {
+fn render_source(of: &str, words: &str) -> String {
+    format!("<p class=\"source\">{of}, {}</p>\n", escape_html(words))
+}
+
+fn render_requests(trial: &TrialResult) -> String {
     let clones = (1..).zip(&trial.clones);
-    clones.map(|(number, clone)| asked(number, clone)).collect()
+    clones
+        .map(|(number, clone)| render_clone_requests(number, clone))
+        .collect()
 }
 
-fn asked(number: usize, clone: &CloneRun) -> String {
-    let row = |request: &super::metadata::Asked| {
-        let method = match request.method.as_str() {
-            "" => "a request that could not be read",
-            method => method,
-        };
-        format!(
-            "<tr><td>{}</td><td>{} {}{}</td><td>{}</td></tr>\n",
-            clock(request.seconds),
-            shown(method),
-            shown(&request.address),
-            shown(&request.target),
-            request.status
-        )
-    };
-    let rows: String = clone.requests.iter().map(row).collect();
+fn render_clone_requests(number: usize, clone: &CloneRun) -> String {
+    let rows: String = clone.requests.iter().map(request_row).collect();
     let reports: String = clone
         .reports
         .iter()
-        .map(|report| format!("<li>{}</li>\n", shown(&reported(report))))
+        .map(|report| format!("<li>{}</li>\n", escape_html(&describe_report(report))))
         .collect();
     if rows.is_empty() && reports.is_empty() {
         return String::new();
     }
-    let head = "<tr><th scope=\"col\">after</th><th scope=\"col\">request</th><th scope=\"col\">answer</th></tr>\n";
+    let head = "<tr><th scope=\"col\">after</th><th scope=\"col\">request</th>\
+                <th scope=\"col\">answer</th></tr>\n";
     let requests = count(clone.requests.len(), "request");
     format!(
         "<details>\n<summary>Clone {number}: {requests}</summary>\n{}{}</details>\n",
-        table("", &format!("{head}{rows}")),
-        within("ul", &reports)
+        render_table("", &format!("{head}{rows}")),
+        wrap_tag("ul", &reports)
     )
 }
 
-fn reported(report: &Report) -> String {
+fn request_row(request: &super::metadata::MetadataRequest) -> String {
+    let method = match request.method.as_str() {
+        "" => "unreadable request",
+        method => method,
+    };
+    format!(
+        "<tr><td>{}</td><td>{} {}{}</td><td>{}</td></tr>\n",
+        format_clock(request.seconds),
+        escape_html(method),
+        escape_html(&request.address),
+        escape_html(&request.target),
+        request.status
+    )
+}
+
+fn describe_report(report: &CloneReport) -> String {
     match report {
-        Report::Health {
+        CloneReport::Health {
             state,
             sub_status,
             description,
@@ -268,29 +292,29 @@ fn reported(report: &Report) -> String {
             let more = more.into_iter().flatten().map(|text| format!(", {text}"));
             format!("reported its health: {state}{}", more.collect::<String>())
         }
-        Report::Property { name, value } => format!("reported {name}: {value}"),
-        Report::EncryptedPassword => "handed over the password that it made, encrypted".into(),
+        CloneReport::Property { name, value } => format!("reported {name}: {value}"),
+        CloneReport::EncryptedPassword => "sent its generated password, encrypted".into(),
     }
 }
 
-fn files(trial: &Trial) -> String {
+fn render_files(trial: &TrialResult) -> String {
     let image = &trial.image;
     let sha256 = image.sha256.as_deref();
     let rows = [
-        ("image", shown(&image.file)),
-        ("size", size(image.size)),
+        ("image", escape_html(&image.file)),
+        ("size", format_size(image.size)),
         (
             "SHA-256",
-            shown(sha256.unwrap_or("not known: it was tried without a manifest")),
+            escape_html(sha256.unwrap_or("unknown: tried without a manifest")),
         ),
-        ("result", linked(&format!("{}.json", trial.target))),
-        ("made by", shown(&tool(trial))),
+        ("result", render_link(&format!("{}.json", trial.target))),
+        ("made by", escape_html(&describe_tool(trial))),
     ];
     let rows = rows.map(|(name, text)| format!("<dt>{name}</dt><dd>{text}</dd>\n"));
-    within("dl", &rows.concat())
+    wrap_tag("dl", &rows.concat())
 }
 
-fn tool(trial: &Trial) -> String {
+fn describe_tool(trial: &TrialResult) -> String {
     let tool = &trial.tool;
     match &tool.commit {
         Some(commit) => format!("{} {} ({commit})", tool.name, tool.version),

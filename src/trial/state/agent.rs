@@ -1,22 +1,24 @@
-//! cloudbase-init's configuration and logs.
+//! Parses cloudbase-init's configuration and logs.
 //!
-//! Pure. Sources: cloudbase-init 1.1.9 `init.py`, `conf/default.py`, `metadata/factory.py`; oslo.config's grammar.
+//! Pure. Sources: cloudbase-init 1.1.9 `init.py`, `conf/default.py`, `metadata/factory.py`;
+//! oslo.config's grammar.
 
-use super::line::Line;
-use super::user_data::Reading;
+use super::line::AgentLogLine;
+use super::user_data::UserDataLogParser;
 use super::{AgentRun, RunEnd};
 
-/// Errors of one run that are kept, the last ones.
+/// Maximum number of kept errors of one run, the last ones.
 const MOST_ERRORS: usize = 20;
 
-/// What is read of a configuration file.
+/// The options of a configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct AgentSettings {
     values: Vec<(String, String)>,
 }
 
-impl Settings {
-    /// The options of `[DEFAULT]`. The last of a name counts; a line that begins with a space goes on with the one before.
+impl AgentSettings {
+    /// Parses the options of `[DEFAULT]`. The last option of a name wins; a line with a leading
+    /// space continues the line before.
     pub fn parse(text: &str) -> Self {
         let mut settings = Self::default();
         let mut inside = false;
@@ -45,15 +47,15 @@ impl Settings {
         Some(&found.1)
     }
 
-    /// Whether a plugin is among those that are run. Without the option, all that come with cloudbase-init are.
-    pub fn runs(&self, class: &str) -> bool {
+    /// Returns true if a plugin is enabled. Without the option, all of cloudbase-init's own are.
+    pub fn has_plugin(&self, class: &str) -> bool {
         self.get("plugins").is_none_or(|list| {
             let mut plugins = list.split(',');
             plugins.any(|plugin| plugin.trim().rsplit('.').next() == Some(class))
         })
     }
 
-    /// Where it logs to, below C:. `default` is the file's name where the configuration names none.
+    /// Returns the path of the log, below C:. `default`: the file name if none is configured.
     pub fn log(&self, folder: &str, default: &str) -> String {
         let name = self.get("log_file").unwrap_or(default);
         if name.contains(':') {
@@ -64,20 +66,20 @@ impl Settings {
     }
 }
 
-/// The runs that a log shows, in their order.
-pub fn runs(text: &str) -> Vec<AgentRun> {
+/// Parses the runs in a log, in order.
+pub fn parse_runs(text: &str) -> Vec<AgentRun> {
     let mut runs: Vec<AgentRun> = Vec::new();
     let mut began = false;
-    let mut user_data = Reading::default();
+    let mut user_data = UserDataLogParser::default();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let Some(line) = Line::parse(line) else {
+        let Some(line) = AgentLogLine::parse(line) else {
             continue;
         };
         let begins = line.message.starts_with("Cloudbase-Init version:");
         if runs.is_empty() || (begins && began) {
             runs.push(AgentRun::default());
-            user_data = Reading::default();
+            user_data = UserDataLogParser::default();
         }
         began |= begins;
         if let Some(run) = runs.last_mut() {
@@ -88,11 +90,11 @@ pub fn runs(text: &str) -> Vec<AgentRun> {
     runs
 }
 
-fn note(line: &Line<'_>, run: &mut AgentRun) {
+fn note(line: &AgentLogLine<'_>, run: &mut AgentRun) {
     let message = line.message;
     if let Some(service) = message.strip_prefix("Metadata service loaded: ") {
         run.metadata = Some(service.trim_matches('\'').to_owned());
-        // Services that do not load are errors in its log, and no fault where one does.
+        // Other services that did not load are no fault if one did.
         run.errors.retain(|error| !error.starts_with(METADATA));
     }
     match message {
@@ -101,7 +103,7 @@ fn note(line: &Line<'_>, run: &mut AgentRun) {
         _ => {}
     }
     if matches!(line.level, "ERROR" | "CRITICAL") {
-        // The exception repeats what the line before says.
+        // The exception repeats the line before.
         let exception = message.split(": ").next().unwrap_or(message);
         let repeats = run.errors.last().is_some_and(|e| e.contains(exception));
         if !repeats {

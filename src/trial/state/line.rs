@@ -1,14 +1,14 @@
-//! A line of cloudbase-init's log, as oslo.log begins it: `DATE TIME PID LEVEL MODULE [-] MESSAGE`. Lines of a traceback have no `[-]`, and
-//! those that a message goes on in have nothing of this.
+//! A line of cloudbase-init's log in oslo.log's format: `DATE TIME PID LEVEL MODULE [-] MESSAGE`.
+//! Lines of a traceback have no `[-]`, and continuation lines have none of these fields.
 
-pub struct Line<'l> {
+pub struct AgentLogLine<'l> {
     pub level: &'l str,
-    /// Without `cloudbaseinit.`.
+    /// The module without `cloudbaseinit.`.
     pub module: &'l str,
     pub message: &'l str,
 }
 
-impl<'l> Line<'l> {
+impl<'l> AgentLogLine<'l> {
     pub fn parse(line: &'l str) -> Option<Self> {
         let (head, message) = line.split_once(" [-] ")?;
         let mut words = head.split_whitespace().skip(3);

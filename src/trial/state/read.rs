@@ -1,79 +1,80 @@
-//! Reads a clone's state from its disk: files, hives, logs.
+//! Reads a clone's state from the files, hives and logs on its disk.
 
 use winimg_base::error::Result;
 use winimg_base::event::Cancel;
 use winimg_formats::disk::Disk;
-use winimg_formats::hive::{Data, Key};
+use winimg_formats::hive::{HiveKey, HiveValueData};
 use winimg_recipe::recipe::RegistryKey;
 
 use super::{
-    Account, AgentLog, CloneState, CloudbaseInit, DiskRoom, FoundHardware, HostName, KeysFile,
-    LogEnd, PluginState, Setup, Sshd,
-    agent::{self, Settings},
+    AdministratorKeysFile, AgentLog, CloneAccount, CloneHostName, CloneLogEnd, CloneSetup,
+    CloneState, CloudbaseInitState, DetectedHardware, DiskRoom, PluginState, SshdState,
+    agent::{self, AgentSettings},
     services, sshd,
 };
-use crate::engine::evidence::logs::{self, Family, Log};
-use crate::verify::{self, Answer, Finding, Image};
+use crate::engine::evidence::logs::{self, LogFamily, WindowsLog};
+use crate::verify::{self, CheckResult, InspectedImage, VerifyFinding};
 
-const SETUP: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\Setup");
+const SETUP: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\Setup");
 const STATE: RegistryKey =
-    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State");
 const TCPIP: RegistryKey =
-    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters");
+    RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services\Tcpip\Parameters");
 const COMPUTER_NAME: RegistryKey =
-    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName");
-const CRYPTOGRAPHY: RegistryKey = RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Cryptography");
+    RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\ComputerName\ComputerName");
+const CRYPTOGRAPHY: RegistryKey = RegistryKey::from_static(r"HKLM\SOFTWARE\Microsoft\Cryptography");
 const PROFILES: RegistryKey =
-    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\ProfileList");
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion\ProfileList");
 /// Source: Microsoft, System Store Locations.
 const CERTIFICATES: RegistryKey =
-    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\SystemCertificates\MY\Certificates");
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Microsoft\SystemCertificates\MY\Certificates");
 /// Microsoft: Secure Boot, the registry value that Windows sets.
 const SECURE_BOOT: RegistryKey =
-    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\SecureBoot\State");
+    RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\SecureBoot\State");
 /// The plug and play id of every TPM 2.0 (TCG: ACPI Specification).
-const TPM: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Enum\ACPI\MSFT0101");
-const SSHD: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services\sshd");
+const TPM: RegistryKey =
+    RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Enum\ACPI\MSFT0101");
+const SSHD: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services\sshd");
 const SSH: &str = r"C:\ProgramData\ssh";
 const CLOUDBASE_INIT: &str = r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init";
-/// A 32-bit cloudbase-init writes below the second.
+/// A 32-bit cloudbase-init uses the second.
 const CLOUDBASE_KEYS: [RegistryKey; 2] = [
-    RegistryKey::known(r"HKLM\SOFTWARE\Cloudbase Solutions\Cloudbase-Init"),
-    RegistryKey::known(r"HKLM\SOFTWARE\WOW6432Node\Cloudbase Solutions\Cloudbase-Init"),
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Cloudbase Solutions\Cloudbase-Init"),
+    RegistryKey::from_static(r"HKLM\SOFTWARE\WOW6432Node\Cloudbase Solutions\Cloudbase-Init"),
 ];
 /// PLUGIN_EXECUTION_DONE
 const PLUGIN_DONE: u32 = 1;
-/// An instance's id may have slashes, which make keys below keys.
+/// Maximum key depth of an instance: each slash in its ID creates a nested key.
 const DEEPEST_INSTANCE: u32 = 8;
-/// Errors before the end alone, so that they come first.
+/// Setup's logs, those with only errors first.
 const SETUP_LOGS: [&str; 4] = [
     r"Windows\Panther\setuperr.log",
     r"Windows\Panther\setupact.log",
     r"Windows\Panther\UnattendGC\setuperr.log",
     r"Windows\Panther\UnattendGC\setupact.log",
 ];
-/// Lines of a log that are kept.
+/// Maximum number of kept lines of a log.
 const LAST_LINES: usize = 5;
+/// Maximum number of kept error lines of a log.
 const LAST_ERRORS: usize = 10;
 const LONGEST_LOG: u64 = 64 << 20;
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// Reads a disk that nothing writes. None with Windows on it, or one that can't be read at all, is an error; all else that can't be
-/// read is unknown.
+/// Reads the state from a disk that is not in use. Fails if the disk is unreadable or has no
+/// Windows; other facts that cannot be read are unknown.
 pub fn read(disk: &dyn Disk, cancel: &Cancel) -> Result<CloneState> {
-    let image = Image::open(disk)?;
-    let seen = || cancel.check();
-    seen()?;
+    let image = InspectedImage::open(disk)?;
+    cancel.check()?;
     let setup = setup(&image).into();
     let setup_logs = setup_logs(&image).into();
     let host_name = host_name(&image).into();
     let machine_sid = verify::machine_sid(&image).into();
-    let machine_guid = image.text(&CRYPTOGRAPHY, "MachineGuid").into();
-    seen()?;
-    let accounts = accounts(&image).into();
+    let machine_guid = image.read_text(&CRYPTOGRAPHY, "MachineGuid").into();
+    cancel.check()?;
+    let accounts = read_accounts(&image).into();
     let sshd = sshd_state(&image).into();
-    let certificates = certificates(&image).into();
-    seen()?;
+    let certificates = read_certificates(&image).into();
+    cancel.check()?;
     Ok(CloneState {
         setup,
         setup_logs,
@@ -83,53 +84,54 @@ pub fn read(disk: &dyn Disk, cancel: &Cancel) -> Result<CloneState> {
         accounts,
         sshd,
         certificates,
-        disk: room(&image).into(),
+        disk: read_room(&image).into(),
         cloudbase_init: cloudbase_init(&image).into(),
-        hardware: hardware(&image).into(),
+        hardware: read_hardware(&image).into(),
         failed_services: services::read(&image).into(),
     })
 }
 
-fn setup(image: &Image<'_>) -> Answer<Setup> {
-    let number = |name| image.number(&SETUP, name);
+fn setup(image: &InspectedImage<'_>) -> CheckResult<CloneSetup> {
     let sysprep = SETUP.join(r"Status\SysprepStatus");
-    Ok(Setup {
-        image_state: image.text(&STATE, "ImageState")?,
-        system_setup_in_progress: number("SystemSetupInProgress")?,
-        setup_type: number("SetupType")?,
-        command_line: image.text(&SETUP, "CmdLine")?.filter(|l| !l.is_empty()),
-        oobe_in_progress: number("OOBEInProgress")?,
-        generalization_state: image.number(&sysprep, "GeneralizationState")?,
+    Ok(CloneSetup {
+        image_state: image.read_text(&STATE, "ImageState")?,
+        system_setup_in_progress: image.read_number(&SETUP, "SystemSetupInProgress")?,
+        setup_type: image.read_number(&SETUP, "SetupType")?,
+        command_line: image
+            .read_text(&SETUP, "CmdLine")?
+            .filter(|l| !l.is_empty()),
+        oobe_in_progress: image.read_number(&SETUP, "OOBEInProgress")?,
+        generalization_state: image.read_number(&sysprep, "GeneralizationState")?,
     })
 }
 
-fn hardware(image: &Image<'_>) -> Answer<FoundHardware> {
-    let enabled = image.number(&SECURE_BOOT, "UEFISecureBootEnabled")?;
-    Ok(FoundHardware {
+fn read_hardware(image: &InspectedImage<'_>) -> CheckResult<DetectedHardware> {
+    let enabled = image.read_number(&SECURE_BOOT, "UEFISecureBootEnabled")?;
+    Ok(DetectedHardware {
         secure_boot: enabled.map(|enabled| enabled == 1),
-        tpm: image.key(&TPM)?.is_some(),
+        tpm: image.open_key(&TPM)?.is_some(),
     })
 }
 
-fn setup_logs(image: &Image<'_>) -> Answer<Vec<LogEnd>> {
+fn setup_logs(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneLogEnd>> {
     let mut ends = Vec::new();
     for path in SETUP_LOGS {
-        let Some(text) = text(image, &format!(r"C:\{path}"), LONGEST_LOG)? else {
+        let Some(text) = read_text(image, &format!(r"C:\{path}"), LONGEST_LOG)? else {
             continue;
         };
-        let log = Log {
+        let log = WindowsLog {
             path: path.to_owned(),
-            family: Family::Setup,
+            family: LogFamily::Setup,
             phase: String::new(),
             text,
             cut: false,
         };
         let one = std::slice::from_ref(&log);
-        let errors: Vec<String> = logs::errors(one)
+        let errors: Vec<String> = logs::collect_errors(one)
             .iter()
             .map(|e| e.line.to_owned())
             .collect();
-        ends.push(LogEnd {
+        ends.push(CloneLogEnd {
             path: log.path.clone(),
             errors: last_of(errors, LAST_ERRORS),
             last: last_lines(&log.text),
@@ -138,26 +140,29 @@ fn setup_logs(image: &Image<'_>) -> Answer<Vec<LogEnd>> {
     Ok(ends)
 }
 
-fn host_name(image: &Image<'_>) -> Answer<HostName> {
-    let text = |key: &RegistryKey, name: &str| match image.text(key, name)? {
-        Some(text) => Ok(text),
-        None => Err(Finding::unknown(format!("{key}, {name} is missing"))),
-    };
-    let name = text(&TCPIP, "Hostname")?;
-    Ok(HostName {
+fn host_name(image: &InspectedImage<'_>) -> CheckResult<CloneHostName> {
+    let name = require_text(image, &TCPIP, "Hostname")?;
+    Ok(CloneHostName {
         next: image
-            .text(&TCPIP, "NV Hostname")?
+            .read_text(&TCPIP, "NV Hostname")?
             .unwrap_or_else(|| name.clone()),
-        computer: text(&COMPUTER_NAME, "ComputerName")?,
+        computer: require_text(image, &COMPUTER_NAME, "ComputerName")?,
         name,
     })
 }
 
-fn accounts(image: &Image<'_>) -> Answer<Vec<Account>> {
+fn require_text(image: &InspectedImage<'_>, key: &RegistryKey, name: &str) -> CheckResult<String> {
+    match image.read_text(key, name)? {
+        Some(text) => Ok(text),
+        None => Err(VerifyFinding::unknown(format!("{key}, {name} is missing"))),
+    }
+}
+
+fn read_accounts(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneAccount>> {
     let mut accounts = Vec::new();
-    for user in verify::users(image)? {
+    for user in verify::list_users(image)? {
         let key = PROFILES.join(&user.sid);
-        let profile = image.text(&key, "ProfileImagePath")?;
+        let profile = image.read_text(&key, "ProfileImagePath")?;
         let authorized_keys = match profile {
             Some(path) => {
                 let path = path.replace("%SystemDrive%", "C:");
@@ -165,7 +170,7 @@ fn accounts(image: &Image<'_>) -> Answer<Vec<Account>> {
             }
             None => Vec::new(),
         };
-        accounts.push(Account {
+        accounts.push(CloneAccount {
             name: user.name,
             rid: user.rid,
             disabled: user.disabled,
@@ -177,39 +182,40 @@ fn accounts(image: &Image<'_>) -> Answer<Vec<Account>> {
     Ok(accounts)
 }
 
-fn sshd_state(image: &Image<'_>) -> Answer<Option<Sshd>> {
-    if image.key(&SSHD)?.is_none() {
+fn sshd_state(image: &InspectedImage<'_>) -> CheckResult<Option<SshdState>> {
+    if image.open_key(&SSHD)?.is_none() {
         return Ok(None);
     }
     let mut host_keys = Vec::new();
-    for name in image.names(SSH)? {
+    for name in image.list_names(SSH)? {
         let lower = name.to_lowercase();
         if lower.starts_with("ssh_host_") && lower.ends_with("_key.pub") {
             let keys = key_lines(image, &format!(r"{SSH}\{name}"))?;
-            let plain = |line: &String| {
+            host_keys.extend(keys.iter().map(|line| {
                 let words: Vec<&str> = line.split_whitespace().take(2).collect();
                 words.join(" ")
-            };
-            host_keys.extend(keys.iter().map(plain));
+            }));
         }
     }
     host_keys.sort();
-    // Server 2025 has one that nobody starts.
-    if host_keys.is_empty() && image.number(&SSHD, "Start")? != Some(2) {
+    // Server 2025 includes an sshd that is not started by default.
+    if host_keys.is_empty() && image.read_number(&SSHD, "Start")? != Some(2) {
         return Ok(None);
     }
-    // sshd writes Microsoft's own file where there is none.
-    let config = text(image, &format!(r"{SSH}\sshd_config"), LONGEST_FILE)?;
-    Ok(Some(Sshd {
+    // Without a file, sshd creates Microsoft's default.
+    let config = read_text(image, &format!(r"{SSH}\sshd_config"), LONGEST_FILE)?;
+    Ok(Some(SshdState {
         host_keys,
-        administrators: config.map_or(KeysFile::Machine, |text| sshd::administrators(&text)),
+        administrators: config.map_or(AdministratorKeysFile::Machine, |text| {
+            sshd::find_administrators_file(&text)
+        }),
         administrators_keys: key_lines(image, &format!(r"{SSH}\administrators_authorized_keys"))?,
     }))
 }
 
-fn certificates(image: &Image<'_>) -> Answer<Vec<String>> {
-    let keys = match image.key(&CERTIFICATES)? {
-        Some(key) => key.keys()?,
+fn read_certificates(image: &InspectedImage<'_>) -> CheckResult<Vec<String>> {
+    let keys = match image.open_key(&CERTIFICATES)? {
+        Some(key) => key.read_keys()?,
         None => Vec::new(),
     };
     let mut found: Vec<String> = keys.iter().map(|key| key.name().to_uppercase()).collect();
@@ -217,7 +223,7 @@ fn certificates(image: &Image<'_>) -> Answer<Vec<String>> {
     Ok(found)
 }
 
-fn room(image: &Image<'_>) -> Answer<DiskRoom> {
+fn read_room(image: &InspectedImage<'_>) -> CheckResult<DiskRoom> {
     let windows = &image.partition;
     let end = windows.start.saturating_add(windows.len);
     let behind = image.table.partitions.iter().filter(|p| p.start >= end);
@@ -238,71 +244,83 @@ fn room(image: &Image<'_>) -> Answer<DiskRoom> {
     })
 }
 
-fn cloudbase_init(image: &Image<'_>) -> Answer<Option<CloudbaseInit>> {
+fn cloudbase_init(image: &InspectedImage<'_>) -> CheckResult<Option<CloudbaseInitState>> {
     if !image.volume.exists(CLOUDBASE_INIT)? {
         return Ok(None);
     }
-    let settings = |name: &str| {
-        let path = format!(r"{CLOUDBASE_INIT}\conf\{name}.conf");
-        Ok::<_, Box<Finding>>(text(image, &path, LONGEST_FILE)?.map(|t| Settings::parse(&t)))
-    };
-    let log = |settings: &Option<Settings>, name: &str| {
-        let settings = settings.clone().unwrap_or_default();
-        let folder = format!(r"{CLOUDBASE_INIT}\log");
-        agent_log(image, settings.log(&folder, &format!("{name}.log")))
-    };
     let (service, first) = ("cloudbase-init", "cloudbase-init-unattend");
-    let (own, of_first) = (settings(service)?, settings(first)?);
-    let runs = |class: &str| own.as_ref().is_some_and(|settings| settings.runs(class));
+    let own = agent_settings(image, service)?;
+    let of_first = agent_settings(image, first)?;
     let user = own
         .as_ref()
         .map(|s| s.get("username").unwrap_or("Admin").to_owned());
-    let in_first = |class: &str| {
-        of_first
-            .as_ref()
-            .is_some_and(|settings| settings.runs(class))
-    };
-    Ok(Some(CloudbaseInit {
-        user: user.filter(|_| runs("CreateUserPlugin")),
-        sets_host_name: runs("SetHostNamePlugin") || in_first("SetHostNamePlugin"),
-        writes_keys: runs("SetUserSSHPublicKeysPlugin"),
-        runs_user_data: runs("UserDataPlugin"),
-        first_pass: log(&of_first, first)?,
-        service: log(&own, service)?,
+    Ok(Some(CloudbaseInitState {
+        user: user.filter(|_| has_plugin(&own, "CreateUserPlugin")),
+        sets_host_name: has_plugin(&own, "SetHostNamePlugin")
+            || has_plugin(&of_first, "SetHostNamePlugin"),
+        writes_keys: has_plugin(&own, "SetUserSSHPublicKeysPlugin"),
+        runs_user_data: has_plugin(&own, "UserDataPlugin"),
+        first_pass: agent_log(image, of_first, first)?,
+        service: agent_log(image, own, service)?,
         plugins: plugin_states(image)?,
     }))
 }
 
-fn agent_log(image: &Image<'_>, path: String) -> Answer<Option<AgentLog>> {
-    let Some(text) = text(image, &path, LONGEST_LOG)? else {
+fn agent_settings(image: &InspectedImage<'_>, name: &str) -> CheckResult<Option<AgentSettings>> {
+    let path = format!(r"{CLOUDBASE_INIT}\conf\{name}.conf");
+    let text = read_text(image, &path, LONGEST_FILE)?;
+    Ok(text.map(|text| AgentSettings::parse(&text)))
+}
+
+fn has_plugin(settings: &Option<AgentSettings>, class: &str) -> bool {
+    settings
+        .as_ref()
+        .is_some_and(|settings| settings.has_plugin(class))
+}
+
+fn agent_log(
+    image: &InspectedImage<'_>,
+    settings: Option<AgentSettings>,
+    name: &str,
+) -> CheckResult<Option<AgentLog>> {
+    let folder = format!(r"{CLOUDBASE_INIT}\log");
+    let path = settings
+        .unwrap_or_default()
+        .log(&folder, &format!("{name}.log"));
+    let Some(text) = read_text(image, &path, LONGEST_LOG)? else {
         return Ok(None);
     };
     Ok(Some(AgentLog {
-        runs: agent::runs(&text),
+        runs: agent::parse_runs(&text),
         last: last_lines(&text),
         path,
     }))
 }
 
-fn plugin_states(image: &Image<'_>) -> Answer<Vec<PluginState>> {
+fn plugin_states(image: &InspectedImage<'_>) -> CheckResult<Vec<PluginState>> {
     let mut states = Vec::new();
     for root in &CLOUDBASE_KEYS {
-        if let Some(key) = image.key(root)? {
-            below(&key, "", DEEPEST_INSTANCE, &mut states)?;
+        if let Some(key) = image.open_key(root)? {
+            collect_plugins(&key, "", DEEPEST_INSTANCE, &mut states)?;
         }
     }
     Ok(states)
 }
 
-fn below(key: &Key<'_>, instance: &str, depth: u32, states: &mut Vec<PluginState>) -> Answer<()> {
-    for key in key.keys()? {
+fn collect_plugins(
+    key: &HiveKey<'_>,
+    instance: &str,
+    depth: u32,
+    states: &mut Vec<PluginState>,
+) -> CheckResult<()> {
+    for key in key.read_keys()? {
         let name = key.name();
         if name.eq_ignore_ascii_case("Plugins") {
-            for (plugin, data) in key.values()? {
+            for (plugin, data) in key.read_values()? {
                 states.push(PluginState {
                     instance: instance.to_owned(),
                     plugin,
-                    done: data == Data::Dword(PLUGIN_DONE),
+                    done: data == HiveValueData::Dword(PLUGIN_DONE),
                 });
             }
         } else if depth > 0 {
@@ -310,19 +328,19 @@ fn below(key: &Key<'_>, instance: &str, depth: u32, states: &mut Vec<PluginState
                 "" => name,
                 above => format!("{above}/{name}"),
             };
-            below(&key, &instance, depth - 1, states)?;
+            collect_plugins(&key, &instance, depth - 1, states)?;
         }
     }
     Ok(())
 }
 
-fn key_lines(image: &Image<'_>, path: &str) -> Answer<Vec<String>> {
-    let text = text(image, path, LONGEST_FILE)?;
-    Ok(text.map(|text| sshd::keys(&text)).unwrap_or_default())
+fn key_lines(image: &InspectedImage<'_>, path: &str) -> CheckResult<Vec<String>> {
+    let text = read_text(image, path, LONGEST_FILE)?;
+    Ok(text.map(|text| sshd::parse_keys(&text)).unwrap_or_default())
 }
 
-/// A file's text, in whatever encoding Windows wrote it. `None`: no such file.
-fn text(image: &Image<'_>, path: &str, limit: u64) -> Answer<Option<String>> {
+/// Reads and decodes a text file. Returns `None` if there is no such file.
+fn read_text(image: &InspectedImage<'_>, path: &str, limit: u64) -> CheckResult<Option<String>> {
     let bytes = image.volume.read(path, limit)?;
     Ok(bytes.map(|bytes| logs::decode(&bytes)))
 }

@@ -1,20 +1,20 @@
-//! Which services failed, from the System log and the services' keys.
+//! Reads service failures from the System log and the services' keys.
 //!
-//! Sources: Microsoft, events of the Service Control Manager and their texts; CreateService, start types; event 6005, which the
-//! event log writes at each start.
+//! Sources: Microsoft, events of the Service Control Manager and their texts; CreateService, start
+//! types; event 6005, which the event log writes at each start.
 
-use winimg_formats::evtx::{Event, Log};
-use winimg_formats::hive::{Data, Key};
+use winimg_formats::evtx::EventLog;
+use winimg_formats::hive::{HiveKey, HiveValueData};
 use winimg_recipe::recipe::RegistryKey;
 
-use super::{ServiceFailure, Starts};
-use crate::verify::{Answer, Finding, Image};
+use super::{ServiceFailure, ServiceStartType};
+use crate::verify::{CheckResult, InspectedImage, VerifyFinding};
 
-const SERVICES: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services");
+const SERVICES: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services");
 const LOG: &str = r"C:\Windows\System32\winevt\Logs\System.evtx";
 const LONGEST: u64 = 256 << 20;
 const MANAGER: &str = "Service Control Manager";
-/// Events that a service failed with, and which of their data is its name.
+/// Events of failed services, with the index of the service's name in their data.
 const FAILURES: [(u32, usize); 9] = [
     (7000, 0),
     (7001, 0),
@@ -30,61 +30,68 @@ const STARTED: (&str, u32) = ("EventLog", 6005);
 
 /// A service's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Service {
+struct ServiceKey {
     key: String,
     display_name: String,
-    starts: Option<Starts>,
+    starts: Option<ServiceStartType>,
 }
 
-pub fn read(image: &Image<'_>) -> Answer<Vec<ServiceFailure>> {
+pub fn read(image: &InspectedImage<'_>) -> CheckResult<Vec<ServiceFailure>> {
     let Some(bytes) = image.volume.read(LOG, LONGEST)? else {
-        return Err(Finding::unknown(format!("{LOG} is missing")));
+        return Err(VerifyFinding::unknown(format!("{LOG} is missing")));
     };
-    let log = Log::parse(&bytes)?;
+    let log = EventLog::parse(&bytes)?;
     if log.damaged > 0 {
-        return Err(Finding::unknown(format!(
+        return Err(VerifyFinding::unknown(format!(
             "{LOG}: {} of its records can't be read",
             log.damaged
         )));
     }
-    let services = match image.key(&SERVICES)? {
-        Some(key) => key.keys()?,
+    let services = match image.open_key(&SERVICES)? {
+        Some(key) => key.read_keys()?,
         None => Vec::new(),
     };
-    let services: Vec<Service> = services.iter().map(service).collect::<Answer<_>>()?;
-    Ok(failures(&log, &services))
+    let services: Vec<ServiceKey> = services
+        .iter()
+        .map(read_service)
+        .collect::<CheckResult<_>>()?;
+    Ok(find_failures(&log, &services))
 }
 
-fn service(key: &Key<'_>) -> Answer<Service> {
-    let number = |name| {
-        Ok::<_, Box<Finding>>(match key.value(name)? {
-            Some(Data::Dword(n)) => Some(n),
-            _ => None,
-        })
-    };
-    let display_name = match key.value("DisplayName")? {
-        Some(Data::Sz(text) | Data::ExpandSz(text)) => text,
+fn read_service(key: &HiveKey<'_>) -> CheckResult<ServiceKey> {
+    let display_name = match key.find_value("DisplayName")? {
+        Some(HiveValueData::Sz(text) | HiveValueData::ExpandSz(text)) => text,
         _ => String::new(),
     };
-    let delayed = number("DelayedAutostart")? == Some(1);
-    Ok(Service {
+    let delayed = read_number(key, "DelayedAutostart")? == Some(1);
+    Ok(ServiceKey {
         key: key.name(),
         display_name,
-        starts: match (number("Start")?, delayed) {
-            (Some(0), _) => Some(Starts::Boot),
-            (Some(1), _) => Some(Starts::System),
-            (Some(2), false) => Some(Starts::Auto),
-            (Some(2), true) => Some(Starts::DelayedAuto),
-            (Some(3), _) => Some(Starts::Demand),
-            (Some(4), _) => Some(Starts::Disabled),
+        starts: match (read_number(key, "Start")?, delayed) {
+            (Some(0), _) => Some(ServiceStartType::Boot),
+            (Some(1), _) => Some(ServiceStartType::System),
+            (Some(2), false) => Some(ServiceStartType::Auto),
+            (Some(2), true) => Some(ServiceStartType::DelayedAuto),
+            (Some(3), _) => Some(ServiceStartType::Demand),
+            (Some(4), _) => Some(ServiceStartType::Disabled),
             _ => None,
         },
     })
 }
 
-fn failures(log: &Log, services: &[Service]) -> Vec<ServiceFailure> {
-    let start = |event: &Event| (event.provider.as_str(), event.id) == STARTED;
-    let last_start = log.events.iter().rposition(start).unwrap_or(0);
+fn read_number(key: &HiveKey<'_>, name: &str) -> CheckResult<Option<u32>> {
+    Ok(match key.find_value(name)? {
+        Some(HiveValueData::Dword(number)) => Some(number),
+        _ => None,
+    })
+}
+
+fn find_failures(log: &EventLog, services: &[ServiceKey]) -> Vec<ServiceFailure> {
+    let last_start = log
+        .events
+        .iter()
+        .rposition(|event| (event.provider.as_str(), event.id) == STARTED)
+        .unwrap_or(0);
     let mut failures = Vec::new();
     for (number, event) in log.events.iter().enumerate() {
         let known = FAILURES.iter().find(|(id, _)| *id == event.id);
@@ -92,10 +99,10 @@ fn failures(log: &Log, services: &[Service]) -> Vec<ServiceFailure> {
             continue;
         };
         let name = event.data.get(*place).cloned().unwrap_or_default();
-        let named = |s: &&Service| {
-            s.display_name.eq_ignore_ascii_case(&name) || s.key.eq_ignore_ascii_case(&name)
-        };
-        let mut found = services.iter().filter(named);
+        let mut found = services.iter().filter(|service| {
+            service.display_name.eq_ignore_ascii_case(&name)
+                || service.key.eq_ignore_ascii_case(&name)
+        });
         let service = found.next().filter(|_| found.next().is_none());
         let details = event.data.iter().enumerate();
         failures.push(ServiceFailure {
@@ -105,7 +112,7 @@ fn failures(log: &Log, services: &[Service]) -> Vec<ServiceFailure> {
             since_last_start: number >= last_start,
             details: details
                 .filter(|(at, text)| at != place && !text.is_empty())
-                .map(|(_, text)| detail(text))
+                .map(|(_, text)| format_detail(text))
                 .collect(),
             service: name,
         });
@@ -113,8 +120,9 @@ fn failures(log: &Log, services: &[Service]) -> Vec<ServiceFailure> {
     failures
 }
 
-/// `%%1053` stands for Windows' text of that error, which is not in the log.
-fn detail(text: &str) -> String {
+/// Renders an event's data. `%%1053` refers to Windows' text for that error, which is not in the
+/// log.
+fn format_detail(text: &str) -> String {
     let number = text.strip_prefix("%%").and_then(|n| n.parse::<u32>().ok());
     match number {
         Some(code @ 0x8000_0000..) => format!("error {code:#x}"),
@@ -125,24 +133,26 @@ fn detail(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use winimg_formats::evtx::LogEvent;
+
     use super::*;
 
-    fn log(events: &[(&str, u32, &[&str])]) -> Log {
+    fn log(events: &[(&str, u32, &[&str])]) -> EventLog {
         let events = events.iter().zip(1..);
-        let events = events.map(|((provider, id, data), record)| Event {
+        let events = events.map(|((provider, id, data), record)| LogEvent {
             record,
             provider: (*provider).to_owned(),
             id: *id,
             data: data.iter().map(ToString::to_string).collect(),
         });
-        Log {
+        EventLog {
             events: events.collect(),
             damaged: 0,
         }
     }
 
-    fn service(key: &str, display_name: &str, starts: Starts) -> Service {
-        Service {
+    fn service(key: &str, display_name: &str, starts: ServiceStartType) -> ServiceKey {
+        ServiceKey {
             key: key.into(),
             display_name: display_name.into(),
             starts: Some(starts),
@@ -152,9 +162,9 @@ mod tests {
     #[test]
     fn a_failure_is_that_of_the_service_with_the_name_that_people_see() {
         let services = [
-            service("containerd", "Containerd", Starts::Auto),
-            service("one", "Twice", Starts::Auto),
-            service("other", "Twice", Starts::Demand),
+            service("containerd", "Containerd", ServiceStartType::Auto),
+            service("one", "Twice", ServiceStartType::Auto),
+            service("other", "Twice", ServiceStartType::Demand),
         ];
         let log = log(&[
             (STARTED.0, STARTED.1, &[]),
@@ -165,7 +175,7 @@ mod tests {
             ("Else", 7000, &["Containerd", "%%1"]),
             (MANAGER, 7023, &["Twice", "%%2147942414"]),
         ]);
-        let rendered: Vec<String> = failures(&log, &services)
+        let rendered: Vec<String> = find_failures(&log, &services)
             .iter()
             .map(|f| {
                 format!(

@@ -1,10 +1,11 @@
-//! What OpenSSH's server reads. Pure. Source: OpenSSH, sshd_config(5); Microsoft, OpenSSH Server configuration for Windows.
+//! Parses the configuration and key files of OpenSSH's server. Pure. Source: OpenSSH,
+//! sshd_config(5); Microsoft, OpenSSH Server configuration for Windows.
 
-use super::KeysFile;
+use super::AdministratorKeysFile;
 
-/// Where sshd looks for an administrator's keys: what the block for administrators says, otherwise what holds for everybody.
-/// Of two lines the first counts.
-pub fn administrators(config: &str) -> KeysFile {
+/// Returns the file in which sshd looks for an administrator's keys: from the block for
+/// administrators, or else from the global section. The first of several lines wins.
+pub fn find_administrators_file(config: &str) -> AdministratorKeysFile {
     let (mut all, mut of_block, mut block) = (None, None, None);
     for line in config.lines() {
         let line = line.trim();
@@ -21,12 +22,13 @@ pub fn administrators(config: &str) -> KeysFile {
             });
         }
         if name.eq_ignore_ascii_case("AuthorizedKeysFile") {
-            let file = match value
+            let file = if value
                 .to_lowercase()
                 .contains("administrators_authorized_keys")
             {
-                true => KeysFile::Machine,
-                false => KeysFile::Profile,
+                AdministratorKeysFile::Machine
+            } else {
+                AdministratorKeysFile::Profile
             };
             match block {
                 None => _ = all.get_or_insert(file),
@@ -35,11 +37,11 @@ pub fn administrators(config: &str) -> KeysFile {
             }
         }
     }
-    of_block.or(all).unwrap_or(KeysFile::Profile)
+    of_block.or(all).unwrap_or(AdministratorKeysFile::Profile)
 }
 
-/// Lines that are keys.
-pub fn keys(text: &str) -> Vec<String> {
+/// Returns the lines with keys.
+pub fn parse_keys(text: &str) -> Vec<String> {
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let keys = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     keys.map(str::to_owned).collect()
@@ -54,20 +56,20 @@ mod tests {
         let own = "AuthorizedKeysFile .ssh/authorized_keys";
         let block = "Match Group administrators\n  AuthorizedKeysFile __PROGRAMDATA__/ssh/administrators_authorized_keys";
         for (config, file) in [
-            (String::new(), KeysFile::Profile),
-            (own.to_owned(), KeysFile::Profile),
-            (format!("{own}\r\n{block}\r\n"), KeysFile::Machine),
-            (format!("{own}\n#{}", block.replace('\n', "\n#")), KeysFile::Profile),
+            (String::new(), AdministratorKeysFile::Profile),
+            (own.to_owned(), AdministratorKeysFile::Profile),
+            (format!("{own}\r\n{block}\r\n"), AdministratorKeysFile::Machine),
+            (format!("{own}\n#{}", block.replace('\n', "\n#")), AdministratorKeysFile::Profile),
             (
                 "Match User anna\nAuthorizedKeysFile __PROGRAMDATA__/ssh/administrators_authorized_keys".to_owned(),
-                KeysFile::Profile,
+                AdministratorKeysFile::Profile,
             ),
             (
                 "AuthorizedKeysFile __PROGRAMDATA__/ssh/administrators_authorized_keys".to_owned(),
-                KeysFile::Machine,
+                AdministratorKeysFile::Machine,
             ),
         ] {
-            assert_eq!(administrators(&config), file, "{config}");
+            assert_eq!(find_administrators_file(&config), file, "{config}");
         }
     }
 }

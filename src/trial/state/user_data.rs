@@ -1,28 +1,33 @@
-//! What cloudbase-init's log says of the user data: scripts that ran, with their exit codes and words, and what it could not use.
+//! Parses cloudbase-init's log about the user data: scripts with their exit codes and output, and
+//! unsupported parts.
 //!
-//! Pure. Sources: cloudbase-init 1.1.9 `plugins/common/userdata.py`, `userdatautils.py` and `userdataplugins`. A script's exit code is
-//! logged and fails nothing; so is user data of no known kind. What a script wrote is there where `debug` is on, as Python shows bytes.
+//! Pure. Sources: cloudbase-init 1.1.9 `plugins/common/userdata.py`, `userdatautils.py` and
+//! `userdataplugins`. Neither a script's exit code nor user data of an unknown format fails the
+//! run; both are only logged. A script's output is in the log if `debug` is on, as Python's
+//! representation of bytes.
 
-use super::line::Line;
+use super::line::AgentLogLine;
 use super::{ScriptEnd, UserDataRun};
 
-/// Lines of each of a script's outputs that are kept, the last ones.
-const MOST_LINES: usize = 10;
-/// Of scripts in user data. Local scripts are logged with the same words by another module.
+/// Maximum number of lines kept of a script's stdout or stderr: the last ones.
+const MAX_LINES: usize = 10;
+/// The module that logs scripts in user data. Another module logs local scripts with the same
+/// messages.
 const SCRIPTS: &str = "plugins.common.userdatautils";
-/// Of a cloud-config's commands.
+/// The module that logs a cloud-config's commands.
 const COMMANDS: &str = "plugins.common.userdataplugins.cloudconfigplugins.runcmd";
 
-/// What was said of scripts that have not ended yet.
+/// Parses the log line by line. Buffers a script's output until its exit code is logged.
 #[derive(Default)]
-pub struct Reading {
+pub struct UserDataLogParser {
     said: Vec<String>,
 }
 
-impl Reading {
-    /// Takes one line, with the one that follows it.
-    pub fn note(&mut self, line: &Line<'_>, next: Option<&str>, run: &mut UserDataRun) {
-        // These two warn of what they did not run; `write_files` also warns of a file without `permissions`, which is well.
+impl UserDataLogParser {
+    /// Parses one line. `next` is the line after it, which contains the output itself.
+    pub fn note(&mut self, line: &AgentLogLine<'_>, next: Option<&str>, run: &mut UserDataRun) {
+        // These two modules log a warning for each part that they did not run. Other warnings are
+        // harmless, such as that of `write_files` about a file without `permissions`.
         if line.level == "WARNING" && [SCRIPTS, COMMANDS].contains(&line.module) {
             run.refused.push(line.message.to_owned());
         }
@@ -32,7 +37,7 @@ impl Reading {
         if matches!(line.message, "User_data stdout:" | "User_data stderr:") {
             let text = shown_bytes(next.unwrap_or_default());
             let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
-            let last = &lines[lines.len().saturating_sub(MOST_LINES)..];
+            let last = &lines[lines.len().saturating_sub(MAX_LINES)..];
             let last = last.iter().map(|line| line.trim_end().to_owned());
             self.said.extend(last);
         }
@@ -46,22 +51,23 @@ impl Reading {
     }
 }
 
-/// `b'one\r\ntwo'` as text, without the place in cloudbase-init that oslo.log writes behind it; anything else as it is.
+/// Decodes `b'one\r\ntwo'`, without the source location that oslo.log appends. Returns other text
+/// unchanged.
 fn shown_bytes(shown: &str) -> String {
-    let mut letters = shown.strip_prefix('b').unwrap_or_default().chars();
-    let Some(quote @ ('\'' | '"')) = letters.next() else {
+    let mut chars = shown.strip_prefix('b').unwrap_or_default().chars();
+    let Some(quote @ ('\'' | '"')) = chars.next() else {
         return shown.trim_end().to_owned();
     };
     let mut bytes: Vec<u8> = Vec::new();
-    while let Some(letter) = letters.next().filter(|letter| *letter != quote) {
-        let escaped = if letter == '\\' { letters.next() } else { None };
+    while let Some(letter) = chars.next().filter(|letter| *letter != quote) {
+        let escaped = if letter == '\\' { chars.next() } else { None };
         match escaped {
             None => bytes.extend(letter.encode_utf8(&mut [0; 4]).as_bytes()),
             Some('n') => bytes.push(b'\n'),
             Some('r') => bytes.push(b'\r'),
             Some('t') => bytes.push(b'\t'),
             Some('x') => {
-                let digits: String = letters.by_ref().take(2).collect();
+                let digits: String = chars.by_ref().take(2).collect();
                 bytes.extend(u8::from_str_radix(&digits, 16).ok());
             }
             Some(other) => bytes.extend(other.encode_utf8(&mut [0; 4]).as_bytes()),

@@ -1,7 +1,7 @@
-//! Whom a firewall rule is for: addresses, program, profiles, edge traversal.
+//! Scope of a firewall rule: addresses, program, profiles, edge traversal.
 //!
-//! Windows writes what netsh was given in another form, `10.0.0.0/255.0.0.0` for `10.0.0.0/8`, so addresses are compared
-//! as the range that they stand for.
+//! Windows rewrites netsh's arguments, for example `10.0.0.0/8` as `10.0.0.0/255.0.0.0`, so
+//! addresses are compared as ranges.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,12 +9,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use winimg_recipe::plan::check::FirewallScope;
 
-/// What a rule says of it; what it does not say is any.
+/// Restrictions of a rule; an empty one means any.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scope {
-    local: BTreeSet<Address>,
-    remote: BTreeSet<Address>,
-    /// In lower case, with Windows' own variables filled in.
+pub(super) struct RuleScope {
+    local: BTreeSet<AddressRange>,
+    remote: BTreeSet<AddressRange>,
+    /// In lower case, with Windows' own variables expanded.
     program: Option<String>,
     /// In lower case.
     service: Option<String>,
@@ -23,44 +23,48 @@ pub(super) struct Scope {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Address {
-    /// The first and the last.
+enum AddressRange {
+    /// The first and the last address.
     Range(IpAddr, IpAddr),
-    /// `localsubnet` and the like, in lower case. Windows writes the word once for IPv4 and once for IPv6.
+    /// A keyword such as `localsubnet`, in lower case. Windows writes it once for IPv4 and once for
+    /// IPv6.
     Other(String),
 }
 
-impl Scope {
-    /// Takes one field of a rule's text.
+impl RuleScope {
+    /// Adds one field of a rule's text.
     pub(super) fn take(&mut self, field: &str, value: &str) {
         match field {
-            "LA4" | "LA6" => _ = self.local.insert(Address::parse(value)),
-            "RA4" | "RA6" => _ = self.remote.insert(Address::parse(value)),
-            "App" => self.program = Some(program(value)),
+            "LA4" | "LA6" => _ = self.local.insert(AddressRange::parse(value)),
+            "RA4" | "RA6" => _ = self.remote.insert(AddressRange::parse(value)),
+            "App" => self.program = Some(expand_program(value)),
             "Svc" => self.service = Some(value.to_lowercase()),
-            "Profile" => self.profile(value),
+            "Profile" => self.add_profile(value),
             "Edge" => self.edge = value.eq_ignore_ascii_case("TRUE"),
             _ => {}
         }
     }
 
-    pub(super) fn wanted(scope: &FirewallScope) -> Self {
-        let named = scope.remote.iter();
-        let remote = named.filter(|text| !text.eq_ignore_ascii_case("any"));
+    pub(super) fn from_expected(scope: &FirewallScope) -> Self {
         let mut wanted = Self {
-            remote: remote.map(|text| Address::parse(text)).collect(),
-            program: scope.program.as_ref().map(|p| program(p.as_str())),
+            remote: scope
+                .remote
+                .iter()
+                .filter(|text| !text.eq_ignore_ascii_case("any"))
+                .map(|text| AddressRange::parse(text))
+                .collect(),
+            program: scope.program.as_ref().map(|p| expand_program(p.as_str())),
             edge: scope.edge,
             ..Self::default()
         };
         for profile in &scope.profiles {
-            wanted.profile(profile);
+            wanted.add_profile(profile);
         }
         wanted
     }
 
-    /// There are three, and all of them are any.
-    fn profile(&mut self, name: &str) {
+    /// Adds a profile. There are three: all of them together mean any.
+    fn add_profile(&mut self, name: &str) {
         self.profiles.insert(name.to_lowercase());
         if self.profiles.len() == 3 {
             self.profiles.clear();
@@ -68,15 +72,15 @@ impl Scope {
     }
 }
 
-/// What limits the rule, each part after a comma; nothing where nothing does.
-impl fmt::Display for Scope {
+/// Shows each restriction after a comma; empty if there are none.
+impl fmt::Display for RuleScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lists = [
             ("local addresses", &self.local),
             ("remote addresses", &self.remote),
         ];
         for (what, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
-            let list: Vec<String> = list.iter().map(Address::to_string).collect();
+            let list: Vec<String> = list.iter().map(AddressRange::to_string).collect();
             write!(f, ", {what} {}", list.join(","))?;
         }
         for (what, name) in [("program", &self.program), ("service", &self.service)] {
@@ -88,14 +92,15 @@ impl fmt::Display for Scope {
             let list: Vec<&str> = self.profiles.iter().map(String::as_str).collect();
             write!(f, ", profiles {}", list.join(","))?;
         }
-        match self.edge {
-            true => f.write_str(", edge traversal"),
-            false => Ok(()),
+        if self.edge {
+            f.write_str(", edge traversal")
+        } else {
+            Ok(())
         }
     }
 }
 
-impl Address {
+impl AddressRange {
     fn parse(text: &str) -> Self {
         match range(text) {
             Some((first, last)) => Self::Range(first, last),
@@ -104,7 +109,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for AddressRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Range(first, last) if first == last => write!(f, "{first}"),
@@ -114,16 +119,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// An address, `FIRST-LAST`, or a network with a prefix length or an IPv4 mask.
+/// Parses an address, `FIRST-LAST`, or a network with a prefix length or an IPv4 mask.
 fn range(text: &str) -> Option<(IpAddr, IpAddr)> {
-    let address = |text: &str| text.parse::<IpAddr>().ok();
     if let Some((first, last)) = text.split_once('-') {
-        return Some((address(first)?, address(last)?));
+        return Some((first.parse().ok()?, last.parse().ok()?));
     }
     let Some((base, length)) = text.split_once('/') else {
-        return address(text).map(|one| (one, one));
+        return text.parse::<IpAddr>().ok().map(|one| (one, one));
     };
-    match address(base)? {
+    match base.parse::<IpAddr>().ok()? {
         IpAddr::V4(base) => {
             let mask = match length.parse::<Ipv4Addr>() {
                 Ok(mask) => u32::from(mask),
@@ -132,7 +136,7 @@ fn range(text: &str) -> Option<(IpAddr, IpAddr)> {
                     u32::MAX.checked_shl(32 - bits).unwrap_or(0)
                 }
             };
-            // Bits between its ends that are not set: no range.
+            // A mask with gaps is not a range.
             let whole = mask.leading_ones() + mask.trailing_zeros() == 32;
             let base = u32::from(base);
             let ends = [base & mask, base | !mask].map(|n| IpAddr::V4(Ipv4Addr::from(n)));
@@ -148,34 +152,33 @@ fn range(text: &str) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// The variables that Windows' own tools put in place of a path's beginning.
-fn program(text: &str) -> String {
+/// Expands the variables that Windows' own tools use at the start of a path.
+fn expand_program(text: &str) -> String {
     let text = text.to_lowercase();
-    let known = [
+    [
         ("%systemroot%", r"c:\windows"),
         ("%windir%", r"c:\windows"),
         ("%systemdrive%", "c:"),
         ("%programfiles%", r"c:\program files"),
-    ];
-    let filled = known
-        .iter()
-        .find_map(|(name, path)| Some(format!("{path}{}", text.strip_prefix(name)?)));
-    filled.unwrap_or(text)
+    ]
+    .iter()
+    .find_map(|(name, path)| Some(format!("{path}{}", text.strip_prefix(name)?)))
+    .unwrap_or(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(fields: &[(&str, &str)]) -> Scope {
-        let mut scope = Scope::default();
+    fn of(fields: &[(&str, &str)]) -> RuleScope {
+        let mut scope = RuleScope::default();
         fields.iter().for_each(|(f, v)| scope.take(f, v));
         scope
     }
 
-    fn asked(remote: &[&str], program: Option<&str>, profiles: &[&str]) -> Scope {
+    fn asked(remote: &[&str], program: Option<&str>, profiles: &[&str]) -> RuleScope {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
-        Scope::wanted(&FirewallScope {
+        RuleScope::from_expected(&FirewallScope {
             remote: texts(remote),
             program: program.map(|p: &str| p.parse().expect("a path")),
             profiles: texts(profiles),

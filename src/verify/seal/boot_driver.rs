@@ -1,105 +1,122 @@
-//! Whether Windows has the drivers for the disk of a target's first boot, and starts them before it has a disk.
+//! Checks that Windows has the drivers for the disk of a target's first boot, as boot-start
+//! drivers.
 //!
-//! Sources: Microsoft, "CreateService" (start type 0), "Stop code INACCESSIBLE_BOOT_DEVICE"; Windows' own INF files (names
-//! of services); virtio-win (viostor, vioscsi). How Windows' drivers for IDE, SAS and Hyper-V's bus start is remembered, so
-//! another start is doubtful. That Windows leaves boot drivers it did not need to `StartOverride` is seen on real machines
-//! and documented nowhere; sysprep takes it back, so one that is left is doubtful, too.
+//! Sources: Microsoft, "CreateService" (start type 0), "Stop code INACCESSIBLE_BOOT_DEVICE";
+//! Windows' own INF files (names of services); virtio-win (viostor, vioscsi). The start types of
+//! Windows' drivers for IDE, SAS and Hyper-V's bus are undocumented, so others are only warnings.
+//! Windows disables unneeded boot drivers with `StartOverride`, as seen on real machines but
+//! documented nowhere; sysprep removes it, so a remaining one is only a warning, too.
 
 use winimg_recipe::recipe::RegistryKey;
-use winimg_recipe::recipe::target::{Controller, Target};
+use winimg_recipe::recipe::target::{TargetController, TargetSpec};
 
-use super::super::finding::{Finding, Verdict};
-use super::super::image::{Answer, Image};
+use super::super::finding::{Verdict, VerifyFinding};
+use super::super::image::{CheckResult, InspectedImage};
 
-const SERVICES: RegistryKey = RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services");
+const SERVICES: RegistryKey = RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services");
 const BOOT_START: u32 = 0;
 
-/// The services of the drivers between Windows and a disk there, and whether it is well known how they start.
-fn drivers(controller: Controller) -> (&'static [&'static str], bool) {
+/// Returns the services of the drivers for a disk there; true if their start type is documented.
+fn list_drivers(controller: TargetController) -> (&'static [&'static str], bool) {
     match controller {
-        Controller::Ahci => (&["storahci"], true),
-        Controller::Ide => (&["intelide", "atapi"], false),
-        Controller::LsiSas => (&["LSI_SAS"], false),
-        Controller::Nvme => (&["stornvme"], true),
-        Controller::Pvscsi => (&["pvscsi"], false),
-        Controller::VirtioBlk => (&["viostor"], true),
-        Controller::VirtioScsi => (&["vioscsi"], true),
-        Controller::VmbusNvme => (&["vmbus", "vpci", "stornvme"], false),
-        Controller::VmbusScsi => (&["vmbus", "storvsc"], false),
+        TargetController::Ahci => (&["storahci"], true),
+        TargetController::Ide => (&["intelide", "atapi"], false),
+        TargetController::LsiSas => (&["LSI_SAS"], false),
+        TargetController::Nvme => (&["stornvme"], true),
+        TargetController::Pvscsi => (&["pvscsi"], false),
+        TargetController::VirtioBlk => (&["viostor"], true),
+        TargetController::VirtioScsi => (&["vioscsi"], true),
+        TargetController::VmbusNvme => (&["vmbus", "vpci", "stornvme"], false),
+        TargetController::VmbusScsi => (&["vmbus", "storvsc"], false),
     }
 }
 
-pub fn starts(image: &Image<'_>, target: &Target) -> Verdict {
-    let (drivers, is_known) = drivers(target.hardware.controller);
+pub fn check_boot_drivers(image: &InspectedImage<'_>, target: &TargetSpec) -> Verdict {
+    let (drivers, is_known) = list_drivers(target.hardware.controller);
     for driver in drivers {
-        one(image, driver, is_known, &target.title)?;
+        check_driver(image, driver, is_known, &target.title)?;
     }
     Ok(())
 }
 
-/// The same for the controllers that machines of some sizes have. Who clones to others does not need them.
-pub fn starts_on_some_sizes(image: &Image<'_>, target: &Target) -> Verdict {
-    let (needed, _) = drivers(target.hardware.controller);
-    let more = target
-        .hardware
-        .also
-        .iter()
-        .flat_map(|also| drivers(*also).0);
+/// Checks the controllers that only machines of some sizes have.
+pub fn starts_on_some_sizes(image: &InspectedImage<'_>, target: &TargetSpec) -> Verdict {
+    let (needed, _) = list_drivers(target.hardware.controller);
     let place = format!("some sizes of {}", target.title);
-    for driver in more.filter(|driver| !needed.contains(driver)) {
-        one(image, driver, false, &place)?;
+    for also in &target.hardware.also {
+        for driver in list_drivers(*also).0 {
+            if !needed.contains(driver) {
+                check_driver(image, driver, false, &place)?;
+            }
+        }
     }
     Ok(())
 }
 
-/// `place` is where a clone is started, as it fits after "a clone on".
-fn one(image: &Image<'_>, driver: &str, is_known: bool, place: &str) -> Verdict {
+/// Checks one driver; `place` is the platform of the clone, a phrase that follows "a clone on".
+fn check_driver(image: &InspectedImage<'_>, driver: &str, is_known: bool, place: &str) -> Verdict {
     let key = SERVICES.join(driver);
-    let lacks = |found: String| {
+    if let Some(found) = find_fault(image, &key, driver)? {
         let fact = format!(
-            "Windows cannot start from the disk of a clone on {place} (INACCESSIBLE_BOOT_DEVICE): its driver {driver} is no boot driver"
+            "Windows cannot start from the disk of a clone on {place} (INACCESSIBLE_BOOT_DEVICE): \
+             its driver {driver} is not a boot driver"
         );
-        let finding = match is_known {
-            true => Finding::error(fact),
-            false => Finding::warning(fact),
+        let finding = if is_known {
+            VerifyFinding::error(fact)
+        } else {
+            VerifyFinding::warning(fact)
         };
-        finding
+        return Err(finding
             .expected(format!(r"{key}, Start = {BOOT_START}, and its .sys file"))
             .found(found)
-            .cure("add the driver under `[setup] drivers` or in a `driver` step, or leave its service as it was made")
-    };
-    if image.key(&key)?.is_none() {
-        return Err(lacks("no such service".to_owned()));
-    }
-    match image.number(&key, "Start")? {
-        Some(BOOT_START) => {}
-        Some(start) => return Err(lacks(format!("Start = {start}"))),
-        None => return Err(lacks("no Start".to_owned())),
-    }
-    let file = file(image, &key, driver)?;
-    if !image.volume.exists(&file)? {
-        return Err(lacks(format!("no {file}")));
+            .cure(
+                "add the driver under `[setup] drivers` or in a `driver` step, or do not change \
+                 its service",
+            ));
     }
     let overridden = key.join("StartOverride");
-    match image.number(&overridden, "0")? {
+    match image.read_number(&overridden, "0")? {
         None | Some(BOOT_START) => Ok(()),
         Some(start) => {
             let fact = format!(
-                "Windows may not start from the disk of a clone on {place}: its driver {driver} was switched off as one that was not needed"
+                "Windows may not start from the disk of a clone on {place}: its driver {driver} \
+                 was disabled as unneeded"
             );
-            Err(Finding::warning(fact)
-                .expected(
-                    "no such key, which sysprep takes away unless PersistAllDeviceInstalls is true",
-                )
+            Err(VerifyFinding::warning(fact)
+                .expected("no such key: sysprep removes it unless PersistAllDeviceInstalls is true")
                 .found(format!("{overridden}, 0 = {start}"))
-                .cure("leave PersistAllDeviceInstalls out of the answer file, or write false"))
+                .cure("omit PersistAllDeviceInstalls in the answer file, or set it to false"))
         }
     }
 }
 
-/// `System32\drivers\x.sys` and `\SystemRoot\System32\drivers\x.sys` are below `C:\Windows`.
-fn file(image: &Image<'_>, key: &RegistryKey, driver: &str) -> Answer<String> {
-    let Some(path) = image.text(key, "ImagePath")? else {
+/// Returns the reason why a driver is not a boot driver, if it is not.
+fn find_fault(
+    image: &InspectedImage<'_>,
+    key: &RegistryKey,
+    driver: &str,
+) -> CheckResult<Option<String>> {
+    if image.open_key(key)?.is_none() {
+        return Ok(Some("no such service".to_owned()));
+    }
+    match image.read_number(key, "Start")? {
+        Some(BOOT_START) => {}
+        Some(start) => return Ok(Some(format!("Start = {start}"))),
+        None => return Ok(Some("no Start".to_owned())),
+    }
+    let file = find_driver_file(image, key, driver)?;
+    let is_missing = !image.volume.exists(&file)?;
+    Ok(is_missing.then(|| format!("no {file}")))
+}
+
+/// Returns a driver's file: `System32\drivers\x.sys` and `\SystemRoot\System32\drivers\x.sys` are
+/// below `C:\Windows`.
+fn find_driver_file(
+    image: &InspectedImage<'_>,
+    key: &RegistryKey,
+    driver: &str,
+) -> CheckResult<String> {
+    let Some(path) = image.read_text(key, "ImagePath")? else {
         return Ok(format!(r"C:\Windows\System32\drivers\{driver}.sys"));
     };
     let lower = path.to_ascii_lowercase();

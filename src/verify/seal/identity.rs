@@ -1,16 +1,18 @@
-//! What a machine has of its own, and all clones of a sealed image would share.
+//! Identities of the build machine that all clones of a sealed image would share.
 //!
-//! SSH host keys, WinRM's certificates and the states of cloudbase-init's plugins are judged in every image (`leftovers`).
+//! SSH host keys, WinRM's certificates and the state of cloudbase-init's plugins are checked in
+//! every image (`leftovers`).
 //!
-//! Sources: Kubernetes, kubelet `--cert-dir`, `--kubeconfig`, `--bootstrap-kubeconfig` and kubeadm's paths on Windows; RKE2,
-//! docs/advanced.md (an agent's password) and rke2#2939 (its place on Windows); Amazon EC2, "EC2Launch v2" (tasks with the
-//! frequency `once`); Microsoft, "System store locations".
+//! Sources: Kubernetes, kubelet `--cert-dir`, `--kubeconfig`, `--bootstrap-kubeconfig` and
+//! kubeadm's paths on Windows; RKE2, docs/advanced.md (an agent's password) and rke2#2939 (its
+//! place on Windows); Amazon EC2, "EC2Launch v2" (tasks with the frequency `once`); Microsoft,
+//! "System store locations".
 
 use winimg_recipe::recipe::RegistryKey;
 
-use super::super::finding::{Finding, Verdict};
-use super::super::image::Image;
-use super::asked::Asked;
+use super::super::finding::{Verdict, VerifyFinding};
+use super::super::image::InspectedImage;
+use super::expectations::SealExpectations;
 
 const KUBELET_PKI: &str = r"C:\var\lib\kubelet\pki";
 const KUBELET: &str = r"C:\etc\kubernetes\kubelet.conf";
@@ -18,46 +20,56 @@ const BOOTSTRAP: &str = r"C:\etc\kubernetes\bootstrap-kubelet.conf";
 const RANCHER: &str = r"C:\etc\rancher\node\password";
 const EC2: &str = r"C:\ProgramData\Amazon\EC2Launch\state\.run-once";
 const CERTIFICATES: RegistryKey =
-    RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\SystemCertificates\MY\Certificates");
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Microsoft\SystemCertificates\MY\Certificates");
 
-pub const CHECKS: &[fn(&Image<'_>, &Asked<'_>) -> Verdict] = &[
+pub const CHECKS: &[fn(&InspectedImage<'_>, &SealExpectations<'_>) -> Verdict] = &[
     kubelet_keys,
     |image, asked| {
-        let fact = "the image is a node of a cluster already: every clone would be the same one";
-        gone(image, asked, KUBELET, Finding::error(fact))
+        let fact = "the image is already a node of a cluster: every clone would be the same node";
+        check_gone(image, asked, KUBELET, VerifyFinding::error(fact))
     },
     |image, asked| {
-        let fact = "a token that lets a node join a cluster is in the image";
-        gone(image, asked, BOOTSTRAP, Finding::warning(fact))
+        let fact = "the image contains a token for joining a cluster";
+        check_gone(image, asked, BOOTSTRAP, VerifyFinding::warning(fact))
     },
     |image, asked| {
-        let fact = "Rancher's agent has a password in the image: a cluster takes one clone with it and refuses the others";
-        gone(image, asked, RANCHER, Finding::error(fact))
+        let fact = "the image contains a password of Rancher's agent: a cluster accepts one clone \
+                    with it and refuses the others";
+        check_gone(image, asked, RANCHER, VerifyFinding::error(fact))
     },
     |image, asked| {
-        let fact = "EC2Launch has run in the build: a clone passes over the tasks that run once";
-        gone(image, asked, EC2, Finding::warning(fact))
+        let fact = "EC2Launch has run in the build: a clone would skip the tasks that run once";
+        check_gone(image, asked, EC2, VerifyFinding::warning(fact))
     },
-    certificates,
+    check_certificates,
 ];
 
-fn kubelet_keys(image: &Image<'_>, asked: &Asked<'_>) -> Verdict {
-    let mut keys = image.names(KUBELET_PKI)?;
-    keys.retain(|name| !asked.wants(&format!(r"{KUBELET_PKI}\{name}")));
+fn kubelet_keys(image: &InspectedImage<'_>, asked: &SealExpectations<'_>) -> Verdict {
+    let mut keys = image.list_names(KUBELET_PKI)?;
+    keys.retain(|name| !asked.expects_file(&format!(r"{KUBELET_PKI}\{name}")));
     keys.sort();
-    match keys.is_empty() {
-        true => Ok(()),
-        false => Err(
-            Finding::error("every clone would have the same keys of kubelet")
+    if keys.is_empty() {
+        Ok(())
+    } else {
+        Err(
+            VerifyFinding::error("every clone would have the same kubelet keys")
                 .found(format!(r"{KUBELET_PKI}\{}", keys.join(", ")))
-                .cure("stop kubelet and remove them before the image is sealed; kubelet makes new ones when it starts"),
-        ),
+                .cure(
+                    "stop kubelet and remove them before the image is sealed; kubelet creates new \
+                     ones when it starts",
+                ),
+        )
     }
 }
 
-/// What a step put there is meant.
-fn gone(image: &Image<'_>, asked: &Asked<'_>, file: &str, finding: Box<Finding>) -> Verdict {
-    if !image.volume.exists(file)? || asked.wants(file) {
+/// Requires that a file does not exist, unless a step put it there.
+fn check_gone(
+    image: &InspectedImage<'_>,
+    asked: &SealExpectations<'_>,
+    file: &str,
+    finding: Box<VerifyFinding>,
+) -> Verdict {
+    if !image.volume.exists(file)? || asked.expects_file(file) {
         return Ok(());
     }
     Err(finding
@@ -65,18 +77,21 @@ fn gone(image: &Image<'_>, asked: &Asked<'_>, file: &str, finding: Box<Finding>)
         .cure("remove it in a step before the image is sealed"))
 }
 
-fn certificates(image: &Image<'_>, _: &Asked<'_>) -> Verdict {
-    let found = match image.key(&CERTIFICATES)? {
-        Some(key) => key.keys()?,
+fn check_certificates(image: &InspectedImage<'_>, _: &SealExpectations<'_>) -> Verdict {
+    let found = match image.open_key(&CERTIFICATES)? {
+        Some(key) => key.read_keys()?,
         None => Vec::new(),
     };
     if found.is_empty() {
         return Ok(());
     }
     let prints: Vec<String> = found.iter().map(|key| key.name()).collect();
-    Err(
-        Finding::warning("the machine has certificates of its own, which every clone would share")
-            .found(format!(r"{CERTIFICATES}\{}", prints.join(", ")))
-            .cure("remove them from the machine's store `My` before the image is sealed; make them on the clone"),
+    Err(VerifyFinding::warning(
+        "the machine has certificates of its own, which every clone would share",
     )
+    .found(format!(r"{CERTIFICATES}\{}", prints.join(", ")))
+    .cure(
+        "remove them from the machine's store `My` before the image is sealed, and create \
+                 them on each clone",
+    ))
 }

@@ -45,12 +45,13 @@ impl Cluster {
         let nodes = self.nodes()?;
         let taken = nodes.iter().map(|node| node.name.as_str());
         let taken: Vec<&str> = taken.filter(|name| HOST_NAMES.contains(name)).collect();
-        match taken.is_empty() {
-            true => Ok(()),
-            false => Err(format!(
+        if taken.is_empty() {
+            Ok(())
+        } else {
+            Err(format!(
                 "the cluster has nodes with the names of clones\n  found: {0}\n  cure: kubectl delete node {0}, where an earlier run left them",
                 taken.join(" ")
-            )),
+            ))
         }
     }
 
@@ -102,12 +103,11 @@ impl Cluster {
             }
             std::thread::sleep(Duration::from_millis(100));
         };
-        match status.success() {
-            true => at(out, fs::read_to_string(out)),
-            false => {
-                let said = fs::read_to_string(err).unwrap_or_default();
-                Err(format!("kubectl {what} failed\n  found: {}", said.trim()))
-            }
+        if status.success() {
+            at(out, fs::read_to_string(out))
+        } else {
+            let said = fs::read_to_string(err).unwrap_or_default();
+            Err(format!("kubectl {what} failed\n  found: {}", said.trim()))
         }
     }
 }

@@ -280,9 +280,10 @@ fn sealed(row: &Row) -> Said {
 fn verified(row: &Row) -> Said {
     match &row.verified {
         Some(verified) if row.seen.generalized == Some(true) => {
-            match verified.findings.is_empty() {
-                true => Said::Holds,
-                false => Said::Fails(verified.findings.join("\n")),
+            if verified.findings.is_empty() {
+                Said::Holds
+            } else {
+                Said::Fails(verified.findings.join("\n"))
             }
         }
         _ => Said::Silent,
@@ -347,10 +348,12 @@ fn joined(row: &Row) -> Said {
         None => Some(format!("as {target}: the cluster had no node {name}")),
     });
     let wrong: Vec<String> = wrong.collect();
-    match wrong.is_empty() {
-        _ if row.joins.is_empty() => Said::Silent,
-        true => Said::Holds,
-        false => Said::Fails(wrong.join("\n")),
+    if row.joins.is_empty() {
+        Said::Silent
+    } else if wrong.is_empty() {
+        Said::Holds
+    } else {
+        Said::Fails(wrong.join("\n"))
     }
 }
 
@@ -360,10 +363,12 @@ fn host_keys(row: &Row) -> Said {
         .iter()
         .filter_map(|trial| trial.host_keys_differ)
         .collect();
-    match known.iter().all(|differ| *differ) {
-        _ if known.is_empty() => Said::Silent,
-        true => Said::Holds,
-        false => Said::Fails("both clones have the same".into()),
+    if known.is_empty() {
+        Said::Silent
+    } else if known.iter().all(|differ| *differ) {
+        Said::Holds
+    } else {
+        Said::Fails("both clones have the same".into())
     }
 }
 

@@ -198,7 +198,7 @@ fn signers(files: Vec<PathBuf>) -> Result<sign::Signers, String> {
             .filter(|value| !value.trim().is_empty())
             .map(Secret::new)
     };
-    let options = sign::Options {
+    let options = sign::SignOptions {
         files,
         environment: secret("WINIMG_SIGN_KEY"),
         password: secret("WINIMG_SIGN_PASSWORD"),

@@ -2,7 +2,10 @@
 //!
 //! Pure. All text of guests and hosts goes through `shown`.
 
-use winimg::page::{Page, Section, clock, headed_table, shown, size, text_block};
+use winimg::page::{
+    HtmlPage, PageSection, escape_html, format_clock, format_size, render_headed_table,
+    render_text_block,
+};
 
 use crate::judge::PROBES;
 use crate::ledger::{Claim, Ledger};
@@ -10,43 +13,44 @@ use crate::proof::{Outcome, Proof, Row, Stage, Verdict};
 
 /// The whole file.
 pub fn page(proof: &Proof, ledger: &Ledger) -> String {
-    let title = match proof.is_windows() {
-        true => format!("winimg on Windows {}", proof.build()),
-        false => format!("No Windows: winimg on a medium that says {}", proof.build()),
+    let title = if proof.is_windows() {
+        format!("winimg on Windows {}", proof.build())
+    } else {
+        format!("No Windows: winimg on a medium that says {}", proof.build())
     };
     let sections = [
-        Section {
+        PageSection {
             id: "claims",
             title: "Claims",
             body: claims(proof, ledger),
         },
-        Section {
+        PageSection {
             id: "rows",
             title: "Rows",
             body: rows(proof),
         },
-        Section {
+        PageSection {
             id: "answers",
             title: "Answers",
             body: answers(proof),
         },
-        Section {
+        PageSection {
             id: "nodes",
             title: "Nodes",
             body: nodes(proof),
         },
-        Section {
+        PageSection {
             id: "open",
             title: "No probe",
             body: unasked(proof, ledger),
         },
-        Section {
+        PageSection {
             id: "host",
             title: "Medium and host",
             body: host(proof),
         },
     ];
-    Page::new(title, head(proof), sections).html()
+    HtmlPage::new(title, head(proof), sections).render()
 }
 
 fn count(proof: &Proof, outcome: Outcome) -> usize {
@@ -63,14 +67,14 @@ fn head(proof: &Proof) -> String {
     match &proof.medium.known {
         Some(known) => format!(
             "<h1>winimg on Windows {}</h1>\n<p>The medium is {}. {counted}</p>\n",
-            shown(proof.build()),
-            shown(known)
+            escape_html(proof.build()),
+            escape_html(known)
         ),
         None => format!(
             "<h1>This was no Windows</h1>\n<div class=\"cause warning\">\n<p><strong>Nothing shows that the medium is Microsoft's: its digest is none \
              of those in docs/fidelity.toml.</strong></p>\n<p>It says of itself that it is Windows {}. What held on it holds on it; \
              no line below is proved on Windows.</p>\n</div>\n<p>{counted}</p>\n",
-            shown(proof.build())
+            escape_html(proof.build())
         ),
     }
 }
@@ -100,7 +104,7 @@ fn claims(proof: &Proof, ledger: &Ledger) -> String {
                 .unwrap_or_default();
         }
         let columns = ["claim", "verdict", "what was asked", "where"];
-        body += &headed_table("", &columns, &lines);
+        body += &render_headed_table("", &columns, &lines);
     }
     body
 }
@@ -110,15 +114,15 @@ fn line(proof: &Proof, claim: &Claim, found: &Verdict) -> String {
     let asked = probe.map_or("a probe that is no more", |probe| probe.shows);
     let mut seen = Vec::new();
     if !found.held.is_empty() {
-        seen.push(format!("held in {}", shown(&found.held.join(", "))));
+        seen.push(format!("held in {}", escape_html(&found.held.join(", "))));
     }
-    seen.extend(found.failed.iter().map(|what| text_block(what)));
+    seen.extend(found.failed.iter().map(|what| render_text_block(what)));
     format!(
         "<tr id=\"{0}\"><td>{1}<br><code>{0}</code></td><td>{2}</td><td>{3}</td><td>{4}</td></tr>\n",
-        shown(&claim.id),
-        shown(&claim.claim),
+        escape_html(&claim.id),
+        escape_html(&claim.claim),
         verdict(proof, found),
-        shown(asked),
+        escape_html(asked),
         seen.join("<br>")
     )
 }
@@ -129,7 +133,10 @@ fn rows(proof: &Proof) -> String {
     for row in &proof.rows {
         let mut stages: Vec<String> = row.stages.iter().map(stage).collect();
         if !row.missing.is_empty() {
-            stages.push(format!("not done: {}", shown(&row.missing.join(", "))));
+            stages.push(format!(
+                "not done: {}",
+                escape_html(&row.missing.join(", "))
+            ));
         }
         let trust = if row.machine.trusted {
             ", Secure Boot and a TPM"
@@ -138,20 +145,20 @@ fn rows(proof: &Proof) -> String {
         };
         lines += &format!(
             "<tr><td>{}{no_windows}</td><td>{}, {}, {}{trust}{}</td><td>{}</td><td>{}</td></tr>\n",
-            shown(&row.name),
-            shown(&row.machine.hypervisor),
-            shown(&row.machine.firmware),
-            shown(&row.machine.disk_bus),
+            escape_html(&row.name),
+            escape_html(&row.machine.hypervisor),
+            escape_html(&row.machine.firmware),
+            escape_html(&row.machine.disk_bus),
             row.seen
                 .accelerator
                 .as_deref()
-                .map(|on| format!("; on {}", shown(on)))
+                .map(|on| format!("; on {}", escape_html(on)))
                 .unwrap_or_default(),
             stages.join("<br>"),
             phases(row),
         );
     }
-    headed_table(
+    render_headed_table(
         "",
         &["row", "machine", "what was done", "phases of the build"],
         &lines,
@@ -159,13 +166,17 @@ fn rows(proof: &Proof) -> String {
 }
 
 fn stage(stage: &Stage) -> String {
-    let took = clock(stage.seconds);
-    let what = shown(&stage.what);
+    let took = format_clock(stage.seconds);
+    let what = escape_html(&stage.what);
     match (stage.is_good(), stage.status) {
         (true, _) => format!("{what}: good, {took}"),
         (false, status) => {
             let status = status.map_or("killed".to_owned(), |status| format!("status {status}"));
-            let said = stage.said.as_deref().map(text_block).unwrap_or_default();
+            let said = stage
+                .said
+                .as_deref()
+                .map(render_text_block)
+                .unwrap_or_default();
             format!("<strong>{what}: {status}</strong>, {took}{said}")
         }
     }
@@ -173,7 +184,8 @@ fn stage(stage: &Stage) -> String {
 
 fn phases(row: &Row) -> String {
     let phases = row.seen.phases.iter();
-    let phases = phases.map(|(phase, seconds)| format!("{} {}", shown(phase), clock(*seconds)));
+    let phases =
+        phases.map(|(phase, seconds)| format!("{} {}", escape_html(phase), format_clock(*seconds)));
     phases.collect::<Vec<_>>().join("<br>")
 }
 
@@ -185,14 +197,14 @@ fn answers(proof: &Proof) -> String {
         for (probe, said) in &row.seen.answers {
             lines += &format!(
                 "<tr><td>{}{no_windows}</td><td>{}</td></tr>\n",
-                shown(probe),
-                text_block(said.trim())
+                escape_html(probe),
+                render_text_block(said.trim())
             );
         }
         body += &format!(
             "<h3>{}</h3>\n{}",
-            shown(&row.name),
-            headed_table("", &["probe", "what it printed"], &lines)
+            escape_html(&row.name),
+            render_headed_table("", &["probe", "what it printed"], &lines)
         );
     }
     body
@@ -217,19 +229,24 @@ fn nodes(proof: &Proof) -> String {
                     let conditions = node.conditions.iter();
                     let conditions = conditions.map(|(what, is)| format!("{what} {is}"));
                     let conditions: Vec<String> = conditions.collect();
-                    let words = [&node.system, &node.image, &node.kubelet].map(|word| shown(word));
-                    format!("{}<br>{}", words.join(", "), shown(&conditions.join(", ")))
+                    let words =
+                        [&node.system, &node.image, &node.kubelet].map(|word| escape_html(word));
+                    format!(
+                        "{}<br>{}",
+                        words.join(", "),
+                        escape_html(&conditions.join(", "))
+                    )
                 }
             };
             lines += &format!(
                 "<tr><td>{}{no_windows}</td><td>{}</td><td>{}</td><td>{seen}</td></tr>\n",
-                shown(&row.name),
-                shown(&join.target),
-                shown(name),
+                escape_html(&row.name),
+                escape_html(&join.target),
+                escape_html(name),
             );
         }
     }
-    headed_table(
+    render_headed_table(
         "",
         &["row", "target", "clone", "what the API server had"],
         &lines,
@@ -246,8 +263,8 @@ fn unasked(proof: &Proof, ledger: &Ledger) -> String {
         if waits && claim.remark.is_none() && claim.probe.is_none() {
             items += &format!(
                 "<li>{} <code>{}</code>{}</li>\n",
-                shown(&claim.claim),
-                shown(&claim.id),
+                escape_html(&claim.claim),
+                escape_html(&claim.id),
                 mark(proof)
             );
         }
@@ -263,7 +280,7 @@ fn host(proof: &Proof) -> String {
         ("medium", medium.file.clone()),
         ("known as", medium.known.clone().unwrap_or_default()),
         ("SHA-256", medium.sha256.clone()),
-        ("size", size(medium.size)),
+        ("size", format_size(medium.size)),
         ("images", medium.images.join(", ")),
         ("winimg", proof.winimg.clone()),
         ("winimg's SHA-256", proof.winimg_sha256.clone()),
@@ -274,18 +291,19 @@ fn host(proof: &Proof) -> String {
     let lines = lines.map(|(name, value)| {
         format!(
             "<tr><th scope=\"row\">{name}</th><td>{}{}</td></tr>\n",
-            shown(&value),
+            escape_html(&value),
             mark(proof)
         )
     });
-    let table = winimg::page::table("", &lines.concat());
-    format!("{table}{}", text_block(&proof.host.join("\n")))
+    let table = winimg::page::render_table("", &lines.concat());
+    format!("{table}{}", render_text_block(&proof.host.join("\n")))
 }
 
 /// Of each line that a reader could take for one about Windows.
 fn mark(proof: &Proof) -> &'static str {
-    match proof.is_windows() {
-        true => "",
-        false => " (no Windows)",
+    if proof.is_windows() {
+        ""
+    } else {
+        " (no Windows)"
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use winimg::record::Manifest;
+use winimg::record::BuildManifest;
 use winimg_base::digest::Digest;
 
 use crate::seen;
@@ -14,7 +14,7 @@ use crate::site::{Done, at};
 /// The manifest cannot be read, or a file not removed.
 pub fn free(folder: &Path, layers: &Path) -> Done<()> {
     let output = folder.join("out");
-    let manifest = Manifest::read(&output.join("manifest.json")).map_err(|e| e.to_string())?;
+    let manifest = BuildManifest::read(&output.join("manifest.json")).map_err(|e| e.to_string())?;
     for artifact in manifest.artifacts {
         let file = output.join(artifact.file);
         if file.starts_with(&output) && file.is_file() {

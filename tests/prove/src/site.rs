@@ -20,7 +20,7 @@ pub fn at<T>(what: &Path, result: std::io::Result<T>) -> Done<T> {
 
 /// SHA-256 of a file, lower-case hex, and its size in bytes.
 fn digest(path: &Path) -> Done<(String, u64)> {
-    let (digest, size) = io::sha256(path).map_err(|e| e.to_string())?;
+    let (digest, size) = io::compute_sha256(path).map_err(|e| e.to_string())?;
     Ok((digest.hex(), size))
 }
 
@@ -140,9 +140,14 @@ impl Site<'_> {
         // With each firmware: one that is not installed keeps the rows of the other from nothing.
         let machines = found.checks.iter().filter(|check| check.about == "qemu");
         let machines: Vec<&Check> = machines.collect();
-        match machines.iter().all(|check| check.is_missing()) {
-            true if !machines.is_empty() => Err(no_machine(&found.checks, machines[0], wanted)),
-            _ => Ok(lines),
+        if machines.iter().all(|check| check.is_missing()) {
+            if !machines.is_empty() {
+                Err(no_machine(&found.checks, machines[0], wanted))
+            } else {
+                Ok(lines)
+            }
+        } else {
+            Ok(lines)
         }
     }
 

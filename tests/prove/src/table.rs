@@ -50,9 +50,10 @@ fn on_windows(ledger: &Ledger, section: &Section, claim: &Claim) -> String {
     let proved = runs("proved", &standing.proved);
     let refuted = runs("**refuted**", &standing.refuted);
     let said: Vec<String> = refuted.into_iter().chain(proved).collect();
-    let mut text = match said.is_empty() {
-        true => "unproven".to_owned(),
-        false => said.join("; "),
+    let mut text = if said.is_empty() {
+        "unproven".to_owned()
+    } else {
+        said.join("; ")
     };
     if let Some(note) = &claim.note {
         text += &format!(": {note}");

@@ -123,9 +123,10 @@ fn said(arguments: &[&str], file: &Path) -> Result<String, String> {
     command.args(arguments);
     command.args(["--var", "iso_url=x.iso", "--var", &zeros]);
     let done = command.arg(file).output().expect("winimg");
-    match done.status.success() {
-        true => Ok(String::from_utf8_lossy(&done.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&done.stderr).into_owned()),
+    if done.status.success() {
+        Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    } else {
+        Err(String::from_utf8_lossy(&done.stderr).into_owned())
     }
 }
 

@@ -51,7 +51,7 @@ fn what_the_last_build_said_of_its_disk_is_read() {
 {"event":"finding","severity":"error","message":"SetupType is 0"}
 {"event":"finding","severity":"unknown","message":"a service's state"}
 {"event":"checked","checks":9,"hold":7}
-{"event":"failed","status":10,"message":"the image is not what it should be"}"#;
+{"event":"failed","status":10,"message":"the image failed verification"}"#;
     let found = checked(events).expect("a result");
     assert_eq!((found.checks, found.hold), (9, 7));
     assert_eq!(found.findings, ["SetupType is 0"]);

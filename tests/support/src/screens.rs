@@ -112,7 +112,7 @@ pub const SCREENS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "box",
-        "a fatal error while sysprep ran",
+        "a fatal error in sysprep",
         &["A fatal error occurred while trying to sysprep the machine."],
     ),
     (

@@ -21,17 +21,14 @@ pub fn files(folder: &str, endings: &[&str]) -> Vec<String> {
         for entry in std::fs::read_dir(&at).expect("a folder").flatten() {
             let path = entry.path();
             let ending = path.extension().and_then(|ending| ending.to_str());
-            match path.is_dir() {
-                true if built.contains(&path) || path.ends_with("node_modules") => {}
-                true => todo.push(path),
-                false
-                    if ending
-                        .is_some_and(|e| endings.contains(&e.to_ascii_lowercase().as_str())) =>
-                {
-                    let inside = path.strip_prefix(root()).expect("below the root");
-                    found.push(inside.to_str().expect("UTF-8").to_owned());
+            if path.is_dir() {
+                if built.contains(&path) || path.ends_with("node_modules") {
+                } else {
+                    todo.push(path)
                 }
-                false => {}
+            } else if ending.is_some_and(|e| endings.contains(&e.to_ascii_lowercase().as_str())) {
+                let inside = path.strip_prefix(root()).expect("below the root");
+                found.push(inside.to_str().expect("UTF-8").to_owned());
             }
         }
     }

@@ -230,9 +230,10 @@ impl WindowsDisk {
         let folder = file.parent().expect("a folder");
         let behind = WINDOWS_AT + self.windows_mib;
         // One more for the backup of the table.
-        let len = match self.recovery_behind {
-            true => behind + BEHIND_LEN + 1,
-            false => behind + 1,
+        let len = if self.recovery_behind {
+            behind + BEHIND_LEN + 1
+        } else {
+            behind + 1
         };
         fs::File::create(file)
             .and_then(|f| f.set_len(len * MIB))

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use support::{skip, tree};
 use winimg_base::digest::Digest;
-use winimg_machine::guest::{self, Exit, Guest as _};
+use winimg_machine::guest::{self, Guest as _, GuestExit};
 
 use crate::wine::glib::Glib;
 use crate::wine::node::Node;
@@ -119,7 +119,7 @@ pub struct Place {
 /// How a program ended, and all that it said.
 #[derive(Debug)]
 pub struct Said {
-    pub exit: Exit,
+    pub exit: GuestExit,
     pub text: String,
 }
 
@@ -238,7 +238,7 @@ impl Place {
 
     /// Runs a program as the agent does.
     pub fn run(&mut self, program: &str, arguments: &[&str]) -> Said {
-        let command = guest::Command {
+        let command = guest::GuestCommand {
             program: program.into(),
             arguments: arguments.iter().map(|&a| a.to_owned()).collect(),
             timeout: TIME,

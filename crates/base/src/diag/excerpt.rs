@@ -1,4 +1,4 @@
-//! The line of a source that a complaint shows.
+//! The line of a source shown in a diagnostic.
 
 use std::ops::Range;
 
@@ -6,30 +6,33 @@ use annotate_snippets::{AnnotationKind, Group, Origin, Snippet};
 
 use crate::text::{self, Place};
 
-/// Longer lines are not shown, bytes: what is wrong in them would be lost among the rest.
-const LONGEST_LINE: usize = 2000;
+/// Longest line that is quoted, in bytes; in a longer one the marked part would be hard to find.
+const MAX_LINE_LENGTH: usize = 2000;
 
-/// The line in which a place begins, as it may be shown: a caret under twenty lines of script helps nobody.
+/// The first line of a span: underlining twenty lines of script would not help.
 pub(super) struct Excerpt<'p> {
     name: &'p str,
     line: usize,
     column: usize,
-    /// The text of the line and the bytes of it to mark, if it may be shown.
+    /// The text of the line and the bytes to mark, if it may be shown.
     text: Option<(String, Range<usize>)>,
 }
 
 impl<'p> Excerpt<'p> {
-    pub fn of(place: &'p Place) -> Self {
+    pub fn from_place(place: &'p Place) -> Self {
         let (line, column) = place.line_column();
-        let all = place.line();
-        let is_shown = place.source.is_quotable() && all.len() <= LONGEST_LINE;
+        let all = place.line_range();
+        let is_shown = place.source.is_quotable() && all.len() <= MAX_LINE_LENGTH;
         Self {
             name: &place.source.name,
             line,
             column,
             text: is_shown.then(|| {
                 let text = &place.source.text[all.clone()];
-                (text::masked(text), shown_span(text, &place.span, all.start))
+                (
+                    text::mask_secrets(text),
+                    shown_span(text, &place.span, all.start),
+                )
             }),
         }
     }
@@ -49,15 +52,17 @@ impl<'p> Excerpt<'p> {
     }
 }
 
-/// The part of a span that is in a line which begins at `start`, in bytes of the line, from character to character.
+/// Clamps a span to the line that starts at `start`, in bytes of the line, at character boundaries.
 fn shown_span(line: &str, span: &Range<usize>, start: usize) -> Range<usize> {
-    let within = |offset: usize| {
-        let mut at = offset.saturating_sub(start).min(line.len());
-        while !line.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let from = within(span.start);
-    from..within(span.end).max(from)
+    let from = floor_boundary(line, span.start.saturating_sub(start));
+    from..floor_boundary(line, span.end.saturating_sub(start)).max(from)
+}
+
+/// Returns the last character boundary of `line` up to `offset`.
+fn floor_boundary(line: &str, offset: usize) -> usize {
+    let mut at = offset.min(line.len());
+    while !line.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
 }

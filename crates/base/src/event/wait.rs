@@ -1,4 +1,4 @@
-//! What every wait watches: the cancel signal, and whether a person has the machine.
+//! State that every wait watches: the cancel signal, and a user's control of the machine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ impl Cancel {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// An error when the signal was given.
+    /// Fails if the signal was given.
     pub fn check(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(Error::cancelled());
@@ -27,17 +27,18 @@ impl Cancel {
         Ok(())
     }
 
-    /// Takes the signal back; whether it was given. For a wait whose regular end is an interrupt.
+    /// Resets the signal and returns true if it was given. For waits that Ctrl-C ends as intended,
+    /// such as `watch`.
     pub fn take(&self) -> bool {
         self.0.swap(false, Ordering::SeqCst)
     }
 
-    /// The flag itself, for a signal handler.
+    /// Returns the flag itself, for a signal handler.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 
-    /// Sleeps at most `time`, and less when cancelled.
+    /// Sleeps for `time`, or fails early when cancelled.
     pub fn sleep(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
@@ -49,19 +50,19 @@ impl Cancel {
     }
 }
 
-/// Whether a person has the machine. Its watch then judges nothing, and limits of time grow by [`Attended::total`]. Clones
-/// share one state.
+/// Tracks how long a user controls the machine. Meanwhile supervision is suspended, and time limits
+/// are extended by [`UserControl::total_time`]. Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub struct Attended(Arc<Mutex<Attention>>);
+pub struct UserControl(Arc<Mutex<UserControlState>>);
 
 #[derive(Debug, Default)]
-struct Attention {
+struct UserControlState {
     since: Option<Instant>,
-    before: Duration,
+    accumulated: Duration,
 }
 
-impl Attended {
-    fn lock(&self) -> MutexGuard<'_, Attention> {
+impl UserControl {
+    fn lock(&self) -> MutexGuard<'_, UserControlState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +73,7 @@ impl Attended {
     pub fn end(&self) {
         let mut state = self.lock();
         if let Some(since) = state.since.take() {
-            state.before += since.elapsed();
+            state.accumulated += since.elapsed();
         }
     }
 
@@ -80,9 +81,9 @@ impl Attended {
         self.lock().since.is_some()
     }
 
-    /// How long persons have had it so far.
-    pub fn total(&self) -> Duration {
+    /// Returns the total time so far.
+    pub fn total_time(&self) -> Duration {
         let state = self.lock();
-        state.before + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+        state.accumulated + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }

@@ -1,28 +1,32 @@
-//! Children that do not outlive us, and that know none of our secrets.
+//! Child processes that end with this process and do not inherit its secrets.
 
 use std::io;
 use std::process::{Child, Command};
 
 use crate::text::Secret;
 
-/// Starts a child that the kernel kills with the *thread* that calls this (Linux: prctl(2), `PR_SET_PDEATHSIG`): that thread
-/// must stay until the child has ended.
+/// Starts a child that the kernel kills when the calling *thread* ends (Linux: prctl(2),
+/// `PR_SET_PDEATHSIG`), so that thread must live until the child has ended.
 #[cfg(target_os = "linux")]
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     use std::os::unix::process::CommandExt;
 
     let parent = std::process::id();
-    let prepare = move || {
-        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
-        // The parent may have died before the line above; then nobody would send the signal.
-        if nix::unistd::getppid().as_raw().unsigned_abs() != parent {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        Ok(())
-    };
-    // SAFETY: prctl and getppid are plain system calls; nothing allocates or locks between fork and exec.
-    unsafe { command.pre_exec(prepare) };
+    // SAFETY: prctl and getppid are plain system calls; nothing allocates or locks between fork and
+    // exec.
+    unsafe { command.pre_exec(move || set_death_signal(parent)) };
     command.spawn()
+}
+
+/// Has the kernel kill this process when its parent ends.
+#[cfg(target_os = "linux")]
+fn set_death_signal(parent: u32) -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+    // If the parent ended before the line above, the signal will never come.
+    if nix::unistd::getppid().as_raw().unsigned_abs() != parent {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(())
 }
 
 /// Starts a child that Windows ends with this process.
@@ -33,13 +37,13 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     Ok(child)
 }
 
-/// Starts a child. This system has no call that would end it with us.
+/// Starts a child. This system has no call to end it with this process.
 #[cfg(not(any(target_os = "linux", windows)))]
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Secrets of the environment that only winimg may know.
+/// Environment variables with secrets that only winimg may know.
 const OURS: [&str; 7] = [
     "WINIMG_ADMIN_PASSWORD",
     "WINIMG_CACHE_PASSWORD",
@@ -58,15 +62,16 @@ const PROXIES: [&str; 6] = [
     "ALL_PROXY",
 ];
 
-/// Leaves winimg's own secrets out of a child's environment; for programs that ask the network, as a KMS client does.
+/// Removes winimg's own secrets from a child's environment, for programs that use the network, such
+/// as a KMS client.
 pub fn without_our_secrets(command: &mut Command) {
     for name in OURS {
         command.env_remove(name);
     }
 }
 
-/// Leaves out of a child's environment what may hold a secret, proxies as well: QEMU and its tools ask no network, and
-/// their environment is longer in sight than ours.
+/// Removes all possible secrets from a child's environment, including proxies: QEMU and its tools
+/// do not use the network, and their environment is visible for longer than ours.
 pub fn without_secrets(command: &mut Command) {
     without_our_secrets(command);
     for name in PROXIES {
@@ -74,36 +79,44 @@ pub fn without_secrets(command: &mut Command) {
     }
 }
 
-/// What of the environment no log may hold. Of a proxy's address that is its password; of a key each line of its own.
+/// Collects the secrets of the environment, which must not be logged: for a proxy the password in
+/// its address, for a key each of its lines.
 pub fn environment_secrets() -> Vec<Secret> {
-    let of = |name: &str, value: String| {
-        let value = value.trim_end_matches(['\r', '\n']).to_owned();
-        if PROXIES.contains(&name) {
-            proxy_password(&value)
-        } else if value.contains('\n') {
-            let lines = value.lines().filter(|line| !line.contains(' '));
-            lines.map(Secret::new).collect()
-        } else {
-            vec![Secret::new(value)]
-        }
-    };
-    let names = OURS.iter().chain(&PROXIES);
-    names
-        .filter_map(|name| Some(of(name, std::env::var(name).ok()?)))
+    OURS.iter()
+        .chain(&PROXIES)
+        .filter_map(|name| Some(split_secrets(name, &std::env::var(name).ok()?)))
         .flatten()
         .collect()
 }
 
-/// As it is written in the address; `user:password@host` needs no scheme.
-fn proxy_password(address: &str) -> Vec<Secret> {
-    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let named = rest.rsplit_once('@').map_or("", |(user, _)| user);
-    let password = named.split_once(':').map(|(_, password)| password);
-    password.into_iter().map(Secret::new).collect()
+fn split_secrets(name: &str, value: &str) -> Vec<Secret> {
+    let value = value.trim_end_matches(['\r', '\n']);
+    if PROXIES.contains(&name) {
+        proxy_password(value)
+    } else if value.contains('\n') {
+        value
+            .lines()
+            .filter(|line| !line.contains(' '))
+            .map(Secret::new)
+            .collect()
+    } else {
+        vec![Secret::new(value)]
+    }
 }
 
-/// The children's job. Its last handle is ours alone; the system closes it when we end, however that happens, and ends what
-/// is in it (Microsoft: Job Objects). We are not in it ourselves: PowerShell outlives us, to remove the machine.
+/// Parses the password in an address, in its encoded form; `user:password@host` needs no scheme.
+fn proxy_password(address: &str) -> Vec<Secret> {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
+    user.split_once(':')
+        .map(|(_, password)| Secret::new(password))
+        .into_iter()
+        .collect()
+}
+
+/// The children's job. This process has its only handle; the system closes it when the process ends
+/// for any reason, and then ends the children (Microsoft: Job Objects). The process itself is not
+/// in the job: PowerShell outlives it to remove the machine.
 #[cfg(windows)]
 mod job {
     use std::os::windows::io::AsRawHandle as _;
@@ -118,26 +131,27 @@ mod job {
         SetInformationJobObject,
     };
 
-    struct Job(HANDLE);
+    struct ChildJob(HANDLE);
 
     // SAFETY: a handle may be used by every thread of its process.
-    unsafe impl Send for Job {}
+    unsafe impl Send for ChildJob {}
     // SAFETY: the same.
-    unsafe impl Sync for Job {}
+    unsafe impl Sync for ChildJob {}
 
-    /// A system that refuses costs no more than its help: each child is also ended by name.
+    /// Adds a child to the job. Failure is acceptable: each child is also ended by name.
     pub fn take(child: &Child) {
-        static JOB: OnceLock<Option<Job>> = OnceLock::new();
+        static JOB: OnceLock<Option<ChildJob>> = OnceLock::new();
         if let Some(job) = JOB.get_or_init(make) {
             // SAFETY: both handles are open; the job's stays so to the end of this process.
             unsafe { AssignProcessToJobObject(job.0, child.as_raw_handle()) };
         }
     }
 
-    fn make() -> Option<Job> {
+    fn make() -> Option<ChildJob> {
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
-        // SAFETY: an unnamed job with a handle that no child inherits; `limits` lives through its call.
+        // SAFETY: an unnamed job with a handle that no child inherits; `limits` lives through its
+        // call.
         unsafe {
             let job = CreateJobObjectW(null(), null());
             if job.is_null() {
@@ -153,7 +167,7 @@ mod job {
                 CloseHandle(job);
                 return None;
             }
-            Some(Job(job))
+            Some(ChildJob(job))
         }
     }
 }

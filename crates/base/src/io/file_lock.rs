@@ -1,25 +1,26 @@
-//! Advisory locks on open files, and whether an open file still has its name.
+//! Advisory locks on open files, and checks that an open file still has its name.
 //!
-//! Windows keeps everyone else from reading or writing locked bytes (Microsoft: LockFileEx), and what is locked here has to
-//! stay readable and writable. So there a lock is on one byte that no file has; it says as little about the others.
+//! On Windows nothing else can read or write locked bytes (Microsoft: LockFileEx), but files locked
+//! here must stay readable and writable. So a single byte beyond the end of any file is locked
+//! there.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// Locks the file for this handle alone, if nobody has a lock on it.
+/// Takes an exclusive lock, if no other handle has a lock.
 #[cfg(unix)]
 pub fn try_lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
-/// Locks it together with others that share it, unless somebody has it alone.
+/// Takes a shared lock, if no other handle has an exclusive one.
 #[cfg(unix)]
 pub fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     file.try_lock_shared()
 }
 
-/// Whether `path` names this open file.
+/// Returns true if `path` refers to this open file.
 #[cfg(unix)]
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
@@ -28,8 +29,8 @@ pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(std::fs::metadata(path).is_ok_and(|m| m.ino() == ours.ino() && m.dev() == ours.dev()))
 }
 
-/// Locks the file for this handle alone, if nobody has a lock on it. The handle has to be open for reading or writing;
-/// one that only appends is refused (Microsoft: LockFileEx).
+/// Takes an exclusive lock, if no other handle has a lock. The handle has to be open for reading or
+/// writing; append-only ones are refused (Microsoft: LockFileEx).
 #[cfg(windows)]
 pub fn try_lock(file: &File) -> Result<(), TryLockError> {
     windows::lock(
@@ -38,13 +39,13 @@ pub fn try_lock(file: &File) -> Result<(), TryLockError> {
     )
 }
 
-/// Locks it together with others that share it, unless somebody has it alone.
+/// Takes a shared lock, if no other handle has an exclusive one.
 #[cfg(windows)]
 pub fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     windows::lock(file, 0)
 }
 
-/// Whether `path` names this open file.
+/// Returns true if `path` refers to this open file.
 #[cfg(windows)]
 pub fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let ours = windows::identity(file)?;
@@ -64,7 +65,7 @@ mod windows {
     };
     use windows_sys::Win32::System::IO::{OVERLAPPED, OVERLAPPED_0, OVERLAPPED_0_0};
 
-    /// Far beyond the longest file that NTFS can hold; a lock there is no error (Microsoft: LockFileEx).
+    /// Far beyond the longest possible NTFS file; a lock there is allowed (Microsoft: LockFileEx).
     const BYTE: u64 = i64::MAX as u64 - 1;
 
     pub fn lock(file: &File, how: u32) -> Result<(), TryLockError> {
@@ -89,7 +90,7 @@ mod windows {
         }
     }
 
-    /// The volume and the file's number on it.
+    /// Returns the volume and the file's number on it.
     pub fn identity(file: &File) -> io::Result<(u32, u32, u32)> {
         let mut found = BY_HANDLE_FILE_INFORMATION::default();
         // SAFETY: the handle is open, and `found` lives through the call.

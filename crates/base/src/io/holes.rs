@@ -1,41 +1,44 @@
-//! Which parts of a file hold data, as its file system reports: what else there is reads as zeros.
+//! Finds the parts of a file with data, as reported by its file system; all other parts are zeros.
 //!
-//! A hint and no more: a file system that does not know says that all of it is data.
+//! Only a hint: a file system without this information reports everything as data.
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-use super::Positioned as _;
+use super::PositionedIo as _;
 use crate::digest::{Algorithm, Digest, Hasher};
 
-/// The parts of `within` that hold data, in order (Linux: lseek(2), SEEK_DATA and SEEK_HOLE).
+/// Returns the parts of `within` with data, in order (Linux: lseek(2), SEEK_DATA and SEEK_HOLE).
 #[cfg(unix)]
 pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
-    use nix::errno::Errno;
-    use nix::unistd::{Whence, lseek};
+    use nix::unistd::Whence;
 
-    // `None`: nothing more.
-    let seek = |from: u64, whence| match lseek(file, from as i64, whence) {
-        Ok(at) => Ok(Some(at as u64)),
-        Err(Errno::ENXIO) => Ok(None),
-        Err(e) => Err(io::Error::from(e)),
-    };
     let mut ranges = Vec::new();
     let mut at = within.start;
     while at < within.end {
-        let data = match seek(at, Whence::SeekData)? {
+        let data = match seek_to(file, at, Whence::SeekData)? {
             Some(data) if data < within.end => data,
             _ => break,
         };
-        let hole = seek(data, Whence::SeekHole)?;
+        let hole = seek_to(file, data, Whence::SeekHole)?;
         at = hole.unwrap_or(within.end).min(within.end);
         ranges.push(data..at);
     }
     Ok(ranges)
 }
 
-/// The same (Microsoft: FSCTL_QUERY_ALLOCATED_RANGES).
+/// Finds the next data or hole at or after `from`; `None` if there is no more data.
+#[cfg(unix)]
+fn seek_to(file: &File, from: u64, whence: nix::unistd::Whence) -> io::Result<Option<u64>> {
+    match nix::unistd::lseek(file, from as i64, whence) {
+        Ok(at) => Ok(Some(at as u64)),
+        Err(nix::errno::Errno::ENXIO) => Ok(None),
+        Err(e) => Err(io::Error::from(e)),
+    }
+}
+
+/// Returns the parts of `within` with data, in order (Microsoft: FSCTL_QUERY_ALLOCATED_RANGES).
 #[cfg(windows)]
 pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     use windows_sys::Win32::Foundation::{
@@ -46,7 +49,7 @@ pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>
     let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut at = within.start;
     while at < within.end {
-        let (found, is_more) = match allocated(file, at..within.end) {
+        let (found, has_more) = match query_allocated_ranges(file, at..within.end) {
             Ok(answer) => answer,
             Err(e) => match e.raw_os_error().map(i32::cast_unsigned) {
                 // FAT, some network file systems, and Wine.
@@ -62,16 +65,16 @@ pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>
         let Some(last) = found.last() else { break };
         at = last.end;
         ranges.extend(found);
-        if !is_more {
+        if !has_more {
             break;
         }
     }
     Ok(ranges)
 }
 
-/// Some allocated ranges inside the given one, each of them not empty, and whether there are more.
+/// Returns some allocated, non-empty ranges inside the given one, and true if there are more.
 #[cfg(windows)]
-fn allocated(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bool)> {
+fn query_allocated_ranges(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bool)> {
     use std::os::windows::io::AsRawHandle as _;
     use std::ptr::{from_mut, from_ref, null_mut};
 
@@ -81,35 +84,37 @@ fn allocated(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bo
         FILE_ALLOCATED_RANGE_BUFFER, FSCTL_QUERY_ALLOCATED_RANGES,
     };
 
-    const ONE: usize = size_of::<FILE_ALLOCATED_RANGE_BUFFER>();
-    let asked = FILE_ALLOCATED_RANGE_BUFFER {
+    const RANGE_SIZE: usize = size_of::<FILE_ALLOCATED_RANGE_BUFFER>();
+    let query = FILE_ALLOCATED_RANGE_BUFFER {
         FileOffset: within.start as i64,
         Length: (within.end - within.start) as i64,
     };
     let mut answer = [FILE_ALLOCATED_RANGE_BUFFER::default(); 256];
     let mut bytes = 0;
-    // SAFETY: both buffers live through the call and are as long as said; without an OVERLAPPED it is synchronous.
+    // SAFETY: both buffers outlive the call and have the given lengths; without an OVERLAPPED the
+    // call is synchronous.
     let done = unsafe {
         DeviceIoControl(
             file.as_raw_handle(),
             FSCTL_QUERY_ALLOCATED_RANGES,
-            from_ref(&asked).cast(),
-            ONE as u32,
+            from_ref(&query).cast(),
+            RANGE_SIZE as u32,
             from_mut(&mut answer).cast(),
             size_of_val(&answer) as u32,
             &mut bytes,
             null_mut(),
         )
     };
-    let is_more = match done {
+    let has_more = match done {
         0 => match io::Error::last_os_error() {
             e if e.raw_os_error() == Some(ERROR_MORE_DATA.cast_signed()) => true,
             e => return Err(e),
         },
         _ => false,
     };
-    let found = answer.iter().take(bytes as usize / ONE);
-    let ranges = found
+    let ranges = answer
+        .iter()
+        .take(bytes as usize / RANGE_SIZE)
         .map(|r| {
             let start = (r.FileOffset.max(0) as u64).max(within.start);
             let end = r.FileOffset.saturating_add(r.Length).max(0) as u64;
@@ -117,25 +122,26 @@ fn allocated(file: &File, within: Range<u64>) -> io::Result<(Vec<Range<u64>>, bo
         })
         .filter(|r| r.start < r.end)
         .collect();
-    Ok((ranges, is_more))
+    Ok((ranges, has_more))
 }
 
-/// The SHA-256 of a file's first `size` bytes, and `size`. Only what holds data is read.
-pub(super) fn sha256(file: &File, size: u64) -> io::Result<(Digest, u64)> {
-    const PIECE: u64 = 1 << 20;
-    let mut buffer = vec![0; PIECE as usize];
+/// Computes the SHA-256 of a file's first `size` bytes, reading only the parts with data. Also
+/// returns `size`.
+pub(super) fn compute_sha256(file: &File, size: u64) -> io::Result<(Digest, u64)> {
+    const CHUNK: u64 = 1 << 20;
+    let mut buffer = vec![0; CHUNK as usize];
     let mut hasher = Hasher::new(Algorithm::Sha256);
     let mut at = 0;
     for data in data_within(file, 0..size)? {
-        hasher.zeros(data.start - at);
+        hasher.update_zeros(data.start - at);
         at = data.end;
-        for from in data.clone().step_by(PIECE as usize) {
-            let length = PIECE.min(data.end - from) as usize;
+        for from in data.clone().step_by(CHUNK as usize) {
+            let length = CHUNK.min(data.end - from) as usize;
             file.read_exact_at(&mut buffer[..length], from)?;
             hasher.update(&buffer[..length]);
         }
     }
-    hasher.zeros(size - at);
+    hasher.update_zeros(size - at);
     Ok((hasher.finish(), size))
 }
 
@@ -153,7 +159,7 @@ mod tests {
             }
             let whole = std::fs::read(file.path()).unwrap();
             let expected = (Digest::sha256_of(&whole), whole.len() as u64);
-            assert_eq!(crate::io::sha256(file.path()).unwrap(), expected);
+            assert_eq!(crate::io::compute_sha256(file.path()).unwrap(), expected);
         };
         hashed(0, &[]);
         hashed(3, &[]);

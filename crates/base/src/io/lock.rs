@@ -1,7 +1,7 @@
 //! Advisory locks on files.
 //!
-//! The kernel holds them, so those of a dead process are free by themselves; the pid in the file is only for
-//! messages. Lock files are never removed: a removed one could be locked twice.
+//! The kernel releases the locks of a dead process; the pid in the file is only for messages. Lock
+//! files are never removed: a removed one could be locked twice.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -12,19 +12,20 @@ use super::file_lock;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 
-/// A lock that is held until this value is dropped or the process ends.
+/// A lock until this value is dropped or the process ends.
 #[derive(Debug)]
-pub struct Lock {
-    // Closing the file frees the lock.
+pub struct FileLock {
+    // Closing the file releases the lock.
     _file: File,
 }
 
-/// How often a waiting lock looks again.
+/// Interval between attempts to take a lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-impl Lock {
-    /// Takes the lock at `path`, waiting while another process holds it. `waiting` is called once, before the first wait, with
-    /// words for the holder such as `process 4711`. Ends early when cancelled.
+impl FileLock {
+    /// Takes the lock at `path`, waiting while another process has it. `waiting` is called once,
+    /// before the first wait, with a description of the holder such as `process 4711`. Fails when
+    /// cancelled.
     pub fn take(path: &Path, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<Self> {
         let mut waiting = Some(waiting);
         loop {
@@ -33,36 +34,40 @@ impl Lock {
                 return Ok(lock);
             }
             if let Some(notify) = waiting.take() {
-                notify(&holder(path));
+                notify(&describe_holder(path));
             }
             cancel.sleep(LOOK_AGAIN)?;
         }
     }
 
-    /// Takes the lock if nobody holds it.
+    /// Takes the lock if it is free.
     pub fn try_take(path: &Path) -> Result<Option<Self>> {
-        Self::of(path, OpenOptions::new().create(true).truncate(false))
+        Self::open(path, OpenOptions::new().create(true).truncate(false))
     }
 
-    /// Whether there is a lock file that a living process holds, or that can't be asked.
+    /// Returns true if a running process has the lock, or if that is unknown. False without a lock
+    /// file.
     pub fn is_held(path: &Path) -> bool {
         path.exists() && !matches!(Self::try_take(path), Ok(Some(_)))
     }
 
-    /// The same for a lock file that is there already.
+    /// Takes the lock if it is free, without creating the lock file.
     pub(super) fn take_existing(path: &Path) -> Result<Option<Self>> {
-        Self::of(path, &mut OpenOptions::new())
+        Self::open(path, &mut OpenOptions::new())
     }
 
-    fn of(path: &Path, how: &mut OpenOptions) -> Result<Option<Self>> {
-        let io = |e| Error::io("lock", path, e);
-        let mut file = how.read(true).write(true).open(path).map_err(io)?;
+    fn open(path: &Path, how: &mut OpenOptions) -> Result<Option<Self>> {
+        let mut file = how
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|e| Error::io("lock", path, e))?;
         match file_lock::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(e)) => return Err(io(e)),
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         }
-        // The pid is a courtesy: a full disk must not stop the one who holds the lock.
+        // The pid is optional: a full disk must not stop the lock's owner.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -70,46 +75,46 @@ impl Lock {
         Ok(Some(Self { _file: file }))
     }
 
-    /// The lock file that belongs to `path`.
-    pub fn beside(path: &Path) -> PathBuf {
+    /// Returns the path of the lock file for `path`.
+    pub fn path_for(path: &Path) -> PathBuf {
         super::with_suffix(path, ".lock")
     }
 }
 
-/// Keeps others who ask for the same away from a folder, for the moment that a file in it is read and replaced. Leaves nothing
-/// in it.
+/// Locks a folder while a file in it is read and replaced, against others that use this lock, too.
+/// Creates no file.
 #[cfg(unix)]
-pub fn lock_folder(folder: &Path) -> Result<Lock> {
+pub fn lock_folder(folder: &Path) -> Result<FileLock> {
     let file = File::open(folder).map_err(|e| Error::io("open", folder, e))?;
     file.lock().map_err(|e| Error::io("lock", folder, e))?;
-    Ok(Lock { _file: file })
+    Ok(FileLock { _file: file })
 }
 
-/// The same. A folder cannot be locked there: one lock of this user is for all of them.
+/// Locks folders of this user: a single folder cannot be locked on Windows, so all share one lock.
 #[cfg(windows)]
-pub fn lock_folder(_: &Path) -> Result<Lock> {
+pub fn lock_folder(_: &Path) -> Result<FileLock> {
     let path = super::runtime_folder()?.join("folders.lock");
-    Lock::take(&path, &Cancel::default(), |_| ())
+    FileLock::take(&path, &Cancel::default(), |_| ())
 }
 
-/// Gives the new, empty folder `hidden` the name that sweeps look for, with a lock of this name in it: no sweep ever meets the
-/// folder without its lock.
-pub(super) fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<Lock> {
-    let create = |e| Error::io("create", folder, e);
+/// Renames the new, empty folder `hidden` to a name that sweeps look for, with a lock file `name`
+/// in it, so that no sweep finds the folder without its lock.
+pub(super) fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<FileLock> {
     if cfg!(windows) {
-        // There a folder that holds an open file keeps its name; a sweep passes over one without a lock file.
-        fs::rename(hidden, folder).map_err(create)?;
-        let file = create_held(&folder.join(name)).map_err(create)?;
-        return Ok(Lock { _file: file });
+        // Windows cannot rename a folder with an open file; sweeps ignore one without a lock file.
+        let file = fs::rename(hidden, folder)
+            .and_then(|()| create_held(&folder.join(name)))
+            .map_err(|e| Error::io("create", folder, e))?;
+        return Ok(FileLock { _file: file });
     }
-    let lock = Lock::try_take(&hidden.join(name))?.ok_or_else(|| {
+    let lock = FileLock::try_take(&hidden.join(name))?.ok_or_else(|| {
         Error::new(Kind::Failed, "a fresh working directory is already locked").at(hidden.display())
     })?;
-    fs::rename(hidden, folder).map_err(create)?;
+    fs::rename(hidden, folder).map_err(|e| Error::io("create", folder, e))?;
     Ok(lock)
 }
 
-/// A new file that no other handle can lock from its first moment on.
+/// Creates a file that no other handle can lock from the start.
 fn create_held(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -122,7 +127,7 @@ fn create_held(path: &Path) -> std::io::Result<File> {
     options.open(path)
 }
 
-fn holder(path: &Path) -> String {
+fn describe_holder(path: &Path) -> String {
     let mut text = String::new();
     // At most a pid's length; the file may be anything.
     let read = File::open(path).and_then(|f| f.take(20).read_to_string(&mut text));
@@ -142,11 +147,11 @@ mod tests {
     fn a_held_lock_names_its_holder_and_a_cancelled_wait_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.lock");
-        let held = Lock::try_take(&path).unwrap().unwrap();
-        assert!(Lock::try_take(&path).unwrap().is_none());
+        let held = FileLock::try_take(&path).unwrap().unwrap();
+        assert!(FileLock::try_take(&path).unwrap().is_none());
         let cancel = Cancel::default();
         let mut holder_name = String::new();
-        let error = Lock::take(&path, &cancel, |holder| {
+        let error = FileLock::take(&path, &cancel, |holder| {
             holder_name = holder.to_string();
             cancel.cancel();
         })
@@ -156,7 +161,7 @@ mod tests {
         drop(held);
         // What another test starts just now holds this one's open files until its exec.
         let deadline = Instant::now() + Duration::from_secs(10);
-        while Lock::try_take(&path).unwrap().is_none() {
+        while FileLock::try_take(&path).unwrap().is_none() {
             assert!(Instant::now() < deadline, "it is never free");
         }
     }

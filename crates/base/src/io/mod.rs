@@ -1,18 +1,19 @@
-//! Files that are never half-written, locks that the dead do not hold, and children that do not outlive us.
+//! Atomic file writes, locks released when their process exits, and child processes that exit with
+//! ours.
 //!
-//! Everything winimg keeps is written beside its place, fsynced and renamed into it. Nothing here knows what the
-//! bytes mean.
+//! Everything that winimg stores is written to a temporary file, fsynced and renamed. Nothing here
+//! depends on the meaning of the bytes.
 
-mod below;
 mod child;
+mod contained_file;
+mod file_list;
 pub mod file_lock;
 mod holes;
-mod leftover;
 mod lock;
 mod open;
 mod positioned;
 mod private;
-mod within;
+mod work_folder;
 mod xml;
 
 use std::fs::{self, File, OpenOptions};
@@ -25,45 +26,47 @@ use tempfile::NamedTempFile;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
-pub use below::{files_below, own_files_below};
 pub use child::{environment_secrets, spawn, without_our_secrets, without_secrets};
+pub use contained_file::{FileWithin, FileWithinError, file_within};
+pub use file_list::{files_below, own_files_below};
 pub use holes::data_within;
-pub use leftover::{WorkFolder, is_used, lock_of, remove_work_folder};
-pub use lock::{Lock, lock_folder};
+pub use lock::{FileLock, lock_folder};
 pub use open::{
-    limit, open_regular, read_given, read_limited, read_text_given, read_text_limited,
+    limit, open_regular, read_argument, read_limited, read_text_given, read_text_limited,
     refuse_streams,
 };
-pub use positioned::Positioned;
+pub use positioned::PositionedIo;
 pub use private::{
     close_to_others, create_private_file, create_private_folders, forbid_others_to_write,
     runtime_folder,
 };
-pub use within::{FileWithin, NotWithin, file_within};
+pub use work_folder::{WorkFolder, is_used, lock_of, remove_work_folder};
 pub use xml::read_xml_limited;
 
-/// A file that appears under its name whole, or not at all.
+/// A file that appears under its name only when it is complete.
 ///
-/// Written beside its place; [`commit`](AtomicFile::commit) makes it durable and visible. Dropped without that, or
-/// killed, it leaves nothing under the name (a kill may leave a hidden `.name.….part` beside it).
+/// It is written to a temporary file; [`commit`](AtomicFile::commit) makes it durable and visible.
+/// Without a commit nothing appears under the name (a killed process may leave a hidden
+/// `.name.….part`).
 pub struct AtomicFile {
     temporary: NamedTempFile,
     path: PathBuf,
 }
 
 impl AtomicFile {
-    /// Starts the file that is to stand at `path`. Its folder must exist.
+    /// Creates the temporary file for `path`. Its folder must exist.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
-        // As any other new file: the umask takes what it takes.
+        // Like any other new file: subject to the umask.
         Self::with_mode(path.into(), 0o666)
     }
 
-    /// The same for a file that its owner alone may read (0600; on Windows SYSTEM and administrators may, too).
+    /// Creates a file that only its owner can read (0600; on Windows also SYSTEM and
+    /// administrators).
     pub fn create_private(path: impl Into<PathBuf>) -> Result<Self> {
         let file = Self::with_mode(path.into(), 0o600)?;
         #[cfg(windows)]
         private::make_private(file.temporary.path())
-            .map_err(|e| Error::io("write beside", &file.path, e))?;
+            .map_err(|e| Error::io("create a temporary file next to", &file.path, e))?;
         Ok(file)
     }
 
@@ -84,16 +87,16 @@ impl AtomicFile {
         let _ = mode;
         let temporary = builder
             .tempfile_in(folder_of(&path))
-            .map_err(|e| Error::io("write beside", &path, e))?;
+            .map_err(|e| Error::io("create a temporary file next to", &path, e))?;
         Ok(Self { temporary, path })
     }
 
-    /// The file itself, for seeking.
+    /// Returns the file itself, for seeking.
     pub fn file(&mut self) -> &mut File {
         self.temporary.as_file_mut()
     }
 
-    /// Makes it durable, then visible, replacing what was there.
+    /// Makes the file durable, then visible, replacing an existing file.
     pub fn commit(self) -> Result<()> {
         let Self { temporary, path } = self;
         temporary
@@ -105,12 +108,13 @@ impl AtomicFile {
     }
 }
 
-/// Gives the file its name, also where another file of that name is open for reading.
+/// Renames the file, even if another file of that name is open for reading.
 fn name(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         return temporary.persist(path).map(|_| ()).map_err(|e| e.error);
     }
-    // What `persist` calls on Windows replaces no open file; `rename` does (Microsoft: FILE_RENAME_INFO, POSIX semantics).
+    // On Windows `persist` cannot replace an open file; `rename` can (Microsoft: FILE_RENAME_INFO,
+    // POSIX semantics).
     let (file, part) = temporary.keep().map_err(|e| e.error)?;
     drop(file);
     rename(&part, path).inspect_err(|_| {
@@ -136,13 +140,14 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     file.commit()
 }
 
-/// How long a file may stay open for others on Windows before it is given up to rename it.
-const SCAN: Duration = Duration::from_secs(5);
+/// Maximum wait on Windows to rename a file that others have open.
+const RENAME_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Renames a file or folder. On Windows a scanner that has just opened it, or a file in the folder, is waited for: that is
-/// "access denied" for a moment (Microsoft: MoveFileEx; rust-lang/rustup, issue 1870).
+/// Renames a file or folder. On Windows this retries while a scanner has it, or a file in the
+/// folder, open, which briefly causes "access denied" (Microsoft: MoveFileEx; rust-lang/rustup,
+/// issue 1870).
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    let deadline = Instant::now() + SCAN;
+    let deadline = Instant::now() + RENAME_TIMEOUT;
     loop {
         match fs::rename(from, to) {
             Err(e)
@@ -158,7 +163,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves a file, to another filesystem too.
+/// Moves a file, even to another filesystem.
 pub fn move_file(from: &Path, to: &Path) -> Result<()> {
     if fs::rename(from, to).is_ok() {
         return Ok(());
@@ -173,9 +178,9 @@ pub fn move_into_place(from: &Path, to: &Path) -> Result<()> {
     sync_folder(folder_of(to))
 }
 
-/// Makes the names in a folder durable.
+/// Fsyncs a folder, so that renames and new entries in it are durable.
 pub fn sync_folder(folder: &Path) -> Result<()> {
-    // Other systems have no such call, and need none.
+    // Other systems have no such call and do not need one.
     if cfg!(unix) {
         File::open(folder)
             .and_then(|f| f.sync_all())
@@ -184,9 +189,9 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the bytes of a file durable that another program wrote, or another handle.
+/// Fsyncs a file written by another program or handle.
 pub fn sync_file(path: &Path) -> io::Result<()> {
-    // Windows takes this from a handle that could write only (Microsoft: FlushFileBuffers).
+    // Windows requires a writable handle (Microsoft: FlushFileBuffers).
     OpenOptions::new()
         .read(true)
         .write(cfg!(windows))
@@ -194,7 +199,8 @@ pub fn sync_file(path: &Path) -> io::Result<()> {
         .sync_all()
 }
 
-/// A path without links and `..`. On Windows without the prefix `\\?\` too, which other programs do not read everywhere.
+/// Resolves links and `..` in a path. On Windows the prefix `\\?\` is removed, since not all
+/// programs support it.
 pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     let whole = fs::canonicalize(path)?;
     #[cfg(windows)]
@@ -212,16 +218,17 @@ pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     Ok(whole)
 }
 
-/// The path with `/` between its names, on every system.
-pub fn slashed(path: &Path) -> String {
+/// Returns the path with `/` separators, on every system.
+pub fn to_slashes(path: &Path) -> String {
     let text = path.display().to_string();
-    match cfg!(windows) {
-        true => text.replace('\\', "/"),
-        false => text,
+    if cfg!(windows) {
+        text.replace('\\', "/")
+    } else {
+        text
     }
 }
 
-/// Sets when a file or folder was written last. It need not be writable; on Windows only this is asked for.
+/// Sets the modification time of a file or folder, which need not be writable.
 pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -239,20 +246,20 @@ pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
     options.open(path)?.set_modified(time)
 }
 
-/// A file's SHA-256, and its size in bytes. Its holes are hashed as zeros without being read: a system that reads them fills pages
-/// with zeros first, which takes longer than hashing.
-pub fn sha256(path: &Path) -> Result<(Digest, u64)> {
+/// Computes a file's SHA-256, and returns its size in bytes. Holes are hashed as zeros without
+/// being read: reading them through the page cache takes longer than hashing.
+pub fn compute_sha256(path: &Path) -> Result<(Digest, u64)> {
     File::open(path)
         .and_then(|file| match file.metadata()? {
-            about if about.is_file() => holes::sha256(&file, about.len()),
-            // A device has no length there.
+            metadata if metadata.is_file() => holes::compute_sha256(&file, metadata.len()),
+            // The metadata of a device has no length.
             _ => Digest::of_reader(Algorithm::Sha256, file),
         })
         .map_err(|e| Error::io("read", path, e))
 }
 
-/// Copies a file's bytes; on filesystems that can, the copy shares the blocks (Linux: copy_file_range(2) clones
-/// where the filesystem has reflinks). `to` is replaced. Returns the number of bytes.
+/// Copies a file, sharing blocks (reflink) where the filesystem supports it (Linux:
+/// copy_file_range(2)). `to` is replaced. Returns the number of bytes.
 pub fn copy(from: &Path, to: &Path) -> Result<u64> {
     let mut source = File::open(from).map_err(|e| Error::io("read", from, e))?;
     let mut target = File::create(to).map_err(|e| Error::io("write", to, e))?;
@@ -265,50 +272,53 @@ pub fn copy(from: &Path, to: &Path) -> Result<u64> {
 pub fn create_folders(folder: &Path) -> Result<()> {
     let new: Vec<&Path> = folder.ancestors().take_while(|f| !f.exists()).collect();
     fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
-    // From above, as they were made.
-    let named = new.into_iter().rev().filter(|f| !f.as_os_str().is_empty());
-    named.map(folder_of).try_for_each(sync_folder)
+    // From top to bottom, as they were created.
+    new.into_iter()
+        .rev()
+        .filter(|f| !f.as_os_str().is_empty())
+        .map(folder_of)
+        .try_for_each(sync_folder)
 }
 
 /// Removes a file, a link or a folder with everything in it. Links are removed, not followed.
 pub fn remove_whole(path: &Path) -> io::Result<()> {
-    let is_folder = fs::symlink_metadata(path).is_ok_and(|about| about.is_dir());
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     if is_folder {
         return fs::remove_dir_all(path);
     }
     fs::remove_file(path)
 }
 
-/// Whether the path itself is a symbolic link.
+/// Returns true if the path itself is a symbolic link.
 pub fn is_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink())
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
-/// Removes a file, where there is one.
+/// Removes a file if it exists.
 pub fn remove_if_there(file: &Path) -> Result<()> {
-    gone(fs::remove_file(file), file)
+    ignore_missing(fs::remove_file(file), file)
 }
 
-/// Removes a folder with all that is in it, where there is one.
+/// Removes a folder with its content if it exists.
 pub fn remove_folder_if_there(folder: &Path) -> Result<()> {
-    gone(fs::remove_dir_all(folder), folder)
+    ignore_missing(fs::remove_dir_all(folder), folder)
 }
 
-fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
+fn ignore_missing(removed: io::Result<()>, path: &Path) -> Result<()> {
     match removed {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
         _ => Ok(()),
     }
 }
 
-/// The path with `suffix` after its whole name: `recipe.lock.sig` of `recipe.lock`.
+/// Appends `suffix` to the whole name: `recipe.lock` becomes `recipe.lock.sig`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);
     path.into()
 }
 
-/// The folder that holds `path`; `.` for a bare name.
+/// Returns the parent folder of `path`; `.` for a bare name.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -1,17 +1,17 @@
-//! Opens and reads files that a user or another program named.
+//! Opens and reads files whose paths come from the user or from another program.
 //!
-//! Accepts only regular files, so that a named pipe, a device or a folder is an error instead of an endless wait, and reads only up
-//! to a limit, so that a file of any size takes bounded memory.
+//! Accepts only regular files, so that a named pipe, a device or a folder is an error instead of an
+//! endless wait, and reads only up to a limit, so that memory is bounded.
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, Read as _};
 use std::path::Path;
 
-/// Largest sizes of files that are read whole, in bytes, by what a file is for.
+/// Maximum sizes of files that are read into memory, in bytes, by purpose.
 pub mod limit {
     /// Recipes, packs, targets, scripts, configuration files and lists.
     pub const TEXT: u64 = 4 << 20;
-    /// Answer files, of which Microsoft's longest samples have a tenth.
+    /// Answer files; Microsoft's longest samples have a tenth of this.
     pub const ANSWER_FILE: u64 = 1 << 20;
     /// Keys, certificates and other trust material.
     pub const KEY: u64 = 4 << 20;
@@ -19,7 +19,8 @@ pub mod limit {
     pub const RECORD: u64 = 256 << 20;
 }
 
-/// Opens a regular file for reading. A link is followed; anything else that is not a regular file is an error that names its type.
+/// Opens a regular file for reading. Links are followed; for anything else the error names its
+/// type.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -35,25 +36,22 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         return Ok(file);
     }
     let found = name_of(kind);
-    Err(io::Error::other(format!(
-        "it is {found}, not a regular file"
-    )))
+    Err(io::Error::other(format!("not a regular file ({found})")))
 }
 
-/// Refuses what cannot be a file, a disk or a folder: a named pipe, a socket or a device of characters. Nothing there is no fault here.
+/// Refuses a named pipe, a socket or a character device, but not a file, disk, folder or missing
+/// path.
 pub fn refuse_streams(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt as _;
-        let Ok(about) = std::fs::metadata(path) else {
+        let Ok(metadata) = std::fs::metadata(path) else {
             return Ok(());
         };
-        let kind = about.file_type();
+        let kind = metadata.file_type();
         if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
             let found = name_of(kind);
-            return Err(io::Error::other(format!(
-                "it is {found}, not a regular file"
-            )));
+            return Err(io::Error::other(format!("not a regular file ({found})")));
         }
     }
     let _ = path;
@@ -65,9 +63,9 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_open(open_regular(path)?, limit)
 }
 
-/// Reads what a user gave on the command line: a regular file, or the unnamed pipe of a shell's `<(command)`, of at most `limit`
-/// bytes.
-pub fn read_given(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+/// Reads a file given on the command line, of at most `limit` bytes: a regular file, or the unnamed
+/// pipe of a shell's `<(command)`.
+pub fn read_argument(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if is_unnamed_pipe(path) {
         read_open(File::open(path)?, limit)
     } else {
@@ -75,11 +73,12 @@ pub fn read_given(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// An unnamed pipe has no path of its own. Its other end is open already, so that opening it does not wait.
+/// Returns true for an unnamed pipe, which has no path of its own. Opening it does not wait, since
+/// its other end is already open.
 #[cfg(unix)]
 fn is_unnamed_pipe(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
-    let is_pipe = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
+    let is_pipe = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
     is_pipe && std::fs::canonicalize(path).is_err()
 }
 
@@ -93,7 +92,7 @@ fn read_open(file: File, limit: u64) -> io::Result<Vec<u8>> {
     if size > limit {
         return Err(too_large(limit));
     }
-    // A pipe and a file of `/proc` have no size, and any file may grow.
+    // Pipes and files in `/proc` have no size, and any file may grow.
     let mut bytes = Vec::with_capacity(size as usize);
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
@@ -105,15 +104,15 @@ fn read_open(file: File, limit: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a whole regular file of at most `limit` bytes of UTF-8.
 pub fn read_text_limited(path: &Path, limit: u64) -> io::Result<String> {
-    text(read_limited(path, limit)?)
+    decode_text(read_limited(path, limit)?)
 }
 
-/// The same as [`read_given`] for UTF-8.
+/// Reads UTF-8 text like [`read_argument`].
 pub fn read_text_given(path: &Path, limit: u64) -> io::Result<String> {
-    text(read_given(path, limit)?)
+    decode_text(read_argument(path, limit)?)
 }
 
-fn text(bytes: Vec<u8>) -> io::Result<String> {
+fn decode_text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|e| {
         let at = e.utf8_error().valid_up_to();
         io::Error::new(
@@ -130,7 +129,7 @@ fn too_large(limit: u64) -> io::Error {
     };
     io::Error::new(
         io::ErrorKind::FileTooLarge,
-        format!("it is larger than {limit}, the limit for such a file"),
+        format!("larger than the limit of {limit} for this kind of file"),
     )
 }
 
@@ -176,7 +175,7 @@ mod tests {
         let error = read_limited(&path, 4 << 20).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "it is larger than 4 MiB, the limit for such a file"
+            "larger than the limit of 4 MiB for this kind of file"
         );
     }
 
@@ -195,10 +194,7 @@ mod tests {
             (folder.path(), "a folder"),
         ] {
             let error = read_limited(path, 1 << 20).unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                format!("it is {what}, not a regular file")
-            );
+            assert_eq!(error.to_string(), format!("not a regular file ({what})"));
             assert_eq!(refuse_streams(path).is_ok(), what == "a folder", "{what}");
         }
     }
@@ -213,12 +209,12 @@ mod tests {
         writer.write_all(b"key").unwrap();
         drop(writer);
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        assert_eq!(read_given(Path::new(&path), 3).unwrap(), b"key");
+        assert_eq!(read_argument(Path::new(&path), 3).unwrap(), b"key");
         assert!(read_limited(Path::new(&path), 3).is_err());
         let folder = tempfile::tempdir().unwrap();
         let named = folder.path().join("pipe");
         nix::unistd::mkfifo(&named, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert!(read_given(&named, 3).is_err());
+        assert!(read_argument(&named, 3).is_err());
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! Reading and writing at a place in a file, from several threads at once.
+//! Reads and writes at an offset in a file, from several threads at once.
 //!
-//! The systems name it differently, and only here. On Windows it also moves the file's own position: nobody may count
-//! on that one in a file that is read or written so.
+//! Hides the differences between systems. On Windows these calls also move the file's own position,
+//! so do not rely on it.
 
 use std::fs::File;
 use std::io;
 
-/// Whole buffers at an offset in bytes.
-pub trait Positioned {
+/// Reads and writes whole buffers at an offset in bytes.
+pub trait PositionedIo {
     /// Fills the buffer, or fails with `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
@@ -15,7 +15,7 @@ pub trait Positioned {
 }
 
 #[cfg(unix)]
-impl Positioned for File {
+impl PositionedIo for File {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset)
     }
@@ -26,7 +26,7 @@ impl Positioned for File {
 }
 
 #[cfg(windows)]
-impl Positioned for File {
+impl PositionedIo for File {
     fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
         use std::os::windows::fs::FileExt as _;
 

@@ -1,12 +1,12 @@
-//! Folders and files that their owner alone may look into.
+//! Folders and files that only their owner can access.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
 
-/// Takes away the right of all other users to write what this process and its children create from now on, whatever the umask was.
-/// Rights of the group stay as they are.
+/// Removes the write permission of other users from everything that this process and its children
+/// create from now on, whatever the umask was. Permissions of the group are kept.
 #[cfg(unix)]
 pub fn forbid_others_to_write() {
     use nix::sys::stat::{Mode, umask};
@@ -14,21 +14,23 @@ pub fn forbid_others_to_write() {
     umask(given | Mode::S_IWOTH);
 }
 
-/// Does nothing: a new file has the rights of its folder.
+/// Does nothing: a new file has the permissions of its folder.
 #[cfg(windows)]
 pub fn forbid_others_to_write() {}
 
-/// Makes the folder, and those above it, for its owner alone (0700).
+/// Creates the folder and its parents for its owner alone (0700).
 #[cfg(unix)]
 pub fn create_private_folders(folder: &Path) -> Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    let made = builder.create(folder);
-    made.map_err(|e| Error::io("create", folder, e))
+    builder
+        .create(folder)
+        .map_err(|e| Error::io("create", folder, e))
 }
 
-/// Makes the folder for its owner, SYSTEM and administrators alone, and those above it as they come.
+/// Creates the folder for its owner, SYSTEM and administrators alone, and its parents with default
+/// permissions.
 #[cfg(windows)]
 pub fn create_private_folders(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)
@@ -36,14 +38,15 @@ pub fn create_private_folders(folder: &Path) -> Result<()> {
         .map_err(|e| Error::io("create", folder, e))
 }
 
-/// An empty file for its owner alone (0600), in place of one that may be there. On Windows its folder decides.
+/// Creates an empty file for its owner alone (0600), replacing an existing one. On Windows it has
+/// the permissions of its folder.
 pub fn create_private_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path)?;
-    // One that was there has kept its mode.
+    // An existing file has kept its mode.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -54,12 +57,12 @@ pub fn create_private_file(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Takes a file or folder that is there from all but its owner. On Windows its folder decides.
+/// Restricts an existing file or folder to its owner. On Windows its folder's permissions apply.
 pub fn close_to_others(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // Of what a link leads to: its mode is the one that is set.
+        // The mode of a link's target, since that is the one that is set.
         let mode = fs::metadata(path)?.permissions().mode();
         if mode & 0o077 != 0 {
             fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))?;
@@ -70,8 +73,8 @@ pub fn close_to_others(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Takes a new, empty file or folder from all but its owner, SYSTEM (as which Hyper-V gives a machine its discs) and
-/// administrators; what is made in the folder, too.
+/// Restricts a new, empty file or folder, and everything created in it, to its owner, SYSTEM (as
+/// which Hyper-V attaches discs) and administrators.
 #[cfg(windows)]
 pub fn make_private(path: &Path) -> std::io::Result<()> {
     use std::os::windows::ffi::OsStrExt as _;
@@ -82,7 +85,8 @@ pub fn make_private(path: &Path) -> std::io::Result<()> {
     };
     use windows_sys::Win32::Security::{DACL_SECURITY_INFORMATION, SetFileSecurityW};
 
-    /// Protected: nothing is inherited. S-1-3-4 is OWNER RIGHTS (Microsoft: Security Descriptor String Format).
+    /// Protected: nothing is inherited. S-1-3-4 is OWNER RIGHTS (Microsoft: Security Descriptor
+    /// String Format).
     const RIGHTS: &str = "D:P(A;OICI;FA;;;S-1-3-4)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)";
     let rights: Vec<u16> = RIGHTS.encode_utf16().chain([0]).collect();
     let path: Vec<u16> = path.as_os_str().encode_wide().chain([0]).collect();
@@ -108,8 +112,9 @@ pub fn make_private(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Where this user's builds have their sockets: `/tmp/winimg-<uid>`, 0700 and ours. Not `$TMPDIR`: its path may be too
-/// long for a socket.
+/// Returns the folder for sockets of this user's builds: `/tmp/winimg-<uid>`, owned by the user
+/// with mode
+/// 0700. Not `$TMPDIR`: its path may be too long for a socket.
 #[cfg(unix)]
 pub fn runtime_folder() -> Result<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
@@ -129,8 +134,9 @@ pub fn runtime_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where this user's builds have what is theirs alone: `%LOCALAPPDATA%\winimg\run`. A profile's folders are open to its
-/// user, to SYSTEM and to administrators (Microsoft: KNOWNFOLDERID, FOLDERID_LocalAppData).
+/// Returns the private folder of this user's builds: `%LOCALAPPDATA%\winimg\run`. Only the user,
+/// SYSTEM and administrators can access the folders of a profile (Microsoft: KNOWNFOLDERID,
+/// FOLDERID_LocalAppData).
 #[cfg(windows)]
 pub fn runtime_folder() -> Result<PathBuf> {
     let local = std::env::var_os("LOCALAPPDATA").map(PathBuf::from);
@@ -138,7 +144,7 @@ pub fn runtime_folder() -> Result<PathBuf> {
         return Err(
             Error::new(Kind::Host, "there is no private folder for the build")
                 .expected("LOCALAPPDATA with a full path")
-                .cure("run winimg as a user who has a profile"),
+                .cure("run winimg as a user with a profile"),
         );
     };
     let folder = local.join("winimg").join("run");

@@ -1,7 +1,7 @@
-//! Reads XML files that a user wrote, in the encodings that Windows reads: UTF-8, and UTF-16 with a
+//! Reads users' XML files in the encodings that Windows supports: UTF-8, and UTF-16 with a
 //! byte order mark.
 //!
-//! Refuses a declaration that contradicts the bytes, as the XML parser of Windows does.
+//! Refuses a declaration that contradicts the bytes, like the XML parser of Windows.
 
 use std::io;
 use std::path::Path;
@@ -9,13 +9,13 @@ use std::path::Path;
 use super::read_limited;
 use crate::markup::{declared_encoding, is_wide_encoding};
 
-/// How to save a file so that it can be read.
-const CURE: &str = "save the file as UTF-8 and declare encoding=\"utf-8\": in Notepad under Encoding, in Windows \
-                    PowerShell with Set-Content -Encoding UTF8";
+/// Cure for a file with the wrong encoding.
+const CURE: &str = "save the file as UTF-8 and declare encoding=\"utf-8\": in Notepad under \
+                    Encoding, in Windows PowerShell with Set-Content -Encoding UTF8";
 
 /// Reads a whole XML file of at most `limit` bytes. The text has no byte order mark and declares no
-/// UTF-16, so that it can be written as UTF-8. The error of a file that is no text names the offset
-/// of its first wrong byte.
+/// UTF-16, so that it can be written as UTF-8. The error for a file that is not text has the offset
+/// of its first invalid byte.
 pub fn read_xml_limited(path: &Path, limit: u64) -> io::Result<String> {
     let bytes = read_limited(path, limit)?;
     decode(&bytes).map_err(|why| {
@@ -37,14 +37,14 @@ fn decode(bytes: &[u8]) -> Result<String, String> {
     }
 }
 
-/// `offset`: where these bytes begin in the file.
+/// Decodes UTF-8; `offset` is the offset of these bytes in the file.
 fn utf_8(bytes: &[u8], offset: usize) -> Result<String, String> {
     std::str::from_utf8(bytes)
         .map(str::to_owned)
         .map_err(|e| format!("byte {} is not UTF-8", offset + e.valid_up_to()))
 }
 
-/// Decodes what follows a byte order mark of two bytes.
+/// Decodes UTF-16 after a byte order mark of two bytes.
 fn utf_16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, String> {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let mut text = String::with_capacity(pairs.len());
@@ -61,7 +61,7 @@ fn utf_16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, String> {
     }
     if !odd.is_empty() {
         return Err(format!(
-            "the file is UTF-16, and its last character, at byte {offset}, is cut off"
+            "the file is UTF-16, and its last character, at byte {offset}, is truncated"
         ));
     }
     let Some(declared) = declared_encoding(&text) else {
@@ -70,7 +70,8 @@ fn utf_16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, String> {
     let name = &text[declared.clone()];
     if !is_wide_encoding(name) {
         return Err(format!(
-            "its bytes are UTF-16, but its first line declares encoding=\"{name}\", which the XML parser of Windows refuses"
+            "its bytes are UTF-16, but its first line declares encoding=\"{name}\", which the XML \
+             parser of Windows refuses"
         ));
     }
     text.replace_range(declared, "utf-8");
@@ -122,7 +123,7 @@ mod tests {
             (b"\xef\xbb\xbf<a>\xfc".to_vec(), "byte 6 is not UTF-8"),
             (
                 cut(little("<a>")),
-                "the file is UTF-16, and its last character, at byte 6, is cut off",
+                "the file is UTF-16, and its last character, at byte 6, is truncated",
             ),
             (
                 [little("<\u{1f600}"), vec![0x3d, 0xd8, b'<', 0]].concat(),

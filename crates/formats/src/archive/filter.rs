@@ -1,4 +1,4 @@
-//! Which files of an archive are wanted, and under which paths.
+//! Selects the files of an archive to unpack, and their paths.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,25 @@ use glob::{MatchOptions, Pattern};
 
 use winimg_base::error::{Error, Kind, Result};
 
-use super::survey::{Names, Survey, verdict};
-use super::{Member, Packed};
+use super::survey::{ArchiveSurvey, NameClashes, check_problems};
+use super::{ArchiveFile, ArchiveMember};
 
-/// What to take of an archive.
+/// Files to select from an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Leading path segments to drop; what has no more than these is left out.
+pub struct ArchiveFilter {
+    /// Leading path segments to drop; entries with no other segments are left out.
     pub strip: usize,
-    /// Glob patterns over the paths that remain; empty: all. `*` stays within a segment, `**` does not, case does not
-    /// count, and a pattern that names a folder takes what is in it.
+    /// Glob patterns over the remaining paths; empty: all. `*` matches within a segment, `**`
+    /// across segments. Case is ignored, and a pattern that matches a folder selects its content.
     pub only: Vec<String>,
 }
 
-impl Filter {
-    /// Whether `only` takes the path `a/b.inf`. The error names a malformed pattern.
-    pub fn takes(&self, path: &str) -> std::result::Result<bool, String> {
+impl ArchiveFilter {
+    /// Returns true if `only` selects the path `a/b.inf`. The error names a malformed pattern.
+    pub fn should_include(&self, path: &str) -> std::result::Result<bool, String> {
         let mut taken = self.only.is_empty();
         for text in &self.only {
-            taken |= matches(&pattern(text)?, path);
+            taken |= is_match(&parse_pattern(text)?, path);
         }
         Ok(taken)
     }
@@ -36,29 +36,34 @@ const CASE_BLIND: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// The paths to write, by the entries' numbers.
-pub(super) struct Selection {
-    wanted: HashMap<usize, Member>,
+/// The paths to write, by entry number.
+pub(super) struct ArchiveSelection {
+    wanted: HashMap<usize, ArchiveMember>,
 }
 
-impl Selection {
-    /// Refuses patterns that are malformed or match nothing, and paths that become one by stripping.
-    pub fn new(filter: &Filter, survey: &Survey, archive: &Packed) -> Result<Self> {
+impl ArchiveSelection {
+    /// Refuses patterns that are malformed or match nothing, and paths that collide after
+    /// stripping.
+    pub fn new(
+        filter: &ArchiveFilter,
+        survey: &ArchiveSurvey,
+        archive: &ArchiveFile,
+    ) -> Result<Self> {
         let mut patterns = Vec::new();
         for text in &filter.only {
-            let pattern = pattern(text).map_err(|fact| Error::new(Kind::Recipe, fact))?;
+            let pattern = parse_pattern(text).map_err(|fact| Error::new(Kind::Recipe, fact))?;
             patterns.push((text, pattern, false));
         }
         let mut wanted = HashMap::new();
-        let mut names = Names::default();
+        let mut names = NameClashes::default();
         let mut problems = Vec::new();
         for entry in survey.entries() {
-            let Some(path) = stripped(&entry.member.path, filter.strip) else {
+            let Some(path) = strip_segments(&entry.member.path, filter.strip) else {
                 continue;
             };
             let mut take = patterns.is_empty();
             for (_, pattern, matched) in &mut patterns {
-                if matches(pattern, path) {
+                if is_match(pattern, path) {
                     *matched = true;
                     take = true;
                 }
@@ -72,45 +77,49 @@ impl Selection {
                     entry.member.path, filter.strip
                 ));
             }
-            let member = Member {
+            let member = ArchiveMember {
                 path: path.to_string(),
                 ..entry.member.clone()
             };
             wanted.insert(entry.number, member);
         }
         if survey.is_clean() {
-            verdict(archive, &problems)?;
-            let unmatched = patterns.iter().filter(|(_, _, matched)| !matched);
-            let unmatched: Vec<&str> = unmatched.map(|(text, ..)| text.as_str()).collect();
+            check_problems(archive, &problems)?;
+            let unmatched: Vec<&str> = patterns
+                .iter()
+                .filter(|(_, _, matched)| !matched)
+                .map(|(text, ..)| text.as_str())
+                .collect();
             none_missing(&unmatched, &wanted, filter, survey, archive)?;
         }
         Ok(Self { wanted })
     }
 
-    pub fn get(&self, number: usize) -> Option<&Member> {
+    pub fn get(&self, number: usize) -> Option<&ArchiveMember> {
         self.wanted.get(&number)
     }
 }
 
 fn none_missing(
     unmatched: &[&str],
-    wanted: &HashMap<usize, Member>,
-    filter: &Filter,
-    survey: &Survey,
-    archive: &Packed,
+    wanted: &HashMap<usize, ArchiveMember>,
+    filter: &ArchiveFilter,
+    survey: &ArchiveSurvey,
+    archive: &ArchiveFile,
 ) -> Result<()> {
     let name = archive.name;
     let fact = match filter.strip {
         _ if !unmatched.is_empty() => {
-            format!("{name} holds nothing that matches {}", unmatched.join(", "))
+            format!("nothing in {name} matches {}", unmatched.join(", "))
         }
         _ if !wanted.is_empty() => return Ok(()),
         0 => format!("{name} is empty"),
-        n => format!("{name} holds nothing below its first {n} folders"),
+        n => format!("{name} has nothing below its first {n} folders"),
     };
-    let files = survey.members().filter(|m| !m.is_folder);
-    let files: Vec<&str> = files
-        .filter_map(|m| stripped(&m.path, filter.strip))
+    let files: Vec<&str> = survey
+        .members()
+        .filter(|m| !m.is_folder)
+        .filter_map(|m| strip_segments(&m.path, filter.strip))
         .collect();
     let more = files.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
@@ -118,12 +127,12 @@ fn none_missing(
         files
             .into_iter()
             .take(20)
-            .map(|f| format!("it holds {f}"))
+            .map(|f| format!("it contains {f}"))
             .chain(more),
     ))
 }
 
-fn stripped(path: &str, segments: usize) -> Option<&str> {
+fn strip_segments(path: &str, segments: usize) -> Option<&str> {
     let mut rest = path;
     for _ in 0..segments {
         rest = rest.split_once('/')?.1;
@@ -131,13 +140,13 @@ fn stripped(path: &str, segments: usize) -> Option<&str> {
     Some(rest)
 }
 
-fn pattern(text: &str) -> std::result::Result<Pattern, String> {
+fn parse_pattern(text: &str) -> std::result::Result<Pattern, String> {
     Pattern::new(&text.replace('\\', "/"))
         .map_err(|e| format!("the pattern {text} is malformed: {}", e.msg))
 }
 
-/// The path or one of the folders it is in.
-fn matches(pattern: &Pattern, path: &str) -> bool {
+/// Returns true if the pattern matches the path or one of its parent folders.
+fn is_match(pattern: &Pattern, path: &str) -> bool {
     pattern.matches_with(path, CASE_BLIND)
         || path
             .match_indices('/')
@@ -160,14 +169,14 @@ mod tests {
             ("bin/*.exe", "bin/x/a.exe", false),
         ] {
             let compiled = Pattern::new(pattern).unwrap();
-            assert_eq!(matches(&compiled, path), expected, "{pattern} {path}");
+            assert_eq!(is_match(&compiled, path), expected, "{pattern} {path}");
         }
     }
 
     #[test]
     fn stripping_leaves_out_what_is_too_short() {
-        assert_eq!(stripped("a/b/c", 1), Some("b/c"));
-        assert_eq!(stripped("a", 1), None);
-        assert_eq!(stripped("a", 0), Some("a"));
+        assert_eq!(strip_segments("a/b/c", 1), Some("b/c"));
+        assert_eq!(strip_segments("a", 1), None);
+        assert_eq!(strip_segments("a", 0), Some("a"));
     }
 }

@@ -1,9 +1,10 @@
 //! Archives, unpacked on the host for a Windows guest.
 //!
-//! zip, tar, tar.gz and tar.zst are streamed into a folder beside the wanted one, which gets its name only when all
-//! is well. An archive is refused whole, with all its problems listed, when any entry could land elsewhere, could not
-//! exist on Windows, or is not a plain file or folder, and when its file has bytes before or behind the archive; what
-//! `only` leaves out is judged too. Nothing is repaired, and nothing is ever written outside the destination.
+//! zip, tar, tar.gz and tar.zst are streamed into a temporary folder beside the destination, which
+//! is renamed only on success. The whole archive is refused, with all its problems listed, if any
+//! entry could be written elsewhere, cannot exist on Windows, or is not a plain file or folder, and
+//! if its file has bytes before or after the archive; entries that `only` excludes are checked too.
+//! Nothing is repaired, and nothing is ever written outside the destination.
 
 mod bounds;
 mod filter;
@@ -22,14 +23,14 @@ use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 
-pub use filter::Filter;
-use filter::Selection;
-use survey::Survey;
+pub use filter::ArchiveFilter;
+use filter::ArchiveSelection;
+use survey::ArchiveSurvey;
 
 /// The formats, as recipes name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Format {
+pub enum ArchiveFormat {
     Zip,
     Tar,
     TarGz,
@@ -38,27 +39,27 @@ pub enum Format {
 
 /// An archive on disk.
 #[derive(Clone, Copy, Debug)]
-pub struct Packed<'a> {
+pub struct ArchiveFile<'a> {
     pub file: &'a Path,
-    pub format: Format,
-    /// For messages: the component's name. A blob's file is named by its digest only.
+    pub format: ArchiveFormat,
+    /// The component's name, for messages: a blob's file is named only by its digest.
     pub name: &'a str,
 }
 
-/// How much an archive may unpack to.
+/// Limits on the unpacked size of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of all files together.
+pub struct UnpackLimits {
+    /// Total bytes of all files.
     pub total: u64,
     pub entries: usize,
-    /// Unpacked bytes for each byte of the archive; counts from [`RATIO_FROM`] on.
+    /// Unpacked bytes per byte of the archive; applies above [`RATIO_FROM`].
     pub ratio: u64,
 }
 
 /// Unpacked bytes below which no ratio is suspicious.
 pub const RATIO_FROM: u64 = 64 << 20;
 
-impl Default for Limits {
+impl Default for UnpackLimits {
     fn default() -> Self {
         Self {
             total: 16 << 30,
@@ -68,9 +69,9 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
-    /// The most bytes that an archive of this size may unpack to, and the reason.
-    fn allowed(&self, archive: u64) -> (u64, String) {
+impl UnpackLimits {
+    /// Returns the maximum unpacked bytes for an archive of this size, and the reason.
+    fn compute_max_size(&self, archive: u64) -> (u64, String) {
         let by_ratio = archive.saturating_mul(self.ratio).max(RATIO_FROM);
         if by_ratio < self.total {
             let why = format!(
@@ -88,7 +89,7 @@ impl Limits {
 
 /// A file or folder of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct ArchiveMember {
     /// Relative, with `/`, no `.` or `..`.
     pub path: String,
     /// Bytes; 0 for a folder.
@@ -96,9 +97,9 @@ pub struct Member {
     pub is_folder: bool,
 }
 
-/// A file that was unpacked.
+/// An unpacked file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unpacked {
+pub struct UnpackedFile {
     /// Relative to the destination, with `/`.
     pub path: String,
     /// Bytes.
@@ -106,41 +107,41 @@ pub struct Unpacked {
     pub sha256: Digest,
 }
 
-/// The archive's content, after the same checks that unpacking makes. In the archive's order.
-pub fn list(archive: &Packed, limits: &Limits) -> Result<Vec<Member>> {
-    let survey = survey(archive, limits)?;
+/// Lists the archive's content in its order, after the same checks as for unpacking.
+pub fn list(archive: &ArchiveFile, limits: &UnpackLimits) -> Result<Vec<ArchiveMember>> {
+    let survey = inspect_archive(archive, limits)?;
     let members = survey.members().cloned().collect();
-    survey.verdict(archive)?;
+    survey.check_clean(archive)?;
     Ok(members)
 }
 
 /// Unpacks what `filter` selects into `dest`, which must not exist. The result is sorted by path.
 pub fn unpack(
-    archive: &Packed,
+    archive: &ArchiveFile,
     dest: &Path,
-    limits: &Limits,
-    filter: &Filter,
-) -> Result<Vec<Unpacked>> {
+    limits: &UnpackLimits,
+    filter: &ArchiveFilter,
+) -> Result<Vec<UnpackedFile>> {
     if fs::symlink_metadata(dest).is_ok() {
         return Err(Error::failed(format!("{} exists already", dest.display())));
     }
-    let survey = survey(archive, limits)?;
-    let selection = Selection::new(filter, &survey, archive)?;
-    survey.verdict(archive)?;
+    let survey = inspect_archive(archive, limits)?;
+    let selection = ArchiveSelection::new(filter, &survey, archive)?;
+    survey.check_clean(archive)?;
     let beside = tempfile::Builder::new()
         .prefix(".unpack-")
         .tempdir_in(io::folder_of(dest))
-        .map_err(|e| Error::io("write beside", dest, e))?;
-    // The temporary folder itself is 0700; what takes its place is an ordinary one.
+        .map_err(|e| Error::io("create a temporary folder next to", dest, e))?;
+    // The temporary folder itself has mode 0700; the tree inside it gets the usual mode.
     let tree = beside.path().join("tree");
     fs::create_dir(&tree).map_err(|e| Error::io("create", &tree, e))?;
-    let mut writer = Writer {
+    let mut writer = UnpackWriter {
         root: tree.clone(),
-        left: limits.allowed(size_of_file(archive)?).0,
+        left: limits.compute_max_size(size_of_file(archive)?).0,
         done: Vec::new(),
     };
     match archive.format {
-        Format::Zip => zip::extract(archive, &selection, &mut writer)?,
+        ArchiveFormat::Zip => zip::extract(archive, &selection, &mut writer)?,
         _ => tar::extract(archive, &selection, &mut writer)?,
     }
     let mut done = writer.done;
@@ -149,21 +150,21 @@ pub fn unpack(
     Ok(done)
 }
 
-fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
+fn inspect_archive(archive: &ArchiveFile, limits: &UnpackLimits) -> Result<ArchiveSurvey> {
     match archive.format {
-        Format::Zip => zip::survey(archive, limits),
-        _ => tar::survey(archive, limits),
+        ArchiveFormat::Zip => zip::inspect(archive, limits),
+        _ => tar::inspect(archive, limits),
     }
 }
 
-fn size_of_file(archive: &Packed) -> Result<u64> {
+fn size_of_file(archive: &ArchiveFile) -> Result<u64> {
     fs::metadata(archive.file)
         .map(|m| m.len())
         .map_err(|e| Error::io("read", archive.file, e))
 }
 
-/// An archive that is not what its format says.
-fn broken(archive: &Packed, why: impl std::fmt::Display) -> Error {
+/// Reports an archive that violates its format.
+fn report_broken(archive: &ArchiveFile, why: impl std::fmt::Display) -> Error {
     Error::new(
         Kind::Unproved,
         format!("{} cannot be unpacked: {why}", archive.name),
@@ -171,16 +172,22 @@ fn broken(archive: &Packed, why: impl std::fmt::Display) -> Error {
 }
 
 /// Writes selected files below the temporary tree.
-struct Writer {
+struct UnpackWriter {
     root: PathBuf,
-    /// Bytes that may still be written, whatever the headers said.
+    /// Bytes that may still be written, regardless of the headers.
     left: u64,
-    done: Vec<Unpacked>,
+    done: Vec<UnpackedFile>,
 }
 
-impl Writer {
-    /// `path` was checked by the survey. `size` is what the archive says.
-    fn file(&mut self, archive: &Packed, path: &str, size: u64, from: impl Read) -> Result<()> {
+impl UnpackWriter {
+    /// Writes a file. The survey has checked `path`; `size` is from the archive's header.
+    fn write_file(
+        &mut self,
+        archive: &ArchiveFile,
+        path: &str,
+        size: u64,
+        from: impl Read,
+    ) -> Result<()> {
         let to = self.root.join(path);
         io::create_folders(io::folder_of(&to))?;
         let mut file = File::create_new(&to).map_err(|e| Error::io("write", &to, e))?;
@@ -191,15 +198,15 @@ impl Writer {
         loop {
             let n = from
                 .read(&mut buffer)
-                .map_err(|e| broken(archive, format!("{path}: {e}")))?;
+                .map_err(|e| report_broken(archive, format!("{path}: {e}")))?;
             if n == 0 {
                 break;
             }
             written += n as u64;
             if written > self.left.min(size) {
-                return Err(broken(
+                return Err(report_broken(
                     archive,
-                    format!("{path} holds more than the {size} bytes that the archive names"),
+                    format!("{path} has more than the {size} bytes stated in the archive"),
                 ));
             }
             hasher.update(&buffer[..n]);
@@ -207,14 +214,14 @@ impl Writer {
                 .map_err(|e| Error::io("write", &to, e))?;
         }
         if written != size {
-            return Err(broken(
+            return Err(report_broken(
                 archive,
                 format!("{path} ends after {written} of {size} bytes"),
             ));
         }
         file.sync_all().map_err(|e| Error::io("write", &to, e))?;
         self.left -= written;
-        self.done.push(Unpacked {
+        self.done.push(UnpackedFile {
             path: path.to_string(),
             size,
             sha256: hasher.finish(),
@@ -222,7 +229,7 @@ impl Writer {
         Ok(())
     }
 
-    fn folder(&mut self, path: &str) -> Result<()> {
+    fn create_folder(&mut self, path: &str) -> Result<()> {
         io::create_folders(&self.root.join(path))
     }
 }

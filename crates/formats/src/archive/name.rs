@@ -1,24 +1,24 @@
-//! Which names of an archive can be files of a Windows guest, and of the host.
+//! Checks that names in an archive are valid on the Windows guest and on the host.
 //!
-//! Microsoft: Naming Files, Paths, and Namespaces. A name is taken as it is or refused; none is mended, since a
-//! mended name is one that nobody signed.
+//! Microsoft: Naming Files, Paths, and Namespaces. A name is used unchanged or refused, never
+//! corrected: a corrected name would not be the signed one.
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use winimg_base::filename::{self, Fault, LONGEST};
-use winimg_base::unseen::{is_invisible, is_unseen};
+use winimg_base::display_text::{is_invisible, is_unseen};
+use winimg_base::filename::{self, FilenameFault, LONGEST};
 
-/// The path with `/` and without `.` segments, or what is wrong with it in words that fit after the name. An empty
+/// Normalizes a path to `/` and no `.` segments. The error is worded to follow the name. An empty
 /// path is the archive's root.
-pub(super) fn normalise(raw: &[u8]) -> Result<String, String> {
+pub(super) fn normalize_path(raw: &[u8]) -> Result<String, String> {
     let text = std::str::from_utf8(raw).map_err(|_| "is not UTF-8".to_string())?;
     if text.contains('\0') {
-        return Err("holds a NUL".into());
+        return Err("contains a NUL character".into());
     }
     if text.chars().any(is_invisible) {
-        return Err("holds an invisible character".into());
+        return Err("contains an invisible character".into());
     }
-    // Windows takes both, and some archivers write the wrong one.
+    // Windows accepts both, and some archivers write the wrong one.
     let text = text.replace('\\', "/");
     if text.starts_with('/') {
         return Err("is an absolute path".into());
@@ -32,7 +32,7 @@ pub(super) fn normalise(raw: &[u8]) -> Result<String, String> {
             continue;
         }
         if segment == ".." {
-            return Err("climbs out with ..".into());
+            return Err("contains a .. segment".into());
         }
         if let Some(problem) = segment_problem(segment) {
             return Err(problem);
@@ -43,19 +43,21 @@ pub(super) fn normalise(raw: &[u8]) -> Result<String, String> {
 }
 
 fn segment_problem(segment: &str) -> Option<String> {
-    Some(match filename::fault(segment)? {
-        Fault::Control(_) => "holds a control character".into(),
-        Fault::Forbidden(':') => "names an alternate data stream (:)".into(),
-        Fault::Forbidden(c) => format!("holds {c}, which Windows does not allow in names"),
-        Fault::Trailing => "ends in a dot or blank, which Windows drops".into(),
-        Fault::Device(device) => format!("is the Windows device {device}"),
-        Fault::Long => format!("is longer than {LONGEST} characters"),
-        Fault::Empty | Fault::Dots => "has an empty segment".into(),
+    Some(match filename::find_fault(segment)? {
+        FilenameFault::Control(_) => "contains a control character".into(),
+        FilenameFault::Forbidden(':') => "names an alternate data stream (:)".into(),
+        FilenameFault::Forbidden(c) => {
+            format!("contains {c}, which Windows does not allow in names")
+        }
+        FilenameFault::Trailing => "ends in a dot or space, which Windows drops".into(),
+        FilenameFault::Device(device) => format!("is the Windows device {device}"),
+        FilenameFault::Long => format!("is longer than {LONGEST} characters"),
+        FilenameFault::Empty | FilenameFault::Dots => "has an empty segment".into(),
     })
 }
 
-/// Equal for names that NTFS takes for one. Its table maps single characters, so do we.
-pub(super) fn folded(path: &str) -> String {
+/// Folds case as NTFS does, whose table maps single characters.
+pub(super) fn fold_case(path: &str) -> String {
     path.chars()
         .map(|c| {
             let mut upper = c.to_uppercase();
@@ -67,19 +69,19 @@ pub(super) fn folded(path: &str) -> String {
         .collect()
 }
 
-/// Equal for names that Unicode takes for one (UAX #15, NFC): NTFS keeps both, and nobody can tell them apart.
-pub(super) fn composed(folded: &str) -> String {
+/// Composes a name (UAX #15, NFC): NTFS keeps both spellings, but they look the same.
+pub(super) fn compose_unicode(folded: &str) -> String {
     folded.nfc().collect()
 }
 
-/// A raw name for messages: what a terminal could act on is escaped, and it is cut to a sensible length.
-pub(super) fn shown(raw: &[u8]) -> String {
+/// Renders a raw name for messages: escaped for terminals, and truncated.
+pub(super) fn escape_name(raw: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(raw)
         .chars()
         .flat_map(|c| {
-            let hidden = is_unseen(c);
-            let escaped = hidden.then(|| c.escape_unicode());
-            let plain = (!hidden).then_some(c);
+            let is_hidden = is_unseen(c);
+            let escaped = is_hidden.then(|| c.escape_unicode());
+            let plain = (!is_hidden).then_some(c);
             escaped.into_iter().flatten().chain(plain)
         })
         .collect();
@@ -108,7 +110,7 @@ mod tests {
             (".hidden/a..b", ".hidden/a..b"),
             ("Ünïcode/名.txt", "Ünïcode/名.txt"),
         ] {
-            assert_eq!(normalise(raw.as_bytes()).as_deref(), Ok(path), "{raw}");
+            assert_eq!(normalize_path(raw.as_bytes()).as_deref(), Ok(path), "{raw}");
         }
     }
 
@@ -121,21 +123,27 @@ mod tests {
             (b"\\Windows\\a", "is an absolute path"),
             (b"C:\\Windows\\a", "names a drive"),
             (b"c:a", "names a drive"),
-            (b"a/../../b", "climbs out with .."),
-            (b"a\\..\\..\\b", "climbs out with .."),
-            (b"..", "climbs out with .."),
-            (b"a\0.exe", "holds a NUL"),
-            (b"a\x1b[2J", "holds a control character"),
+            (b"a/../../b", "contains a .. segment"),
+            (b"a\\..\\..\\b", "contains a .. segment"),
+            (b"..", "contains a .. segment"),
+            (b"a\0.exe", "contains a NUL character"),
+            (b"a\x1b[2J", "contains a control character"),
             (
                 b"a.exe:Zone.Identifier",
                 "names an alternate data stream (:)",
             ),
-            (b"a?.exe", "holds ?, which Windows does not allow in names"),
-            (b"a|b", "holds |, which Windows does not allow in names"),
-            (b"a\"b", "holds \", which Windows does not allow in names"),
-            (b"bin./a", "ends in a dot or blank, which Windows drops"),
-            (b"a.exe ", "ends in a dot or blank, which Windows drops"),
-            (b"...", "ends in a dot or blank, which Windows drops"),
+            (
+                b"a?.exe",
+                "contains ?, which Windows does not allow in names",
+            ),
+            (b"a|b", "contains |, which Windows does not allow in names"),
+            (
+                b"a\"b",
+                "contains \", which Windows does not allow in names",
+            ),
+            (b"bin./a", "ends in a dot or space, which Windows drops"),
+            (b"a.exe ", "ends in a dot or space, which Windows drops"),
+            (b"...", "ends in a dot or space, which Windows drops"),
             (b"x/con", "is the Windows device CON"),
             (b"Aux.txt", "is the Windows device AUX"),
             (b"nul.tar.gz", "is the Windows device NUL"),
@@ -147,19 +155,24 @@ mod tests {
             (long.as_bytes(), "is longer than 255 characters"),
         ];
         for (raw, problem) in cases {
-            assert_eq!(normalise(raw).unwrap_err(), *problem, "{}", shown(raw));
+            assert_eq!(
+                normalize_path(raw).unwrap_err(),
+                *problem,
+                "{}",
+                escape_name(raw)
+            );
         }
     }
 
     #[test]
     fn a_shown_name_cannot_act_on_the_terminal() {
-        assert_eq!(shown(b"a\x1b[2J\nb"), "a\\u{1b}[2J\\u{a}b");
-        assert_eq!(shown("exe\u{202e}fdp".as_bytes()), "exe\\u{202e}fdp");
+        assert_eq!(escape_name(b"a\x1b[2J\nb"), "a\\u{1b}[2J\\u{a}b");
+        assert_eq!(escape_name("exe\u{202e}fdp".as_bytes()), "exe\\u{202e}fdp");
     }
 
     #[test]
     fn folding_is_by_single_characters() {
-        assert_eq!(folded("Bin/É.exe"), folded("bin/é.EXE"));
-        assert_ne!(folded("straße"), folded("STRASSE"));
+        assert_eq!(fold_case("Bin/É.exe"), fold_case("bin/é.EXE"));
+        assert_ne!(fold_case("straße"), fold_case("STRASSE"));
     }
 }

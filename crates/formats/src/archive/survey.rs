@@ -1,77 +1,77 @@
-//! What an archive holds and everything that is wrong with it, before a byte is written.
+//! The content of an archive and all its problems, collected before a byte is written.
 
 use std::collections::HashMap;
 
 use winimg_base::error::{Error, Kind, Result};
 
-use super::{Limits, Member, Packed, name};
+use super::{ArchiveFile, ArchiveMember, UnpackLimits, name};
 
-/// Problems listed before the rest is only counted.
+/// Maximum number of problems listed; the others are counted.
 const LISTED: usize = 50;
 
-/// An entry as the archive has it, by its number there.
-pub(super) struct Entry {
+/// An entry with its number in the archive.
+pub(super) struct SurveyedEntry {
     pub number: usize,
-    pub member: Member,
+    pub member: ArchiveMember,
 }
 
 /// Collects entries and problems in the archive's order.
-pub(super) struct Survey {
-    entries: Vec<Entry>,
+pub(super) struct ArchiveSurvey {
+    entries: Vec<SurveyedEntry>,
     problems: Vec<String>,
-    names: Names,
-    limits: Limits,
+    names: NameClashes,
+    limits: UnpackLimits,
     total: u64,
     allowed: (u64, String),
-    /// Too much was found: the rest was not looked at.
+    /// A limit was exceeded, so the remaining entries were not read.
     stopped: bool,
 }
 
-/// What an entry is, as far as that matters.
-pub(super) enum What {
+/// Kind of an entry.
+pub(super) enum EntryKind {
     File(u64),
     Folder,
-    /// Refused, with words that fit after the name.
+    /// Refused, with a reason worded to follow the name.
     Refused(String),
 }
 
-impl Survey {
-    pub fn new(limits: &Limits, archive_size: u64) -> Self {
+impl ArchiveSurvey {
+    pub fn new(limits: &UnpackLimits, archive_size: u64) -> Self {
         Self {
             entries: Vec::new(),
             problems: Vec::new(),
-            names: Names::default(),
+            names: NameClashes::default(),
             limits: limits.clone(),
             total: 0,
-            allowed: limits.allowed(archive_size),
+            allowed: limits.compute_max_size(archive_size),
             stopped: false,
         }
     }
 
-    /// Adds the entry with this number. `false`: enough was seen, stop reading.
-    pub fn add(&mut self, number: usize, raw: &[u8], what: What) -> bool {
+    /// Adds the entry with this number. Returns false if reading should stop.
+    pub fn add(&mut self, number: usize, raw: &[u8], what: EntryKind) -> bool {
         if number >= self.limits.entries {
             return self.stop(format!("it has more than {} entries", self.limits.entries));
         }
-        let path = match name::normalise(raw) {
+        let path = match name::normalize_path(raw) {
             Ok(path) => path,
             Err(problem) => {
-                self.problem(raw, &problem);
+                self.add_problem(raw, &problem);
                 return true;
             }
         };
         let (size, is_folder) = match what {
-            What::File(size) => (size, false),
-            What::Folder => (0, true),
-            What::Refused(problem) => {
-                self.problem(raw, &problem);
+            EntryKind::File(size) => (size, false),
+            EntryKind::Folder => (0, true),
+            EntryKind::Refused(problem) => {
+                self.add_problem(raw, &problem);
                 return true;
             }
         };
         if path.is_empty() {
             // `./` is the root itself.
             if !is_folder {
-                self.problem(raw, "has no name");
+                self.add_problem(raw, "has no name");
             }
             return true;
         }
@@ -80,48 +80,48 @@ impl Survey {
             return self.too_much();
         }
         if let Err(problem) = self.names.add(&path, is_folder) {
-            self.problem(raw, &problem);
+            self.add_problem(raw, &problem);
             return true;
         }
-        let member = Member {
+        let member = ArchiveMember {
             path,
             size,
             is_folder,
         };
-        self.entries.push(Entry { number, member });
+        self.entries.push(SurveyedEntry { number, member });
         true
     }
 
-    fn problem(&mut self, raw: &[u8], problem: &str) {
+    fn add_problem(&mut self, raw: &[u8], problem: &str) {
         self.problems
-            .push(format!("{} {problem}", name::shown(raw)));
+            .push(format!("{} {problem}", name::escape_name(raw)));
     }
 
-    /// A problem of the whole archive.
-    pub fn whole(&mut self, problem: impl Into<String>) {
+    /// Adds a problem of the whole archive.
+    pub fn add_archive_problem(&mut self, problem: impl Into<String>) {
         self.problems.push(problem.into());
     }
 
-    /// A problem that ends the reading.
+    /// Adds a problem that ends the reading.
     pub fn stop(&mut self, problem: impl Into<String>) -> bool {
         if !self.stopped {
-            self.whole(problem);
+            self.add_archive_problem(problem);
         }
         self.stopped = true;
         false
     }
 
-    /// It unpacks to more than is allowed.
+    /// Reports that the archive unpacks to more than is allowed, and ends the reading.
     pub fn too_much(&mut self) -> bool {
         let why = format!("it {}", self.allowed.1);
         self.stop(why)
     }
 
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[SurveyedEntry] {
         &self.entries
     }
 
-    pub fn members(&self) -> impl Iterator<Item = &Member> {
+    pub fn members(&self) -> impl Iterator<Item = &ArchiveMember> {
         self.entries.iter().map(|e| &e.member)
     }
 
@@ -129,13 +129,13 @@ impl Survey {
         self.problems.is_empty()
     }
 
-    /// All problems as one error.
-    pub fn verdict(&self, archive: &Packed) -> Result<()> {
-        verdict(archive, &self.problems)
+    /// Reports all problems as one error.
+    pub fn check_clean(&self, archive: &ArchiveFile) -> Result<()> {
+        check_problems(archive, &self.problems)
     }
 }
 
-pub(super) fn verdict(archive: &Packed, problems: &[String]) -> Result<()> {
+pub(super) fn check_problems(archive: &ArchiveFile, problems: &[String]) -> Result<()> {
     if problems.is_empty() {
         return Ok(());
     }
@@ -149,41 +149,42 @@ pub(super) fn verdict(archive: &Packed, problems: &[String]) -> Result<()> {
     .cure("ask the publisher for an archive of plain files and folders, or make one and host it"))
 }
 
-/// Finds names that are one to Windows.
+/// Finds names that are the same to Windows.
 #[derive(Default)]
-pub(super) struct Names {
-    /// By folded path: how it was first spelt, whether it is a folder, whether an entry of its own named it.
+pub(super) struct NameClashes {
+    /// By folded path: its first spelling, and true if it is a folder.
     known: HashMap<String, (String, bool)>,
     files: std::collections::HashSet<String>,
-    /// By folded and composed path: how it was first spelt. Only what is not ASCII can be spelt in two ways.
+    /// By folded and composed path: its first spelling. Only non-ASCII names have several
+    /// spellings.
     spelt: HashMap<String, String>,
 }
 
-impl Names {
-    /// Words that fit after the name when it clashes.
+impl NameClashes {
+    /// Adds a name. The error, if it clashes with another, is worded to follow the name.
     pub fn add(&mut self, path: &str, is_folder: bool) -> std::result::Result<(), String> {
         for (at, _) in path.match_indices('/') {
             self.add_one(&path[..at], true)?;
         }
-        if !is_folder && !self.files.insert(name::folded(path)) {
-            return match self.known.get(&name::folded(path)) {
+        if !is_folder && !self.files.insert(name::fold_case(path)) {
+            return match self.known.get(&name::fold_case(path)) {
                 Some((first, _)) if first != path => {
                     Err(format!("differs from {first} only in case"))
                 }
-                _ => Err("is there twice".into()),
+                _ => Err("appears twice".into()),
             };
         }
         self.add_one(path, is_folder)
     }
 
     fn add_one(&mut self, path: &str, is_folder: bool) -> std::result::Result<(), String> {
-        let folded = name::folded(path);
+        let folded = name::fold_case(path);
         if !path.is_ascii() {
-            let spelt = self.spelt.entry(name::composed(&folded));
+            let spelt = self.spelt.entry(name::compose_unicode(&folded));
             let first = spelt.or_insert_with(|| path.to_string());
-            if name::folded(first) != folded {
+            if name::fold_case(first) != folded {
                 return Err(format!(
-                    "differs from {first} only in how Unicode spells it"
+                    "differs from {first} only in its Unicode normalization"
                 ));
             }
         }

@@ -1,6 +1,7 @@
-//! tar: ustar, pax and GNU long names (POSIX.1-2024 pax; GNU tar manual, Basic Tar Format), plain or compressed.
+//! tar: ustar, pax and GNU long names (POSIX.1-2024 pax; GNU tar manual, Basic Tar Format), plain
+//! or compressed.
 //!
-//! Read twice: once to judge, once to write.
+//! Read twice: once to check, once to write.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -12,48 +13,52 @@ use flate2::bufread::GzDecoder;
 
 use winimg_base::error::{Error, Result};
 
-use super::filter::Selection;
-use super::survey::{Survey, What};
-use super::{Format, Limits, Packed, Writer, broken, size_of_file};
+use super::filter::ArchiveSelection;
+use super::survey::{ArchiveSurvey, EntryKind};
+use super::{ArchiveFile, ArchiveFormat, UnpackLimits, UnpackWriter, report_broken, size_of_file};
 
-/// Bytes of a long name or pax header. Readers hold these in memory.
+/// Maximum bytes of a long name or pax header, since readers keep these in memory.
 const EXTENSION_LIMIT: u64 = 1 << 20;
 
-pub(super) fn survey(archive: &Packed, limits: &Limits) -> Result<Survey> {
+pub(super) fn inspect(archive: &ArchiveFile, limits: &UnpackLimits) -> Result<ArchiveSurvey> {
     let size = size_of_file(archive)?;
-    let mut survey = Survey::new(limits, size);
-    // First the headers as they are, since long names are read whole into memory by the second reading.
+    let mut survey = ArchiveSurvey::new(limits, size);
+    // Check the raw headers first: the second reading loads long names into memory.
     if headers_fit(archive, limits, &mut survey)? {
-        members(archive, limits, &mut survey)?;
+        add_members(archive, limits, &mut survey)?;
     }
     Ok(survey)
 }
 
-/// Whether the second reading is harmless.
-fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<bool> {
+/// Returns true if the second reading is safe.
+fn headers_fit(
+    archive: &ArchiveFile,
+    limits: &UnpackLimits,
+    survey: &mut ArchiveSurvey,
+) -> Result<bool> {
     let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
-    let entries = tar.entries().map_err(|e| broken(archive, e))?;
-    // Headers that name the entry to come: with two of them, one reader takes the first and another the last.
+    let entries = tar.entries().map_err(|e| report_broken(archive, e))?;
+    // Headers that name the next entry: if there are two, readers disagree about which one applies.
     let mut names = 0;
     for (number, entry) in entries.raw(true).enumerate() {
         let entry = match entry {
             Ok(entry) => entry,
-            Err(e) => return ended(archive, e, &too_much, survey),
+            Err(e) => return handle_early_end(archive, e, &too_much, survey),
         };
         let kind = entry.header().entry_type();
-        let extension = kind.is_gnu_longname()
+        let is_extension = kind.is_gnu_longname()
             || kind.is_gnu_longlink()
             || kind.is_pax_local_extensions()
             || kind.is_pax_global_extensions();
-        if extension && entry.size() > EXTENSION_LIMIT {
+        if is_extension && entry.size() > EXTENSION_LIMIT {
             return Ok(survey.stop(format!("it has a header of {} bytes", entry.size())));
         }
-        names = match () {
-            () if kind.is_gnu_longname() || kind.is_pax_local_extensions() => names + 1,
-            () if extension => names,
-            () => 0,
-        };
+        if kind.is_gnu_longname() || kind.is_pax_local_extensions() {
+            names += 1;
+        } else if !is_extension {
+            names = 0;
+        }
         if names > 1 {
             return Ok(survey.stop("it has several headers that name one entry"));
         }
@@ -62,38 +67,43 @@ fn headers_fit(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result
             return Ok(survey.stop(format!("it has more than {} entries", limits.entries)));
         }
     }
-    // A tar ends before its file does: only the last bytes prove a gzip or zstd frame whole.
-    // What stands behind its end is filled up with zeros to a whole record.
+    // A tar ends before its file does: a gzip or zstd frame is only proved complete by its last
+    // bytes. The tar is padded with zeros to a whole record.
     let mut rest = BufReader::new(tar.into_inner()).bytes();
     match rest.try_fold(false, |content, byte| Ok(content | (byte? != 0))) {
-        Ok(true) => Ok(survey.stop("it has bytes behind its end")),
+        Ok(true) => Ok(survey.stop("it has bytes after its end")),
         Ok(false) => Ok(true),
-        Err(e) => ended(archive, e, &too_much, survey),
+        Err(e) => handle_early_end(archive, e, &too_much, survey),
     }
 }
 
-/// Why the reading ended early: a limit, which is a problem of the archive, or damage.
-fn ended(
-    archive: &Packed,
+/// Handles an early end of the reading: a limit, which is a problem of the archive, or damage.
+fn handle_early_end(
+    archive: &ArchiveFile,
     e: io::Error,
     too_much: &Cell<bool>,
-    survey: &mut Survey,
+    survey: &mut ArchiveSurvey,
 ) -> Result<bool> {
-    match too_much.get() {
-        true => Ok(survey.too_much()),
-        false => Err(broken(archive, e)),
+    if too_much.get() {
+        Ok(survey.too_much())
+    } else {
+        Err(report_broken(archive, e))
     }
 }
 
-fn members(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<()> {
+fn add_members(
+    archive: &ArchiveFile,
+    limits: &UnpackLimits,
+    survey: &mut ArchiveSurvey,
+) -> Result<()> {
     let (reader, too_much) = open(archive, Some(limits))?;
     let mut tar = Archive::new(reader);
-    let entries = tar.entries().map_err(|e| broken(archive, e))?;
+    let entries = tar.entries().map_err(|e| report_broken(archive, e))?;
     for (number, entry) in entries.enumerate() {
         let mut entry = match entry {
             Ok(entry) => entry,
             Err(e) => {
-                ended(archive, e, &too_much, survey)?;
+                handle_early_end(archive, e, &too_much, survey)?;
                 return Ok(());
             }
         };
@@ -106,55 +116,59 @@ fn members(archive: &Packed, limits: &Limits, survey: &mut Survey) -> Result<()>
     Ok(())
 }
 
-/// `None`: not an entry of its own.
-fn judge(archive: &Packed, entry: &mut Entry<'_, impl Read>) -> Result<Option<What>> {
-    let refused = |problem: &str| Ok(Some(What::Refused(problem.into())));
+/// Classifies an entry; `None` for a global header.
+fn judge(archive: &ArchiveFile, entry: &mut Entry<'_, impl Read>) -> Result<Option<EntryKind>> {
     let is_sparse = match entry.pax_extensions() {
         Ok(Some(mut extensions)) => {
             extensions.any(|e| e.is_ok_and(|e| e.key_bytes().starts_with(b"GNU.sparse.")))
         }
         Ok(None) => false,
-        Err(e) => return Err(broken(archive, e)),
+        Err(e) => return Err(report_broken(archive, e)),
     };
     let kind = entry.header().entry_type();
     if is_sparse || kind.is_gnu_sparse() {
-        return refused("is a sparse file");
+        return Ok(Some(EntryKind::Refused("is a sparse file".into())));
     }
-    match kind {
-        EntryType::XGlobalHeader => Ok(None),
-        EntryType::Directory => Ok(Some(What::Folder)),
-        // Before POSIX a folder was a file whose name ends so.
-        EntryType::Regular if entry.path_bytes().ends_with(b"/") => Ok(Some(What::Folder)),
-        EntryType::Regular | EntryType::Continuous => Ok(Some(What::File(entry.size()))),
-        EntryType::Symlink => refused("is a symbolic link"),
-        EntryType::Link => refused("is a hard link"),
+    let what = match kind {
+        EntryType::XGlobalHeader => return Ok(None),
+        EntryType::Directory => EntryKind::Folder,
+        // Before POSIX a folder was a file whose name ends in a slash.
+        EntryType::Regular if entry.path_bytes().ends_with(b"/") => EntryKind::Folder,
+        EntryType::Regular | EntryType::Continuous => EntryKind::File(entry.size()),
+        EntryType::Symlink => EntryKind::Refused("is a symbolic link".into()),
+        EntryType::Link => EntryKind::Refused("is a hard link".into()),
         EntryType::Char | EntryType::Block | EntryType::Fifo => {
-            refused("is a device, pipe or socket")
+            EntryKind::Refused("is a device, pipe or socket".into())
         }
-        other => refused(&format!(
+        other => EntryKind::Refused(format!(
             "is an entry of the unknown type {:?}",
             char::from(other.as_byte())
         )),
-    }
+    };
+    Ok(Some(what))
 }
 
-pub(super) fn extract(archive: &Packed, selection: &Selection, writer: &mut Writer) -> Result<()> {
+pub(super) fn extract(
+    archive: &ArchiveFile,
+    selection: &ArchiveSelection,
+    writer: &mut UnpackWriter,
+) -> Result<()> {
     let (reader, _) = open(archive, None)?;
     let mut tar = Archive::new(reader);
-    let entries = tar.entries().map_err(|e| broken(archive, e))?;
+    let entries = tar.entries().map_err(|e| report_broken(archive, e))?;
     for (number, entry) in entries.enumerate() {
-        let entry = entry.map_err(|e| broken(archive, e))?;
+        let entry = entry.map_err(|e| report_broken(archive, e))?;
         match selection.get(number) {
             None => {}
-            Some(member) if member.is_folder => writer.folder(&member.path)?,
-            Some(member) => writer.file(archive, &member.path, member.size, entry)?,
+            Some(member) if member.is_folder => writer.create_folder(&member.path)?,
+            Some(member) => writer.write_file(archive, &member.path, member.size, entry)?,
         }
     }
     Ok(())
 }
 
-/// The members of a gzip file behind each other. Zeros behind one are padding, as gzip itself takes them: tapes and some
-/// archivers fill the last block.
+/// The concatenated members of a gzip file. Zeros after a member are padding, as for gzip itself:
+/// tapes and some archivers fill the last block.
 struct GzipMembers<R: BufRead> {
     /// `None` at the end, and after an error.
     member: Option<GzDecoder<R>>,
@@ -186,7 +200,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Whether something else follows.
+/// Skips zeros. Returns true if something else follows.
 fn skip_zeros(rest: &mut impl BufRead) -> std::io::Result<bool> {
     loop {
         let bytes = rest.fill_buf()?;
@@ -202,47 +216,53 @@ fn skip_zeros(rest: &mut impl BufRead) -> std::io::Result<bool> {
     }
 }
 
-/// The tar's own bytes, and a flag that says whether their limit was met.
-fn open(archive: &Packed, limits: Option<&Limits>) -> Result<(Capped, Rc<Cell<bool>>)> {
-    let io = |e| Error::io("read", archive.file, e);
-    let file = BufReader::with_capacity(256 << 10, File::open(archive.file).map_err(io)?);
+/// Opens the decompressed tar, and returns a flag that is set when its limit is exceeded.
+fn open(
+    archive: &ArchiveFile,
+    limits: Option<&UnpackLimits>,
+) -> Result<(CappedReader, Rc<Cell<bool>>)> {
+    let file = File::open(archive.file).map_err(|e| Error::io("read", archive.file, e))?;
+    let file = BufReader::with_capacity(256 << 10, file);
     let inner: Box<dyn Read> = match archive.format {
-        Format::TarGz => Box::new(GzipMembers::new(file)),
-        Format::TarZst => Box::new(zstd::stream::read::Decoder::with_buffer(file).map_err(io)?),
-        Format::Tar | Format::Zip => Box::new(file),
+        ArchiveFormat::TarGz => Box::new(GzipMembers::new(file)),
+        ArchiveFormat::TarZst => Box::new(
+            zstd::stream::read::Decoder::with_buffer(file)
+                .map_err(|e| Error::io("read", archive.file, e))?,
+        ),
+        ArchiveFormat::Tar | ArchiveFormat::Zip => Box::new(file),
     };
-    // Headers and padding come on top of the files' bytes: a KiB for each entry and its name.
+    // Headers and padding add up to 2 KiB for each entry and its name.
     let allowed = match limits {
         Some(limits) => {
             let padding = (limits.entries as u64).saturating_mul(2048);
-            let files = limits.allowed(size_of_file(archive)?).0;
+            let files = limits.compute_max_size(size_of_file(archive)?).0;
             files.saturating_add(padding)
         }
-        // Judged before; what is written is limited by the writer.
+        // Checked before; the writer limits the output.
         None => u64::MAX,
     };
-    let met = Rc::new(Cell::new(false));
-    let capped = Capped {
+    let is_exceeded = Rc::new(Cell::new(false));
+    let capped = CappedReader {
         inner,
         left: allowed,
-        met: Rc::clone(&met),
+        is_exceeded: Rc::clone(&is_exceeded),
     };
-    Ok((capped, met))
+    Ok((capped, is_exceeded))
 }
 
-/// Ends with an error once more than `left` bytes were read.
-struct Capped {
+/// Fails once more than `left` bytes were read.
+struct CappedReader {
     inner: Box<dyn Read>,
     left: u64,
-    met: Rc<Cell<bool>>,
+    is_exceeded: Rc<Cell<bool>>,
 }
 
-impl Read for Capped {
+impl Read for CappedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
         if n as u64 > self.left {
-            self.met.set(true);
-            return Err(io::Error::other("the limit is met"));
+            self.is_exceeded.set(true);
+            return Err(io::Error::other("the size limit is exceeded"));
         }
         self.left -= n as u64;
         Ok(n)

@@ -1,10 +1,11 @@
-//! An overlay and the files below it, each found and judged before any of them is read.
+//! An overlay and its backing files, all resolved and checked before any of them is read.
 //!
-//! A qcow2 names its backing file in its header, and that name comes from the image's author: followed blindly, an image
-//! from elsewhere reads any file of this machine. So backing files are followed only where the caller says so, only below one
-//! folder, only plain files, and only as qcow2 or raw as the header states it; no format is guessed and no protocol is
-//! spoken (QEMU: docs/interop/qcow2, "Backing file format name"). QEMU then gets every file by its place, and reads
-//! no other. The parents of a VHDX, which [`super::vhdx`] reads itself, keep to the same rule.
+//! A qcow2 names its backing file in its header, and that name comes from the image's author: if it
+//! were followed blindly, a foreign image could read any file of this machine. So backing files are
+//! followed only if the caller allows it, only below one folder, only plain files, and only as the
+//! qcow2 or raw that the header states; no format is guessed and no protocol is used (QEMU:
+//! docs/interop/qcow2, "Backing file format name"). QEMU then gets the path of every file and reads
+//! no other. The same rule applies to the parents of a VHDX, which [`super::vhdx`] reads itself.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,29 +13,29 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::qemu_img::{self, Named};
-use super::{COPY_AGAIN, Image};
+use super::qemu_img::{self, QemuImageArg};
+use super::{COPY_AGAIN, DiskImage};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 
-/// Files in a chain, the overlay among them.
+/// Maximum number of files in a chain, including the overlay.
 pub const DEEPEST: usize = 64;
 
 const QCOW2: &str = "qcow2";
 const RAW: &str = "raw";
 
-/// A qcow2 and what lies below it, the qcow2 first; at least that one.
+/// A qcow2 and its backing files, the qcow2 first; never empty.
 #[derive(Clone, Debug)]
-pub struct Chain {
-    /// With QEMU's name of each one's format: qcow2 or raw.
+pub struct BackingChain {
+    /// Each with QEMU's name of its format: qcow2 or raw.
     files: Vec<(PathBuf, &'static str)>,
     /// Bytes of the virtual disk.
     pub len: u64,
 }
 
 #[derive(Deserialize)]
-struct Info {
+struct QemuImageInfo {
     #[serde(rename = "virtual-size")]
     virtual_size: u64,
     #[serde(rename = "backing-filename")]
@@ -44,27 +45,28 @@ struct Info {
     #[serde(default)]
     encrypted: bool,
     #[serde(rename = "format-specific")]
-    specific: Option<Specific>,
+    specific: Option<QemuFormatSpecific>,
 }
 
 #[derive(Deserialize)]
-struct Specific {
-    data: SpecificData,
+struct QemuFormatSpecific {
+    data: QemuFormatData,
 }
 
 #[derive(Deserialize)]
-struct SpecificData {
+struct QemuFormatData {
     #[serde(rename = "data-file")]
     data_file: Option<String>,
     #[serde(default)]
     corrupt: bool,
 }
 
-impl Chain {
-    /// Looks at the headers only. Refuses what can't be read, and a backing file that the image may not have.
-    pub fn of(image: Image<'_>, cancel: &Cancel) -> Result<Self> {
+impl BackingChain {
+    /// Reads only the headers. Refuses unreadable images, and backing files that the image may not
+    /// have.
+    pub fn resolve(image: DiskImage<'_>, cancel: &Cancel) -> Result<Self> {
         let mut files = vec![(image.file.to_owned(), QCOW2)];
-        let mut seen = HashSet::from([canonical(image.file)?]);
+        let mut seen = HashSet::from([resolve_path(image.file)?]);
         let mut len = None;
         loop {
             let (overlay, format) = &files[files.len() - 1];
@@ -72,30 +74,36 @@ impl Chain {
                 break;
             }
             // `info` opens no backing file.
-            let info: Info = qemu_img::ask("info", &Named::file(overlay, "qcow2"), cancel)?;
+            let info: QemuImageInfo =
+                qemu_img::ask("info", &QemuImageArg::from_path(overlay, "qcow2"), cancel)?;
             len.get_or_insert(info.virtual_size);
-            readable(overlay, &info)?;
+            check_readable(overlay, &info)?;
             let Some(name) = &info.backing else { break };
             let Some(within) = image.layers else {
-                return Err(Error::failed(format!("{} is an overlay over {name}", overlay.display()),
-                )
-                .expected("an image that names no other file: such a name can be any file of this machine")
-                .cure(format!(
-                    "if you trust it, flatten it first: {}",
-                    flatten(overlay)
-                )));
+                let fact = format!("{} is an overlay over {name}", overlay.display());
+                return Err(Error::failed(fact)
+                    .expected(
+                        "an image without a backing file, which could be any file of this machine",
+                    )
+                    .cure(format!(
+                        "if you trust it, flatten it first: {}",
+                        render_flatten_command(overlay)
+                    )));
             };
-            let below = below(overlay, name, info.backing_format.as_deref(), within)?;
+            let below = resolve_backing(overlay, name, info.backing_format.as_deref(), within)?;
             if !seen.insert(below.0.clone()) {
-                return Err(refused(overlay, name)
-                    .expected("a chain with an end")
-                    .found("a file that stands above it"));
+                return Err(refuse_backing(overlay, name)
+                    .expected("a chain without cycles")
+                    .found("a file that is already in the chain"));
             }
             if files.len() == DEEPEST {
-                return Err(refused(overlay, name)
+                return Err(refuse_backing(overlay, name)
                     .expected(format!("at most {DEEPEST} files in a chain"))
                     .found("more")
-                    .cure(format!("flatten it: {}", flatten(image.file))));
+                    .cure(format!(
+                        "flatten it: {}",
+                        render_flatten_command(image.file)
+                    )));
             }
             files.push(below);
         }
@@ -103,20 +111,20 @@ impl Chain {
         Ok(Self { files, len })
     }
 
-    /// The files, the overlay first: as `qemu-img map` counts them in `depth`.
+    /// Returns the files, the overlay first, in the order of `depth` in `qemu-img map`.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.files.iter().map(|(path, _)| path.as_path())
     }
 
-    /// Refuses a chain in which a qcow2 is damaged: cut short, or with tables that contradict each other. QEMU reads what lies
-    /// behind the end of such a file as zeros.
+    /// Refuses a chain with a damaged qcow2: truncated, or with contradicting tables. QEMU reads
+    /// zeros beyond the end of such a file.
     pub fn check(&self, cancel: &Cancel) -> Result<()> {
         let is_alone = self.files.len() == 1;
         for (path, _) in self.files.iter().filter(|(_, format)| *format == QCOW2) {
             let image = match (is_alone, path.to_str()) {
-                // A file without a backing file, by a name that need not be Unicode.
-                (true, _) | (_, None) => Named::file(path, QCOW2),
-                (false, Some(name)) => Named::node(&json!({
+                // A file without a backing file, whose name need not be Unicode.
+                (true, _) | (_, None) => QemuImageArg::from_path(path, QCOW2),
+                (false, Some(name)) => QemuImageArg::from_node(&json!({
                     "driver": QCOW2,
                     "file": {"driver": "file", "filename": name},
                     "backing": null,
@@ -126,18 +134,18 @@ impl Chain {
             let errors = found.corruptions + found.errors;
             if errors > 0 {
                 return Err(Error::failed(format!("{} is damaged", path.display()))
-                    .expected("a whole qcow2")
-                    .found(format!("{errors} errors of `qemu-img check`"))
+                    .expected("an intact qcow2")
+                    .found(format!("{errors} errors in `qemu-img check`"))
                     .cure(COPY_AGAIN));
             }
         }
         Ok(())
     }
 
-    /// The image as QEMU gets it: every file by its place, whatever the headers say.
-    pub fn named(&self) -> Result<Named> {
+    /// Describes the image to QEMU with the path of every file, regardless of the headers.
+    pub fn to_image_arg(&self) -> Result<QemuImageArg> {
         if let [(only, format)] = self.files.as_slice() {
-            return Ok(Named::file(only, format));
+            return Ok(QemuImageArg::from_path(only, format));
         }
         let mut node = Value::Null;
         for (path, format) in self.files.iter().rev() {
@@ -153,16 +161,16 @@ impl Chain {
                 _ => json!({"driver": QCOW2, "file": file, "backing": node}),
             };
         }
-        Ok(Named::node(&node))
+        Ok(QemuImageArg::from_node(&node))
     }
 }
 
-fn readable(path: &Path, info: &Info) -> Result<()> {
+fn check_readable(path: &Path, info: &QemuImageInfo) -> Result<()> {
     let specific = info.specific.as_ref().map(|s| &s.data);
     if specific.is_some_and(|s| s.corrupt) {
         return Err(
             Error::failed(format!("{} is marked corrupt", path.display()))
-                .cure("look at it with qemu-img check; build the image again"),
+                .cure("inspect it with qemu-img check, or rebuild the image"),
         );
     }
     let why = match specific.and_then(|s| s.data_file.as_ref()) {
@@ -173,65 +181,67 @@ fn readable(path: &Path, info: &Info) -> Result<()> {
     Err(
         Error::failed(format!("{} {why}, so it can't be read", path.display())).cure(format!(
             "if you trust it, make a plain copy first: {}",
-            flatten(path)
+            render_flatten_command(path)
         )),
     )
 }
 
-/// The backing file of `overlay`, when it is one that may be read.
-fn below(
+/// Resolves the backing file of `overlay`, if it may be read.
+fn resolve_backing(
     overlay: &Path,
     name: &str,
     format: Option<&str>,
     within: &Path,
 ) -> Result<(PathBuf, &'static str)> {
-    // QEMU takes a colon before the first slash for the end of a protocol's name.
+    // To QEMU a colon before the first slash ends a protocol's name.
     let first = name.split('/').next().unwrap_or_default();
     if first.contains(':') {
-        return Err(refused(overlay, name)
-            .expected("the name of a file")
+        return Err(refuse_backing(overlay, name)
+            .expected("a file name")
             .found("a protocol, or a description in JSON"));
     }
     let format = match format {
         Some(QCOW2) => QCOW2,
         Some(RAW) => RAW,
         other => {
-            return Err(refused(overlay, name)
+            return Err(refuse_backing(overlay, name)
                 .expected("qcow2 or raw as the format of the backing file")
-                .found(other.unwrap_or("a header that does not say it"))
-                .cure("name the format when the overlay is made: qemu-img create -F qcow2"));
+                .found(other.unwrap_or("no format in the header"))
+                .cure("state the format when creating the overlay: qemu-img create -F qcow2"));
         }
     };
     let folder = overlay.parent().unwrap_or(Path::new(""));
-    let path = folder.join(name);
-    let path = io::canonicalize(&path).map_err(|e| {
-        let refused = refused(overlay, name).expected("a file");
-        refused.found(format!("{}: {e}", path.display()))
+    let joined = folder.join(name);
+    let path = io::canonicalize(&joined).map_err(|e| {
+        refuse_backing(overlay, name)
+            .expected("a file")
+            .found(format!("{}: {e}", joined.display()))
     })?;
     plain_below(&path, within).map_err(|why| {
-        refused(overlay, name)
+        refuse_backing(overlay, name)
             .expected(why.expected)
             .found(why.found)
     })?;
     Ok((path, format))
 }
 
-/// Why a file may not be read as part of a chain.
-pub struct Unfit {
+/// The reason why a file may not be read as part of a chain.
+pub struct UnfitBackingFile {
     pub expected: String,
     pub found: String,
 }
 
-/// Whether `path`, which has no links in it any more, is a plain file below the folder `within`.
-pub fn plain_below(path: &Path, within: &Path) -> Result<(), Unfit> {
-    let unfit = |expected: String, found: String| Unfit { expected, found };
-    let below = format!("a file below {}", within.display());
-    let within = within
-        .canonicalize()
-        .map_err(|e| unfit(below, e.to_string()))?;
+/// Checks that `path`, with all links resolved, is a plain file below the folder `within`.
+pub fn plain_below(path: &Path, within: &Path) -> Result<(), UnfitBackingFile> {
+    let within = within.canonicalize().map_err(|e| UnfitBackingFile {
+        expected: format!("a file below {}", within.display()),
+        found: e.to_string(),
+    })?;
     if !path.starts_with(&within) {
-        let below = format!("a file below {}", within.display());
-        return Err(unfit(below, path.display().to_string()));
+        return Err(UnfitBackingFile {
+            expected: format!("a file below {}", within.display()),
+            found: path.display().to_string(),
+        });
     }
     let found = match path.metadata() {
         Ok(metadata) if metadata.is_file() => return Ok(()),
@@ -239,18 +249,21 @@ pub fn plain_below(path: &Path, within: &Path) -> Result<(), Unfit> {
         Ok(_) => "a device, a pipe or a socket".to_string(),
         Err(e) => e.to_string(),
     };
-    Err(unfit("a plain file".to_string(), found))
+    Err(UnfitBackingFile {
+        expected: "a plain file".to_string(),
+        found,
+    })
 }
 
-fn refused(overlay: &Path, name: &str) -> Error {
+fn refuse_backing(overlay: &Path, name: &str) -> Error {
     Error::failed(format!("the backing file {name:?} is refused")).at(overlay.display())
 }
 
-pub(super) fn canonical(path: &Path) -> Result<PathBuf> {
+pub(super) fn resolve_path(path: &Path) -> Result<PathBuf> {
     io::canonicalize(path).map_err(|e| Error::io("find", path, e))
 }
 
-fn flatten(path: &Path) -> String {
+fn render_flatten_command(path: &Path) -> String {
     format!(
         "qemu-img convert -f qcow2 -O qcow2 {} flat.qcow2",
         path.display()

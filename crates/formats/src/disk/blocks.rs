@@ -1,30 +1,30 @@
-//! A disk that its file keeps in blocks, in any order, with nothing kept for what was never written: the common part of
-//! dynamic VHD and sparse VMDK, whose sectors have 512 bytes.
+//! A disk stored in blocks, in any order, without the blocks that were never written: the common
+//! part of dynamic VHD and sparse VMDK, both with 512-byte sectors.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{Disk, RawDisk, SECTOR, join, within};
+use super::{Disk, RawDisk, SECTOR, check_bounds, join};
 use winimg_base::error::{Error, Result};
 
-/// More blocks than any disk that winimg is given; a table of them has to fit into memory.
+/// Maximum number of blocks, since their table has to fit into memory; real disks have fewer.
 pub const MOST: u64 = 1 << 24;
 
-pub struct Blocks {
+pub struct BlockDisk {
     pub file: RawDisk,
     /// Bytes of the disk.
     pub len: u64,
     /// Bytes of a block.
     pub block: u64,
-    /// Where each block begins in the file; 0: it is all zeros.
+    /// Offset of each block in the file; 0: the block is all zeros.
     pub places: Vec<u64>,
-    /// Of the blocks that were written in part: a bit for each sector of 512 bytes, the highest first. The others are
-    /// zeros whatever lies in the file.
+    /// Bitmaps of partially written blocks: one bit per 512-byte sector, the highest first. The
+    /// other sectors are zeros, whatever the file contains.
     pub written: BTreeMap<usize, Vec<u8>>,
 }
 
-impl Blocks {
-    /// Blocks that lie outside the file are refused before anything is read.
+impl BlockDisk {
+    /// Refuses blocks outside the file before anything is read.
     pub fn check(self, format: &str) -> Result<Self> {
         for (i, place) in self.places.iter().enumerate().filter(|(_, p)| **p != 0) {
             let start = i as u64 * self.block;
@@ -34,7 +34,8 @@ impl Blocks {
         Ok(self)
     }
 
-    /// Zeros over the sectors of a block that were never written. `within` is where `part` begins in the block.
+    /// Zeroes the sectors of a block that were never written. `part` begins at `within` in the
+    /// block.
     fn hide(&self, block: usize, within: u64, part: &mut [u8]) {
         let Some(bits) = self.written.get(&block) else {
             return;
@@ -54,48 +55,48 @@ impl Blocks {
     }
 }
 
-/// The file is not what its format demands.
-pub fn damaged(file: &RawDisk, format: &str, at: u64, why: impl Into<String>) -> Error {
-    Error::failed(format!("{} is not a sound {format}", file.path().display()))
+/// Reports a file that violates its format.
+pub fn report_damaged(file: &RawDisk, format: &str, at: u64, why: impl Into<String>) -> Error {
+    Error::failed(format!("{} is not a valid {format}", file.path().display()))
         .at(format!("offset {at:#x} of the file"))
         .found(why.into())
-        .cure("write or copy it again; qemu-img check may show more")
+        .cure("recreate or copy it again; qemu-img check may show more")
 }
 
-/// Refuses a part of the file, called `what`, that does not lie in it.
+/// Refuses a part, called `what`, that is outside the file.
 pub fn check_within(file: &RawDisk, format: &str, at: u64, len: u64, what: &str) -> Result<()> {
     match at.checked_add(len) {
         Some(end) if end <= file.len() => Ok(()),
-        _ => Err(damaged(
+        _ => Err(report_damaged(
             file,
             format,
             at,
-            format!("{what} lies outside the file"),
+            format!("{what} is outside the file"),
         )),
     }
 }
 
-/// The bytes of such a part; the caller has limited `len`.
-pub fn part(file: &RawDisk, format: &str, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
+/// Reads such a part; the caller has limited `len`.
+pub fn read_part(file: &RawDisk, format: &str, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
     check_within(file, format, at, len, what)?;
     let mut bytes = vec![0; len as usize];
     file.read_at(at, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The file is sound, but it is not the whole disk.
-pub fn refused(file: &RawDisk, why: impl Into<String>, cure: impl Into<String>) -> Error {
+/// Refuses a file that is valid but not the whole disk.
+pub fn refuse_file(file: &RawDisk, why: impl Into<String>, cure: impl Into<String>) -> Error {
     let path = file.path().display();
     Error::failed(format!("{path} {}", why.into())).cure(cure)
 }
 
-impl Disk for Blocks {
+impl Disk for BlockDisk {
     fn len(&self) -> u64 {
         self.len
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        within(self.file.path(), offset, buffer.len() as u64, self.len)?;
+        check_bounds(self.file.path(), offset, buffer.len() as u64, self.len)?;
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;

@@ -1,4 +1,4 @@
-//! Dynamic VHDs. Differencing ones are refused: their other half is in another file.
+//! Dynamic VHDs. Differencing ones are refused: part of their data is in another file.
 //!
 //! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian).
 
@@ -7,8 +7,8 @@ pub mod create;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::blocks::{Blocks, MOST, damaged, part, refused};
-use super::vhd::{self, FOOTER, Footer};
+use super::blocks::{BlockDisk, MOST, read_part, refuse_file, report_damaged};
+use super::vhd::{self, FOOTER, VhdFooter};
 use super::{Disk, RawDisk, SECTOR};
 use crate::bytes::{u32_be, u64_be};
 use winimg_base::error::Result;
@@ -19,33 +19,47 @@ const HEADER: u64 = 1024;
 /// A block that was never written.
 const ABSENT: u32 = u32::MAX;
 
-/// Where the blocks are, and the bitmaps of those that were written in part.
-type Places = (Vec<u64>, BTreeMap<usize, Vec<u8>>);
+/// Offsets of the blocks, and the bitmaps of partially written ones.
+type BlockPlaces = (Vec<u64>, BTreeMap<usize, Vec<u8>>);
 
-pub fn open(path: &Path) -> Result<Blocks> {
+pub fn open(path: &Path) -> Result<BlockDisk> {
     let file = RawDisk::open(path)?;
     let Some(end) = file.len().checked_sub(FOOTER) else {
-        return Err(damaged(&file, FORMAT, 0, "it is shorter than a footer"));
+        return Err(report_damaged(
+            &file,
+            FORMAT,
+            0,
+            "it is shorter than a footer",
+        ));
     };
     let mut footer = [0; 512];
     file.read_at(end, &mut footer)?;
-    let found = Footer::any(&footer).map_err(|why| damaged(&file, FORMAT, end, why))?;
+    let found =
+        VhdFooter::decode_fields(&footer).map_err(|why| report_damaged(&file, FORMAT, end, why))?;
     match found.kind {
         3 => {}
         4 => {
-            return Err(refused(
+            return Err(refuse_file(
                 &file,
                 "is a differencing VHD: part of the disk is in its parent",
                 "merge it first: Merge-VHD, or qemu-img convert from a copy beside its parent",
             ));
         }
-        kind => return Err(damaged(&file, FORMAT, end, format!("disk type {kind}"))),
+        kind => {
+            return Err(report_damaged(
+                &file,
+                FORMAT,
+                end,
+                format!("disk type {kind}"),
+            ));
+        }
     }
     let at = found.header;
-    let header = part(&file, FORMAT, at, HEADER, "the dynamic header")?;
-    let table = Table::read(&header, found.size).map_err(|why| damaged(&file, FORMAT, at, why))?;
-    let (places, written) = table.blocks(&file)?;
-    Blocks {
+    let header = read_part(&file, FORMAT, at, HEADER, "the dynamic header")?;
+    let table = VhdBlockTable::read(&header, found.size)
+        .map_err(|why| report_damaged(&file, FORMAT, at, why))?;
+    let (places, written) = table.read_blocks(&file)?;
+    BlockDisk {
         len: found.size,
         block: table.block,
         places,
@@ -55,8 +69,8 @@ pub fn open(path: &Path) -> Result<Blocks> {
     .check(FORMAT)
 }
 
-/// What the dynamic header says of the block allocation table.
-struct Table {
+/// Block allocation table, as described by the dynamic header.
+struct VhdBlockTable {
     at: u64,
     /// Bytes of a block's data.
     block: u64,
@@ -64,12 +78,12 @@ struct Table {
     count: u64,
 }
 
-impl Table {
+impl VhdBlockTable {
     fn read(header: &[u8], size: u64) -> Result<Self, String> {
         if !header.starts_with(b"cxsparse") {
             return Err("no dynamic header".into());
         }
-        if u32_be(header, 36) != vhd::checksum(header, 36) {
+        if u32_be(header, 36) != vhd::compute_checksum(header, 36) {
             return Err("a dynamic header with a wrong checksum".into());
         }
         let block = u64::from(u32_be(header, 32));
@@ -88,9 +102,10 @@ impl Table {
         })
     }
 
-    /// Each block stands behind a bitmap of its written sectors, which fills whole sectors.
-    fn blocks(&self, file: &RawDisk) -> Result<Places> {
-        let entries = part(file, FORMAT, self.at, self.count * 4, "the block table")?;
+    /// Reads the table. Each block follows a bitmap of its written sectors, padded to whole
+    /// sectors.
+    fn read_blocks(&self, file: &RawDisk) -> Result<BlockPlaces> {
+        let entries = read_part(file, FORMAT, self.at, self.count * 4, "the block table")?;
         let bits = self.block / SECTOR / 8;
         let mut bitmap = vec![0; bits as usize];
         let (mut places, mut written) = (Vec::new(), BTreeMap::new());
@@ -102,8 +117,8 @@ impl Table {
             }
             let at = u64::from(entry) * SECTOR;
             if at < FOOTER || at + bits > file.len() {
-                let why = format!("block {i} lies outside the file");
-                return Err(damaged(file, FORMAT, at, why));
+                let why = format!("block {i} is outside the file");
+                return Err(report_damaged(file, FORMAT, at, why));
             }
             file.read_at(at, &mut bitmap)?;
             if bitmap.iter().any(|b| *b != 0xff) {

@@ -1,35 +1,40 @@
-//! The clusters that no file has: zeroed on the sealed disk.
+//! Zeroes free clusters on the sealed disk.
 //!
-//! Windows marks the clusters of a deleted file as free and leaves their bytes: Setup's copies of the answer file, with the
-//! Administrator's password, are among them. Writes nothing but what the volume's own bitmap calls free, and nothing at all
-//! on a volume that was not shut down in order. Of an overlay only the overlay is written: a qcow2 hides what the layers below
-//! it hold, and they keep it; a VHDX can't hide it without new blocks, so that what shows through is reported.
+//! Windows marks the clusters of a deleted file as free and leaves their bytes, such as Setup's
+//! copies of the answer file with the Administrator's password. Only clusters that are free in the
+//! volume's own bitmap are written, and nothing on a volume that was not shut down cleanly. For an
+//! overlay only the overlay is written: a qcow2 then hides the data of lower layers, which keep it;
+//! a VHDX cannot hide it without new blocks, so remaining data is reported.
 
 use std::ops::Range;
 
-use super::backing::Chain;
-use super::ntfs::Volume;
-use super::{Disk, Image, gpt, qemu_img, vhdx};
+use super::backing::BackingChain;
+use super::ntfs::NtfsVolume;
+use super::{Disk, DiskImage, gpt, qemu_img, vhdx};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 
 const BUFFER: usize = 1 << 20;
 
-/// Zeroes the free clusters of every NTFS volume on a closed qcow2; what could not be zeroed, in words. A disk without such
-/// a volume is left as it is.
-pub fn clear(qcow2: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
-    let (wanted, doubts) = wanted(qcow2.open(cancel)?.as_ref())?;
-    qemu_img::write_zeros(&Chain::of(qcow2, cancel)?.named()?, &wanted, cancel)?;
+/// Zeroes the free clusters of every NTFS volume on a closed qcow2, and describes those that could
+/// not be zeroed. A disk without such a volume is not changed.
+pub fn clear(qcow2: DiskImage<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    let (wanted, doubts) = find_free_data(qcow2.open(cancel)?.as_ref())?;
+    qemu_img::write_zeros(
+        &BackingChain::resolve(qcow2, cancel)?.to_image_arg()?,
+        &wanted,
+        cancel,
+    )?;
     let opened = qcow2.open(cancel)?;
-    let shown = shared(&wanted, &opened.data()?);
+    let shown = intersect(&wanted, &opened.data()?);
     check_zero(qcow2, opened.as_ref(), shown, cancel)?;
     Ok(doubts)
 }
 
-/// The same for a closed VHDX, fixed, dynamic or differencing. What its parents have in clusters that were freed since is
-/// among the doubts.
-pub fn clear_vhdx(vhdx: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
-    let (wanted, mut doubts) = wanted(&vhdx::open(vhdx)?)?;
+/// Zeroes the free clusters of a closed VHDX: fixed, dynamic or differencing. Data that its parents
+/// have in clusters that were freed since is reported among the doubts.
+pub fn clear_vhdx(vhdx: DiskImage<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    let (wanted, mut doubts) = find_free_data(&vhdx::open(vhdx)?)?;
     vhdx::zero_in_place(vhdx, &wanted, cancel)?;
     let opened = vhdx::open(vhdx)?;
     let mut shown = 0;
@@ -37,23 +42,25 @@ pub fn clear_vhdx(vhdx: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
         shown += bytes_in(&opened, range.clone(), cancel)?;
     }
     if shown > 0 {
-        check_zero(vhdx, &opened, opened.held(&wanted)?, cancel)?;
+        check_zero(vhdx, &opened, opened.find_held(&wanted)?, cancel)?;
         doubts.push(format!(
-            "{shown} bytes of deleted files show through from the layers below, in clusters that are free now"
+            "{shown} bytes of deleted files are still readable from lower layers, in clusters \
+             that are \
+             now free"
         ));
     }
     Ok(doubts)
 }
 
-/// The free bytes that may hold something, and what is not certain about them.
-fn wanted(disk: &dyn Disk) -> Result<(Vec<Range<u64>>, Vec<String>)> {
+/// Finds the free ranges that may contain data, and doubts about them.
+fn find_free_data(disk: &dyn Disk) -> Result<(Vec<Range<u64>>, Vec<String>)> {
     let mut doubts = Vec::new();
     let free = free(disk, &mut doubts);
-    Ok((shared(&free, &disk.data()?), doubts))
+    Ok((intersect(&free, &disk.data()?), doubts))
 }
 
 fn check_zero(
-    image: Image<'_>,
+    image: DiskImage<'_>,
     disk: &dyn Disk,
     ranges: Vec<Range<u64>>,
     cancel: &Cancel,
@@ -68,38 +75,40 @@ fn check_zero(
     Ok(())
 }
 
-/// Free bytes of the disk's NTFS volumes, ascending and apart.
+/// Finds free ranges of the disk's NTFS volumes, ascending and disjoint.
 fn free(disk: &dyn Disk, doubts: &mut Vec<String>) -> Vec<Range<u64>> {
     let mut found = Vec::new();
-    let Ok(table) = gpt::table(disk) else {
+    let Ok(table) = gpt::read_table(disk) else {
         return found;
     };
     for partition in &table.partitions {
-        let Ok(volume) = Volume::open(disk, partition) else {
+        let Ok(volume) = NtfsVolume::open(disk, partition) else {
             continue;
         };
-        let within = match volume.free() {
-            Ok(within) => within,
+        let free = match volume.free() {
+            Ok(free) => free,
             Err(error) => {
                 doubts.push(format!(
-                    "free clusters are not zeroed, so that bytes of deleted files stay in the image: {}",
+                    "free clusters were not zeroed, so data of deleted files stays in the image: \
+                     {}",
                     error.fact()
                 ));
                 continue;
             }
         };
         let end = partition.start + partition.len;
-        let within = within
-            .into_iter()
-            .map(|r| partition.start + r.start..(partition.start + r.end).min(end));
-        found.extend(within.filter(|r| !r.is_empty()));
+        found.extend(
+            free.into_iter()
+                .map(|r| partition.start + r.start..(partition.start + r.end).min(end))
+                .filter(|r| !r.is_empty()),
+        );
     }
     found.sort_by_key(|r| r.start);
     found
 }
 
-/// What two lists of ranges have in common; each ascending and apart.
-fn shared(one: &[Range<u64>], other: &[Range<u64>]) -> Vec<Range<u64>> {
+/// Intersects two lists of ranges, each ascending and disjoint.
+fn intersect(one: &[Range<u64>], other: &[Range<u64>]) -> Vec<Range<u64>> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let mut found = Vec::new();
     while let (Some(a), Some(b)) = (one.peek(), other.peek()) {
@@ -108,15 +117,16 @@ fn shared(one: &[Range<u64>], other: &[Range<u64>]) -> Vec<Range<u64>> {
         if !both.is_empty() {
             found.push(both);
         }
-        match a_ends_first {
-            true => one.next(),
-            false => other.next(),
+        if a_ends_first {
+            one.next()
+        } else {
+            other.next()
         };
     }
     found
 }
 
-/// Where the first byte is that is not zero.
+/// Finds the offset of the first nonzero byte.
 fn first_byte(disk: &dyn Disk, range: Range<u64>, cancel: &Cancel) -> Result<Option<u64>> {
     let mut first = None;
     read(disk, range, cancel, |at, part| {
@@ -126,7 +136,7 @@ fn first_byte(disk: &dyn Disk, range: Range<u64>, cancel: &Cancel) -> Result<Opt
     Ok(first)
 }
 
-/// How many bytes are not zero.
+/// Counts nonzero bytes.
 fn bytes_in(disk: &dyn Disk, range: Range<u64>, cancel: &Cancel) -> Result<usize> {
     let mut count = 0;
     read(disk, range, cancel, |_, part| {
@@ -136,7 +146,7 @@ fn bytes_in(disk: &dyn Disk, range: Range<u64>, cancel: &Cancel) -> Result<usize
     Ok(count)
 }
 
-/// Gives a range to `look` in pieces, for as long as it says so.
+/// Passes a range to `look` in pieces until it returns false.
 fn read(
     disk: &dyn Disk,
     range: Range<u64>,
@@ -159,14 +169,14 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::shared;
+    use super::intersect;
 
     #[test]
     fn ranges_have_in_common_what_both_have() {
         assert_eq!(
-            shared(&[0..10, 20..30, 40..50], &[5..25, 29..40]),
+            intersect(&[0..10, 20..30, 40..50], &[5..25, 29..40]),
             [5..10, 20..25, 29..30]
         );
-        assert_eq!(shared(&[0..10, 10..12], &[0..3, 3..6]), [0..3, 3..6]);
+        assert_eq!(intersect(&[0..10, 10..12], &[0..3, 3..6]), [0..3, 3..6]);
     }
 }

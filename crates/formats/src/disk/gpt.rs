@@ -1,6 +1,7 @@
 //! The partitions of a disk, GPT or MBR.
 //!
-//! Tables count in the disk's own sectors, 512 or 4096 bytes. Extended MBR partitions are listed as one; what is inside them is not.
+//! Tables count in the disk's own sectors, 512 or 4096 bytes. An extended MBR partition is listed
+//! as one; the logical partitions inside it are not.
 
 mod extent;
 
@@ -16,22 +17,22 @@ use winimg_base::error::{Error, Result};
 
 /// Bytes of a GPT header (UEFI 2.10, 5.3.2).
 const HEADER: usize = 92;
-/// Most entries that are believed; Windows writes 128.
+/// Maximum number of entries that are accepted; Windows writes 128.
 const MOST: u32 = 1024;
 
-/// How the disk is divided.
+/// The partition table of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Table {
-    pub style: Style,
-    pub partitions: Vec<Partition>,
-    /// What is damaged without making the partitions uncertain, in words.
+pub struct PartitionTable {
+    pub style: PartitionStyle,
+    pub partitions: Vec<DiskPartition>,
+    /// Damage that does not make the partitions uncertain.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Style {
+pub enum PartitionStyle {
     Gpt,
     Mbr,
     /// Neither: an empty disk, or a file system without a table.
@@ -39,8 +40,8 @@ pub enum Style {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Partition {
-    /// As `diskpart` counts: from 1.
+pub struct DiskPartition {
+    /// Number as in `diskpart`, from 1.
     pub number: u32,
     /// Bytes.
     pub start: u64,
@@ -48,7 +49,7 @@ pub struct Partition {
     pub len: u64,
     /// GPT type GUID in capitals, or the MBR type as `0x07`.
     pub kind: String,
-    /// The type in words, where it is one that Windows makes.
+    /// The type in words, if it is one that Windows creates.
     pub role: Option<&'static str>,
     /// GPT name; empty on MBR.
     pub name: String,
@@ -68,22 +69,23 @@ const ROLES: &[(&str, &str)] = &[
     ("0xEE", "GPT protective"),
 ];
 
-fn role(kind: &str) -> Option<&'static str> {
+fn find_role(kind: &str) -> Option<&'static str> {
     ROLES.iter().find(|(k, _)| *k == kind).map(|(_, r)| *r)
 }
 
-/// Reads the partition table and holds it against the disk. A damaged copy of a GPT is a doubt as long as the other one is
-/// sound. Refused are a GPT with two damaged copies, a disk that is shorter than its table says, partitions that overlap or
-/// end behind the disk, and volumes that are larger than their partition.
-pub fn table(disk: &dyn Disk) -> Result<Table> {
+/// Reads the partition table and checks it against the disk. One damaged copy of a GPT is only a
+/// doubt. Refuses a GPT with two damaged copies, a disk that is shorter than in its table,
+/// partitions that overlap or end beyond the disk, and volumes that are larger than their
+/// partition.
+pub fn read_table(disk: &dyn Disk) -> Result<PartitionTable> {
     let table = read(disk)?;
     extent::check(disk, &table)?;
     Ok(table)
 }
 
-fn read(disk: &dyn Disk) -> Result<Table> {
-    let empty = Table {
-        style: Style::None,
+fn read(disk: &dyn Disk) -> Result<PartitionTable> {
+    let empty = PartitionTable {
+        style: PartitionStyle::None,
         partitions: Vec::new(),
         doubts: Vec::new(),
     };
@@ -102,7 +104,7 @@ fn read(disk: &dyn Disk) -> Result<Table> {
     }
     // A volume's boot sector ends in the same signature as an MBR.
     let is_mbr = records.iter().all(|r| r.boot_indicator & 0x7f == 0);
-    if !is_mbr || extent::claimed(&sector).is_some() {
+    if !is_mbr || extent::detect_volume(&sector).is_some() {
         return Ok(empty);
     }
     let partitions = (1..)
@@ -110,39 +112,39 @@ fn read(disk: &dyn Disk) -> Result<Table> {
         .filter(|(_, r)| r.os_type != 0 && r.lb_size != 0)
         .map(|(number, r)| {
             let kind = format!("{:#04X}", r.os_type).replace("0X", "0x");
-            Partition {
+            DiskPartition {
                 number,
-                start: u64::from(r.lb_start) * disk.sector(),
-                len: u64::from(r.lb_size) * disk.sector(),
-                role: role(&kind),
+                start: u64::from(r.lb_start) * disk.sector_size(),
+                len: u64::from(r.lb_size) * disk.sector_size(),
+                role: find_role(&kind),
                 kind,
                 name: String::new(),
                 active: r.boot_indicator & 0x80 != 0,
             }
         })
         .collect();
-    Ok(Table {
-        style: Style::Mbr,
+    Ok(PartitionTable {
+        style: PartitionStyle::Mbr,
         partitions,
         doubts: Vec::new(),
     })
 }
 
-/// One of the two copies of a GPT, its checksums compared.
-struct Copy {
+/// One of the two copies of a GPT, with verified checksums.
+struct GptCopy {
     header: Header,
     partitions: BTreeMap<u32, gpt::partition::Partition>,
 }
 
-/// The copy whose header is at a sector. The inner error says in a few words why it is damaged. The outer one refuses
-/// what the `gpt` crate takes for impossible or believes: entries of another size than all known systems write, and as
-/// many as fill the memory.
-fn copy(disk: &dyn Disk, at: u64) -> Result<Result<Copy, String>> {
-    let sector = disk.sector();
+/// Reads the copy with its header at a sector. The inner error describes the damage. The outer one
+/// refuses values for which the `gpt` crate panics or exhausts memory: an entry size that no known
+/// system writes, and excessive numbers of entries.
+fn copy(disk: &dyn Disk, at: u64) -> Result<Result<GptCopy, String>> {
+    let sector = disk.sector_size();
     let mut bytes = [0; HEADER];
     let offset = at.saturating_mul(sector);
     if disk.read_at(offset, &mut bytes).is_err() {
-        return Ok(Err("it lies behind the end of the disk".into()));
+        return Ok(Err("it is beyond the end of the disk".into()));
     }
     if !bytes.starts_with(b"EFI PART") {
         return Ok(Err("there is no header".into()));
@@ -177,7 +179,7 @@ fn copy(disk: &dyn Disk, at: u64) -> Result<Result<Copy, String>> {
     };
     if header.current_lba != at {
         let own = header.current_lba;
-        return Ok(Err(format!("it says that it is at sector {own}")));
+        return Ok(Err(format!("its header gives sector {own} as its place")));
     }
     let size = match sector {
         4096 => gpt::disk::LogicalBlockSize::Lb4096,
@@ -185,17 +187,17 @@ fn copy(disk: &dyn Disk, at: u64) -> Result<Result<Copy, String>> {
     };
     let read = gpt::partition::file_read_partitions(&mut DiskReader::new(disk), &header, size);
     Ok(match read {
-        Ok(partitions) => Ok(Copy { header, partitions }),
+        Ok(partitions) => Ok(GptCopy { header, partitions }),
         Err(_) => Err("the checksum of its entries is wrong".into()),
     })
 }
 
-fn gpt_table(disk: &dyn Disk) -> Result<Table> {
-    let sector = disk.sector();
+fn gpt_table(disk: &dyn Disk) -> Result<PartitionTable> {
+    let sector = disk.sector_size();
     let last = (disk.len() / sector).saturating_sub(1);
     let primary = copy(disk, 1)?;
     if let Ok(primary) = &primary {
-        extent::reaches(disk, primary.header.backup_lba)?;
+        extent::check_backup_place(disk, primary.header.backup_lba)?;
     }
     let backup_at = match &primary {
         Ok(primary) => primary.header.backup_lba,
@@ -238,28 +240,28 @@ fn gpt_table(disk: &dyn Disk) -> Result<Table> {
     };
     let partitions = used.partitions.iter().map(|(number, p)| {
         let kind = p.part_type_guid.guid.to_string().to_uppercase();
-        Partition {
+        DiskPartition {
             number: *number,
             start: p.first_lba.saturating_mul(sector),
             len: (p.last_lba.saturating_add(1))
                 .saturating_sub(p.first_lba)
                 .saturating_mul(sector),
-            role: role(&kind),
+            role: find_role(&kind),
             kind,
             name: p.name.clone(),
             active: false,
         }
     });
-    Ok(Table {
-        style: Style::Gpt,
+    Ok(PartitionTable {
+        style: PartitionStyle::Gpt,
         partitions: partitions.collect(),
         doubts,
     })
 }
 
-impl Table {
-    /// The partition that holds Windows: the largest of basic data (GPT) or NTFS (MBR).
-    pub fn windows(&self) -> Option<&Partition> {
+impl PartitionTable {
+    /// Returns the Windows partition: the largest of basic data (GPT) or NTFS (MBR).
+    pub fn find_windows(&self) -> Option<&DiskPartition> {
         self.partitions
             .iter()
             .filter(|p| matches!(p.role, Some("basic data" | "NTFS")))

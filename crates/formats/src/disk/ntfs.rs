@@ -1,15 +1,16 @@
 //! Files of an NTFS volume, read without mounting it.
 //!
-//! Wrong bytes would be worse than none: a file that is compressed, encrypted, sparse or stands behind a reparse point
-//! (CompactOS, deduplication, links) is refused, since its plain data runs are not its content.
+//! Wrong bytes would be worse than none: a file that is compressed, encrypted, sparse or has a
+//! reparse point (CompactOS, deduplication, links) is refused, since its plain data runs are not
+//! its content.
 //!
-//! Source: the attribute layout as documented by the Linux-NTFS project.
+//! Source: the attribute layout documented by the Linux-NTFS project.
 
-mod form;
+mod content_form;
 mod free;
+mod index_check;
 mod reader;
 mod secure;
-mod sound;
 mod usage;
 mod windows;
 
@@ -23,66 +24,66 @@ use ntfs::structured_values::{
 };
 use ntfs::{Ntfs, NtfsAttribute, NtfsError, NtfsFile, NtfsReadSeek};
 
-pub use form::Form;
-use reader::Fs;
-pub use usage::{Folder, Usage};
-pub use windows::{Hibernation, Windows};
+pub use content_form::NtfsContentForm;
+use reader::NtfsReader;
+pub use usage::{FolderUsage, VolumeUsage};
+pub use windows::{Hibernation, WindowsVolume};
 
-use super::gpt::Partition;
+use super::gpt::DiskPartition;
 use super::{Disk, DiskReader};
 use winimg_base::error::{Error, Result};
 
-/// An NTFS volume of a disk. Reads only.
-pub struct Volume<'d> {
+/// An NTFS volume of a disk, read-only.
+pub struct NtfsVolume<'d> {
     ntfs: Ntfs,
     reader: DiskReader<'d>,
-    descriptors: OnceLock<secure::Descriptors>,
+    descriptors: OnceLock<secure::SecurityDescriptors>,
 }
 
-/// What a file or directory says of itself.
+/// Properties of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct NtfsFileInfo {
     pub directory: bool,
-    /// Bytes of the content; 0 of a directory.
+    /// Size of the content in bytes; 0 for a directory.
     pub size: u64,
-    /// Whether the content can be read from outside.
-    pub form: Form,
+    /// Form of the content, which determines if it can be read offline.
+    pub form: NtfsContentForm,
 }
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct NtfsEntry {
     pub name: String,
     pub directory: bool,
-    /// Bytes, as the directory remembers it; the file itself may know better.
+    /// Size in bytes as cached in the directory, which may be outdated.
     pub size: u64,
-    /// A link, a mount point or something else stands in for it, as the directory remembers it.
+    /// True for a reparse point, such as a link or mount point, as cached in the directory.
     pub reparse: bool,
 }
 
-impl<'d> Volume<'d> {
-    pub fn open(disk: &'d dyn Disk, partition: &Partition) -> Result<Self> {
-        Self::at(disk, partition.start, partition.len)
+impl<'d> NtfsVolume<'d> {
+    pub fn open(disk: &'d dyn Disk, partition: &DiskPartition) -> Result<Self> {
+        Self::open_at(disk, partition.start, partition.len)
     }
 
-    /// `start` and `len` are bytes of the disk, which nobody writes meanwhile.
-    pub fn at(disk: &'d dyn Disk, start: u64, len: u64) -> Result<Self> {
-        let reader = DiskReader::part(disk, start, len).without_holes()?;
-        let bad = |e: NtfsError| {
-            Error::failed("no NTFS volume can be read there")
-                .at(format!("offset {start} of the disk"))
-                .because(e)
-        };
-        let mut fs = Fs::opening(&reader);
+    /// Opens a volume at `start` and `len` bytes of a disk that is not written meanwhile.
+    pub fn open_at(disk: &'d dyn Disk, start: u64, len: u64) -> Result<Self> {
+        let reader = DiskReader::with_range(disk, start, len).without_holes()?;
+        let mut fs = NtfsReader::with_open_limit(&reader);
         let opened = Ntfs::new(&mut fs).and_then(|mut ntfs| {
             ntfs.read_upcase_table(&mut fs)?;
             Ok(ntfs)
         });
-        let ntfs = fs.end("$Boot", opened.map_err(bad))?;
-        // Whoever reads the volume makes room by what it says of its size.
+        let opened = opened.map_err(|e| {
+            Error::failed("cannot read an NTFS volume there")
+                .at(format!("offset {start} of the disk"))
+                .because(e)
+        });
+        let ntfs = fs.end("$Boot", opened)?;
+        // Readers allocate memory by the volume's size.
         if ntfs.size() > len {
             return Err(
-                Error::failed("the NTFS volume says that it is larger than its partition")
+                Error::failed("the NTFS volume claims to be larger than its partition")
                     .at(format!("offset {start} of the disk"))
                     .expected(format!("{len} bytes at most"))
                     .found(format!("{} bytes", ntfs.size())),
@@ -95,7 +96,8 @@ impl<'d> Volume<'d> {
         })
     }
 
-    /// Whether Windows would check the volume at its next start: it was not shut down in order.
+    /// Returns true if the volume was not shut down cleanly, so Windows would check it at its next
+    /// start.
     pub fn is_dirty(&self) -> Result<bool> {
         self.ask("$Volume", |fs| {
             let info = self.ntfs.volume_info(fs)?;
@@ -103,13 +105,14 @@ impl<'d> Volume<'d> {
         })
     }
 
-    /// Whether there is a file or directory, whatever it is.
+    /// Returns true if there is a file or directory of any kind.
     pub fn exists(&self, path: &str) -> Result<bool> {
         self.ask(path, |fs| Ok(self.find(fs, path)?.is_some()))
     }
 
-    /// What there is at a path. A link at its end is not followed. `None`: nothing.
-    pub fn facts(&self, path: &str) -> Result<Option<Facts>> {
+    /// Reads the properties of a path, without following a link at its end. `None`: it does not
+    /// exist.
+    pub fn read_file_info(&self, path: &str) -> Result<Option<NtfsFileInfo>> {
         self.ask(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
@@ -118,21 +121,21 @@ impl<'d> Volume<'d> {
                 Some(item) => item?.to_attribute()?.value_length(),
                 None => 0,
             };
-            Ok(Some(Facts {
+            Ok(Some(NtfsFileInfo {
                 directory: file.is_directory(),
                 size,
-                form: Form::of(&file, fs)?,
+                form: NtfsContentForm::detect(&file, fs)?,
             }))
         })
     }
 
-    /// The names in a directory, in NTFS's order. `None`: there is no such directory.
-    pub fn list(&self, path: &str) -> Result<Option<Vec<Entry>>> {
+    /// Lists a directory in NTFS's order. `None`: there is no such directory.
+    pub fn list(&self, path: &str) -> Result<Option<Vec<NtfsEntry>>> {
         self.ask(path, |fs| {
             let Some(file) = self.find(fs, path)?.filter(NtfsFile::is_directory) else {
                 return Ok(None);
             };
-            plain(Form::of_reparse(&file, fs)?)?;
+            require_plain(NtfsContentForm::of_reparse(&file, fs)?)?;
             let index = file.directory_index(fs)?;
             let mut names = index.entries();
             let mut entries = Vec::new();
@@ -143,7 +146,7 @@ impl<'d> Volume<'d> {
                 if name.namespace() == NtfsFileNamespace::Dos {
                     continue;
                 }
-                entries.push(Entry {
+                entries.push(NtfsEntry {
                     name: name.name().to_string_lossy(),
                     directory: name.is_directory(),
                     size: name.data_size(),
@@ -158,27 +161,29 @@ impl<'d> Volume<'d> {
         })
     }
 
-    /// A whole file of at most `limit` bytes. `None`: there is no such file. A directory is an error.
+    /// Reads a whole file of at most `limit` bytes. `None`: there is no such file. A directory is
+    /// an error.
     pub fn read(&self, path: &str, limit: u64) -> Result<Option<Vec<u8>>> {
         let bytes = Vec::new();
-        let mut limited = Limited { bytes, limit };
+        let mut limited = LimitedBuffer { bytes, limit };
         let found = self.copy(path, &mut limited)?;
         Ok(found.map(|_| limited.bytes))
     }
 
-    /// The first bytes of a file, at most `count`. `None`: there is no such file. A directory is an error.
-    pub fn beginning(&self, path: &str, count: usize) -> Result<Option<Vec<u8>>> {
+    /// Reads at most the first `count` bytes of a file. `None`: there is no such file. A directory
+    /// is an error.
+    pub fn read_start(&self, path: &str, count: usize) -> Result<Option<Vec<u8>>> {
         self.ask(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
             let Some(item) = file.data(fs, "") else {
-                return Err(Fault::Refused("has no data".into()));
+                return Err(NtfsFault::Refused("has no data".into()));
             };
             let item = item?;
             let attribute = item.to_attribute()?;
-            plain(Form::of_data(&attribute))?;
-            let initialized = initialized(&attribute, fs)?;
+            require_plain(NtfsContentForm::of_data(&attribute))?;
+            let initialized = read_initialized_len(&attribute, fs)?;
             let mut value = attribute.value(fs)?;
             let mut bytes = vec![0; value.len().min(count as u64) as usize];
             value.read_exact(fs, &mut bytes)?;
@@ -188,43 +193,48 @@ impl<'d> Volume<'d> {
         })
     }
 
-    /// Copies a file's bytes and gives their number. `None`: there is no such file.
+    /// Copies a file's bytes and returns their number. `None`: there is no such file.
     ///
-    /// `path` is `C:\Windows\…` or `/Windows/…`; the drive letter is not looked at, and case does not matter.
+    /// `path` is `C:\Windows\…` or `/Windows/…`; the drive letter is ignored, and case does not
+    /// matter.
     pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<Option<u64>> {
         self.ask(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
             if file.is_directory() {
-                return Err(Fault::Refused("is a directory".into()));
+                return Err(NtfsFault::Refused("is a directory".into()));
             }
-            plain(Form::of_reparse(&file, fs)?)?;
+            require_plain(NtfsContentForm::of_reparse(&file, fs)?)?;
             let Some(item) = file.data(fs, "") else {
-                return Err(Fault::Refused("has no data".into()));
+                return Err(NtfsFault::Refused("has no data".into()));
             };
             copy_attribute(&item?.to_attribute()?, fs, to).map(Some)
         })
     }
 
-    /// Answers one question about the volume.
+    /// Runs one query on the volume.
     fn ask<T>(
         &self,
         path: &str,
-        answer: impl FnOnce(&mut Fs<'d>) -> Result<T, Fault>,
+        answer: impl FnOnce(&mut NtfsReader<'d>) -> Result<T, NtfsFault>,
     ) -> Result<T> {
-        let mut fs = Fs::new(&self.reader);
-        let answer = answer(&mut fs).map_err(|fault| fault.of(path));
+        let mut fs = NtfsReader::new(&self.reader);
+        let answer = answer(&mut fs).map_err(|fault| fault.into_error(path));
         fs.end(path, answer)
     }
 
-    fn find<'n>(&'n self, fs: &mut Fs<'_>, path: &str) -> Result<Option<NtfsFile<'n>>, Fault> {
+    fn find<'n>(
+        &'n self,
+        fs: &mut NtfsReader<'_>,
+        path: &str,
+    ) -> Result<Option<NtfsFile<'n>>, NtfsFault> {
         let mut file = self.ntfs.root_directory(fs)?;
-        for name in names(path) {
+        for name in split_path(path) {
             if !file.is_directory() {
                 return Ok(None);
             }
-            plain(Form::of_reparse(&file, fs)?)?;
+            require_plain(NtfsContentForm::of_reparse(&file, fs)?)?;
             let index = file.directory_index(fs)?;
             let mut finder = index.finder();
             let Some(entry) = NtfsFileNameIndex::find(&mut finder, &self.ntfs, fs, name) else {
@@ -237,92 +247,94 @@ impl<'d> Volume<'d> {
     }
 }
 
-/// The names of a path, without a drive letter.
-fn names(path: &str) -> impl Iterator<Item = &str> {
-    let bytes = path.as_bytes();
-    let rest = match bytes {
+/// Splits a path into names, without a drive letter.
+fn split_path(path: &str) -> impl Iterator<Item = &str> {
+    let rest = match path.as_bytes() {
         [letter, b':', ..] if letter.is_ascii_alphabetic() => &path[2..],
         _ => path,
     };
     rest.split(['\\', '/']).filter(|n| !n.is_empty())
 }
 
-/// Why a question about a file has no answer.
-enum Fault {
+/// The reason why a query about a file failed.
+enum NtfsFault {
     /// The structures are damaged.
     Broken(String),
-    /// What follows the file's name: its plain data runs are not its content.
+    /// The file's plain data runs are not its content. The reason follows the file's name.
     Refused(String),
     /// The copy could not be written.
     Copy(std::io::Error),
-    /// Another file is what is wrong.
+    /// Another file caused the error.
     Elsewhere(Error),
 }
 
-impl Fault {
-    fn of(self, path: &str) -> Error {
+impl NtfsFault {
+    fn into_error(self, path: &str) -> Error {
         match self {
             Self::Broken(why) => {
-                Error::failed(format!("{path} on the NTFS volume can't be read")).because(why)
+                Error::failed(format!("cannot read {path} on the NTFS volume")).because(why)
             }
-            Self::Refused(why) => Error::failed(format!(
-                "{path} {why}, so its bytes can't be read from outside"
-            )),
-            Self::Copy(e) => {
-                Error::failed(format!("{path} could not be copied from the image")).because(e)
+            Self::Refused(why) => {
+                Error::failed(format!("{path} {why}, so it cannot be read offline"))
             }
+            Self::Copy(e) => Error::failed(format!("cannot copy {path} from the image")).because(e),
             Self::Elsewhere(error) => error,
         }
     }
 }
 
-impl From<NtfsError> for Fault {
+impl From<NtfsError> for NtfsFault {
     fn from(e: NtfsError) -> Self {
         Self::Broken(e.to_string())
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for NtfsFault {
     fn from(error: Error) -> Self {
         Self::Elsewhere(error)
     }
 }
 
-fn plain(form: Form) -> Result<(), Fault> {
+fn require_plain(form: NtfsContentForm) -> Result<(), NtfsFault> {
     match form {
-        Form::Plain => Ok(()),
-        form => Err(Fault::Refused(form.to_string())),
+        NtfsContentForm::Plain => Ok(()),
+        form => Err(NtfsFault::Refused(form.to_string())),
     }
 }
 
-/// Copies what an attribute holds and gives its length.
+/// Copies the content of an attribute and returns its length.
 fn copy_attribute(
     attribute: &NtfsAttribute<'_, '_>,
-    fs: &mut Fs<'_>,
+    fs: &mut NtfsReader<'_>,
     to: &mut dyn Write,
-) -> Result<u64, Fault> {
-    plain(Form::of_data(attribute))?;
-    let initialized = initialized(attribute, fs)?;
+) -> Result<u64, NtfsFault> {
+    require_plain(NtfsContentForm::of_data(attribute))?;
+    let initialized = read_initialized_len(attribute, fs)?;
     copy_value(attribute.value(fs)?, initialized, fs, to)
 }
 
-/// The same into memory, at most `limit` bytes.
+/// Reads the content of an attribute, at most `limit` bytes.
 fn read_attribute(
     attribute: &NtfsAttribute<'_, '_>,
-    fs: &mut Fs<'_>,
+    fs: &mut NtfsReader<'_>,
     limit: u64,
-) -> Result<Vec<u8>, Fault> {
+) -> Result<Vec<u8>, NtfsFault> {
     let bytes = Vec::new();
-    let mut limited = Limited { bytes, limit };
+    let mut limited = LimitedBuffer { bytes, limit };
     copy_attribute(attribute, fs, &mut limited)?;
     Ok(limited.bytes)
 }
 
-/// How many bytes of the value were ever written; beyond, Windows shows zeros whatever lies in the clusters.
+/// Reads the number of bytes of the value that were ever written; beyond, Windows reads zeros
+/// whatever the clusters contain.
 ///
-/// The `ntfs` crate does not look at this field, so it is read here: 8 bytes at 56 of a non-resident attribute's header.
-/// Only the low 6 are read: the other two may be those that the record's fix-up replaces, and are zero in any real file.
-fn initialized(data: &NtfsAttribute<'_, '_>, fs: &mut Fs<'_>) -> Result<u64, NtfsError> {
+/// The `ntfs` crate ignores this field, so it is read here: 8 bytes at 56 of a non-resident
+/// attribute's header. Only the low 6 are read: the fix-up may have replaced the other two, which
+/// are zero in any real file.
+fn read_initialized_len(
+    data: &NtfsAttribute<'_, '_>,
+    fs: &mut NtfsReader<'_>,
+) -> Result<u64, NtfsError> {
     let Some(position) = data.position().value().filter(|_| !data.is_resident()) else {
         return Ok(u64::MAX);
     };
@@ -335,18 +347,18 @@ fn initialized(data: &NtfsAttribute<'_, '_>, fs: &mut Fs<'_>) -> Result<u64, Ntf
 fn copy_value(
     mut value: NtfsAttributeValue<'_, '_>,
     initialized: u64,
-    fs: &mut Fs<'_>,
+    fs: &mut NtfsReader<'_>,
     to: &mut dyn Write,
-) -> Result<u64, Fault> {
+) -> Result<u64, NtfsFault> {
     let len = value.len();
-    // What is plain lies in the volume, each byte of it.
+    // Plain content cannot be larger than the volume.
     if len > fs.len() {
         let all = fs.len();
-        return Err(Fault::Broken(format!(
+        return Err(NtfsFault::Broken(format!(
             "it has {len} bytes on a volume of {all}"
         )));
     }
-    fs.content();
+    fs.allow_content();
     let mut buffer = vec![0; len.clamp(1, 1 << 20) as usize];
     let mut done = 0;
     while done < len {
@@ -355,23 +367,23 @@ fn copy_value(
         value.read_exact(fs, part)?;
         let written = initialized.saturating_sub(done).min(n as u64) as usize;
         part[written..].fill(0);
-        to.write_all(part).map_err(Fault::Copy)?;
+        to.write_all(part).map_err(NtfsFault::Copy)?;
         done += n as u64;
     }
     Ok(len)
 }
 
 /// A buffer that refuses to grow beyond its limit.
-struct Limited {
+struct LimitedBuffer {
     bytes: Vec<u8>,
     limit: u64,
 }
 
-impl Write for Limited {
+impl Write for LimitedBuffer {
     fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
         if (self.bytes.len() + part.len()) as u64 > self.limit {
             return Err(std::io::Error::other(format!(
-                "it has more than the {} bytes that were expected at most",
+                "it has more than the expected maximum of {} bytes",
                 self.limit
             )));
         }
@@ -386,11 +398,11 @@ impl Write for Limited {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use super::split_path;
 
     #[test]
     fn paths_as_windows_and_as_unix_write_them() {
-        let split = |p| names(p).collect::<Vec<_>>().join("|");
+        let split = |p| split_path(p).collect::<Vec<_>>().join("|");
         assert_eq!(split(r"C:\Windows\System32"), "Windows|System32");
         assert_eq!(split("/Windows//System32/"), "Windows|System32");
         assert_eq!(split(r"c:\"), "");

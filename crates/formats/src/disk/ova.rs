@@ -1,7 +1,7 @@
-//! OVAs that are read: the tar's members, and the disks inside.
+//! Reads OVAs: the members of the tar, and the disks inside.
 //!
-//! Nothing is unpacked; a member is a window of the file. [`Ova::checked`] compares the manifest, the descriptor and the
-//! disks with each other, as vCenter and ovftool do before they take a package.
+//! Nothing is unpacked; a member is a window of the file. [`OvaFile::check`] compares the manifest,
+//! the descriptor and the disks with each other, like vCenter and ovftool before an import.
 
 mod descriptor;
 mod manifest;
@@ -12,42 +12,44 @@ use std::path::{Path, PathBuf};
 
 use super::vmdk::StreamVmdk;
 use super::{Disk, RawDisk};
-use descriptor::Descriptor;
+use descriptor::OvfDescriptor;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 
-/// A member of the tar, in the order of the file.
+/// A member of the tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct OvaMember {
     pub name: String,
-    /// Where its bytes begin in the file.
+    /// Offset of its bytes in the file.
     pub offset: u64,
     pub size: u64,
 }
 
-impl Member {
-    /// Without the `./` that `tar` writes for files of the current folder.
+impl OvaMember {
+    /// Returns the name without the `./` that `tar` writes for files of the current folder.
     fn plain_name(&self) -> &str {
         self.name.strip_prefix("./").unwrap_or(&self.name)
     }
 }
 
-/// An OVA whose members were listed.
+/// An OVA with its list of members.
 #[derive(Debug)]
-pub struct Ova {
+pub struct OvaFile {
     path: PathBuf,
-    pub members: Vec<Member>,
+    pub members: Vec<OvaMember>,
 }
 
-impl Ova {
+impl OvaFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        let bad = |e| Error::io("read the tar of", path, e);
         let mut archive = tar::Archive::new(file);
         let mut members = Vec::new();
-        for entry in archive.entries_with_seek().map_err(bad)? {
-            let entry = entry.map_err(bad)?;
-            members.push(Member {
+        let entries = archive
+            .entries_with_seek()
+            .map_err(|e| Error::io("read the tar of", path, e))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| Error::io("read the tar of", path, e))?;
+            members.push(OvaMember {
                 name: String::from_utf8_lossy(&entry.path_bytes()).into_owned(),
                 offset: entry.raw_file_position(),
                 size: entry.size(),
@@ -59,8 +61,8 @@ impl Ova {
         })
     }
 
-    /// The first member whose name ends in `.extension`.
-    pub fn member(&self, extension: &str) -> Result<&Member> {
+    /// Finds the first member with a name that ends in `.extension`.
+    pub fn find_member(&self, extension: &str) -> Result<&OvaMember> {
         self.members
             .iter()
             .find(|m| m.name.rsplit('.').next() == Some(extension))
@@ -73,170 +75,180 @@ impl Ova {
             })
     }
 
-    /// A member's bytes in the file.
-    pub fn window(&self, member: &Member) -> Result<RawDisk> {
-        RawDisk::open(&self.path)?.window(member.offset, member.size)
+    /// Opens the window of a member's bytes in the file.
+    pub fn open_window(&self, member: &OvaMember) -> Result<RawDisk> {
+        RawDisk::open(&self.path)?.into_window(member.offset, member.size)
     }
 
-    /// A small member's text.
-    pub fn text(&self, member: &Member) -> Result<String> {
+    /// Reads the text of a small member.
+    pub fn read_text(&self, member: &OvaMember) -> Result<String> {
         const LIMIT: u64 = 4 << 20;
-        let refused = |why: String| {
-            Error::failed(format!("{} in {} {why}", member.name, self.path.display()))
-        };
+        let name = format!("{} in {}", member.name, self.path.display());
         if member.size > LIMIT {
-            return Err(refused(format!("has {} bytes", member.size)));
+            return Err(Error::failed(format!("{name} has {} bytes", member.size)));
         }
         let mut bytes = vec![0; member.size as usize];
-        self.window(member)?.read_at(0, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| refused("is not UTF-8".into()))
+        self.open_window(member)?.read_at(0, &mut bytes)?;
+        String::from_utf8(bytes).map_err(|_| Error::failed(format!("{name} is not UTF-8")))
     }
 
-    /// All disks with the names of their members, after everything that the package says of itself was compared with what
-    /// is in it: digests, the files that the descriptor names, their sizes, the disks' capacities. All complaints at once.
-    pub fn checked(&self, cancel: &Cancel) -> Result<Vec<(String, StreamVmdk)>> {
+    /// Returns all disks with the names of their members, after checking the package: digests, the
+    /// files in the descriptor, their sizes, the disks' capacities. Reports all problems at once.
+    pub fn check(&self, cancel: &Cancel) -> Result<Vec<(String, StreamVmdk)>> {
         let path = self.path.display();
         if !self.members.iter().any(|m| m.name.ends_with(".ovf")) {
             return Err(Error::failed(format!(
-                "{path} is a tar archive, but not an OVA: it has no .ovf"
+                "{path} is a tar archive but not an OVA: it has no .ovf"
             ))
             .lines(self.members.iter().map(|m| &m.name))
-            .cure("unpack it, and give the disk that is in it"));
+            .cure("unpack it, and pass the disk that is in it"));
         }
-        let mut package = Package {
+        let mut package = OvaCheck {
             ova: self,
             complaints: Vec::new(),
         };
-        let descriptor = package.descriptor();
+        let descriptor = package.parse_descriptor();
         package.check_manifest(descriptor.as_ref(), cancel)?;
         let disks = match &descriptor {
-            Some(descriptor) => package.disks(descriptor)?,
+            Some(descriptor) => package.check_disks(descriptor)?,
             None => Vec::new(),
         };
         if package.complaints.is_empty() {
             return Ok(disks);
         }
-        Err(Error::failed(format!("{path} is not a sound OVA"))
+        Err(Error::failed(format!("{path} is not a valid OVA"))
             .lines(package.complaints)
-            .cure(
-                "copy it again from where it was made, or make it again: vCenter refuses it, too",
-            ))
+            .cure("copy it again from its source, or recreate it: vCenter would refuse it, too"))
     }
 
-    fn named(&self, name: &str) -> Option<&Member> {
-        let mut members = self.members.iter();
-        members.find(|member| member.plain_name() == name)
+    fn find_by_name(&self, name: &str) -> Option<&OvaMember> {
+        self.members
+            .iter()
+            .find(|member| member.plain_name() == name)
     }
 
-    /// The disk, all its markers walked.
-    pub fn disk(&self) -> Result<StreamVmdk> {
-        StreamVmdk::open(self.window(self.member("vmdk")?)?)
+    /// Opens the disk and walks all its markers.
+    pub fn open_disk(&self) -> Result<StreamVmdk> {
+        StreamVmdk::open(self.open_window(self.find_member("vmdk")?)?)
     }
 }
 
-/// A package while it is compared with itself.
-struct Package<'o> {
-    ova: &'o Ova,
+/// A package under check.
+struct OvaCheck<'o> {
+    ova: &'o OvaFile,
     complaints: Vec<String>,
 }
 
-impl Package<'_> {
-    fn complain(&mut self, complaint: impl Into<String>) {
+impl OvaCheck<'_> {
+    fn report(&mut self, complaint: impl Into<String>) {
         self.complaints.push(complaint.into());
     }
 
-    fn text(&mut self, extension: &str) -> Option<String> {
-        let member = self.ova.member(extension).ok()?;
-        match self.ova.text(member) {
+    fn read_text(&mut self, extension: &str) -> Option<String> {
+        let member = self.ova.find_member(extension).ok()?;
+        match self.ova.read_text(member) {
             Ok(text) => Some(text),
             Err(error) => {
-                self.complain(error.problem().in_one_line());
+                self.report(error.problem().in_one_line());
                 None
             }
         }
     }
 
-    fn descriptor(&mut self) -> Option<Descriptor> {
-        match Descriptor::parse(&self.text("ovf")?) {
+    fn parse_descriptor(&mut self) -> Option<OvfDescriptor> {
+        match OvfDescriptor::parse(&self.read_text("ovf")?) {
             Ok(descriptor) => Some(descriptor),
             Err(why) => {
-                self.complain(why);
+                self.report(why);
                 None
             }
         }
     }
 
-    /// A package need not have a manifest. One that has must list the descriptor and each file that it names.
-    fn check_manifest(&mut self, descriptor: Option<&Descriptor>, cancel: &Cancel) -> Result<()> {
-        let Some(text) = self.text("mf") else {
+    /// Checks the manifest, which is optional but must list the descriptor and each file in it.
+    fn check_manifest(
+        &mut self,
+        descriptor: Option<&OvfDescriptor>,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let Some(text) = self.read_text("mf") else {
             return Ok(());
         };
         let lines = match manifest::parse(&text) {
             Ok(lines) => lines,
             Err(why) => {
-                self.complain(why);
+                self.report(why);
                 return Ok(());
             }
         };
         for line in &lines {
             let name = &line.name;
-            let Some(member) = self.ova.named(name) else {
-                self.complain(format!(
-                    "the manifest names {name}, which is not in the archive"
+            let Some(member) = self.ova.find_by_name(name) else {
+                self.report(format!(
+                    "the manifest lists {name}, which is not in the archive"
                 ));
                 continue;
             };
-            let window = match self.ova.window(member) {
+            let window = match self.ova.open_window(member) {
                 Ok(window) => window,
                 Err(error) => {
-                    self.complain(format!("{name}: {}", error.fact()));
+                    self.report(format!("{name}: {}", error.fact()));
                     continue;
                 }
             };
-            let found = manifest::digest(line.kind, &window, cancel)?;
+            let found = manifest::compute_digest(line.kind, &window, cancel)?;
             if found != line.hex {
                 let expected = &line.hex;
-                self.complain(format!(
-                    "{name} has another digest than the manifest says: {expected} expected, {found} found"
+                self.report(format!(
+                    "{name} does not match its digest in the manifest: {expected} expected, \
+                     {found} found"
                 ));
             }
         }
         let listed: BTreeSet<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-        let own = self.ova.members.iter().map(Member::plain_name);
-        let own = own.filter(|name| name.ends_with(".ovf")).map(String::from);
-        let named = descriptor.iter().flat_map(|d| &d.files);
-        let named = named.filter_map(|file| self.ova.of_href(&file.href));
-        let named = named.map(|member| member.plain_name().to_owned());
-        let needed: BTreeSet<String> = own.chain(named).collect();
+        let own = self
+            .ova
+            .members
+            .iter()
+            .map(OvaMember::plain_name)
+            .filter(|name| name.ends_with(".ovf"));
+        let described = descriptor
+            .iter()
+            .flat_map(|d| &d.files)
+            .filter_map(|file| self.ova.of_href(&file.href))
+            .map(OvaMember::plain_name);
+        let needed: BTreeSet<String> = own.chain(described).map(String::from).collect();
         for name in needed.iter().filter(|name| !listed.contains(name.as_str())) {
-            self.complain(format!("the manifest does not list {name}"));
+            self.report(format!("the manifest does not list {name}"));
         }
         Ok(())
     }
 
-    fn disks(&mut self, descriptor: &Descriptor) -> Result<Vec<(String, StreamVmdk)>> {
+    fn check_disks(&mut self, descriptor: &OvfDescriptor) -> Result<Vec<(String, StreamVmdk)>> {
         for file in &descriptor.files {
             let href = &file.href;
             match self.ova.of_href(href) {
                 _ if file.packed.is_some() => {
                     let why = file.packed.unwrap_or_default();
-                    self.complain(format!("{href} {why}, which is not read"));
+                    self.report(format!("{href} {why}, which is not supported"));
                 }
-                None => self.complain(format!(
-                    "the descriptor names {href}, which is not in the archive"
+                None => self.report(format!(
+                    "the descriptor lists {href}, which is not in the archive"
                 )),
                 Some(member) if file.size.is_some_and(|size| size != member.size) => {
                     let (said, size) = (file.size.unwrap_or_default(), member.size);
-                    self.complain(format!(
-                        "{href} has {size} bytes, the descriptor says {said}"
+                    self.report(format!(
+                        "{href} has {size} bytes, but {said} in the descriptor"
                     ));
                 }
                 Some(_) => {}
             }
         }
-        let has = |id: &String| descriptor.disks.iter().any(|disk| disk.id == *id);
-        for id in descriptor.used.iter().filter(|id| !has(id)) {
-            self.complain(format!(
+        for id in &descriptor.used {
+            if descriptor.disks.iter().any(|disk| disk.id == *id) {
+                continue;
+            }
+            self.report(format!(
                 "the machine uses the disk {id}, which the descriptor does not describe"
             ));
         }
@@ -245,13 +257,13 @@ impl Package<'_> {
         for disk in &descriptor.disks {
             let id = &disk.id;
             let Some(reference) = &disk.file else {
-                self.complain(format!(
-                    "the disk {id} has no file: an empty disk is not read"
+                self.report(format!(
+                    "the disk {id} has no file: empty disks are not supported"
                 ));
                 continue;
             };
             let Some(file) = descriptor.files.iter().find(|file| file.id == *reference) else {
-                self.complain(format!(
+                self.report(format!(
                     "the disk {id} is in the file {reference}, which is not described"
                 ));
                 continue;
@@ -264,20 +276,20 @@ impl Package<'_> {
                 continue;
             };
             seen.insert(member.name.as_str());
-            let opened = self.ova.window(member).and_then(StreamVmdk::open);
+            let opened = self.ova.open_window(member).and_then(StreamVmdk::open);
             match opened {
                 Ok(vmdk) => {
                     let len = vmdk.len();
                     if let Some(capacity) = disk.capacity.filter(|c| !c.is_of(len)) {
                         let said = capacity.number.saturating_mul(capacity.unit);
                         let name = &member.name;
-                        self.complain(format!(
-                            "{name} is a disk of {len} bytes, the descriptor says {said}"
+                        self.report(format!(
+                            "{name} is a disk of {len} bytes, but {said} in the descriptor"
                         ));
                     }
                     disks.push((member.plain_name().to_owned(), vmdk));
                 }
-                Err(error) => self.complain(error.problem().in_one_line()),
+                Err(error) => self.report(error.problem().in_one_line()),
             }
         }
         let vmdks = self
@@ -292,22 +304,22 @@ impl Package<'_> {
                 .iter()
                 .all(|file| file.href != extra.plain_name())
             {
-                self.complain(format!(
-                    "{name} is in the archive, but not in the descriptor"
+                self.report(format!(
+                    "{name} is in the archive but not in the descriptor"
                 ));
             }
         }
         if disks.is_empty() && self.complaints.is_empty() {
-            self.complain("the descriptor describes no disk");
+            self.report("the descriptor describes no disk");
         }
         Ok(disks)
     }
 }
 
-impl Ova {
-    /// The member that a descriptor names, where blanks may be written as `%20`.
-    fn of_href(&self, href: &str) -> Option<&Member> {
-        self.named(href)
-            .or_else(|| self.named(&href.replace("%20", " ")))
+impl OvaFile {
+    /// Finds the member with a descriptor's href, in which spaces may be written as `%20`.
+    fn of_href(&self, href: &str) -> Option<&OvaMember> {
+        self.find_by_name(href)
+            .or_else(|| self.find_by_name(&href.replace("%20", " ")))
     }
 }

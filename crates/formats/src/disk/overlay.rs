@@ -1,7 +1,9 @@
-//! A qcow2 over an image of any format, read through both: what the overlay holds, and the image's bytes where it holds nothing.
+//! A qcow2 over an image of any format: reads the overlay's own clusters, and the image's bytes
+//! elsewhere.
 //!
-//! QEMU reads no OVA and no VHDX as winimg does, and what an overlay names as its backing file is never followed: the image below comes from the
-//! caller, opened by its own reader. QEMU only tells where the overlay's own clusters are (qemu-img(1), `map --output=json`).
+//! QEMU reads no OVA and no VHDX as winimg does, and the overlay's own backing file name is never
+//! followed: the caller opens the image below with its own reader. QEMU only reports the places of
+//! the overlay's own clusters (qemu-img(1), `map --output=json`).
 
 use std::fs::File;
 use std::ops::Range;
@@ -11,42 +13,43 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::qemu_img::{self, Named};
-use super::{Disk, within};
+use super::qemu_img::{self, QemuImageArg};
+use super::{Disk, check_bounds};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
+use winimg_base::io::PositionedIo as _;
 
-/// An open overlay. Nobody may write to it, or to the image below, while this lives.
-pub struct Overlay {
+/// An open overlay. Nothing may write to it, or to the image below, while it is open.
+pub struct OverlayDisk {
     file: File,
     path: PathBuf,
     len: u64,
-    /// What the overlay itself holds, ascending.
-    own: Vec<Extent>,
+    /// The overlay's own extents, ascending.
+    own: Vec<OverlayExtent>,
     below: Arc<dyn Disk>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
+struct OverlayExtent {
     start: u64,
     len: u64,
-    /// Where it lies in the file; `None`: zeros.
+    /// Offset in the file; `None`: zeros.
     host: Option<u64>,
 }
 
 #[derive(Deserialize)]
-struct Mapped {
+struct OverlayMapEntry {
     start: u64,
     length: u64,
-    /// Whether the overlay holds it: its own bytes, or its own zeros.
+    /// True if the overlay has its own bytes or its own zeros here.
     present: bool,
     zero: bool,
     offset: Option<u64>,
 }
 
-impl Overlay {
-    /// `below`: the image that the overlay was made over; beyond its end there are zeros. A machine that has the overlay open is an error.
+impl OverlayDisk {
+    /// Opens an overlay over `below`, beyond whose end there are zeros. Fails if a machine has the
+    /// overlay open.
     pub fn open(path: &Path, below: Arc<dyn Disk>, cancel: &Cancel) -> Result<Self> {
         let Some(name) = path.to_str() else {
             return Err(
@@ -55,7 +58,8 @@ impl Overlay {
         };
         let file = json!({"driver": "file", "filename": name});
         let alone = json!({"driver": "qcow2", "file": file, "backing": null});
-        let map: Vec<Mapped> = qemu_img::ask("map", &Named::node(&alone), cancel)?;
+        let map: Vec<OverlayMapEntry> =
+            qemu_img::ask("map", &QemuImageArg::from_node(&alone), cancel)?;
         let mut own = Vec::new();
         for part in map.iter().filter(|part| part.present) {
             let host = (!part.zero).then_some(part.offset);
@@ -63,7 +67,7 @@ impl Overlay {
                 let fact = format!("{name} has compressed clusters, so it can't be read in place");
                 return Err(Error::failed(fact));
             }
-            own.push(Extent {
+            own.push(OverlayExtent {
                 start: part.start,
                 len: part.length,
                 host: host.flatten(),
@@ -79,28 +83,29 @@ impl Overlay {
     }
 
     fn read_below(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let there = self.below.len().saturating_sub(offset);
-        let there = there.min(buffer.len() as u64) as usize;
+        let left = self.below.len().saturating_sub(offset);
+        let there = left.min(buffer.len() as u64) as usize;
         let (image, beyond) = buffer.split_at_mut(there);
         beyond.fill(0);
-        match image.is_empty() {
-            true => Ok(()),
-            false => self.below.read_at(offset, image),
+        if image.is_empty() {
+            Ok(())
+        } else {
+            self.below.read_at(offset, image)
         }
     }
 }
 
-impl Disk for Overlay {
+impl Disk for OverlayDisk {
     fn len(&self) -> u64 {
         self.len
     }
 
-    fn sector(&self) -> u64 {
-        self.below.sector()
+    fn sector_size(&self) -> u64 {
+        self.below.sector_size()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        within(&self.path, offset, buffer.len() as u64, self.len)?;
+        check_bounds(&self.path, offset, buffer.len() as u64, self.len)?;
         let (mut at, mut rest) = (offset, buffer);
         let first = self.own.partition_point(|e| e.start + e.len <= offset);
         let mut own = self.own[first..].iter().peekable();
@@ -115,8 +120,8 @@ impl Disk for Overlay {
             let (part, after) = std::mem::take(&mut rest).split_at_mut(len);
             match next {
                 None => self.read_below(at, part)?,
-                Some(Extent { host: None, .. }) => part.fill(0),
-                Some(Extent {
+                Some(OverlayExtent { host: None, .. }) => part.fill(0),
+                Some(OverlayExtent {
                     start,
                     host: Some(host),
                     ..
@@ -131,11 +136,15 @@ impl Disk for Overlay {
         Ok(())
     }
 
-    /// What the image holds below the overlay's own zeros is among them.
+    /// Includes the image's data below the overlay's own zeros.
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        let own = self.own.iter().filter(|e| e.host.is_some());
         let mut all = self.below.data()?;
-        all.extend(own.map(|e| e.start..e.start + e.len));
+        all.extend(
+            self.own
+                .iter()
+                .filter(|e| e.host.is_some())
+                .map(|e| e.start..e.start + e.len),
+        );
         all.sort_by_key(|range| range.start);
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for next in all {

@@ -1,8 +1,8 @@
-//! A qcow2, alone or over the layers below it, read at the places that `qemu-img map` tells.
+//! Reads a qcow2, with or without backing files, at the offsets that `qemu-img map` reports.
 //!
-//! QEMU keeps the knowledge of the format; we read the clusters ourselves, which costs a few short processes instead of a
-//! server and a copy (QEMU: qemu-img(1), `map --output=json`). What a chain may consist of is decided in [`super::backing`];
-//! compressed clusters, whose bytes are not in the file as they are on the disk, are refused, or flattened first.
+//! QEMU interprets the format and we read the clusters, which takes a few short processes instead
+//! of a server and a copy (QEMU: qemu-img(1), `map --output=json`). [`super::backing`] decides
+//! which files a chain may have. Compressed clusters are refused, or flattened first.
 
 use std::fs::File;
 use std::ops::Range;
@@ -10,48 +10,49 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::backing::Chain;
-use super::{Disk, Image, join, qemu_img, within};
+use super::backing::BackingChain;
+use super::{Disk, DiskImage, check_bounds, join, qemu_img};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
+use winimg_base::io::PositionedIo as _;
 
-/// An open qcow2. No file of it may be written by anyone while this lives.
+/// An open qcow2. Nothing may write to any of its files while it is open.
 #[derive(Debug)]
-pub struct Qcow2 {
+pub struct Qcow2Disk {
     /// The overlay first.
     files: Vec<(File, PathBuf)>,
     len: u64,
-    /// Data only, ascending.
-    extents: Vec<Extent>,
+    /// Extents with data, ascending.
+    extents: Vec<Qcow2Extent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
+struct Qcow2Extent {
     start: u64,
     len: u64,
-    /// In which of the files it lies, and where.
+    /// Index of its file, and the offset there.
     depth: usize,
     host: u64,
 }
 
 #[derive(Deserialize)]
-struct Mapped {
+struct Qcow2MapEntry {
     start: u64,
     length: u64,
     depth: usize,
     zero: bool,
     data: bool,
     offset: Option<u64>,
-    /// QEMU 8.2 and later say it; earlier ones give no `offset` for a compressed extent.
+    /// Present since QEMU 8.2; earlier versions give no `offset` for a compressed extent.
     #[serde(default)]
     compressed: bool,
 }
 
-impl Qcow2 {
-    /// Refuses what can't be read in place, with the cure. `qemu-img` also refuses an image that a machine has open.
-    pub fn open(image: Image<'_>, cancel: &Cancel) -> Result<Self> {
-        Self::look(image, cancel)?.ok_or_else(|| {
+impl Qcow2Disk {
+    /// Opens an image. Refuses one that cannot be read in place, and `qemu-img` refuses one that a
+    /// machine has open.
+    pub fn open(image: DiskImage<'_>, cancel: &Cancel) -> Result<Self> {
+        Self::open_uncompressed(image, cancel)?.ok_or_else(|| {
             let path = image.file.display();
             Error::failed(format!(
                 "{path} has compressed clusters, so it can't be read in place"
@@ -62,45 +63,47 @@ impl Qcow2 {
         })
     }
 
-    /// As `open`, but `None` when there are compressed clusters: a copy without them can be read.
-    pub fn look(image: Image<'_>, cancel: &Cancel) -> Result<Option<Self>> {
-        let chain = Chain::of(image, cancel)?;
+    /// Like `open`, but returns `None` if there are compressed clusters: a copy without them can be
+    /// read.
+    pub fn open_uncompressed(image: DiskImage<'_>, cancel: &Cancel) -> Result<Option<Self>> {
+        let chain = BackingChain::resolve(image, cancel)?;
         chain.check(cancel)?;
-        let map: Vec<Mapped> = qemu_img::ask("map", &chain.named()?, cancel)?;
+        let map: Vec<Qcow2MapEntry> = qemu_img::ask("map", &chain.to_image_arg()?, cancel)?;
         let paths = chain.files();
-        let Some(extents) = extents(&map) else {
+        let Some(extents) = collect_extents(&map) else {
             return Ok(None);
         };
         if extents.iter().any(|e| e.depth >= paths.len()) {
             return Err(Error::new(
                 Kind::Host,
-                "qemu-img map names a file below the last of a chain",
+                "qemu-img map reports a file beyond the end of the chain",
             )
             .at(image.file.display())
             .cure("use QEMU 7.2 or later"));
         }
-        let open = |path| match File::open(path) {
-            Ok(file) => Ok((file, PathBuf::from(path))),
-            Err(e) => Err(Error::io("open", path, e)),
-        };
+        let mut files = Vec::new();
+        for path in paths {
+            let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+            files.push((file, PathBuf::from(path)));
+        }
         Ok(Some(Self {
-            files: paths.map(open).collect::<Result<_>>()?,
+            files,
             len: chain.len,
             extents,
         }))
     }
 }
 
-/// The extents with data; `None` when one is compressed.
-fn extents(map: &[Mapped]) -> Option<Vec<Extent>> {
-    let mut extents: Vec<Extent> = Vec::new();
+/// Collects the extents with data; `None` if one is compressed.
+fn collect_extents(map: &[Qcow2MapEntry]) -> Option<Vec<Qcow2Extent>> {
+    let mut extents: Vec<Qcow2Extent> = Vec::new();
     for m in map.iter().filter(|m| m.data && !m.zero) {
         let (false, Some(host)) = (m.compressed, m.offset) else {
             return None;
         };
         match extents.last_mut() {
             Some(last) if last.goes_on(m, host) => last.len += m.length,
-            _ => extents.push(Extent {
+            _ => extents.push(Qcow2Extent {
                 start: m.start,
                 len: m.length,
                 depth: m.depth,
@@ -111,22 +114,22 @@ fn extents(map: &[Mapped]) -> Option<Vec<Extent>> {
     Some(extents)
 }
 
-impl Extent {
-    /// Whether `m`, at `host` in its file, is the continuation.
-    fn goes_on(&self, m: &Mapped, host: u64) -> bool {
+impl Qcow2Extent {
+    /// Returns true if `m`, at `host` in its file, directly continues this extent.
+    fn goes_on(&self, m: &Qcow2MapEntry, host: u64) -> bool {
         let follows = self.start + self.len == m.start && self.host + self.len == host;
         follows && self.depth == m.depth
     }
 }
 
-impl Disk for Qcow2 {
+impl Disk for Qcow2Disk {
     fn len(&self) -> u64 {
         self.len
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let len = buffer.len() as u64;
-        within(&self.files[0].1, offset, len, self.len)?;
+        check_bounds(&self.files[0].1, offset, len, self.len)?;
         let end = offset + len;
         let mut at = offset;
         let first = self.extents.partition_point(|e| e.start + e.len <= offset);
@@ -160,7 +163,7 @@ impl Disk for Qcow2 {
 mod tests {
     use super::*;
 
-    fn mapped(text: &str) -> Vec<Mapped> {
+    fn mapped(text: &str) -> Vec<Qcow2MapEntry> {
         serde_json::from_str(text).unwrap()
     }
 
@@ -174,14 +177,14 @@ mod tests {
             {"start":196608,"length":65536,"depth":0,"present":false,"zero":true,"data":false},
             {"start":262144,"length":65536,"depth":1,"present":true,"zero":false,"data":true,"offset":589824}]"#,
         );
-        let extent = |start, len, depth, host| Extent {
+        let extent = |start, len, depth, host| Qcow2Extent {
             start,
             len,
             depth,
             host,
         };
         assert_eq!(
-            extents(&map).unwrap(),
+            collect_extents(&map).unwrap(),
             [
                 extent(0, 131072, 0, 327680),
                 extent(131072, 65536, 1, 458752),
@@ -195,7 +198,7 @@ mod tests {
         let old =
             r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true}]"#;
         let new = r#"[{"start":0,"length":65536,"depth":0,"present":true,"zero":false,"data":true,"compressed":true,"offset":9}]"#;
-        assert_eq!(extents(&mapped(old)), None);
-        assert_eq!(extents(&mapped(new)), None);
+        assert_eq!(collect_extents(&mapped(old)), None);
+        assert_eq!(collect_extents(&mapped(new)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! `qemu-img` and `qemu-io`, run without a shell, watched for cancel, and gone with us.
+//! Runs `qemu-img` and `qemu-io` without a shell; they end on cancellation and with this process.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -16,105 +16,111 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io::{spawn, without_secrets};
 
-const INSTALL: &str = match cfg!(windows) {
-    true => "install QEMU for Windows, and put its folder on the PATH",
-    false => "install it: apt-get install qemu-utils",
+const INSTALL: &str = if cfg!(windows) {
+    "install QEMU for Windows, and put its folder on the PATH"
+} else {
+    "install it: apt-get install qemu-utils"
 };
 
-/// Runs `qemu-img ARGUMENTS` to its end and gives its standard output. A non-zero status is an error with its last lines.
+/// Runs `qemu-img ARGUMENTS` and returns its standard output. A non-zero status is an error with
+/// the last lines of its standard error.
 pub fn run(arguments: &[&OsStr], cancel: &Cancel) -> Result<Vec<u8>> {
     run_program("qemu-img", arguments, cancel)
 }
 
-/// An image as QEMU's programs get it.
+/// An image as an argument of QEMU's programs.
 #[derive(Clone, Debug)]
-pub struct Named {
-    /// What goes before: `-f qcow2`, or nothing where the name says the format.
+pub struct QemuImageArg {
+    /// Format for `-f`; `None` if the name includes it.
     pub format: Option<&'static str>,
     pub name: OsString,
 }
 
-impl Named {
-    pub fn file(path: &Path, format: &'static str) -> Self {
+impl QemuImageArg {
+    pub fn from_path(path: &Path, format: &'static str) -> Self {
         Self {
             format: Some(format),
             name: file_name(path),
         }
     }
 
-    /// A description of the image and the files below it (QEMU: QMP reference, `BlockdevOptions`).
-    pub fn node(node: &Value) -> Self {
+    /// Describes an image and its backing files (QEMU: QMP reference, `BlockdevOptions`).
+    pub fn from_node(node: &Value) -> Self {
         Self {
             format: None,
             name: format!("json:{node}").into(),
         }
     }
 
-    /// As arguments: `-f` and the format, where it has to be said, then the name.
-    pub fn arguments(&self) -> Vec<&OsStr> {
+    /// Returns the arguments: `-f` and the format, if needed, then the name.
+    pub fn to_arguments(&self) -> Vec<&OsStr> {
         let format = self.format.map(|f| ["-f", f].map(OsStr::new));
         format.into_iter().flatten().chain([&*self.name]).collect()
     }
 }
 
-/// Runs `qemu-img info|map` and reads the JSON.
-pub fn ask<T: DeserializeOwned>(what: &str, image: &Named, cancel: &Cancel) -> Result<T> {
+/// Runs `qemu-img info` or `qemu-img map` and parses its JSON.
+pub fn ask<T: DeserializeOwned>(what: &str, image: &QemuImageArg, cancel: &Cancel) -> Result<T> {
     let arguments = [what, "--output=json"].map(OsStr::new);
-    let output = run(&[&arguments[..], &image.arguments()].concat(), cancel)?;
+    let output = run(&[&arguments[..], &image.to_arguments()].concat(), cancel)?;
     serde_json::from_slice(&output).map_err(|e| unknown_form(what, image, e))
 }
 
-fn unknown_form(what: &str, image: &Named, why: serde_json::Error) -> Error {
+fn unknown_form(what: &str, image: &QemuImageArg, why: serde_json::Error) -> Error {
     Error::new(
         Kind::Host,
-        format!("qemu-img {what} answered in a form unknown to winimg"),
+        format!("cannot parse the output of qemu-img {what}"),
     )
     .at(image.name.display())
     .because(why)
     .cure("use QEMU 7.2 or later")
 }
 
-/// What `qemu-img check` counts in one image file.
+/// Counts reported by `qemu-img check` for one image file.
 #[derive(Debug, Default, Deserialize)]
-pub struct Checked {
-    /// Clusters and tables that are not where the file says, or that two owners share.
+pub struct QemuCheckCounts {
+    /// Misplaced or doubly used clusters and tables.
     #[serde(default)]
     pub corruptions: u64,
-    /// Parts that could not be looked at.
+    /// Parts that could not be checked.
     #[serde(default, rename = "check-errors")]
     pub errors: u64,
 }
 
-/// Runs `qemu-img check`. Its exit status is 2 for corruptions and 3 for leaked clusters, which only waste space.
-pub fn check(image: &Named, cancel: &Cancel) -> Result<Checked> {
+/// Runs `qemu-img check`. Its exit status is 2 for corruptions and 3 for leaked clusters, which
+/// only waste space.
+pub fn check(image: &QemuImageArg, cancel: &Cancel) -> Result<QemuCheckCounts> {
     let words = ["check", "--output=json"].map(OsStr::new);
-    let arguments = [&words[..], &image.arguments()].concat();
+    let arguments = [&words[..], &image.to_arguments()].concat();
     let output = run_until("qemu-img", &arguments, &[0, 2, 3], cancel)?;
     serde_json::from_slice(&output).map_err(|e| unknown_form("check", image, e))
 }
 
-/// Copies an image into a qcow2 of one file, nothing compressed.
-pub fn flatten(image: &Named, to: &Path, cancel: &Cancel) -> Result<()> {
+/// Copies an image into a single uncompressed qcow2.
+pub fn flatten(image: &QemuImageArg, to: &Path, cancel: &Cancel) -> Result<()> {
     let arguments = ["convert", "-O", "qcow2"].map(OsStr::new);
     let to = file_name(to);
     run(
-        &[&arguments[..], &image.arguments(), &[&to]].concat(),
+        &[&arguments[..], &image.to_arguments(), &[&to]].concat(),
         cancel,
     )
     .map(drop)
 }
 
-/// Makes ranges of a qcow2 read as zeros and gives their space back; bytes, whole sectors. The image must not be in use.
-/// Files below an overlay are not written: zero clusters of the overlay hide what they hold.
-pub fn write_zeros(qcow2: &Named, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
-    // As many as a command line holds with ease.
+/// Zeroes ranges of a qcow2 (bytes, whole sectors) and frees their space. The image must not be in
+/// use. Backing files are not written: zero clusters of the overlay hide their data.
+pub fn write_zeros(qcow2: &QemuImageArg, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
+    // Keeps command lines short enough.
     for ranges in ranges.chunks(500) {
-        let writes = ranges
+        let writes: Vec<String> = ranges
             .iter()
-            .map(|r| format!("write -z -u {} {}", r.start, r.end - r.start));
-        let writes: Vec<String> = writes.collect();
-        let orders = writes.iter().flat_map(|w| ["-c", w].map(OsStr::new));
-        let arguments: Vec<&OsStr> = orders.chain(qcow2.arguments()).collect();
+            .map(|r| format!("write -z -u {} {}", r.start, r.end - r.start))
+            .collect();
+        let arguments: Vec<&OsStr> = writes
+            .iter()
+            .flat_map(|w| ["-c", w].map(OsStr::new))
+            .chain(qcow2.to_arguments())
+            .collect();
         run_program("qemu-io", &arguments, cancel)?;
     }
     Ok(())
@@ -124,7 +130,7 @@ fn run_program(program: &str, arguments: &[&OsStr], cancel: &Cancel) -> Result<V
     run_until(program, arguments, &[0], cancel)
 }
 
-/// Runs a program to its end; an exit status that is not in `good` is an error.
+/// Runs a program; an exit status that is not in `good` is an error.
 fn run_until(
     program: &str,
     arguments: &[&OsStr],
@@ -137,8 +143,8 @@ fn run_until(
     if status.is_some_and(|status| good.contains(&status)) {
         return Ok(output.join().unwrap_or_default());
     }
-    let complaint = complaint.join().unwrap_or_default();
-    let complaint = String::from_utf8_lossy(&complaint);
+    let stderr = complaint.join().unwrap_or_default();
+    let complaint = String::from_utf8_lossy(&stderr);
     let lines: Vec<&str> = complaint.lines().collect();
     let shown = &lines[lines.len().saturating_sub(8)..];
     let fact = format!("{program} {} failed", arguments[0].display());
@@ -146,13 +152,14 @@ fn run_until(
         .at(command_line(program, arguments))
         .found(match status {
             Some(code) => format!("exit status {code}"),
-            None => "ended by a signal".into(),
+            None => "killed by a signal".into(),
         })
         .lines(shown.iter().copied());
     Err(
-        match complaint.contains("Failed to get") && complaint.contains("lock") {
-            true => error.cure("another program has the image open: end that machine first"),
-            false => error,
+        if complaint.contains("Failed to get") && complaint.contains("lock") {
+            error.cure("another program has the image open; stop that VM first")
+        } else {
+            error
         },
     )
 }
@@ -180,12 +187,12 @@ fn start(program: &str, arguments: &[&OsStr]) -> Result<Child> {
     Ok(child)
 }
 
-/// Reads a pipe to its end beside the wait, so that a full pipe can't stop the program.
+/// Reads a pipe to its end in a thread, so that a full pipe cannot block the program.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read until an error is still worth showing.
+            // Output read before an error is still useful.
             let _ = pipe.read_to_end(&mut bytes);
         }
         bytes
@@ -219,7 +226,8 @@ fn command_line(program: &str, arguments: &[&OsStr]) -> String {
     line.to_string_lossy().into_owned()
 }
 
-/// `path` as qemu-img must be given it: `file:` keeps a colon or a `json:` in a name from being read as a protocol.
+/// Returns `path` as an argument: `file:` prevents a colon or `json:` in a name from being read as
+/// a protocol.
 pub fn file_name(path: &Path) -> OsString {
     let mut name = OsString::from("file:");
     name.push(path);

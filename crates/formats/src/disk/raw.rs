@@ -1,12 +1,12 @@
-//! A raw disk, or a window of a file that holds one (a fixed VHD without its footer, a member of a tar).
+//! A raw disk: a file or a window of one (a fixed VHD without its footer, a member of a tar).
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, within};
+use super::{Disk, check_bounds};
 use winimg_base::error::{Error, Result};
-use winimg_base::io::{Positioned as _, data_within};
+use winimg_base::io::{PositionedIo as _, data_within};
 
 /// Bytes `start .. start + len` of a file.
 #[derive(Debug)]
@@ -18,12 +18,12 @@ pub struct RawDisk {
 }
 
 impl RawDisk {
-    /// The whole file.
+    /// Opens the whole file.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let len = file
             .metadata()
-            .map_err(|e| Error::io("look at", path, e))?
+            .map_err(|e| Error::io("read", path, e))?
             .len();
         Ok(Self {
             file,
@@ -33,10 +33,10 @@ impl RawDisk {
         })
     }
 
-    /// A part of this one. Both numbers are bytes; the part must lie inside.
-    pub fn window(mut self, start: u64, len: u64) -> Result<Self> {
-        within(&self.path, start, len, self.len)
-            .map_err(|e| e.cure("the file is cut short: write or copy it again"))?;
+    /// Narrows the disk to a part of it, in bytes, which must be inside.
+    pub fn into_window(mut self, start: u64, len: u64) -> Result<Self> {
+        check_bounds(&self.path, start, len, self.len)
+            .map_err(|e| e.cure("the file is truncated: write or copy it again"))?;
         self.start += start;
         self.len = len;
         Ok(self)
@@ -54,7 +54,7 @@ impl Disk for Vec<u8> {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        within(
+        check_bounds(
             Path::new("memory"),
             offset,
             buffer.len() as u64,
@@ -71,7 +71,7 @@ impl Disk for RawDisk {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        within(&self.path, offset, buffer.len() as u64, self.len)?;
+        check_bounds(&self.path, offset, buffer.len() as u64, self.len)?;
         self.file
             .read_exact_at(buffer, self.start + offset)
             .map_err(|e| Error::io("read", &self.path, e))
@@ -81,8 +81,8 @@ impl Disk for RawDisk {
     fn data(&self) -> Result<Vec<Range<u64>>> {
         let found = data_within(&self.file, self.start..self.start + self.len)
             .map_err(|e| Error::io("look for holes in", &self.path, e))?;
-        let ranges = found.into_iter();
-        Ok(ranges
+        Ok(found
+            .into_iter()
             .map(|r| r.start - self.start..r.end - self.start)
             .collect())
     }

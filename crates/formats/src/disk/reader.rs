@@ -1,4 +1,4 @@
-//! A disk, or a part of one, as `Read + Seek` for the crates that parse what lies on it.
+//! `Read + Seek` over a disk or a part of it, for the crates that parse its content.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,17 +15,17 @@ pub struct DiskReader<'d> {
     start: u64,
     len: u64,
     position: u64,
-    /// The ranges of the disk that may hold something, where they were asked for.
+    /// The ranges of the disk that may contain data, if known.
     data: Option<Arc<[Range<u64>]>>,
 }
 
 impl<'d> DiskReader<'d> {
     pub fn new(disk: &'d dyn Disk) -> Self {
-        Self::part(disk, 0, disk.len())
+        Self::with_range(disk, 0, disk.len())
     }
 
-    /// Bytes `start .. start + len`, cut at the disk's end.
-    pub fn part(disk: &'d dyn Disk, start: u64, len: u64) -> Self {
+    /// Reads bytes `start .. start + len`, cut at the disk's end.
+    pub fn with_range(disk: &'d dyn Disk, start: u64, len: u64) -> Self {
         let start = start.min(disk.len());
         Self {
             disk,
@@ -36,14 +36,14 @@ impl<'d> DiskReader<'d> {
         }
     }
 
-    /// The same over a disk that nobody writes meanwhile: what it says it does not hold is zeros without being read. A system
-    /// that reads holes fills pages with zeros first.
+    /// Returns zeros for holes without reading them, since reading holes fills the page cache. The
+    /// disk must not be written meanwhile.
     pub(super) fn without_holes(self) -> Result<Self> {
         let data = Some(self.disk.data()?.into());
         Ok(Self { data, ..self })
     }
 
-    /// Whether all of `len` bytes at `at` of the disk are known to be zeros.
+    /// Returns true if all `len` bytes at `at` of the disk are known to be zeros.
     fn is_hole(&self, at: u64, len: u64) -> bool {
         self.data.as_ref().is_some_and(|data| {
             let next = data.partition_point(|range| range.end <= at);
@@ -51,7 +51,7 @@ impl<'d> DiskReader<'d> {
         })
     }
 
-    /// Bytes of the part.
+    /// Returns the size of the part in bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
@@ -62,12 +62,12 @@ impl Read for DiskReader<'_> {
         let left = self.len.saturating_sub(self.position);
         let n = left.min(buffer.len() as u64) as usize;
         let at = self.start + self.position.min(self.len);
-        match self.is_hole(at, n as u64) {
-            true => buffer[..n].fill(0),
-            false => self
-                .disk
+        if self.is_hole(at, n as u64) {
+            buffer[..n].fill(0);
+        } else {
+            self.disk
                 .read_at(at, &mut buffer[..n])
-                .map_err(io::Error::other)?,
+                .map_err(io::Error::other)?;
         }
         self.position += n as u64;
         Ok(n)
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn holes_are_zeros_that_nobody_reads() {
-        let reader = DiskReader::part(&Sparse, 1024, 15360);
+        let reader = DiskReader::with_range(&Sparse, 1024, 15360);
         let mut reader = reader.without_holes().unwrap();
         for (at, len, expected) in [
             (0, 3072, 0),

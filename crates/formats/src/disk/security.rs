@@ -1,8 +1,9 @@
-//! Security descriptors: who owns a file and who may do what with it.
+//! Security descriptors: the owner and permissions of a file.
 //!
-//! Reads the self-relative form only, as files carry it. What is audited (the SACL) is not read.
+//! Reads only the self-relative form, which files have. The SACL (auditing) is not read.
 //!
-//! Source: Microsoft, [MS-DTYP] 2.4.2 (SID), 2.4.4 (ACE), 2.4.5 (ACL), 2.4.6 (SECURITY_DESCRIPTOR), 2.5.1 (SDDL).
+//! Source: Microsoft, [MS-DTYP] 2.4.2 (SID), 2.4.4 (ACE), 2.4.5 (ACL), 2.4.6 (SECURITY_DESCRIPTOR),
+//! 2.5.1 (SDDL).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,22 +11,23 @@ use std::str::FromStr;
 use crate::bytes::{u16_le, u32_le, words_le};
 use winimg_base::error::{Error, Result};
 
-/// Who owns an object, and its discretionary list.
+/// The owner of an object, and its discretionary access control list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecurityDescriptor {
     pub owner: Option<Sid>,
     pub group: Option<Sid>,
-    /// Entries of the parent do not come down to this object (`SE_DACL_PROTECTED`).
+    /// The object does not inherit entries from its parent (`SE_DACL_PROTECTED`).
     pub protected: bool,
-    /// `None`: there is no list, and everybody may do everything. An empty list lets nobody do anything.
+    /// `None`: there is no list, so everything is allowed. An empty list denies everything.
     pub dacl: Option<Vec<Ace>>,
 }
 
-/// One entry of a list. The first that decides about a right wins.
+/// One entry of a list. For each right the first entry about it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ace {
     pub kind: AceKind,
-    /// 1 goes down to files, 2 to directories, 4 one level only, 8 not for this object itself, 0x10 came from above.
+    /// 1: inherited by files, 2: by directories, 4: one level only, 8: not for this object, 0x10:
+    /// inherited.
     pub flags: u8,
     pub mask: u32,
     pub sid: Sid,
@@ -35,7 +37,7 @@ pub struct Ace {
 pub enum AceKind {
     Allow,
     Deny,
-    /// With a condition, for one kind of child, or not about access at all: [MS-DTYP] 2.4.4.1.
+    /// Conditional, for one kind of child, or not about access: [MS-DTYP] 2.4.4.1.
     Other(u8),
 }
 
@@ -53,72 +55,77 @@ const SELF_RELATIVE: u16 = 0x8000;
 const MOST_PARTS: usize = 15;
 
 impl Ace {
-    /// Whether the entry came from the parent directory.
-    pub fn inherited(&self) -> bool {
+    /// Returns true if the entry is inherited from the parent directory.
+    pub fn is_inherited(&self) -> bool {
         self.flags & INHERITED != 0
     }
 }
 
 impl SecurityDescriptor {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let head = part(bytes, 0, 20, "a header")?;
+        let head = take_bytes(bytes, 0, 20, "a header")?;
         let control = u16_le(head, 2);
         if head[0] != 1 || control & SELF_RELATIVE == 0 {
-            return Err(fault(
-                0,
-                "the security descriptor has a form that files do not have",
-            )
-            .expected("revision 1, self-relative")
-            .found(format!("revision {}, control {control:#06x}", head[0])));
+            return Err(
+                report_fault(0, "the security descriptor has an unsupported form")
+                    .expected("revision 1, self-relative")
+                    .found(format!("revision {}, control {control:#06x}", head[0])),
+            );
         }
-        let word = |at: usize| u32_le(head, at) as usize;
-        let sid = |at: usize| match at {
-            0 => Ok(None),
-            at => Sid::parse(bytes, at).map(Some),
-        };
-        let dacl = match word(16) {
+        let dacl = match u32_le(head, 16) as usize {
             0 => None,
             _ if control & DACL_PRESENT == 0 => None,
-            at => Some(acl(bytes, at)?),
+            at => Some(parse_acl(bytes, at)?),
         };
         Ok(Self {
-            owner: sid(word(4))?,
-            group: sid(word(8))?,
+            owner: parse_optional_sid(bytes, u32_le(head, 4) as usize)?,
+            group: parse_optional_sid(bytes, u32_le(head, 8) as usize)?,
             protected: control & DACL_PROTECTED != 0,
             dacl,
         })
     }
 }
 
-fn acl(bytes: &[u8], at: usize) -> Result<Vec<Ace>> {
-    let head = part(bytes, at, 8, "an access list")?;
-    let list = part(bytes, at, u16_le(head, 2).into(), "an access list")?;
+/// Parses the SID at an offset; 0 means that there is none.
+fn parse_optional_sid(bytes: &[u8], at: usize) -> Result<Option<Sid>> {
+    match at {
+        0 => Ok(None),
+        at => Sid::parse(bytes, at).map(Some),
+    }
+}
+
+fn parse_acl(bytes: &[u8], at: usize) -> Result<Vec<Ace>> {
+    let head = take_bytes(bytes, at, 8, "an access list")?;
+    let list = take_bytes(bytes, at, u16_le(head, 2).into(), "an access list")?;
     let count = u16_le(head, 4);
     let mut aces = Vec::new();
     let mut next = 8;
     for _ in 0..count {
-        let head = part(list, next, 4, "an entry of the access list")?;
+        let head = take_bytes(list, next, 4, "an entry of the access list")?;
         let len = usize::from(u16_le(head, 2));
-        let entry = part(list, next, len, "an entry of the access list")?;
-        aces.push(ace(entry).map_err(|e| e.at(format!("entry {} at {}", aces.len(), at + next)))?);
+        let entry = take_bytes(list, next, len, "an entry of the access list")?;
+        aces.push(
+            parse_ace(entry).map_err(|e| e.at(format!("entry {} at {}", aces.len(), at + next)))?,
+        );
         next += len;
     }
     Ok(aces)
 }
 
-fn ace(entry: &[u8]) -> Result<Ace> {
-    let head = part(entry, 0, 8, "an entry of the access list")?;
+fn parse_ace(entry: &[u8]) -> Result<Ace> {
+    let head = take_bytes(entry, 0, 8, "an entry of the access list")?;
     let sid = match head[0] {
-        // An object's kind and that of the object it is inherited by stand before the SID, if the flags say so.
+        // GUIDs of the object type and the inheriting object type precede the SID if their flags
+        // are set.
         5..=8 | 0x0b | 0x0c | 0x0f | 0x10 => {
-            let flags = part(entry, 8, 4, "an entry for objects")?[0];
+            let flags = take_bytes(entry, 8, 4, "an entry for objects")?[0];
             12 + 16 * (flags & 3).count_ones() as usize
         }
         0..=3 | 9 | 0x0a | 0x0d | 0x0e | 0x11..=0x13 => 8,
         kind => {
             return Err(
-                fault(0, format!("an access entry has the type {kind:#04x}"))
-                    .expected("a type that [MS-DTYP] 2.4.4.1 describes"),
+                report_fault(0, format!("an access entry has the type {kind:#04x}"))
+                    .expected("a type in [MS-DTYP] 2.4.4.1"),
             );
         }
     };
@@ -134,30 +141,30 @@ fn ace(entry: &[u8]) -> Result<Ace> {
     })
 }
 
-fn part<'b>(bytes: &'b [u8], at: usize, len: usize, what: &str) -> Result<&'b [u8]> {
+fn take_bytes<'b>(bytes: &'b [u8], at: usize, len: usize, what: &str) -> Result<&'b [u8]> {
     at.checked_add(len)
         .and_then(|end| bytes.get(at..end))
         .ok_or_else(|| {
-            fault(at, "a security descriptor is cut short")
+            report_fault(at, "a security descriptor is truncated")
                 .expected(format!("{what} of {len} bytes"))
-                .found(format!("{} bytes in all", bytes.len()))
+                .found(format!("{} bytes in total", bytes.len()))
         })
 }
 
-fn fault(at: usize, fact: impl Into<String>) -> Error {
+fn report_fault(at: usize, fact: impl Into<String>) -> Error {
     Error::failed(fact).at(format!("offset {at} of the security descriptor"))
 }
 
 impl Sid {
     fn parse(bytes: &[u8], at: usize) -> Result<Self> {
-        let head = part(bytes, at, 8, "a security identifier")?;
+        let head = take_bytes(bytes, at, 8, "a security identifier")?;
         let count = usize::from(head[1]);
         if head[0] != 1 || count > MOST_PARTS {
-            return Err(fault(at, "a security identifier is damaged")
+            return Err(report_fault(at, "a security identifier is damaged")
                 .expected(format!("revision 1, at most {MOST_PARTS} parts"))
                 .found(format!("revision {}, {count} parts", head[0])));
         }
-        let parts = part(bytes, at + 8, 4 * count, "a security identifier")?;
+        let parts = take_bytes(bytes, at + 8, 4 * count, "a security identifier")?;
         let authority = head[2..8].iter().fold(0, |sum, b| sum << 8 | u64::from(*b));
         let parts = words_le(parts).collect();
         Ok(Self { authority, parts })
@@ -183,31 +190,32 @@ impl FromStr for Sid {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let bad = || {
+        parse_sid(text).ok_or_else(|| {
             Error::failed(format!("{text:?} is not a security identifier"))
                 .expected("S-1-, an authority, and up to 15 numbers, such as S-1-5-32-544")
-        };
-        let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
-        let upper = text.to_ascii_uppercase();
-        let mut words = upper.strip_prefix("S-1-").ok_or_else(bad)?.split('-');
-        let first = words.next().unwrap_or_default();
-        let authority = match first.strip_prefix("0X") {
-            Some(hex) => u64::from_str_radix(hex, 16).ok(),
-            None => first.parse().ok().filter(|_| digits(first)),
-        };
-        let parts: Option<Vec<u32>> = words
-            .map(|w| w.parse().ok().filter(|_| digits(w)))
-            .collect();
-        match (authority, parts) {
-            (Some(authority), Some(parts)) if authority >> 48 == 0 && parts.len() <= MOST_PARTS => {
-                Ok(Self { authority, parts })
-            }
-            _ => Err(bad()),
-        }
+        })
     }
 }
 
-/// As SDDL writes an entry, without its short names: `(A;OICI;0x1f01ff;;;S-1-5-18)`.
+fn parse_sid(text: &str) -> Option<Sid> {
+    let upper = text.to_ascii_uppercase();
+    let mut words = upper.strip_prefix("S-1-")?.split('-');
+    let first = words.next().unwrap_or_default();
+    let authority = match first.strip_prefix("0X") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+        None => first.parse().ok().filter(|_| is_decimal(first))?,
+    };
+    let parts = words
+        .map(|w| w.parse().ok().filter(|_| is_decimal(w)))
+        .collect::<Option<Vec<u32>>>()?;
+    (authority >> 48 == 0 && parts.len() <= MOST_PARTS).then_some(Sid { authority, parts })
+}
+
+fn is_decimal(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Formats an entry as SDDL, without its short names: `(A;OICI;0x1f01ff;;;S-1-5-18)`.
 impl fmt::Display for Ace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
@@ -228,7 +236,7 @@ impl fmt::Display for Ace {
     }
 }
 
-/// As SDDL, with whole SIDs: `O:S-1-5-18G:S-1-5-18D:P(A;;0x1f01ff;;;S-1-5-18)`.
+/// Formats a descriptor as SDDL, with full SIDs: `O:S-1-5-18G:S-1-5-18D:P(A;;0x1f01ff;;;S-1-5-18)`.
 impl fmt::Display for SecurityDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (letter, sid) in [("O", &self.owner), ("G", &self.group)] {

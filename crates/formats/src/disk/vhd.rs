@@ -1,51 +1,52 @@
-//! The footer that makes a raw disk a fixed VHD, and reading one back.
+//! Reads and writes the footer that makes a raw disk a fixed VHD.
 //!
-//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian). Of dynamic VHDs it knows
-//! the footer alone: [`super::dynamic_vhd`].
+//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0 (all fields big-endian).
+//! Only the footer of dynamic VHDs is handled here; see [`super::dynamic_vhd`].
 
 use std::path::Path;
 
 use uuid::Uuid;
 
-use super::{Disk, RawDisk, refused};
+use super::{Disk, RawDisk, refuse_image};
 use crate::bytes::{u32_be, u64_be};
 use winimg_base::error::{Error, Result};
 
 pub const COOKIE: &[u8; 8] = b"conectix";
-/// Bytes of the footer.
+/// Size of the footer in bytes.
 pub const FOOTER: u64 = 512;
-/// Bytes of the largest disk (Microsoft: Hyper-V virtual hard disk format overview).
+/// Size of the largest disk in bytes (Microsoft: Hyper-V virtual hard disk format overview).
 pub const MOST: u64 = 2040 << 30;
-/// 2000-01-01 00:00 UTC, where a VHD's time begins, in Unix seconds.
+/// Start of VHD time, 2000-01-01 00:00 UTC, in Unix seconds.
 const EPOCH: i64 = 946_684_800;
 const FIXED: u32 = 2;
 const DYNAMIC: u32 = 3;
 
-/// What the footer of a VHD without a parent says.
+/// Footer of a VHD without a parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Footer {
-    /// Bytes of the disk.
+pub struct VhdFooter {
+    /// Size of the disk in bytes.
     pub size: u64,
-    /// Unix seconds; before 2000 is written as 2000.
+    /// Unix time in seconds; times before 2000 are written as 2000-01-01.
     pub time: i64,
     pub id: Uuid,
 }
 
-/// What the footers of all kinds of VHD say.
+/// Footer fields of all kinds of VHD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnyFooter {
-    /// Where the dynamic header is; all ones in a fixed VHD.
+pub struct VhdFooterFields {
+    /// Offset of the dynamic header; all ones in a fixed VHD.
     pub header: u64,
-    /// Bytes of the disk.
+    /// Size of the disk in bytes.
     pub size: u64,
     /// 2 fixed, 3 dynamic, 4 differencing.
     pub kind: u32,
 }
 
-/// The specification's appendix "CHS calculation". Usually a little below the true size, which Hyper-V and Azure don't mind.
+/// Computes the geometry (appendix "CHS calculation"). It is usually slightly smaller than the
+/// disk, which Hyper-V and Azure accept.
 ///
-/// Cylinders, heads, sectors per track.
-fn geometry(bytes: u64) -> (u16, u8, u8) {
+/// Returns cylinders, heads, sectors per track.
+fn compute_geometry(bytes: u64) -> (u16, u8, u8) {
     let total = (bytes / 512).min(65535 * 16 * 255);
     let (sectors, heads, tracks) = if total >= 65535 * 16 * 63 {
         (255, 16, total / 255)
@@ -63,72 +64,77 @@ fn geometry(bytes: u64) -> (u16, u8, u8) {
     ((tracks / heads) as u16, heads as u8, sectors as u8)
 }
 
-/// One's complement of the sum of all bytes, the checksum's own field at `own` taken as zero.
-pub fn checksum(structure: &[u8], own: usize) -> u32 {
-    let bytes = structure.iter().enumerate();
-    let others = bytes.filter(|(i, _)| !(own..own + 4).contains(i));
-    !others.map(|(_, b)| u32::from(*b)).sum::<u32>()
+/// Computes the one's complement of the sum of all bytes, counting the checksum field at
+/// `field_offset` as zero.
+pub fn compute_checksum(structure: &[u8], field_offset: usize) -> u32 {
+    !structure
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| !(field_offset..field_offset + 4).contains(i))
+        .map(|(_, b)| u32::from(*b))
+        .sum::<u32>()
 }
 
-impl Footer {
-    /// A fixed VHD's.
+impl VhdFooter {
+    /// Encodes the footer of a fixed VHD.
     pub fn encode(&self) -> [u8; 512] {
         self.encode_as(FIXED, u64::MAX)
     }
 
-    /// A dynamic VHD's, whose dynamic header is at `header`.
+    /// Encodes the footer of a dynamic VHD with its dynamic header at `header`.
     pub fn encode_dynamic(&self, header: u64) -> [u8; 512] {
         self.encode_as(DYNAMIC, header)
     }
 
     fn encode_as(&self, kind: u32, header: u64) -> [u8; 512] {
         let mut f = [0; 512];
-        let mut put = |at: usize, bytes: &[u8]| f[at..at + bytes.len()].copy_from_slice(bytes);
         let time = u32::try_from(self.time - EPOCH).unwrap_or(0);
-        let (cylinders, heads, sectors) = geometry(self.size);
-        put(0, COOKIE);
-        put(8, &2u32.to_be_bytes()); // features: the reserved bit is always set
-        put(12, &0x0001_0000u32.to_be_bytes());
-        put(16, &header.to_be_bytes());
-        put(24, &time.to_be_bytes());
-        // Readers that see `vpc `, `vs  ` or `qemu` here trust the geometry and cut the disk short; `win ` they don't.
-        put(28, b"win ");
-        put(32, &0x000A_0000u32.to_be_bytes());
-        put(36, b"Wi2k");
-        put(40, &self.size.to_be_bytes());
-        put(48, &self.size.to_be_bytes());
-        put(56, &cylinders.to_be_bytes());
-        put(58, &[heads, sectors]);
-        put(60, &kind.to_be_bytes());
-        put(68, self.id.as_bytes());
-        let sum = checksum(&f, 64);
+        let (cylinders, heads, sectors) = compute_geometry(self.size);
+        f[..8].copy_from_slice(COOKIE);
+        f[8..12].copy_from_slice(&2u32.to_be_bytes()); // features: the reserved bit is always set
+        f[12..16].copy_from_slice(&0x0001_0000u32.to_be_bytes());
+        f[16..24].copy_from_slice(&header.to_be_bytes());
+        f[24..28].copy_from_slice(&time.to_be_bytes());
+        // Creator application. With `vpc `, `vs ` or `qemu`, readers trust the geometry and
+        // truncate the disk; with `win ` they use the size.
+        f[28..32].copy_from_slice(b"win ");
+        f[32..36].copy_from_slice(&0x000A_0000u32.to_be_bytes());
+        f[36..40].copy_from_slice(b"Wi2k");
+        f[40..48].copy_from_slice(&self.size.to_be_bytes());
+        f[48..56].copy_from_slice(&self.size.to_be_bytes());
+        f[56..58].copy_from_slice(&cylinders.to_be_bytes());
+        f[58..60].copy_from_slice(&[heads, sectors]);
+        f[60..64].copy_from_slice(&kind.to_be_bytes());
+        f[68..84].copy_from_slice(self.id.as_bytes());
+        let sum = compute_checksum(&f, 64);
         f[64..68].copy_from_slice(&sum.to_be_bytes());
         f
     }
 
-    /// The parts of any VHD's footer.
-    pub fn any(f: &[u8; 512]) -> Result<AnyFooter, String> {
+    /// Decodes the fields of any VHD's footer.
+    pub fn decode_fields(f: &[u8; 512]) -> Result<VhdFooterFields, String> {
         if &f[..8] != COOKIE {
             return Err("has no VHD footer in its last 512 bytes".into());
         }
-        if u32_be(f, 64) != checksum(f, 64) {
+        if u32_be(f, 64) != compute_checksum(f, 64) {
             return Err("has a VHD footer with a wrong checksum".into());
         }
-        Ok(AnyFooter {
+        Ok(VhdFooterFields {
             header: u64_be(f, 16),
             size: u64_be(f, 48),
             kind: u32_be(f, 60),
         })
     }
 
-    /// The error says in a few words what is wrong.
+    /// Decodes the footer of a fixed VHD. The error completes a sentence that begins
+    /// with the file name.
     pub fn decode(f: &[u8; 512]) -> Result<Self, String> {
-        let any = Self::any(f)?;
+        let any = Self::decode_fields(f)?;
         match any.kind {
             FIXED => {}
             DYNAMIC => return Err("is a dynamic VHD".into()),
             4 => return Err("is a differencing VHD".into()),
-            n => return Err(format!("is a VHD of the unknown type {n}")),
+            n => return Err(format!("is a VHD of unknown type {n}")),
         }
         let mut id = [0; 16];
         id.copy_from_slice(&f[68..84]);
@@ -140,24 +146,24 @@ impl Footer {
     }
 }
 
-/// The disk and the footer of a fixed VHD. The file must be exactly disk and footer.
-pub fn open(path: &Path) -> Result<(RawDisk, Footer)> {
+/// Opens the disk and footer of a fixed VHD. The file must consist of exactly these.
+pub fn open(path: &Path) -> Result<(RawDisk, VhdFooter)> {
     let file = RawDisk::open(path)?;
     let len = file.len();
     if len < FOOTER {
-        return Err(refused(path, "is too small for a VHD"));
+        return Err(refuse_image(path, "is too small for a VHD"));
     }
     let mut bytes = [0; 512];
     file.read_at(len - FOOTER, &mut bytes)?;
-    let footer = Footer::decode(&bytes).map_err(|why| refused(path, &why))?;
+    let footer = VhdFooter::decode(&bytes).map_err(|why| refuse_image(path, &why))?;
     if footer.size.checked_add(FOOTER) != Some(len) {
         return Err(
             Error::failed(format!("{} has the wrong size", path.display()))
-                .expected(format!("{} bytes of disk and a footer of 512", footer.size))
-                .found(format!("{len} bytes in all")),
+                .expected(format!("{} bytes and a 512-byte footer", footer.size))
+                .found(format!("{len} bytes in total")),
         );
     }
-    Ok((file.window(0, footer.size)?, footer))
+    Ok((file.into_window(0, footer.size)?, footer))
 }
 
 #[cfg(test)]
@@ -167,18 +173,18 @@ mod tests {
     #[test]
     fn geometry_follows_each_branch_of_the_rule() {
         const MIB: u64 = 1 << 20;
-        assert_eq!(geometry(16 * MIB), (481, 4, 17)); // 32768/17 = 1927 tracks, 4 heads
-        assert_eq!(geometry(100 * MIB), (1003, 12, 17)); // 12047 tracks, 12 heads
-        assert_eq!(geometry(200 * MIB), (825, 16, 31)); // 24 heads would be too many
-        assert_eq!(geometry(1024 * MIB), (2080, 16, 63)); // 31 sectors would be too few
-        assert_eq!(geometry(40 * 1024 * MIB), (20560, 16, 255)); // 83886080/255 = 328965 tracks
-        assert_eq!(geometry(4096 * 1024 * MIB), (65535, 16, 255)); // capped
+        assert_eq!(compute_geometry(16 * MIB), (481, 4, 17)); // 32768/17 = 1927 tracks, 4 heads
+        assert_eq!(compute_geometry(100 * MIB), (1003, 12, 17)); // 12047 tracks, 12 heads
+        assert_eq!(compute_geometry(200 * MIB), (825, 16, 31)); // 24 heads would be too many
+        assert_eq!(compute_geometry(1024 * MIB), (2080, 16, 63)); // 31 sectors would be too few
+        assert_eq!(compute_geometry(40 * 1024 * MIB), (20560, 16, 255)); // 83886080/255 = 328965 tracks
+        assert_eq!(compute_geometry(4096 * 1024 * MIB), (65535, 16, 255)); // capped
     }
 
     #[test]
     fn the_footer_field_by_field() {
         let id = Uuid::from_u128(0x0011_2233_4455_6677_8899_aabb_ccdd_eeff);
-        let footer = Footer {
+        let footer = VhdFooter {
             size: 40 << 30,
             time: 1_700_000_000,
             id,
@@ -207,12 +213,12 @@ mod tests {
         let sum: u32 = f.iter().map(|b| u32::from(*b)).sum();
         let field: u32 = f[64..68].iter().map(|b| u32::from(*b)).sum();
         assert_eq!(stored, !(sum - field));
-        assert_eq!(Footer::decode(&f).unwrap(), footer);
+        assert_eq!(VhdFooter::decode(&f).unwrap(), footer);
     }
 
     #[test]
     fn a_footer_that_lies_is_refused() {
-        let mut f = Footer {
+        let mut f = VhdFooter {
             size: 1 << 20,
             time: 0,
             id: Uuid::nil(),
@@ -220,11 +226,11 @@ mod tests {
         .encode();
         f[55] ^= 1;
         assert_eq!(
-            Footer::decode(&f).unwrap_err(),
+            VhdFooter::decode(&f).unwrap_err(),
             "has a VHD footer with a wrong checksum"
         );
         assert_eq!(
-            Footer::decode(&[0; 512]).unwrap_err(),
+            VhdFooter::decode(&[0; 512]).unwrap_err(),
             "has no VHD footer in its last 512 bytes"
         );
     }

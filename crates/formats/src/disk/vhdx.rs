@@ -1,10 +1,12 @@
-//! VHDX, Hyper-V's disk format: fixed, dynamic, and differencing over the files below.
+//! VHDX, Hyper-V's disk format: fixed, dynamic, and differencing with its parents.
 //!
-//! A differencing disk names its parent, and that name comes from its author: parents are followed only where the caller
-//! says so ([`super::backing`] has the rules). Refused: disks whose log is not empty (the log is part of the content until
-//! it is replayed), and a parent that is not what it was when its child was made. [`create`] begins new ones.
+//! A differencing disk names its parent, and that name comes from its author: parents are followed
+//! only if the caller allows it ([`super::backing`] has the rules). Refuses disks with a log that
+//! is not empty (the log is part of the content until it is replayed), and parents that changed
+//! since their child was created. [`create`] builds new disks.
 //!
-//! Source: Microsoft, [MS-VHDX] (little-endian; checksums are CRC-32C with their own field taken as zero).
+//! Source: Microsoft, [MS-VHDX] (little-endian; checksums are CRC-32C with their own field taken as
+//! zero).
 
 pub mod create;
 mod erase;
@@ -18,10 +20,10 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
-use super::backing::{DEEPEST, canonical};
-use super::blocks::{self, part, refused};
-use super::{Disk, Image, RawDisk, join, within};
-use layer::{Holder, Layer};
+use super::backing::{DEEPEST, resolve_path};
+use super::blocks::{self, read_part, refuse_file};
+use super::{Disk, DiskImage, RawDisk, check_bounds, join};
+use layer::{BlockHolder, VhdxLayer};
 use winimg_base::error::{Error, Result};
 
 pub use erase::zero_in_place;
@@ -30,37 +32,37 @@ const FORMAT: &str = "VHDX";
 const MIB: u64 = 1 << 20;
 const KIB64: u64 = 64 << 10;
 
-/// An open VHDX and the files below it. None of them may be written by anyone while this lives.
-pub struct Vhdx {
-    /// The topmost first; at least that one.
-    layers: Vec<Layer>,
+/// An open VHDX and its parents. Nothing may write to any of them while it is open.
+pub struct VhdxDisk {
+    /// The topmost first; never empty.
+    layers: Vec<VhdxLayer>,
 }
 
-/// Opens the file and, where it may, its parents. All their tables are read and judged.
-pub fn open(image: Image<'_>) -> Result<Vhdx> {
-    let mut layers = vec![Layer::open(image.file)?];
-    let mut seen = HashSet::from([canonical(image.file)?]);
+/// Opens the file and its parents, if allowed, and checks all their tables.
+pub fn open(image: DiskImage<'_>) -> Result<VhdxDisk> {
+    let mut layers = vec![VhdxLayer::open(image.file)?];
+    let mut seen = HashSet::from([resolve_path(image.file)?]);
     loop {
         let child = &layers[layers.len() - 1];
-        if !child.differencing {
-            return Ok(Vhdx { layers });
+        if !child.has_parent {
+            return Ok(VhdxDisk { layers });
         }
         let Some(within) = image.layers else {
-            return Err(refused(
+            return Err(refuse_file(
                 &child.file,
                 "is a differencing VHDX: part of the disk is in its parent",
                 "merge it first: Merge-VHD",
             ));
         };
-        let locator = child.locator()?;
+        let locator = child.read_locator()?;
         let path = parent::find(&child.file, &locator, within)?;
         if !seen.insert(path.clone()) {
-            return Err(parent::refused(&child.file, path.display())
-                .expected("a chain with an end")
-                .found("a file that stands above it"));
+            return Err(parent::refuse_parent(&child.file, path.display())
+                .expected("a chain without cycles")
+                .found("a file that is already in the chain"));
         }
         if layers.len() == DEEPEST {
-            return Err(parent::refused(&child.file, path.display())
+            return Err(parent::refuse_parent(&child.file, path.display())
                 .expected(format!("at most {DEEPEST} files in a chain"))
                 .found("more")
                 .cure("merge some of them: Merge-VHD"));
@@ -70,29 +72,29 @@ pub fn open(image: Image<'_>) -> Result<Vhdx> {
     }
 }
 
-impl Vhdx {
-    /// How many files the disk is made of.
-    pub fn files(&self) -> usize {
+impl VhdxDisk {
+    /// Returns the number of files of the disk.
+    pub fn count_files(&self) -> usize {
         self.layers.len()
     }
 
-    /// What changes with the content of the topmost file.
+    /// Returns the id that changes with the content of the topmost file.
     pub fn data_write(&self) -> Uuid {
         self.leaf().header.data_write()
     }
 
-    fn leaf(&self) -> &Layer {
+    fn leaf(&self) -> &VhdxLayer {
         &self.layers[0]
     }
 
-    /// The parts of `ranges` whose bytes are in the topmost file itself.
-    pub fn held(&self, ranges: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
+    /// Returns the parts of `ranges` with bytes in the topmost file itself.
+    pub fn find_held(&self, ranges: &[Range<u64>]) -> Result<Vec<Range<u64>>> {
         let mut held = Vec::new();
         for range in ranges {
             let mut at = range.start;
             while at < range.end.min(self.len()) {
-                let (holder, len) = self.leaf().holder(at, range.end - at)?;
-                if let Holder::Here(_) = holder {
+                let (holder, len) = self.leaf().find_holder(at, range.end - at)?;
+                if let BlockHolder::InFile(_) = holder {
                     join(&mut held, at..at + len);
                 }
                 at += len;
@@ -101,23 +103,24 @@ impl Vhdx {
         Ok(held)
     }
 
-    /// Reads what the file at `depth` and those below it say. There are at most [`DEEPEST`].
+    /// Reads from the file at `depth` and its parents, at most [`DEEPEST`] files.
     fn fill(&self, depth: usize, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < buffer.len() {
             let at = offset + done as u64;
             let rest = &mut buffer[done..];
-            // What lies below may be smaller: a disk grows in its topmost file. Beyond its end it has zeros.
+            // A parent may be smaller, since a disk grows in its topmost file. Beyond its end are
+            // zeros.
             let Some(layer) = self.layers.get(depth).filter(|l| at < l.len) else {
                 rest.fill(0);
                 return Ok(());
             };
-            let (holder, len) = layer.holder(at, rest.len() as u64)?;
+            let (holder, len) = layer.find_holder(at, rest.len() as u64)?;
             let part = &mut rest[..len as usize];
             match holder {
-                Holder::Here(place) => layer.file.read_at(place, part)?,
-                Holder::Zero => part.fill(0),
-                Holder::Below => self.fill(depth + 1, at, part)?,
+                BlockHolder::InFile(place) => layer.file.read_at(place, part)?,
+                BlockHolder::Zero => part.fill(0),
+                BlockHolder::InParent => self.fill(depth + 1, at, part)?,
             }
             done += len as usize;
         }
@@ -125,17 +128,17 @@ impl Vhdx {
     }
 }
 
-impl Disk for Vhdx {
+impl Disk for VhdxDisk {
     fn len(&self) -> u64 {
         self.leaf().len
     }
 
-    fn sector(&self) -> u64 {
+    fn sector_size(&self) -> u64 {
         self.leaf().sector
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        within(
+        check_bounds(
             self.leaf().file.path(),
             offset,
             buffer.len() as u64,
@@ -144,7 +147,7 @@ impl Disk for Vhdx {
         self.fill(0, offset, buffer)
     }
 
-    /// By blocks: one that a file holds in part counts as held, whatever its bitmap says.
+    /// Works in whole blocks: a partially present block counts as data, whatever its bitmap says.
     fn data(&self) -> Result<Vec<Range<u64>>> {
         let mut data = Vec::new();
         let whole = 0..self.len();
@@ -157,9 +160,9 @@ impl Disk for Vhdx {
                 while at < end {
                     let to = (at - at % layer.block + layer.block).min(end);
                     match layer.block_holder(at) {
-                        Holder::Here(_) => join(&mut data, at..to),
-                        Holder::Below => join(&mut below, at..to),
-                        Holder::Zero => {}
+                        BlockHolder::InFile(_) => join(&mut data, at..to),
+                        BlockHolder::InParent => join(&mut below, at..to),
+                        BlockHolder::Zero => {}
                     }
                     at = to;
                 }
@@ -175,18 +178,18 @@ impl Disk for Vhdx {
     }
 }
 
-/// `len` bytes of a structure, called `what`.
+/// Reads `len` bytes of a structure, called `what`.
 fn read(file: &RawDisk, at: u64, len: u64, what: &str) -> Result<Vec<u8>> {
-    part(file, FORMAT, at, len, what)
+    read_part(file, FORMAT, at, len, what)
 }
 
-/// The file is not what the format demands.
-fn damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
-    blocks::damaged(file, FORMAT, at, why)
+/// Reports a file that violates the format.
+fn report_damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
+    blocks::report_damaged(file, FORMAT, at, why)
 }
 
-/// The GUID in the first 16 bytes.
-fn guid(bytes: &[u8]) -> Uuid {
+/// Parses the GUID in the first 16 bytes.
+fn parse_guid(bytes: &[u8]) -> Uuid {
     let mut guid = [0; 16];
     guid.copy_from_slice(&bytes[..16]);
     Uuid::from_bytes_le(guid)

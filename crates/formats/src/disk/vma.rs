@@ -1,8 +1,9 @@
-//! VMAs, the backup archives of Proxmox VE: a header with the machine and its devices, then extents in any order. What is read is the
-//! machine's disk.
+//! VMAs, the backup archives of Proxmox VE: a header with the machine and its devices, then extents
+//! in any order. Only the machine's disk is read.
 //!
-//! Opening walks all extents. Their headers have sums, the content has none. Refused: archives with several disks or with none, with
-//! the memory of a running machine, and those that `qmrestore` refuses, in which a cluster is missing or comes twice.
+//! Opening walks all extents. Their headers have checksums, the content has none. Refuses archives
+//! with several disks or none, with the memory of a running machine, and, like `qmrestore`, those
+//! in which a cluster is missing or duplicate.
 //!
 //! Source: Proxmox, pve-qemu: vma_spec.txt, vma.h, vma-reader.c.
 
@@ -15,51 +16,54 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use super::{Disk, RawDisk, blocks, join, within};
-use extent::Extent;
-use head::{Device, Head};
-use index::Clusters;
+use super::{Disk, RawDisk, blocks, check_bounds, join};
+use extent::VmaExtentHeader;
+use head::{VmaArchiveDevice, VmaArchiveHead};
+use index::VmaClusterIndex;
 use layout::{BLOCK, CLUSTER, MOST};
 use winimg_base::error::{Error, Result};
 
 const FORMAT: &str = "VMA";
 
 /// The disk of an open archive.
-pub struct Vma {
+pub struct VmaDisk {
     file: RawDisk,
-    clusters: Clusters,
+    clusters: VmaClusterIndex,
 }
 
-pub fn open(path: &Path) -> Result<Vma> {
+pub fn open(path: &Path) -> Result<VmaDisk> {
     let file = RawDisk::open(path)?;
-    let head = Head::read(&file)?;
+    let head = VmaArchiveHead::read(&file)?;
     let disk = disk_of(&file, &head)?;
     check_room(&file, &head)?;
     let mut all = walk(&file, &head)?;
     for clusters in all.values() {
-        if let Some(missing) = clusters.missing() {
+        if let Some(missing) = clusters.find_missing() {
             let name = &clusters.name;
             let why = format!("the file ends without cluster {missing} of {name:?}");
-            return Err(damaged(&file, file.len(), why));
+            return Err(report_damaged(&file, file.len(), why));
         }
     }
     match all.remove(&disk) {
-        Some(clusters) => Ok(Vma { file, clusters }),
-        None => Err(damaged(&file, 0, "no clusters of its disk")),
+        Some(clusters) => Ok(VmaDisk { file, clusters }),
+        None => Err(report_damaged(&file, 0, "no clusters for its disk")),
     }
 }
 
-/// The number of the only device that is a disk and no state of the machine.
-fn disk_of(file: &RawDisk, head: &Head) -> Result<u8> {
-    if head.devices.values().any(Device::is_memory) {
-        return Err(blocks::refused(
+/// Returns the number of the only device that is a disk and not state of the machine.
+fn disk_of(file: &RawDisk, head: &VmaArchiveHead) -> Result<u8> {
+    if head.devices.values().any(VmaArchiveDevice::is_memory) {
+        return Err(blocks::refuse_file(
             file,
-            "holds the memory of a machine that was running, whose disk was in use",
-            "shut the machine down in order and back it up again",
+            "contains the memory of a running machine, whose disk was in use",
+            "shut the machine down cleanly and back it up again",
         ));
     }
-    let disks = head.devices.iter().filter(|(_, device)| device.is_disk());
-    let disks: Vec<(&u8, &Device)> = disks.collect();
+    let disks: Vec<(&u8, &VmaArchiveDevice)> = head
+        .devices
+        .iter()
+        .filter(|(_, device)| device.is_disk())
+        .collect();
     let why = match disks[..] {
         [(number, disk)] if disk.len <= MOST => return Ok(*number),
         [(_, disk)] => format!(
@@ -68,54 +72,65 @@ fn disk_of(file: &RawDisk, head: &Head) -> Result<u8> {
         ),
         [] => {
             let why = "is a backup of a machine without a disk";
-            return Err(blocks::refused(file, why, "back up one that has Windows"));
+            return Err(blocks::refuse_file(
+                file,
+                why,
+                "back up a machine with Windows",
+            ));
         }
         ref several => {
-            let names = several.iter().map(|(_, disk)| format!("{:?}", disk.name));
-            let names: Vec<String> = names.collect();
-            format!("holds {} disks: {}", several.len(), names.join(", "))
+            let names: Vec<String> = several
+                .iter()
+                .map(|(_, disk)| format!("{:?}", disk.name))
+                .collect();
+            format!("contains {} disks: {}", several.len(), names.join(", "))
         }
     };
-    let cure = "restore it on a Proxmox VE (qmrestore), and take the disk that Windows is on";
-    Err(blocks::refused(file, why, cure))
+    let cure = "restore it on Proxmox VE (qmrestore), and use the disk with Windows";
+    Err(blocks::refuse_file(file, why, cure))
 }
 
-/// Whether the file has room for extents that name all clusters, before any memory is asked for.
-fn check_room(file: &RawDisk, head: &Head) -> Result<()> {
-    let clusters = head.devices.values().map(|d| d.len.div_ceil(CLUSTER));
-    let all = clusters.fold(0, u64::saturating_add);
+/// Checks that the file is large enough for all clusters, before memory is allocated for them.
+fn check_room(file: &RawDisk, head: &VmaArchiveHead) -> Result<()> {
+    let all = head
+        .devices
+        .values()
+        .map(|d| d.len.div_ceil(CLUSTER))
+        .fold(0, u64::saturating_add);
     let extents = file.len().saturating_sub(head.len) / layout::extent::HEADER;
     if all > extents.saturating_mul(layout::extent::CLUSTERS) {
-        let why = format!("the file ends before {all} clusters can have been named");
-        return Err(damaged(file, file.len(), why));
+        let why = format!("the file ends too early for {all} clusters");
+        return Err(report_damaged(file, file.len(), why));
     }
-    index::check_places(file.len()).map_err(|why| damaged(file, 0, why))
+    index::check_places(file.len()).map_err(|why| report_damaged(file, 0, why))
 }
 
-/// The clusters of each device, by its number.
-fn walk(file: &RawDisk, head: &Head) -> Result<BTreeMap<u8, Clusters>> {
-    let devices = head.devices.iter();
-    let mut all: BTreeMap<u8, Clusters> = devices
-        .map(|(number, device)| (*number, Clusters::new(&device.name, device.len)))
+/// Walks the extents and returns the clusters of each device, by its number.
+fn walk(file: &RawDisk, head: &VmaArchiveHead) -> Result<BTreeMap<u8, VmaClusterIndex>> {
+    let mut all: BTreeMap<u8, VmaClusterIndex> = head
+        .devices
+        .iter()
+        .map(|(number, device)| (*number, VmaClusterIndex::new(&device.name, device.len)))
         .collect();
     let mut at = head.len;
     while at < file.len() {
-        let extent = Extent::read(file, at, head.archive)?;
+        let extent = VmaExtentHeader::read(file, at, head.archive)?;
         let mut place = at + layout::extent::HEADER;
-        for named in extent.clusters() {
+        for named in extent.iter_clusters() {
             let Some(clusters) = all.get_mut(&named.device) else {
                 let why = format!("a cluster of device {}, which is unknown", named.device);
-                return Err(damaged(file, at, why));
+                return Err(report_damaged(file, at, why));
             };
-            let put = clusters.put(named.cluster, named.stored, place);
-            put.map_err(|why| damaged(file, at, why))?;
+            clusters
+                .put(named.cluster, named.stored, place)
+                .map_err(|why| report_damaged(file, at, why))?;
             place += u64::from(named.stored.count_ones()) * BLOCK;
         }
         if place != extent.end {
-            return Err(damaged(
+            return Err(report_damaged(
                 file,
                 at,
-                "an extent whose number of blocks is wrong",
+                "an extent with a wrong number of blocks",
             ));
         }
         at = extent.end;
@@ -123,18 +138,18 @@ fn walk(file: &RawDisk, head: &Head) -> Result<BTreeMap<u8, Clusters>> {
     Ok(all)
 }
 
-fn damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
-    blocks::damaged(file, FORMAT, at, why)
-        .cure("write or copy it again; on a Proxmox VE: vma verify")
+fn report_damaged(file: &RawDisk, at: u64, why: impl Into<String>) -> Error {
+    blocks::report_damaged(file, FORMAT, at, why)
+        .cure("recreate or copy it again; on Proxmox VE: vma verify")
 }
 
-impl Disk for Vma {
+impl Disk for VmaDisk {
     fn len(&self) -> u64 {
         self.clusters.len
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        within(
+        check_bounds(
             self.file.path(),
             offset,
             buffer.len() as u64,
@@ -156,7 +171,7 @@ impl Disk for Vma {
 
     fn data(&self) -> Result<Vec<Range<u64>>> {
         let mut ranges = Vec::new();
-        for held in self.clusters.held() {
+        for held in self.clusters.iter_stored() {
             join(&mut ranges, held);
         }
         Ok(ranges)

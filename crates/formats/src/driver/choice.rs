@@ -1,8 +1,9 @@
-//! Which files of a folder its driver packages consist of. Pure but for the INFs that it asks for.
+//! Selects the files of a folder that make up its driver packages. Pure, except that it reads the
+//! INFs through a callback.
 
 use std::collections::BTreeSet;
 
-use super::inf::Inf;
+use super::inf::InfFile;
 use winimg_base::error::Result;
 use winimg_base::problem::Problem;
 
@@ -11,19 +12,19 @@ const PROCESSOR: &str = "amd64";
 /// Decorations of sections for other processors.
 const OTHER_PROCESSORS: [&str; 3] = [".ntx86", ".ntia64", ".ntarm"];
 const VERSION: &str = "Version";
-/// What an INF for any Windows since 2000 says it is.
+/// Signatures of INFs for any Windows since 2000.
 const SIGNATURES: [&str; 2] = ["$windows nt$", "$chicago$"];
 
 /// A driver package, by paths below the folder, with `/` between folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Package {
+pub struct DriverPackage {
     pub inf: String,
     pub catalog: String,
-    /// Without the two above, sorted.
+    /// All other files, sorted.
     pub files: Vec<String>,
 }
 
-impl Package {
+impl DriverPackage {
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         let files = self.files.iter().map(String::as_str);
         [self.inf.as_str(), self.catalog.as_str()]
@@ -34,24 +35,27 @@ impl Package {
 
 /// The driver packages of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chosen {
-    /// In the order of their INFs' paths; never none.
-    pub packages: Vec<Package>,
+pub struct DriverSelection {
+    /// Sorted by the INFs' paths; never empty.
+    pub packages: Vec<DriverPackage>,
     /// The files of the folder that belong to no package, sorted.
     pub left_out: Vec<String>,
 }
 
-impl Chosen {
-    /// The files of all packages, sorted; one that two packages share is there once.
+impl DriverSelection {
+    /// Returns the files of all packages, sorted and without duplicates.
     pub fn paths(&self) -> BTreeSet<&str> {
-        self.packages.iter().flat_map(Package::paths).collect()
+        self.packages
+            .iter()
+            .flat_map(DriverPackage::paths)
+            .collect()
     }
 }
 
 /// Why a folder has no complete driver package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The path of the INF; none where the folder has no INF of a driver.
+pub struct DriverPackageFault {
+    /// Path of the INF; `None` if the folder has no driver INF.
     pub inf: Option<String>,
     pub problem: Problem,
 }
@@ -60,15 +64,20 @@ pub fn is_inf(path: &str) -> bool {
     path.to_ascii_lowercase().ends_with(".inf")
 }
 
-/// The packages of the INFs that `is_wanted` takes, and of those that these copy (CopyINF). An
-/// `.inf` file that is not the INF of a driver, such as `autorun.inf`, belongs to no package. Names
-/// are compared without case.
+/// Selects the packages of the INFs that `is_wanted` accepts, and of the INFs that they copy
+/// (CopyINF). An `.inf` file that is not the INF of a driver, such as `autorun.inf`, belongs to no
+/// package. Names are compared without case. A package with a file for which `is_empty` is true is
+/// refused.
 pub(super) fn choose(
     paths: &[&str],
     is_wanted: impl Fn(&str) -> bool,
+    is_empty: impl Fn(&str) -> bool,
     mut read: impl FnMut(&str) -> Result<Vec<u8>>,
-) -> Result<std::result::Result<Chosen, Vec<Fault>>> {
-    let all = Folder(paths);
+) -> Result<std::result::Result<DriverSelection, Vec<DriverPackageFault>>> {
+    let all = DriverFolderFiles {
+        paths,
+        is_empty: &is_empty,
+    };
     let (mut packages, mut faults, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let mut waiting: Vec<String> = Vec::new();
     for path in paths.iter().filter(|path| is_inf(path) && is_wanted(path)) {
@@ -78,21 +87,21 @@ pub(super) fn choose(
     let mut at = 0;
     while let Some(path) = waiting.get(at).cloned() {
         at += 1;
-        let inf = Inf::parse(&read(&path)?);
+        let inf = InfFile::parse(&read(&path)?);
         let signature = inf.value(VERSION, "Signature").unwrap_or_default();
         if !SIGNATURES.contains(&signature.to_lowercase().as_str()) {
             others.push(path);
             continue;
         }
-        let named = Named {
+        let named = InfResolver {
             all: &all,
             inf: &path,
         };
-        match named.package(&inf, &mut faults) {
+        match named.resolve_package(&inf, &mut faults) {
             Some(package) => packages.push(package),
             None => continue,
         }
-        for copied in named.copied(&inf, &mut faults) {
+        for copied in named.find_copied_infs(&inf, &mut faults) {
             if !waiting.contains(&copied) {
                 waiting.push(copied);
             }
@@ -104,8 +113,8 @@ pub(super) fn choose(
     if !faults.is_empty() {
         return Ok(Err(faults));
     }
-    packages.sort_by(|a: &Package, b| a.inf.cmp(&b.inf));
-    let mut chosen = Chosen {
+    packages.sort_by(|a: &DriverPackage, b| a.inf.cmp(&b.inf));
+    let mut chosen = DriverSelection {
         packages,
         left_out: Vec::new(),
     };
@@ -119,44 +128,55 @@ pub(super) fn choose(
     Ok(Ok(chosen))
 }
 
-fn no_package(others: &[String]) -> Fault {
+fn no_package(others: &[String]) -> DriverPackageFault {
     let problem = match others {
         [] => Problem::new("this driver folder has no .inf file")
-            .cure("give the folder that the driver's INF is in"),
-        _ => Problem::new("this driver folder has no INF of a driver")
+            .cure("specify the folder that contains the driver's INF"),
+        _ => Problem::new("this driver folder has no driver INF")
             .expected("a [Version] section with Signature = \"$Windows NT$\"")
             .found(others.join(", ")),
     };
-    Fault { inf: None, problem }
+    DriverPackageFault { inf: None, problem }
 }
 
 /// All files of a folder.
-struct Folder<'f>(&'f [&'f str]);
+struct DriverFolderFiles<'f> {
+    paths: &'f [&'f str],
+    is_empty: &'f dyn Fn(&str) -> bool,
+}
 
-impl Folder<'_> {
-    /// The file as the folder spells it.
+impl DriverFolderFiles<'_> {
+    /// Finds a file and returns its path as the folder spells it.
     fn find(&self, path: &str) -> Option<&str> {
         let wanted = path.to_lowercase();
-        let exact = self.0.iter().find(|known| **known == path);
+        let exact = self.paths.iter().find(|known| **known == path);
         exact
-            .or_else(|| self.0.iter().find(|known| known.to_lowercase() == wanted))
+            .or_else(|| {
+                self.paths
+                    .iter()
+                    .find(|known| known.to_lowercase() == wanted)
+            })
             .copied()
     }
 }
 
-/// What one INF names.
-struct Named<'n> {
-    all: &'n Folder<'n>,
+/// Resolves the files that one INF references.
+struct InfResolver<'n> {
+    all: &'n DriverFolderFiles<'n>,
     inf: &'n str,
 }
 
-impl Named<'_> {
-    /// The package of the INF, or its faults.
-    fn package(&self, inf: &Inf, faults: &mut Vec<Fault>) -> Option<Package> {
+impl InfResolver<'_> {
+    /// Returns the package of the INF; otherwise adds its faults.
+    fn resolve_package(
+        &self,
+        inf: &InfFile,
+        faults: &mut Vec<DriverPackageFault>,
+    ) -> Option<DriverPackage> {
         let before = faults.len();
-        let catalog = self.catalog(inf, faults);
+        let catalog = self.find_catalog(inf, faults);
         let mut files = BTreeSet::new();
-        for (name, path) in sources(inf) {
+        for (name, path) in list_source_files(inf) {
             if let Some(file) = self.find(&name, &path, faults) {
                 files.insert(file);
             }
@@ -166,15 +186,15 @@ impl Named<'_> {
         }
         let catalog = catalog?;
         files.retain(|file| *file != catalog && file != self.inf);
-        Some(Package {
+        Some(DriverPackage {
             inf: self.inf.to_owned(),
             catalog,
             files: files.into_iter().collect(),
         })
     }
 
-    /// The INF's catalog for this processor: the entry with the narrowest decoration.
-    fn catalog(&self, inf: &Inf, faults: &mut Vec<Fault>) -> Option<String> {
+    /// Finds the INF's catalog for this processor: the entry with the most specific decoration.
+    fn find_catalog(&self, inf: &InfFile, faults: &mut Vec<DriverPackageFault>) -> Option<String> {
         let keys = ["CatalogFile.NTamd64", "CatalogFile.NT", "CatalogFile"];
         let named = keys.iter().find_map(|key| inf.value(VERSION, key));
         match named.filter(|name| !name.is_empty()) {
@@ -182,15 +202,15 @@ impl Named<'_> {
             None => {
                 let problem = Problem::new(format!("{} names no catalog", self.inf))
                     .expected("CatalogFile in its [Version] section")
-                    .cure("take the signed package of the driver: 64-bit Windows refuses others");
-                faults.push(self.fault(problem));
+                    .cure("use the driver's signed package; 64-bit Windows rejects others");
+                faults.push(self.make_fault(problem));
                 None
             }
         }
     }
 
-    /// The other INFs of the folder that are installed with this one.
-    fn copied(&self, inf: &Inf, faults: &mut Vec<Fault>) -> Vec<String> {
+    /// Finds the other INFs of the folder that are installed with this one.
+    fn find_copied_infs(&self, inf: &InfFile, faults: &mut Vec<DriverPackageFault>) -> Vec<String> {
         let mut copied = Vec::new();
         for (section, line) in inf.lines_of_key("CopyINF") {
             let section = section.to_lowercase();
@@ -204,13 +224,13 @@ impl Named<'_> {
         copied
     }
 
-    /// The file at `path` below the folder of the INF. `name` is what the INF calls it.
-    fn find(&self, name: &str, path: &str, faults: &mut Vec<Fault>) -> Option<String> {
-        let Some(path) = inside(path) else {
+    /// Finds the file at `path` below the folder of the INF, which calls it `name`.
+    fn find(&self, name: &str, path: &str, faults: &mut Vec<DriverPackageFault>) -> Option<String> {
+        let Some(path) = normalize_inside(path) else {
             let problem = Problem::new(format!("{} names a file outside its folder", self.inf))
                 .found(path.trim_start_matches('\\'))
-                .cure("take the package from the driver's publisher");
-            faults.push(self.fault(problem));
+                .cure("get the package from the driver's publisher");
+            faults.push(self.make_fault(problem));
             return None;
         };
         let path = match self.inf.rsplit_once('/') {
@@ -218,34 +238,40 @@ impl Named<'_> {
             None => path,
         };
         if let Some(found) = self.all.find(&path) {
-            return Some(found.to_owned());
+            if !(self.all.is_empty)(found) {
+                return Some(found.to_owned());
+            }
+            let problem = Problem::new(format!("{} names {name}, which is empty", self.inf))
+                .found(format!("{found}, 0 bytes"))
+                .cure("provide the complete package, as published");
+            faults.push(self.make_fault(problem));
+            return None;
         }
         let fact = format!("{} names {name}, which is not in the folder", self.inf);
         let mut problem = Problem::new(fact).expected(&path);
-        problem = match self.all.find(&compressed(&path)) {
+        problem = match self.all.find(&to_compressed_name(&path)) {
             Some(found) => problem
                 .found(format!("{found}, a compressed file"))
                 .cure("unpack it with expand.exe or msexpand"),
-            None => problem.cure("give the whole package, as its publisher has it"),
+            None => problem.cure("provide the complete package, as published"),
         };
-        faults.push(self.fault(problem));
+        faults.push(self.make_fault(problem));
         None
     }
 
-    fn fault(&self, problem: Problem) -> Fault {
-        Fault {
+    fn make_fault(&self, problem: Problem) -> DriverPackageFault {
+        DriverPackageFault {
             inf: Some(self.inf.to_owned()),
             problem,
         }
     }
 }
 
-/// The files of SourceDisksFiles, each by its name and its path below the INF's folder. A section
-/// for this processor counts more than the one for all.
-fn sources(inf: &Inf) -> Vec<(String, String)> {
-    let decorated = |section: &str| [format!("{section}.{PROCESSOR}"), section.to_owned()];
+/// Lists the files of SourceDisksFiles, each by its name and its path below the INF's folder. A
+/// section for this processor takes precedence over the one for all.
+fn list_source_files(inf: &InfFile) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
-    for section in decorated("SourceDisksFiles") {
+    for section in decorate("SourceDisksFiles") {
         for line in inf.lines(&section) {
             let name = line.key.as_deref().unwrap_or(line.field(0));
             let is_known = found
@@ -258,7 +284,7 @@ fn sources(inf: &Inf) -> Vec<(String, String)> {
                 Some(_) => (line.field(0), line.field(1)),
                 None => ("", ""),
             };
-            let disks = decorated("SourceDisksNames");
+            let disks = decorate("SourceDisksNames");
             let mut disks = disks.iter().flat_map(|section| inf.lines(section));
             let disk = disks.find(|line| line.key.as_deref() == Some(disk));
             // Description, tag or cabinet, unused, path.
@@ -274,8 +300,13 @@ fn sources(inf: &Inf) -> Vec<(String, String)> {
     found
 }
 
-/// A path below the folder with `/` between its parts; `None` for one that leads elsewhere.
-fn inside(path: &str) -> Option<String> {
+/// Returns the names of a section: for this processor, then for all.
+fn decorate(section: &str) -> [String; 2] {
+    [format!("{section}.{PROCESSOR}"), section.to_owned()]
+}
+
+/// Normalizes a path below the folder to `/` separators; `None` if it leads elsewhere.
+fn normalize_inside(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.split(['\\', '/']) {
         match part {
@@ -292,8 +323,8 @@ fn inside(path: &str) -> Option<String> {
     }
 }
 
-/// `netkvm.sys` as a compressed file is called: `netkvm.sy_`.
-fn compressed(path: &str) -> String {
+/// Returns the name of the compressed file: `netkvm.sys` becomes `netkvm.sy_`.
+fn to_compressed_name(path: &str) -> String {
     let mut name: Vec<char> = path.chars().collect();
     name.pop();
     name.into_iter().chain(['_']).collect()

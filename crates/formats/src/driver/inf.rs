@@ -1,20 +1,20 @@
-//! Setup information files (`.inf`) as far as they say which files a driver package has.
+//! Parses setup information files (`.inf`), as far as they list the files of a driver package.
 //!
-//! Reads UTF-16 and UTF-8; anything else is taken for a code page of one byte a letter. Knows
-//! comments, quoted strings, lines that go on after a backslash, and `%strings%`. Executes nothing.
+//! Reads UTF-16 and UTF-8; anything else is read as a single-byte code page. Supports
+//! comments, quoted strings, lines continued after a backslash, and `%strings%`. Executes nothing.
 //! (Microsoft: General Syntax Rules for INF Files)
 
 use std::collections::HashMap;
 
-/// A line of a section: `key = field, field`, or fields alone. Strings are filled in.
+/// A line of a section: `key = field, field`, or fields alone. Strings are expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct InfLine {
     pub(super) key: Option<String>,
     pub(super) fields: Vec<String>,
 }
 
-impl Line {
-    /// Returns a field; an absent one is empty, as Windows takes it.
+impl InfLine {
+    /// Returns a field; a missing one is empty, as in Windows.
     pub(super) fn field(&self, number: usize) -> &str {
         self.fields.get(number).map_or("", String::as_str)
     }
@@ -27,23 +27,23 @@ impl Line {
 
 /// The lines of a setup information file by section. Sections of one name are one section.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inf {
-    sections: Vec<(String, Vec<Line>)>,
+pub(super) struct InfFile {
+    sections: Vec<(String, Vec<InfLine>)>,
 }
 
-impl Inf {
+impl InfFile {
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut inf = Self::default();
-        let text = decoded(bytes);
+        let text = decode_text(bytes);
         let mut rest = text.as_str();
         let mut section = None;
         while !rest.is_empty() {
             let (parsed, after) = logical_line(rest);
             rest = after;
             match (parsed, section) {
-                (Parsed::Section(name), _) => section = Some(inf.section_number(&name)),
-                (Parsed::Line(line), Some(number)) => inf.add(number, line),
-                (Parsed::Nothing, _) | (Parsed::Line(_), None) => {}
+                (ParsedInfLine::Section(name), _) => section = Some(inf.section_number(&name)),
+                (ParsedInfLine::Line(line), Some(number)) => inf.add(number, line),
+                (ParsedInfLine::Nothing, _) | (ParsedInfLine::Line(_), None) => {}
             }
         }
         inf.fill_in();
@@ -51,7 +51,7 @@ impl Inf {
     }
 
     /// Returns the lines of a section; its name is compared without case.
-    pub(super) fn lines(&self, section: &str) -> &[Line] {
+    pub(super) fn lines(&self, section: &str) -> &[InfLine] {
         let mut sections = self.sections.iter();
         let found = sections.find(|(name, _)| name.eq_ignore_ascii_case(section));
         found.map_or(&[], |(_, lines)| lines)
@@ -67,15 +67,18 @@ impl Inf {
     pub(super) fn lines_of_key<'i>(
         &'i self,
         key: &'i str,
-    ) -> impl Iterator<Item = (&'i str, &'i Line)> {
+    ) -> impl Iterator<Item = (&'i str, &'i InfLine)> {
         let sections = self.sections.iter();
         let all = sections.flat_map(|(name, lines)| lines.iter().map(move |l| (name.as_str(), l)));
         all.filter(move |(_, line)| line.has_key(key))
     }
 
     fn section_number(&mut self, name: &str) -> usize {
-        let same = |(known, _): &(String, Vec<Line>)| known.eq_ignore_ascii_case(name);
-        match self.sections.iter().position(same) {
+        let position = self
+            .sections
+            .iter()
+            .position(|(known, _)| known.eq_ignore_ascii_case(name));
+        match position {
             Some(number) => number,
             None => {
                 self.sections.push((name.to_owned(), Vec::new()));
@@ -84,23 +87,26 @@ impl Inf {
         }
     }
 
-    fn add(&mut self, section: usize, line: Line) {
+    fn add(&mut self, section: usize, line: InfLine) {
         if let Some((_, lines)) = self.sections.get_mut(section) {
             lines.push(line);
         }
     }
 
-    /// Replaces each `%name%` by its string. A string that only a section for a language has is
+    /// Expands each `%name%`. A string that is only in a language's section is
     /// taken from there.
     fn fill_in(&mut self) {
         let mut strings = HashMap::new();
-        let is_localized = |name: &str| name.to_lowercase().starts_with("strings.");
-        let plain = self.lines("Strings").iter();
-        let localized = self.sections.iter().filter(|(name, _)| is_localized(name));
-        for line in plain.chain(localized.flat_map(|(_, lines)| lines)) {
+        let localized = self
+            .sections
+            .iter()
+            .filter(|(name, _)| name.to_lowercase().starts_with("strings."))
+            .flat_map(|(_, lines)| lines);
+        for line in self.lines("Strings").iter().chain(localized) {
             if let Some(key) = &line.key {
-                let value = || line.field(0).to_owned();
-                strings.entry(key.to_lowercase()).or_insert_with(value);
+                strings
+                    .entry(key.to_lowercase())
+                    .or_insert_with(|| line.field(0).to_owned());
             }
         }
         for line in self.sections.iter_mut().flat_map(|(_, lines)| lines) {
@@ -113,7 +119,7 @@ impl Inf {
     }
 }
 
-/// `%%` is a percent sign; a name that no string has is left as it is, such as `%13%`.
+/// Expands strings: `%%` is a percent sign, and an unknown name such as `%13%` is kept as it is.
 fn filled_in(text: &str, strings: &HashMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -135,17 +141,12 @@ fn filled_in(text: &str, strings: &HashMap<String, String>) -> String {
     out
 }
 
-fn decoded(bytes: &[u8]) -> String {
-    let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
-        let pairs = bytes.chunks_exact(2);
-        let units: Vec<u16> = pairs.map(|pair| unit([pair[0], pair[1]])).collect();
-        String::from_utf16_lossy(&units)
-    };
+fn decode_text(bytes: &[u8]) -> String {
     match bytes {
-        [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
-        [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
-        // Text that begins with an ASCII letter, without a mark.
-        [first, 0, ..] if *first != 0 => utf16(bytes, u16::from_le_bytes),
+        [0xff, 0xfe, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => decode_utf16(rest, u16::from_be_bytes),
+        // UTF-16 without a byte order mark that starts with an ASCII character.
+        [first, 0, ..] if *first != 0 => decode_utf16(bytes, u16::from_le_bytes),
         [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
         _ => match std::str::from_utf8(bytes) {
             Ok(text) => text.to_owned(),
@@ -154,15 +155,23 @@ fn decoded(bytes: &[u8]) -> String {
     }
 }
 
-enum Parsed {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+    let units: Vec<u16> = bytes
+        .chunks_exact(2)
+        .map(|pair| unit([pair[0], pair[1]]))
+        .collect();
+    String::from_utf16_lossy(&units)
+}
+
+enum ParsedInfLine {
     Section(String),
-    Line(Line),
+    Line(InfLine),
     Nothing,
 }
 
-/// Reads one line, with those that it goes on in, and returns the text after it.
-fn logical_line(text: &str) -> (Parsed, &str) {
-    let mut words = Words::default();
+/// Reads one line with its continuation lines, and returns the text after it.
+fn logical_line(text: &str) -> (ParsedInfLine, &str) {
+    let mut words = InfLineBuilder::default();
     let mut chars = text.char_indices().peekable();
     let mut quoted = false;
     while let Some((at, c)) = chars.next() {
@@ -182,7 +191,7 @@ fn logical_line(text: &str) -> (Parsed, &str) {
                 let line = after.split(['\n', '\r']).next().unwrap_or_default();
                 let name = line.split(']').next().unwrap_or_default();
                 let name = name.trim().trim_matches('"').to_owned();
-                return (Parsed::Section(name), &after[line.len()..]);
+                return (ParsedInfLine::Section(name), &after[line.len()..]);
             }
             ';' => {
                 let end = after.find(['\n', '\r']).unwrap_or(after.len());
@@ -203,7 +212,7 @@ fn logical_line(text: &str) -> (Parsed, &str) {
     (words.finish(), "")
 }
 
-/// Returns the text of the next line if nothing but blanks and a comment is on this one.
+/// Returns the text of the next line if this one has only blanks and a comment left.
 fn goes_on(after: &str) -> Option<&str> {
     let end = after.find(['\n', '\r'])?;
     let (line, next) = after.split_at(end);
@@ -215,17 +224,17 @@ fn goes_on(after: &str) -> Option<&str> {
 
 /// The words of a line. Blanks around a word do not belong to it unless they are quoted.
 #[derive(Default)]
-struct Words {
+struct InfLineBuilder {
     key: Option<String>,
     fields: Vec<String>,
     current: String,
-    /// Bytes of `current` that blanks at its end are not taken from.
+    /// Bytes at the start of `current` that are not trimmed.
     protected: usize,
-    /// Whether there was a word, which may be an empty quoted one.
+    /// True once a word has started, which may be an empty quoted one.
     is_begun: bool,
 }
 
-impl Words {
+impl InfLineBuilder {
     fn is_empty(&self) -> bool {
         self.key.is_none() && self.fields.is_empty() && !self.is_begun
     }
@@ -266,12 +275,12 @@ impl Words {
         self.fields.push(word);
     }
 
-    fn finish(mut self) -> Parsed {
+    fn finish(mut self) -> ParsedInfLine {
         if self.is_empty() {
-            return Parsed::Nothing;
+            return ParsedInfLine::Nothing;
         }
         self.end_field();
-        Parsed::Line(Line {
+        ParsedInfLine::Line(InfLine {
             key: self.key,
             fields: self.fields,
         })
@@ -282,8 +291,8 @@ impl Words {
 mod tests {
     use super::*;
 
-    fn shown(inf: &Inf, section: &str) -> Vec<String> {
-        let line = |line: &Line| {
+    fn shown(inf: &InfFile, section: &str) -> Vec<String> {
+        let line = |line: &InfLine| {
             let key = line.key.as_ref().map(|key| format!("{key}="));
             key.unwrap_or_default() + &line.fields.join("|")
         };
@@ -311,7 +320,7 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_windows_reads_them() {
-        let inf = Inf::parse(TEXT.as_bytes());
+        let inf = InfFile::parse(TEXT.as_bytes());
         let expected = [
             "a.sys=1||",
             "b; c.sys=2|sub, folder|",
@@ -342,14 +351,15 @@ mod tests {
             little.collect(),
         ];
         for bytes in cases {
-            let inf = Inf::parse(&bytes);
+            let inf = InfFile::parse(&bytes);
             let found = (
                 inf.value("version", "provider"),
                 inf.value("VERSION", "catalogfile"),
             );
             assert_eq!(found, (Some("Zażółć"), Some("a.cat")), "{bytes:x?}");
         }
-        let code_page = Inf::parse(b"[Version]\nProvider = \"Gr\xfc\xdfe\"\nCatalogFile = a.cat");
+        let code_page =
+            InfFile::parse(b"[Version]\nProvider = \"Gr\xfc\xdfe\"\nCatalogFile = a.cat");
         assert_eq!(code_page.value("Version", "CatalogFile"), Some("a.cat"));
     }
 
@@ -366,9 +376,9 @@ mod tests {
             b"[a]\n%",
         ];
         for bytes in cases {
-            Inf::parse(bytes);
+            InfFile::parse(bytes);
         }
-        let inf = Inf::parse(b"[a]\nb = 1, \\\nc = 2\n\"unclosed\nd = 3");
+        let inf = InfFile::parse(b"[a]\nb = 1, \\\nc = 2\n\"unclosed\nd = 3");
         assert_eq!(shown(&inf, "a"), ["b=1|c = 2", "unclosed", "d=3"]);
     }
 }

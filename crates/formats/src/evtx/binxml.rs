@@ -1,82 +1,83 @@
-//! BinXml: elements whose names and templates lie anywhere in their chunk.
+//! BinXml: elements with names and templates anywhere in their chunk.
 //!
-//! Values that nobody asks for (GUIDs, SIDs, times, binary data, lists but of text) are empty.
+//! Values that winimg does not use (GUIDs, SIDs, times, binary data, lists except of text) are
+//! empty.
 
 use std::ops::Range;
 
 use crate::bytes::{u16_le, u32_le, u64_le, utf16_le};
 
-/// Elements below each other; templates in values count, too.
+/// Maximum depth of nested elements, including templates in values.
 const DEEPEST: u32 = 32;
-/// Elements and values of one record.
+/// Maximum elements and values of one record.
 const MOST: u32 = 20_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Element {
+pub struct BinXmlElement {
     pub name: String,
     pub attributes: Vec<(String, String)>,
-    pub children: Vec<Element>,
+    pub children: Vec<BinXmlElement>,
     pub text: String,
 }
 
-impl Element {
-    pub fn child(&self, name: &str) -> Option<&Element> {
+impl BinXmlElement {
+    pub fn find_child(&self, name: &str) -> Option<&BinXmlElement> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    pub fn attribute(&self, name: &str) -> Option<&str> {
+    pub fn find_attribute(&self, name: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(n, _)| n == name)?;
         Some(&found.1)
     }
 }
 
-pub struct Chunk<'c> {
+pub struct EventLogChunk<'c> {
     bytes: &'c [u8],
 }
 
-/// A value that is put into a template: its type and where it lies in the chunk.
+/// A value for a template: its type and its place in the chunk.
 #[derive(Clone)]
-struct Value {
+struct TemplateValue {
     kind: u8,
     place: Range<usize>,
 }
 
-/// Reads on from a place.
-struct Reader<'c, 'v> {
-    chunk: &'c Chunk<'c>,
+/// Reads from a position in a chunk.
+struct BinXmlReader<'c, 'v> {
+    chunk: &'c EventLogChunk<'c>,
     at: usize,
     end: usize,
-    values: &'v [Value],
-    /// In a value, elements do not say which value they hang on.
+    values: &'v [TemplateValue],
+    /// Elements in a value have no dependency id.
     in_value: bool,
     budget: &'v mut u32,
 }
 
-/// What stands between elements and in attributes.
-enum Content {
+/// Content between elements and in attributes.
+enum BinXmlContent {
     Text(String),
-    Element(Element),
+    Element(BinXmlElement),
 }
 
-impl<'c> Chunk<'c> {
+impl<'c> EventLogChunk<'c> {
     pub fn new(bytes: &'c [u8]) -> Self {
         Self { bytes }
     }
 
-    /// The one element of a fragment at this place. `None`: it can't be read.
-    pub fn element(&self, place: Range<usize>) -> Option<Element> {
-        self.fragment(place, &[], false, DEEPEST, &mut MOST.clone())
+    /// Parses the single element of a fragment at this place; `None` if it is invalid.
+    pub fn parse_element(&self, place: Range<usize>) -> Option<BinXmlElement> {
+        self.parse_fragment(place, &[], false, DEEPEST, &mut MOST.clone())
     }
 
-    fn fragment(
+    fn parse_fragment(
         &self,
         place: Range<usize>,
-        values: &[Value],
+        values: &[TemplateValue],
         in_value: bool,
         depth: u32,
         budget: &mut u32,
-    ) -> Option<Element> {
-        let mut reader = Reader {
+    ) -> Option<BinXmlElement> {
+        let mut reader = BinXmlReader {
             chunk: self,
             at: place.start,
             end: place.end.min(self.bytes.len()),
@@ -84,10 +85,10 @@ impl<'c> Chunk<'c> {
             in_value,
             budget,
         };
-        reader.fragment(depth.checked_sub(1)?)
+        reader.parse_fragment(depth.checked_sub(1)?)
     }
 
-    /// A name, and where what follows it begins.
+    /// Reads a name, and returns the offset after it.
     fn name(&self, at: usize) -> Option<(String, usize)> {
         let len = 2 * usize::from(u16_le(self.bytes, at.checked_add(6)?));
         let start = at + 8;
@@ -96,46 +97,52 @@ impl<'c> Chunk<'c> {
     }
 }
 
-impl Reader<'_, '_> {
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes(1)?.first()?;
+fn decode_text(bytes: &[u8]) -> String {
+    String::from_utf16_lossy(&utf16_le(bytes))
+        .trim_end_matches('\0')
+        .to_owned()
+}
+
+impl BinXmlReader<'_, '_> {
+    fn read_byte(&mut self) -> Option<u8> {
+        let byte = *self.take_bytes(1)?.first()?;
         Some(byte)
     }
 
-    fn half(&mut self) -> Option<u16> {
-        Some(u16_le(self.bytes(2)?, 0))
+    fn read_half(&mut self) -> Option<u16> {
+        Some(u16_le(self.take_bytes(2)?, 0))
     }
 
-    fn word(&mut self) -> Option<u32> {
-        Some(u32_le(self.bytes(4)?, 0))
+    fn read_word(&mut self) -> Option<u32> {
+        Some(u32_le(self.take_bytes(4)?, 0))
     }
 
-    fn bytes(&mut self, len: usize) -> Option<&[u8]> {
+    fn take_bytes(&mut self, len: usize) -> Option<&[u8]> {
         let end = self.at.checked_add(len).filter(|end| *end <= self.end)?;
         let bytes = self.chunk.bytes.get(self.at..end)?;
         self.at = end;
         Some(bytes)
     }
 
-    fn spend(&mut self) -> Option<()> {
+    fn consume_budget(&mut self) -> Option<()> {
         *self.budget = self.budget.checked_sub(1)?;
         Some(())
     }
 
-    fn fragment(&mut self, depth: u32) -> Option<Element> {
+    fn parse_fragment(&mut self, depth: u32) -> Option<BinXmlElement> {
         loop {
-            match self.byte()? {
-                0x0f => _ = self.bytes(3)?,
-                0x0c => return self.template(depth),
-                token @ (0x01 | 0x41) => return self.element(token, depth),
+            match self.read_byte()? {
+                0x0f => _ = self.take_bytes(3)?,
+                0x0c => return self.expand_template(depth),
+                token @ (0x01 | 0x41) => return self.parse_element(token, depth),
                 _ => return None,
             }
         }
     }
 
-    /// A name that lies here when it is used first, and elsewhere later.
+    /// Reads a name, which is stored here if it is used for the first time, otherwise elsewhere.
     fn name(&mut self) -> Option<String> {
-        let place = self.word()? as usize;
+        let place = self.read_word()? as usize;
         let (name, after) = self.chunk.name(place)?;
         if place == self.at {
             self.at = after;
@@ -143,62 +150,62 @@ impl Reader<'_, '_> {
         Some(name)
     }
 
-    fn element(&mut self, token: u8, depth: u32) -> Option<Element> {
-        self.spend()?;
+    fn parse_element(&mut self, token: u8, depth: u32) -> Option<BinXmlElement> {
+        self.consume_budget()?;
         let depth = depth.checked_sub(1)?;
         if !self.in_value {
-            self.half()?;
+            self.read_half()?;
         }
-        self.word()?;
-        let mut element = Element {
+        self.read_word()?;
+        let mut element = BinXmlElement {
             name: self.name()?,
-            ..Element::default()
+            ..BinXmlElement::default()
         };
         if token & 0x40 != 0 {
-            let len = self.word()? as usize;
+            let len = self.read_word()? as usize;
             let end = self.at.checked_add(len).filter(|end| *end <= self.end)?;
             while self.at < end {
-                let (0x06 | 0x46) = self.byte()? else {
+                let (0x06 | 0x46) = self.read_byte()? else {
                     return None;
                 };
                 let name = self.name()?;
                 let mut text = String::new();
                 while self.at < end && !matches!(self.chunk.bytes.get(self.at)?, 0x06 | 0x46) {
-                    let token = self.byte()?;
-                    if let Content::Text(part) = self.content(token, depth)? {
+                    let token = self.read_byte()?;
+                    if let BinXmlContent::Text(part) = self.parse_content(token, depth)? {
                         text += &part;
                     }
                 }
                 element.attributes.push((name, text));
             }
         }
-        match self.byte()? {
+        match self.read_byte()? {
             0x03 => return Some(element),
             0x02 => {}
             _ => return None,
         }
         loop {
-            match self.byte()? {
+            match self.read_byte()? {
                 0x04 => return Some(element),
-                token => match self.content(token, depth)? {
-                    Content::Text(part) => element.text += &part,
-                    Content::Element(child) => element.children.push(child),
+                token => match self.parse_content(token, depth)? {
+                    BinXmlContent::Text(part) => element.text += &part,
+                    BinXmlContent::Element(child) => element.children.push(child),
                 },
             }
         }
     }
 
-    fn content(&mut self, token: u8, depth: u32) -> Option<Content> {
-        self.spend()?;
+    fn parse_content(&mut self, token: u8, depth: u32) -> Option<BinXmlContent> {
+        self.consume_budget()?;
         let text = match token {
-            0x01 | 0x41 => return self.element(token, depth).map(Content::Element),
-            0x0c => return self.template(depth).map(Content::Element),
+            0x01 | 0x41 => return self.parse_element(token, depth).map(BinXmlContent::Element),
+            0x0c => return self.expand_template(depth).map(BinXmlContent::Element),
             0x05 | 0x45 => {
-                let 0x01 = self.byte()? else { return None };
-                self.text()?
+                let 0x01 = self.read_byte()? else { return None };
+                self.read_text()?
             }
-            0x07 | 0x47 => self.text()?,
-            0x08 | 0x48 => char::from_u32(u32::from(self.half()?))?.to_string(),
+            0x07 | 0x47 => self.read_text()?,
+            0x08 | 0x48 => char::from_u32(u32::from(self.read_half()?))?.to_string(),
             0x09 | 0x49 => match self.name()?.as_str() {
                 "amp" => "&".to_owned(),
                 "lt" => "<".to_owned(),
@@ -208,36 +215,34 @@ impl Reader<'_, '_> {
                 _ => return None,
             },
             0x0d | 0x0e => {
-                let number = usize::from(self.half()?);
-                self.byte()?;
+                let number = usize::from(self.read_half()?);
+                self.read_byte()?;
                 let value = self.values.get(number)?.clone();
-                return self.value(&value, depth);
+                return self.render_value(&value, depth);
             }
             _ => return None,
         };
-        Some(Content::Text(text))
+        Some(BinXmlContent::Text(text))
     }
 
-    fn text(&mut self) -> Option<String> {
-        let len = 2 * usize::from(self.half()?);
-        Some(String::from_utf16_lossy(&utf16_le(self.bytes(len)?)))
+    fn read_text(&mut self) -> Option<String> {
+        let len = 2 * usize::from(self.read_half()?);
+        Some(String::from_utf16_lossy(&utf16_le(self.take_bytes(len)?)))
     }
 
-    fn value(&mut self, value: &Value, depth: u32) -> Option<Content> {
+    fn render_value(&mut self, value: &TemplateValue, depth: u32) -> Option<BinXmlContent> {
         if value.kind == 0x21 {
             let place = value.place.clone();
-            let found = self.chunk.fragment(place, &[], true, depth, self.budget)?;
-            return Some(Content::Element(found));
+            let found = self
+                .chunk
+                .parse_fragment(place, &[], true, depth, self.budget)?;
+            return Some(BinXmlContent::Element(found));
         }
         let bytes = self.chunk.bytes.get(value.place.clone())?;
-        let utf16 = |bytes: &[u8]| {
-            let text = String::from_utf16_lossy(&utf16_le(bytes));
-            text.trim_end_matches('\0').to_owned()
-        };
-        Some(Content::Text(match (value.kind, bytes.len()) {
-            (0x01, _) => utf16(bytes),
-            // A list of texts, each with its end.
-            (0x81, _) => utf16(bytes).replace('\0', ", "),
+        Some(BinXmlContent::Text(match (value.kind, bytes.len()) {
+            (0x01, _) => decode_text(bytes),
+            // A list of zero-terminated texts.
+            (0x81, _) => decode_text(bytes).replace('\0', ", "),
             (0x04, 1) => bytes[0].to_string(),
             (0x06, 2) => u16_le(bytes, 0).to_string(),
             (0x07, 4) => (u32_le(bytes, 0) as i32).to_string(),
@@ -249,20 +254,20 @@ impl Reader<'_, '_> {
         }))
     }
 
-    fn template(&mut self, depth: u32) -> Option<Element> {
-        self.spend()?;
-        self.bytes(5)?;
-        let place = self.word()? as usize;
+    fn expand_template(&mut self, depth: u32) -> Option<BinXmlElement> {
+        self.consume_budget()?;
+        self.take_bytes(5)?;
+        let place = self.read_word()? as usize;
         // Next template, GUID, length.
         let head = place.checked_add(24)?;
         let len = u32_le(self.chunk.bytes.get(head - 4..head)?, 0) as usize;
         let body = head..head.checked_add(len)?;
         if place == self.at {
-            self.bytes(24)?;
-            self.bytes(len)?;
+            self.take_bytes(24)?;
+            self.take_bytes(len)?;
         }
-        let count = self.word()? as usize;
-        let list = self.bytes(count.checked_mul(4)?)?;
+        let count = self.read_word()? as usize;
+        let list = self.take_bytes(count.checked_mul(4)?)?;
         let sizes: Vec<(usize, u8)> = list
             .chunks_exact(4)
             .map(|one| (usize::from(u16_le(one, 0)), one[2]))
@@ -270,13 +275,13 @@ impl Reader<'_, '_> {
         let mut values = Vec::with_capacity(sizes.len());
         for (len, kind) in sizes {
             let start = self.at;
-            self.bytes(len)?;
-            values.push(Value {
+            self.take_bytes(len)?;
+            values.push(TemplateValue {
                 kind,
                 place: start..self.at,
             });
         }
         self.chunk
-            .fragment(body, &values, false, depth, self.budget)
+            .parse_fragment(body, &values, false, depth, self.budget)
     }
 }

@@ -1,5 +1,5 @@
-//! What a value holds. Bytes that do not fit their type are kept as they are: text that Windows would cut, and numbers
-//! of the wrong length, must not look right.
+//! Data of a value. Bytes that do not fit their type are kept unchanged: text that Windows would
+//! cut, and numbers of the wrong length, must not look valid.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::bytes::utf16_le;
 
 /// Microsoft, "Registry Value Types".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Data {
+pub enum HiveValueData {
     None(Vec<u8>),
     Sz(String),
-    /// `%names%` are not replaced.
+    /// `%names%` are not expanded.
     ExpandSz(String),
     Binary(Vec<u8>),
     Dword(u32),
@@ -18,8 +18,8 @@ pub enum Data {
     Link(String),
     MultiSz(Vec<String>),
     Qword(u64),
-    /// Another type, or bytes that its type does not allow: a number of the wrong length, text with an odd byte, a lone
-    /// surrogate or something after its end.
+    /// Another type, or bytes that are invalid for the type: a number of the wrong length, text
+    /// with an odd byte, a lone surrogate or data after its end.
     Other {
         kind: u32,
         bytes: Vec<u8>,
@@ -41,22 +41,22 @@ const NAMES: [&str; 12] = [
     "REG_QWORD",
 ];
 
-impl Data {
-    pub(super) fn of(kind: u32, bytes: Vec<u8>) -> Self {
-        let fits = match (kind, bytes.as_slice()) {
-            (1, _) => one(&bytes).map(Self::Sz),
-            (2, _) => one(&bytes).map(Self::ExpandSz),
+impl HiveValueData {
+    pub(super) fn decode(kind: u32, bytes: Vec<u8>) -> Self {
+        let decoded = match (kind, bytes.as_slice()) {
+            (1, _) => decode_single(&bytes).map(Self::Sz),
+            (2, _) => decode_single(&bytes).map(Self::ExpandSz),
             (4, &[a, b, c, d]) => Some(Self::Dword(u32::from_le_bytes([a, b, c, d]))),
             (5, &[a, b, c, d]) => Some(Self::DwordBigEndian(u32::from_be_bytes([a, b, c, d]))),
-            (6, _) => one(&bytes).map(Self::Link),
-            (7, _) => many(&bytes).map(Self::MultiSz),
+            (6, _) => decode_single(&bytes).map(Self::Link),
+            (7, _) => decode_multi(&bytes).map(Self::MultiSz),
             (11, eight) => eight
                 .try_into()
                 .ok()
                 .map(|b| Self::Qword(u64::from_le_bytes(b))),
             _ => None,
         };
-        match (fits, kind) {
+        match (decoded, kind) {
             (Some(data), _) => data,
             (None, 0) => Self::None(bytes),
             (None, 3) => Self::Binary(bytes),
@@ -64,7 +64,7 @@ impl Data {
         }
     }
 
-    /// The type as `regedit` shows it; `None` for a number without a name.
+    /// Returns the type's name in `regedit`; `None` for an unnamed type.
     fn type_name(&self) -> Option<&'static str> {
         let kind = match self {
             Self::None(_) => 0,
@@ -82,8 +82,8 @@ impl Data {
     }
 }
 
-/// The text of UTF-16LE bytes, without the zeros that end it. They may be missing: programs forget them.
-fn text(bytes: &[u8]) -> Option<String> {
+/// Decodes UTF-16LE text without its terminating zeros, which some programs omit.
+fn decode_text(bytes: &[u8]) -> Option<String> {
     if !bytes.len().is_multiple_of(2) {
         return None;
     }
@@ -92,14 +92,14 @@ fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf16(&units[..end]).ok()
 }
 
-/// One text. What stands after its end would be seen by nobody who reads it as text.
-fn one(bytes: &[u8]) -> Option<String> {
-    text(bytes).filter(|t| !t.contains('\0'))
+/// Decodes one text. Data after its end is refused, since readers of text would not see it.
+fn decode_single(bytes: &[u8]) -> Option<String> {
+    decode_text(bytes).filter(|t| !t.contains('\0'))
 }
 
-/// Texts, each with its end. An empty one ends the list, so nothing may follow it.
-fn many(bytes: &[u8]) -> Option<Vec<String>> {
-    let text = text(bytes)?;
+/// Decodes zero-terminated texts. An empty one ends the list, so nothing may follow it.
+fn decode_multi(bytes: &[u8]) -> Option<Vec<String>> {
+    let text = decode_text(bytes)?;
     if text.is_empty() {
         return Some(Vec::new());
     }
@@ -107,8 +107,9 @@ fn many(bytes: &[u8]) -> Option<Vec<String>> {
     parts.iter().all(|p| !p.is_empty()).then_some(parts)
 }
 
-/// `REG_SZ "gold"`, `REG_DWORD 2 (0x2)`, `REG_BINARY 01 02 (2 bytes)`, `REG_DWORD, malformed: 01 (1 byte)`.
-impl fmt::Display for Data {
+/// `REG_SZ "gold"`, `REG_DWORD 2 (0x2)`, `REG_BINARY 01 02 (2 bytes)`, `REG_DWORD, malformed: 01 (1
+/// byte)`.
+impl fmt::Display for HiveValueData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.type_name();
         if let Some(name) = name {
@@ -117,7 +118,7 @@ impl fmt::Display for Data {
         match self {
             Self::Sz(text) | Self::ExpandSz(text) | Self::Link(text) => {
                 f.write_str(" ")?;
-                quoted(f, text)
+                write_quoted(f, text)
             }
             Self::Dword(n) | Self::DwordBigEndian(n) => write!(f, " {n} ({n:#x})"),
             Self::Qword(n) => write!(f, " {n} ({n:#x})"),
@@ -125,13 +126,13 @@ impl fmt::Display for Data {
                 f.write_str(" [")?;
                 for (i, text) in texts.iter().enumerate() {
                     f.write_str(if i == 0 { "" } else { ", " })?;
-                    quoted(f, text)?;
+                    write_quoted(f, text)?;
                 }
                 f.write_str("]")
             }
             Self::None(bytes) | Self::Binary(bytes) => {
                 f.write_str(" ")?;
-                counted(f, bytes)
+                write_counted(f, bytes)
             }
             Self::Other { kind, bytes } => {
                 match (name, kind) {
@@ -139,14 +140,14 @@ impl fmt::Display for Data {
                     (Some(_), _) => f.write_str(", malformed: ")?,
                     (None, _) => write!(f, "type {kind:#x} ")?,
                 }
-                counted(f, bytes)
+                write_counted(f, bytes)
             }
         }
     }
 }
 
-/// Backslashes stay as they are, for paths; what can't be seen is written as its code.
-fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+/// Writes quoted text. Backslashes are kept, for paths; control characters are escaped.
+fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     f.write_str("\"")?;
     for c in text.chars() {
         match c {
@@ -157,7 +158,7 @@ fn quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     f.write_str("\"")
 }
 
-fn counted(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+fn write_counted(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     const SHOWN: usize = 32;
     for byte in bytes.iter().take(SHOWN) {
         write!(f, "{byte:02x} ")?;
@@ -179,7 +180,7 @@ mod tests {
 
     #[test]
     fn values_as_people_read_them() {
-        let rendered = |kind, bytes: &[u8]| Data::of(kind, bytes.to_vec()).to_string();
+        let rendered = |kind, bytes: &[u8]| HiveValueData::decode(kind, bytes.to_vec()).to_string();
         let text = |kind, text: &str| rendered(kind, &utf16(text));
         let lines = [
             text(1, "gold\0"),

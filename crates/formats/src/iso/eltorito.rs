@@ -1,5 +1,5 @@
-//! The El Torito boot catalog: what the firmware starts from a CD ("El Torito" Bootable CD-ROM Format Specification 1.0;
-//! UEFI 2.10, 13.3.2.1).
+//! The El Torito boot catalog, from which firmware boots a CD ("El Torito" Bootable CD-ROM Format
+//! Specification 1.0; UEFI 2.10, 13.3.2.1).
 
 use crate::bytes::{u16_le, u32_le};
 use crate::disk::Disk;
@@ -10,9 +10,9 @@ const ENTRY: usize = 32;
 /// Sectors of the catalog that are read.
 const CATALOG_SECTORS: u64 = 4;
 
-/// Who an entry is for.
+/// Platform of a boot entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Platform {
+pub enum BootPlatform {
     /// 0x00: PC BIOS
     Bios,
     /// 0xEF
@@ -20,7 +20,7 @@ pub enum Platform {
     Other(u8),
 }
 
-impl Platform {
+impl BootPlatform {
     fn from_byte(b: u8) -> Self {
         match b {
             0 => Self::Bios,
@@ -33,10 +33,10 @@ impl Platform {
 /// One bootable entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootEntry {
-    pub platform: Platform,
+    pub platform: BootPlatform,
     /// 0 is "no emulation".
     pub emulation: u8,
-    /// Sector where the image begins, in sectors of 2048 bytes.
+    /// First sector of the image, in sectors of 2048 bytes.
     pub load_rba: u32,
     /// Virtual sectors of 512 bytes.
     pub sectors: u16,
@@ -46,14 +46,14 @@ pub struct BootEntry {
 
 /// A catalog with its bootable entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Catalog {
+pub struct BootCatalog {
     /// Byte offset in the medium.
     pub at: u64,
     pub entries: Vec<BootEntry>,
 }
 
-impl Catalog {
-    /// `None` when the medium has no boot record or its catalog is not valid.
+impl BootCatalog {
+    /// Reads the catalog; `None` if the medium has no boot record or its catalog is invalid.
     pub fn read(bytes: &dyn Disk) -> Option<Self> {
         let boot_record = (16..32)
             .map_while(|sector| take(bytes, sector * SECTOR, SECTOR as usize).ok())
@@ -71,20 +71,22 @@ impl Catalog {
         }
         Some(Self {
             at,
-            entries: entries(&catalog, at),
+            entries: parse_entries(&catalog, at),
         })
     }
 
-    /// The first bootable entry for EFI.
-    pub fn efi(&self) -> Option<&BootEntry> {
-        self.entries.iter().find(|e| e.platform == Platform::Efi)
+    /// Returns the first bootable EFI entry.
+    pub fn find_efi_entry(&self) -> Option<&BootEntry> {
+        self.entries
+            .iter()
+            .find(|e| e.platform == BootPlatform::Efi)
     }
 }
 
-/// The default entry belongs to the validation entry's platform; then come sections, each with its own.
-fn entries(catalog: &[u8], at: u64) -> Vec<BootEntry> {
+/// Parses the entries: the default entry has the validation entry's platform, each section its own.
+fn parse_entries(catalog: &[u8], at: u64) -> Vec<BootEntry> {
     let mut found = Vec::new();
-    let mut platform = Platform::from_byte(catalog[1]);
+    let mut platform = BootPlatform::from_byte(catalog[1]);
     let (mut left, mut last_section) = (1u16, false);
     for (n, entry) in catalog.chunks_exact(ENTRY).enumerate().skip(1) {
         match entry[0] {
@@ -103,7 +105,7 @@ fn entries(catalog: &[u8], at: u64) -> Vec<BootEntry> {
                 }
             }
             header @ (0x90 | 0x91) if left == 0 && !last_section => {
-                platform = Platform::from_byte(entry[1]);
+                platform = BootPlatform::from_byte(entry[1]);
                 left = u16_le(entry, 2);
                 last_section = header == 0x91;
             }

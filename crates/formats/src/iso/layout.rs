@@ -1,4 +1,4 @@
-//! Decides where everything of a disc goes. Pure: looks at names and sizes, not at contents.
+//! Lays out a disc. Pure: uses names and sizes, not contents.
 //!
 //! ```text
 //! 0-15 system area   16 primary descriptor   17 Joliet descriptor   18 terminator
@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use winimg_base::error::{Error, Result};
 
 use super::names::{self, ShortNames};
-use super::record::{self, SECTOR, View, Volume};
-use super::tree::Tree;
+use super::record::{self, DiscView, SECTOR, VolumeDescriptor};
+use super::tree::DiscTree;
 
 /// A folder of the tree. Children are sorted by their Joliet name.
-struct Dir {
+struct DiscDir {
     parent: usize,
     /// Its own name in the parent; empty for the root.
     name: String,
@@ -23,7 +23,7 @@ struct Dir {
     files: Vec<usize>,
 }
 
-impl Dir {
+impl DiscDir {
     fn new(parent: usize, name: &str) -> Self {
         Self {
             parent,
@@ -35,7 +35,7 @@ impl Dir {
     }
 }
 
-/// A file: its path in the tree, and where its bytes go.
+/// A file: its path in the tree, and the place of its bytes.
 pub(super) struct FilePlace {
     pub path: String,
     name: String,
@@ -45,25 +45,26 @@ pub(super) struct FilePlace {
     pub sector: u32,
 }
 
-/// Where the directories of one view go.
-struct Placed {
-    view: View,
-    /// In the order of the path table: by depth, then by the parent's number, then by name (ECMA-119 6.9.1).
+/// Places of the directories of one view.
+struct PlacedView {
+    view: DiscView,
+    /// In the order of the path table: by depth, then by the parent's number, then by name
+    /// (ECMA-119 6.9.1).
     order: Vec<usize>,
-    /// The path table's length in bytes, and the sector of its first form; the second follows.
+    /// Length in bytes of the path table, and sector of its little-endian form; the other follows.
     table: (u32, u32),
     /// The sector and length in bytes of each directory.
     dirs: HashMap<usize, (u32, u32)>,
 }
 
-/// A disc, decided.
-pub(super) struct Layout {
+/// The layout of a whole disc.
+pub(super) struct DiscLayout {
     label: String,
     stamp: i64,
-    dirs: Vec<Dir>,
+    dirs: Vec<DiscDir>,
     pub files: Vec<FilePlace>,
     /// Primary, then Joliet.
-    views: Vec<Placed>,
+    views: Vec<PlacedView>,
     /// Sectors of the whole disc.
     pub sectors: u32,
 }
@@ -73,14 +74,14 @@ const MAX_FILE: u64 = u32::MAX as u64;
 /// Sectors before the path tables.
 const DESCRIPTORS: u32 = 19;
 
-impl Layout {
-    /// `sizes` are the bytes of `tree`'s files, in its order.
-    pub fn new(tree: &Tree, sizes: &[u64]) -> Result<Self> {
+impl DiscLayout {
+    /// Lays out `tree`; `sizes` are the bytes of its files, in its order.
+    pub fn new(tree: &DiscTree, sizes: &[u64]) -> Result<Self> {
         check(tree, sizes)?;
         let mut layout = Self {
             label: tree.label.clone(),
             stamp: tree.stamp,
-            dirs: vec![Dir::new(0, "")],
+            dirs: vec![DiscDir::new(0, "")],
             files: Vec::new(),
             views: Vec::new(),
             sectors: 0,
@@ -88,7 +89,7 @@ impl Layout {
         let mut known = HashMap::from([(String::new(), 0)]);
         for (path, size) in tree.files.keys().zip(sizes) {
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-            let parent = layout.dir(parent, &mut known);
+            let parent = layout.ensure_dir(parent, &mut known);
             layout.dirs[parent].files.push(layout.files.len());
             layout.files.push(FilePlace {
                 path: path.clone(),
@@ -103,26 +104,26 @@ impl Layout {
         if count > usize::from(u16::MAX) {
             return Err(Error::failed(format!("a disc cannot have {count} folders")));
         }
-        layout.shorten();
-        layout.place()?;
+        layout.make_short_names();
+        layout.place_all()?;
         Ok(layout)
     }
 
-    fn dir(&mut self, path: &str, known: &mut HashMap<String, usize>) -> usize {
+    fn ensure_dir(&mut self, path: &str, known: &mut HashMap<String, usize>) -> usize {
         if let Some(index) = known.get(&path.to_lowercase()) {
             return *index;
         }
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let parent = self.dir(parent, known);
+        let parent = self.ensure_dir(parent, known);
         let index = self.dirs.len();
-        self.dirs.push(Dir::new(parent, name));
+        self.dirs.push(DiscDir::new(parent, name));
         self.dirs[parent].dirs.push(index);
         known.insert(path.to_lowercase(), index);
         index
     }
 
     /// Gives every name its 8.3 form, files before folders.
-    fn shorten(&mut self) {
+    fn make_short_names(&mut self) {
         for at in 0..self.dirs.len() {
             let mut short = ShortNames::default();
             for file in self.dirs[at].files.clone() {
@@ -134,10 +135,10 @@ impl Layout {
         }
     }
 
-    fn place(&mut self) -> Result<()> {
+    fn place_all(&mut self) -> Result<()> {
         let mut next = DESCRIPTORS;
-        for view in [View::Primary, View::Joliet] {
-            let mut placed = Placed {
+        for view in [DiscView::Primary, DiscView::Joliet] {
+            let mut placed = PlacedView {
                 view,
                 order: self.breadth_first(view),
                 table: (0, next),
@@ -145,19 +146,19 @@ impl Layout {
             };
             let length = self.path_table(&placed, false).len();
             placed.table.0 = length as u32;
-            next += 2 * sectors(length);
+            next += 2 * count_sectors(length);
             self.views.push(placed);
         }
         for view in 0..self.views.len() {
             for at in self.views[view].order.clone() {
-                let length = self.directory(&self.views[view], at).len();
+                let length = self.build_directory(&self.views[view], at).len();
                 self.views[view].dirs.insert(at, (next, length as u32));
-                next += sectors(length);
+                next += count_sectors(length);
             }
         }
         let mut next = u64::from(next);
         for file in &mut self.files {
-            // An empty file has no place; sector 0 is what other writers give.
+            // An empty file has no place; other writers use sector 0, too.
             file.sector = match file.size {
                 0 => 0,
                 _ => u32::try_from(next).map_err(|_| too_large())?,
@@ -168,42 +169,42 @@ impl Layout {
         Ok(())
     }
 
-    /// All sectors before the files' contents: descriptors, path tables and directories.
-    pub fn head(&self) -> Vec<u8> {
+    /// Builds all sectors before the files' contents: descriptors, path tables and directories.
+    pub fn build_head(&self) -> Vec<u8> {
         let mut out = vec![0; 16 * SECTOR];
         for placed in &self.views {
-            out.extend(self.volume(placed).bytes());
+            out.extend(self.describe_volume(placed).to_bytes());
         }
-        out.extend(record::terminator());
+        out.extend(record::build_terminator());
         for placed in &self.views {
             for big in [false, true] {
-                out.extend(padded(self.path_table(placed, big)));
+                out.extend(pad_to_sector(self.path_table(placed, big)));
             }
         }
         for placed in &self.views {
             for at in &placed.order {
-                out.extend(self.directory(placed, *at));
+                out.extend(self.build_directory(placed, *at));
             }
         }
         out
     }
 
-    fn volume(&self, placed: &Placed) -> Volume<'_> {
+    fn describe_volume(&self, placed: &PlacedView) -> VolumeDescriptor<'_> {
         let (sector, size) = placed.dirs[&0];
         let (length, table) = placed.table;
-        Volume {
+        VolumeDescriptor {
             view: placed.view,
             label: &self.label,
             sectors: self.sectors,
             path_table_length: length,
             path_table_le: table,
-            path_table_be: table + sectors(length as usize),
+            path_table_be: table + count_sectors(length as usize),
             root: record::directory_record(&[0], sector, size, true, self.stamp),
             stamp: self.stamp,
         }
     }
 
-    fn breadth_first(&self, view: View) -> Vec<usize> {
+    fn breadth_first(&self, view: DiscView) -> Vec<usize> {
         let mut order = vec![0];
         let mut at = 0;
         while at < order.len() {
@@ -215,50 +216,50 @@ impl Layout {
         order
     }
 
-    fn dir_name(&self, view: View, dir: usize) -> Vec<u8> {
+    fn dir_name(&self, view: DiscView, dir: usize) -> Vec<u8> {
         match view {
             _ if dir == 0 => vec![0],
-            View::Primary => self.dirs[dir].short.clone().into_bytes(),
-            View::Joliet => record::ucs2(&self.dirs[dir].name),
+            DiscView::Primary => self.dirs[dir].short.clone().into_bytes(),
+            DiscView::Joliet => record::encode_ucs2(&self.dirs[dir].name),
         }
     }
 
-    fn file_name(&self, view: View, file: usize) -> Vec<u8> {
+    fn file_name(&self, view: DiscView, file: usize) -> Vec<u8> {
         let file = &self.files[file];
         match view {
-            View::Primary => format!("{};1", file.short).into_bytes(),
-            // Without a version number, as genisoimage and xorriso write it: Windows Setup reads those discs.
-            View::Joliet => record::ucs2(&file.name),
+            DiscView::Primary => format!("{};1", file.short).into_bytes(),
+            // Without a version number, as genisoimage and xorriso write it: Windows Setup reads
+            // those discs.
+            DiscView::Joliet => record::encode_ucs2(&file.name),
         }
     }
 
-    fn path_table(&self, placed: &Placed, big: bool) -> Vec<u8> {
+    fn path_table(&self, placed: &PlacedView, big: bool) -> Vec<u8> {
         let order = &placed.order;
-        let number = |n: usize| u16::try_from(n + 1).unwrap_or(u16::MAX);
         let numbers: HashMap<usize, u16> = order
             .iter()
             .enumerate()
-            .map(|(n, dir)| (*dir, number(n)))
+            .map(|(n, dir)| (*dir, u16::try_from(n + 1).unwrap_or(u16::MAX)))
             .collect();
-        let record = |dir: &usize| {
+        let mut table = Vec::new();
+        for dir in order {
+            let name = self.dir_name(placed.view, *dir);
             let sector = placed.dirs.get(dir).map_or(0, |p| p.0);
             let parent = numbers[&self.dirs[*dir].parent];
-            record::path_record(&self.dir_name(placed.view, *dir), sector, parent, big)
-        };
-        order.iter().flat_map(record).collect()
+            table.extend(record::path_record(&name, sector, parent, big));
+        }
+        table
     }
 
-    /// The sectors of one directory. Its length does not depend on where directories and files are.
-    fn directory(&self, placed: &Placed, at: usize) -> Vec<u8> {
+    /// Builds the sectors of one directory. Its length does not depend on the places of directories
+    /// and files.
+    fn build_directory(&self, placed: &PlacedView, at: usize) -> Vec<u8> {
         let view = placed.view;
-        let dir_record = |name: &[u8], dir: usize| {
-            let (sector, length) = placed.dirs.get(&dir).copied().unwrap_or_default();
-            record::directory_record(name, sector, length, true, self.stamp)
-        };
         let mut children: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for dir in &self.dirs[at].dirs {
             let name = self.dir_name(view, *dir);
-            children.push((name.clone(), dir_record(&name, *dir)));
+            let record = self.build_dir_record(placed, &name, *dir);
+            children.push((name, record));
         }
         for file in &self.dirs[at].files {
             let name = self.file_name(view, *file);
@@ -268,7 +269,10 @@ impl Layout {
             children.push((name, record));
         }
         children.sort();
-        let own = [dir_record(&[0], at), dir_record(&[1], self.dirs[at].parent)];
+        let own = [
+            self.build_dir_record(placed, &[0], at),
+            self.build_dir_record(placed, &[1], self.dirs[at].parent),
+        ];
         let mut out = Vec::new();
         for record in own.into_iter().chain(children.into_iter().map(|c| c.1)) {
             // A record never crosses a sector.
@@ -278,15 +282,20 @@ impl Layout {
             }
             out.extend(record);
         }
-        padded(out)
+        pad_to_sector(out)
+    }
+
+    fn build_dir_record(&self, placed: &PlacedView, name: &[u8], dir: usize) -> Vec<u8> {
+        let (sector, length) = placed.dirs.get(&dir).copied().unwrap_or_default();
+        record::directory_record(name, sector, length, true, self.stamp)
     }
 }
 
-fn sectors(length: usize) -> u32 {
+fn count_sectors(length: usize) -> u32 {
     length.div_ceil(SECTOR) as u32
 }
 
-fn padded(mut bytes: Vec<u8>) -> Vec<u8> {
+fn pad_to_sector(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.resize(bytes.len().next_multiple_of(SECTOR), 0);
     bytes
 }
@@ -295,12 +304,16 @@ fn too_large() -> Error {
     Error::failed("the disc would have more than 2^32 sectors")
 }
 
-/// Everything that is wrong with a tree, at once.
-fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
+/// Checks a tree and reports all problems at once.
+fn check(tree: &DiscTree, sizes: &[u64]) -> Result<()> {
     let mut wrong = Vec::new();
-    // ECMA-119 has A-Z, 0-9 and _ alone; platforms' own discs are called `config-2`, `cidata` and `OVF ENV`, and no reader minds.
-    let label_fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
-    if tree.label.is_empty() || tree.label.len() > 16 || !tree.label.chars().all(label_fits) {
+    // ECMA-119 allows only A-Z, 0-9 and _. Readers accept the labels that platforms use:
+    // `config-2`, `cidata` and `OVF ENV`.
+    let is_label = tree
+        .label
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
+    if tree.label.is_empty() || tree.label.len() > 16 || !is_label {
         wrong.push(format!(
             "the label \"{}\" is not 1 to 16 of A-Z, a-z, 0-9, _, - and space",
             tree.label
@@ -311,7 +324,7 @@ fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
     for path in tree.files.keys() {
         let mut upto = 0;
         for part in path.split('/') {
-            if let Some(why) = names::complaint(part) {
+            if let Some(why) = names::find_problem(part) {
                 wrong.push(format!("{path}: \"{part}\" {why}"));
             }
             upto += part.len();
@@ -335,7 +348,7 @@ fn check(tree: &Tree, sizes: &[u64]) -> Result<()> {
         }
         if *size > MAX_FILE {
             wrong.push(format!(
-                "{path} has {size} bytes; a file on an ISO 9660 disc can have {MAX_FILE}"
+                "{path} has {size} bytes; a file on an ISO 9660 disc can have at most {MAX_FILE}"
             ));
         }
     }

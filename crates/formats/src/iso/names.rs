@@ -1,35 +1,27 @@
-//! Names on a disc: which Joliet can hold, and the 8.3 names that the primary tree gets in their place.
+//! Names on a disc: valid Joliet names, and the 8.3 names that replace them in the primary tree.
 
 use std::collections::HashSet;
 
-/// Longest Joliet name, in UTF-16 units. The specification says 64; a directory record has room for 103 with a version
-/// number, and Windows reads those.
+/// Longest Joliet name, in UTF-16 units. The specification says 64; a directory record has room for
+/// 103 with a version number, and Windows reads those.
 pub(super) const MAX_JOLIET: usize = 103;
 
-/// What is wrong with a name, in words that fit after it; `None` when Joliet and Windows can hold it.
-pub(super) fn complaint(name: &str) -> Option<String> {
+/// Describes a problem with a name, worded to follow it; `None` if Joliet and Windows allow it.
+pub(super) fn find_problem(name: &str) -> Option<String> {
     let length = name.encode_utf16().count();
     if name.is_empty() || name == "." || name == ".." {
-        return Some("is no file name".into());
+        return Some("is not a file name".into());
     }
     if length > MAX_JOLIET {
         return Some(format!(
-            "has {length} characters; a name on a CD can have {MAX_JOLIET}"
+            "has {length} characters; a name on a CD can have at most {MAX_JOLIET}"
         ));
     }
-    // Joliet leaves out these and the control characters; Windows forbids the rest in any name.
-    let bad = |c: &char| {
-        c.is_control()
-            || matches!(
-                c,
-                '*' | '/' | ':' | ';' | '?' | '\\' | '<' | '>' | '"' | '|'
-            )
-    };
-    if let Some(c) = name.chars().find(bad) {
-        return Some(format!("holds {c:?}, which no name on a CD can"));
+    if let Some(c) = name.chars().find(|c| is_forbidden(*c)) {
+        return Some(format!("contains {c:?}, which names on a CD cannot have"));
     }
     if name.chars().any(|c| c.len_utf16() > 1) {
-        return Some("holds a character outside the Basic Multilingual Plane".into());
+        return Some("contains a character outside the Basic Multilingual Plane".into());
     }
     if name.ends_with(['.', ' ']) {
         return Some("ends in a dot or a space, which Windows drops".into());
@@ -37,18 +29,29 @@ pub(super) fn complaint(name: &str) -> Option<String> {
     None
 }
 
+/// Joliet excludes some of these and the control characters; Windows forbids the others in any
+/// name.
+fn is_forbidden(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '*' | '/' | ':' | ';' | '?' | '\\' | '<' | '>' | '"' | '|'
+        )
+}
+
 /// Makes names of ISO 9660 level 1 that are unique within one directory.
 #[derive(Default)]
 pub(super) struct ShortNames(HashSet<String>);
 
 impl ShortNames {
-    /// Files: up to 8.3 of `A`-`Z`, `0`-`9`, `_`. Folders: up to 8, no dot.
+    /// Makes a unique short name: up to 8.3 of `A`-`Z`, `0`-`9`, `_` for files, up to 8 without a
+    /// dot for folders.
     pub fn make(&mut self, name: &str, is_dir: bool) -> String {
         let (stem, extension) = match name.rsplit_once('.') {
             Some((stem, extension)) if !is_dir && !stem.is_empty() => {
-                (clean(stem, 8), clean(extension, 3))
+                (sanitize(stem, 8), sanitize(extension, 3))
             }
-            _ => (clean(name, 8), String::new()),
+            _ => (sanitize(name, 8), String::new()),
         };
         for n in 0u32.. {
             let stem = match n {
@@ -68,12 +71,13 @@ impl ShortNames {
                 return short;
             }
         }
-        unreachable!("a directory never holds 2^32 names")
+        unreachable!("a directory never has 2^32 names")
     }
 }
 
-/// ASCII only, so that byte positions are characters.
-fn clean(text: &str, length: usize) -> String {
+/// Replaces characters outside `A`-`Z`, `0`-`9`. The result is ASCII, so byte positions are
+/// characters.
+fn sanitize(text: &str, length: usize) -> String {
     let cleaned: String = text
         .chars()
         .map(|c| match c.to_ascii_uppercase() {

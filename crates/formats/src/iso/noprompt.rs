@@ -1,93 +1,99 @@
-//! Lets an install medium boot under UEFI without "Press any key to boot from CD or DVD", and without changing it: an overlay
-//! or, where it must be a plain file, a copy in which the El Torito entry for EFI points at the medium's own `efisys_noprompt.bin`.
+//! Lets an install medium boot under UEFI without "Press any key to boot from CD or DVD", and
+//! without changing it: an overlay or, if a plain file is needed, a copy in which the El Torito
+//! entry for EFI points to the medium's own `efisys_noprompt.bin`.
 //!
-//! Refuses to guess: whatever is not as expected leaves the medium as it is, says why, and leaves the key to the machine.
+//! Does not guess: if anything is unexpected, the medium is used unchanged with a remark, and the
+//! machine has to press the key.
 
 use std::fs::OpenOptions;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use crate::bytes::u16_le;
-use crate::udf::{Data, Entry, Extent, Medium, SECTOR, take};
+use crate::udf::{Medium, MediumData, MediumEntry, MediumExtent, SECTOR, take};
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
 
-use super::Disc;
-use super::eltorito::{BootEntry, Catalog};
+use super::CdImage;
+use super::eltorito::{BootCatalog, BootEntry};
 use super::qcow2::{self, CLUSTER};
 
-/// Microsoft's own EFI boot image whose `cdboot` does not ask.
+/// Microsoft's EFI boot image without the prompt.
 const IMAGE: &str = "efi/microsoft/boot/efisys_noprompt.bin";
 
-/// How the medium is to be attached for UEFI.
+/// The medium to attach under UEFI.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoPrompt {
-    pub disc: Disc,
-    /// Why the prompt could not be left out; `None` when it was.
+pub struct BootMedium {
+    pub disc: CdImage,
+    /// The reason why the prompt could not be removed; `None` if it was.
     pub remark: Option<String>,
 }
 
-impl NoPrompt {
-    fn prompting(iso: &Path, remark: String) -> Self {
-        let disc = Disc::raw(iso);
+impl BootMedium {
+    fn with_prompt(iso: &Path, remark: String) -> Self {
         Self {
-            disc: Disc {
+            disc: CdImage {
                 prompts: true,
-                ..disc
+                ..CdImage::raw(iso)
             },
             remark: Some(remark),
         }
     }
 }
 
-/// Makes the overlay for UEFI at `overlay`. Under BIOS use [`Disc::raw`]: a blank disk gets no prompt.
+/// Creates the overlay for UEFI at `overlay`. Under BIOS use [`CdImage::raw`]: there is no prompt
+/// with a blank disk.
 ///
-/// A medium that cannot be treated this way is no error: the disc is then the ISO itself with `prompts` set, and the
-/// remark says why.
-pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<NoPrompt> {
+/// An unsuitable medium is not an error: the disc is then the ISO itself with `prompts` set, and
+/// the remark gives the reason.
+pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<BootMedium> {
     let medium = Medium::open(iso)?;
-    let (cluster, data) = match patched(&medium) {
+    let (cluster, data) = match build_patch(&medium) {
         Ok(patch) => patch,
-        Err(remark) => return Ok(NoPrompt::prompting(iso, remark)),
+        Err(remark) => return Ok(BootMedium::with_prompt(iso, remark)),
     };
     let whole = std::path::absolute(iso).map_err(|e| Error::io("find", iso, e))?;
     let size = medium.size().next_multiple_of(512);
-    io::write_atomically(overlay, &qcow2::overlay(&whole, size, cluster, &data)?)?;
-    let disc = Disc {
+    io::write_atomically(
+        overlay,
+        &qcow2::build_overlay(&whole, size, cluster, &data)?,
+    )?;
+    let disc = CdImage {
         file: overlay.to_owned(),
         format: "qcow2",
         prompts: false,
     };
-    Ok(NoPrompt { disc, remark: None })
+    Ok(BootMedium { disc, remark: None })
 }
 
-/// Makes a whole copy of the medium at `copy` for UEFI, for hypervisors that take nothing but a plain ISO. The copy of a
-/// medium that cannot be treated this way prompts, and the remark says why.
-pub fn copy_without_prompt(iso: &Path, copy: &Path) -> Result<NoPrompt> {
-    let patch = patched(&Medium::open(iso)?);
+/// Creates a full copy of the medium at `copy` for UEFI, for hypervisors that accept only a plain
+/// ISO. The copy of an unsuitable medium prompts, and the remark gives the reason.
+pub fn copy_without_prompt(iso: &Path, copy: &Path) -> Result<BootMedium> {
+    let patch = build_patch(&Medium::open(iso)?);
     io::copy(iso, copy)?;
     let (cluster, data) = match patch {
         Ok(patch) => patch,
-        Err(remark) => return Ok(NoPrompt::prompting(copy, remark)),
+        Err(remark) => return Ok(BootMedium::with_prompt(copy, remark)),
     };
-    overwrite(copy, cluster * CLUSTER, &data).map_err(|e| Error::io("write", copy, e))?;
-    let disc = Disc::raw(copy);
-    Ok(NoPrompt { disc, remark: None })
+    write_at(copy, cluster * CLUSTER, &data).map_err(|e| Error::io("write", copy, e))?;
+    let disc = CdImage::raw(copy);
+    Ok(BootMedium { disc, remark: None })
 }
 
-fn overwrite(file: &Path, at: u64, data: &[u8]) -> std::io::Result<()> {
+fn write_at(file: &Path, at: u64, data: &[u8]) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).open(file)?;
     file.seek(SeekFrom::Start(at))?;
     file.write_all(data)?;
     file.sync_all()
 }
 
-/// The number and the new content of the cluster that holds the catalog's EFI entry; or why there is none.
-fn patched(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
+/// Returns the number and the new content of the cluster with the catalog's EFI entry, or the
+/// reason why there is none.
+fn build_patch(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
     let bytes = medium.bytes();
-    let catalog = Catalog::read(bytes).ok_or("the medium has no El Torito boot catalog")?;
+    let catalog = BootCatalog::read(bytes).ok_or("the medium has no El Torito boot catalog")?;
     let entry = catalog
-        .efi()
+        .find_efi_entry()
         .ok_or("the medium's boot catalog has no entry for EFI")?;
     let image = medium
         .find(IMAGE)
@@ -97,7 +103,7 @@ fn patched(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
     let sector = start(&image)?;
     let boot = take(bytes, u64::from(sector) * SECTOR, 512).map_err(|e| e.0)?;
     if !is_fat(&boot) {
-        return Err(format!("{IMAGE} does not begin with a FAT boot sector"));
+        return Err(format!("{IMAGE} does not start with a FAT boot sector"));
     }
     // An entry never crosses a cluster: both are powers of two.
     let cluster = entry.at / CLUSTER;
@@ -109,7 +115,8 @@ fn patched(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
     Ok((cluster, data))
 }
 
-/// Points the entry at `sector`. A count of 0 or 1 means "to the end of the disc" to EFI firmware and stays as it is.
+/// Points the entry at `sector`. A count of 0 or 1 means "to the end of the disc" to EFI firmware
+/// and is kept.
 fn patch(field: &mut [u8], entry: &BootEntry, sector: u32, size: u64) {
     field[8..12].copy_from_slice(&sector.to_le_bytes());
     if entry.sectors > 1 {
@@ -118,23 +125,28 @@ fn patch(field: &mut [u8], entry: &BootEntry, sector: u32, size: u64) {
     }
 }
 
-/// The sector of an image that lies in one aligned piece.
-fn start(image: &Entry) -> std::result::Result<u32, String> {
-    let Data::Extents(extents) = &image.data else {
+/// Returns the first sector of an image that is one aligned extent.
+fn start(image: &MediumEntry) -> std::result::Result<u32, String> {
+    let MediumData::Extents(extents) = &image.data else {
         return Err(format!("{IMAGE} is embedded in its file entry"));
     };
     match extents.as_slice() {
-        [Extent { at: Some(at), .. }] if at % SECTOR == 0 => u32::try_from(at / SECTOR)
-            .map_err(|_| format!("{IMAGE} lies beyond what a boot catalog can name")),
-        [_] => Err(format!("{IMAGE} does not begin at a sector")),
-        several => Err(format!("{IMAGE} lies in {} pieces", several.len())),
+        [MediumExtent { at: Some(at), .. }] if at % SECTOR == 0 => u32::try_from(at / SECTOR)
+            .map_err(|_| format!("{IMAGE} is beyond the sectors that a boot catalog can address")),
+        [_] => Err(format!("{IMAGE} does not start at a sector boundary")),
+        several => Err(format!(
+            "{IMAGE} is fragmented into {} extents",
+            several.len()
+        )),
     }
 }
 
-/// Microsoft, "FAT: General Overview of On-Disk Format": jump, bytes per sector, sectors per cluster, signature.
+/// Microsoft, "FAT: General Overview of On-Disk Format": jump, bytes per sector, sectors per
+/// cluster, signature.
 fn is_fat(sector: &[u8]) -> bool {
-    let jump = sector[0] == 0xe9 || sector[0] == 0xeb && sector[2] == 0x90;
-    jump && matches!(u16_le(sector, 11), 512 | 1024 | 2048 | 4096)
+    let has_jump = sector[0] == 0xe9 || sector[0] == 0xeb && sector[2] == 0x90;
+    has_jump
+        && matches!(u16_le(sector, 11), 512 | 1024 | 2048 | 4096)
         && sector[13].is_power_of_two()
         && sector[510..] == [0x55, 0xaa]
 }

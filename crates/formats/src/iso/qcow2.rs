@@ -1,5 +1,5 @@
-//! The smallest qcow2 image that says "as that raw file, but with these bytes": version 3, one data cluster, a backing
-//! file (QEMU docs/interop/qcow2.txt).
+//! Builds the smallest qcow2 overlay that changes one cluster of a raw file: version 3, one data
+//! cluster, a backing file (QEMU docs/interop/qcow2.txt).
 
 use std::path::Path;
 
@@ -16,15 +16,22 @@ const HEADER: u32 = 104;
 /// QEMU's limit on the name of a backing file, bytes.
 const MAX_NAME: usize = 1023;
 
-/// An overlay of `size` bytes (a multiple of 512) over `backing`, whose cluster number `cluster` reads as `data`.
-pub(super) fn overlay(backing: &Path, size: u64, cluster: u64, data: &[u8]) -> Result<Vec<u8>> {
+/// Builds an overlay of `size` bytes (a multiple of 512) over `backing` in which cluster `cluster`
+/// reads as `data`.
+pub(super) fn build_overlay(
+    backing: &Path,
+    size: u64,
+    cluster: u64,
+    data: &[u8],
+) -> Result<Vec<u8>> {
     let name = backing
         .to_str()
         .filter(|n| n.len() <= MAX_NAME)
         .ok_or_else(|| {
             Error::new(
                 Kind::Host,
-                "a qcow2 overlay cannot name its backing file: the path is over 1023 bytes or not UTF-8",
+                "a qcow2 overlay cannot name its backing file: the path is over 1023 bytes or \
+                 not UTF-8",
             )
             .at(backing.display())
             .cure("move the file to a shorter path")
@@ -37,29 +44,27 @@ pub(super) fn overlay(backing: &Path, size: u64, cluster: u64, data: &[u8]) -> R
     let data_at = l2_at + CLUSTER;
     let clusters = data_at / CLUSTER + 1;
     let mut out = vec![0; (clusters * CLUSTER) as usize];
-    let mut put = |at: u64, bytes: &[u8]| {
-        let at = at as usize;
-        out[at..at + bytes.len()].copy_from_slice(bytes);
-    };
-    put(0, &header(name, size, tables as u32));
-    put(CLUSTER, &(2 * CLUSTER).to_be_bytes());
+    put_at(&mut out, 0, &build_header(name, size, tables as u32));
+    put_at(&mut out, CLUSTER, &(2 * CLUSTER).to_be_bytes());
     for n in 0..clusters {
-        put(2 * CLUSTER + n * 2, &1u16.to_be_bytes());
+        put_at(&mut out, 2 * CLUSTER + n * 2, &1u16.to_be_bytes());
     }
-    put(
-        l1_at + cluster / PER_TABLE * 8,
-        &(l2_at | COPIED).to_be_bytes(),
-    );
-    put(
-        l2_at + cluster % PER_TABLE * 8,
-        &(data_at | COPIED).to_be_bytes(),
-    );
-    put(data_at, &data[..data.len().min(CLUSTER as usize)]);
+    let l1_entry = l1_at + cluster / PER_TABLE * 8;
+    put_at(&mut out, l1_entry, &(l2_at | COPIED).to_be_bytes());
+    let l2_entry = l2_at + cluster % PER_TABLE * 8;
+    put_at(&mut out, l2_entry, &(data_at | COPIED).to_be_bytes());
+    let data = &data[..data.len().min(CLUSTER as usize)];
+    put_at(&mut out, data_at, data);
     Ok(out)
 }
 
-fn header(name: &str, size: u64, l1_entries: u32) -> Vec<u8> {
-    // The backing format is named, so that QEMU never has to guess it; then an end mark, then the name.
+fn put_at(out: &mut [u8], at: u64, bytes: &[u8]) {
+    let at = at as usize;
+    out[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn build_header(name: &str, size: u64, l1_entries: u32) -> Vec<u8> {
+    // The backing format is stated so that QEMU never guesses it; then an end mark, then the name.
     let mut extensions = Vec::new();
     extensions.extend(0xe279_2acau32.to_be_bytes());
     extensions.extend(3u32.to_be_bytes());

@@ -6,30 +6,30 @@ use jiff::tz::TimeZone;
 
 pub(super) const SECTOR: usize = 2048;
 
-/// Which of the two trees a structure belongs to.
+/// One of the two directory trees of a disc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(super) enum DiscView {
     Primary,
     Joliet,
 }
 
-/// A 32-bit number in both byte orders.
-fn both32(n: u32) -> [u8; 8] {
+/// Encodes a 32-bit number in both byte orders.
+fn encode_both32(n: u32) -> [u8; 8] {
     let mut out = [0; 8];
     out[..4].copy_from_slice(&n.to_le_bytes());
     out[4..].copy_from_slice(&n.to_be_bytes());
     out
 }
 
-fn both16(n: u16) -> [u8; 4] {
+fn encode_both16(n: u16) -> [u8; 4] {
     let mut out = [0; 4];
     out[..2].copy_from_slice(&n.to_le_bytes());
     out[2..].copy_from_slice(&n.to_be_bytes());
     out
 }
 
-/// Civil time of a stamp. Times that ISO 9660 cannot hold become its limits.
-fn civil(stamp: i64) -> DateTime {
+/// Converts a timestamp to civil time, clamped to the range of ISO 9660.
+fn to_civil(stamp: i64) -> DateTime {
     let limits = (-2_208_988_800, 5_869_583_999);
     Timestamp::from_second(stamp.clamp(limits.0, limits.1))
         .unwrap_or(Timestamp::UNIX_EPOCH)
@@ -37,29 +37,29 @@ fn civil(stamp: i64) -> DateTime {
         .datetime()
 }
 
-/// The 7 bytes of a directory record's time.
+/// Encodes the 7 bytes of a directory record's time.
 fn short_time(stamp: i64) -> [u8; 7] {
-    let t = civil(stamp);
+    let t = to_civil(stamp);
     let since_1900 = (t.year() - 1900).clamp(0, 255) as u8;
     let [month, day, hour, minute, second] =
         [t.month(), t.day(), t.hour(), t.minute(), t.second()].map(i8::unsigned_abs);
     [since_1900, month, day, hour, minute, second, 0]
 }
 
-/// The 17 bytes of a volume descriptor's time.
+/// Encodes the 17 bytes of a volume descriptor's time.
 fn long_time(stamp: i64) -> [u8; 17] {
-    let text = civil(stamp).strftime("%Y%m%d%H%M%S00").to_string();
+    let text = to_civil(stamp).strftime("%Y%m%d%H%M%S00").to_string();
     let mut out = [0; 17];
     out[..16].copy_from_slice(&text.as_bytes()[..16]);
     out
 }
 
-/// UTF-16BE.
-pub(super) fn ucs2(text: &str) -> Vec<u8> {
+/// Encodes text as UTF-16BE.
+pub(super) fn encode_ucs2(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_be_bytes).collect()
 }
 
-/// A directory record. `name` is in the bytes of its view already.
+/// Encodes a directory record. `name` is already encoded for its view.
 pub(super) fn directory_record(
     name: &[u8],
     sector: u32,
@@ -70,17 +70,17 @@ pub(super) fn directory_record(
     let size = (33 + name.len()).next_multiple_of(2);
     let mut out = vec![0; size];
     out[0] = size as u8;
-    out[2..10].copy_from_slice(&both32(sector));
-    out[10..18].copy_from_slice(&both32(length));
+    out[2..10].copy_from_slice(&encode_both32(sector));
+    out[10..18].copy_from_slice(&encode_both32(length));
     out[18..25].copy_from_slice(&short_time(stamp));
     out[25] = if is_dir { 2 } else { 0 };
-    out[28..32].copy_from_slice(&both16(1));
+    out[28..32].copy_from_slice(&encode_both16(1));
     out[32] = name.len() as u8;
     out[33..33 + name.len()].copy_from_slice(name);
     out
 }
 
-/// A record of a path table; `big` chooses the byte order.
+/// Encodes a path table record; `big` selects big-endian.
 pub(super) fn path_record(name: &[u8], sector: u32, parent: u16, big: bool) -> Vec<u8> {
     let mut out = vec![name.len() as u8, 0];
     if big {
@@ -97,9 +97,9 @@ pub(super) fn path_record(name: &[u8], sector: u32, parent: u16, big: bool) -> V
     out
 }
 
-/// What a volume descriptor says.
-pub(super) struct Volume<'a> {
-    pub view: View,
+/// Fields of a volume descriptor.
+pub(super) struct VolumeDescriptor<'a> {
+    pub view: DiscView,
     pub label: &'a str,
     pub sectors: u32,
     pub path_table_length: u32,
@@ -109,23 +109,23 @@ pub(super) struct Volume<'a> {
     pub stamp: i64,
 }
 
-impl Volume<'_> {
-    pub fn bytes(&self) -> [u8; SECTOR] {
+impl VolumeDescriptor<'_> {
+    pub fn to_bytes(&self) -> [u8; SECTOR] {
         let mut out = [0; SECTOR];
-        let joliet = self.view == View::Joliet;
+        let joliet = self.view == DiscView::Joliet;
         out[0] = if joliet { 2 } else { 1 };
         out[1..6].copy_from_slice(b"CD001");
         out[6] = 1;
         put(&mut out[8..40], "", joliet);
         put(&mut out[40..72], self.label, joliet);
-        out[80..88].copy_from_slice(&both32(self.sectors));
+        out[80..88].copy_from_slice(&encode_both32(self.sectors));
         if joliet {
             out[88..91].copy_from_slice(b"%/E");
         }
-        out[120..124].copy_from_slice(&both16(1));
-        out[124..128].copy_from_slice(&both16(1));
-        out[128..132].copy_from_slice(&both16(SECTOR as u16));
-        out[132..140].copy_from_slice(&both32(self.path_table_length));
+        out[120..124].copy_from_slice(&encode_both16(1));
+        out[124..128].copy_from_slice(&encode_both16(1));
+        out[128..132].copy_from_slice(&encode_both16(SECTOR as u16));
+        out[132..140].copy_from_slice(&encode_both32(self.path_table_length));
         out[140..144].copy_from_slice(&self.path_table_le.to_le_bytes());
         out[148..152].copy_from_slice(&self.path_table_be.to_be_bytes());
         out[156..190].copy_from_slice(&self.root);
@@ -152,7 +152,7 @@ fn put(field: &mut [u8], text: &str, joliet: bool) {
         for pair in field.chunks_exact_mut(2) {
             pair.copy_from_slice(&[0, b' ']);
         }
-        let text = ucs2(text);
+        let text = encode_ucs2(text);
         let n = text.len().min(field.len() & !1);
         field[..n].copy_from_slice(&text[..n]);
     } else {
@@ -162,8 +162,8 @@ fn put(field: &mut [u8], text: &str, joliet: bool) {
     }
 }
 
-/// The descriptor that ends the set.
-pub(super) fn terminator() -> [u8; SECTOR] {
+/// Builds the volume descriptor set terminator.
+pub(super) fn build_terminator() -> [u8; SECTOR] {
     let mut out = [0; SECTOR];
     out[0] = 255;
     out[1..6].copy_from_slice(b"CD001");

@@ -1,9 +1,10 @@
-//! UDF descriptor tags, file entries and allocation descriptors (ECMA-167 3/7.2, 4/14.9, 4/14.14, 4/14.17).
+//! UDF descriptor tags, file entries and allocation descriptors (ECMA-167 3/7.2, 4/14.9, 4/14.14,
+//! 4/14.17).
 
 use crc::{CRC_16_XMODEM, Crc};
 
-use super::map::Maps;
-use super::{Damage, Data, Extent, SECTOR, take};
+use super::map::UdfPartitionMaps;
+use super::{MediumDamage, MediumData, MediumExtent, SECTOR, take};
 use crate::bytes::{u16_le, u32_le, u64_le};
 use crate::disk::Disk;
 
@@ -18,13 +19,13 @@ const TAG_ALLOCATION_EXTENT: u16 = 258;
 const TAG_FILE_ENTRY: u16 = 261;
 const TAG_EXTENDED_FILE_ENTRY: u16 = 266;
 
-/// Most extents that one file is believed to have: a 200 GiB file in extents of 1 MiB.
+/// Maximum extents of one file: a 200 GiB file in extents of 1 MiB.
 const MAX_EXTENTS: usize = 200_000;
-/// Most continuation blocks of allocation descriptors.
+/// Maximum continuation blocks of allocation descriptors.
 const MAX_CONTINUATIONS: usize = 4096;
 
-/// The tag's identifier, when its checksum and the descriptor's CRC are right.
-pub(super) fn tag(block: &[u8]) -> Option<u16> {
+/// Returns the tag's identifier, if its checksum and the descriptor's CRC are right.
+pub(super) fn read_tag(block: &[u8]) -> Option<u16> {
     let head = block.get(..16)?;
     let sum = head
         .iter()
@@ -66,27 +67,31 @@ pub(super) struct Icb {
     pub file_type: u8,
     /// Bytes.
     pub size: u64,
-    pub data: Data,
+    pub data: MediumData,
 }
 
 impl Icb {
     /// Reads the file entry at `ad`.
-    pub fn read(maps: &Maps, bytes: &dyn Disk, ad: LongAd) -> Result<Self, Damage> {
-        let at = maps.offset(ad.partition, ad.block)?;
+    pub fn read(
+        maps: &UdfPartitionMaps,
+        bytes: &dyn Disk,
+        ad: LongAd,
+    ) -> Result<Self, MediumDamage> {
+        let at = maps.find_offset(ad.partition, ad.block)?;
         let block = take(bytes, at, SECTOR as usize)?;
-        let (size_of_ea_at, ea_at) = match tag(&block) {
+        let (size_of_ea_at, ea_at) = match read_tag(&block) {
             Some(TAG_FILE_ENTRY) => (168, 176),
             Some(TAG_EXTENDED_FILE_ENTRY) => (208, 216),
             Some(other) => {
-                return Err(
-                    format!("tag {other} where a file entry has to be, at offset {at}").into(),
-                );
+                return Err(format!("tag {other} instead of a file entry at offset {at}").into());
             }
             None => return Err(format!("no valid file entry at offset {at}").into()),
         };
         let strategy = u16_le(&block, 20);
         if strategy != 4 {
-            return Err(format!("ICB strategy {strategy} at offset {at}; only 4 is read").into());
+            return Err(
+                format!("ICB strategy {strategy} at offset {at}; only 4 is supported").into(),
+            );
         }
         let size = u64_le(&block, 56);
         let start = ea_at + u32_le(&block, size_of_ea_at) as usize;
@@ -96,18 +101,18 @@ impl Icb {
             .and_then(|end| block.get(start..end))
             .ok_or_else(|| format!("the file entry at offset {at} is larger than its block"))?;
         let data = match u16_le(&block, 34) & 7 {
-            3 => Data::Embedded(
+            3 => MediumData::Embedded(
                 usize::try_from(size)
                     .ok()
                     .and_then(|n| descriptors.get(..n))
                     .ok_or_else(|| {
                         format!(
-                            "the embedded file at offset {at} says {size} bytes and has {length}"
+                            "the embedded file at offset {at} has {length} bytes instead of {size}"
                         )
                     })?
                     .to_vec(),
             ),
-            kind @ (0 | 1) => Data::Extents(extents(
+            kind @ (0 | 1) => MediumData::Extents(read_extents(
                 maps,
                 bytes,
                 descriptors,
@@ -133,17 +138,17 @@ impl Icb {
     }
 }
 
-/// Follows allocation descriptors until `size` bytes are covered, they end, or a limit is met.
-fn extents(
-    maps: &Maps,
+/// Follows allocation descriptors until `size` bytes are covered, they end, or a limit is reached.
+fn read_extents(
+    maps: &UdfPartitionMaps,
     bytes: &dyn Disk,
     first: &[u8],
     long: bool,
     own_partition: u16,
     size: u64,
-) -> Result<Vec<Extent>, Damage> {
+) -> Result<Vec<MediumExtent>, MediumDamage> {
     let mut list = first.to_vec();
-    let mut found: Vec<Extent> = Vec::new();
+    let mut found: Vec<MediumExtent> = Vec::new();
     let mut covered = 0u64;
     for _ in 0..MAX_CONTINUATIONS {
         let mut next = None;
@@ -170,7 +175,7 @@ fn extents(
                     if kind == 0 {
                         maps.map(&mut found, ad.partition, ad.block, length)?;
                     } else {
-                        found.push(Extent { at: None, length });
+                        found.push(MediumExtent { at: None, length });
                     }
                     covered += length;
                 }
@@ -181,21 +186,25 @@ fn extents(
         }
         let Some(ad) = next else {
             return if covered < size {
-                Err(format!("a file of {size} bytes whose extents hold {covered}").into())
+                Err(format!("a file of {size} bytes with extents for {covered}").into())
             } else {
                 Ok(found)
             };
         };
-        list = continuation(maps, bytes, ad)?;
+        list = read_continuation(maps, bytes, ad)?;
     }
     Err("a file whose allocation descriptors never end".into())
 }
 
-/// The descriptors in an allocation extent descriptor.
-fn continuation(maps: &Maps, bytes: &dyn Disk, ad: LongAd) -> Result<Vec<u8>, Damage> {
-    let at = maps.offset(ad.partition, ad.block)?;
+/// Reads the descriptors in an allocation extent descriptor.
+fn read_continuation(
+    maps: &UdfPartitionMaps,
+    bytes: &dyn Disk,
+    ad: LongAd,
+) -> Result<Vec<u8>, MediumDamage> {
+    let at = maps.find_offset(ad.partition, ad.block)?;
     let block = take(bytes, at, SECTOR as usize)?;
-    if tag(&block) != Some(TAG_ALLOCATION_EXTENT) {
+    if read_tag(&block) != Some(TAG_ALLOCATION_EXTENT) {
         return Err(format!("no allocation extent descriptor at offset {at}").into());
     }
     let length = u32_le(&block, 20) as usize;

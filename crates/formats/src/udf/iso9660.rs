@@ -1,23 +1,23 @@
 //! ISO 9660 and Joliet trees (ECMA-119 8.4, 9.1; Microsoft Joliet specification).
 
-use super::{Damage, Data, Entry, Extent, SECTOR, directory, take};
+use super::{MediumDamage, MediumData, MediumEntry, MediumExtent, SECTOR, directory, take};
 use crate::bytes::{text_be, u16_le, u32_le};
 use crate::disk::Disk;
 
-/// Volume descriptors are looked for in sectors 16 to 16 + this.
+/// Maximum number of volume descriptors read, from sector 16.
 const MAX_DESCRIPTORS: u64 = 64;
 
 const DIRECTORY: u8 = 0x02;
 const ASSOCIATED: u8 = 0x04;
 const MULTI_EXTENT: u8 = 0x80;
 
-/// The volume descriptors that matter here.
-pub(super) struct Descriptors {
+/// The relevant volume descriptors.
+pub(super) struct IsoDescriptors {
     primary: Vec<u8>,
     joliet: Option<Vec<u8>>,
 }
 
-impl Descriptors {
+impl IsoDescriptors {
     pub fn read(bytes: &dyn Disk) -> Option<Self> {
         let (mut primary, mut joliet) = (None, None);
         for sector in 16..16 + MAX_DESCRIPTORS {
@@ -37,18 +37,18 @@ impl Descriptors {
         primary.map(|primary| Self { primary, joliet })
     }
 
-    /// Bytes that the medium says it has.
+    /// Returns the size of the medium from its descriptor, in bytes.
     pub fn volume_size(&self) -> u64 {
         u64::from(u32_le(&self.primary, 80)) * u64::from(u16_le(&self.primary, 128)).max(1)
     }
 
-    /// Joliet when it is there.
-    pub fn preferred(&self) -> Volume {
-        let primary = Volume::new(&self.primary, false);
+    /// Returns the Joliet volume, or else the primary one.
+    pub fn choose_volume(&self) -> IsoVolume {
+        let primary = IsoVolume::new(&self.primary, false);
         match &self.joliet {
             Some(block) => {
-                let mut joliet = Volume::new(block, true);
-                // Joliet has room for 16 characters of a label, the primary descriptor for 32.
+                let mut joliet = IsoVolume::new(block, true);
+                // A Joliet label has at most 16 characters, a primary one 32.
                 if primary.label.starts_with(&joliet.label) {
                     joliet.label = primary.label;
                 }
@@ -59,34 +59,40 @@ impl Descriptors {
     }
 }
 
-/// UCS-2 level 1, 2 or 3.
+/// Returns true for a Joliet descriptor (escape sequence of UCS-2 level 1, 2 or 3).
 fn is_joliet(block: &[u8]) -> bool {
     matches!(&block[88..91], b"%/@" | b"%/C" | b"%/E")
 }
 
-pub(super) struct Volume {
+pub(super) struct IsoVolume {
     pub label: String,
-    pub joliet: bool,
-    pub root: Entry,
+    pub is_joliet: bool,
+    pub root: MediumEntry,
 }
 
-impl Volume {
-    fn new(block: &[u8], joliet: bool) -> Self {
+impl IsoVolume {
+    fn new(block: &[u8], is_joliet: bool) -> Self {
         Self {
-            label: text(&block[40..72], joliet).trim_end().to_string(),
-            joliet,
-            root: Entry {
+            label: decode_text(&block[40..72], is_joliet)
+                .trim_end()
+                .to_string(),
+            is_joliet,
+            root: MediumEntry {
                 name: String::new(),
                 is_dir: true,
                 size: u64::from(u32_le(block, 166)),
-                data: Data::Extents(vec![extent(&block[156..190])]),
+                data: MediumData::Extents(vec![parse_extent(&block[156..190])]),
             },
         }
     }
 
-    pub fn read_dir(&self, bytes: &dyn Disk, dir: &Entry) -> Result<Vec<Entry>, Damage> {
-        let content = directory::whole(bytes, dir)?;
-        let mut entries: Vec<Entry> = Vec::new();
+    pub fn read_dir(
+        &self,
+        bytes: &dyn Disk,
+        dir: &MediumEntry,
+    ) -> Result<Vec<MediumEntry>, MediumDamage> {
+        let content = directory::read_whole(bytes, dir)?;
+        let mut entries: Vec<MediumEntry> = Vec::new();
         let mut continues = false;
         for sector in content.chunks(SECTOR as usize) {
             let mut rest = sector;
@@ -97,26 +103,26 @@ impl Volume {
                 let record = rest
                     .get(..usize::from(length))
                     .filter(|r| r.len() >= 34 && r.len() >= 33 + usize::from(r[32]))
-                    .ok_or("a directory record that is cut short")?;
+                    .ok_or("a truncated directory record")?;
                 rest = &rest[usize::from(length)..];
                 let flags = record[25];
                 let name = &record[33..33 + usize::from(record[32])];
                 if matches!(name, [0] | [1]) || flags & ASSOCIATED != 0 {
                     continue;
                 }
-                let piece = extent(record);
+                let piece = parse_extent(record);
                 match (entries.last_mut(), continues) {
                     (Some(last), true) => {
                         last.size += piece.length;
-                        if let Data::Extents(all) = &mut last.data {
+                        if let MediumData::Extents(all) = &mut last.data {
                             all.push(piece);
                         }
                     }
-                    _ => entries.push(Entry {
+                    _ => entries.push(MediumEntry {
                         name: self.name(name),
                         is_dir: flags & DIRECTORY != 0,
                         size: piece.length,
-                        data: Data::Extents(vec![piece]),
+                        data: MediumData::Extents(vec![piece]),
                     }),
                 }
                 continues = flags & MULTI_EXTENT != 0;
@@ -125,14 +131,14 @@ impl Volume {
         Ok(entries)
     }
 
-    /// The name without its version number and without the dot of an empty extension.
+    /// Decodes a name, without its version number and the dot of an empty extension.
     fn name(&self, bytes: &[u8]) -> String {
-        let name = text(bytes, self.joliet);
+        let name = decode_text(bytes, self.is_joliet);
         let name = match name.rsplit_once(';') {
             Some((name, version)) if version.chars().all(|c| c.is_ascii_digit()) => name,
             _ => &name,
         };
-        if self.joliet {
+        if self.is_joliet {
             name.to_string()
         } else {
             name.strip_suffix('.').unwrap_or(name).to_string()
@@ -140,17 +146,17 @@ impl Volume {
     }
 }
 
-/// The bytes that a directory record points at.
-fn extent(record: &[u8]) -> Extent {
+/// Parses the extent of a directory record.
+fn parse_extent(record: &[u8]) -> MediumExtent {
     let skipped = u64::from(record.get(1).copied().unwrap_or(0));
-    Extent {
+    MediumExtent {
         at: Some((u64::from(u32_le(record, 2)) + skipped) * SECTOR),
         length: u64::from(u32_le(record, 10)),
     }
 }
 
-fn text(bytes: &[u8], joliet: bool) -> String {
-    if joliet {
+fn decode_text(bytes: &[u8], is_joliet: bool) -> String {
+    if is_joliet {
         text_be(bytes).trim_end_matches('\0').to_string()
     } else {
         bytes.iter().map(|b| char::from(*b)).collect()

@@ -1,27 +1,28 @@
-//! Where the blocks of a volume's partitions lie in the medium (ECMA-167 3/10.5, 3/10.7; OSTA UDF 2.50, 2.2.10).
+//! Maps the blocks of a volume's partitions to the medium (ECMA-167 3/10.5, 3/10.7; OSTA UDF 2.50,
+//! 2.2.10).
 
-use super::{Damage, Extent, SECTOR};
+use super::{MediumDamage, MediumExtent, SECTOR};
 
-/// Where the blocks of one partition map lie in the medium.
-pub(super) enum Map {
+/// Places of the blocks of one partition map in the medium.
+pub(super) enum UdfPartitionMap {
     /// Sectors, from the start of the medium.
     Physical { start: u64, blocks: u64 },
-    /// UDF 2.50: blocks live inside the metadata file.
-    Metadata { extents: Vec<Extent> },
+    /// UDF 2.50: blocks are inside the metadata file.
+    Metadata { extents: Vec<MediumExtent> },
 }
 
 /// The partition maps of a volume, by their reference numbers.
 #[derive(Default)]
-pub(super) struct Maps(pub Vec<Map>);
+pub(super) struct UdfPartitionMaps(pub Vec<UdfPartitionMap>);
 
-impl Maps {
-    /// The byte offset of one block.
-    pub fn offset(&self, partition: u16, block: u32) -> Result<u64, Damage> {
+impl UdfPartitionMaps {
+    /// Returns the byte offset of one block.
+    pub fn find_offset(&self, partition: u16, block: u32) -> Result<u64, MediumDamage> {
         let mut found = Vec::new();
         self.map(&mut found, partition, block, SECTOR)?;
         match found.as_slice() {
             [
-                Extent {
+                MediumExtent {
                     at: Some(at),
                     length: SECTOR,
                 },
@@ -30,27 +31,27 @@ impl Maps {
         }
     }
 
-    /// Adds the extents of `length` bytes from `block` of a partition on, joined with the last one where they touch.
+    /// Adds the extents of `length` bytes from `block` of a partition, joined with the last one if
+    /// adjacent.
     pub fn map(
         &self,
-        out: &mut Vec<Extent>,
+        out: &mut Vec<MediumExtent>,
         partition: u16,
         block: u32,
         length: u64,
-    ) -> Result<(), Damage> {
-        let beyond =
-            || format!("{length} bytes at block {block} lie outside partition {partition}").into();
+    ) -> Result<(), MediumDamage> {
         let from = u64::from(block) * SECTOR;
         match self.0.get(usize::from(partition)) {
-            None => Err(format!("a reference to partition {partition}, which is not there").into()),
-            Some(Map::Physical { start, blocks }) => {
-                if from + length > blocks * SECTOR {
-                    return Err(beyond());
-                }
-                join(out, Some(start * SECTOR + from), length);
-                Ok(())
+            None => {
+                return Err(format!("a reference to the missing partition {partition}").into());
             }
-            Some(Map::Metadata { extents }) => {
+            Some(UdfPartitionMap::Physical { start, blocks }) => {
+                if from + length <= blocks * SECTOR {
+                    join(out, Some(start * SECTOR + from), length);
+                    return Ok(());
+                }
+            }
+            Some(UdfPartitionMap::Metadata { extents }) => {
                 let (mut skip, mut left) = (from, length);
                 for extent in extents {
                     if skip >= extent.length {
@@ -64,25 +65,25 @@ impl Maps {
                         return Ok(());
                     }
                 }
-                Err(beyond())
             }
         }
+        Err(format!("{length} bytes at block {block} are outside partition {partition}").into())
     }
 
-    /// Byte offset of the end of the last partition.
+    /// Returns the byte offset of the end of the last partition.
     pub fn end(&self) -> u64 {
         self.0
             .iter()
             .map(|m| match m {
-                Map::Physical { start, blocks } => (start + blocks) * SECTOR,
-                Map::Metadata { .. } => 0,
+                UdfPartitionMap::Physical { start, blocks } => (start + blocks) * SECTOR,
+                UdfPartitionMap::Metadata { .. } => 0,
             })
             .max()
             .unwrap_or(0)
     }
 }
 
-fn join(out: &mut Vec<Extent>, at: Option<u64>, length: u64) {
+fn join(out: &mut Vec<MediumExtent>, at: Option<u64>, length: u64) {
     if let Some(last) = out.last_mut()
         && let (Some(a), Some(b)) = (last.at, at)
         && a + last.length == b
@@ -90,5 +91,5 @@ fn join(out: &mut Vec<Extent>, at: Option<u64>, length: u64) {
         last.length += length;
         return;
     }
-    out.push(Extent { at, length });
+    out.push(MediumExtent { at, length });
 }

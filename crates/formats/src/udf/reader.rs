@@ -3,20 +3,20 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use super::Data;
+use super::MediumData;
 use crate::disk::Disk;
 
 /// An open file of a medium.
 #[derive(Clone)]
-pub struct File {
+pub struct MediumFileReader {
     bytes: Arc<dyn Disk>,
-    data: Data,
+    data: MediumData,
     size: u64,
     position: u64,
 }
 
-impl File {
-    pub(super) fn new(bytes: Arc<dyn Disk>, data: Data, size: u64) -> Self {
+impl MediumFileReader {
+    pub(super) fn new(bytes: Arc<dyn Disk>, data: MediumData, size: u64) -> Self {
         Self {
             bytes,
             data,
@@ -25,13 +25,13 @@ impl File {
         }
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 }
 
-impl Read for File {
+impl Read for MediumFileReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.size.saturating_sub(self.position);
         let wanted = (buffer.len() as u64).min(left) as usize;
@@ -49,27 +49,27 @@ impl Read for File {
     }
 }
 
-/// Reads at least one byte from `position`, which lies inside the file.
+/// Reads at least one byte from `position`, which is inside the file.
 pub(super) fn read_some(
     bytes: &dyn Disk,
-    data: &Data,
+    data: &MediumData,
     position: u64,
     buffer: &mut [u8],
 ) -> io::Result<usize> {
     let extents = match data {
-        Data::Embedded(all) => {
+        MediumData::Embedded(all) => {
             let rest = usize::try_from(position)
                 .ok()
                 .and_then(|p| all.get(p..))
                 .unwrap_or_default();
             let n = rest.len().min(buffer.len());
             if n == 0 {
-                return Err(short(position));
+                return Err(report_short(position));
             }
             buffer[..n].copy_from_slice(&rest[..n]);
             return Ok(n);
         }
-        Data::Extents(extents) => extents,
+        MediumData::Extents(extents) => extents,
     };
     let mut start = 0u64;
     for extent in extents {
@@ -81,8 +81,9 @@ pub(super) fn read_some(
         let n = (buffer.len() as u64).min(end - position) as usize;
         match extent.at {
             Some(at) => {
-                let place = at.checked_add(position - start);
-                let place = place.ok_or_else(|| short(position))?;
+                let place = at
+                    .checked_add(position - start)
+                    .ok_or_else(|| report_short(position))?;
                 bytes
                     .read_at(place, &mut buffer[..n])
                     .map_err(io::Error::other)?;
@@ -91,17 +92,17 @@ pub(super) fn read_some(
         }
         return Ok(n);
     }
-    Err(short(position))
+    Err(report_short(position))
 }
 
-fn short(position: u64) -> io::Error {
+fn report_short(position: u64) -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,
         format!("the file's extents end at or before its byte {position}"),
     )
 }
 
-impl Seek for File {
+impl Seek for MediumFileReader {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let target = match to {
             SeekFrom::Start(n) => Some(n),

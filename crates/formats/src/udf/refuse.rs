@@ -1,4 +1,4 @@
-//! Says in words what a file is when it is not an ISO. A server that answers with a web page is the commonest case.
+//! Describes a file that is not an ISO. The most common case is a web page in a server's response.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use winimg_base::markup;
 use super::take;
 use crate::disk::Disk;
 
-/// How much of the file is looked at.
+/// Bytes of the file that are examined.
 const HEAD: u64 = markup::TITLE_WITHIN as u64;
 
-pub(super) fn truncated(path: &Path, said: u64, has: u64) -> Error {
-    Error::new(Kind::Unproved, "this ISO is cut short")
+pub(super) fn refuse_truncated(path: &Path, said: u64, has: u64) -> Error {
+    Error::new(Kind::Unproved, "this ISO is truncated")
         .at(path.display())
         .expected(format!(
-            "at least {said} bytes, as its own volume descriptor says"
+            "at least {said} bytes (from its volume descriptor)"
         ))
         .found(format!("{has} bytes"))
-        .cure("the download was broken off: fetch it again")
+        .cure("the download is incomplete: fetch it again")
 }
 
 pub(super) fn not_an_iso(path: &Path, bytes: &dyn Disk) -> Error {
@@ -29,11 +29,11 @@ pub(super) fn not_an_iso(path: &Path, bytes: &dyn Disk) -> Error {
         .cure(cure)
 }
 
-/// The fact and the cure.
+/// Returns the fact and the cure.
 fn describe(head: &[u8], size: u64) -> (String, &'static str) {
-    const UNPACK: &str = "unpack it and give the ISO that is inside";
-    const INSTEAD: &str = "give the ISO of the install medium";
-    const AGAIN: &str = "fetch it again, or give another url";
+    const UNPACK: &str = "unpack it and use the ISO inside";
+    const INSTEAD: &str = "use the ISO of the install medium";
+    const AGAIN: &str = "fetch it again, or use another url";
     if markup::is_page(head) {
         let title = match markup::page_title(head) {
             None => "it has no title".to_string(),
@@ -41,7 +41,7 @@ fn describe(head: &[u8], size: u64) -> (String, &'static str) {
         };
         return (
             format!("this is a web page, not an ISO: {title}"),
-            "download the ISO with a browser, or give another url",
+            "download the ISO with a browser, or use another url",
         );
     }
     let known: [(&[u8], &str, &str); 12] = [

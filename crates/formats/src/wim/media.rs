@@ -1,25 +1,25 @@
-//! What an install medium is, read before anything boots: its images, its release of Windows Server, and whether it is
-//! for evaluation.
+//! Inspects an install medium before anything boots: its images, its release of Windows Server, and
+//! its evaluation status.
 
 use std::fmt;
 
 use crate::udf::Medium;
 use winimg_base::error::{Error, Kind, Result};
 
-use super::{Image, Part, WimImages};
+use super::{WimImage, WimImages, WimPart};
 
 /// `EI.CFG` has a few lines.
 const MAX_EI_CFG: u64 = 64 << 10;
 
 /// The releases of Windows Server that winimg builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Release {
+pub enum WindowsRelease {
     Server2019,
     Server2022,
     Server2025,
 }
 
-impl Release {
+impl WindowsRelease {
     pub const ALL: [Self; 3] = [Self::Server2019, Self::Server2022, Self::Server2025];
 
     pub fn build(self) -> u32 {
@@ -30,7 +30,7 @@ impl Release {
         }
     }
 
-    /// `2022`
+    /// Returns the year, such as `2022`.
     pub fn year(self) -> &'static str {
         match self {
             Self::Server2019 => "2019",
@@ -39,7 +39,7 @@ impl Release {
         }
     }
 
-    /// The folder of each driver on the virtio-win ISO.
+    /// Returns the release's folder within each driver on the virtio-win ISO.
     pub fn virtio_folder(self) -> &'static str {
         match self {
             Self::Server2019 => "2k19",
@@ -48,38 +48,38 @@ impl Release {
         }
     }
 
-    /// The release of an image; an unknown build is an error.
-    pub fn of_image(image: &Image) -> Result<Self> {
+    /// Returns the release of an image; an unknown build is an error.
+    pub fn of_image(image: &WimImage) -> Result<Self> {
         let Some(build) = image.build else {
-            let fact = format!("the image {} does not say its Windows build", image.name);
+            let fact = format!("the image {} has no Windows build number", image.name);
             return Err(Error::new(Kind::Unproved, fact));
         };
-        let mut known = Self::ALL.into_iter();
-        known.find(|r| r.build() == build).ok_or_else(|| {
-            let known = Self::ALL.map(|r| format!("{} ({r})", r.build()));
-            let fact = format!("winimg does not build from Windows build {build}");
-            Error::new(Kind::Recipe, fact)
-                .at(&image.name)
-                .expected(known.join(", "))
-                .found(build)
-                .cure("use the install medium of one of these releases")
-        })
+        if let Some(release) = Self::ALL.into_iter().find(|r| r.build() == build) {
+            return Ok(release);
+        }
+        let known = Self::ALL.map(|r| format!("{} ({r})", r.build()));
+        let fact = format!("winimg does not support Windows build {build}");
+        Err(Error::new(Kind::Recipe, fact)
+            .at(&image.name)
+            .expected(known.join(", "))
+            .found(build)
+            .cure("use the install medium of one of these releases"))
     }
 }
 
-impl fmt::Display for Release {
+impl fmt::Display for WindowsRelease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Windows Server {}", self.year())
     }
 }
 
-/// An install medium as far as it can be known without booting it.
+/// Properties of an install medium that are known without booting it.
 #[derive(Clone, Debug)]
 pub struct MediaFacts {
     pub images: WimImages,
-    /// By `sources/EI.CFG`, whatever the edition.
+    /// True for evaluation media according to `sources/EI.CFG`, whatever the edition.
     pub eval: bool,
-    /// `Autounattend.xml` at the root or in `sources`, which Setup could take in place of ours.
+    /// `Autounattend.xml` at the root or in `sources`, which Setup could use instead of ours.
     pub answer_file: Option<String>,
 }
 
@@ -89,8 +89,8 @@ impl MediaFacts {
         Self::of_any(medium)?.ok_or_else(|| no_image(medium))
     }
 
-    /// Reads a medium of any kind. `None`: it has no install image. An install image that can't be read or lacks a part is an
-    /// error.
+    /// Reads a medium of any kind; `None` if it has no install image. An install image that is
+    /// unreadable or incomplete is an error.
     pub fn of_any(medium: &Medium) -> Result<Option<Self>> {
         let names = ["install.wim", "install.esd", "install.swm"];
         let mut wim = None;
@@ -107,7 +107,7 @@ impl MediaFacts {
             return Ok(None);
         };
         let from = format!("{}:{wim_path}", medium.path.display());
-        let images = WimImages::read(&mut medium.file(&entry), &from)?;
+        let images = WimImages::read(&mut medium.open_file(&entry), &from)?;
         require_parts(medium, &wim_path, images.part, &from)?;
         let eval = match medium.find("sources/ei.cfg")? {
             Some(entry) if !entry.is_dir => {
@@ -129,15 +129,15 @@ impl MediaFacts {
         }))
     }
 
-    /// Whether an image of this medium is for evaluation: by its edition, or by the medium's channel.
-    pub fn is_eval(&self, image: &Image) -> bool {
+    /// Returns true for an evaluation image, by its edition or by the medium's channel.
+    pub fn is_eval(&self, image: &WimImage) -> bool {
         image.is_eval() || self.eval
     }
 }
 
-/// Refuses a split WIM without all of its parts: `install.swm`, `install2.swm`, `install3.swm` and so on. Setup reads the
-/// images' files from them only after it has divided the disk.
-fn require_parts(medium: &Medium, first: &str, part: Part, from: &str) -> Result<()> {
+/// Refuses a split WIM without all of its parts: `install.swm`, `install2.swm`, `install3.swm` and
+/// so on. Setup would notice this only after it has partitioned the disk.
+fn require_parts(medium: &Medium, first: &str, part: WimPart, from: &str) -> Result<()> {
     let Some((stem, extension)) = first.rsplit_once('.') else {
         return Ok(());
     };
@@ -149,10 +149,10 @@ fn require_parts(medium: &Medium, first: &str, part: Part, from: &str) -> Result
             continue;
         };
         let at = format!("{}:{path}", medium.path.display());
-        match Part::read(&mut medium.file(&entry), &at) {
+        match WimPart::read(&mut medium.open_file(&entry), &at) {
             Ok(found) if (found.number, found.of) != (number, part.of) => {
-                let Part { number, of, .. } = found;
-                wrong.push(format!("{path} says that it is part {number} of {of}"));
+                let WimPart { number, of, .. } = found;
+                wrong.push(format!("{path} is marked as part {number} of {of}"));
             }
             Ok(found) if found.guid != part.guid => {
                 wrong.push(format!("{path} belongs to another WIM"));
@@ -164,10 +164,10 @@ fn require_parts(medium: &Medium, first: &str, part: Part, from: &str) -> Result
     if wrong.is_empty() {
         return Ok(());
     }
-    let fact = "the install image is split, and not all of its parts are there";
+    let fact = "the install image is split, and its parts are incomplete";
     Err(Error::new(Kind::Unproved, fact)
         .at(from)
-        .expected(format!("{} parts that belong together", part.of))
+        .expected(format!("{} parts of the same WIM", part.of))
         .lines(wrong)
         .cure("put all parts on the medium, or join them: wimlib-imagex join"))
 }
@@ -184,18 +184,18 @@ fn no_image(medium: &Medium) -> Error {
         Kind::Unproved,
         "this is not a Windows install medium: it has no sources/install.wim, .esd or .swm",
     )
-    .at(medium.described())
+    .at(medium.describe())
     .lines(there);
     match &medium.remark {
         Some(remark) => error
             .found(remark)
             .cure("fetch the file again and compare its digest with the publisher's"),
-        None => error.cure("give the ISO of Windows Server 2019, 2022 or 2025"),
+        None => error.cure("use the ISO of Windows Server 2019, 2022 or 2025"),
     }
 }
 
-/// Whether `EI.CFG` names the channel `eval` and no volume licence (Microsoft: "Windows Setup edition configuration and
-/// product ID files").
+/// Returns true if `EI.CFG` has the channel `eval` and no volume license (Microsoft: "Windows Setup
+/// edition configuration and product ID files").
 fn is_eval(text: &str) -> bool {
     let (mut section, mut channel, mut volume) = (String::new(), None, false);
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {

@@ -1,6 +1,6 @@
-//! What a WIM file says about the images in it: its header and its XML data. Reads `install.wim`, `install.esd` and the
-//! first part of `install.swm` alike, since their headers and metadata agree. Whether the other parts are there and belong to
-//! it is told by [`Part`].
+//! Reads the image metadata of a WIM file: its header and its XML data. `install.wim`,
+//! `install.esd` and the first part of `install.swm` have the same headers and metadata.
+//! [`WimPart`] identifies the other parts.
 //!
 //! Refuses to read image contents, compressed XML data and pipable WIMs.
 //!
@@ -17,20 +17,20 @@ use roxmltree::{Document, Node};
 use crate::bytes::{u16_le, u32_le, u64_le, utf16_le};
 use winimg_base::error::{Error, Kind, Result};
 
-pub use media::{MediaFacts, Release};
+pub use media::{MediaFacts, WindowsRelease};
 
 /// Bytes of the header.
 const HEADER: usize = 208;
-/// Of a resource's first 8 bytes, those that are its size; the last one holds flags.
+/// Mask of the size in a resource's first 8 bytes; the highest byte has flags.
 const SIZE: u64 = 0x00ff_ffff_ffff_ffff;
-/// Largest XML data that is read, bytes. Microsoft's have about 20 KiB.
+/// Maximum bytes of XML data; Microsoft's has about 20 KiB.
 const MAX_XML: u64 = 16 << 20;
-/// Most images that one WIM is believed to hold.
+/// Maximum number of images in one WIM.
 const MAX_IMAGES: usize = 1000;
 
 /// The processor that an image is for, as the number in `WINDOWS/ARCH` (PROCESSOR_ARCHITECTURE_*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
+pub enum WimArch {
     X86,
     Arm,
     X64,
@@ -38,7 +38,7 @@ pub enum Arch {
     Other(u32),
 }
 
-impl Arch {
+impl WimArch {
     fn from_number(n: u32) -> Self {
         match n {
             0 => Self::X86,
@@ -50,7 +50,7 @@ impl Arch {
     }
 }
 
-impl std::fmt::Display for Arch {
+impl std::fmt::Display for WimArch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::X86 => f.write_str("x86"),
@@ -62,14 +62,15 @@ impl std::fmt::Display for Arch {
     }
 }
 
-/// One image of a WIM. Fields that the XML leaves out are empty or `None`.
+/// One image of a WIM. Fields missing in the XML are empty or `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Image {
+pub struct WimImage {
     /// From 1.
     pub index: u32,
-    /// `<NAME>`: what `/IMAGE/NAME` of an answer file means, such as `Windows Server 2022 SERVERDATACENTERCORE`.
+    /// `<NAME>`, to which `/IMAGE/NAME` of an answer file refers, such as
+    /// `Windows Server 2022 SERVERDATACENTERCORE`.
     pub name: String,
-    /// What Setup and DISM show.
+    /// Name shown by Setup and DISM.
     pub display_name: String,
     pub description: String,
     /// `ServerDatacenterEval`
@@ -80,27 +81,29 @@ pub struct Image {
     pub build: Option<u32>,
     /// `10.0.20348.587`
     pub version: String,
-    pub arch: Option<Arch>,
+    pub arch: Option<WimArch>,
     pub languages: Vec<String>,
     /// Bytes of the files, uncompressed.
     pub size: u64,
 }
 
-impl Image {
-    /// Whether the edition is an evaluation one: its EditionID ends in `Eval` (or `EvalCore`).
+impl WimImage {
+    /// Returns true for an evaluation edition, with an EditionID that ends in `Eval` (or
+    /// `EvalCore`).
     pub fn is_eval(&self) -> bool {
         let id = self.edition_id.to_ascii_lowercase();
         id.strip_suffix("core").unwrap_or(&id).ends_with("eval")
     }
 
-    /// Whether this is an installation without a desktop.
+    /// Returns true for an installation without a desktop.
     pub fn is_core(&self) -> bool {
         let kind = self.installation_type.to_ascii_lowercase();
         kind.ends_with("core")
             || kind.is_empty() && self.name.to_ascii_lowercase().ends_with("core")
     }
 
-    /// `datacenter`, `standard` …: the EditionID without `Server` in front and `Eval`, `Core` behind, lower-case.
+    /// Returns `datacenter`, `standard` …: the lower-case EditionID without the prefix `Server` and
+    /// the suffixes `Eval` and `Core`.
     pub fn edition(&self) -> String {
         let id = self.edition_id.to_ascii_lowercase();
         let id = id.strip_suffix("core").unwrap_or(&id);
@@ -109,8 +112,8 @@ impl Image {
         id.strip_prefix("server").unwrap_or(id).to_string()
     }
 
-    /// The short form that a recipe can give: `datacenter-core`, `standard`.
-    pub fn short(&self) -> String {
+    /// Returns the short form for recipes: `datacenter-core`, `standard`.
+    pub fn short_name(&self) -> String {
         let edition = self.edition();
         if self.is_core() {
             format!("{edition}-core")
@@ -123,40 +126,36 @@ impl Image {
 /// The images of one WIM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WimImages {
-    /// How to name the WIM in errors.
+    /// Name of the WIM in errors.
     pub from: String,
-    pub images: Vec<Image>,
+    pub images: Vec<WimImage>,
     /// The part that was read: 1 of 1, unless the WIM is split.
-    pub part: Part,
+    pub part: WimPart,
 }
 
-/// Which part of a split WIM a file is.
+/// Identity of one part of a split WIM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct WimPart {
     pub number: u16,
-    /// How many parts there are.
+    /// Number of parts.
     pub of: u16,
     /// The same in all parts of one WIM.
     pub guid: [u8; 16],
 }
 
-impl Part {
-    /// Reads the header of a part, and refuses one whose table of contents lies behind its end.
+impl WimPart {
+    /// Reads the header of a part, and refuses a part with its table of contents beyond its end.
     pub fn read(reader: &mut (impl Read + Seek), from: &str) -> Result<Self> {
-        let header = header(reader, from)?;
+        let header = read_header(reader, from)?;
         let (size, offset) = (u64_le(&header, 48) & SIZE, u64_le(&header, 56));
-        let cannot = |e| {
-            Error::new(Kind::Unproved, "cannot read the WIM")
-                .at(from)
-                .because(e)
-        };
-        let len = reader.seek(SeekFrom::End(0)).map_err(cannot)?;
+        let len = reader
+            .seek(SeekFrom::End(0))
+            .map_err(|e| report_unreadable(from, e))?;
         if offset.checked_add(size).is_none_or(|end| end > len) {
-            return Err(Error::new(Kind::Unproved, "this WIM is cut short")
-                .at(from)
+            return Err(report_invalid(from, "this WIM is truncated")
                 .expected(format!("a table of {size} bytes at offset {offset}"))
-                .found(format!("{len} bytes in all"))
-                .cure("copy it again; the medium's digest shows whether it is whole"));
+                .found(format!("{len} bytes in total"))
+                .cure("copy it again, and check the medium's digest"));
         }
         Ok(Self::of_header(&header))
     }
@@ -175,42 +174,48 @@ impl Part {
 impl WimImages {
     /// Reads header and XML data. `from` names the file in errors.
     pub fn read(reader: &mut (impl Read + Seek), from: &str) -> Result<Self> {
-        let wrong = |fact: String| Error::new(Kind::Unproved, fact).at(from);
-        let cannot = |e: std::io::Error| wrong("cannot read the WIM".to_string()).because(e);
-        let header = header(reader, from)?;
-        let part = Part::of_header(&header);
+        let header = read_header(reader, from)?;
+        let part = WimPart::of_header(&header);
         if part.number > 1 {
             let number = part.number;
-            return Err(wrong(format!(
-                "this is part {number} of a split WIM; the images are described in part 1"
-            )));
+            let fact =
+                format!("this is part {number} of a split WIM; the images are described in part 1");
+            return Err(report_invalid(from, fact));
         }
         let size = u64_le(&header, 72) & SIZE;
         let (flags, offset, original) = (header[79], u64_le(&header, 80), u64_le(&header, 88));
         if flags & 0x04 != 0 || size != original {
-            return Err(wrong(
-                "the XML data of this WIM is compressed, which no Windows does".into(),
-            ));
+            let fact = "the XML data of this WIM is compressed, which is not supported";
+            return Err(report_invalid(from, fact));
         }
         if size > MAX_XML {
-            return Err(wrong(format!("the XML data of this WIM has {size} bytes")));
+            let fact = format!("the XML data of this WIM has {size} bytes");
+            return Err(report_invalid(from, fact));
         }
         let mut xml = Vec::new();
-        reader.seek(SeekFrom::Start(offset)).map_err(cannot)?;
-        reader.take(size).read_to_end(&mut xml).map_err(cannot)?;
+        reader
+            .seek(SeekFrom::Start(offset))
+            .map_err(|e| report_unreadable(from, e))?;
+        reader
+            .take(size)
+            .read_to_end(&mut xml)
+            .map_err(|e| report_unreadable(from, e))?;
         if xml.len() as u64 != size {
-            return Err(wrong(format!(
-                "this WIM is cut short: its XML data of {size} bytes at offset {offset} is not all there"
-            )));
+            let fact = format!(
+                "this WIM is truncated: it ends within its XML data of {size} bytes at offset \
+                 {offset}"
+            );
+            return Err(report_invalid(from, fact));
         }
-        let images =
-            images(&xml).map_err(|why| wrong(format!("the XML data of this WIM {why}")))?;
+        let images = parse_images(&xml)
+            .map_err(|why| report_invalid(from, format!("the XML data of this WIM {why}")))?;
         let said = u32_le(&header, 44) as usize;
         if said != images.len() {
-            return Err(wrong(format!(
-                "the header of this WIM says {said} images, its XML data describes {}",
+            let fact = format!(
+                "the header of this WIM has {said} images, but its XML data has {}",
                 images.len()
-            )));
+            );
+            return Err(report_invalid(from, fact));
         }
         Ok(Self {
             from: from.to_string(),
@@ -220,90 +225,100 @@ impl WimImages {
     }
 }
 
-fn header(reader: &mut (impl Read + Seek), from: &str) -> Result<[u8; HEADER]> {
-    let wrong = |fact: String| Error::new(Kind::Unproved, fact).at(from);
+fn read_header(reader: &mut (impl Read + Seek), from: &str) -> Result<[u8; HEADER]> {
     let mut header = [0; HEADER];
     reader
         .seek(SeekFrom::Start(0))
-        .map_err(|e| wrong("cannot read the WIM".into()).because(e))?;
-    reader
-        .read_exact(&mut header)
-        .map_err(|_| wrong(format!("this is no WIM: it has less than {HEADER} bytes")))?;
+        .map_err(|e| report_unreadable(from, e))?;
+    reader.read_exact(&mut header).map_err(|_| {
+        let fact = format!("this is not a WIM: it has fewer than {HEADER} bytes");
+        report_invalid(from, fact)
+    })?;
     if header.starts_with(b"WLPWM\0\0\0") {
-        return Err(wrong(
-            "this is a pipable WIM, which Windows cannot install from".into(),
-        ));
+        let fact = "this is a pipable WIM, which Windows cannot install from";
+        return Err(report_invalid(from, fact));
     }
     if !header.starts_with(b"MSWIM\0\0\0") {
-        return Err(wrong("this is no WIM: it does not begin with MSWIM".into()));
+        let fact = "this is not a WIM: it does not start with MSWIM";
+        return Err(report_invalid(from, fact));
     }
     Ok(header)
 }
 
-/// `xml` is UTF-16LE with a byte order mark. The error fits after "the XML data".
-fn images(xml: &[u8]) -> std::result::Result<Vec<Image>, String> {
+fn report_invalid(from: &str, fact: impl Into<String>) -> Error {
+    Error::new(Kind::Unproved, fact).at(from)
+}
+
+fn report_unreadable(from: &str, error: std::io::Error) -> Error {
+    report_invalid(from, "cannot read the WIM").because(error)
+}
+
+/// Parses XML in UTF-16LE with a byte order mark. The error is worded to follow "the XML data".
+fn parse_images(xml: &[u8]) -> std::result::Result<Vec<WimImage>, String> {
     let text = xml
         .strip_prefix(b"\xff\xfe")
-        .ok_or("does not begin with a UTF-16LE byte order mark")?;
+        .ok_or("does not start with a UTF-16LE byte order mark")?;
     let text = String::from_utf16(&utf16_le(text)).map_err(|_| "is not UTF-16")?;
     let text = text.trim_end_matches('\0');
     let document = Document::parse(text).map_err(|e| format!("is not well-formed: {e}"))?;
     let root = document.root_element();
     if !root.has_tag_name("WIM") {
-        return Err(format!(
-            "has <{}> where <WIM> belongs",
-            root.tag_name().name()
-        ));
+        return Err(format!("has <{}> instead of <WIM>", root.tag_name().name()));
     }
     let mut images = root
         .children()
         .filter(|n| n.has_tag_name("IMAGE"))
         .take(MAX_IMAGES)
-        .map(image)
+        .map(parse_image)
         .collect::<std::result::Result<Vec<_>, _>>()?;
     images.sort_by_key(|i| i.index);
     Ok(images)
 }
 
-fn image(node: Node) -> std::result::Result<Image, String> {
+fn parse_image(node: Node) -> std::result::Result<WimImage, String> {
     let index = node
         .attribute("INDEX")
         .and_then(|i| i.trim().parse().ok())
         .ok_or("has an IMAGE without a number as its INDEX")?;
-    let text = |path: &str| at(node, path).map_or_else(String::new, words);
-    let number = |path: &str| text(path).parse::<u32>().ok();
-    let parts =
-        ["MAJOR", "MINOR", "BUILD", "SPBUILD"].map(|part| text(&format!("WINDOWS/VERSION/{part}")));
-    let languages = at(node, "WINDOWS/LANGUAGES");
-    Ok(Image {
+    let parts = ["MAJOR", "MINOR", "BUILD", "SPBUILD"]
+        .map(|part| text_at(node, &format!("WINDOWS/VERSION/{part}")));
+    let languages = find_node(node, "WINDOWS/LANGUAGES");
+    Ok(WimImage {
         index,
-        name: text("NAME"),
-        display_name: text("DISPLAYNAME"),
-        description: text("DESCRIPTION"),
-        edition_id: text("WINDOWS/EDITIONID"),
-        installation_type: text("WINDOWS/INSTALLATIONTYPE"),
-        build: number("WINDOWS/VERSION/BUILD"),
+        name: text_at(node, "NAME"),
+        display_name: text_at(node, "DISPLAYNAME"),
+        description: text_at(node, "DESCRIPTION"),
+        edition_id: text_at(node, "WINDOWS/EDITIONID"),
+        installation_type: text_at(node, "WINDOWS/INSTALLATIONTYPE"),
+        build: text_at(node, "WINDOWS/VERSION/BUILD").parse().ok(),
         version: parts
             .into_iter()
             .take_while(|p| !p.is_empty())
             .collect::<Vec<_>>()
             .join("."),
-        arch: number("WINDOWS/ARCH").map(Arch::from_number),
+        arch: text_at(node, "WINDOWS/ARCH")
+            .parse()
+            .ok()
+            .map(WimArch::from_number),
         languages: languages
             .into_iter()
             .flat_map(|l| l.children().filter(|n| n.has_tag_name("LANGUAGE")))
-            .map(words)
+            .map(read_text)
             .collect(),
-        size: text("TOTALBYTES").parse().unwrap_or(0),
+        size: text_at(node, "TOTALBYTES").parse().unwrap_or(0),
     })
 }
 
-fn at<'a, 'i>(node: Node<'a, 'i>, path: &str) -> Option<Node<'a, 'i>> {
+fn find_node<'a, 'i>(node: Node<'a, 'i>, path: &str) -> Option<Node<'a, 'i>> {
     path.split('/').try_fold(node, |here, name| {
         here.children().find(|n| n.has_tag_name(name))
     })
 }
 
-fn words(node: Node) -> String {
+fn text_at(node: Node, path: &str) -> String {
+    find_node(node, path).map_or_else(String::new, read_text)
+}
+
+fn read_text(node: Node) -> String {
     node.text().unwrap_or("").trim().to_string()
 }

@@ -1,23 +1,28 @@
-//! Finds the image that a recipe means by `image = "…"`.
+//! Finds the image that a recipe selects with `image = "…"`.
 
 use winimg_base::diag::most_alike;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Located, column_width};
 
-use super::{Arch, Image, WimImages};
+use super::{WimArch, WimImage, WimImages};
 
 impl WimImages {
-    /// The image that `selector` names: by `<NAME>`, by index, by short edition (`datacenter-core`, `standard`), by the
-    /// name's last word (`SERVERDATACENTERCORE`) or by display name; all without regard to case. It must be x64.
-    pub fn pick(&self, selector: &Located<String>) -> Result<&Image> {
+    /// Finds the image for `selector`: by `<NAME>`, index, short edition (`datacenter-core`,
+    /// `standard`), the name's last word (`SERVERDATACENTERCORE`) or display name, all ignoring
+    /// case. It must be x64.
+    pub fn pick(&self, selector: &Located<String>) -> Result<&WimImage> {
         let wanted = selector.value.trim();
-        let image = match self.matching(wanted).as_slice() {
+        let image = match self.find_matching(wanted).as_slice() {
             [one] => *one,
-            [] => return Err(self.nothing(wanted).from_place(&selector.place)),
-            several => return Err(self.ambiguous(wanted, several).from_place(&selector.place)),
+            [] => return Err(self.report_no_match(wanted).from_place(&selector.place)),
+            several => {
+                return Err(self
+                    .report_ambiguous(wanted, several)
+                    .from_place(&selector.place));
+            }
         };
         match image.arch {
-            None | Some(Arch::X64) => Ok(image),
+            None | Some(WimArch::X64) => Ok(image),
             Some(other) => Err(Error::new(
                 Kind::Recipe,
                 format!("the image must be x64; {} is {other}", image.name),
@@ -28,16 +33,16 @@ impl WimImages {
         }
     }
 
-    fn matching(&self, wanted: &str) -> Vec<&Image> {
+    fn find_matching(&self, wanted: &str) -> Vec<&WimImage> {
         if let Ok(index) = wanted.parse::<u32>() {
             return self.images.iter().filter(|i| i.index == index).collect();
         }
-        let short = normal(wanted);
-        let rules: [&dyn Fn(&Image) -> bool; 4] = [
+        let short = normalize(wanted);
+        let rules: [&dyn Fn(&WimImage) -> bool; 4] = [
             &|i| i.name.eq_ignore_ascii_case(wanted),
             &|i| i.display_name.eq_ignore_ascii_case(wanted),
             &|i| last_word(&i.name).eq_ignore_ascii_case(wanted),
-            &|i| !i.edition_id.is_empty() && i.short() == short,
+            &|i| !i.edition_id.is_empty() && i.short_name() == short,
         ];
         rules
             .iter()
@@ -46,31 +51,35 @@ impl WimImages {
             .unwrap_or_default()
     }
 
-    fn nothing(&self, wanted: &str) -> Error {
+    fn report_no_match(&self, wanted: &str) -> Error {
         let error = Error::new(
             Kind::Recipe,
             format!("the medium has no image \"{wanted}\""),
         )
         .at(&self.from)
         .lines(self.list());
-        match self.nearest(wanted) {
+        match self.find_nearest(wanted) {
             Some(near) => error.cure(format!("did you mean \"{near}\"?")),
-            None => error.cure("give one of these by its name, its index or its short form"),
+            None => error.cure("use the name, the index or the short form of one of these"),
         }
     }
 
-    fn ambiguous(&self, wanted: &str, several: &[&Image]) -> Error {
+    fn report_ambiguous(&self, wanted: &str, several: &[&WimImage]) -> Error {
         let indexes: Vec<String> = several.iter().map(|i| i.index.to_string()).collect();
         Error::new(
             Kind::Recipe,
-            format!("\"{wanted}\" means {} images of this medium", several.len()),
+            format!(
+                "\"{wanted}\" matches {} images of this medium",
+                several.len()
+            ),
         )
         .at(&self.from)
         .lines(self.list())
-        .cure(format!("give the index: {}", indexes.join(" or ")))
+        .cure(format!("use the index: {}", indexes.join(" or ")))
     }
 
-    /// One line an image: `3  Windows Server 2022 SERVERDATACENTERCORE  (datacenter-core)`.
+    /// Lists the images, one line each: `3 Windows Server 2022 SERVERDATACENTERCORE
+    /// (datacenter-core)`.
     pub fn list(&self) -> Vec<String> {
         let width = column_width(self.images.iter().map(|i| i.name.chars().count()));
         self.images
@@ -80,26 +89,32 @@ impl WimImages {
                 if i.edition_id.is_empty() {
                     line.trim_end().to_string()
                 } else {
-                    format!("{line}  ({})", i.short())
+                    format!("{line}  ({})", i.short_name())
                 }
             })
             .collect()
     }
 
-    /// The name or short form that is near enough to be a slip of the pen.
-    fn nearest(&self, wanted: &str) -> Option<String> {
+    /// Finds the most similar name or short form, if it is similar enough for a typo.
+    fn find_nearest(&self, wanted: &str) -> Option<String> {
         let names = self
             .images
             .iter()
-            .flat_map(|i| [i.short(), i.name.clone(), last_word(&i.name).to_string()])
+            .flat_map(|i| {
+                [
+                    i.short_name(),
+                    i.name.clone(),
+                    last_word(&i.name).to_string(),
+                ]
+            })
             .filter(|name| !name.is_empty());
         most_alike(wanted, names)
     }
 }
 
-/// `Datacenter Core`, `datacenter_core` and `server-datacenter-core` are `datacenter-core`; `standard-desktop` is
-/// `standard`.
-fn normal(wanted: &str) -> String {
+/// Normalizes `Datacenter Core`, `datacenter_core` and `server-datacenter-core` to
+/// `datacenter-core`, and `standard-desktop` to `standard`.
+fn normalize(wanted: &str) -> String {
     let lower = wanted.to_lowercase();
     let words: Vec<&str> = lower
         .split([' ', '-', '_'])

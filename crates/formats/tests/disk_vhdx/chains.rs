@@ -48,8 +48,9 @@ fn what_may_hold_something_is_what_no_file_above_hides() {
         rest[range.start as usize..range.end as usize].fill(0);
     }
     assert!(rest.iter().all(|b| *b == 0), "{data:?}");
-    // By blocks: unmapped by the top at 4, nothing anywhere at 6 and 7, undefined at 9, zero in the middle at 10, nothing
-    // at 12; the middle has its blocks of 2 MiB in whole or in part at 0, 2, 4 and 8.
+    // By blocks: unmapped by the top at 4, nothing anywhere at 6 and 7, undefined at 9, zero in the
+    // middle at 10, nothing at 12; the middle has its blocks of 2 MiB in whole or in part at 0, 2,
+    // 4 and 8.
     let mib = data.iter().map(|r| r.start / MIB..r.end / MIB);
     assert_eq!(mib.collect::<Vec<_>>(), [0..4, 5..6, 8..9, 11..12, 13..14]);
 }
@@ -101,7 +102,7 @@ fn sectors_of_4096_bytes_have_a_bit_each() {
     top.write(2, 4096, 4096);
     top.write(3, MIB - 4096, 8192);
     let disk = layers.open(&layers.save("bb", &top.file));
-    assert_eq!(disk.sector(), 4096);
+    assert_eq!(disk.sector_size(), 4096);
     assert!(whole(&*disk) == top.content);
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use winimg_base::event::Cancel;
 use winimg_formats::disk::vhdx::zero_in_place;
-use winimg_formats::disk::{Image, open};
+use winimg_formats::disk::{DiskImage, open};
 
 use crate::disk_vhdx::Layers;
 use crate::disk_vhdx::MIB;
@@ -50,7 +50,7 @@ fn ranges_of_a_dynamic_disk_become_zeros_and_qemu_img_agrees() {
         12 * MIB..20 * MIB,
         31 * MIB..32 * MIB,
     ];
-    zero_in_place(Image::alone(&vhdx), &ranges, &Cancel::default()).unwrap();
+    zero_in_place(DiskImage::from_file(&vhdx), &ranges, &Cancel::default()).unwrap();
     for range in ranges {
         content[range.start as usize..range.end as usize].fill(0);
     }
@@ -154,7 +154,7 @@ fn blocks_that_were_given_up_leave_nothing_behind() {
     fs::write(&path, &bytes).unwrap();
     let gone = [dense(3, MIB), dense(5, MIB)];
     assert!(gone.iter().all(|g| times(&bytes, g) == 1));
-    zero_in_place(Image::alone(&path), &[], &Cancel::default()).unwrap();
+    zero_in_place(DiskImage::from_file(&path), &[], &Cancel::default()).unwrap();
     let after = fs::read(&path).unwrap();
     assert!(gone.iter().all(|g| times(&after, &g[..512]) == 0));
     assert!(times(&after, &dense(1, MIB)) == 1, "block 1 is in use");
@@ -169,7 +169,7 @@ fn a_file_with_nothing_to_zero_is_not_written() {
     let path = layers.save("aa", &made.file);
     let before = fs::read(&path).unwrap();
     let ranges = [0..MIB, 2 * MIB..4 * MIB];
-    zero_in_place(Image::alone(&path), &ranges, &Cancel::default()).unwrap();
+    zero_in_place(DiskImage::from_file(&path), &ranges, &Cancel::default()).unwrap();
     assert_eq!(differences(&before, &fs::read(&path).unwrap()), [0; 0]);
 }
 
@@ -184,7 +184,7 @@ fn a_parent_that_is_zeroed_loses_its_children() {
     let first = rendered.lines().next().unwrap();
     assert_eq!(
         first,
-        "the parent LAYERS/bb/disk.vhdx was written since LAYERS/.new-1/disk.vhdx was made over it"
+        "the parent LAYERS/bb/disk.vhdx was changed after its child LAYERS/.new-1/disk.vhdx was created"
     );
 }
 
@@ -195,7 +195,7 @@ fn a_file_that_is_not_whole_is_left_alone() {
     let mut refused = |file: &Writer, range: Range<u64>| {
         let path = layers.save("aa", file);
         let before = fs::read(&path).unwrap();
-        let error = zero_in_place(Image::alone(&path), &[range], &Cancel::default());
+        let error = zero_in_place(DiskImage::from_file(&path), &[range], &Cancel::default());
         rendered += &error.unwrap_err().to_string();
         rendered += "\n";
         assert_eq!(differences(&before, &fs::read(&path).unwrap()), [0; 0]);

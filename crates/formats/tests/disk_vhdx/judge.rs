@@ -1,5 +1,5 @@
-//! Another reader of the format has the last word: PyPI's dissect.hypervisor. It is AGPL, a program that is run and no part
-//! of winimg; `tests/record/venv.sh` installs it with the other judges.
+//! Another reader of the format has the last word: PyPI's dissect.hypervisor. It is AGPL, a program
+//! that is run and no part of winimg; `tests/record/venv.sh` installs it with the other judges.
 
 use std::fs;
 use std::process::Command;

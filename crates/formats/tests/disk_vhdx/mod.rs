@@ -1,4 +1,5 @@
-//! VHDX chains as Hyper-V makes them: read through all their files, refused where they are not whole, and zeroed in place.
+//! VHDX chains as Hyper-V makes them: read through all their files, refused where they are not
+//! whole, and zeroed in place.
 
 mod chains;
 mod erase;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use support::vhdx::Writer;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{Disk, Image};
+use winimg_formats::disk::{Disk, DiskImage};
 
 const MIB: u64 = 1 << 20;
 
@@ -88,8 +89,8 @@ impl Layers {
         self.image(top).open(&Cancel::default()).expect("a disk")
     }
 
-    fn image<'a>(&'a self, top: &'a Path) -> Image<'a> {
-        Image::layered(top, self.folder())
+    fn image<'a>(&'a self, top: &'a Path) -> DiskImage<'a> {
+        DiskImage::with_layers(top, self.folder())
     }
 
     /// What is said when `top` is refused, without the folders' names.
@@ -116,7 +117,8 @@ fn whole(disk: &dyn Disk) -> Vec<u8> {
     bytes
 }
 
-/// Three files with blocks of two sizes: blocks in part and in whole, zeros over data, data over zeros, a disk that grew.
+/// Three files with blocks of two sizes: blocks in part and in whole, zeros over data, data over
+/// zeros, a disk that grew.
 fn three(layers: &Layers) -> (PathBuf, Made) {
     let mut base = Made::new(12 * MIB, MIB);
     base.write(1, 0, 3 * MIB);

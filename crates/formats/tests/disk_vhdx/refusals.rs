@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use uuid::Uuid;
 use winimg_base::event::Cancel;
-use winimg_formats::disk::{Image, open};
+use winimg_formats::disk::{DiskImage, open};
 
 use crate::disk_vhdx::Layers;
 use crate::disk_vhdx::MIB;
@@ -28,7 +28,10 @@ fn two(layers: &Layers) -> Writer {
 fn a_differencing_disk_from_elsewhere_is_refused() {
     let layers = Layers::new();
     let (top, _) = three(&layers);
-    let error = Image::alone(&top).open(&Cancel::default()).err().unwrap();
+    let error = DiskImage::from_file(&top)
+        .open(&Cancel::default())
+        .err()
+        .unwrap();
     assert_eq!(
         error.to_string().replace(text(layers.folder()), "LAYERS"),
         "LAYERS/.new-1/disk.vhdx is a differencing VHDX: part of the disk is in its parent\n  cure: merge it first: Merge-VHD"

@@ -1,6 +1,6 @@
 //! Hives that are damaged, by accident or on purpose.
 
-use winimg_formats::hive::{Data, Hive, Key as Read};
+use winimg_formats::hive::{Hive, HiveKey as Read, HiveValueData};
 
 use support::hive::{Key, List, SEGMENT, hive, seal, sz};
 
@@ -24,13 +24,13 @@ fn small() -> Vec<u8> {
 /// Asks for everything there is; gives the number of keys, and complaints.
 fn walk(key: &Read<'_>, complaints: &mut Vec<String>) -> usize {
     let mut note = |e: winimg_base::error::Error| complaints.push(e.to_string());
-    if let Err(e) = key.values() {
+    if let Err(e) = key.read_values() {
         note(e);
     }
-    if let Err(e) = key.value("MULTI") {
+    if let Err(e) = key.find_value("MULTI") {
         note(e);
     }
-    let children = key.keys().unwrap_or_else(|e| {
+    let children = key.read_keys().unwrap_or_else(|e| {
         note(e);
         Vec::new()
     });
@@ -39,7 +39,7 @@ fn walk(key: &Read<'_>, complaints: &mut Vec<String>) -> usize {
 
 fn walk_bytes(bytes: Vec<u8>) -> (usize, Vec<String>) {
     let mut complaints = Vec::new();
-    let found = Hive::parse(bytes).and_then(|hive| Ok(walk(&hive.root()?, &mut complaints)));
+    let found = Hive::parse(bytes).and_then(|hive| Ok(walk(&hive.open_root()?, &mut complaints)));
     match found {
         Ok(keys) => (keys, complaints),
         Err(e) => (0, vec![e.to_string()]),
@@ -126,7 +126,9 @@ fn a_circle_of_keys_ends_at_the_first_wrong_parent() {
     let place = format!("offset {:#x} of the hive", one + 16);
     assert_eq!(complaints.len(), 1);
     assert!(complaints[0].contains(&place), "{complaints:?}");
-    assert!(complaints[0].starts_with("a key of the hive stands under another than its parent"));
+    assert!(
+        complaints[0].starts_with("a key of the hive is listed under a key that is not its parent")
+    );
     // It names itself as its parent too.
     put(&mut bytes, one + 16, (one - 4 - 4096) as u32);
     let (keys, complaints) = walk_bytes(bytes);
@@ -178,10 +180,13 @@ fn values_of_the_wrong_length_do_not_look_right() {
         &sz("C:\\good.exe\0 & bad.exe"),
     );
     let hive = Hive::parse(hive(&root)).unwrap();
-    let root = hive.root().unwrap();
+    let root = hive.open_root().unwrap();
     let bytes = vec![2, 0];
-    let start = root.value("start").unwrap().unwrap();
-    assert_eq!(start, Data::Other { kind: 4, bytes });
-    let path = root.value("path").unwrap().unwrap();
-    assert!(matches!(path, Data::Other { kind: 1, .. }), "{path}");
+    let start = root.find_value("start").unwrap().unwrap();
+    assert_eq!(start, HiveValueData::Other { kind: 4, bytes });
+    let path = root.find_value("path").unwrap().unwrap();
+    assert!(
+        matches!(path, HiveValueData::Other { kind: 1, .. }),
+        "{path}"
+    );
 }

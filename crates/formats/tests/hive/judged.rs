@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use winimg_formats::hive::{Data, Hive, Key as Read};
+use winimg_formats::hive::{Hive, HiveKey as Read, HiveValueData};
 
 use support::hive::{Key, List, SEGMENT, hive, sz};
 
@@ -75,24 +75,26 @@ fn rich() -> Key {
 
 /// Paths of all keys below one, each with its values, in lines.
 fn lines(key: &Read<'_>, path: &str, out: &mut Vec<String>) {
-    for (name, data) in key.values().unwrap() {
+    for (name, data) in key.read_values().unwrap() {
         out.push(format!("{path} {name:?} {}", short(&data)));
     }
-    for child in key.keys().unwrap() {
+    for child in key.read_keys().unwrap() {
         let path = format!("{path}\\{}", child.name());
         out.push(path.clone());
         lines(&child, &path, out);
     }
 }
 
-fn short(data: &Data) -> String {
+fn short(data: &HiveValueData) -> String {
     match data {
-        Data::Binary(bytes) | Data::None(bytes) => hex::encode(bytes),
-        Data::Link(text) | Data::Sz(text) | Data::ExpandSz(text) => text.clone(),
-        Data::MultiSz(texts) => texts.join("|"),
-        Data::Dword(n) | Data::DwordBigEndian(n) => n.to_string(),
-        Data::Qword(n) => n.to_string(),
-        Data::Other { kind, bytes } => format!("{kind} {}", hex::encode(bytes)),
+        HiveValueData::Binary(bytes) | HiveValueData::None(bytes) => hex::encode(bytes),
+        HiveValueData::Link(text) | HiveValueData::Sz(text) | HiveValueData::ExpandSz(text) => {
+            text.clone()
+        }
+        HiveValueData::MultiSz(texts) => texts.join("|"),
+        HiveValueData::Dword(n) | HiveValueData::DwordBigEndian(n) => n.to_string(),
+        HiveValueData::Qword(n) => n.to_string(),
+        HiveValueData::Other { kind, bytes } => format!("{kind} {}", hex::encode(bytes)),
     }
 }
 
@@ -148,7 +150,7 @@ fn every_key_and_value_is_read_as_libhivex_reads_it() {
     fs::write(&file, &bytes).unwrap();
     let hive = Hive::parse(bytes).unwrap();
     let mut ours = Vec::new();
-    lines(&hive.root().unwrap(), "", &mut ours);
+    lines(&hive.open_root().unwrap(), "", &mut ours);
     let theirs = lines_of_xml(&file);
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert_eq!(ours, theirs);
@@ -174,11 +176,11 @@ fn a_hive_that_libhivex_wrote_is_read() {
     script += "commit\nexit\n";
     run("hivexsh", &["-w", file.to_str().unwrap()], &script);
     let hive = Hive::parse(fs::read(&file).unwrap()).unwrap();
-    let key = hive.key(r"CONTROLSET001\services\KUBELET").unwrap();
+    let key = hive.find_key(r"CONTROLSET001\services\KUBELET").unwrap();
     let key = key.unwrap();
     assert_eq!(key.name(), "kubelet");
     let rendered: Vec<String> = key
-        .values()
+        .read_values()
         .unwrap()
         .iter()
         .map(|(name, data)| format!("{name} = {data}"))
@@ -192,27 +194,35 @@ fn a_hive_that_libhivex_wrote_is_read() {
             r#" = REG_SZ "default""#,
         ]
     );
-    let services = hive.key(r"ControlSet001\Services").unwrap().unwrap();
-    assert_eq!(services.keys().unwrap().len(), 601);
+    let services = hive.find_key(r"ControlSet001\Services").unwrap().unwrap();
+    assert_eq!(services.read_keys().unwrap().len(), 601);
     let mut ours = Vec::new();
-    lines(&hive.root().unwrap(), "", &mut ours);
+    lines(&hive.open_root().unwrap(), "", &mut ours);
     assert_eq!(ours, lines_of_xml(&file));
 }
 
 #[test]
 fn keys_and_values_are_found_without_regard_to_case() {
     let hive = Hive::parse(hive(&rich())).unwrap();
-    let values = hive.key(r"\values\").unwrap().unwrap();
-    assert_eq!(values.value("SZ").unwrap(), Some(Data::Sz("gold".into())));
-    let default = values.value("").unwrap();
-    assert_eq!(default, Some(Data::Sz("the default".into())));
-    assert_eq!(values.value("Szz").unwrap(), None);
-    assert!(hive.key(r"Values\Nothing").unwrap().is_none());
-    assert!(hive.key(r"Nothing\Values").unwrap().is_none());
-    let names = hive.root().unwrap().key("NAMES").unwrap().unwrap();
-    let turtle = names.key("ZAŻÓŁĆ GĘŚLĄ").unwrap().unwrap();
-    let data = turtle.value("ąę").unwrap();
-    assert_eq!(data, Some(Data::Sz("żółw 🐢".into())));
-    assert!(names.key("GRÖSSE").unwrap().is_none());
-    assert_eq!(hive.key("").unwrap().unwrap().name(), "ROOT");
+    let values = hive.find_key(r"\values\").unwrap().unwrap();
+    assert_eq!(
+        values.find_value("SZ").unwrap(),
+        Some(HiveValueData::Sz("gold".into()))
+    );
+    let default = values.find_value("").unwrap();
+    assert_eq!(default, Some(HiveValueData::Sz("the default".into())));
+    assert_eq!(values.find_value("Szz").unwrap(), None);
+    assert!(hive.find_key(r"Values\Nothing").unwrap().is_none());
+    assert!(hive.find_key(r"Nothing\Values").unwrap().is_none());
+    let names = hive
+        .open_root()
+        .unwrap()
+        .find_key("NAMES")
+        .unwrap()
+        .unwrap();
+    let turtle = names.find_key("ZAŻÓŁĆ GĘŚLĄ").unwrap().unwrap();
+    let data = turtle.find_value("ąę").unwrap();
+    assert_eq!(data, Some(HiveValueData::Sz("żółw 🐢".into())));
+    assert!(names.find_key("GRÖSSE").unwrap().is_none());
+    assert_eq!(hive.find_key("").unwrap().unwrap().name(), "ROOT");
 }

@@ -1,4 +1,5 @@
-//! Registry hives: what winimg reads from them, judged by libhivex's programs (package libhivex-bin).
+//! Registry hives: what winimg reads from them, judged by libhivex's programs (package
+//! libhivex-bin).
 
 mod hostile;
 mod judged;

@@ -1,6 +1,7 @@
-//! The guest as winimg speaks to it, whatever the channel.
+//! Interface to a guest, independent of the channel.
 //!
-//! Four verbs and no shell. Quoting is the channel's business (`quote`), the meaning of exit codes the plan's.
+//! Runs programs without a shell. The channel does the quoting (`quote`); the plan interprets exit
+//! codes.
 
 #[cfg(unix)]
 pub mod agent;
@@ -12,22 +13,23 @@ pub mod request;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The quoting rules stand on the lowest floor, because the plan applies them too.
+/// The quoting rules are in the base crate, because the plan applies them too.
 pub use winimg_base::argv as quote;
 use winimg_base::error::{Error, Kind, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
-    /// Full path, `C:\Windows\System32\reg.exe`.
+pub struct GuestCommand {
+    /// Full path, such as `C:\Windows\System32\reg.exe`.
     pub program: String,
-    /// Raw arguments; an empty one, or one with a blank and a trailing backslash, is refused before sending.
+    /// Raw arguments. An empty one, or one with a space and a trailing backslash, is refused before
+    /// sending.
     pub arguments: Vec<String>,
-    /// Measured from the start; already scaled for the accelerator.
+    /// Measured from the start; already scaled for the accelerator's speed.
     pub timeout: Duration,
 }
 
-impl Command {
-    /// Refuses what would not reach the program as it is written.
+impl GuestCommand {
+    /// Refuses arguments that would not reach the program unchanged.
     fn check(&self) -> Result<()> {
         quote::check(&self.program, &self.arguments).map_err(|why| {
             let fact = "a command line cannot reach the guest unchanged";
@@ -39,40 +41,41 @@ impl Command {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// The full 32-bit code, sign-extended as the agent reports it.
+pub enum GuestExit {
+    /// Full 32-bit code, sign-extended like the agent's.
     Code(i64),
-    /// The guest went down or rebooted before the program's end was seen.
+    /// The guest powered off or rebooted before the program ended.
     GuestGone,
 }
 
-/// Why a guest can be asked no more.
+/// Reason a guest is no longer available.
 #[derive(Debug)]
-pub enum Ended {
+pub enum GuestFailure {
     PoweredOff,
-    /// The machine failed, or the user interrupted.
+    /// The machine failed, or the build was cancelled.
     Failed(Error),
 }
 
-impl From<Error> for Ended {
+impl From<Error> for GuestFailure {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-impl From<Ended> for Error {
-    fn from(ended: Ended) -> Self {
+impl From<GuestFailure> for Error {
+    fn from(ended: GuestFailure) -> Self {
         match ended {
-            Ended::PoweredOff => Self::new(Kind::Machine, "the guest powered off"),
-            Ended::Failed(error) => error,
+            GuestFailure::PoweredOff => Self::new(Kind::Machine, "the guest powered off"),
+            GuestFailure::Failed(error) => error,
         }
     }
 }
 
-/// Between two looks at a guest that has to stay up.
+/// Interval between two checks of a guest that has to stay up.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The most that [`Put::Bytes`] takes: a channel carries text, and a disc is many times faster.
+/// Maximum bytes of [`GuestDelivery::Bytes`]: channels transfer text, and a disc is many times
+/// faster.
 const LARGEST: usize = 256 << 10;
 
 fn check_size(path: &str, bytes: &[u8], channel: &str) -> Result<()> {
@@ -88,25 +91,25 @@ fn check_size(path: &str, bytes: &[u8], channel: &str) -> Result<()> {
 }
 
 fn larger_than(limit: usize, path: &str) -> Error {
-    Error::new(Kind::Machine, "the guest's file is larger than it may be")
+    Error::new(Kind::Machine, "the guest's file is too large")
         .at(path)
         .expected(format!("at most {limit} bytes"))
 }
 
-fn not_started(command: &Command, words: &str) -> Error {
-    Error::new(Kind::Step, "the guest can't start the program")
+fn not_started(command: &GuestCommand, words: &str) -> Error {
+    Error::new(Kind::Step, "the guest cannot start the program")
         .at(&command.program)
         .found(words)
 }
 
-/// `then`: what became of it.
-fn not_ended(command: &Command, then: &str) -> Error {
+/// Builds the error for a program that reached its timeout. `then` describes its fate.
+fn not_ended(command: &GuestCommand, then: &str) -> Error {
     let seconds = command.timeout.as_secs();
     let fact = format!("the program did not end within {seconds} s");
     Error::new(Kind::Step, fact)
         .at(&command.program)
         .lines([then])
-        .cure("give the step a longer timeout, or find out what it waits for")
+        .cure("give the step a longer timeout, or find out what it is waiting for")
 }
 
 fn not_restarted(timeout: Duration) -> Error {
@@ -117,11 +120,11 @@ fn not_restarted(timeout: Duration) -> Error {
 fn not_back(timeout: Duration) -> Error {
     let fact = format!("the guest did not come back within {} s", timeout.as_secs());
     Error::new(Kind::Machine, fact).cure(
-        "look at the machine's screen: an update may still be working, or Windows shows an error",
+        "look at the machine's screen: an update may still be running, or Windows shows an error",
     )
 }
 
-/// A code of 32 bits with its sign.
+/// Converts an unsigned 32-bit code to a signed one.
 fn sign_extended(code: i64) -> i64 {
     match u32::try_from(code) {
         Ok(code) => i64::from(code.cast_signed()),
@@ -129,39 +132,41 @@ fn sign_extended(code: i64) -> i64 {
     }
 }
 
-pub enum Put<'a> {
-    /// A few KB, written through the channel itself.
+pub enum GuestDelivery<'a> {
+    /// A few KB, written through the channel.
     Bytes { path: &'a str, bytes: &'a [u8] },
-    /// An ISO put into the guest's payload drive, in place of what is there.
+    /// An ISO for the guest's payload drive, in place of the current disc.
     Disc(&'a Path),
-    /// All drives emptied: nothing must lie in them when sysprep runs.
+    /// Empties all drives, which sysprep needs.
     NoDiscs,
 }
 
-/// Puts an ISO into the payload drive; `None` empties every drive.
+/// Inserts an ISO into the payload drive; `None` empties all drives.
 pub type ChangeDiscs = dyn Fn(Option<&Path>) -> Result<()> + Send;
 
 pub trait Guest: Send {
-    /// Runs to the end. `output` gets stdout and stderr as they come (or at the end, where the channel cannot stream).
-    fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit>;
+    /// Runs a program to its end. `output` gets stdout and stderr as they arrive, or at the end if
+    /// the channel cannot stream.
+    fn run(&mut self, command: &GuestCommand, output: &mut dyn FnMut(&[u8])) -> Result<GuestExit>;
 
-    fn put(&mut self, what: Put<'_>) -> Result<()>;
+    fn put(&mut self, what: GuestDelivery<'_>) -> Result<()>;
 
-    /// A small file's bytes (at most `limit`); `None` when it does not exist.
+    /// Reads a small file of at most `limit` bytes; `None` if it does not exist.
     fn get(&mut self, path: &str, limit: usize) -> Result<Option<Vec<u8>>>;
 
-    /// Reboots and comes back when the guest answers again; within `timeout`.
+    /// Reboots, and returns when the guest answers again within `timeout`.
     fn reboot(&mut self, timeout: Duration) -> Result<()>;
 
-    /// After a reboot that the guest itself started: waits until it answers again.
-    fn wait_back(&mut self, timeout: Duration) -> Result<()>;
+    /// Waits until the guest answers again after a reboot that it started itself.
+    fn wait_for_return(&mut self, timeout: Duration) -> Result<()>;
 
-    /// Whether the guest that answered last still runs: `false` once it restarted, until `wait_back`. Asks the machine,
-    /// not the guest; a machine that is dead or off, or an interrupt, is an error.
+    /// Returns true if the guest that answered last is still running; `false` after a restart,
+    /// until `wait_for_return`. Queries the machine, not the guest. Fails if the machine is dead or
+    /// off, or the build was cancelled.
     fn is_there(&mut self) -> Result<bool>;
 
-    /// Waits for `time`. `false` as soon as the guest restarts or its channel closes: `wait_back` then waits for it. A
-    /// machine that is dead or off, or an interrupt, is an error.
+    /// Waits for `time`. Returns false as soon as the guest restarts or its channel closes; then
+    /// use `wait_for_return`. Fails if the machine is dead or off, or the build was cancelled.
     fn stay_up(&mut self, time: Duration) -> Result<bool> {
         let end = self.now() + time;
         loop {
@@ -176,22 +181,24 @@ pub trait Guest: Send {
         }
     }
 
-    /// Whether Windows has started anew since it answered last. Asks the machine; where it is off or dead, `is_off` says so.
+    /// Returns true if Windows has restarted since it answered last. Queries the machine; `is_off`
+    /// reports one that is off or dead.
     fn has_restarted(&mut self) -> bool;
 
-    /// Whether the machine has powered off. Asks the machine, not the guest; one that is dead, or an interrupt, is an error.
+    /// Returns true if the machine has powered off. Queries the machine, not the guest. Fails if
+    /// the machine is dead or the build was cancelled.
     fn is_off(&mut self) -> Result<bool>;
 
-    /// What answers, as people know it.
-    fn channel(&self) -> &'static str {
+    /// Name of the channel for messages.
+    fn describe_channel(&self) -> &'static str {
         "the guest agent"
     }
 
-    /// The time that limits in this guest are measured by: it stands while the machine does.
+    /// Returns the time for limits in this guest; it is paused while the machine is.
     fn now(&self) -> Instant {
         Instant::now()
     }
 
-    /// Asks the guest to power off; `Machine::wait_off` waits for that.
+    /// Requests a power-off; `VirtualMachine::wait_off` waits for it.
     fn shut_down(&mut self) -> Result<()>;
 }

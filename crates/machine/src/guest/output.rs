@@ -1,53 +1,54 @@
-//! A program's output as text, piece by piece: pieces come as bytes that end anywhere.
+//! Converts a program's output to text. The bytes arrive in arbitrary pieces.
 
 use encoding_rs::{Decoder, UTF_16LE};
 
-/// Bytes without a line's end after which a piece is given nevertheless.
+/// Bytes without a newline after which text is emitted anyway.
 pub const LONGEST: usize = 4 << 10;
 
-/// UTF-8, or UTF-16 where the first bytes make that unmistakable (`wsl`, `reg export`); what is neither, such as an OEM code page, is read with
-/// replacement characters.
+/// Decoder for UTF-8, or UTF-16 if the first bytes are clearly that (`wsl`, `reg export`). Other
+/// encodings, such as OEM code pages, give replacement characters.
 #[derive(Default)]
-pub struct Text {
-    kind: Option<Kind>,
+pub struct OutputText {
+    kind: Option<OutputEncoding>,
     held: Vec<u8>,
 }
 
-enum Kind {
+enum OutputEncoding {
     Narrow,
     Wide(Box<Decoder>),
 }
 
-impl Text {
-    /// Gives the whole lines that are known by now.
+impl OutputText {
+    /// Emits the lines that are complete.
     pub fn push(&mut self, bytes: &[u8], output: &mut dyn FnMut(&[u8])) {
         self.held.extend_from_slice(bytes);
         if self.held.len() >= 4 {
-            self.give(false, output);
+            self.emit(false, output);
         }
     }
 
-    /// Gives what is left.
+    /// Emits the rest.
     pub fn end(mut self, output: &mut dyn FnMut(&[u8])) {
-        self.give(true, output);
+        self.emit(true, output);
     }
 
-    fn give(&mut self, last: bool, output: &mut dyn FnMut(&[u8])) {
-        let kind = self.kind.get_or_insert_with(|| kind(&self.held));
+    fn emit(&mut self, last: bool, output: &mut dyn FnMut(&[u8])) {
+        let kind = self.kind.get_or_insert_with(|| detect_encoding(&self.held));
         let text = match kind {
-            Kind::Narrow => {
-                let end = match last {
-                    true => self.held.len(),
-                    false => whole_lines(&self.held),
+            OutputEncoding::Narrow => {
+                let end = if last {
+                    self.held.len()
+                } else {
+                    whole_lines(&self.held)
                 };
                 let text = String::from_utf8_lossy(&self.held[..end]).into_owned();
                 self.held.drain(..end);
                 text
             }
-            Kind::Wide(decoder) => {
+            OutputEncoding::Wide(decoder) => {
                 let most = decoder.max_utf8_buffer_length(self.held.len());
                 let mut text = String::with_capacity(most.unwrap_or_default());
-                // With that much room it takes all at once.
+                // The capacity suffices for all bytes.
                 let _ = decoder.decode_to_string(&self.held, &mut text, last);
                 self.held.clear();
                 text
@@ -59,17 +60,18 @@ impl Text {
     }
 }
 
-fn kind(bytes: &[u8]) -> Kind {
+fn detect_encoding(bytes: &[u8]) -> OutputEncoding {
     let odd_zeros = bytes.iter().skip(1).step_by(2).filter(|b| **b == 0).count();
     let wide =
         bytes.starts_with(&[0xff, 0xfe]) || (bytes.len() >= 4 && odd_zeros * 5 > bytes.len() * 2);
-    match wide {
-        true => Kind::Wide(Box::new(UTF_16LE.new_decoder_with_bom_removal())),
-        false => Kind::Narrow,
+    if wide {
+        OutputEncoding::Wide(Box::new(UTF_16LE.new_decoder_with_bom_removal()))
+    } else {
+        OutputEncoding::Narrow
     }
 }
 
-/// Where the last whole line ends; in one long line, where a character does.
+/// Returns the end of the last complete line; in a single long line, that of a complete character.
 fn whole_lines(bytes: &[u8]) -> usize {
     if let Some(newline) = bytes.iter().rposition(|b| *b == b'\n') {
         return newline + 1;
@@ -90,7 +92,7 @@ mod tests {
     fn pieces(bytes: &[u8], size: usize) -> Vec<String> {
         let mut found = Vec::new();
         let mut take = |b: &[u8]| found.push(String::from_utf8(b.to_vec()).expect("text"));
-        let mut text = Text::default();
+        let mut text = OutputText::default();
         for piece in bytes.chunks(size) {
             text.push(piece, &mut take);
         }

@@ -1,12 +1,13 @@
-//! A request as QMP and the guest agent both take it (QEMU: docs/interop/qmp-spec).
+//! Serializes QMP and guest agent commands (QEMU: docs/interop/qmp-spec).
 //!
-//! Pure. Knows no command: each is one of qapi's types, which are made from QEMU's own schema.
+//! Pure. The commands are qapi's types, which are generated from QEMU's own schema.
 
 use qapi::{Command, Execute, Never};
 use serde_json::{Value, json};
 
-/// `command` without an `id`, its members in the order of the alphabet: qapi's own order is another one in another build.
-pub fn of(command: &impl Command) -> Value {
+/// Serializes a command without an `id`. Members are sorted, because qapi's order varies between
+/// builds.
+pub fn to_json(command: &impl Command) -> Value {
     let mut request = json!(Execute::<_, Never>::with_command(command));
     request["arguments"].sort_all_objects();
     request

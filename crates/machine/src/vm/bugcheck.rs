@@ -1,29 +1,29 @@
-//! Windows' stop errors: what a crashed kernel reports, in words.
+//! Stop errors of Windows (bug checks), with their names and likely causes.
 //!
-//! Pure. Sources: Microsoft: Bug Check Code Reference; QEMU: QMP reference, GUEST_PANICKED. Only codes that the making of images meets have a
-//! cause; every other is shown as its number.
+//! Pure. Sources: Microsoft: Bug Check Code Reference; QEMU: QMP reference, GUEST_PANICKED. Only
+//! codes that occur while images are built have a cause; all others are shown as a number.
 
-use super::reading;
+use super::fuzzy_text;
 
-/// What the hypervisor reports of a crash.
+/// A crash of the guest's kernel, reported by the hypervisor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Panic {
-    /// The stop code; pvpanic has none.
+pub struct KernelCrash {
+    /// Stop code; pvpanic reports none.
     pub code: Option<u64>,
     pub parameters: Vec<u64>,
 }
 
-impl Panic {
-    /// `INACCESSIBLE_BOOT_DEVICE (0x7B)`
-    pub fn words(&self) -> Option<String> {
+impl KernelCrash {
+    /// Returns for example `INACCESSIBLE_BOOT_DEVICE (0x7B)`.
+    pub fn describe(&self) -> Option<String> {
         self.code.map(|code| match by_code(code) {
-            Some(known) => known.words(),
+            Some(known) => known.describe(),
             None => format!("{code:#X}").replace("0X", "0x"),
         })
     }
 }
 
-/// A stop code with what brings it about while an image is made.
+/// A stop code and its likely cause during an image build.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StopCode {
     pub code: u64,
@@ -32,7 +32,7 @@ pub struct StopCode {
 }
 
 impl StopCode {
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{} (0x{:X})", self.name, self.code)
     }
 }
@@ -41,9 +41,9 @@ const DRIVER: &str = "a driver is faulty, or made for another Windows";
 const DISK_READ: &str =
     "Windows could not read its own disk: the disk's driver, or the disk file on the host";
 const DAMAGED: &str = "the file system is damaged: the disk was cut off while Windows wrote";
-const PROCESSOR: &str =
-    "the processor that QEMU shows lacks what this Windows needs (Server 2025: SSE4.2 and POPCNT)";
-const SLOW: &str = "the processor was held up for too long: an overloaded host, or emulation";
+const PROCESSOR: &str = "the virtual processor lacks a feature that this Windows needs \
+                         (Server 2025: SSE4.2 and POPCNT)";
+const SLOW: &str = "the processor did not run for too long: an overloaded host, or emulation";
 
 const fn stop(code: u64, name: &'static str, cause: &'static str) -> StopCode {
     StopCode { code, name, cause }
@@ -59,7 +59,7 @@ const KNOWN: &[StopCode] = &[
     stop(
         0x1E,
         "KMODE_EXCEPTION_NOT_HANDLED",
-        "the processor's model hides or shows something that Windows does not expect, or a faulty driver",
+        "the processor model has or misses a feature unexpectedly, or a faulty driver",
     ),
     stop(0x24, "NTFS_FILE_SYSTEM", DAMAGED),
     stop(0x3B, "SYSTEM_SERVICE_EXCEPTION", DRIVER),
@@ -95,7 +95,8 @@ const KNOWN: &[StopCode] = &[
     stop(
         0x7B,
         "INACCESSIBLE_BOOT_DEVICE",
-        "no driver for the disk in the image, or the disk sits on another bus than when Windows was installed",
+        "no driver for the disk in the image, or the disk is on another bus than \
+         when Windows was installed",
     ),
     stop(0x7E, "SYSTEM_THREAD_EXCEPTION_NOT_HANDLED", DRIVER),
     stop(
@@ -148,7 +149,8 @@ const KNOWN: &[StopCode] = &[
 ];
 
 pub fn by_code(code: u64) -> Option<&'static StopCode> {
-    // Some codes are shown with 0x10000000 set (SYSTEM_THREAD_EXCEPTION_NOT_HANDLED_M is 0x1000007E).
+    // Some codes are shown with 0x10000000 set (SYSTEM_THREAD_EXCEPTION_NOT_HANDLED_M is
+    // 0x1000007E).
     let plain = if code >> 28 == 1 {
         code & 0x0fff_ffff
     } else {
@@ -157,7 +159,8 @@ pub fn by_code(code: u64) -> Option<&'static StopCode> {
     KNOWN.iter().find(|known| known.code == plain)
 }
 
-/// The stop code that a text on the screen names: `Stop code: CRITICAL PROCESS DIED`, `*** STOP: 0x0000007B`. `text` comes from `reading::squash`.
+/// Finds the stop code in a screen's text: `Stop code: CRITICAL PROCESS DIED`, `*** STOP:
+/// 0x0000007B`. `text` is normalized.
 pub fn on_screen(text: &str) -> Option<&'static StopCode> {
     if let Some((_, after)) = text.split_once("st0p0x") {
         let digits = after
@@ -170,10 +173,10 @@ pub fn on_screen(text: &str) -> Option<&'static StopCode> {
             return Some(known);
         }
     }
-    // The longest first: one name may hold another.
+    // The longest match wins: one name may contain another.
     let mut found: Vec<&StopCode> = KNOWN
         .iter()
-        .filter(|known| reading::holds(text, &reading::squash(known.name)))
+        .filter(|known| fuzzy_text::contains_fuzzy(text, &fuzzy_text::normalize_text(known.name)))
         .collect();
     found.sort_by_key(|known| known.name.len());
     found.pop()
@@ -190,18 +193,22 @@ mod tests {
             assert!(known.code > last, "{} in its place", known.name);
             last = known.code;
             let shown = format!("Stop code: {}", known.name.replace('_', " "));
-            let squashed = reading::squash(&shown);
+            let squashed = fuzzy_text::normalize_text(&shown);
             assert_eq!(on_screen(&squashed), Some(known));
         }
-        let old = reading::squash("*** STOP: 0x1000007E (0xFFFFFFFFC0000005)");
+        let old = fuzzy_text::normalize_text("*** STOP: 0x1000007E (0xFFFFFFFFC0000005)");
         assert_eq!(on_screen(&old).map(|k| k.code), Some(0x7e));
-        assert_eq!(on_screen(&reading::squash("Server Manager")), None);
+        assert_eq!(
+            on_screen(&fuzzy_text::normalize_text("Server Manager")),
+            None
+        );
     }
 
     /// docs/troubleshooting.md, between its markers.
     #[test]
     fn the_page_of_messages_has_every_stop_error() {
-        let section = |known: &StopCode| format!("### {}\n\n{}.\n\n", known.words(), known.cause);
+        let section =
+            |known: &StopCode| format!("### {}\n\n{}.\n\n", known.describe(), known.cause);
         let text: String = KNOWN.iter().map(section).collect();
         support::golden::section("docs/troubleshooting.md", "stop errors", &text);
     }

@@ -1,141 +1,156 @@
-//! What a hypervisor offers of one machine: what can be seen of it from outside, and what can be done to it.
+//! Interface of a hypervisor to one machine: its observable state and the operations on it.
 //!
-//! A driver translates the hypervisor's own events and answers into these types and carries out single orders. It judges nothing, waits for
-//! nothing and reports nothing to the user: that is for the `supervisor`.
+//! A driver translates the hypervisor's events and answers into these types and executes single
+//! commands. Decisions, waiting and reports to the user are left to the `supervisor`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::bugcheck::Panic;
-use super::seen::Seen;
-use crate::guest::{Ended, Guest};
+use super::bugcheck::KernelCrash;
+use super::observation::MachineObservation;
+use crate::guest::{Guest, GuestFailure};
 use winimg_base::error::{Error, Result};
 
-/// One machine of a hypervisor, from the moment it is made until it is stopped.
-pub trait Driver: Send + Sync {
-    /// Lets the machine go, from its first instruction on.
+/// One machine of a hypervisor, from its creation until it is stopped.
+pub trait MachineDriver: Send + Sync {
+    /// Starts execution at the first instruction.
     fn power_on(&self) -> Result<()>;
 
-    /// What the machine is doing. `fresh`: the hypervisor is asked now, where it sends no events.
-    fn glance(&self, fresh: bool) -> Result<Glance>;
+    /// Reads the machine's state. With `fresh`, a hypervisor that sends no events is queried now.
+    fn read_status(&self, fresh: bool) -> Result<MachineStatus>;
 
-    fn load(&self) -> Result<Load>;
+    fn load(&self) -> Result<MachineLoad>;
 
-    /// The screen as a PPM.
-    fn picture(&self) -> Result<Vec<u8>>;
+    /// Returns the screen as a PPM.
+    fn take_picture(&self) -> Result<Vec<u8>>;
 
-    /// The firmware, where it can be followed.
-    fn firmware(&self) -> Option<&dyn Boot> {
+    /// Returns the firmware's monitor, if the hypervisor offers one.
+    fn firmware(&self) -> Option<&dyn FirmwareMonitor> {
         None
     }
 
-    /// Presses the key Up: it does nothing where it is not waited for, while Enter or Esc could answer a box of Setup.
+    /// Presses the Up key, which is harmless where no key is expected; Enter or Esc could answer a
+    /// dialog of Setup.
     fn press_up(&self) -> Result<()>;
 
-    /// Presses the power button. A guest may only wake its screen for it.
+    /// Presses the power button. A guest may ignore it and only wake its screen.
     fn press_power_button(&self) -> Result<()>;
 
-    /// The way to the guest, before anything is sent on it. Called before [`Driver::power_on`].
-    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>>;
+    /// Opens the channel to the guest without sending anything. Called before
+    /// [`MachineDriver::power_on`].
+    fn open_channel(
+        self: Arc<Self>,
+        oversight: Arc<dyn MachineOversight>,
+    ) -> Result<Box<dyn GuestChannel>>;
 
-    /// Whether there is no machine any more; waits for its end at most `patience`, where the end can be waited for.
+    /// Returns true if the machine no longer exists. Waits at most `patience` for its end, where
+    /// the hypervisor supports waiting.
     fn has_ended(&self, patience: Duration) -> bool;
 
-    /// After the guest's own power-off. `true`: the hypervisor has let go of the disk; `false`: not yet. A disk that can't be relied on is an
-    /// error.
-    fn settle(&self) -> Result<bool>;
+    /// Returns true if the hypervisor has released the disk after the guest's power-off. Fails if
+    /// the disk cannot be relied on.
+    fn check_disk_released(&self) -> Result<bool>;
 
     /// Ends the machine now. Idempotent.
     fn stop(&self);
 
-    /// The error of a machine that the hypervisor stopped for a reason of its own. `look` takes a last picture.
-    fn halted(&self, fault: Fault, words: &str, look: &dyn Fn() -> Seen) -> Error;
+    /// Builds the error for a machine that the hypervisor stopped. `look` takes a last picture.
+    fn describe_halt(
+        &self,
+        fault: HypervisorFault,
+        words: &str,
+        look: &dyn Fn() -> MachineObservation,
+    ) -> Error;
 
-    /// The error of a machine that is there no more; `how` is that of [`State::Gone`].
-    fn gone(&self, how: &str) -> Error;
+    /// Builds the error for a machine that no longer exists; `how` comes from
+    /// [`MachineState::Gone`].
+    fn describe_exit(&self, how: &str) -> Error;
 
-    /// Told the error of a machine that did not come up.
-    fn doubt(&self, _error: &Error) {}
+    /// Called with the error of a machine that failed to start.
+    fn note_failed_start(&self, _error: &Error) {}
 }
 
-/// A firmware that says what it does.
-pub trait Boot {
-    /// What it said since the last call.
-    fn log(&self) -> Result<Vec<Line>>;
+/// Firmware that logs its progress.
+pub trait FirmwareMonitor {
+    /// Returns the events since the last call.
+    fn log(&self) -> Result<Vec<FirmwareEvent>>;
 
-    /// Begins its work anew, as the machine's reset button would.
+    /// Resets the machine, like its reset button.
     fn reset(&self) -> Result<()>;
 }
 
-/// A driver whose guest can be made to wait while the host's disk is full.
-pub trait Hold: Send + Sync {
-    fn hold(&self) -> Result<()>;
+/// Pauses the guest while the host's disk is full.
+pub trait PauseControl: Send + Sync {
+    fn pause(&self) -> Result<()>;
 
     fn go_on(&self) -> Result<()>;
 
-    /// The hypervisor itself stopped the guest, because a write found no room.
+    /// Returns true if the hypervisor itself paused the guest because a write found no free space.
     fn found_no_room(&self) -> bool;
 }
 
-/// What a guest's channel needs of the one that watches the machine.
-pub trait Oversight: Send + Sync {
-    /// An error unless the machine runs, is found well and nobody interrupted. `fresh`: the hypervisor is asked now.
-    fn check(&self, fresh: bool) -> Result<(), Ended>;
+/// Services that the supervisor provides to a guest channel.
+pub trait MachineOversight: Send + Sync {
+    /// Fails unless the machine runs, is healthy and the build was not cancelled. With `fresh`, the
+    /// hypervisor is queried now.
+    fn check(&self, fresh: bool) -> Result<(), GuestFailure>;
 
-    /// Told when the guest is asked (`true`), and when anything comes from it.
-    fn talked(&self, asked: bool);
+    /// Called when a request is sent to the guest (`true`) and when anything is received from it.
+    fn record_contact(&self, asked: bool);
 
-    /// The time that deadlines are measured by: it stands while the machine waits for room.
+    /// Returns the time for deadlines; it is paused while the machine waits for disk space.
     fn now(&self) -> Instant;
 
-    /// Since power-on, by the same time.
+    /// Returns the time since power-on, on the same clock.
     fn elapsed(&self) -> Duration;
 }
 
-/// The way to the guest, until its first answer.
-pub trait Channel {
-    /// An attempt at the first answer, where one is due. `left`: until the machine is too late. Trouble of the machine is an error.
+/// Channel to the guest until its first answer.
+pub trait GuestChannel {
+    /// Tries to get the first answer, if an attempt is due. `left` is the time until the timeout.
+    /// Problems of the machine are errors.
     fn try_open(&mut self, left: Duration) -> Result<bool>;
 
-    /// What the user reads when the guest has answered.
-    fn opened(&self) -> &'static str;
+    /// Returns the message for a guest that has answered.
+    fn describe_success(&self) -> &'static str;
 
-    /// What is said of a guest that never answered.
-    fn late(&self) -> Late;
+    /// Returns the message for a guest that never answered.
+    fn describe_timeout(&self) -> GuestTimeout;
 
     fn into_guest(self: Box<Self>) -> Box<dyn Guest>;
 }
 
-/// A guest that did not answer in time, as its channel words it.
+/// Message of a channel for a guest that did not answer in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Late {
-    /// Fits before "within 2 h".
+pub struct GuestTimeout {
+    /// Beginning of a sentence that continues with "within 2 h".
     pub fact: &'static str,
-    /// What the hypervisor knows of the guest, in place of what its screen and its drives show.
+    /// State of the guest reported by the hypervisor; replaces the one derived from screen and
+    /// drives.
     pub found: Option<String>,
     pub lines: Vec<String>,
 }
 
-/// A look at a machine that costs next to nothing.
+/// State of a machine that is cheap to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Glance {
-    pub state: State,
-    /// Restarts that the guest asked for, since power-on.
+pub struct MachineStatus {
+    pub state: MachineState,
+    /// Restarts requested by the guest since power-on.
     pub restarts: u32,
-    pub link: Link,
-    /// All that the hypervisor says of the machine, for a log of its own.
-    pub words: Option<String>,
+    pub link: ChannelLink,
+    /// Everything that the hypervisor reports about the machine, for `machine.log`.
+    pub log_text: Option<String>,
 }
 
 /// The guest's end of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct ChannelLink {
     pub open: bool,
-    /// When it opened or closed last, where the hypervisor says so.
+    /// Time of the last change, if the hypervisor reports it.
     pub changed: Option<Instant>,
 }
 
-impl Default for Link {
+impl Default for ChannelLink {
     fn default() -> Self {
         Self {
             open: true,
@@ -144,71 +159,71 @@ impl Default for Link {
     }
 }
 
-/// What the machine has done since power-on.
+/// Activity of the machine since power-on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct MachineLoad {
     /// Bytes read from the install disc.
     pub disc_read: u64,
     /// Bytes written to the disk.
     pub disk_written: u64,
     /// Writes to the disk that failed on the host.
     pub disk_failures: u64,
-    /// Bytes moved on all drives.
-    pub moved: u64,
-    /// Processor time that it used or waited for; `None` where the host does not say.
+    /// Bytes read and written on all drives.
+    pub transferred: u64,
+    /// Processor time that it used or waited for; `None` if the host does not report it.
     pub demand: Option<Duration>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum MachineState {
     #[default]
     Running,
-    /// It stands until there is room on the host's disk. Said by the supervisor alone.
-    Held,
-    Stopped(Halt),
+    /// Paused until the host's disk has free space. Only set by the supervisor.
+    PausedForSpace,
+    Stopped(HaltReason),
     Off,
-    /// There is no machine any more, without a power-off; how it went.
+    /// The machine disappeared without a power-off; the text says how.
     Gone(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Halt {
-    /// A write found no room on the host's disk: it goes on when there is some.
-    NoRoom,
-    /// The guest's kernel crashed and said so.
-    Crash(Panic),
-    /// A reason of the hypervisor's own, with its words for it.
-    Own(Fault, String),
+pub enum HaltReason {
+    /// A write found no free space on the host's disk. The guest resumes when there is some.
+    DiskFull,
+    /// The guest's kernel reported a crash.
+    Crash(KernelCrash),
+    /// A reason specific to the hypervisor, with its own text.
+    Hypervisor(HypervisorFault, String),
 }
 
-/// What is wrong with a machine that its hypervisor stopped.
+/// Reason the hypervisor stopped a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum HypervisorFault {
     /// A drive failed on the host.
     Drive,
     /// The virtualisation itself failed.
     Internal,
-    /// The host has no disk or memory left for it.
+    /// The host ran out of disk space or memory.
     NoResources,
     Paused,
-    /// Its memory was saved and it was ended.
+    /// The machine was saved (its memory is on disk) and stopped.
     Saved,
     Other,
 }
 
-/// What a firmware says about where booting has got to.
+/// Progress of booting, reported by the firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// It hands over to the install disc.
+pub enum FirmwareEvent {
+    /// The firmware starts the install disc.
     DiscStarts,
-    /// The disc's loader asks for a key.
+    /// The disc's loader prompts for a key press.
     KeyPrompt,
-    /// It hands over to the disk.
+    /// The firmware starts the disk.
     DiskStarts,
-    /// An option was tried in vain, as the firmware words it.
+    /// A boot option failed; the text is the firmware's.
     Failed(String),
-    /// The same, because Secure Boot takes no program that none of its keys has signed.
+    /// A boot option failed because Secure Boot rejected its signature.
     Refused(String),
-    /// Nothing is left to try: the firmware stops or opens its own shell.
+    /// No boot option remains: the firmware stops or opens its shell.
     NothingBoots,
 }

@@ -1,28 +1,29 @@
-//! What a machine's disk hangs on and what its network reaches. A build's follow from the recipe, a clone's from the platform that
-//! it is tried as.
+//! Disk controllers and networks of machines. The recipe determines those of a build; the platform
+//! that is emulated determines those of a clone.
 //!
-//! Pure. Only what QEMU has: who tries an image on other hardware takes the nearest of these, and says so.
+//! Pure. Limited to hardware that QEMU emulates: a platform with other hardware is approximated,
+//! and the difference is reported.
 
 use std::net::SocketAddrV4;
 
 use winimg_recipe::recipe::{DiskBus, Firmware};
 
-/// What the disk is attached to.
+/// Controller that the disk is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Controller {
+pub enum StorageController {
     Nvme,
     VirtioBlk,
     VirtioScsi,
     Ahci,
-    /// The PIIX4's, as Hyper-V's generation 1 has it.
+    /// The controller of the PIIX4, used by Hyper-V generation 1.
     Ide,
-    /// LSI SAS 1068, as VMware has it.
+    /// LSI SAS 1068, used by VMware.
     LsiSas,
     /// VMware's paravirtual SCSI.
     Pvscsi,
 }
 
-impl From<DiskBus> for Controller {
+impl From<DiskBus> for StorageController {
     fn from(bus: DiskBus) -> Self {
         match bus {
             DiskBus::Nvme => Self::Nvme,
@@ -32,9 +33,10 @@ impl From<DiskBus> for Controller {
     }
 }
 
-impl Controller {
-    /// Whether the firmware that comes with QEMU starts from it. SeaBIOS 1.16 does from each; OVMF 2022.11 finds no disk on the two of
-    /// VMware, for which it was built without a driver (tried with Debian's QEMU 7.2).
+impl StorageController {
+    /// Returns true if the firmware shipped with QEMU boots from this controller. SeaBIOS 1.16
+    /// boots from all; OVMF 2022.11 is built without drivers for VMware's two (tested with Debian's
+    /// QEMU 7.2).
     pub fn starts_under(self, firmware: Firmware) -> bool {
         match self {
             Self::Nvme | Self::VirtioBlk | Self::VirtioScsi | Self::Ahci | Self::Ide => true,
@@ -43,40 +45,42 @@ impl Controller {
     }
 }
 
-/// What the guest can reach.
+/// Network access of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
-    /// It has no card.
+pub enum NetworkAccess {
+    /// No network card.
     None,
-    /// All that the host can.
+    /// Everything that the host can reach.
     Open,
-    Own(OwnNetwork),
+    Own(PrivateNetwork),
 }
 
-/// A network of the guest's own, which holds its forwards and a DHCP server.
+/// Private network of the guest with its forwards and a DHCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnNetwork {
-    pub nic: Nic,
-    /// `52:54:00:00:00:01`: no two machines of a platform have the same.
+pub struct PrivateNetwork {
+    pub nic: NicModel,
+    /// For example `52:54:00:00:00:01`; unique among the machines of a platform.
     pub mac: String,
-    /// `168.0.0.0/7`: every forward's address lies in it.
+    /// For example `168.0.0.0/7`; contains the address of every forward.
     pub subnet: String,
-    pub forwards: Vec<Forward>,
-    /// Whether the host and what is behind it are reached, by address translation. Nothing reaches the guest either way.
+    pub forwards: Vec<GuestForward>,
+    /// True if the guest can reach the host and its networks through NAT. Nothing can connect to
+    /// the guest in either case.
     pub has_way_out: bool,
 }
 
-/// An address of the guest's network behind which a program of the host answers.
+/// Address in the guest's network that is served by a program on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forward {
+pub struct GuestForward {
     pub to: SocketAddrV4,
-    /// The program and its arguments, started for each connection with the connection as its input and output.
+    /// The program and its arguments, started for each connection with the connection as its input
+    /// and output.
     pub command: Vec<String>,
 }
 
 /// The network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nic {
+pub enum NicModel {
     E1000e,
     Virtio,
     Vmxnet3,

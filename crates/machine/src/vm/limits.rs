@@ -1,31 +1,33 @@
-//! What the machines of each hypervisor cannot have, checked before anything is fetched or started.
+//! Machine settings that a hypervisor does not support, checked before anything is fetched or
+//! started.
 //!
-//! Pure. Everything that is refused is reported at once, each with its cure. (Microsoft: Generation 2 virtual machine security settings for Hyper-V.)
+//! Pure. Reports all unsupported settings at once, each with its cure. (Microsoft: Generation 2
+//! virtual machine security settings for Hyper-V.)
 
-use super::Platform;
+use super::HypervisorKind;
 use winimg_base::diag::Diagnostic;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_recipe::recipe::{Firmware, MachineSpec, Recipe};
 
-/// The driver of the port that QEMU's guest agent speaks through, as virtio-win calls its folder.
+/// Driver of the guest agent's port under QEMU, by the name of its folder in virtio-win.
 const AGENTS_DRIVER: &str = "vioserial";
 
-/// What is refused, and what helps.
+/// An unsupported setting and its cure.
 type Refusal = (&'static str, &'static str);
 
-impl Platform {
-    /// Refuses what its machines cannot have.
+impl HypervisorKind {
+    /// Refuses settings that the hypervisor does not support.
     pub fn check(self, spec: &MachineSpec) -> Result<()> {
         let refused = match self {
             Self::Qemu => Vec::new(),
-            Self::HyperV => hyperv(spec),
+            Self::HyperV => find_hyperv_refusals(spec),
         };
         match &refused[..] {
             [] => Ok(()),
             [(fact, cure)] => Err(Error::new(Kind::Recipe, *fact).at("[machine]").cure(*cure)),
             all => {
                 let fact = format!(
-                    "this recipe asks for {} things that {self} can't give",
+                    "{self} does not support {} settings of this recipe",
                     all.len()
                 );
                 let lines = all.iter().map(|(fact, cure)| format!("{fact}: {cure}"));
@@ -34,22 +36,22 @@ impl Platform {
         }
     }
 
-    /// Refuses what starts no clones of an image: Hyper-V's machines have no hardware but its own, and no network that holds a platform's
-    /// addresses alone.
+    /// Refuses a hypervisor that cannot start clones: Hyper-V emulates no other platform's hardware
+    /// and no isolated network with that platform's addresses.
     pub fn check_clones(self) -> Result<()> {
         match self {
             Self::Qemu => Ok(()),
             Self::HyperV => Err(Error::new(
                 Kind::Host,
-                "clones are started by QEMU, not by Hyper-V",
+                "clones can only be started with QEMU, not with Hyper-V",
             )
             .cure("try the image on a host with QEMU")),
         }
     }
 }
 
-/// Why no guest agent would answer in a machine of QEMU, which is reached by nothing else. An answer file of the team's own
-/// may bring an agent and its driver; Hyper-V's machines need none.
+/// Reports why no guest agent would answer in a QEMU machine, which has no other channel. A custom
+/// answer file may bring its own agent and driver; machines of Hyper-V need none.
 pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {
     if recipe.setup.answer_file.is_some() {
         return None;
@@ -57,10 +59,16 @@ pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {
     let Some(virtio) = &recipe.media.virtio else {
         let place = &recipe.media.iso.url.place;
         return Some(
-            Diagnostic::error("the QEMU machine would have no guest agent: winimg could not reach the installed Windows")
-                .at(place, "the recipe names no other medium")
-                .help("include packs/virtio.toml, or name the virtio-win ISO under `[media.virtio]`: it has the agent and its driver")
-                .help("Hyper-V's machines need none: --hypervisor hyperv"),
+            Diagnostic::error(
+                "the QEMU machine would have no guest agent: \
+                 winimg could not reach the installed Windows",
+            )
+            .at(place, "the recipe names no other medium")
+            .help(
+                "include packs/virtio.toml, or name the virtio-win ISO under `[media.virtio]`: \
+                 it has the agent and its driver",
+            )
+            .help("or use Hyper-V, which needs no agent: --hypervisor hyperv"),
         );
     };
     let setup = &recipe.setup;
@@ -68,18 +76,16 @@ pub fn lacks_agent(recipe: &Recipe) -> Option<Diagnostic> {
     (!is_there).then(|| {
         let said = recipe.effective.iter().find(|e| e.path == "setup.drivers");
         let said = said.map_or_else(String::new, |e| format!(": {}", e.origin));
-        let fact = format!(
-            "`setup.drivers` leaves out {AGENTS_DRIVER}: QEMU's guest agent speaks through its port"
-        );
+        let fact = format!("`setup.drivers` omits {AGENTS_DRIVER}, which QEMU's guest agent needs");
         Diagnostic::error(fact)
-            .at(&virtio.url.place, "the medium that has it")
+            .at(&virtio.url.place, "this medium contains it")
             .help(format!(
-                "write \"{AGENTS_DRIVER}\" into `drivers` under `[setup]`, too{said}"
+                "add \"{AGENTS_DRIVER}\" to `drivers` under `[setup]`{said}"
             ))
     })
 }
 
-impl std::fmt::Display for Platform {
+impl std::fmt::Display for HypervisorKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Qemu => "QEMU",
@@ -88,22 +94,22 @@ impl std::fmt::Display for Platform {
     }
 }
 
-fn hyperv(spec: &MachineSpec) -> Vec<Refusal> {
+fn find_hyperv_refusals(spec: &MachineSpec) -> Vec<Refusal> {
     let bios = spec.firmware == Firmware::Bios;
     let rows = [
         (
             spec.network,
-            "machines of Hyper-V are built without a network",
-            "set network = false: what steps need comes on the payload disc",
+            "winimg builds Hyper-V machines without a network",
+            "set network = false: steps get their files from the payload disc",
         ),
         (
             bios && spec.secure_boot,
-            "Secure Boot needs a machine of generation 2",
+            "Secure Boot needs a generation 2 machine",
             "set firmware = \"uefi\", or secure_boot = false",
         ),
         (
             bios && spec.tpm,
-            "a TPM needs a machine of generation 2",
+            "a TPM needs a generation 2 machine",
             "set firmware = \"uefi\", or tpm = false",
         ),
     ];
@@ -129,7 +135,7 @@ mod tests {
         }
     }
 
-    fn rendered(platform: Platform, spec: &MachineSpec) -> String {
+    fn rendered(platform: HypervisorKind, spec: &MachineSpec) -> String {
         match platform.check(spec) {
             Ok(()) => "taken".into(),
             Err(error) => error.to_string(),
@@ -139,22 +145,22 @@ mod tests {
     #[test]
     fn what_a_hypervisor_can_not_give_is_refused_at_once() {
         assert_eq!(
-            rendered(Platform::HyperV, &spec(Firmware::Uefi, true)),
-            "machines of Hyper-V are built without a network\n  at: [machine]\n  \
-             cure: set network = false: what steps need comes on the payload disc"
+            rendered(HypervisorKind::HyperV, &spec(Firmware::Uefi, true)),
+            "winimg builds Hyper-V machines without a network\n  at: [machine]\n  \
+             cure: set network = false: steps get their files from the payload disc"
         );
         assert_eq!(
-            rendered(Platform::HyperV, &spec(Firmware::Bios, true)),
-            "this recipe asks for 3 things that Hyper-V can't give\n  at: [machine]\n  \
-             | machines of Hyper-V are built without a network: set network = false: what steps need comes on the payload disc\n  \
-             | Secure Boot needs a machine of generation 2: set firmware = \"uefi\", or secure_boot = false\n  \
-             | a TPM needs a machine of generation 2: set firmware = \"uefi\", or tpm = false"
+            rendered(HypervisorKind::HyperV, &spec(Firmware::Bios, true)),
+            "Hyper-V does not support 3 settings of this recipe\n  at: [machine]\n  \
+             | winimg builds Hyper-V machines without a network: set network = false: steps get their files from the payload disc\n  \
+             | Secure Boot needs a generation 2 machine: set firmware = \"uefi\", or secure_boot = false\n  \
+             | a TPM needs a generation 2 machine: set firmware = \"uefi\", or tpm = false"
         );
     }
 
     #[test]
     fn what_each_has_is_taken() {
-        for platform in [Platform::Qemu, Platform::HyperV] {
+        for platform in [HypervisorKind::Qemu, HypervisorKind::HyperV] {
             for firmware in [Firmware::Uefi, Firmware::Bios] {
                 assert_eq!(rendered(platform, &spec(firmware, false)), "taken");
             }
@@ -163,8 +169,8 @@ mod tests {
             network: false,
             ..spec(Firmware::Uefi, true)
         };
-        assert_eq!(rendered(Platform::HyperV, &tpm), "taken");
+        assert_eq!(rendered(HypervisorKind::HyperV, &tpm), "taken");
         let all = spec(Firmware::Uefi, true);
-        assert_eq!(rendered(Platform::Qemu, &all), "taken");
+        assert_eq!(rendered(HypervisorKind::Qemu, &all), "taken");
     }
 }

@@ -1,6 +1,6 @@
-//! The qcow2 disks of machines, made and closed with `qemu-img`.
+//! Creates and checks the qcow2 disks of machines with `qemu-img`.
 //!
-//! Refuses a disk that is damaged: nothing is made from it.
+//! Refuses a damaged disk.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,9 +8,9 @@ use std::path::Path;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
-use winimg_formats::disk::{Image, free_space, qemu_img};
+use winimg_formats::disk::{DiskImage, free_space, qemu_img};
 
-/// An empty disk for the machine. `bytes` is a whole number of MiB.
+/// Creates an empty disk. `bytes` is a whole number of MiB.
 pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     let bytes = bytes.to_string();
     let last = [&*qemu_img::file_name(disk), OsStr::new(&bytes)];
@@ -18,7 +18,7 @@ pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
-/// A disk that holds what the layer holds at `backing`, as the disk's folder sees it.
+/// Creates an overlay over the layer's disk at `backing`, a path relative to the new disk's folder.
 pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
     let last = [backing.as_os_str(), &qemu_img::file_name(disk)];
     let create = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"];
@@ -26,14 +26,14 @@ pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
     io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
-/// Says where the layer below a moved disk is; not a byte of content changes.
+/// Changes the recorded path of a moved disk's parent layer. The content does not change.
 pub fn rename_backing(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
     let last = [backing.as_os_str(), &qemu_img::file_name(disk)];
     let rebase = ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b"];
     run(&rebase, &last, cancel)
 }
 
-/// `qemu-img check` on the closed disk.
+/// Runs `qemu-img check` on the closed disk.
 fn check(disk: &Path, cancel: &Cancel) -> Result<()> {
     let file = qemu_img::file_name(disk);
     match run(&["check", "-f", "qcow2"], &[&file], cancel) {
@@ -50,8 +50,8 @@ fn run(arguments: &[&str], last: &[&OsStr], cancel: &Cancel) -> Result<()> {
     qemu_img::run(&all.collect::<Vec<_>>(), cancel).map(drop)
 }
 
-/// Looks whether the disk is whole, and zeroes what no file has; what could not be zeroed, in words.
-pub fn close(disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+/// Checks the disk and zeroes its free space. Returns remarks about what could not be zeroed.
+pub fn close(disk: DiskImage<'_>, cancel: &Cancel) -> Result<Vec<String>> {
     check(disk.file, cancel)?;
     free_space::clear(disk, cancel)
 }

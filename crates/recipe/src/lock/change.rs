@@ -1,143 +1,160 @@
-//! What a new lock changes, in words; and which versions would go down.
+//! Describes what a new lock changes, and refuses versions that would go down.
 
 use std::cmp::Ordering;
 
-use super::{Entry, Lock, called, version};
-use crate::recipe::{Ask, InputId, KeyFile};
+use super::{LockEntry, RecipeLock, name_input, version};
+use crate::recipe::{InputId, KeyFile, LockRequest};
 use winimg_base::error::{Error, Kind};
 
 /// The differences of two locks, by input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct LockChanges {
     /// Which input, what it was, what it is.
     pub rows: Vec<(InputId, String, String)>,
 }
 
-impl Changes {
+impl LockChanges {
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// An input that has to be asked; what it is, nobody knows yet.
-    pub fn asked(&mut self, ask: &Ask, was: Option<&Entry>) {
+    /// Adds an input that still has to be resolved, so its new state is unknown.
+    pub fn add_unresolved(&mut self, ask: &LockRequest, was: Option<&LockEntry>) {
         let is = match ask.version.as_ref() {
-            Some(version) => format!("{}, to be asked", version.value),
-            None => "to be asked".to_string(),
+            Some(version) => format!("{}, not resolved yet", version.value),
+            None => "not resolved yet".to_string(),
         };
-        let keys = was.and_then(|was| other_keys(was.keys.as_deref()?, &ask.keys));
-        let is = match keys {
+        let is = match was.and_then(|was| other_keys(was.keys.as_deref()?, &ask.keys)) {
             Some(keys) => format!("{is}: {keys}"),
             None => is,
         };
-        let was = was.map_or("-".to_string(), Entry::shown);
+        let was = was.map_or("-".to_string(), LockEntry::describe);
         self.rows.push((ask.id.clone(), was, is));
     }
 
-    /// The inputs of a lock that are not `there` any more.
-    pub fn gone(&mut self, old: Option<&Lock>, there: impl Fn(&InputId) -> bool) {
-        let gone = old.iter().flat_map(|lock| &lock.inputs);
-        for was in gone.filter(|was| !there(&was.id)) {
-            self.rows.push((was.id.clone(), was.shown(), "-".into()));
+    /// Adds the inputs of the old lock for which `is_present` is false.
+    pub fn add_removed(&mut self, old: Option<&RecipeLock>, is_present: impl Fn(&InputId) -> bool) {
+        for was in old.iter().flat_map(|lock| &lock.inputs) {
+            if !is_present(&was.id) {
+                self.rows.push((was.id.clone(), was.describe(), "-".into()));
+            }
         }
     }
 
-    /// Three columns under their titles, a line each; empty without changes.
-    pub fn table(&self) -> String {
+    /// Renders three columns under their titles; empty without changes.
+    pub fn render_table(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        let title = ("name".to_string(), "was".to_string(), "is".to_string());
-        let rows = self.rows.iter();
-        let rows = rows.map(|(id, was, is)| (id.to_string(), was.clone(), is.clone()));
-        let rows: Vec<_> = std::iter::once(title).chain(rows).collect();
-        let width = |column: fn(&(String, String, String)) -> &String| {
-            let cells = rows.iter().map(|row| column(row).chars().count());
-            cells.max().unwrap_or(0)
-        };
-        let (names, before) = (width(|r| &r.0), width(|r| &r.1));
-        let line = |(name, was, is): &(String, String, String)| {
-            format!("{name:names$}  {was:before$}  {is}\n")
-        };
-        rows.iter().map(line).collect()
+        let mut rows = vec![["name", "was", "is"].map(str::to_string)];
+        rows.extend(
+            self.rows
+                .iter()
+                .map(|(id, was, is)| [id.to_string(), was.clone(), is.clone()]),
+        );
+        let (names, before) = (column_width(&rows, 0), column_width(&rows, 1));
+        rows.iter()
+            .map(|[name, was, is]| format!("{name:names$}  {was:before$}  {is}\n"))
+            .collect()
     }
 }
 
-/// What changes from one lock to the next, in the new one's order, and then what goes.
-pub fn between(old: Option<&Lock>, new: &Lock) -> Changes {
-    let before = |id: &InputId| old.and_then(|lock| lock.entry(id));
-    let mut changes = Changes::default();
+/// Returns the width of a column in characters.
+fn column_width(rows: &[[String; 3]], column: usize) -> usize {
+    rows.iter()
+        .map(|row| row[column].chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// Compares two locks: changed inputs in the order of the new lock, then removed inputs.
+pub fn compare_locks(old: Option<&RecipeLock>, new: &RecipeLock) -> LockChanges {
+    let mut changes = LockChanges::default();
     for entry in &new.inputs {
-        let row = match before(&entry.id) {
+        let row = match old.and_then(|lock| lock.find_entry(&entry.id)) {
             Some(was) if was == entry => continue,
-            Some(was) => (entry.id.clone(), was.shown(), is(was, entry)),
-            None => (entry.id.clone(), "-".into(), entry.shown()),
+            Some(was) => (entry.id.clone(), was.describe(), is(was, entry)),
+            None => (entry.id.clone(), "-".into(), entry.describe()),
         };
         changes.rows.push(row);
     }
-    changes.gone(old, |id| new.entry(id).is_some());
+    changes.add_removed(old, |id| new.find_entry(id).is_some());
     changes
 }
 
-/// `key A in keys/release.pub, which held key B`, for each key file that changed; `None` where none did.
+/// Describes each key file that changed, as in `key A in keys/release.pub (was key B)`.
+/// `None` if none changed.
 fn other_keys(was: &[KeyFile], is: &[KeyFile]) -> Option<String> {
-    let was_file = |file: &str| was.iter().find(|key| key.file == file);
     let mut all: Vec<String> = Vec::new();
     for key in is {
-        let before = was_file(&key.file).filter(|before| before.digest != key.digest);
-        let said = before
-            .map(|before| format!("{} in {}, which held {}", key.key, key.file, before.key))
-            .filter(|said| !all.contains(said));
-        all.extend(said);
+        let changed = was
+            .iter()
+            .find(|before| before.file == key.file)
+            .filter(|before| before.digest != key.digest)
+            .map(|before| format!("{} in {} (was {})", key.key, key.file, before.key))
+            .filter(|text| !all.contains(text));
+        all.extend(changed);
     }
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// The new entry; with a word more where the file is the same.
-fn is(was: &Entry, entry: &Entry) -> String {
+/// Describes the new entry, and the reason for the change if the file is the same.
+fn is(was: &LockEntry, entry: &LockEntry) -> String {
     let keys = was.keys.as_deref().zip(entry.keys.as_deref());
     let keys = keys.and_then(|(was, is)| other_keys(was, is));
     let is_same_file = was.digest == entry.digest && was.version == entry.version;
     match (is_same_file, keys) {
         (true, Some(keys)) => return format!("the same file, {keys}"),
-        (false, Some(keys)) => return format!("{}, {keys}", entry.shown()),
-        (false, None) => return entry.shown(),
+        (false, Some(keys)) => return format!("{}, {keys}", entry.describe()),
+        (false, None) => return entry.describe(),
         (true, None) => {}
     }
-    let what = match (was.asked != entry.asked, was.signers != entry.signers) {
-        (true, _) => "asked for otherwise",
-        (false, true) => "signed otherwise",
-        (false, false) => "proved otherwise",
+    let reason = if was.asked != entry.asked {
+        "the recipe's rule for it changed"
+    } else if !has_same_signers(was, entry) {
+        "its signers changed"
+    } else if was.signers != entry.signers && was.evidence == entry.evidence {
+        "the details of its signatures changed"
+    } else {
+        "its evidence changed"
     };
-    format!("the same file, {what}")
+    format!("the same file, {reason}")
 }
 
-/// The refusal of versions that go down; `recipe` is shown in the cure.
-pub fn lowered(old: &Lock, new: &Lock, recipe: &str) -> Option<Error> {
-    let lower = |entry: &&Entry| {
-        let was = old.entry(&entry.id);
-        let was = was.and_then(|was| was.version.as_deref());
-        let order = was
-            .zip(entry.version.as_deref())
-            .and_then(|(was, is)| version::order(is, was));
-        order == Some(Ordering::Less)
-    };
+/// Compares the signers without the times of their signatures and the remarks.
+fn has_same_signers(was: &LockEntry, entry: &LockEntry) -> bool {
+    was.signers.len() == entry.signers.len()
+        && was.signers.iter().zip(&entry.signers).all(|(was, is)| {
+            was.scheme == is.scheme && was.signer == is.signer && was.pinned_by == is.pinned_by
+        })
+}
+
+/// Returns an error if versions would go down; `recipe` is quoted in the fix.
+pub fn refuse_lower_versions(old: &RecipeLock, new: &RecipeLock, recipe: &str) -> Option<Error> {
     let lines: Vec<String> = new
         .inputs
         .iter()
-        .filter(lower)
-        .map(|entry| {
-            let was = old.entry(&entry.id).map_or(String::new(), Entry::shown);
-            format!("{}: {was} -> {}", called(&entry.id), entry.shown())
+        .filter_map(|entry| Some((old.find_entry(&entry.id)?, entry)))
+        .filter(|(was, entry)| is_lower(was, entry))
+        .map(|(was, entry)| {
+            format!(
+                "{}: {} -> {}",
+                name_input(&entry.id),
+                was.describe(),
+                entry.describe()
+            )
         })
         .collect();
     if lines.is_empty() {
         return None;
     }
-    let error = Error::new(
-        Kind::Recipe,
-        "the lock would go back to an earlier version than it has",
-    );
+    let error = Error::new(Kind::Recipe, "the lock would go back to an earlier version");
     Some(error.lines(lines).cure(format!(
-        "if that is meant: `winimg lock --allow-rollback {recipe}`"
+        "if that is intended: `winimg lock --allow-rollback {recipe}`"
     )))
+}
+
+fn is_lower(was: &LockEntry, entry: &LockEntry) -> bool {
+    let versions = was.version.as_deref().zip(entry.version.as_deref());
+    versions.and_then(|(was, is)| version::order(is, was)) == Some(Ordering::Less)
 }

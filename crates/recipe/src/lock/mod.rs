@@ -1,12 +1,13 @@
-//! `recipe.lock`: what every input of a recipe was when it was last decided on, and how a recipe drifts from it.
+//! `recipe.lock` records the exact file behind every input of a recipe, and detects drift from it.
 //!
-//! The file is read and written here, laid into a recipe, and compared with another; asking publishers is the fetch's
-//! work. Refuses a file that `winimg lock` did not write as it stands. What a lock says proves nothing by itself: each
-//! input still has to have the proof and the signatures that the recipe asks for.
+//! This module reads and writes the file, applies it to a recipe and compares it with another; the
+//! fetch module queries publishers. Refuses a file that was changed after `winimg lock` wrote it. A
+//! lock proves nothing by itself: each input still needs the proof and the signatures that the
+//! recipe requires.
 
+mod apply;
 mod change;
 mod file;
-mod lay;
 mod rollback;
 mod schema1;
 mod schema2;
@@ -19,65 +20,67 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::{Ask, AskedProof, InputId, KeyFile};
+use crate::recipe::{InputId, KeyFile, LockRequest, RequestedProof};
 use winimg_base::digest::Digest;
 use winimg_base::io;
 use winimg_base::text::Place;
 use winimg_trust::Signer;
 
-pub use change::{Changes, between, lowered};
-pub use lay::{Comparison, drift, lay};
-pub use rollback::{BuiltInput, BuiltWith, rolled_back, too_low, warning};
-pub use successor::{Successors, published, successors};
+pub use apply::{LockComparison, find_drift, lay};
+pub use change::{LockChanges, compare_locks, refuse_lower_versions};
+pub use rollback::{UsedInput, UsedLock, rolled_back, too_low, warn_rollback};
+pub use successor::{VersionSuccessors, find_successors, parse_published};
 
-/// What a signature of a lock is called behind the lock's own name, by its kind.
+/// Suffixes that a signature of a lock adds to the lock's file name, one per scheme.
 pub const SIGNATURES: [&str; 5] = [".minisig", ".sig", ".asc", ".sigstore.json", ".p7s"];
 
-/// The schema that is written. Locks of schemas 1 and 2 are read, too.
+/// The schema that is written. Schemas 1 and 2 are also read.
 pub const SCHEMA: i64 = 3;
 
 /// The content of a lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lock {
+pub struct RecipeLock {
     /// The recipe's name.
     pub recipe: String,
-    /// One more with each change.
+    /// Incremented with each change.
     pub serial: u64,
-    /// As the recipe has them: the media, components, container images.
-    pub inputs: Vec<Entry>,
+    /// In the order of the recipe: the media, components, container images.
+    pub inputs: Vec<LockEntry>,
 }
 
 /// One input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct LockEntry {
     #[serde(rename = "name")]
     pub id: InputId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// As the recipe asks, without query; of a local file its name.
+    /// The recipe's URL without query, or the name of a local file.
     pub url: String,
-    pub proof: AskedProof,
-    /// Over the recipe's tables of signatures.
+    pub proof: RequestedProof,
+    /// Digest of the recipe's tables of signatures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Digest>,
-    /// Over all that the recipe asks. `None` in a lock of schema 1, which had a digest over words there.
+    /// Digest of everything that the recipe requests. `None` in a lock of schema 1, which has a
+    /// digest of a sentence there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Digest>,
-    /// Bytes; of a container image those of all its parts.
+    /// Size in bytes; for a container image the sum of its parts.
     pub size: u64,
-    /// SHA-256; of a container image that of its manifest for Windows.
+    /// SHA-256; for a container image the digest of its manifest for Windows.
     pub digest: Digest,
-    /// What the recipe's key and root files held. `None` in a lock of schema 1 or 2, which did not record it.
+    /// Contents of the recipe's key and root files. `None` in a lock of schema 1 or 2, which did
+    /// not record them.
     #[serde(default = "no_keys", skip_serializing_if = "is_without_keys")]
     pub keys: Option<Vec<KeyFile>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signers: Vec<Signer>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<LockEvidence>,
 }
 
-/// What a lock of the present schema means that names no keys.
+/// Returns the keys of an entry in the current schema that names none.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "serde takes the type of the field"
@@ -90,18 +93,19 @@ fn is_without_keys(keys: &Option<Vec<KeyFile>>) -> bool {
     keys.as_ref().is_none_or(Vec::is_empty)
 }
 
-/// A file that was published beside an input and that proves it. Of a container image, the index that its tag named.
+/// A file published beside an input that proves it. For a container image, the index that its tag
+/// named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Evidence {
-    /// Without query.
+pub struct LockEvidence {
+    /// The URL without query.
     pub url: String,
     pub digest: Digest,
 }
 
-/// What was found for an input.
+/// The result of resolving an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ResolvedInput {
     pub size: u64,
     pub digest: Digest,
     pub signers: Vec<Signer>,
@@ -111,63 +115,66 @@ pub struct Found {
 /// A lock file as it was read.
 #[derive(Clone, Debug)]
 pub struct LockFile {
-    pub lock: Lock,
+    pub lock: RecipeLock,
     pub path: PathBuf,
     /// The name to show: `recipe.lock`.
     pub name: String,
-    /// The file's own.
+    /// The schema of the file as read.
     pub schema: i64,
-    /// With the line ends of Unix.
+    /// The text with Unix line ends.
     pub text: String,
-    /// Of each input, in the same order.
+    /// The place of each input, in the same order.
     places: Vec<Place>,
 }
 
 impl LockFile {
-    /// Over the file's text, for records.
+    /// Computes the digest of the file's text, for records.
     pub fn digest(&self) -> Digest {
         Digest::sha256_of(self.text.as_bytes())
     }
 
-    /// Where a signature of it stands: the suffix follows its whole name.
-    pub fn beside(&self, suffix: &str) -> PathBuf {
+    /// Returns the path of a signature of this file: the suffix follows its whole name.
+    pub fn signature_path(&self, suffix: &str) -> PathBuf {
         io::with_suffix(&self.path, suffix)
     }
 
-    /// For users of an earlier schema: what `winimg lock` would do.
-    pub fn notice(&self, recipe: &str) -> Option<String> {
+    /// Returns a notice for users of an earlier schema that tells what `winimg lock` would do.
+    pub fn describe_upgrade(&self, recipe: &str) -> Option<String> {
         (self.schema < SCHEMA).then(|| {
             format!(
-                "{} has schema {}, which is still obeyed; `winimg lock {recipe}` writes schema {SCHEMA}, which also \
-                 detects {}",
+                "{} has schema {}, which is still supported; `winimg lock {recipe}` writes schema \
+                 {SCHEMA}, which also detects {}",
                 self.name,
                 self.schema,
                 match self.schema {
-                    1 => "another query in a URL and another key in a key file",
-                    _ => "another key in a key file",
+                    1 => "a changed query in a URL and a changed key in a key file",
+                    _ => "a changed key in a key file",
                 }
             )
         })
     }
 }
 
-impl Lock {
-    /// Where the lock of a recipe stands: beside it.
-    pub fn beside(recipe: &Path) -> PathBuf {
+impl RecipeLock {
+    /// Returns the path of a recipe's lock, which is beside the recipe.
+    pub fn path_for(recipe: &Path) -> PathBuf {
         let stem = recipe.file_stem().unwrap_or(recipe.as_os_str());
         let mut name = OsString::from(stem);
         name.push(".lock");
         recipe.with_file_name(name)
     }
 
-    pub fn entry(&self, id: &InputId) -> Option<&Entry> {
+    pub fn find_entry(&self, id: &InputId) -> Option<&LockEntry> {
         self.inputs.iter().find(|e| e.id == *id)
     }
 
-    /// Gives the entries of an earlier schema what they lack, as far as the recipe still asks the same.
-    pub fn complete(&mut self, asks: &[Ask]) {
-        let lacks = |entry: &&mut Entry| entry.asked.is_none() || entry.keys.is_none();
-        for entry in self.inputs.iter_mut().filter(lacks) {
+    /// Completes the entries of an earlier schema, if the recipe still requests them in the same
+    /// way.
+    pub fn complete(&mut self, asks: &[LockRequest]) {
+        for entry in &mut self.inputs {
+            if entry.asked.is_some() && entry.keys.is_some() {
+                continue;
+            }
             let Some(ask) = asks.iter().find(|ask| entry.is_asked_by(ask)) else {
                 continue;
             };
@@ -176,23 +183,23 @@ impl Lock {
         }
     }
 
-    /// Every file that it names: the inputs, and what proves them.
-    pub fn digests(&self) -> impl Iterator<Item = (&Entry, &Digest)> {
+    /// Returns the digests of all files in the lock: the inputs, and the evidence for them.
+    pub fn digests(&self) -> impl Iterator<Item = (&LockEntry, &Digest)> {
         self.inputs.iter().flat_map(|entry| {
-            let evidence = entry.evidence.iter().map(|e| &e.digest);
-            let all = std::iter::once(&entry.digest).chain(evidence);
-            all.map(move |digest| (entry, digest))
+            std::iter::once(&entry.digest)
+                .chain(entry.evidence.iter().map(|evidence| &evidence.digest))
+                .map(move |digest| (entry, digest))
         })
     }
 
-    /// What the store keeps of a build with this lock.
-    pub fn record(&self) -> BuiltWith {
-        let inputs = self.inputs.iter().map(|e| BuiltInput {
+    /// Returns the record that the store keeps of a build with this lock.
+    pub fn record(&self) -> UsedLock {
+        let inputs = self.inputs.iter().map(|e| UsedInput {
             id: e.id.clone(),
             version: e.version.clone(),
             digest: e.digest.clone(),
         });
-        BuiltWith {
+        UsedLock {
             recipe: self.recipe.clone(),
             serial: self.serial,
             inputs: inputs.collect(),
@@ -200,8 +207,8 @@ impl Lock {
     }
 }
 
-impl Entry {
-    pub fn new(ask: &Ask, found: Found) -> Self {
+impl LockEntry {
+    pub fn new(ask: &LockRequest, found: ResolvedInput) -> Self {
         let evidence = found.evidence.into_iter();
         Self {
             id: ask.id.clone(),
@@ -215,19 +222,19 @@ impl Entry {
             digest: found.digest,
             signers: found.signers,
             evidence: evidence
-                .map(|(url, digest)| Evidence { url, digest })
+                .map(|(url, digest)| LockEvidence { url, digest })
                 .collect(),
         }
     }
 
     /// `1.36.1 sha256:0123456789ab…`
-    fn shown(&self) -> String {
-        shown(self.version.as_deref(), &self.digest)
+    fn describe(&self) -> String {
+        describe_input(self.version.as_deref(), &self.digest)
     }
 }
 
-/// A version, if there is one, and the beginning of a digest.
-fn shown(version: Option<&str>, digest: &Digest) -> String {
+/// Renders the version, if any, and the start of the digest.
+fn describe_input(version: Option<&str>, digest: &Digest) -> String {
     let hex = digest.hex();
     let short = format!("{}:{}…", digest.algorithm.name(), &hex[..12]);
     match version {
@@ -236,8 +243,8 @@ fn shown(version: Option<&str>, digest: &Digest) -> String {
     }
 }
 
-/// An input as a sentence calls it: `component kubelet`, `media.iso`, `image pause`.
-fn called(id: &InputId) -> String {
+/// Names an input in a sentence: `component kubelet`, `media.iso`, `image pause`.
+fn name_input(id: &InputId) -> String {
     match id {
         InputId::Component(name) => format!("component {name}"),
         InputId::Iso | InputId::Virtio | InputId::Image(_) => id.to_string(),

@@ -1,38 +1,38 @@
-//! Whether a lock is older than one that was used before: someone who can replace a lock file must not bring
-//! back what was replaced for a reason (The Update Framework: rollback attacks).
+//! Detects a lock that is older than one used before. An attacker who can replace a lock file must
+//! not bring back inputs that were replaced for a reason (The Update Framework: rollback attacks).
 
 use serde::{Deserialize, Serialize};
 
-use super::{Lock, LockFile, called, shown};
+use super::{LockFile, RecipeLock, describe_input, name_input};
 use crate::recipe::InputId;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
 
 /// The highest lock that a recipe was built, fetched or bundled with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuiltWith {
+pub struct UsedLock {
     /// The recipe's name.
     pub recipe: String,
     pub serial: u64,
-    pub inputs: Vec<BuiltInput>,
+    pub inputs: Vec<UsedInput>,
 }
 
-/// One of its inputs.
+/// An input of such a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuiltInput {
+pub struct UsedInput {
     #[serde(rename = "name")]
     pub id: InputId,
     pub version: Option<String>,
     pub digest: Digest,
 }
 
-/// The refusal of an older lock.
-pub fn rolled_back(lock: &Lock, file: &str, before: &BuiltWith) -> Option<Error> {
+/// Returns an error if the lock is older than the one used before.
+pub fn rolled_back(lock: &RecipeLock, file: &str, before: &UsedLock) -> Option<Error> {
     if lock.serial >= before.serial {
         return None;
     }
     let fact = format!(
-        "{file} is older than one that was used for `{}` here",
+        "{file} is older than a lock already used here for `{}`",
         lock.recipe
     );
     Some(
@@ -40,11 +40,11 @@ pub fn rolled_back(lock: &Lock, file: &str, before: &BuiltWith) -> Option<Error>
             .expected(format!("serial {} or higher", before.serial))
             .found(format!("serial {}", lock.serial))
             .lines(going_back(lock, before))
-            .cure("take the newer lock; if going back is meant, add `--allow-rollback`"),
+            .cure("use the newer lock; to go back deliberately, add `--allow-rollback`"),
     )
 }
 
-/// The refusal of a serial below the one that `[lock]` asks for.
+/// Returns an error if the serial is below the minimum of `[lock]`.
 pub fn too_low(file: &LockFile, lowest: u64) -> Option<Error> {
     let serial = file.lock.serial;
     (serial < lowest).then(|| {
@@ -54,31 +54,31 @@ pub fn too_low(file: &LockFile, lowest: u64) -> Option<Error> {
         )
         .expected(format!("serial {lowest} or higher"))
         .found(format!("serial {serial}"))
-        .cure("take the newer lock; no flag allows an older one")
+        .cure("use the newer lock; no flag allows an older one")
     })
 }
 
-/// The sentence for the manifest when it was allowed.
-pub fn warning(lock: &Lock, file: &str, before: &BuiltWith) -> Option<String> {
+/// Returns the warning for the manifest if the rollback was allowed.
+pub fn warn_rollback(lock: &RecipeLock, file: &str, before: &UsedLock) -> Option<String> {
     (lock.serial < before.serial).then(|| {
         format!(
-            "{file} has the serial {}, and serial {} was used here before: --allow-rollback",
+            "{file} has serial {}, but serial {} was used here before (--allow-rollback)",
             lock.serial, before.serial
         )
     })
 }
 
-/// The inputs that would be others than they were.
-fn going_back(lock: &Lock, before: &BuiltWith) -> Vec<String> {
+/// Lists the inputs that would change.
+fn going_back(lock: &RecipeLock, before: &UsedLock) -> Vec<String> {
     let mut lines = Vec::new();
     for was in &before.inputs {
-        let then = shown(was.version.as_deref(), &was.digest);
-        let now = match lock.entry(&was.id) {
+        let then = describe_input(was.version.as_deref(), &was.digest);
+        let now = match lock.find_entry(&was.id) {
             Some(entry) if entry.digest == was.digest => continue,
-            Some(entry) => entry.shown(),
-            None => "not there".into(),
+            Some(entry) => entry.describe(),
+            None => "not in the lock".into(),
         };
-        lines.push(format!("{}: {then} -> {now}", called(&was.id)));
+        lines.push(format!("{}: {then} -> {now}", name_input(&was.id)));
     }
     lines
 }

@@ -1,22 +1,24 @@
-//! Inputs of a lock of schema 1, which said in a sentence how an input is proved and held a digest over that sentence.
+//! Inputs of a lock of schema 1, which described the proof of an input in a sentence and recorded a
+//! digest of that sentence.
 //!
-//! The sentence is parsed; the digest is dropped, so that a change in nothing but the query of a URL is not noticed.
+//! The sentence is parsed. The digest is ignored, so a change to nothing but the query of a URL is
+//! not detected.
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::Evidence;
-use crate::recipe::{AskedProof, InputId};
+use super::LockEvidence;
+use crate::recipe::{InputId, RequestedProof};
 use winimg_base::digest::Digest;
 use winimg_trust::Signer;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct Schema1Entry {
     name: InputId,
     version: Option<String>,
     url: String,
     #[serde(deserialize_with = "proof")]
-    proof: AskedProof,
+    proof: RequestedProof,
     rules: Option<Digest>,
     #[serde(rename = "asked")]
     _asked: Digest,
@@ -25,11 +27,11 @@ pub struct Entry {
     #[serde(default)]
     signers: Vec<Signer>,
     #[serde(default)]
-    evidence: Vec<Evidence>,
+    evidence: Vec<LockEvidence>,
 }
 
-impl From<Entry> for super::Entry {
-    fn from(entry: Entry) -> Self {
+impl From<Schema1Entry> for super::LockEntry {
+    fn from(entry: Schema1Entry) -> Self {
         Self {
             id: entry.name,
             version: entry.version,
@@ -46,21 +48,21 @@ impl From<Entry> for super::Entry {
     }
 }
 
-fn proof<'de, D: Deserializer<'de>>(d: D) -> Result<AskedProof, D::Error> {
+fn proof<'de, D: Deserializer<'de>>(d: D) -> Result<RequestedProof, D::Error> {
     let text = String::deserialize(d)?;
     Ok(match (text.as_str(), text.strip_prefix("checksum file ")) {
-        ("signed", _) => AskedProof::Signed,
-        ("unverified", _) => AskedProof::Unverified,
+        ("signed", _) => RequestedProof::Signed,
+        ("unverified", _) => RequestedProof::Unverified,
         (_, Some(file)) => {
             let (url, entry) = match file.split_once(", line `") {
                 Some((url, entry)) => (url, entry.strip_suffix('`')),
                 None => (file, None),
             };
-            AskedProof::ChecksumFile {
+            RequestedProof::ChecksumFile {
                 url: url.into(),
                 entry: entry.map(str::to_string),
             }
         }
-        (digest, None) => AskedProof::Digest(digest.parse().map_err(de::Error::custom)?),
+        (digest, None) => RequestedProof::Digest(digest.parse().map_err(de::Error::custom)?),
     })
 }

@@ -4,10 +4,10 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 #[serde(transparent)]
-pub struct Entry(super::Entry);
+pub struct Schema2Entry(super::LockEntry);
 
-impl From<Entry> for super::Entry {
-    fn from(Entry(entry): Entry) -> Self {
+impl From<Schema2Entry> for super::LockEntry {
+    fn from(Schema2Entry(entry): Schema2Entry) -> Self {
         Self {
             keys: None,
             ..entry

@@ -1,94 +1,101 @@
-//! Which of a publisher's versions come after the one that a recipe has.
+//! Finds the versions of a publisher that come after the one in a recipe.
 //!
-//! Pure: the list's bytes in. Versions that do not begin with a number say nothing, and pre-releases count only beside a
-//! pre-release.
+//! Pure: takes the bytes of the list. Ignores versions that do not begin with a number, and
+//! pre-releases unless the recipe has one.
 
 use std::cmp::Ordering;
 
 use url::Url;
 
 use super::version;
-use crate::recipe::{Address, Form, Versions};
+use crate::recipe::{FileAddress, VersionList, VersionListFormat};
 
-/// Every version of a publisher's list. The error fits after "the list of versions".
-pub fn published(list: &Versions, bytes: &[u8]) -> Result<Vec<String>, String> {
+/// Parses a publisher's list of versions. The error fits after "the list of versions".
+pub fn parse_published(list: &VersionList, bytes: &[u8]) -> Result<Vec<String>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text in UTF-8".to_string())?;
     let found = match list.form {
-        Form::Text => text.split_whitespace().map(str::to_string).collect(),
-        Form::Atom => atom(text)?,
+        VersionListFormat::Text => text.split_whitespace().map(str::to_string).collect(),
+        VersionListFormat::Atom => parse_atom(text)?,
     };
-    let of_it = found
+    let versions: Vec<String> = found
         .iter()
-        .filter_map(|tag| tag.strip_prefix(&list.prefix));
-    let versions: Vec<String> = of_it
+        .filter_map(|tag| tag.strip_prefix(&list.prefix))
         .filter(|v| is_plain(v) && version::order(v, v).is_some())
         .map(str::to_string)
         .collect();
-    match versions.is_empty() {
-        true => Err("names no version".into()),
-        false => Ok(versions),
+    if versions.is_empty() {
+        Err("names no version".into())
+    } else {
+        Ok(versions)
     }
 }
 
-/// No publisher's version is longer.
+/// Longer than any publisher's version, in bytes.
 const LONGEST: usize = 64;
 
-/// Whether a version can be written into a recipe and an address without meaning anything else there: a slash would name another file,
-/// a question mark a query. Others are passed over.
+/// Returns true if a version has no special meaning in a recipe or an address: a slash would name a
+/// different file, a question mark a query. Other versions are ignored.
 fn is_plain(version: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_+".contains(c);
-    (1..=LONGEST).contains(&version.len()) && version.chars().all(plain)
+    (1..=LONGEST).contains(&version.len())
+        && version
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ".-_+".contains(c))
 }
 
-fn atom(text: &str) -> Result<Vec<String>, String> {
+fn parse_atom(text: &str) -> Result<Vec<String>, String> {
     let feed = roxmltree::Document::parse(text).map_err(|e| format!("is not XML: {e}"))?;
-    let is = |node: &roxmltree::Node<'_, '_>, name: &str| node.tag_name().name() == name;
-    if !is(&feed.root_element(), "feed") {
+    if feed.root_element().tag_name().name() != "feed" {
         return Err("is not an Atom feed".into());
     }
-    let entries = feed
+    Ok(feed
         .root_element()
         .children()
-        .filter(|node| is(node, "entry"));
-    let address = |entry: roxmltree::Node<'_, '_>| {
-        let mut links = entry.children().filter(|node| is(node, "link"));
-        let url: Url = links
-            .find_map(|link| link.attribute("href"))?
-            .parse()
-            .ok()?;
-        Some(Address::Remote(url).file_name())
-    };
-    Ok(entries.filter_map(address).collect())
+        .filter(|node| node.tag_name().name() == "entry")
+        .filter_map(link_name)
+        .collect())
+}
+
+/// Returns the last path segment of the first link of an Atom entry.
+fn link_name(entry: roxmltree::Node<'_, '_>) -> Option<String> {
+    let url: Url = entry
+        .children()
+        .filter(|node| node.tag_name().name() == "link")
+        .find_map(|link| link.attribute("href"))?
+        .parse()
+        .ok()?;
+    Some(FileAddress::Remote(url).file_name())
 }
 
 /// The versions after a recipe's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Successors {
+pub struct VersionSuccessors {
     /// The highest with the same first two numbers.
     pub in_series: Option<String>,
     /// The highest of all.
     pub newest: Option<String>,
 }
 
-/// Those of `published` that come after `own`. The error fits after "the version".
-pub fn successors(own: &str, published: &[String]) -> Result<Successors, String> {
+/// Finds the versions in `published` that come after `own`. The error fits after "the version".
+pub fn find_successors(own: &str, published: &[String]) -> Result<VersionSuccessors, String> {
     if version::order(own, own).is_none() {
         return Err("does not begin with a number, so none comes after it".into());
     }
-    let counts = |v: &&String| {
-        let later = version::order(v, own) == Some(Ordering::Greater);
-        later && (version::is_release(v) || !version::is_release(own))
-    };
-    let highest = |all: Vec<&String>| {
-        let order = |a: &&&String, b: &&&String| version::order(a, b).unwrap_or(Ordering::Equal);
-        all.iter().max_by(order).map(|v| v.to_string())
-    };
-    let later: Vec<&String> = published.iter().filter(counts).collect();
-    let near = later.iter().filter(|v| version::same_series(v, own));
-    Ok(Successors {
-        in_series: highest(near.copied().collect()),
-        newest: highest(later),
+    let later: Vec<&String> = published
+        .iter()
+        .filter(|v| version::order(v, own) == Some(Ordering::Greater))
+        .filter(|v| version::is_release(v) || !version::is_release(own))
+        .collect();
+    let near = later.iter().copied();
+    Ok(VersionSuccessors {
+        in_series: find_highest(near.filter(|v| version::same_series(v, own))),
+        newest: find_highest(later.iter().copied()),
     })
+}
+
+fn find_highest<'a>(versions: impl Iterator<Item = &'a String>) -> Option<String> {
+    versions
+        .max_by(|a, b| version::order(a, b).unwrap_or(Ordering::Equal))
+        .cloned()
 }
 
 #[cfg(test)]
@@ -96,11 +103,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use winimg_base::text::{Located, Place, Source};
+    use winimg_base::text::{Located, Place, SourceText};
 
-    fn list(form: Form, prefix: &str) -> Versions {
-        let source = Source::new(String::new(), String::new());
-        Versions {
+    fn list(form: VersionListFormat, prefix: &str) -> VersionList {
+        let source = SourceText::new(String::new(), String::new());
+        VersionList {
             url: Located::new(
                 "https://example.com/".parse().unwrap(),
                 Place::new(&Arc::new(source), 0..0),
@@ -112,15 +119,15 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_their_publishers_write_them() {
-        let text = published(&list(Form::Text, ""), b"v1.36.4\n");
+        let text = parse_published(&list(VersionListFormat::Text, ""), b"v1.36.4\n");
         assert_eq!(text, Ok(vec!["v1.36.4".to_string()]));
         let feed = r#"<feed xmlns="http://www.w3.org/2005/Atom"><title>Release notes</title>
           <entry><link rel="alternate" href="https://github.com/a/b/releases/tag/v1.2.0"/><title>b 1.2</title></entry>
           <entry><link rel="alternate" href="https://github.com/a/b/releases/tag/api%2Fv9.0.0"/></entry>
           <entry><link rel="alternate" href="https://github.com/a/b/releases/tag/v1.3.0-rc.1"/></entry></feed>"#;
-        let found = published(&list(Form::Atom, ""), feed.as_bytes());
+        let found = parse_published(&list(VersionListFormat::Atom, ""), feed.as_bytes());
         assert_eq!(found, Ok(vec!["v1.2.0".into(), "v1.3.0-rc.1".into()]));
-        let api = published(&list(Form::Atom, "api/"), feed.as_bytes());
+        let api = parse_published(&list(VersionListFormat::Atom, "api/"), feed.as_bytes());
         assert_eq!(api, Ok(vec!["v9.0.0".to_string()]));
         for (bytes, why) in [
             (
@@ -131,7 +138,7 @@ mod tests {
             (b"\xff", "is not text in UTF-8"),
         ] {
             assert_eq!(
-                published(&list(Form::Atom, ""), bytes),
+                parse_published(&list(VersionListFormat::Atom, ""), bytes),
                 Err(why.to_string())
             );
         }
@@ -143,7 +150,7 @@ mod tests {
             .map(str::to_string)
             .to_vec();
         let after = |own: &str| {
-            let found = successors(own, &published).unwrap();
+            let found = find_successors(own, &published).unwrap();
             (found.in_series, found.newest)
         };
         let some = |text: &str| Some(text.to_string());
@@ -153,7 +160,7 @@ mod tests {
             after("1.38.0-alpha.1"),
             (some("v1.38.0-rc.1"), some("v1.38.0-rc.1"))
         );
-        assert!(successors("latest", &published).is_err());
+        assert!(find_successors("latest", &published).is_err());
     }
 
     #[test]
@@ -182,10 +189,16 @@ mod tests {
             longer.as_str(),
         ];
         let text = good.iter().chain(&bad).map(|v| format!("{v}\n"));
-        let found = published(&list(Form::Text, ""), text.collect::<String>().as_bytes());
+        let found = parse_published(
+            &list(VersionListFormat::Text, ""),
+            text.collect::<String>().as_bytes(),
+        );
         assert_eq!(found.unwrap(), good);
         // A list of nothing else names no version.
-        let found = published(&list(Form::Text, ""), bad.join("\n").as_bytes());
+        let found = parse_published(
+            &list(VersionListFormat::Text, ""),
+            bad.join("\n").as_bytes(),
+        );
         assert_eq!(found.unwrap_err(), "names no version");
         let feed = |version: &str| {
             format!(
@@ -194,7 +207,7 @@ mod tests {
             )
         };
         for bad in ["1.2.9%2F..%2Fevil", "1.2.9%E2%80%AEgpj", "1.2.9%3Fx"] {
-            let found = published(&list(Form::Atom, ""), feed(bad).as_bytes());
+            let found = parse_published(&list(VersionListFormat::Atom, ""), feed(bad).as_bytes());
             assert_eq!(found.unwrap(), ["1.0.0"], "{bad}");
         }
     }

@@ -1,80 +1,89 @@
-//! Which of two versions is the higher one, where that follows from how they are written.
+//! Compares two versions, if their order follows from how they are written.
 
 use std::cmp::Ordering;
 
-/// `None` where a version does not begin with a number, as `latest` does. A pre-release comes before its release
-/// (Semantic Versioning 2.0.0, 11). What follows a `+` only counts where nothing else differs and both say the same there
-/// but for its numbers: `v1.36.4+rke2r2` comes after `v1.36.4+rke2r1`.
+/// Compares two versions. `None` if one does not begin with a number, such as `latest`.
+///
+/// A pre-release comes before its release (Semantic Versioning 2.0.0, 11). Build metadata after a
+/// `+` is compared only if nothing else differs and both differ in numbers alone:
+/// `v1.36.4+rke2r2` comes after `v1.36.4+rke2r1`.
 pub fn order(one: &str, other: &str) -> Option<Ordering> {
-    let order = Version::read(one)?.cmp(&Version::read(other)?);
+    let order = ParsedVersion::read(one)?.cmp(&ParsedVersion::read(other)?);
     Some(order.then_with(|| order_of_builds(one, other)))
 }
 
-/// Of the numbers behind the `+` of both versions.
+/// Compares the numbers in the build metadata of both versions.
 fn order_of_builds(one: &str, other: &str) -> Ordering {
     let (Some((_, one)), Some((_, other))) = (one.split_once('+'), other.split_once('+')) else {
         return Ordering::Equal;
     };
-    let (one, other) = (runs(one.trim()), runs(other.trim()));
-    let words = |runs: &[Part<'_>]| -> Vec<Option<String>> {
-        let word = |run: &Part<'_>| match run {
-            Part::Word(word) => Some((*word).to_owned()),
-            Part::Number(..) => None,
-        };
-        runs.iter().map(word).collect()
-    };
-    if words(&one) == words(&other) {
+    let (one, other) = (split_runs(one.trim()), split_runs(other.trim()));
+    if one
+        .iter()
+        .map(VersionPart::get_word)
+        .eq(other.iter().map(VersionPart::get_word))
+    {
         one.cmp(&other)
     } else {
         Ordering::Equal
     }
 }
 
-/// The numbers of a text, and the words between them.
-fn runs(text: &str) -> Vec<Part<'_>> {
-    let is_digit = |c: char| c.is_ascii_digit();
+/// Splits a text into numbers and the words between them.
+fn split_runs(text: &str) -> Vec<VersionPart<'_>> {
     let (mut rest, mut runs) = (text, Vec::new());
     while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c| is_digit(c) != is_digit(first));
+        let end = rest.find(|c: char| c.is_ascii_digit() != first.is_ascii_digit());
         let (run, after) = rest.split_at(end.unwrap_or(rest.len()));
-        runs.push(part(run));
+        runs.push(parse_part(run));
         rest = after;
     }
     runs
 }
 
-/// Whether it is no pre-release.
+/// Returns true unless the version is a pre-release.
 pub fn is_release(text: &str) -> bool {
-    Version::read(text).is_some_and(|version| version.is_release)
+    ParsedVersion::read(text).is_some_and(|version| version.is_release)
 }
 
-/// Whether the first two numbers of both are the same.
+/// Returns true if both versions have the same first two numbers.
 pub fn same_series(one: &str, other: &str) -> bool {
-    let series = |text| {
-        let mut release = Version::read(text)?.release;
-        release.truncate(2);
-        Some(without_zeros(release))
-    };
-    series(one).is_some() && series(one) == series(other)
+    let series = series_of(one);
+    series.is_some() && series == series_of(other)
+}
+
+fn series_of(version: &str) -> Option<Vec<VersionPart<'_>>> {
+    let mut release = ParsedVersion::read(version)?.release;
+    release.truncate(2);
+    Some(without_zeros(release))
 }
 
 /// Ordered by its fields, one after the other.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Version<'a> {
-    release: Vec<Part<'a>>,
+struct ParsedVersion<'a> {
+    release: Vec<VersionPart<'a>>,
     is_release: bool,
-    pre_release: Vec<Part<'a>>,
+    pre_release: Vec<VersionPart<'a>>,
 }
 
 /// A number comes before a word.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Part<'a> {
-    /// How many digits, without zeros before them, and the digits: numbers of any length.
+enum VersionPart<'a> {
+    /// Number of digits without leading zeros, and the digits: a number of any length.
     Number(usize, &'a str),
     Word(&'a str),
 }
 
-impl<'a> Version<'a> {
+impl<'a> VersionPart<'a> {
+    fn get_word(&self) -> Option<&'a str> {
+        match self {
+            Self::Word(word) => Some(word),
+            Self::Number(..) => None,
+        }
+    }
+}
+
+impl<'a> ParsedVersion<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let text = text.trim();
         let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
@@ -84,33 +93,32 @@ impl<'a> Version<'a> {
         let text = text.split('+').next().unwrap_or(text);
         let (release, pre_release) = text.split_once('-').unwrap_or((text, ""));
         Some(Self {
-            release: parts(release),
+            release: parse_parts(release),
             is_release: pre_release.chars().all(|c| "._-".contains(c)),
-            pre_release: parts(pre_release),
+            pre_release: parse_parts(pre_release),
         })
     }
 }
 
-/// Without zeros at the end: a missing number is zero.
-fn parts(text: &str) -> Vec<Part<'_>> {
+/// Splits a version into its parts, without trailing zeros: a missing number is zero.
+fn parse_parts(text: &str) -> Vec<VersionPart<'_>> {
     let parts = text.split(['.', '-', '_']).filter(|part| !part.is_empty());
-    without_zeros(parts.map(part).collect())
+    without_zeros(parts.map(parse_part).collect())
 }
 
-fn without_zeros(mut parts: Vec<Part<'_>>) -> Vec<Part<'_>> {
-    while parts.last() == Some(&Part::Number(0, "")) {
+fn without_zeros(mut parts: Vec<VersionPart<'_>>) -> Vec<VersionPart<'_>> {
+    while parts.last() == Some(&VersionPart::Number(0, "")) {
         parts.pop();
     }
     parts
 }
 
-fn part(text: &str) -> Part<'_> {
-    match text.bytes().all(|b| b.is_ascii_digit()) {
-        true => {
-            let digits = text.trim_start_matches('0');
-            Part::Number(digits.len(), digits)
-        }
-        false => Part::Word(text),
+fn parse_part(text: &str) -> VersionPart<'_> {
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        let digits = text.trim_start_matches('0');
+        VersionPart::Number(digits.len(), digits)
+    } else {
+        VersionPart::Word(text)
     }
 }
 

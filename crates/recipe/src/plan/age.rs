@@ -1,22 +1,23 @@
-//! How old the updates are that an image's Windows has, as far as the recipe says.
+//! Estimates from the recipe how old the updates in an image's Windows are.
 //!
-//! Pure: today is given. Says nothing where nothing is known of a medium or of packages.
+//! Pure: the current date is an argument. Reports nothing if the age of the medium or of a package
+//! is unknown.
 
 use jiff::civil::Date;
 
-use super::inputs::evaluated;
-use crate::recipe::verb::Update;
+use super::inputs::find_evaluation_release;
+use crate::recipe::verb::UpdateSpec;
 use crate::recipe::{Recipe, Verb};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Place;
 use winimg_formats::wim::evaluation;
 
-/// Days after which updates are old: three of Microsoft's monthly rounds were missed.
+/// Days after which updates are old: three of Microsoft's monthly releases were missed.
 const OLD: i32 = 90;
 
-/// A warning where the newest updates are old.
-pub fn aged(recipe: &Recipe, today: Date) -> Option<Diagnostic> {
-    let (date, place) = newest(recipe)?;
+/// Returns a warning if the newest updates are old.
+pub fn warn_old_updates(recipe: &Recipe, today: Date) -> Option<Diagnostic> {
+    let (date, place) = find_newest(recipe)?;
     let days = date.until(today).ok()?.get_days();
     if days <= OLD {
         return None;
@@ -25,26 +26,31 @@ pub fn aged(recipe: &Recipe, today: Date) -> Option<Diagnostic> {
     Some(
         Diagnostic::warning(fact)
             .at(place, "")
-            .help("carry later ones in: `updates_folder` and `updates_date` of packs/updates.toml, or a newer medium")
-            .help("`windows_at_least` of the same pack refuses an image without them"),
+            .help(
+                "add later ones with `updates_folder` and `updates_date` of packs/updates.toml, or \
+                 use a newer medium",
+            )
+            .help("`windows_at_least` of the same pack rejects an image without them"),
     )
 }
 
-/// The day of the newest updates and where it is from; nothing where it is not known.
-fn newest(recipe: &Recipe) -> Option<(Date, &Place)> {
-    let steps = recipe.steps.iter().filter(|step| step.skipped.is_none());
-    let updates = steps.filter_map(|step| match &step.verb {
-        Verb::Update(update) => Some(Some(update)),
-        // An update, perhaps, of a folder that has no value yet.
-        Verb::Undecided { verb: "update", .. } => Some(None),
-        _ => None,
-    });
-    let dates = updates.map(|update| match update {
-        Some(Update::Offline { date, .. }) => date.as_ref(),
-        Some(Update::Online { .. }) | None => None,
-    });
-    let dates: Option<Vec<_>> = dates.collect();
-    let medium = evaluated(recipe).map(|(release, place)| (evaluation::date(release), place));
+/// Returns the date of the newest updates and its place in the recipe; `None` if it is unknown.
+fn find_newest(recipe: &Recipe) -> Option<(Date, &Place)> {
+    let dates: Option<Vec<_>> = recipe
+        .steps
+        .iter()
+        .filter(|step| step.skipped.is_none())
+        .filter_map(|step| match &step.verb {
+            Verb::Update(UpdateSpec::Offline { date, .. }) => Some(date.as_ref()),
+            // The folder of the update may have no value yet.
+            Verb::Update(UpdateSpec::Online { .. }) | Verb::Undecided { verb: "update", .. } => {
+                Some(None)
+            }
+            _ => None,
+        })
+        .collect();
+    let medium =
+        find_evaluation_release(recipe).map(|(release, place)| (evaluation::date(release), place));
     let carried = dates?.into_iter().map(|date| (date.value, &date.place));
     carried.chain(medium).max_by_key(|(date, _)| *date)
 }

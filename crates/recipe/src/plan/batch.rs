@@ -1,27 +1,27 @@
-//! Batch text for `cmd.exe`: lines, and values that cmd must take as they are.
+//! Writes batch text for `cmd.exe`, and escapes values in it.
 //!
-//! Every value stands in double quotes, where `& | < > ^ ( )` mean nothing; `%` is doubled. Refuses what has no safe
-//! spelling there: a double quote, control characters, and anything outside ASCII, because cmd reads a batch file in
-//! the console's code page, which differs from one Windows to another.
+//! Every value is in double quotes, where `& | < > ^ ( )` have no meaning; `%` is doubled. Refuses
+//! what cannot be escaped safely: a double quote, control characters, and anything outside ASCII,
+//! because cmd reads a batch file in the console's code page, which differs between installations.
 
-/// A value in double quotes. The error says what is in the way.
-pub(super) fn quoted(text: &str) -> Result<String, String> {
-    literal(text).map(|text| format!("\"{text}\""))
+/// Quotes a value. The error names the character that cannot be escaped.
+pub(super) fn quote(text: &str) -> Result<String, String> {
+    escape(text).map(|text| format!("\"{text}\""))
 }
 
-/// A value in double quotes in a command that a second cmd reads again: in a pipe, or in `for /f`. There is no spelling
-/// of a percent sign that both leave alone.
+/// Quotes a value in a command that a second cmd parses again: in a pipe, or in `for /f`. A percent
+/// sign cannot be escaped for both.
 pub(super) fn quoted_twice(text: &str) -> Result<String, String> {
     if text.contains('%') {
         return Err(format!(
-            "`{text}` holds a percent sign, and cmd reads this command twice"
+            "`{text}` contains a percent sign, which cannot be escaped here"
         ));
     }
-    quoted(text)
+    quote(text)
 }
 
-/// The value itself, for a place that is inside double quotes already.
-pub(super) fn literal(text: &str) -> Result<String, String> {
+/// Escapes a value for a place that is already inside double quotes.
+pub(super) fn escape(text: &str) -> Result<String, String> {
     for c in text.chars() {
         let fault = match c {
             '"' => "a double quote".to_owned(),
@@ -30,55 +30,57 @@ pub(super) fn literal(text: &str) -> Result<String, String> {
             _ => continue,
         };
         return Err(format!(
-            "`{}` holds {fault}, and a batch file cannot carry that safely",
+            "`{}` contains {fault}, which cannot be written safely in a batch file",
             text.escape_debug()
         ));
     }
     Ok(text.replace('%', "%%"))
 }
 
-/// The script of a step on the payload disc. It ends with 0 unless a line left it earlier.
+/// The script of a step on the payload disc. It exits with 0 unless a line exits earlier.
 #[derive(Default)]
-pub(super) struct Script {
+pub(super) struct BatchScript {
     lines: Vec<String>,
 }
 
-impl Script {
+impl BatchScript {
     pub(super) fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn of(lines: impl Into<String>) -> Self {
+    pub(super) fn from_lines(lines: impl Into<String>) -> Self {
         Self {
             lines: vec![lines.into()],
         }
     }
 
-    /// A line, or several with `\n` between them.
-    pub(super) fn line(&mut self, line: impl Into<String>) {
+    /// Appends a line, or several separated by `\n`.
+    pub(super) fn add_line(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
-    /// Makes a folder and those above it. `folder` is quoted for batch, without a trailing backslash.
+    /// Creates a folder and its parents. `folder` is quoted for batch, without a trailing
+    /// backslash.
     pub(super) fn make_folder(&mut self, folder: &str) {
         let slashed = format!("{}\\\"", folder.trim_end_matches('"'));
         let line = format!("if not exist {slashed} mkdir {folder} || exit /b 1");
         if !self.lines.contains(&line) {
-            self.line(line);
+            self.add_line(line);
         }
     }
 
-    /// Copies a file of the disc; both are quoted for batch. Files of a CD are read-only, so are their copies.
+    /// Copies a file of the disc; both paths are quoted for batch. Files on a CD are read-only, and
+    /// so are copies of them, so the attribute is removed.
     pub(super) fn copy(&mut self, from: &str, to: &str) {
-        self.line(format!("copy /b /y {from} {to} || exit /b 1"));
-        self.line(format!(r"C:\Windows\System32\attrib.exe -r {to}"));
+        self.add_line(format!("copy /b /y {from} {to} || exit /b 1"));
+        self.add_line(format!(r"C:\Windows\System32\attrib.exe -r {to}"));
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The text, lines ended by `\n`.
+    /// Returns the text, with lines terminated by `\n`.
     pub(super) fn finish(self) -> String {
         let mut text = String::from("@echo off\n");
         for line in self.lines {

@@ -1,51 +1,53 @@
-//! What the bootstrap sets in the registry while an image is built, and the last step of a plan takes back.
+//! Registry settings that the bootstrap makes for the build; the last step of a plan reverts them.
 
 use crate::recipe::RegistryKey;
 
-/// A registry setting that `stage.cmd` makes so that nothing disturbs the build. No Windows medium has it, and the last
-/// step of a plan removes it again.
+/// A registry setting that `stage.cmd` makes so that nothing disturbs the build. No Windows medium
+/// has it, and the last step of a plan removes it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildSetting {
     pub key: RegistryKey,
-    /// A REG_DWORD's name and data; `None`: the key alone is what counts.
+    /// Name and data of a REG_DWORD; `None` if only the key is set.
     pub value: Option<(&'static str, u32)>,
-    /// A sentence for the batch file.
+    /// The reason, as a sentence for the batch file.
     pub why: &'static str,
 }
 
 const AU: RegistryKey =
-    RegistryKey::known(r"HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU");
+    RegistryKey::from_static(r"HKLM\SOFTWARE\Policies\Microsoft\Windows\WindowsUpdate\AU");
 
-/// Sources: Microsoft, "Network location wizard" (NewNetworkWindowOff), NetworkListManager.admx (FirstNetwork; 1 is
-/// private), OOBE.admx, Microsoft-Windows-ServerManager-SvrMgrNc, Reliability.admx, "Manage additional Windows Update
-/// settings"; Amazon EC2 user guide, "Set the time for your Windows instance" (RealTimeIsUniversal).
+/// Sources: Microsoft, "Network location wizard" (NewNetworkWindowOff), NetworkListManager.admx
+/// (FirstNetwork; 1 is private), OOBE.admx, Microsoft-Windows-ServerManager-SvrMgrNc,
+/// Reliability.admx, "Manage additional Windows Update settings"; Amazon EC2 user guide, "Set the
+/// time for your Windows instance" (RealTimeIsUniversal).
 pub const BUILD_SETTINGS: [BuildSetting; 8] = [
     BuildSetting {
-        key: RegistryKey::known(
+        key: RegistryKey::from_static(
             r"HKLM\SYSTEM\CurrentControlSet\Control\Network\NewNetworkWindowOff",
         ),
         value: None,
         why: "No question whether the machine may be discovered.",
     },
     BuildSetting {
-        key: RegistryKey::known(
-            r"HKLM\SOFTWARE\Policies\Microsoft\Windows NT\CurrentVersion\NetworkList\Signatures\FirstNetwork",
-        ),
+        key: RegistryKey::from_static(concat!(
+            r"HKLM\SOFTWARE\Policies\Microsoft\Windows NT\CurrentVersion\NetworkList",
+            r"\Signatures\FirstNetwork"
+        )),
         value: Some(("Category", 1)),
         why: "The first network is private.",
     },
     BuildSetting {
-        key: RegistryKey::known(r"HKLM\SOFTWARE\Policies\Microsoft\Windows\OOBE"),
+        key: RegistryKey::from_static(r"HKLM\SOFTWARE\Policies\Microsoft\Windows\OOBE"),
         value: Some(("DisablePrivacyExperience", 1)),
         why: "No privacy page.",
     },
     BuildSetting {
-        key: RegistryKey::known(r"HKLM\SOFTWARE\Microsoft\ServerManager"),
+        key: RegistryKey::from_static(r"HKLM\SOFTWARE\Microsoft\ServerManager"),
         value: Some(("DoNotOpenServerManagerAtLogon", 1)),
         why: "No Server Manager at logon.",
     },
     BuildSetting {
-        key: RegistryKey::known(r"HKLM\SOFTWARE\Policies\Microsoft\Windows NT\Reliability"),
+        key: RegistryKey::from_static(r"HKLM\SOFTWARE\Policies\Microsoft\Windows NT\Reliability"),
         value: Some(("ShutdownReasonOn", 0)),
         why: "No question for the reason of a shutdown.",
     },
@@ -60,7 +62,7 @@ pub const BUILD_SETTINGS: [BuildSetting; 8] = [
         why: "No restart for an update.",
     },
     BuildSetting {
-        key: RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Control\TimeZoneInformation"),
+        key: RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\TimeZoneInformation"),
         value: Some(("RealTimeIsUniversal", 1)),
         why: "The build machine's hardware clock is UTC.",
     },

@@ -1,8 +1,9 @@
-//! What went into a build, part after part, each with the key of the disk after it.
+//! The parts of a build in order, each with the key of the disk after it.
 //!
-//! Pure. A key is the SHA-256 of canonical JSON: [`FORMAT`], the key before, and the part itself, which holds values and no
-//! words. Names and places of steps, numbers, timeouts and what people read are in no key: they change nothing on the disk.
-//! Where a disk is kept under a key is the store's affair.
+//! Pure. A key is the SHA-256 of canonical JSON: [`FORMAT`], the previous key, and the part itself,
+//! which consists of values, not of text for people. Names and places of steps, numbers, timeouts
+//! and messages are not part of a key, because they change nothing on the disk. The store decides
+//! where to keep the disk for a key.
 
 use std::collections::BTreeMap;
 
@@ -12,59 +13,60 @@ use super::ExitRule;
 use crate::recipe::{Encoding, MachineSpec};
 use winimg_base::digest::Digest;
 
-/// The number of the format of [`Part`], in every key and in the record of every layer. It rises when a part gets, loses or
-/// renames a field, and when the same part comes to make another disk: then no layer that was sealed before is used.
+/// Version of the format of [`Part`], in every key and in the record of every layer. Increment it
+/// when a part gets, loses or renames a field, and when the same part produces a different disk:
+/// earlier layers are then no longer used.
 pub const FORMAT: u32 = 3;
 
 /// A part of a build that changes the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "kebab-case")]
-pub enum Part {
-    Installation(Box<Installation>),
+pub enum BuildPart {
+    Installation(Box<InstallationPart>),
     Step {
-        payload: Vec<Payload>,
-        ops: Vec<Action>,
+        payload: Vec<PayloadPart>,
+        ops: Vec<GuestAction>,
     },
-    /// A step whose `when` turned it off.
+    /// A step disabled by its `when`.
     Skipped,
 }
 
-/// What Windows is installed from.
+/// The inputs of the Windows installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Installation {
-    /// `qemu`: Windows finds other devices under each.
+pub struct InstallationPart {
+    /// For example `qemu`: Windows finds different devices under each hypervisor.
     pub hypervisor: String,
     pub iso: Digest,
     pub virtio: Option<Digest>,
-    /// The image of the medium, by its name there.
+    /// Name of the image on the medium.
     pub image: String,
-    /// Of the answer file without the Administrator's password.
+    /// Digest of the answer file without the Administrator's password.
     pub answer_file: Digest,
-    /// Of everything else on the answer disc that winimg or the team brings.
+    /// Digest of everything else on the answer disc.
     pub bootstrap: Digest,
     pub machine: MachineSpec,
 }
 
-/// An entry of the payload disc that a step takes from.
+/// An entry of the payload disc that a step uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Payload {
-    /// That of its folder `p\NNNN`.
+pub struct PayloadPart {
+    /// Number of its folder `p\NNNN`.
     pub number: u32,
     #[serde(flatten)]
-    pub content: Content,
+    pub content: PayloadContent,
 }
 
-/// What such an entry holds.
+/// Content of a payload entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Content {
+pub enum PayloadContent {
     Component {
         component: String,
         version: Option<String>,
         file: String,
         digest: Digest,
     },
-    /// The archive is unpacked.
+    /// An unpacked archive.
     Tree {
         component: String,
         version: Option<String>,
@@ -72,9 +74,9 @@ pub enum Content {
         only: Vec<String>,
         digest: Digest,
     },
-    /// The digest is that of its manifest.
+    /// A container image, with the digest of its manifest.
     Image { image: String, digest: Digest },
-    /// A file beside the recipe, or a folder with the digest that [`listing`] gives.
+    /// A file beside the recipe, or a folder with the digest from [`listing`].
     Local { name: String, digest: Digest },
     Text {
         file: String,
@@ -83,10 +85,10 @@ pub enum Content {
     },
 }
 
-/// What the guest is made to do, and which of its answers are good.
+/// An action in the guest, with the exit codes that count as success.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "kebab-case")]
-pub enum Action {
+pub enum GuestAction {
     Script {
         text: String,
         exit: ExitRule,
@@ -102,56 +104,56 @@ pub enum Action {
     Seal,
 }
 
-/// A part in its place.
+/// A part in its position in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// For people, and not in the key: ``the installation``, ``step `kubelet` ``
+pub struct ChainLink {
+    /// Name for people, not in the key: ``the installation``, ``step `kubelet` ``
     pub name: String,
-    /// Of the disk after this part: everything up to here is in it.
+    /// Key of the disk after this part; covers all parts up to this one.
     pub key: Digest,
-    pub part: Part,
+    pub part: BuildPart,
 }
 
 /// All parts of a build, each with the key of the disk after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chain(Vec<Link>);
+pub struct BuildChain(Vec<ChainLink>);
 
-/// The digest that stands for many files in a part, by their paths with slashes. `None`: the file's bytes are in another
-/// digest of the same part.
-pub fn listing(files: &BTreeMap<String, Option<Digest>>) -> Digest {
+/// Computes the digest of many files, by their paths with slashes. `None`: the file is covered by
+/// another digest of the same part.
+pub fn hash_listing(files: &BTreeMap<String, Option<Digest>>) -> Digest {
     #[derive(Serialize)]
-    struct Listing<'a> {
+    struct FileListing<'a> {
         format: u32,
         files: &'a BTreeMap<String, Option<Digest>>,
     }
     let format = FORMAT;
-    Digest::of_json(&Listing { format, files })
+    Digest::of_json(&FileListing { format, files })
 }
 
-/// What a key is the digest of.
+/// The document that a key is the digest of.
 #[derive(Serialize)]
-struct Key<'a> {
+struct ChainKey<'a> {
     format: u32,
     before: Option<&'a Digest>,
-    part: &'a Part,
+    part: &'a BuildPart,
 }
 
-impl Chain {
-    /// The next part, under the name that people know it by.
-    pub fn push(&mut self, name: impl Into<String>, part: Part) {
-        let key = Digest::of_json(&Key {
+impl BuildChain {
+    /// Appends a part with its display name.
+    pub fn push(&mut self, name: impl Into<String>, part: BuildPart) {
+        let key = Digest::of_json(&ChainKey {
             format: FORMAT,
             before: self.0.last().map(|link| &link.key),
             part: &part,
         });
-        self.0.push(Link {
+        self.0.push(ChainLink {
             name: name.into(),
             key,
             part,
         });
     }
 
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[ChainLink] {
         &self.0
     }
 }

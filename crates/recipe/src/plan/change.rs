@@ -1,75 +1,81 @@
-//! What changed between two builds, in words made from their parts: for `plan`, `build` and `cache explain`.
+//! Describes what changed between two builds, for `plan`, `build` and `cache explain`.
 //!
-//! Pure. No key is made here, so that a sentence can be worded anew at any time.
+//! Pure. No key is computed from these sentences, so their wording can change at any time.
 
-use super::Link;
-use super::chain::{Action, Content, Installation, Part, Payload};
-use super::words::encoding_name;
+use super::ChainLink;
+use super::chain::{BuildPart, GuestAction, InstallationPart, PayloadContent, PayloadPart};
+use super::describe::encoding_name;
 use crate::recipe::{DiskBus, Firmware, MachineSpec};
 use winimg_base::argv;
 use winimg_base::digest::Digest;
 
-/// How many links from the start are the same.
-pub fn common(old: &[Link], new: &[Link]) -> usize {
-    let same = |(a, b): &(&Link, &Link)| a.key == b.key;
-    old.iter().zip(new).take_while(same).count()
+/// Returns the number of links that both chains have in common from the start.
+pub fn count_common(old: &[ChainLink], new: &[ChainLink]) -> usize {
+    old.iter()
+        .zip(new)
+        .take_while(|(a, b)| a.key == b.key)
+        .count()
 }
 
-/// What became of the first link in which two chains differ, in words: ``step `kubelet`: the version of `kubelet`
-/// 1.36.0 became 1.36.1``. Empty when one chain is the other's beginning.
-pub fn change(old: &[Link], new: &[Link]) -> Vec<String> {
-    let at = common(old, new);
+/// Describes the first link in which two chains differ, as in ``step `kubelet`: the version of
+/// `kubelet` changed from 1.36.0 to 1.36.1``. Empty if one chain is a prefix of the other.
+pub fn describe_change(old: &[ChainLink], new: &[ChainLink]) -> Vec<String> {
+    let at = count_common(old, new);
     let (Some(before), Some(now)) = (old.get(at), new.get(at)) else {
         return Vec::new();
     };
     if before.name != now.name {
-        let is_in = |links: &[Link], one: &Link| links.iter().any(|l| l.part == one.part);
-        let words = match (is_in(&new[at..], before), is_in(&old[at..], now)) {
-            (true, true) => format!("{} comes where {} was", now.name, before.name),
-            (true, false) => format!("{} is new", now.name),
-            (false, true) => format!("{} is gone", before.name),
-            (false, false) => format!("{} came in place of {}", now.name, before.name),
+        let is_kept = new[at..].iter().any(|link| link.part == before.part);
+        let is_known = old[at..].iter().any(|link| link.part == now.part);
+        let change = match (is_kept, is_known) {
+            (true, true) => format!("{} now comes before {}", now.name, before.name),
+            (true, false) => format!("{} was added", now.name),
+            (false, true) => format!("{} was removed", before.name),
+            (false, false) => format!("{} was replaced by {}", before.name, now.name),
         };
-        return vec![words];
+        return vec![change];
     }
-    let (old, new) = (rows(&before.part), rows(&now.part));
+    let (old, new) = (list_rows(&before.part), list_rows(&now.part));
     let mut rendered = Vec::new();
     for (what, value) in &new {
         match old.iter().find(|(known, _)| known == what) {
             Some((_, before)) if before == value => {}
-            Some((_, before)) => rendered.push(format!("{what} {}", became(before, value))),
-            None => rendered.push(format!("{what} is new")),
+            Some((_, before)) => {
+                rendered.push(format!("{what} {}", describe_value_change(before, value)))
+            }
+            None => rendered.push(format!("{what} was added")),
         }
     }
-    let gone = old
-        .iter()
-        .filter(|(what, _)| !new.iter().any(|(known, _)| known == what));
-    rendered.extend(gone.map(|(what, _)| format!("{what} is gone")));
+    rendered.extend(
+        old.iter()
+            .filter(|(what, _)| !new.iter().any(|(known, _)| known == what))
+            .map(|(what, _)| format!("{what} was removed")),
+    );
     if rendered.is_empty() {
-        rendered.push("its parts come in another order".into());
+        rendered.push("its parts are in a different order".into());
     }
     rendered
         .into_iter()
-        .map(|words| format!("{}: {words}", now.name))
+        .map(|change| format!("{}: {change}", now.name))
         .collect()
 }
 
-/// What a part is made from, each thing as people call it and with its value as text.
-fn rows(part: &Part) -> Vec<(String, String)> {
+/// Lists the inputs of a part, each with its display name and its value as text.
+fn list_rows(part: &BuildPart) -> Vec<(String, String)> {
     match part {
-        Part::Installation(from) => installation(from),
-        Part::Step { payload, ops } => {
-            let mut rows: Vec<_> = payload.iter().flat_map(carried).collect();
+        BuildPart::Installation(from) => list_installation(from),
+        BuildPart::Step { payload, ops } => {
+            let mut rows: Vec<_> = payload.iter().flat_map(list_payload).collect();
             let numbered = ops.iter().zip(1..);
-            rows.extend(numbered.flat_map(|(op, number)| action(op, number)));
+            rows.extend(numbered.flat_map(|(op, number)| list_action(op, number)));
             rows
         }
-        Part::Skipped => vec![("skipped".into(), "yes".into())],
+        BuildPart::Skipped => vec![("skipped".into(), "yes".into())],
     }
 }
 
-fn installation(from: &Installation) -> Vec<(String, String)> {
-    let Installation {
+fn list_installation(from: &InstallationPart) -> Vec<(String, String)> {
+    let InstallationPart {
         hypervisor,
         iso,
         virtio,
@@ -88,13 +94,14 @@ fn installation(from: &Installation) -> Vec<(String, String)> {
         network,
         tpm,
     } = machine;
-    let none = || "none".to_string();
     let rows = [
         ("the hypervisor", hypervisor.clone()),
         ("the install medium", iso.to_string()),
         (
             "the virtio medium",
-            virtio.as_ref().map_or_else(none, Digest::to_string),
+            virtio
+                .as_ref()
+                .map_or("none".to_string(), Digest::to_string),
         ),
         ("the image", image.clone()),
         ("the answer file", answer_file.to_string()),
@@ -102,9 +109,9 @@ fn installation(from: &Installation) -> Vec<(String, String)> {
         ("machine.firmware", firmware_name(*firmware).into()),
         ("machine.secure_boot", secure_boot.to_string()),
         ("machine.disk_bus", bus_name(*disk_bus).into()),
-        ("machine.disk_size", mebibytes(*disk_size)),
+        ("machine.disk_size", render_mebibytes(*disk_size)),
         ("machine.cpus", cpus.to_string()),
-        ("machine.memory", mebibytes(*memory)),
+        ("machine.memory", render_mebibytes(*memory)),
         ("machine.network", network.to_string()),
         ("machine.tpm", tpm.to_string()),
     ];
@@ -126,29 +133,27 @@ fn bus_name(bus: DiskBus) -> &'static str {
     }
 }
 
-fn mebibytes(bytes: u64) -> String {
+fn render_mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes >> 20)
 }
 
-/// The version first, where there is one: it says more than the digest that changes with it.
-fn carried(entry: &Payload) -> Vec<(String, String)> {
-    let version = |component: &str, version: &Option<String>| {
-        let version = version.clone()?;
-        Some((format!("the version of `{component}`"), version))
-    };
+/// Lists the inputs of a payload entry. The version, if any, comes first: it is more useful than
+/// the digest that changes with it.
+fn list_payload(entry: &PayloadPart) -> Vec<(String, String)> {
     let (version, what, value) = match &entry.content {
-        Content::Component {
+        PayloadContent::Component {
             component,
-            version: given,
+            version,
             digest,
             ..
         } => {
+            let version = version_row(component, version.as_deref());
             let what = format!("the file of `{component}`");
-            (version(component, given), what, digest.to_string())
+            (version, what, digest.to_string())
         }
-        Content::Tree {
+        PayloadContent::Tree {
             component,
-            version: given,
+            version,
             strip,
             only,
             digest,
@@ -157,16 +162,17 @@ fn carried(entry: &Payload) -> Vec<(String, String)> {
             if !only.is_empty() {
                 what += &format!(", only {}", only.join(" "));
             }
-            (version(component, given), what, digest.to_string())
+            let version = version_row(component, version.as_deref());
+            (version, what, digest.to_string())
         }
-        Content::Image { image, digest } => {
+        PayloadContent::Image { image, digest } => {
             let what = format!("the container image `{image}`");
             (None, what, digest.to_string())
         }
-        Content::Local { name, digest } => {
+        PayloadContent::Local { name, digest } => {
             (None, format!("the local file {name}"), digest.to_string())
         }
-        Content::Text {
+        PayloadContent::Text {
             file,
             text,
             encoding,
@@ -182,46 +188,59 @@ fn carried(entry: &Payload) -> Vec<(String, String)> {
     version.into_iter().chain([(what, value)]).collect()
 }
 
-/// What is done, and which exit codes are good where it ends with one.
-fn action(op: &Action, number: u32) -> Vec<(String, String)> {
+fn version_row(component: &str, version: Option<&str>) -> Option<(String, String)> {
+    let version = version?.to_string();
+    Some((format!("the version of `{component}`"), version))
+}
+
+/// Lists an action and, if it has exit codes, those that are allowed.
+fn list_action(op: &GuestAction, number: u32) -> Vec<(String, String)> {
     let (what, value, exit) = match op {
-        Action::Script { text, exit } => (format!("script {number}"), text.clone(), Some(exit)),
-        Action::Command {
+        GuestAction::Script { text, exit } => {
+            (format!("script {number}"), text.clone(), Some(exit))
+        }
+        GuestAction::Command {
             program,
             arguments,
             exit,
         } => {
-            let line = argv::display(program, arguments);
+            let line = argv::render_command_line(program, arguments);
             (format!("command {number}"), line, Some(exit))
         }
-        Action::Restart => (format!("restart {number}"), String::new(), None),
-        Action::Settle => (format!("wait {number}"), String::new(), None),
-        Action::Eject => (format!("discs {number}"), String::new(), None),
-        Action::Seal => (format!("seal {number}"), String::new(), None),
+        GuestAction::Restart => (format!("restart {number}"), String::new(), None),
+        GuestAction::Settle => (format!("wait {number}"), String::new(), None),
+        GuestAction::Eject => (format!("discs {number}"), String::new(), None),
+        GuestAction::Seal => (format!("seal {number}"), String::new(), None),
     };
     let judged = exit.map(|exit| {
-        let what = format!("what {what} may end with");
-        (what, exit.expectation())
+        let what = format!("the exit rule of {what}");
+        (what, exit.describe())
     });
     std::iter::once((what, value)).chain(judged).collect()
 }
 
-/// `1.36.0 became 1.36.1`; of longer text the first line that differs, from a little before the difference on.
-fn became(old: &str, new: &str) -> String {
+/// Describes a changed value, as in `changed from 1.36.0 to 1.36.1`. For longer text, shows the
+/// first line that differs, from shortly before the difference.
+fn describe_value_change(old: &str, new: &str) -> String {
     let differing = old.lines().zip(new.lines()).find(|(a, b)| a != b);
     match differing {
         Some((old, new)) => {
             let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
             let same = same.count();
-            format!("{} became {}", short(old, same), short(new, same))
+            format!(
+                "changed from {} to {}",
+                shorten_line(old, same),
+                shorten_line(new, same)
+            )
         }
-        None if old.lines().count() < new.lines().count() => "has more lines".into(),
-        None => "has fewer lines".into(),
+        None if old.lines().count() < new.lines().count() => "is longer".into(),
+        None => "is shorter".into(),
     }
 }
 
-/// At most 60 characters; of a digest its beginning. `same`: how many characters are the other line's too.
-fn short(line: &str, same: usize) -> String {
+/// Shortens a line to 60 characters, or a digest to its start. `same` is the length of the prefix
+/// that it shares with the other line.
+fn shorten_line(line: &str, same: usize) -> String {
     let is_digest = line.starts_with("sha256:");
     let limit = if is_digest { 19 } else { 60 };
     if line.chars().count() <= limit {

@@ -1,69 +1,70 @@
-//! What has to hold in the finished image.
+//! Checks of the finished image.
 //!
-//! The plan makes a check, over entries of the payload disc ([`Planned`]); the engine resolves it once the inputs are there;
-//! the manifest carries it, so that it needs neither the recipe nor its inputs; verify judges it. Holds digests, never bytes.
+//! The plan makes a check that refers to entries of the payload disc ([`Planned`]). The engine
+//! resolves it once the inputs are present. The manifest stores it, so that neither the recipe nor
+//! its inputs are needed; verify evaluates it. A check contains digests, never file content.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::recipe::verb::Right;
-use crate::recipe::{GuestPath, RegistryData, RegistryKey, Start};
+use crate::recipe::verb::AccessRight;
+use crate::recipe::{GuestPath, RegistryKey, RegistryValueData, ServiceStartMode};
 
-/// The checks that one step asked for.
+/// The checks of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct StepChecks {
     pub step: String,
     /// The recipe's file, line and column.
     pub place: String,
-    pub checks: Vec<Check>,
+    pub checks: Vec<ImageCheck>,
 }
 
-/// A check before its inputs are there.
-pub type Planned = Check<Payload, Packages, ImageName>;
+/// A check whose inputs are not resolved yet.
+pub type PlannedCheck = ImageCheck<ExpectedPayload, ExpectedDrivers, ContainerImageName>;
 
-/// One thing that has to hold. The parameters say what is known of a file, of a driver and of a container image.
+/// A check. The parameters are the known facts about a file, a driver and a container image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "check", rename_all = "kebab-case")]
 #[schemars(rename = "Check")]
-pub enum Check<F = Bytes, D = Inf, I = Manifest> {
-    /// The file has these bytes.
+pub enum ImageCheck<F = FileDigest, D = DriverInf, I = ContainerImageManifest> {
+    /// The file has this content.
     File {
         path: GuestPath,
         #[serde(flatten)]
         content: F,
     },
-    /// A file or folder is there.
+    /// The file or folder exists.
     Exists {
         path: GuestPath,
     },
-    /// Neither a file nor a folder of this name is there.
+    /// Neither a file nor a folder with this name exists.
     Missing {
         path: GuestPath,
     },
-    /// A value of the registry; without a name, the key's default value.
+    /// A registry value; without a name, the key's default value.
     Registry {
         key: RegistryKey,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<String>,
-        data: RegistryData,
+        data: RegistryValueData,
     },
-    Service(Service),
+    Service(ServiceCheck),
     /// The machine's `Path` lists the folder.
     PathFolder {
         folder: GuestPath,
     },
-    Firewall(Firewall),
-    /// An optional feature. Only running Windows knows.
+    Firewall(FirewallCheck),
+    /// An optional feature. Only a running Windows can tell.
     Feature {
         name: String,
         enabled: bool,
     },
-    /// A feature on demand. Only running Windows knows.
+    /// A feature on demand. Only a running Windows can tell.
     Capability {
         name: String,
         present: bool,
     },
-    /// The driver store has this INF, byte for byte.
+    /// The driver store has exactly this INF.
     Driver {
         #[serde(flatten)]
         driver: D,
@@ -80,17 +81,17 @@ pub enum Check<F = Bytes, D = Inf, I = Manifest> {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         members: Vec<String>,
     },
-    Acl(Acl),
+    Acl(AclCheck),
     /// A scheduled task `\Folder\Name`.
     Task {
         name: String,
         present: bool,
     },
-    /// A package of this KB is installed.
+    /// A package with this KB number is installed.
     Update {
         kb: String,
     },
-    /// Windows is of this build, with this update revision (UBR) or a later one.
+    /// Windows has this build, with this update revision (UBR) or a later one.
     Windows {
         build: u32,
         revision: u32,
@@ -103,19 +104,20 @@ pub enum Check<F = Bytes, D = Inf, I = Manifest> {
     },
 }
 
-/// A payload entry whose bytes a file has.
+/// The payload entry that a file or folder comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload {
+pub enum ExpectedPayload {
     /// The entry is a file.
     File(u32),
-    /// Every file of the entry lies below the path.
+    /// Every file of the entry is below the path.
     Tree(u32),
 }
 
-/// What a file holds.
+/// Size and digest of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Bytes {
-    /// Bytes.
+#[schemars(rename = "Bytes")]
+pub struct FileDigest {
+    /// Size in bytes.
     pub size: u64,
     /// Lower-case hex.
     #[schemars(regex(pattern = r"^[0-9a-f]{64}$"))]
@@ -124,7 +126,7 @@ pub struct Bytes {
 
 /// Every INF of a payload entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packages {
+pub struct ExpectedDrivers {
     pub entry: u32,
     /// Glob patterns over the entry's paths; empty: all.
     pub only: Vec<String>,
@@ -132,7 +134,8 @@ pub struct Packages {
 
 /// A driver's INF.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Inf {
+#[schemars(rename = "Inf")]
+pub struct DriverInf {
     /// `vioscsi.inf`
     pub inf: String,
     /// Lower-case hex.
@@ -142,23 +145,25 @@ pub struct Inf {
 
 /// One of the recipe's `[images]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageName(pub String);
+pub struct ContainerImageName(pub String);
 
 /// A container image as containerd keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Manifest {
+#[schemars(rename = "Manifest")]
+pub struct ContainerImageManifest {
     pub reference: String,
     pub digest: String,
 }
 
-/// What was said about a service; what was not said is not looked at.
+/// Expected settings of a service; settings that are absent are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Service {
+#[schemars(rename = "Service")]
+pub struct ServiceCheck {
     pub name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<Start>,
+    pub start: Option<ServiceStartMode>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,14 +171,15 @@ pub struct Service {
     /// Milliseconds before each restart after a failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restart_delays: Vec<u32>,
-    /// Of a clone: that it failed to start is no fault.
+    /// On a clone: a failed start is not an error.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_fail: bool,
 }
 
-/// A firewall rule as Windows keeps it under `FirewallPolicy\FirewallRules` (Microsoft: MS-GPFAS, firewall rule grammar).
+/// A firewall rule as stored in `FirewallPolicy\FirewallRules` (Microsoft: MS-GPFAS).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Firewall {
+#[schemars(rename = "Firewall")]
+pub struct FirewallCheck {
     pub name: String,
     pub present: bool,
     pub inbound: bool,
@@ -187,18 +193,18 @@ pub struct Firewall {
     /// Empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_ports: Vec<String>,
-    /// Whom the rule is for. Absent in a manifest that was written before it was looked at, and then not compared.
+    /// Scope of the rule. Absent in manifests of older versions, and then not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<FirewallScope>,
 }
 
-/// Whom a firewall rule is for. The local addresses are always any.
+/// Scope of a firewall rule. The local addresses are always any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FirewallScope {
-    /// Addresses, networks, ranges, or netsh's own words such as `LocalSubnet`. Empty: any.
+    /// Addresses, networks, ranges, or netsh keywords such as `LocalSubnet`. Empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote: Vec<String>,
-    /// The one program; absent: any.
+    /// The only allowed program; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<GuestPath>,
     /// `domain`, `private`, `public`. Empty: all.
@@ -211,9 +217,10 @@ pub struct FirewallScope {
 
 /// The discretionary access list of a file or folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Acl {
+#[schemars(rename = "Acl")]
+pub struct AclCheck {
     pub path: GuestPath,
-    /// Nothing is inherited from above.
+    /// Nothing is inherited from the parent.
     pub protected: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -225,46 +232,46 @@ pub struct Acl {
 pub struct AclEntry {
     /// A SID, or the name of a local account or group.
     pub principal: String,
-    pub right: Right,
+    pub right: AccessRight,
     pub deny: bool,
 }
 
-/// Whether a check of a file speaks of one file.
-pub trait Files {
-    /// Many files below a path, which are known later.
+/// Content of a file check, which may cover one file or many.
+pub trait CheckedContent {
+    /// Returns true for files below a path that are resolved later.
     fn is_tree(&self) -> bool;
 }
 
-impl Files for Payload {
+impl CheckedContent for ExpectedPayload {
     fn is_tree(&self) -> bool {
         matches!(self, Self::Tree(_))
     }
 }
 
-impl Files for Bytes {
+impl CheckedContent for FileDigest {
     fn is_tree(&self) -> bool {
         false
     }
 }
 
-impl Planned {
-    /// The same check, unless it speaks of an input.
-    pub fn without_inputs(&self) -> Option<Check> {
+impl PlannedCheck {
+    /// Returns the same check, unless it refers to an input.
+    pub fn without_inputs(&self) -> Option<ImageCheck> {
         Some(match self.clone() {
             Self::File { .. } | Self::Driver { .. } | Self::ContainerImage { .. } => return None,
-            Self::Exists { path } => Check::Exists { path },
-            Self::Missing { path } => Check::Missing { path },
-            Self::Registry { key, value, data } => Check::Registry { key, value, data },
-            Self::Service(service) => Check::Service(service),
-            Self::PathFolder { folder } => Check::PathFolder { folder },
-            Self::Firewall(rule) => Check::Firewall(rule),
-            Self::Feature { name, enabled } => Check::Feature { name, enabled },
-            Self::Capability { name, present } => Check::Capability { name, present },
+            Self::Exists { path } => ImageCheck::Exists { path },
+            Self::Missing { path } => ImageCheck::Missing { path },
+            Self::Registry { key, value, data } => ImageCheck::Registry { key, value, data },
+            Self::Service(service) => ImageCheck::Service(service),
+            Self::PathFolder { folder } => ImageCheck::PathFolder { folder },
+            Self::Firewall(rule) => ImageCheck::Firewall(rule),
+            Self::Feature { name, enabled } => ImageCheck::Feature { name, enabled },
+            Self::Capability { name, present } => ImageCheck::Capability { name, present },
             Self::User {
                 name,
                 present,
                 disabled,
-            } => Check::User {
+            } => ImageCheck::User {
                 name,
                 present,
                 disabled,
@@ -273,15 +280,15 @@ impl Planned {
                 name,
                 present,
                 members,
-            } => Check::Group {
+            } => ImageCheck::Group {
                 name,
                 present,
                 members,
             },
-            Self::Acl(acl) => Check::Acl(acl),
-            Self::Task { name, present } => Check::Task { name, present },
-            Self::Update { kb } => Check::Update { kb },
-            Self::Windows { build, revision } => Check::Windows { build, revision },
+            Self::Acl(acl) => ImageCheck::Acl(acl),
+            Self::Task { name, present } => ImageCheck::Task { name, present },
+            Self::Update { kb } => ImageCheck::Update { kb },
+            Self::Windows { build, revision } => ImageCheck::Windows { build, revision },
         })
     }
 }

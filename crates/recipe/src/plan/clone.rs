@@ -1,65 +1,68 @@
-//! What must hold on a clone, as checks that are judged on its disk after the first boot. Pure; runs nothing in the guest.
+//! Checks of a clone, evaluated on its disk after the first boot. Pure; runs nothing in the guest.
 //!
-//! Refuses what can hold on no disk. Two checks that contradict each other are no mistake: the later one stands, so that a
-//! recipe can say otherwise than a pack.
+//! Refuses checks that no disk can pass. Two checks may contradict each other: the later one wins,
+//! so that a recipe can override a pack.
 
-use super::check::{self, Planned};
+use super::check::{self, PlannedCheck};
 use super::expect::service_key;
 use super::{reg, step};
 use crate::recipe::verb::UserState;
-use crate::recipe::{Claim, Recipe, RegistryData};
+use crate::recipe::{CloneClaim, Recipe, RegistryValueData};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
 
 /// One `[[clone]]` of the recipe.
 #[derive(Clone, Debug)]
-pub struct CloneCheck {
+pub struct PlannedCloneCheck {
     pub place: Place,
-    /// What the node needs it for.
+    /// The reason the node needs it.
     pub why: String,
-    /// The names of the targets whose clones it speaks of; empty: all.
+    /// Names of the targets whose clones are checked; empty: all.
     pub targets: Vec<String>,
-    /// The `when` that turned it off.
+    /// The `when` that disabled it.
     pub skipped: Option<String>,
-    /// The variables without a value that it names.
+    /// Variables in it that have no value.
     pub undecided: Vec<String>,
-    /// Absent where it is not decided.
-    pub check: Option<Planned>,
+    /// `None` while it is undecided.
+    pub check: Option<PlannedCheck>,
 }
 
-pub(super) fn checks(recipe: &Recipe, complaints: &mut Diagnostics) -> Vec<CloneCheck> {
+pub(super) fn plan_clone_checks(
+    recipe: &Recipe,
+    complaints: &mut Diagnostics,
+) -> Vec<PlannedCloneCheck> {
     let mut checks = Vec::new();
     for written in &recipe.clone_checks {
         let undecided = match &written.claim {
-            Claim::Undecided { variables } if written.skipped.is_none() => variables.clone(),
+            CloneClaim::Undecided { variables } if written.skipped.is_none() => variables.clone(),
             _ => Vec::new(),
         };
         if written.skipped.is_none()
-            && let Some(complaint) = impossible(&written.claim)
+            && let Some(complaint) = refuse_impossible(&written.claim)
         {
             complaints.push(complaint);
         }
-        checks.push(CloneCheck {
+        checks.push(PlannedCloneCheck {
             place: written.place.clone(),
             why: written.why.clone(),
             targets: written.targets.clone(),
             skipped: written.skipped.clone(),
             undecided,
-            check: planned(&written.claim),
+            check: plan_claim(&written.claim),
         });
     }
     checks
 }
 
-/// What no registry can have.
-fn impossible(claim: &Claim) -> Option<Diagnostic> {
-    let Claim::Registry { key, value, data } = claim else {
+/// Returns an error for a registry check that can never pass or never fail.
+fn refuse_impossible(claim: &CloneClaim) -> Option<Diagnostic> {
+    let CloneClaim::Registry { key, value, data } = claim else {
         return None;
     };
     let is_hive = key.value.subkey().is_empty();
     let fact = match reg::check(data) {
         Err(why) => format!("a clone check: {why}"),
-        Ok(()) if is_hive && value.is_none() && *data == RegistryData::Absent => {
+        Ok(()) if is_hive && value.is_none() && *data == RegistryValueData::Absent => {
             "a clone check: every Windows has this hive".to_owned()
         }
         Ok(()) => return None,
@@ -67,47 +70,47 @@ fn impossible(claim: &Claim) -> Option<Diagnostic> {
     Some(Diagnostic::error(fact).at(&key.place, ""))
 }
 
-fn planned(claim: &Claim) -> Option<Planned> {
+fn plan_claim(claim: &CloneClaim) -> Option<PlannedCheck> {
     Some(match claim.clone() {
-        Claim::Undecided { .. } => return None,
-        Claim::Exists(path) => Planned::Exists { path },
-        Claim::Missing(path) => Planned::Missing { path },
-        Claim::Registry { key, value, data } => Planned::Registry {
+        CloneClaim::Undecided { .. } => return None,
+        CloneClaim::Exists(path) => PlannedCheck::Exists { path },
+        CloneClaim::Missing(path) => PlannedCheck::Missing { path },
+        CloneClaim::Registry { key, value, data } => PlannedCheck::Registry {
             key: key.value,
             value,
             data,
         },
-        Claim::Service {
+        CloneClaim::Service {
             name,
             start,
             may_fail,
             present: true,
-        } => Planned::Service(check::Service {
+        } => PlannedCheck::Service(check::ServiceCheck {
             name,
             start,
             may_fail,
-            ..check::Service::default()
+            ..check::ServiceCheck::default()
         }),
-        Claim::Service {
+        CloneClaim::Service {
             name,
             present: false,
             ..
-        } => Planned::Registry {
+        } => PlannedCheck::Registry {
             key: service_key(&name),
             value: None,
-            data: RegistryData::Absent,
+            data: RegistryValueData::Absent,
         },
-        Claim::Firewall(rule) => Planned::Firewall(step::firewall_rule(&rule)),
-        Claim::User { name, state } => Planned::User {
+        CloneClaim::Firewall(rule) => PlannedCheck::Firewall(step::firewall_rule(&rule)),
+        CloneClaim::User { name, state } => PlannedCheck::User {
             name,
             present: state != UserState::Absent,
             disabled: state == UserState::Disabled,
         },
-        Claim::Group {
+        CloneClaim::Group {
             name,
             present,
             members,
-        } => Planned::Group {
+        } => PlannedCheck::Group {
             name,
             present,
             members,

@@ -1,28 +1,30 @@
-//! Which checks still hold at the end: a file that a later step removes is not looked for.
+//! Determines which checks still apply to the finished image: a file that a later step removes is
+//! not expected.
 //!
-//! A check that a later one contradicts or repeats is dropped; of a service only the settings that a later step did not touch
-//! are kept. So no two of those that are left contradict each other. Asked twice: of a plan, and again when the files of its
-//! trees are known.
+//! A check that a later one contradicts or repeats is dropped; for a service, only settings that no
+//! later step touches are kept. The remaining checks never contradict each other. This runs twice:
+//! on a plan, and again when the files of its trees are known.
 
 use std::collections::HashSet;
 
-use super::check::{Check, Files, Service};
-use crate::recipe::{GuestPath, RegistryData, RegistryKey};
+use super::check::{CheckedContent, ImageCheck, ServiceCheck};
+use crate::recipe::{GuestPath, RegistryKey, RegistryValueData};
 
-/// Drops, or cuts down, every check that a later one overrides; and that a file is there where its bytes are expected: one
-/// that is gone is reported once. The lists are those of the steps, in their order.
-pub fn keep_what_lasts<'a, F, D, I>(lists: impl Iterator<Item = &'a mut Vec<Check<F, D, I>>>)
+/// Drops, or reduces, every check that a later one overrides. Also drops the check that a file
+/// exists if its content is checked, so that a missing file is reported once. The lists are those
+/// of the steps, in order.
+pub fn keep_what_lasts<'a, F, D, I>(lists: impl Iterator<Item = &'a mut Vec<ImageCheck<F, D, I>>>)
 where
-    F: Files + Clone + PartialEq + 'a,
+    F: CheckedContent + Clone + PartialEq + 'a,
     D: Clone + PartialEq + 'a,
     I: Clone + PartialEq + 'a,
 {
     let mut lists: Vec<_> = lists.collect();
-    let mut later = Later::default();
+    let mut later = LaterChecks::default();
     for list in lists.iter_mut().rev() {
         let mut kept = Vec::new();
         for check in list.drain(..).rev() {
-            kept.extend(later.leaves(check.clone()));
+            kept.extend(later.reduce(check.clone()));
             later.add(check);
         }
         kept.reverse();
@@ -32,19 +34,20 @@ where
     let files: HashSet<GuestPath> = checks.filter_map(one_file).cloned().collect();
     for list in lists {
         list.retain(|check| match check {
-            Check::Exists { path } => !files.contains(path),
+            ImageCheck::Exists { path } => !files.contains(path),
             _ => true,
         });
     }
 }
 
-/// What later steps ask for. An archive has thousands of files, so these are looked up and not compared one by one.
-struct Later<F, D, I> {
+/// Checks of later steps. An archive has thousands of files, so files are looked up in a set, not
+/// compared one by one.
+struct LaterChecks<F, D, I> {
     files: HashSet<GuestPath>,
-    others: Vec<Check<F, D, I>>,
+    others: Vec<ImageCheck<F, D, I>>,
 }
 
-impl<F, D, I> Default for Later<F, D, I> {
+impl<F, D, I> Default for LaterChecks<F, D, I> {
     fn default() -> Self {
         Self {
             files: HashSet::new(),
@@ -53,44 +56,52 @@ impl<F, D, I> Default for Later<F, D, I> {
     }
 }
 
-impl<F, D, I> Later<F, D, I>
+impl<F, D, I> LaterChecks<F, D, I>
 where
-    F: Files + PartialEq,
+    F: CheckedContent + PartialEq,
     D: PartialEq,
     I: PartialEq,
 {
-    fn add(&mut self, check: Check<F, D, I>) {
+    fn add(&mut self, check: ImageCheck<F, D, I>) {
         match one_file(&check) {
             Some(path) => drop(self.files.insert(path.clone())),
             None => self.others.push(check),
         }
     }
 
-    /// What is left of an earlier check.
-    fn leaves(&self, check: Check<F, D, I>) -> Option<Check<F, D, I>> {
+    /// Returns the part of an earlier check that is not overridden.
+    fn reduce(&self, check: ImageCheck<F, D, I>) -> Option<ImageCheck<F, D, I>> {
         let written = match &check {
-            Check::File { path, .. } | Check::Exists { path } => self.files.contains(path),
-            // It came back, with a file in it.
-            Check::Missing { path } => self.files.iter().any(|file| file.starts_with(path)),
+            ImageCheck::File { path, .. } | ImageCheck::Exists { path } => {
+                self.files.contains(path)
+            }
+            // The folder exists again, with a file in it.
+            ImageCheck::Missing { path } => self.files.iter().any(|file| file.starts_with(path)),
             _ => false,
         };
-        let mut others = self.others.iter();
-        others.try_fold(Some(check).filter(|_| !written)?, outlives)
+        if written {
+            return None;
+        }
+        self.others.iter().try_fold(check, reduce_check)
     }
 }
 
-/// Whose bytes are expected.
-fn one_file<F: Files, D, I>(check: &Check<F, D, I>) -> Option<&GuestPath> {
+/// Returns the path of a check of a single file's content.
+fn one_file<F: CheckedContent, D, I>(check: &ImageCheck<F, D, I>) -> Option<&GuestPath> {
     match check {
-        Check::File { path, content } if !content.is_tree() => Some(path),
+        ImageCheck::File { path, content } if !content.is_tree() => Some(path),
         _ => None,
     }
 }
 
-/// What is left of a check after a later one that names no bytes of a file.
-fn outlives<F, D, I>(earlier: Check<F, D, I>, later: &Check<F, D, I>) -> Option<Check<F, D, I>>
+/// Returns the part of a check that a later one, which is not about a single file's content, does
+/// not override.
+fn reduce_check<F, D, I>(
+    earlier: ImageCheck<F, D, I>,
+    later: &ImageCheck<F, D, I>,
+) -> Option<ImageCheck<F, D, I>>
 where
-    F: Files + PartialEq,
+    F: CheckedContent + PartialEq,
     D: PartialEq,
     I: PartialEq,
 {
@@ -98,64 +109,76 @@ where
         return None;
     }
     match earlier {
-        Check::File { .. } | Check::Exists { .. } | Check::Missing { .. } => {
+        ImageCheck::File { .. } | ImageCheck::Exists { .. } | ImageCheck::Missing { .. } => {
             (!rewritten_path(&earlier, later)).then_some(earlier)
         }
-        Check::Service(service) => service_after(service, later).map(Check::Service),
-        Check::Registry { .. } => (!rewritten(&earlier, later)).then_some(earlier),
-        Check::Group { .. } => group(earlier, later),
-        other => (!replaced(&other, later)).then_some(other),
+        ImageCheck::Service(service) => service_after(service, later).map(ImageCheck::Service),
+        ImageCheck::Registry { .. } => {
+            (!is_registry_overridden(&earlier, later)).then_some(earlier)
+        }
+        ImageCheck::Group { .. } => group(earlier, later),
+        other => (!is_replaced(&other, later)).then_some(other),
     }
 }
 
-/// Whether a later check says something else of the file or folder.
-fn rewritten_path<F: Files, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
-    let (Some(a), Some(b)) = (path(later), path(earlier)) else {
+/// Returns true if a later check overrides that of a file or folder.
+fn rewritten_path<F: CheckedContent, D, I>(
+    earlier: &ImageCheck<F, D, I>,
+    later: &ImageCheck<F, D, I>,
+) -> bool {
+    let (Some(a), Some(b)) = (find_path(later), find_path(earlier)) else {
         return false;
     };
     match (later, earlier) {
-        // Gone, with what was below it. Of a tree's files only those that are gone go: which, is known when its files are.
-        (Check::Missing { .. }, _) => b.starts_with(a),
-        // A file below it means it came back.
-        (_, Check::Missing { .. }) => a.starts_with(b),
-        // Whose it is says nothing of what it is, nor does that it is there.
-        (Check::Acl(_), _) | (Check::Exists { .. }, Check::File { .. }) => false,
-        // Two archives in one folder add up; which of them wrote a file last is known when their files are.
-        (Check::File { .. }, Check::File { content, .. }) if content.is_tree() => false,
+        // Removed, with everything below it. For a tree, this is decided once its files are known.
+        (ImageCheck::Missing { .. }, _) => b.starts_with(a),
+        // A file below it means that it exists again.
+        (_, ImageCheck::Missing { .. }) => a.starts_with(b),
+        // Access rights and existence do not override content.
+        (ImageCheck::Acl(_), _) | (ImageCheck::Exists { .. }, ImageCheck::File { .. }) => false,
+        // Two archives in one folder add up. Which of them wrote a file last is decided once their
+        // files are known.
+        (ImageCheck::File { .. }, ImageCheck::File { content, .. }) if content.is_tree() => false,
         _ => a == b,
     }
 }
 
-/// Every setting that the later one says is no longer the earlier one's to say. Nothing said: the service is there.
-fn service_after<F, D, I>(mut earlier: Service, later: &Check<F, D, I>) -> Option<Service> {
+/// Removes the settings that a later check overrides. `None` if no setting remains.
+fn service_after<F, D, I>(
+    mut earlier: ServiceCheck,
+    later: &ImageCheck<F, D, I>,
+) -> Option<ServiceCheck> {
     let own = service_key(&earlier.name);
     match later {
-        Check::Service(later) if same(&earlier.name, &later.name) => {
-            let said = SETTINGS.into_iter().filter(|one| later.says(*one));
-            said.for_each(|one| earlier.forget(one));
+        ImageCheck::Service(later) if is_same_name(&earlier.name, &later.name) => {
+            for setting in SETTINGS.into_iter().filter(|one| later.has_setting(*one)) {
+                earlier.forget(setting);
+            }
         }
-        Check::Registry {
+        ImageCheck::Registry {
             key,
             value: None,
-            data: RegistryData::Absent,
+            data: RegistryValueData::Absent,
         } => return (!own.starts_with(key)).then_some(earlier),
-        Check::Registry {
+        ImageCheck::Registry {
             key,
             value: Some(value),
             ..
-        } if *key == own => setting(value)
-            .into_iter()
-            .for_each(|one| earlier.forget(one)),
+        } if *key == own => {
+            if let Some(setting) = find_setting(value) {
+                earlier.forget(setting);
+            }
+        }
         _ => return Some(earlier),
     }
     SETTINGS
         .iter()
-        .any(|one| earlier.says(*one))
+        .any(|one| earlier.has_setting(*one))
         .then_some(earlier)
 }
 
 #[derive(Clone, Copy)]
-enum Setting {
+enum ServiceSetting {
     Start,
     CommandLine,
     Depends,
@@ -163,79 +186,88 @@ enum Setting {
     Failure,
 }
 
-const SETTINGS: [Setting; 5] = [
-    Setting::Start,
-    Setting::CommandLine,
-    Setting::Depends,
-    Setting::Account,
-    Setting::Failure,
+const SETTINGS: [ServiceSetting; 5] = [
+    ServiceSetting::Start,
+    ServiceSetting::CommandLine,
+    ServiceSetting::Depends,
+    ServiceSetting::Account,
+    ServiceSetting::Failure,
 ];
 
-impl Service {
-    fn says(&self, setting: Setting) -> bool {
+impl ServiceCheck {
+    fn has_setting(&self, setting: ServiceSetting) -> bool {
         match setting {
-            Setting::Start => self.start.is_some(),
-            Setting::CommandLine => self.command_line.is_some(),
-            Setting::Depends => !self.depends.is_empty(),
-            Setting::Account => self.account.is_some(),
-            Setting::Failure => !self.restart_delays.is_empty(),
+            ServiceSetting::Start => self.start.is_some(),
+            ServiceSetting::CommandLine => self.command_line.is_some(),
+            ServiceSetting::Depends => !self.depends.is_empty(),
+            ServiceSetting::Account => self.account.is_some(),
+            ServiceSetting::Failure => !self.restart_delays.is_empty(),
         }
     }
 
-    fn forget(&mut self, setting: Setting) {
+    fn forget(&mut self, setting: ServiceSetting) {
         match setting {
-            Setting::Start => self.start = None,
-            Setting::CommandLine => self.command_line = None,
-            Setting::Depends => self.depends.clear(),
-            Setting::Account => self.account = None,
-            Setting::Failure => self.restart_delays.clear(),
+            ServiceSetting::Start => self.start = None,
+            ServiceSetting::CommandLine => self.command_line = None,
+            ServiceSetting::Depends => self.depends.clear(),
+            ServiceSetting::Account => self.account = None,
+            ServiceSetting::Failure => self.restart_delays.clear(),
         }
     }
 }
 
-/// Where the service control manager keeps it (Microsoft: HKLM\SYSTEM\CurrentControlSet\Services registry tree).
-fn setting(value: &str) -> Option<Setting> {
+/// Returns the setting that a registry value of a service belongs to (Microsoft:
+/// HKLM\SYSTEM\CurrentControlSet\Services registry tree).
+fn find_setting(value: &str) -> Option<ServiceSetting> {
     Some(match value.to_ascii_lowercase().as_str() {
-        "start" | "delayedautostart" => Setting::Start,
-        "imagepath" => Setting::CommandLine,
-        "dependonservice" | "dependongroup" => Setting::Depends,
-        "objectname" => Setting::Account,
-        "failureactions" => Setting::Failure,
+        "start" | "delayedautostart" => ServiceSetting::Start,
+        "imagepath" => ServiceSetting::CommandLine,
+        "dependonservice" | "dependongroup" => ServiceSetting::Depends,
+        "objectname" => ServiceSetting::Account,
+        "failureactions" => ServiceSetting::Failure,
         _ => return None,
     })
 }
 
-/// Whether a later check says something else of the registry value or key.
-fn rewritten<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
-    let Check::Registry { key, value, data } = earlier else {
+/// Returns true if a later check overrides that of a registry value or key.
+fn is_registry_overridden<F, D, I>(
+    earlier: &ImageCheck<F, D, I>,
+    later: &ImageCheck<F, D, I>,
+) -> bool {
+    let ImageCheck::Registry { key, value, data } = earlier else {
         return false;
     };
-    let is_gone = value.is_none() && *data == RegistryData::Absent;
+    let is_gone = value.is_none() && *data == RegistryValueData::Absent;
     match later {
-        Check::Registry {
+        ImageCheck::Registry {
             key: later_key,
             value: None,
-            data: RegistryData::Absent,
+            data: RegistryValueData::Absent,
         } => key.starts_with(later_key),
-        // The key was to be gone, and is there again with a value in it.
-        Check::Registry { key: later_key, .. } if is_gone => later_key.starts_with(key),
-        Check::Registry {
+        // The key was expected to be gone, but exists again with a value in it.
+        ImageCheck::Registry { key: later_key, .. } if is_gone => later_key.starts_with(key),
+        ImageCheck::Registry {
             key: later_key,
             value: later_value,
             ..
         } => key == later_key && same_name(value.as_deref(), later_value.as_deref()),
-        Check::Service(service) if is_gone => service_key(&service.name).starts_with(key),
-        Check::Service(service) => {
-            let setting = value.as_deref().and_then(setting);
-            setting.is_some_and(|one| service.says(one)) && *key == service_key(&service.name)
+        ImageCheck::Service(service) if is_gone => service_key(&service.name).starts_with(key),
+        ImageCheck::Service(service) => {
+            let setting = value.as_deref().and_then(find_setting);
+            setting.is_some_and(|one| service.has_setting(one))
+                && *key == service_key(&service.name)
         }
         _ => false,
     }
 }
 
-/// Members add up; an account that is gone is nobody's member any more.
-fn group<F, D, I>(mut earlier: Check<F, D, I>, later: &Check<F, D, I>) -> Option<Check<F, D, I>> {
-    let Check::Group {
+/// Returns the part of a group check that a later check does not override. Members add up; a
+/// removed account is no longer a member.
+fn group<F, D, I>(
+    mut earlier: ImageCheck<F, D, I>,
+    later: &ImageCheck<F, D, I>,
+) -> Option<ImageCheck<F, D, I>> {
+    let ImageCheck::Group {
         name,
         present,
         members,
@@ -244,17 +276,17 @@ fn group<F, D, I>(mut earlier: Check<F, D, I>, later: &Check<F, D, I>) -> Option
         return Some(earlier);
     };
     let over = match later {
-        Check::Group {
+        ImageCheck::Group {
             name: later_name,
             present: later_present,
             ..
-        } if same(name, later_name) => !(*present && *later_present),
-        Check::User {
+        } if is_same_name(name, later_name) => !(*present && *later_present),
+        ImageCheck::User {
             name: gone,
             present: false,
             ..
         } => {
-            members.retain(|m| !same(m, gone));
+            members.retain(|m| !is_same_name(m, gone));
             false
         }
         _ => false,
@@ -262,42 +294,44 @@ fn group<F, D, I>(mut earlier: Check<F, D, I>, later: &Check<F, D, I>) -> Option
     (!over).then_some(earlier)
 }
 
-/// What a later check of the same name replaces as a whole.
-fn replaced<F, D, I>(earlier: &Check<F, D, I>, later: &Check<F, D, I>) -> bool {
-    use Check::{Acl, Capability, Feature, Firewall, Missing, Task, User};
+/// Returns true if a later check with the same name replaces the earlier one entirely.
+fn is_replaced<F, D, I>(earlier: &ImageCheck<F, D, I>, later: &ImageCheck<F, D, I>) -> bool {
+    use ImageCheck::{Acl, Capability, Feature, Firewall, Missing, Task, User};
     match (earlier, later) {
-        (Firewall(a), Firewall(b)) => same(&a.name, &b.name),
+        (Firewall(a), Firewall(b)) => is_same_name(&a.name, &b.name),
         (User { name: a, .. }, User { name: b, .. })
         | (Task { name: a, .. }, Task { name: b, .. })
         | (Feature { name: a, .. }, Feature { name: b, .. })
-        | (Capability { name: a, .. }, Capability { name: b, .. }) => same(a, b),
+        | (Capability { name: a, .. }, Capability { name: b, .. }) => is_same_name(a, b),
         (Acl(a), Acl(b)) => a.path == b.path,
         (Acl(a), Missing { path }) => a.path.starts_with(path),
         _ => false,
     }
 }
 
-/// The key that a service has while it exists.
+/// Returns the registry key of a service.
 pub(super) fn service_key(name: &str) -> RegistryKey {
-    RegistryKey::known(r"HKLM\SYSTEM\CurrentControlSet\Services").join(name)
+    RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Services").join(name)
 }
 
-/// The file or folder that the check says is there, or is not.
-fn path<F, D, I>(check: &Check<F, D, I>) -> Option<&GuestPath> {
+/// Returns the file or folder of a check.
+fn find_path<F, D, I>(check: &ImageCheck<F, D, I>) -> Option<&GuestPath> {
     match check {
-        Check::File { path, .. } | Check::Exists { path } | Check::Missing { path } => Some(path),
-        Check::Acl(acl) => Some(&acl.path),
+        ImageCheck::File { path, .. }
+        | ImageCheck::Exists { path }
+        | ImageCheck::Missing { path } => Some(path),
+        ImageCheck::Acl(acl) => Some(&acl.path),
         _ => None,
     }
 }
 
-/// As Windows compares names.
-fn same(a: &str, b: &str) -> bool {
+/// Compares two names the way Windows does.
+fn is_same_name(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
 fn same_name(a: Option<&str>, b: Option<&str>) -> bool {
-    same(a.unwrap_or_default(), b.unwrap_or_default())
+    is_same_name(a.unwrap_or_default(), b.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,57 +1,62 @@
-//! What the recipe alone decides about its inputs, said before anything is fetched: downloads over plain http, components
-//! that no step uses, and Windows from evaluation media.
+//! Checks the inputs of a recipe before anything is fetched: downloads over plain http, components
+//! that no step uses, and evaluation media.
 //!
-//! Pure. Knows an evaluation medium by its digest only; what the medium itself says is read by the build.
+//! Pure. Recognizes an evaluation medium by its digest only; the build reads the medium itself.
 
-use crate::recipe::{InputSource, Origin, ProofSpec, Recipe, Step, Verb};
+use crate::recipe::{DownloadSpec, InputSource, ProofSpec, Recipe, RecipeStep, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::{Located, Place};
-use winimg_formats::wim::{Release, evaluation};
+use winimg_formats::wim::{WindowsRelease, evaluation};
 
-/// Adds all that is to be said.
+/// Reports all findings.
 pub fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
     for input in recipe.inputs() {
-        let what = input.id.described();
+        let what = input.id.describe();
         match input.source {
             InputSource::Medium(origin) => download(&what, origin, complaints),
             InputSource::Component(component) => download(&what, &component.origin, complaints),
-            // Without a digest it is refused when the recipe is read.
+            // Without a digest it is already refused when the recipe is read.
             InputSource::Image(image)
-                if input.pinned().is_some() && image.reference.value.is_exposed() =>
+                if input.pinned_digest().is_some() && image.reference.value.is_exposed() =>
             {
-                complaints.push(seen(&what, &image.reference.place));
+                complaints.push(warn_plain_http(&what, &image.reference.place));
             }
             InputSource::Image(_) => {}
         }
     }
-    if let Some((release, place)) = evaluated(recipe) {
-        complaints.push(ends(release, place));
+    if let Some((release, place)) = find_evaluation_release(recipe) {
+        complaints.push(warn_expiry(release, place));
     }
 }
 
-/// A warning for each component that was forgotten in the steps, or left when its step went. It harms no build, so only
-/// `validate` and `plan` report it.
-pub fn unused(recipe: &Recipe) -> Vec<Diagnostic> {
-    let undecided =
-        |step: &Step| step.skipped.is_none() && matches!(step.verb, Verb::Undecided { .. });
-    if recipe.steps.iter().any(undecided) {
-        // What such a step uses is not known yet.
+/// Returns a warning for each component that no step uses. It harms no build, so only `validate`
+/// and `plan` report it.
+pub fn warn_unused(recipe: &Recipe) -> Vec<Diagnostic> {
+    // It is unknown which components an undecided step uses.
+    if recipe.steps.iter().any(is_undecided) {
         return Vec::new();
     }
-    let components = recipe.components.iter();
-    let names = components.filter(|c| !c.is_used).map(|c| &c.name);
-    names
+    recipe
+        .components
+        .iter()
+        .filter(|component| !component.is_used)
+        .map(|component| &component.name)
         .map(|Located { value, place }| {
             Diagnostic::warning(format!("no step uses component `{value}`"))
-                .at(place, "it is not fetched, and not in the image")
+                .at(place, "not fetched, and not in the image")
                 .help(format!(
-                    "carry it in with a step, such as `copy = {{ component = \"{value}\", to = 'C:\\…' }}`, or take it out of the recipe"
+                    "add a step such as `copy = {{ component = \"{value}\", to = 'C:\\…' }}`, or \
+                     remove the component"
                 ))
         })
         .collect()
 }
 
-fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
+fn is_undecided(step: &RecipeStep) -> bool {
+    step.skipped.is_none() && matches!(step.verb, Verb::Undecided { .. })
+}
+
+fn download(what: &str, origin: &DownloadSpec, complaints: &mut Diagnostics) {
     match &origin.proof {
         ProofSpec::ChecksumFile {
             url, signatures, ..
@@ -59,58 +64,75 @@ fn download(what: &str, origin: &Origin, complaints: &mut Diagnostics) {
             let fact = format!("the checksum file of {what} comes over plain http");
             complaints.push(
                 Diagnostic::error(fact)
-                    .at(&url.place, "anyone on the way can write other digests")
-                    .help("use https, or write the digest itself: `sha256 = \"…\"`")
-                    .help("or, if the file is signed, who signs it: `checksum_signature = { … }`"),
+                    .at(
+                        &url.place,
+                        "anyone on the network path can change the digests",
+                    )
+                    .help("use https, or pin the file: `sha256 = \"…\"`")
+                    .help(
+                        "or, if the file is signed, name its signer: `checksum_signature = \
+                        { … }`",
+                    ),
             );
         }
-        // A lock names the bytes.
+        // A lock pins the bytes.
         ProofSpec::Unverified { .. }
             if origin.url.value.is_plain_http() && origin.locked.is_none() =>
         {
-            let fact = format!("{what} comes over plain http, and nothing proves it");
+            let fact = format!("{what} comes over plain http without a digest or signature");
             complaints.push(
                 Diagnostic::error(fact)
-                    .at(&origin.url.place, "anyone on the way can change it")
+                    .at(
+                        &origin.url.place,
+                        "anyone on the network path can change it",
+                    )
                     .help("use https, or pin the file: `sha256 = \"…\"`"),
             );
         }
         ProofSpec::Undecided(_) if origin.url.value.is_exposed() && origin.locked.is_none() => {
-            let fact = format!("{what} comes over plain http, and nothing proves it yet");
+            let fact = format!("{what} comes over plain http, and its digest is not set yet");
             complaints.push(
                 Diagnostic::warning(fact)
-                    .at(&origin.url.place, "anyone on the way can change it")
+                    .at(
+                        &origin.url.place,
+                        "anyone on the network path can change it",
+                    )
                     .help("use https before you pin it"),
             );
         }
-        _ if origin.url.value.is_exposed() => complaints.push(seen(what, &origin.url.place)),
+        _ if origin.url.value.is_exposed() => {
+            complaints.push(warn_plain_http(what, &origin.url.place))
+        }
         _ => {}
     }
 }
 
-fn seen(what: &str, place: &Place) -> Diagnostic {
+fn warn_plain_http(what: &str, place: &Place) -> Diagnostic {
     Diagnostic::warning(format!("{what} comes over plain http"))
-        .at(place, "anyone on the way can see and change it")
-        .help("the build would refuse what was changed, because the file is proved; https keeps it as it is")
+        .at(place, "anyone on the network path can see and change it")
+        .help("a changed file fails the build, because it is verified; https prevents the change")
 }
 
-/// The release of the evaluation medium that Windows is installed from, where a digest names it.
-pub fn evaluated(recipe: &Recipe) -> Option<(Release, &Place)> {
+/// Returns the release of the evaluation medium that Windows is installed from, if its digest is
+/// known.WindowsRelease
+pub fn find_evaluation_release(recipe: &Recipe) -> Option<(WindowsRelease, &Place)> {
     let iso = &recipe.media.iso;
     let locked = iso.locked.as_ref().map(|l| (&l.digest, &iso.url.place));
     let (digest, place) = match &iso.proof {
         ProofSpec::Digest(digest) => (&digest.value, &digest.place),
         _ => locked?,
     };
-    Some((evaluation::known(digest)?, place))
+    Some((evaluation::find_release(digest)?, place))
 }
 
-/// An image of an evaluation medium ends.
-fn ends(release: Release, place: &Place) -> Diagnostic {
+/// Warns that an image from an evaluation medium expires.
+fn warn_expiry(release: WindowsRelease, place: &Place) -> Diagnostic {
     Diagnostic::warning(format!(
         "this is an evaluation medium: {release} from it runs for {} days",
         evaluation::DAYS
     ))
     .at(place, "known by its digest")
-    .help("for machines that stay, name volume or retail media with their digest, and a `product_key`")
+    .help(
+        "for permanent machines, use volume or retail media with their digest, and a `product_key`",
+    )
 }

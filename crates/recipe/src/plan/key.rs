@@ -1,57 +1,58 @@
-//! From a plan to the parts that the keys of its layers are made from.
+//! Converts a plan to the parts that the keys of its layers are computed from.
 //!
 //! Pure. Never sees a password.
 
-use super::chain::{Action, Content, Installation, Part, Payload};
-use super::{Chain, DriverFolder, Entry, Op, Plan, PlannedStep};
+use super::chain::{BuildPart, GuestAction, InstallationPart, PayloadContent, PayloadPart};
+use super::{BuildChain, BuildPlan, DriverFolder, PayloadEntry, PlannedOp, PlannedStep};
 use crate::recipe::Recipe;
 use winimg_base::digest::Digest;
 
-/// The chain as far as it is known, and why it is known no further.
+/// The known part of a chain, and the reason if it is incomplete.
 #[derive(Clone, Debug)]
-pub struct Known {
-    pub chain: Chain,
+pub struct KnownChain {
+    pub chain: BuildChain,
     /// ``step `kubelet`: no digest names kubelet before it is fetched``
     pub unknown: Option<String>,
 }
 
-/// The installation, then one link a step. `digest_of` gives the digest of what a payload entry holds; its error names what is
-/// not known. A text is never asked for: it is in the plan.
-pub fn chain(
+/// Builds the chain: the installation, then one link per step. `digest_of` returns the digest of a
+/// payload entry's content; its error names the unknown input. It is not called for texts, which
+/// are in the plan.
+pub fn build_chain(
     recipe: &Recipe,
-    plan: &Plan,
-    installation: Installation,
-    digest_of: &dyn Fn(usize, &Entry) -> Result<Digest, String>,
-) -> Known {
-    let mut chain = Chain::default();
+    plan: &BuildPlan,
+    installation: InstallationPart,
+    digest_of: &dyn Fn(usize, &PayloadEntry) -> Result<Digest, String>,
+) -> KnownChain {
+    let mut chain = BuildChain::default();
     chain.push(
         "the installation",
-        Part::Installation(Box::new(installation)),
+        BuildPart::Installation(Box::new(installation)),
     );
     for step in &plan.steps {
         let name = format!("step `{}`", step.name);
-        match part(recipe, plan, step, digest_of) {
+        match build_part(recipe, plan, step, digest_of) {
             Ok(part) => chain.push(name, part),
             Err(why) => {
                 let unknown = Some(format!("{name}: {why}"));
-                return Known { chain, unknown };
+                return KnownChain { chain, unknown };
             }
         }
     }
-    Known {
+    KnownChain {
         chain,
         unknown: None,
     }
 }
 
-fn part(
+fn build_part(
     recipe: &Recipe,
-    plan: &Plan,
+    plan: &BuildPlan,
     step: &PlannedStep,
-    digest_of: &dyn Fn(usize, &Entry) -> Result<Digest, String>,
-) -> Result<Part, String> {
+    digest_of: &dyn Fn(usize, &PayloadEntry) -> Result<Digest, String>,
+) -> Result<BuildPart, String> {
     if step.skipped.is_some() {
-        return Ok(Part::Skipped);
+        return Ok(BuildPart::Skipped);
     }
     if !step.undecided.is_empty() {
         return Err(format!("{} has no value", step.undecided.join(", ")));
@@ -61,71 +62,66 @@ fn part(
         let Some(entry) = plan.payload.get(number as usize) else {
             continue;
         };
-        let content = content(recipe, entry, || digest_of(number as usize, entry))?;
-        payload.push(Payload { number, content });
+        let content = build_content(recipe, entry, || digest_of(number as usize, entry))?;
+        payload.push(PayloadPart { number, content });
     }
-    let ops = step.ops.iter().map(action).collect();
-    Ok(Part::Step { payload, ops })
+    let ops = step.ops.iter().map(build_action).collect();
+    Ok(BuildPart::Step { payload, ops })
 }
 
-fn content(
+fn build_content(
     recipe: &Recipe,
-    entry: &Entry,
+    entry: &PayloadEntry,
     digest: impl FnOnce() -> Result<Digest, String>,
-) -> Result<Content, String> {
-    let version = |name: &str| {
-        let mut components = recipe.components.iter();
-        let of = components.find(|c| c.name.value == name);
-        of.and_then(|component| component.version.clone())
-    };
+) -> Result<PayloadContent, String> {
     Ok(match entry.clone() {
-        Entry::Component { component, file } => Content::Component {
-            version: version(&component),
+        PayloadEntry::Component { component, file } => PayloadContent::Component {
+            version: version_of(recipe, &component),
             component,
             file,
             digest: digest()?,
         },
-        Entry::Tree {
+        PayloadEntry::Tree {
             component,
             strip,
             only,
-        } => Content::Tree {
-            version: version(&component),
+        } => PayloadContent::Tree {
+            version: version_of(recipe, &component),
             component,
             strip,
             only,
             digest: digest()?,
         },
-        Entry::Image { image } => Content::Image {
+        PayloadEntry::Image { image } => PayloadContent::Image {
             image,
             digest: digest()?,
         },
-        Entry::Drivers {
+        PayloadEntry::Drivers {
             from: DriverFolder::Component(component),
             only,
-        } => Content::Tree {
-            version: version(&component),
+        } => PayloadContent::Tree {
+            version: version_of(recipe, &component),
             component,
             strip: 0,
             only,
             digest: digest()?,
         },
-        Entry::Local { path }
-        | Entry::Drivers {
+        PayloadEntry::Local { path }
+        | PayloadEntry::Drivers {
             from: DriverFolder::Local(path),
             ..
         } => {
             let name = path.file_name().unwrap_or_default();
-            Content::Local {
+            PayloadContent::Local {
                 name: name.to_string_lossy().into_owned(),
                 digest: digest()?,
             }
         }
-        Entry::Text {
+        PayloadEntry::Text {
             file,
             text,
             encoding,
-        } => Content::Text {
+        } => PayloadContent::Text {
             file,
             text,
             encoding,
@@ -133,22 +129,28 @@ fn content(
     })
 }
 
-/// Without what changes nothing on the disk: the numbers of scripts, and how long is waited.
-fn action(op: &Op) -> Action {
+fn version_of(recipe: &Recipe, name: &str) -> Option<String> {
+    let mut components = recipe.components.iter();
+    let component = components.find(|component| component.name.value == name)?;
+    component.version.clone()
+}
+
+/// Converts an op, without the script numbers and timeouts, which change nothing on the disk.
+fn build_action(op: &PlannedOp) -> GuestAction {
     match op.clone() {
-        Op::Put(put) => Action::Script {
+        PlannedOp::Put(put) => GuestAction::Script {
             text: put.text,
             exit: put.exit,
         },
-        Op::Run(run) => Action::Command {
+        PlannedOp::Run(run) => GuestAction::Command {
             program: run.program,
             arguments: run.arguments,
             exit: run.exit,
         },
-        Op::Reboot => Action::Restart,
-        Op::Settle(_) => Action::Settle,
-        Op::Eject => Action::Eject,
-        Op::Seal { .. } => Action::Seal,
+        PlannedOp::Reboot => GuestAction::Restart,
+        PlannedOp::Settle(_) => GuestAction::Settle,
+        PlannedOp::Eject => GuestAction::Eject,
+        PlannedOp::Seal { .. } => GuestAction::Seal,
     }
 }
 

@@ -1,79 +1,81 @@
-//! From recipe to plan: the steps in their order, their numbers, and what must hold between them.
+//! Makes a plan from a recipe: compiles the steps in order and checks them together.
 
 use std::path::Path;
 
-use super::site::Site;
+use super::step_compiler::StepCompiler;
 use super::{
-    OFF_TIMEOUT, Op, Plan, PlannedStep, REBOOT_TIMEOUT, Settle, clone, expect, inputs, services,
-    step, target,
+    BuildPlan, OFF_TIMEOUT, PlannedOp, PlannedStep, REBOOT_TIMEOUT, SettleWait, clone, expect,
+    inputs, services, step, target,
 };
-use crate::recipe::{self, Options, Recipe, Step, Verb};
+use crate::recipe::{self, ReadOptions, Recipe, RecipeStep, Verb};
 use winimg_base::argv;
 use winimg_base::diag::{Diagnostic, Diagnostics, Severity};
 use winimg_base::text::Place;
 
-/// Reads a recipe; with mistakes in it, what planning has to say about the rest is said with them.
-pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
+/// Reads a recipe. If it has errors, the errors of planning the rest are reported as well.
+pub fn read(path: &Path, options: &ReadOptions) -> (Option<Recipe>, Diagnostics) {
     recipe::read_judged(path, options, &|draft| {
         let found = make(draft).err().map_or_else(Vec::new, |found| found.0);
-        let errors = found.into_iter();
-        errors.filter(|d| d.severity == Severity::Error).collect()
+        found
+            .into_iter()
+            .filter(|diagnostic| diagnostic.severity == Severity::Error)
+            .collect()
     })
 }
 
-/// Compiles every step. All complaints come at once; with an error among them there is no plan.
-pub fn make(recipe: &Recipe) -> Result<Plan, Diagnostics> {
-    let mut complaints = Diagnostics::default();
+/// Compiles every step. All diagnostics are returned at once; with an error there is no plan.
+pub fn make(recipe: &Recipe) -> Result<BuildPlan, Diagnostics> {
+    let mut diagnostics = Diagnostics::default();
     let mut payload = Vec::new();
     let mut steps = Vec::new();
     let mut is_sealed = false;
-    inputs::judge(recipe, &mut complaints);
-    services::judge(recipe, &mut complaints);
-    for (index, written) in recipe.steps.iter().enumerate() {
+    inputs::judge(recipe, &mut diagnostics);
+    services::judge(recipe, &mut diagnostics);
+    for (index, step) in recipe.steps.iter().enumerate() {
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
-        let mut site = Site {
+        let mut site = StepCompiler {
             recipe,
-            step: written,
+            step,
             number,
             payload: &mut payload,
-            complaints: &mut complaints,
+            complaints: &mut diagnostics,
             ops: Vec::new(),
             entries: Vec::new(),
             expects: Vec::new(),
             guest_log: None,
         };
-        if written.skipped.is_none() {
+        if step.skipped.is_none() {
             step::compile(&mut site);
-            arguments(&mut site);
-            is_sealed |= seals(written);
+            check_arguments(&mut site);
+            is_sealed |= is_generalize(step);
         }
-        steps.push(planned(site));
+        steps.push(finish_step(site));
     }
     if !is_sealed {
         let number = u32::try_from(steps.len() + 1).unwrap_or(u32::MAX);
         let place = recipe.steps.last().map_or(&recipe.name.place, |s| &s.place);
-        complaints.push(unsealed(place));
+        diagnostics.push(warn_unsealed(place));
         steps.push(step::clean_up(recipe, number, place));
     }
     expect::keep_what_lasts(steps.iter_mut().map(|step| &mut step.expects));
-    let clone_checks = clone::checks(recipe, &mut complaints);
+    let clone_checks = clone::plan_clone_checks(recipe, &mut diagnostics);
     let judged = target::judge(recipe, &steps, &payload);
-    complaints.0.extend(judged.0);
-    if complaints.has_errors() {
-        return Err(complaints);
+    diagnostics.0.extend(judged.0);
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
     }
-    Ok(Plan {
+    Ok(BuildPlan {
         steps,
         payload,
         clone_checks,
-        warnings: complaints,
+        warnings: diagnostics,
     })
 }
 
-fn planned(site: Site<'_>) -> PlannedStep {
+fn finish_step(site: StepCompiler<'_>) -> PlannedStep {
     let step = site.step;
     let reboot_timeout = match step.verb {
-        Verb::Reboot => site.timeout(REBOOT_TIMEOUT),
+        Verb::Reboot => site.timeout_or(REBOOT_TIMEOUT),
         _ => site.timeout_of_at_least(REBOOT_TIMEOUT),
     };
     let off_timeout = site.timeout_of_at_least(OFF_TIMEOUT);
@@ -91,13 +93,13 @@ fn planned(site: Site<'_>) -> PlannedStep {
         reboot_timeout,
         off_timeout,
         is_servicing: is_servicing(&step.verb),
-        settle: Settle::after_restart(site.recipe, step.timeout),
+        settle: SettleWait::after_restart(site.recipe, step.timeout),
         guest_log: site.guest_log,
         expects: site.expects,
     }
 }
 
-/// Whether Windows may go on servicing itself after the verb's programs have ended.
+/// Returns true if Windows may continue servicing after the verb's programs have exited.
 fn is_servicing(verb: &Verb) -> bool {
     match verb {
         Verb::Feature(_) | Verb::Capability(_) | Verb::Update(_) => true,
@@ -106,13 +108,13 @@ fn is_servicing(verb: &Verb) -> bool {
     }
 }
 
-/// Every argument must survive the guest agent, so that nothing comes as a surprise in the guest.
-fn arguments(site: &mut Site<'_>) {
+/// Checks that the guest agent passes every argument through unchanged.
+fn check_arguments(site: &mut StepCompiler<'_>) {
     let faults: Vec<String> = site
         .ops
         .iter()
         .filter_map(|op| match op {
-            Op::Run(run) => argv::check(&run.program, &run.arguments)
+            PlannedOp::Run(run) => argv::check(&run.program, &run.arguments)
                 .err()
                 .map(|why| format!("{} cannot be run: {why}", argv::base_name(&run.program))),
             _ => None,
@@ -124,7 +126,7 @@ fn arguments(site: &mut Site<'_>) {
     }
 }
 
-fn unsealed(place: &Place) -> Diagnostic {
+fn warn_unsealed(place: &Place) -> Diagnostic {
     Diagnostic::warning(
         "no `generalize` step: every machine made from the image has the same identity",
     )
@@ -132,6 +134,6 @@ fn unsealed(place: &Place) -> Diagnostic {
     .help("end the recipe with a step `generalize = {}`")
 }
 
-fn seals(step: &Step) -> bool {
+fn is_generalize(step: &RecipeStep) -> bool {
     matches!(step.verb, Verb::Generalize { .. })
 }

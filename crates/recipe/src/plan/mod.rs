@@ -1,8 +1,9 @@
-//! What would happen, decided whole before anything is started.
+//! Plans a build completely before anything is started.
 //!
-//! A plan is made from a recipe alone, purely: guest ops, command lines, scripts and payload entries are values
-//! that `winimg plan` shows and the build carries out unchanged. Nothing here reads a network, a guest or a clock;
-//! of the host only the files beside the recipe are looked at (file or folder, and the text of an own `answer_file`).
+//! A plan is made from a recipe alone: guest ops, command lines, scripts and payload entries are
+//! values that `winimg plan` shows and the build executes unchanged. Planning does not access the
+//! network, a guest or the clock; on the host it only reads the files beside the recipe (file or
+//! folder, and the text of a custom `answer_file`).
 
 mod age;
 mod batch;
@@ -11,24 +12,24 @@ pub mod chain;
 pub mod change;
 pub mod check;
 mod clone;
+mod describe;
 mod expect;
 mod inputs;
 mod json;
 pub mod key;
+mod lockout;
 mod make;
 mod principal;
+mod redact;
 mod reg;
 mod seal;
 mod services;
 mod settle;
-mod shut_out;
-mod site;
 mod step;
+mod step_compiler;
 mod target;
 mod text;
 mod undecided;
-mod withhold;
-mod words;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,115 +40,118 @@ use crate::recipe::{Encoding, GuestPath};
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::Place;
 
-pub use age::aged;
+pub use age::warn_old_updates;
 pub use build_settings::{BUILD_SETTINGS, BuildSetting};
-pub use chain::{Chain, Link, Part};
-pub use check::{Check, Expected, Planned};
-pub use clone::CloneCheck;
+pub use chain::{BuildChain, BuildPart, ChainLink};
+pub use check::{ImageCheck, PlannedCheck, StepChecks};
+pub use clone::PlannedCloneCheck;
 pub use expect::keep_what_lasts;
-pub use inputs::{evaluated, unused};
-pub use json::json;
+pub use inputs::{find_evaluation_release, warn_unused};
+pub use json::render_json;
+pub use lockout::shut_out;
 pub use make::{make, read};
 pub use seal::SEALED;
-pub use settle::Settle;
-pub use shut_out::shut_out;
+pub use settle::SettleWait;
 pub use step::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, start_seal};
 pub use target::on_release;
-pub use text::text;
-pub use undecided::undecided;
+pub use text::render_text;
+pub use undecided::render_undecided;
 
-/// The SID of an account that every Windows has, by its English name.
+/// Returns the SID of a well-known account by its English name.
 pub fn known_sid(name: &str) -> Option<&'static str> {
-    principal::known(name).map(|(_, sid)| sid)
+    principal::find_known(name).map(|(_, sid)| sid)
 }
 
-/// How long a restart may take unless the step says otherwise.
+/// Default limit for a restart.
 pub const REBOOT_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
-/// How long a power-off may take unless the step before it has a longer `timeout`. Pending servicing can take
-/// minutes; a machine that is ended earlier leaves a damaged image.
+/// Limit for a power-off unless the step before it has a longer `timeout`. Pending servicing can
+/// take minutes; a machine that is stopped earlier leaves a damaged image.
 pub const OFF_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The whole plan.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct BuildPlan {
     pub steps: Vec<PlannedStep>,
-    /// What goes onto the payload disc; an entry's number is its index, its folder `p\NNNN`.
-    pub payload: Vec<Entry>,
-    /// What must hold on a clone after its first boot, as written.
-    pub clone_checks: Vec<CloneCheck>,
-    /// What the user should know although the plan could be made. Never an error.
+    /// Entries of the payload disc; an entry's number is its index, its folder `p\NNNN`.
+    pub payload: Vec<PayloadEntry>,
+    /// Checks of a clone after its first boot, in the order of the recipe.
+    pub clone_checks: Vec<PlannedCloneCheck>,
+    /// Warnings; never errors.
     pub warnings: Diagnostics,
 }
 
-impl Plan {
-    /// Whether the image's Windows starts its own hypervisor: Hyper-V's role is on, and the feature that starts the
-    /// hypervisor is not off.
+impl BuildPlan {
+    /// Returns true if the image's Windows starts its own hypervisor: the Hyper-V role is enabled,
+    /// and the feature that starts the hypervisor is not disabled.
     pub fn starts_hypervisor(&self) -> bool {
-        let claims = || self.steps.iter().flat_map(|step| &step.expects);
-        let has = |wanted: &str, state: bool| {
-            claims().any(|claim| {
-                matches!(claim, Planned::Feature { name, enabled }
-                    if *enabled == state && name.eq_ignore_ascii_case(wanted))
-            })
-        };
         let role = ["Microsoft-Hyper-V", "Microsoft-Hyper-V-Online"];
-        role.iter().any(|name| has(name, true)) && !has("Microsoft-Hyper-V-Online", false)
+        role.iter().any(|name| self.expects_feature(name, true))
+            && !self.expects_feature("Microsoft-Hyper-V-Online", false)
+    }
+
+    fn expects_feature(&self, wanted: &str, state: bool) -> bool {
+        let mut checks = self.steps.iter().flat_map(|step| &step.expects);
+        checks.any(|check| {
+            matches!(check, PlannedCheck::Feature { name, enabled }
+                if *enabled == state && name.eq_ignore_ascii_case(wanted))
+        })
     }
 }
 
-/// A step as the engine carries it out.
+/// A step as the engine executes it.
 #[derive(Clone, Debug)]
 pub struct PlannedStep {
     pub name: String,
     pub verb: &'static str,
     pub place: Place,
     pub skipped: Option<String>,
-    /// The variables without a value that it names: what it would do is not known, and it has no ops.
+    /// Variables in it that have no value. If there are any, the step has no ops.
     pub undecided: Vec<String>,
-    pub ops: Vec<Op>,
+    pub ops: Vec<PlannedOp>,
     /// Indices of the payload entries that the ops use, ascending.
     pub entries: Vec<u32>,
-    /// For `Op::Reboot` and for restarts that an exit code asks for.
+    /// For `Op::Reboot` and for restarts that an exit code requests.
     pub reboot_timeout: Duration,
     /// For a power-off between this step and the next.
     pub off_timeout: Duration,
-    /// Whether Windows goes on servicing itself after the step: `feature`, `capability`, `update`, `cleanup`.
+    /// True if Windows may continue servicing after the step: `feature`, `capability`, `update`,
+    /// `cleanup`.
     pub is_servicing: bool,
-    /// How the engine waits for Windows after a restart or a start that follows servicing.
-    pub settle: Settle,
-    /// A log that the step's program writes in the guest; worth reading when the step fails.
+    /// Parameters of the wait after a restart or a start that follows servicing.
+    pub settle: SettleWait,
+    /// A log that the step's program writes in the guest, useful if the step fails.
     pub guest_log: Option<GuestPath>,
-    /// What holds after the whole plan: checks that a later step overrides are not listed.
-    pub expects: Vec<Planned>,
+    /// Checks of the finished image, without those that a later step overrides.
+    pub expects: Vec<PlannedCheck>,
 }
 
-/// All that the engine and the fake machines know.
+/// An operation of the engine on the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Copies payload entries into place, or uses them where they are: the disc's script `s\NNN.cmd`, run by the
-    /// bootstrap's `payload.cmd`.
-    Put(Put),
-    Run(Run),
+pub enum PlannedOp {
+    /// Copies payload entries into place, or uses them on the disc: its script `s\NNN.cmd`, run by
+    /// the bootstrap's `payload.cmd`.
+    Put(PayloadScript),
+    Run(ProgramRun),
     Reboot,
-    /// Waits until Windows is at rest, and carries out a restart that is pending.
-    Settle(Settle),
-    /// All discs out of the drives, the payload's too: none may lie in one when sysprep runs.
+    /// Waits until Windows is idle, and performs a pending restart.
+    Settle(SettleWait),
+    /// Ejects all discs, including the payload's: no drive may contain a disc when sysprep runs.
     Eject,
-    /// Starts the task that seals Windows and powers the machine off, and waits for that.
+    /// Starts the task that seals Windows and powers the machine off, and waits for the power-off.
     Seal {
         timeout: Duration,
     },
 }
 
 impl PlannedStep {
-    /// Whether the step may restart Windows, or leaves servicing behind that may.
+    /// Returns true if the step, or servicing that it starts, may restart Windows.
     pub fn may_restart(&self) -> bool {
-        self.is_servicing || self.ops.iter().any(Op::may_restart)
+        self.is_servicing || self.ops.iter().any(PlannedOp::may_restart)
     }
 }
 
-impl Op {
+impl PlannedOp {
     fn may_restart(&self) -> bool {
         match self {
             Self::Put(put) => put.exit.may_restart(),
@@ -158,19 +162,21 @@ impl Op {
     }
 }
 
-/// One script of the payload disc. The text is what `s\NNN.cmd` holds, CRLF added when written.
+/// One script of the payload disc. The text is that of `s\NNN.cmd`; CRLF is added when it is
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Put {
+pub struct PayloadScript {
     pub script: u32,
-    /// 0 for a step's first script, then 1, 2, …: the guest may be restarted between them.
+    /// 0 for a step's first script, then 1, 2, …; the guest may be restarted between them.
     pub part: u32,
     pub text: String,
     pub exit: ExitRule,
     pub timeout: Duration,
 }
 
-impl Put {
-    /// What carries it out: `payload.cmd` finds the disc's drive, calls its `s\NNN.cmd` and ends with its code.
+impl PayloadScript {
+    /// Returns the command that runs it: `payload.cmd` finds the disc's drive, calls its
+    /// `s\NNN.cmd` and exits with its code.
     pub fn command(&self) -> (String, Vec<String>) {
         let arguments = ["/d", "/c", r"C:\winimg\payload.cmd", &self.number()];
         (
@@ -179,7 +185,7 @@ impl Put {
         )
     }
 
-    /// `007`, or `007-2` for a step's second: the script's name on the disc without `.cmd`.
+    /// Returns the script's name on the disc without `.cmd`: `007`, or `007-2` for a step's second.
     pub fn number(&self) -> String {
         match self.part {
             0 => format!("{:03}", self.script),
@@ -188,29 +194,32 @@ impl Put {
     }
 }
 
-/// A program and its arguments, raw: the guest agent quotes, we never do.
+/// A program and its arguments, unquoted: the guest agent quotes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ProgramRun {
     pub program: String,
     pub arguments: Vec<String>,
     pub exit: ExitRule,
     pub timeout: Duration,
 }
 
-/// What an exit code means (Microsoft: Windows Installer error codes; robocopy return codes; pnputil return values).
+/// Interpretation of exit codes (Microsoft: Windows Installer error codes; robocopy return codes;
+/// pnputil return values).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "rule", rename_all = "kebab-case")]
 pub enum ExitRule {
     Zero,
-    /// 0 good; 3010 reboot needed; 1641 reboot started; 1618 another installation runs, try again.
+    /// 0 success; 3010 reboot needed; 1641 reboot started; 1618 another installation is running,
+    /// retry.
     Msi,
-    /// Any code: the evidence is looked at afterwards (sysprep ends with 0 even when it could not parse its arguments).
+    /// Any code: the result is checked afterwards (sysprep exits with 0 even if it could not parse
+    /// its arguments).
     Any,
     /// Below 8 is success.
     Robocopy,
-    /// 0 and 259 good; 3010 reboot needed; 1641 reboot started.
+    /// 0 and 259 success; 3010 reboot needed; 1641 reboot started.
     Pnputil,
-    /// 0 Windows is at rest; 3010 it waits for a restart; 1618 it is at work, ask again.
+    /// 0 Windows is idle; 3010 it waits for a restart; 1618 it is busy, retry.
     Settled,
     Listed {
         ok: Vec<i64>,
@@ -219,19 +228,19 @@ pub enum ExitRule {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ExitVerdict {
     Success,
-    /// Good, and the engine reboots before the step's next op, or at its end.
+    /// Success; the engine reboots before the step's next op, or at its end.
     RebootNeeded,
-    /// Good, and the guest reboots by itself.
+    /// Success; the guest reboots by itself.
     RebootStarted,
-    /// Try again later.
+    /// Retry later.
     Busy,
     Failed,
 }
 
 impl ExitRule {
-    /// Whether a code asks for a restart or says that one has begun.
+    /// Returns true if some exit code means that a restart is needed or has started.
     fn may_restart(&self) -> bool {
         match self {
             Self::Listed { reboot, .. } => !reboot.is_empty(),
@@ -240,23 +249,23 @@ impl ExitRule {
         }
     }
 
-    pub fn judge(&self, code: i64) -> Verdict {
+    pub fn judge(&self, code: i64) -> ExitVerdict {
         match (self, code) {
             (Self::Listed { ok, reboot }, _) => match (reboot.contains(&code), code) {
-                (true, 1641) => Verdict::RebootStarted,
-                (true, _) => Verdict::RebootNeeded,
-                (false, _) if ok.contains(&code) => Verdict::Success,
-                (false, _) => Verdict::Failed,
+                (true, 1641) => ExitVerdict::RebootStarted,
+                (true, _) => ExitVerdict::RebootNeeded,
+                (false, _) if ok.contains(&code) => ExitVerdict::Success,
+                (false, _) => ExitVerdict::Failed,
             },
             (Self::Any, _)
             | (Self::Zero | Self::Msi | Self::Pnputil | Self::Settled, 0)
             | (Self::Pnputil, 259)
-            | (Self::Robocopy, 0..=7) => Verdict::Success,
-            (Self::Msi | Self::Pnputil | Self::Settled, 3010) => Verdict::RebootNeeded,
-            (Self::Msi | Self::Pnputil, 1641) => Verdict::RebootStarted,
-            (Self::Msi | Self::Settled, 1618) => Verdict::Busy,
+            | (Self::Robocopy, 0..=7) => ExitVerdict::Success,
+            (Self::Msi | Self::Pnputil | Self::Settled, 3010) => ExitVerdict::RebootNeeded,
+            (Self::Msi | Self::Pnputil, 1641) => ExitVerdict::RebootStarted,
+            (Self::Msi | Self::Settled, 1618) => ExitVerdict::Busy,
             (Self::Zero | Self::Msi | Self::Pnputil | Self::Robocopy | Self::Settled, _) => {
-                Verdict::Failed
+                ExitVerdict::Failed
             }
         }
     }
@@ -264,7 +273,7 @@ impl ExitRule {
 
 /// An entry of the payload disc, found on the disc as `p\NNNN\…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum PayloadEntry {
     /// The fetched file itself, as `p\NNNN\<file>`.
     Component { component: String, file: String },
     /// The unpacked archive's tree below `p\NNNN\`.
@@ -275,14 +284,14 @@ pub enum Entry {
     },
     /// A local file (as `p\NNNN\<its name>`) or folder (its content below `p\NNNN\`).
     Local { path: PathBuf },
-    /// The driver packages of a folder below `p\NNNN\`: of its files, those that an INF names.
+    /// The driver packages of a folder below `p\NNNN\`: only the files that an INF names.
     Drivers {
         from: DriverFolder,
         only: Vec<String>,
     },
     /// A container image as one OCI archive, as `p\NNNN\<image>.tar`.
     Image { image: String },
-    /// Text, as `p\NNNN\<file>`: these characters exactly (line ends too), in this encoding.
+    /// Text, as `p\NNNN\<file>`: exactly these characters, including line ends, in this encoding.
     Text {
         file: String,
         text: String,
@@ -290,17 +299,17 @@ pub enum Entry {
     },
 }
 
-/// Where driver packages are taken from.
+/// The source of driver packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriverFolder {
-    /// The unpacked archive. The patterns of `only` choose what is unpacked.
+    /// The unpacked archive. The patterns of `only` select the files to unpack.
     Component(String),
-    /// A local folder. The patterns of `only` choose INFs.
+    /// A local folder. The patterns of `only` select INFs.
     Local(PathBuf),
 }
 
-impl Entry {
-    /// The component that the entry is a part of.
+impl PayloadEntry {
+    /// Returns the component that the entry belongs to.
     pub fn component(&self) -> Option<&str> {
         match self {
             Self::Component { component, .. }
@@ -322,7 +331,7 @@ mod tests {
 
     #[test]
     fn an_exit_code_means_what_its_program_says() {
-        use Verdict::{Busy, Failed, RebootNeeded, RebootStarted, Success};
+        use ExitVerdict::{Busy, Failed, RebootNeeded, RebootStarted, Success};
         let listed = ExitRule::Listed {
             ok: vec![0, 7, 3010],
             reboot: vec![3010, 1641],

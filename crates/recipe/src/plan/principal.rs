@@ -1,9 +1,10 @@
-//! Names of accounts that every Windows has, and their SIDs, so that nothing depends on the language Windows is
-//! installed in (Microsoft: Well-known SIDs; Security identifiers, Well-known SIDs).
+//! Well-known accounts and their SIDs, so that nothing depends on the language of Windows
+//! (Microsoft: Well-known SIDs; Security identifiers, Well-known SIDs).
 //!
-//! A service's SID follows from its name alone, so a list can name a service that is not there yet.
+//! A service's SID follows from its name alone, so a list can name a service that does not exist
+//! yet.
 //!
-//! Refuses nothing: a name that is not here is a local account's, or one that the SID itself stands for.
+//! Refuses nothing: any other name is that of a local account, or a SID.
 
 use std::fmt::Write as _;
 
@@ -57,11 +58,12 @@ const KNOWN: &[(&str, &str)] = &[
 
 pub(super) const SYSTEM: &str = "S-1-5-18";
 pub(super) const ADMINISTRATORS: &str = "S-1-5-32-544";
-/// Stands for the account that makes a file below: it means something only in entries that are inherited.
+/// Represents the account that creates a file below; only meaningful in inherited entries.
 pub(super) const CREATOR_OWNER: &str = "S-1-3-0";
 
-/// The name as Windows in English has it, and the SID. An authority before the name changes nothing.
-pub(super) fn known(name: &str) -> Option<(&'static str, &'static str)> {
+/// Returns the English name and the SID of a well-known account. An authority before the name is
+/// ignored.
+pub(super) fn find_known(name: &str) -> Option<(&'static str, &'static str)> {
     let plain = match name.split_once('\\') {
         Some((authority, rest)) if is_own(authority, rest) => rest,
         Some(_) => return None,
@@ -79,14 +81,14 @@ fn is_own(authority: &str, name: &str) -> bool {
                 || name.eq_ignore_ascii_case("ALL SERVICES"))
 }
 
-/// A group of every Windows that has members: its English name and its SID.
+/// Returns the English name and the SID of a built-in group whose members can be changed.
 pub(super) fn known_group(name: &str) -> Option<(&'static str, &'static str)> {
-    known(name).filter(|(_, sid)| sid.starts_with(BUILTIN))
+    find_known(name).filter(|(_, sid)| sid.starts_with(BUILTIN))
 }
 
-/// The SID of a well-known name, of a service, or of a SID itself; otherwise the name.
+/// Returns the SID of a well-known account or of a service, or a SID unchanged; otherwise the name.
 pub(super) fn sid_or_name(name: &str) -> String {
-    match known(name) {
+    match find_known(name) {
         Some((_, sid)) => sid.to_owned(),
         None if is_sid(name) => name.to_ascii_uppercase(),
         None => match name.split_once('\\') {
@@ -98,7 +100,8 @@ pub(super) fn sid_or_name(name: &str) -> String {
     }
 }
 
-/// `S-1-5-80-` and the SHA-1 of the name in upper case, as five numbers (Microsoft: sc.exe showsid).
+/// Computes `S-1-5-80-` and the SHA-1 of the upper-case name as five numbers (Microsoft: sc.exe
+/// showsid).
 fn service_sid(name: &str) -> String {
     let wide = name.to_uppercase();
     let bytes: Vec<u8> = wide.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -121,11 +124,11 @@ mod tests {
     #[test]
     fn a_name_has_one_sid_however_it_is_written() {
         for name in ["administrators", r"BUILTIN\Administrators"] {
-            assert_eq!(known(name), Some(("Administrators", ADMINISTRATORS)));
+            assert_eq!(find_known(name), Some(("Administrators", ADMINISTRATORS)));
         }
         assert_eq!(sid_or_name(r"NT AUTHORITY\SYSTEM"), SYSTEM);
         assert_eq!(sid_or_name("s-1-5-21-1-2-3-500"), "S-1-5-21-1-2-3-500");
-        let installer = known("TrustedInstaller").map(|(_, sid)| sid.to_owned());
+        let installer = find_known("TrustedInstaller").map(|(_, sid)| sid.to_owned());
         assert_eq!(Some(service_sid("trustedinstaller")), installer);
         assert!(sid_or_name(r"NT SERVICE\kubelet").starts_with("S-1-5-80-"));
         assert_eq!(sid_or_name("vagrant"), "vagrant");

@@ -1,12 +1,13 @@
-//! The answer file that sysprep leaves for the clone: rendered here, from `seal.xml` beside it or the team's own.
+//! Renders the answer file that sysprep leaves for the clone, from `seal.xml` beside this file or
+//! from a custom template.
 //!
-//! Written in ASCII only, the rest as character references (Setup's parser is sure of nothing else). Refuses passwords:
-//! the file stays readable in the image.
+//! It is written in ASCII with character references, the only encoding that Setup's parser handles
+//! reliably. Refuses passwords: the file stays readable in the image.
 
 use handlebars::Handlebars;
 use serde_json::json;
 
-use super::{Entry, PlannedStep};
+use super::{PayloadEntry, PlannedStep};
 use crate::recipe::Recipe;
 use winimg_base::markup::{ascii_xml, escape_xml};
 
@@ -17,33 +18,37 @@ pub(super) const ANSWER_FILE: &str = "seal.xml";
 pub const SEALED: &str = "IMAGE_STATE_GENERALIZE_RESEAL_TO_OOBE";
 
 impl PlannedStep {
-    /// The text of the answer file that a step which generalizes gives to sysprep.
-    pub fn answer_file<'p>(&self, payload: &'p [Entry]) -> Option<&'p str> {
-        let entries = self.entries.iter();
-        let mut entries = entries.filter_map(|&number| payload.get(number as usize));
-        entries.find_map(|entry| match entry {
-            Entry::Text { file, text, .. } if file == ANSWER_FILE => Some(text.as_str()),
-            _ => None,
-        })
+    /// Returns the text of the answer file that a `generalize` step passes to sysprep.
+    pub fn answer_file<'p>(&self, payload: &'p [PayloadEntry]) -> Option<&'p str> {
+        self.entries
+            .iter()
+            .filter_map(|&number| payload.get(number as usize))
+            .find_map(|entry| match entry {
+                PayloadEntry::Text { file, text, .. } if file == ANSWER_FILE => Some(text.as_str()),
+                _ => None,
+            })
     }
 }
 
-/// The built-in template (Microsoft: Unattended Windows Setup Reference, Microsoft-Windows-PnpSysprep,
-/// -Shell-Setup and -International-Core).
+/// The built-in template (Microsoft: Unattended Windows Setup Reference,
+/// Microsoft-Windows-PnpSysprep, -Shell-Setup and -International-Core).
 pub(super) const TEMPLATE: &str = include_str!("seal.xml");
 
-/// By its RID: the account's name is translated on media of other languages (Microsoft: Well-known SIDs). The program is started
-/// without a shell, so what stands between the quotes is PowerShell's alone.
+/// Finds the account by its RID, because its name is translated on media of other languages
+/// (Microsoft: Well-known SIDs). The program is started without a shell, so only PowerShell parses
+/// the quoted text.
 pub(super) const DISABLE_ADMINISTRATOR: &str = concat!(
-    r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe -NoProfile -NonInteractive -Command ",
+    r"C:\Windows\System32\WindowsPowerShell\v1.0\powershell.exe ",
+    "-NoProfile -NonInteractive -Command ",
     r#""Get-LocalUser | Where-Object { $_.SID.Value -like 'S-1-5-21-*-500' } | Disable-LocalUser""#,
 );
 
-/// Of one template: handlebars looks for the line of each from the beginning.
+/// Limit per template: handlebars searches for the line of each from the start.
 const MOST_NAMES: usize = 500;
 
-/// The file's text. Variables: `language`, `time_zone`, `computer_name`, and `disable_administrator`, the command that
-/// disables the built-in Administrator. The error is one sentence.
+/// Renders the file. Variables: `language`, `time_zone`, `computer_name`, and
+/// `disable_administrator`, the command that disables the built-in Administrator. The error is one
+/// sentence.
 pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> {
     if template.matches("{{").take(MOST_NAMES + 1).count() > MOST_NAMES {
         return Err(format!("it has more than {MOST_NAMES} `{{{{`"));
@@ -54,7 +59,7 @@ pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> 
     let values = json!({
         "language": recipe.media.language.value,
         "time_zone": recipe.media.time_zone.value,
-        // Setup makes a random name for each clone.
+        // Setup generates a random name for each clone.
         "computer_name": "*",
         "disable_administrator": DISABLE_ADMINISTRATOR,
     });
@@ -75,7 +80,7 @@ pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> 
         .find(|n| secret.contains(&n.tag_name().name()))
     {
         return Err(format!(
-            "it holds `{}`, which would stay readable in the image",
+            "it contains `{}`, which would stay readable in the image",
             node.tag_name().name()
         ));
     }

@@ -1,13 +1,14 @@
-//! Services that two steps lay claim to: the later step wins in the guest, and what the earlier one set up beside the program
-//! stays. Most often two packs of one kind, or packs in the wrong order. Judges nothing about a service's own settings.
+//! Warns of services that two steps define: the later step wins in the guest, but other settings of
+//! the earlier one remain. Usually caused by two packs of one kind, or by packs in the wrong order.
+//! Does not check a service's other settings.
 
-use crate::recipe::{Recipe, Service, Step, Verb};
+use crate::recipe::{Recipe, RecipeStep, ServiceSpec, Verb};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
-/// A warning for each step that gives a service another program than an earlier one did.
+/// Warns of each step that gives a service a different program than an earlier step.
 pub(super) fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
     let running = recipe.steps.iter().filter(|s| s.skipped.is_none());
-    let mut makers: Vec<(&Step, &Service)> = Vec::new();
+    let mut makers: Vec<(&RecipeStep, &ServiceSpec)> = Vec::new();
     for step in running {
         let Verb::Service(service) = &step.verb else {
             continue;
@@ -21,16 +22,17 @@ pub(super) fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
         });
         if let Some((first, _)) = earlier.map(|n| makers[n]) {
             let fact = format!(
-                "step `{}` gives the service `{name}` another program than step `{}` does",
+                "step `{}` gives the service `{name}` a different program than step `{}`",
                 step.name, first.name
             );
             let help = format!(
-                "{} has the other: leave one of the two out, or see whether their packs are included in the right order",
+                "the other is at {}: remove one of the two, or check that their packs are included \
+                 in the right order",
                 first.place
             );
             complaints.push(
                 Diagnostic::warning(fact)
-                    .at(&program.place, "the later one stays")
+                    .at(&program.place, "the later one wins")
                     .help(help),
             );
         }
@@ -38,7 +40,7 @@ pub(super) fn judge(recipe: &Recipe, complaints: &mut Diagnostics) {
     }
 }
 
-fn is_other(one: &Service, two: &Service) -> bool {
+fn is_other(one: &ServiceSpec, two: &ServiceSpec) -> bool {
     one.program.as_ref().map(|p| &p.value) != two.program.as_ref().map(|p| &p.value)
         || one.arguments != two.arguments
 }

@@ -1,26 +1,31 @@
-//! The plan for people: about 100 columns, exact commands, whole scripts.
+//! Renders the plan for people: about 100 columns, exact commands, complete scripts.
 //!
-//! Refuses to shorten: a command that is too long is broken between its arguments, a script never.
+//! Never truncates: a long command is broken between its arguments, a script is printed unchanged.
 
 use std::fmt::Write as _;
 
-use super::words::{duration, encoding_name, entry_origin, entry_path, expected, proof};
-use super::{CloneCheck, Entry, Op, Plan, PlannedStep, Run, Settle, start_seal};
+use super::describe::{
+    describe_check, describe_proof, encoding_name, entry_origin, entry_path, render_duration,
+};
+use super::{
+    BuildPlan, PayloadEntry, PlannedCloneCheck, PlannedOp, PlannedStep, ProgramRun, SettleWait,
+    start_seal,
+};
 use crate::recipe::Recipe;
 use winimg_base::argv;
 use winimg_base::text::{column_width, count, redact_url};
 
 const WIDTH: usize = 100;
 
-/// What `winimg plan` prints. Ends with a newline.
-pub fn text(recipe: &Recipe, plan: &Plan) -> String {
-    let plan = &*super::withhold::withhold_foreign_text(plan, recipe);
+/// Renders the output of `winimg plan`. Ends with a newline.
+pub fn render_text(recipe: &Recipe, plan: &BuildPlan) -> String {
+    let plan = &*super::redact::withhold_foreign_text(plan, recipe);
     let mut out = String::new();
-    heading(&mut out, recipe, plan);
-    values(&mut out, recipe);
-    components(&mut out, recipe);
-    payload(&mut out, plan);
-    let mut shown = Shown {
+    render_heading(&mut out, recipe, plan);
+    render_values(&mut out, recipe);
+    render_components(&mut out, recipe);
+    render_payload(&mut out, plan);
+    let mut shown = PrintedTexts {
         entries: vec![false; plan.payload.len()],
         question: false,
     };
@@ -31,7 +36,7 @@ pub fn text(recipe: &Recipe, plan: &Plan) -> String {
     out
 }
 
-fn heading(out: &mut String, recipe: &Recipe, plan: &Plan) {
+fn render_heading(out: &mut String, recipe: &Recipe, plan: &BuildPlan) {
     let skipped = plan.steps.iter().filter(|s| s.skipped.is_some()).count();
     let _ = write!(
         out,
@@ -48,22 +53,28 @@ fn heading(out: &mut String, recipe: &Recipe, plan: &Plan) {
     }
 }
 
-/// Variables, then effective values, each with who said it. What steps and clone checks say is shown with them.
-fn values(out: &mut String, recipe: &Recipe) {
+/// Renders variables, then effective values, each with its origin. Values of steps and clone checks
+/// are shown with them.
+fn render_values(out: &mut String, recipe: &Recipe) {
     let values: Vec<String> = recipe.vars.iter().map(|v| redact_url(&v.value)).collect();
-    let vars = recipe.vars.iter().zip(&values);
-    let vars = vars.map(|(v, value)| (v.name.as_str(), value.as_str(), v.origin.as_str()));
-    said(out, "Variables", &vars.collect::<Vec<_>>());
-    let effective = recipe
+    let variables: Vec<_> = recipe
+        .vars
+        .iter()
+        .zip(&values)
+        .map(|(v, value)| (v.name.as_str(), value.as_str(), v.origin.as_str()))
+        .collect();
+    render_rows(out, "Variables", &variables);
+    let effective: Vec<_> = recipe
         .effective
         .iter()
         .filter(|e| !e.path.starts_with("steps.") && !e.path.starts_with("clone."))
-        .map(|e| (e.path.as_str(), e.value.as_str(), e.origin.as_str()));
-    said(out, "Values", &effective.collect::<Vec<_>>());
+        .map(|e| (e.path.as_str(), e.value.as_str(), e.origin.as_str()))
+        .collect();
+    render_rows(out, "Values", &effective);
 }
 
-/// Each as `name = value`, with its origin.
-fn said(out: &mut String, title: &str, rows: &[(&str, &str, &str)]) {
+/// Renders each row as `name = value`, with its origin.
+fn render_rows(out: &mut String, title: &str, rows: &[(&str, &str, &str)]) {
     if rows.is_empty() {
         return;
     }
@@ -73,7 +84,7 @@ fn said(out: &mut String, title: &str, rows: &[(&str, &str, &str)]) {
     }
 }
 
-/// A line with who said it at its right edge, or below where there is no room for it.
+/// Renders a line with its origin right-aligned, or on the next line if it does not fit.
 fn said_at(out: &mut String, head: &str, origin: &str) {
     let (left, right) = (head.chars().count(), origin.chars().count());
     if left + right + 2 > WIDTH {
@@ -85,7 +96,7 @@ fn said_at(out: &mut String, head: &str, origin: &str) {
     }
 }
 
-fn components(out: &mut String, recipe: &Recipe) {
+fn render_components(out: &mut String, recipe: &Recipe) {
     if recipe.components.is_empty() {
         return;
     }
@@ -105,38 +116,44 @@ fn components(out: &mut String, recipe: &Recipe) {
             "  {:width$}  {version}{}",
             component.name.value, component.origin.url.value
         );
-        for line in proof(&component.origin) {
+        for line in describe_proof(&component.origin) {
             let _ = writeln!(out, "  {:width$}  {line}", "");
         }
     }
 }
 
-fn payload(out: &mut String, plan: &Plan) {
-    let paths = || {
-        plan.payload
-            .iter()
-            .enumerate()
-            .map(|(i, e)| entry_path(i, e))
-    };
+fn render_payload(out: &mut String, plan: &BuildPlan) {
     if plan.payload.is_empty() {
         return;
     }
-    let width = column_width(paths().map(|p| p.chars().count()));
+    let paths: Vec<String> = plan
+        .payload
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| entry_path(index, entry))
+        .collect();
+    let width = column_width(paths.iter().map(|path| path.chars().count()));
     out.push_str("\nPayload disc\n");
-    for (path, entry) in paths().zip(&plan.payload) {
+    for (path, entry) in paths.iter().zip(&plan.payload) {
         let _ = writeln!(out, "  {path:width$}  {}", entry_origin(entry));
     }
 }
 
-/// Which texts of the payload disc have been printed already.
-struct Shown {
-    /// By the payload entry's index.
+/// Texts of the payload disc that have already been printed.
+struct PrintedTexts {
+    /// Indexed by payload entry.
     entries: Vec<bool>,
-    /// The script that asks whether Windows is at rest.
+    /// The script that checks if Windows is idle.
     question: bool,
 }
 
-fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, shown: &mut Shown) {
+fn one_step(
+    out: &mut String,
+    plan: &BuildPlan,
+    number: usize,
+    step: &PlannedStep,
+    shown: &mut PrintedTexts,
+) {
     let head = format!("{number:03}  {}", step.name);
     let right = format!("{}  {}", step.verb, step.place);
     let used = head.chars().count() + right.chars().count();
@@ -160,18 +177,18 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
     for op in &step.ops {
         one_op(out, op, step);
         match op {
-            Op::Put(_) => step_texts(out, plan, step, &mut shown.entries),
-            Op::Settle(settle) => wait(out, settle, "until", shown),
-            Op::Run(_) | Op::Reboot | Op::Eject | Op::Seal { .. } => {}
+            PlannedOp::Put(_) => step_texts(out, plan, step, &mut shown.entries),
+            PlannedOp::Settle(settle) => wait(out, settle, "until", shown),
+            PlannedOp::Run(_) | PlannedOp::Reboot | PlannedOp::Eject | PlannedOp::Seal { .. } => {}
         }
     }
     if step.may_restart() {
-        // What a `reboot` step follows decides whether Windows has to stay up first.
+        // Only a `reboot` step always restarts.
         let when = match step.verb {
             "reboot" => "after the restart until".to_owned(),
             _ => format!(
                 "after a restart up for {}, until",
-                duration(step.settle.steady)
+                render_duration(step.settle.steady)
             ),
         };
         wait(out, &step.settle, &when, shown);
@@ -180,12 +197,16 @@ fn one_step(out: &mut String, plan: &Plan, number: usize, step: &PlannedStep, sh
         let _ = writeln!(out, "     log     {log}");
     }
     for expectation in &step.expects {
-        let _ = writeln!(out, "     leaves  {}", folded(&expected(plan, expectation)));
+        let _ = writeln!(
+            out,
+            "     leaves  {}",
+            fold_line(&describe_check(plan, expectation))
+        );
     }
 }
 
-/// What `winimg try` looks at on a clone; nothing of it is done while the image is built.
-fn on_a_clone(out: &mut String, plan: &Plan) {
+/// Renders the checks that `winimg try` evaluates on a clone, not during the build.
+fn on_a_clone(out: &mut String, plan: &BuildPlan) {
     if plan.clone_checks.is_empty() {
         return;
     }
@@ -195,9 +216,9 @@ fn on_a_clone(out: &mut String, plan: &Plan) {
     }
 }
 
-fn one_clone_check(out: &mut String, plan: &Plan, check: &CloneCheck) {
+fn one_clone_check(out: &mut String, plan: &BuildPlan, check: &PlannedCloneCheck) {
     let claim = match &check.check {
-        Some(claim) => expected(plan, claim),
+        Some(claim) => describe_check(plan, claim),
         None if check.undecided.is_empty() => "not decided".to_owned(),
         None => format!("not decided: needs {}", check.undecided.join(", ")),
     };
@@ -212,63 +233,68 @@ fn one_clone_check(out: &mut String, plan: &Plan, check: &CloneCheck) {
     };
 }
 
-fn one_op(out: &mut String, op: &Op, step: &PlannedStep) {
+fn one_op(out: &mut String, op: &PlannedOp, step: &PlannedStep) {
     match op {
-        Op::Put(put) => {
+        PlannedOp::Put(put) => {
             let (program, arguments) = put.command();
-            command(out, "put", &program, &arguments);
-            let (exit, limit) = (put.exit.expectation(), duration(put.timeout));
+            render_command(out, "put", &program, &arguments);
+            let (exit, limit) = (put.exit.describe(), render_duration(put.timeout));
             let _ = writeln!(out, "             {exit}, within {limit}");
-            block(out, &format!(r"s\{}.cmd", put.number()), &put.text);
+            render_block(out, &format!(r"s\{}.cmd", put.number()), &put.text);
         }
-        Op::Run(Run {
+        PlannedOp::Run(ProgramRun {
             program,
             arguments,
             exit,
             timeout,
         }) => {
-            command(out, "run", program, arguments);
+            render_command(out, "run", program, arguments);
             let _ = writeln!(
                 out,
                 "             {}, within {}",
-                exit.expectation(),
-                duration(*timeout)
+                exit.describe(),
+                render_duration(*timeout)
             );
         }
-        Op::Reboot => {
-            let _ = writeln!(out, "     reboot  within {}", duration(step.reboot_timeout));
+        PlannedOp::Reboot => {
+            let _ = writeln!(
+                out,
+                "     reboot  within {}",
+                render_duration(step.reboot_timeout)
+            );
         }
-        // Printed by `wait`, as the wait after a restart is.
-        Op::Settle(_) => {}
-        Op::Eject => out.push_str("     eject   all discs\n"),
-        Op::Seal { timeout } => {
+        // Printed by `wait`, like the wait after a restart.
+        PlannedOp::Settle(_) => {}
+        PlannedOp::Eject => out.push_str("     eject   all discs\n"),
+        PlannedOp::Seal { timeout } => {
             let (program, arguments) = start_seal();
-            command(out, "seal", &program, &arguments);
-            let limit = duration(*timeout);
+            render_command(out, "seal", &program, &arguments);
+            let limit = render_duration(*timeout);
             let _ = writeln!(out, "             until the machine is off, within {limit}");
         }
     }
 }
 
-/// A wait until Windows is at rest, with the script that asks where it is printed for the first time.
-fn wait(out: &mut String, settle: &Settle, when: &str, shown: &mut Shown) {
-    let question = Settle::question();
+/// Renders a wait until Windows is idle, with the script that checks it on first use.
+fn wait(out: &mut String, settle: &SettleWait, when: &str, shown: &mut PrintedTexts) {
+    let question = SettleWait::question();
     let script = format!(r"s\{}.cmd", question.number());
-    let limit = duration(settle.timeout);
+    let limit = render_duration(settle.timeout);
     let _ = writeln!(
         out,
         "     settle  {when} {script} ends with 0, within {limit}"
     );
     if !std::mem::replace(&mut shown.question, true) {
-        block(out, &script, &question.text);
+        render_block(out, &script, &question.text);
     }
 }
 
-/// The texts among the step's entries, each where it is first used.
-fn step_texts(out: &mut String, plan: &Plan, step: &PlannedStep, shown: &mut [bool]) {
+/// Renders the texts among the step's entries, each on first use.
+fn step_texts(out: &mut String, plan: &BuildPlan, step: &PlannedStep, shown: &mut [bool]) {
     for &index in &step.entries {
         let index = index as usize;
-        let Some(entry @ Entry::Text { text, encoding, .. }) = plan.payload.get(index) else {
+        let Some(entry @ PayloadEntry::Text { text, encoding, .. }) = plan.payload.get(index)
+        else {
             continue;
         };
         if !std::mem::replace(&mut shown[index], true) {
@@ -277,20 +303,20 @@ fn step_texts(out: &mut String, plan: &Plan, step: &PlannedStep, shown: &mut [bo
                 entry_path(index, entry),
                 encoding_name(*encoding)
             );
-            block(out, &title, text);
+            render_block(out, &title, text);
         }
     }
 }
 
-fn block(out: &mut String, title: &str, text: &str) {
+fn render_block(out: &mut String, title: &str, text: &str) {
     let _ = writeln!(out, "             {title}");
     for line in text.lines() {
         let _ = writeln!(out, "{}", format!("             | {line}").trim_end());
     }
 }
 
-/// One line where it fits, otherwise broken once, at its colon.
-fn folded(text: &str) -> String {
+/// Renders one line if it fits, otherwise two, split at the colon.
+fn fold_line(text: &str) -> String {
     match text.split_once(" : ").or(text.split_once(": ")) {
         Some((head, tail)) if text.chars().count() + 13 > WIDTH => {
             format!("{head} :\n               {tail}")
@@ -299,12 +325,16 @@ fn folded(text: &str) -> String {
     }
 }
 
-/// One line where it fits, otherwise broken between arguments; an option stays with its value.
-fn command(out: &mut String, kind: &str, program: &str, arguments: &[String]) {
-    let mut line = format!("     {kind:6}  {}", argv::quoted(program));
+/// Renders a command in one line if it fits, otherwise broken between arguments; an option stays
+/// with its value.
+fn render_command(out: &mut String, kind: &str, program: &str, arguments: &[String]) {
+    let mut line = format!("     {kind:6}  {}", argv::quote_argument(program));
     let mut width = line.chars().count();
     for words in arguments.chunk_by(|option, _| takes_value(option)) {
-        let words: Vec<String> = words.iter().map(|word| argv::quoted(word)).collect();
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| argv::quote_argument(word))
+            .collect();
         let words = words.join(" ");
         let more = words.chars().count() + 1;
         if width + more > WIDTH {
@@ -319,7 +349,7 @@ fn command(out: &mut String, kind: &str, program: &str, arguments: &[String]) {
     let _ = writeln!(out, "{line}");
 }
 
-/// `binPath=` of sc.exe, `/d` of reg.exe.
+/// Returns true for an option with a value: `binPath=` of sc.exe, `/d` of reg.exe.
 fn takes_value(argument: &str) -> bool {
     argument.ends_with('=') || matches!(argument, "/v" | "/t" | "/d" | "/i")
 }

@@ -1,13 +1,15 @@
-//! What a person has to decide before a build, as the end of a plan: what it is, who needs it, where to find it, how to give it.
+//! Lists the decisions to make before a build, at the end of a plan: the setting, what needs it,
+//! its place, and how to set it.
 
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::recipe::{MissingProof, PIPED, Recipe, Undecided};
+use crate::recipe::{MissingProof, PIPED, Recipe, UndecidedValue};
 
-/// The last part of the plan's text, for the recipe as the command line names it; empty when all is decided.
-pub fn undecided(recipe: &Recipe, named: &str) -> String {
+/// Renders the last part of the plan's text; empty if nothing is undecided. `named` is the recipe
+/// as named on the command line.
+pub fn render_undecided(recipe: &Recipe, named: &str) -> String {
     let mut out = String::new();
     if recipe.undecided.is_empty() {
         return out;
@@ -15,8 +17,8 @@ pub fn undecided(recipe: &Recipe, named: &str) -> String {
     out.push_str("\nTo be decided before a build\n");
     for one in &recipe.undecided {
         match one {
-            Undecided::Proof(missing) => proof(&mut out, recipe, missing),
-            Undecided::Variable {
+            UndecidedValue::Proof(missing) => render_proof(&mut out, recipe, missing),
+            UndecidedValue::Variable {
                 variable,
                 steps,
                 place,
@@ -33,41 +35,45 @@ pub fn undecided(recipe: &Recipe, named: &str) -> String {
             }
         }
     }
-    let is_proof = |one: &&Undecided| matches!(one, Undecided::Proof(_));
     let by_name = recipe.undecided.iter().any(|one| match one {
-        Undecided::Proof(missing) => missing.variable.is_some(),
-        Undecided::Variable { .. } => true,
+        UndecidedValue::Proof(missing) => missing.variable.is_some(),
+        UndecidedValue::Variable { .. } => true,
     });
     if by_name {
         out.push_str(
             "  Set one with NAME = \"…\" under [vars], --var NAME=…, or WINIMG_VAR_NAME.\n",
         );
     }
-    if recipe.undecided.iter().any(|one| is_proof(&one)) {
-        // It writes into a file.
+    let has_proof = recipe
+        .undecided
+        .iter()
+        .any(|one| matches!(one, UndecidedValue::Proof(_)));
+    if has_proof {
+        // `winimg pin` needs a file to write to.
         let named = match named {
             PIPED => "recipe.toml",
             named => named,
         };
         let _ = writeln!(
             out,
-            "  `winimg pin {named}` fetches each file that nothing proves, shows it, and writes its digest into the recipe."
+            "  `winimg pin {named}` downloads each file without a digest, shows it, and writes its \
+             digest into the recipe."
         );
     }
-    out.push_str("  build, lock, fetch and bundle refuse the recipe until then.\n");
+    out.push_str("  Until then, build, lock, fetch and bundle reject the recipe.\n");
     out
 }
 
-fn proof(out: &mut String, recipe: &Recipe, missing: &MissingProof) {
+fn render_proof(out: &mut String, recipe: &Recipe, missing: &MissingProof) {
     let algorithm = missing.algorithm.name();
     let name = match &missing.variable {
         Some(variable) => variable.name.clone(),
-        None => format!("{}.{algorithm}", missing.input.table().join(".")),
+        None => format!("{}.{algorithm}", missing.input.table_path().join(".")),
     };
     let _ = writeln!(out, "  {name}  {}", missing.place);
     let why = missing.variable.as_ref().map_or(&missing.fact, |v| &v.why);
     let _ = writeln!(out, "      {why}");
-    let input = recipe.input(&missing.input);
+    let input = recipe.find_input(&missing.input);
     let url = input
         .and_then(|i| i.origin())
         .map(|o| o.url.value.to_string());
@@ -79,9 +85,9 @@ fn proof(out: &mut String, recipe: &Recipe, missing: &MissingProof) {
     );
 }
 
-pub(super) fn json(one: &Undecided) -> Value {
+pub(super) fn render_json(one: &UndecidedValue) -> Value {
     match one {
-        Undecided::Proof(missing) => json!({
+        UndecidedValue::Proof(missing) => json!({
             "kind": "proof",
             "input": missing.input,
             "algorithm": missing.algorithm.name(),
@@ -89,7 +95,7 @@ pub(super) fn json(one: &Undecided) -> Value {
             "why": missing.variable.as_ref().map_or(&missing.fact, |v| &v.why),
             "place": missing.place.to_string(),
         }),
-        Undecided::Variable {
+        UndecidedValue::Variable {
             variable,
             steps,
             place,

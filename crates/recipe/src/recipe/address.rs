@@ -1,4 +1,5 @@
-//! Where a recipe's `url` leads: over http(s), or to a file. Read once, where the recipe is.
+//! Addresses of a recipe's `url` keys: http(s) URLs, or files. Parsed once, when the recipe is
+//! read.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,21 +9,21 @@ use url::{Host, Url};
 use winimg_base::io;
 use winimg_base::text::redact;
 
-/// An address, decided. May hold secrets: `{}` and `{:?}` show it without them.
+/// A resolved address. May contain secrets: `{}` and `{:?}` show it without them.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum FileAddress {
     /// http or https.
     Remote(Url),
     Local(PathBuf),
 }
 
-impl Address {
-    /// Anyone on the way may change the bytes.
+impl FileAddress {
+    /// Returns true for http, where anyone on the network path can change the bytes.
     pub fn is_plain_http(&self) -> bool {
         matches!(self, Self::Remote(url) if url.scheme() == "http")
     }
 
-    /// http that leaves this machine.
+    /// Returns true for http to another machine.
     pub fn is_exposed(&self) -> bool {
         let Self::Remote(url) = self else {
             return false;
@@ -36,15 +37,16 @@ impl Address {
         url.scheme() == "http" && !is_here
     }
 
-    /// For what is shared with other machines: a local file stands in another folder there.
-    pub fn recorded(&self) -> String {
+    /// Renders the address for files shared with other machines: a local file is reduced to its
+    /// name, because its folder differs there.
+    pub fn to_recorded(&self) -> String {
         match self {
             Self::Remote(_) => self.to_string(),
             Self::Local(_) => self.file_name(),
         }
     }
 
-    /// The last segment of the path, `%20` and its like decoded; empty where the path names a folder.
+    /// Returns the last segment of the path, percent-decoded; empty if the path names a folder.
     pub fn file_name(&self) -> String {
         match self {
             Self::Remote(url) => {
@@ -58,7 +60,8 @@ impl Address {
         }
     }
 
-    /// The path with `/`, `%20` and its like decoded: what the lines of a checksum file are compared with.
+    /// Returns the percent-decoded path with `/` separators, to compare with the lines of a
+    /// checksum file.
     pub fn path(&self) -> String {
         match self {
             Self::Remote(url) => percent_decoded(url.path()),
@@ -66,7 +69,8 @@ impl Address {
         }
     }
 
-    /// What is published beside it: `https://h/a.exe?x` and `.asc` make `https://h/a.exe.asc?x`.
+    /// Returns the address of a file published alongside: `https://h/a.exe?x` and `.asc` make
+    /// `https://h/a.exe.asc?x`.
     pub fn with_suffix(&self, suffix: &str) -> Self {
         match self {
             Self::Remote(url) => {
@@ -79,7 +83,7 @@ impl Address {
         }
     }
 
-    /// What stands behind the `?`.
+    /// Returns the part after the `?`.
     pub fn query(&self) -> Option<&str> {
         match self {
             Self::Remote(url) => url.query(),
@@ -88,8 +92,8 @@ impl Address {
     }
 }
 
-/// Without user name, password, query string and fragment.
-impl fmt::Display for Address {
+/// Omits the user name, password, query string and fragment.
+impl fmt::Display for FileAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Remote(url) => f.write_str(&redact(url.as_str())),
@@ -98,15 +102,16 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for FileAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.to_string(), f)
     }
 }
 
-/// A part of a URL's path, whose bytes are written as `%20` where they are not plain.
+/// Decodes `%20` and the like in a part of a URL's path.
 pub fn percent_decoded(text: &str) -> String {
-    // A query in form encoding is the one percent decoder that the URL library offers; `+` is no space in a path.
+    // The form-encoding parser is the only percent decoder of the URL library; `+` is not a space
+    // in a path, so it is escaped first.
     let guarded = text
         .replace('+', "%2B")
         .replace('&', "%26")
@@ -122,8 +127,8 @@ pub fn percent_decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn remote(url: &str) -> Address {
-        Address::Remote(url.parse().expect("a URL"))
+    fn remote(url: &str) -> FileAddress {
+        FileAddress::Remote(url.parse().expect("a URL"))
     }
 
     #[test]
@@ -132,8 +137,8 @@ mod tests {
             (remote("https://h.example/x/a%20b.exe?sig=s"), "a b.exe"),
             (remote("https://h.example/a+b&c=d.exe"), "a+b&c=d.exe"),
             (remote("https://h.example/x/"), ""),
-            (Address::Local("/srv/a%20b.iso".into()), "a%20b.iso"),
-            (Address::Local("/srv/".into()), ""),
+            (FileAddress::Local("/srv/a%20b.iso".into()), "a%20b.iso"),
+            (FileAddress::Local("/srv/".into()), ""),
         ] {
             assert_eq!(address.file_name(), name, "{address}");
         }
@@ -148,9 +153,9 @@ mod tests {
 
     #[test]
     fn a_suffix_comes_before_the_query() {
-        let beside = |address: Address| match address.with_suffix(".asc") {
-            Address::Remote(url) => url.to_string(),
-            Address::Local(path) => path.display().to_string(),
+        let beside = |address: FileAddress| match address.with_suffix(".asc") {
+            FileAddress::Remote(url) => url.to_string(),
+            FileAddress::Local(path) => path.display().to_string(),
         };
         for (url, expected) in [
             ("https://h/a.exe", "https://h/a.exe.asc"),
@@ -160,7 +165,7 @@ mod tests {
             assert_eq!(beside(remote(url)), expected);
         }
         assert_eq!(
-            beside(Address::Local("/srv/a?b.exe".into())),
+            beside(FileAddress::Local("/srv/a?b.exe".into())),
             "/srv/a?b.exe.asc"
         );
     }

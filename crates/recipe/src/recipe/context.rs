@@ -1,39 +1,39 @@
-//! What the lowering of all tables shares: where things stand, and what was found until now.
+//! State shared while lowering all tables: the sources, and the problems found so far.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Effective;
-use super::sources::Sources;
-use super::undecided::{self, MissingProof, Undecided};
-use super::value::Wanting;
-use super::vars::Scope;
+use super::EffectiveValue;
+use super::sources::RecipeSources;
+use super::undecided::{self, MissingProof, UndecidedValue};
+use super::value::MissingVariable;
+use super::vars::VariableScope;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 
-/// What the whole lowering shares.
-pub struct Context<'a> {
-    pub sources: &'a Sources,
-    pub scope: &'a Scope,
-    /// Not all files could be read: what is missing may be there, so nothing is called missing.
+/// State shared by the whole lowering.
+pub struct LoweringContext<'a> {
+    pub sources: &'a RecipeSources,
+    pub scope: &'a VariableScope,
+    /// Some files could not be read, so nothing is reported as missing.
     pub incomplete: bool,
-    /// `policy = "signed"`: a component without a signature is complained about, but for these, with the reasons.
+    /// `policy = "signed"`: an unsigned component is an error, except these, with their reasons.
     pub unsigned: RefCell<Option<BTreeMap<String, Located<String>>>>,
-    /// What is read is a step that is skipped: its local files may be missing.
+    /// The step being read is skipped: its local files may be missing.
     pub is_skipped: Cell<bool>,
     /// The components that steps name, skipped ones too.
     pub used: RefCell<BTreeSet<String>>,
     problems: RefCell<Vec<Diagnostic>>,
-    defaults: RefCell<Vec<Effective>>,
+    defaults: RefCell<Vec<EffectiveValue>>,
     key_files: RefCell<Vec<(String, Digest)>>,
-    /// Texts of scripts from files that may not be quoted.
+    /// Texts of scripts from files that messages must not quote.
     pub unquotable_scripts: RefCell<BTreeSet<String>>,
-    undecided: RefCell<Vec<Undecided>>,
+    undecided: RefCell<Vec<UndecidedValue>>,
 }
 
-impl<'a> Context<'a> {
-    pub fn new(sources: &'a Sources, scope: &'a Scope, incomplete: bool) -> Self {
+impl<'a> LoweringContext<'a> {
+    pub fn new(sources: &'a RecipeSources, scope: &'a VariableScope, incomplete: bool) -> Self {
         Self {
             sources,
             scope,
@@ -49,13 +49,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub fn problem(&self, diagnostic: Diagnostic) {
+    pub fn report(&self, diagnostic: Diagnostic) {
         self.problems.borrow_mut().push(diagnostic);
     }
 
     pub fn error(&self, fact: impl Into<String>, place: &Place, label: &str, help: &str) {
         let diagnostic = Diagnostic::error(fact).at(place, label);
-        self.problem(match help {
+        self.report(match help {
             "" => diagnostic,
             help => diagnostic.help(help),
         });
@@ -65,28 +65,28 @@ impl<'a> Context<'a> {
         !self.problems.borrow().is_empty()
     }
 
-    /// A complaint about something that is not there; held back while files are unreadable.
-    pub fn missing(&self, fact: impl Into<String>, place: &Place, help: &str) {
+    /// Reports something missing, unless some files could not be read.
+    pub fn report_missing(&self, fact: impl Into<String>, place: &Place, help: &str) {
         if !self.incomplete {
             self.error(fact, place, "", help);
         }
     }
 
-    /// A value nobody gave, for the list of effective values.
+    /// Records a default that was used, for the list of effective values.
     pub fn default(&self, path: impl Into<String>, value: impl ToString) {
-        self.defaults.borrow_mut().push(Effective {
+        self.defaults.borrow_mut().push(EffectiveValue {
             path: path.into(),
             value: value.to_string(),
             origin: "default".into(),
         });
     }
 
-    /// A key file that was read, by its path as it is written: its content is a part of the recipe.
+    /// Records a key file that was read, by its path as written: its content is part of the recipe.
     pub fn key_file(&self, path: &str, digest: Digest) {
         self.key_files.borrow_mut().push((path.into(), digest));
     }
 
-    /// The key files that were read, in an order that does not depend on that of the text.
+    /// Returns the key files that were read, sorted and without duplicates.
     pub fn key_files(&self) -> Vec<(String, Digest)> {
         let mut files = self.key_files.borrow().clone();
         files.sort();
@@ -94,23 +94,23 @@ impl<'a> Context<'a> {
         files
     }
 
-    /// Nothing proves this input yet.
-    pub fn unproved(&self, missing: &MissingProof) {
-        let missing = Undecided::Proof(missing.clone());
+    /// Records an input that has no proof yet.
+    pub fn record_missing_proof(&self, missing: &MissingProof) {
+        let missing = UndecidedValue::Proof(missing.clone());
         self.undecided.borrow_mut().push(missing);
     }
 
-    /// A step, or a clone check, names this variable, which has no value.
-    pub fn undecided(&self, step: Option<&str>, variable: Wanting, place: &Place) {
+    /// Records that a step or a clone check uses this variable, which has no value.
+    pub fn record_undecided(&self, step: Option<&str>, variable: MissingVariable, place: &Place) {
         undecided::add(&mut self.undecided.borrow_mut(), variable, step, place);
     }
 
-    pub fn all_undecided(&self) -> Vec<Undecided> {
+    pub fn all_undecided(&self) -> Vec<UndecidedValue> {
         self.undecided.borrow().clone()
     }
 
-    /// The complaints, the defaults that were taken, and what a person must still decide.
-    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<Effective>, Vec<Undecided>) {
+    /// Returns the problems, the defaults that were used, and what the user must still decide.
+    pub fn into_parts(self) -> (Vec<Diagnostic>, Vec<EffectiveValue>, Vec<UndecidedValue>) {
         (
             self.problems.into_inner(),
             self.defaults.into_inner(),

@@ -1,18 +1,22 @@
-//! What the recipe comes to: every value, where it came from, and the digest over all of them.
+//! The effective recipe: every value with its origin, and the digest of all of them.
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::Effective;
-use super::put::in_path;
-use super::template::{self, Part};
-use super::value::{Data, Table, Value};
-use super::vars::Scope;
+use super::EffectiveValue;
+use super::edit::in_path;
+use super::template::{self, TemplatePart};
+use super::value::{TomlData, TomlTable, TomlValue};
+use super::vars::VariableScope;
 use winimg_base::digest::Digest;
 use winimg_base::text::redact_url;
 
-/// Every value that was written, in the order of the tree, then the defaults; later said, later shown.
-pub fn list(tree: &Table, scope: &Scope, defaults: Vec<Effective>) -> Vec<Effective> {
+/// Lists every value that was written, in the order of the tree, then the defaults.
+pub fn list(
+    tree: &TomlTable,
+    scope: &VariableScope,
+    defaults: Vec<EffectiveValue>,
+) -> Vec<EffectiveValue> {
     let mut all = Vec::new();
     for entry in &tree.entries {
         // Variables have their own list, with the value that won.
@@ -24,52 +28,53 @@ pub fn list(tree: &Table, scope: &Scope, defaults: Vec<Effective>) -> Vec<Effect
     all
 }
 
-fn flatten(path: &str, value: &Value, scope: &Scope, all: &mut Vec<Effective>) {
+fn flatten(path: &str, value: &TomlValue, scope: &VariableScope, all: &mut Vec<EffectiveValue>) {
     match &value.data {
-        Data::Table(table) if !table.entries.is_empty() => {
+        TomlData::Table(table) if !table.entries.is_empty() => {
             for entry in &table.entries {
                 let path = format!("{path}.{}", in_path(&entry.key));
                 flatten(&path, &entry.value, scope, all);
             }
         }
-        Data::Array(items) if path == "steps" => {
+        TomlData::Array(items) if path == "steps" => {
             for (index, item) in items.iter().enumerate() {
                 let name = item.as_table().and_then(|t| t.get("name")?.as_str());
                 let name = name.map_or(index.to_string(), in_path);
                 flatten(&format!("steps.{name}"), item, scope, all);
             }
         }
-        Data::Array(items) if path == "clone" => {
+        TomlData::Array(items) if path == "clone" => {
             for (index, item) in items.iter().enumerate() {
                 flatten(&format!("clone.{index}"), item, scope, all);
             }
         }
-        _ => all.push(Effective {
+        _ => all.push(EffectiveValue {
             path: path.into(),
-            value: shown(path, value).to_string(),
-            origin: origin(value, scope),
+            value: display_value(path, value).to_string(),
+            origin: render_origin(value, scope),
         }),
     }
 }
 
-/// `recipe.toml:12:7`, `--set`; with the variables in it and who set them.
-fn origin(value: &Value, scope: &Scope) -> String {
+/// Renders the origin, `recipe.toml:12:7` or `--set`, with the variables in it and their origins.
+fn render_origin(value: &TomlValue, scope: &VariableScope) -> String {
     let source = &value.place.source.name;
-    let mut origin = match source.starts_with("--") {
-        true => source.clone(),
-        false => value.place.to_string(),
+    let mut origin = if source.starts_with("--") {
+        source.clone()
+    } else {
+        value.place.to_string()
     };
-    if let Data::Undecided(all) = &value.data {
+    if let TomlData::Undecided(all) = &value.data {
         let names: Vec<&str> = all.iter().map(|w| w.name.as_str()).collect();
         return format!("{origin} ({} has no value)", names.join(", "));
     }
     let parts = value
         .template
         .as_deref()
-        .and_then(|t| template::parse(t).ok());
+        .and_then(|text| template::parse(text).ok());
     let mut named: Vec<String> = Vec::new();
     for part in parts.unwrap_or_default() {
-        if let Part::Name(name) = part
+        if let TemplatePart::Name(name) = part
             && let Some(var) = scope.get(&name)
         {
             let word = format!("{name} from {}", var.origin);
@@ -84,29 +89,31 @@ fn origin(value: &Value, scope: &Scope) -> String {
     origin
 }
 
-/// The value for people's eyes: a URL without its query, which may carry a signature, and no product key but the public
-/// ones.
-fn shown(path: &str, value: &Value) -> Json {
+/// Converts the value for display: a URL without its query, which may carry a signature, and no
+/// product key but the public ones.
+fn display_value(path: &str, value: &TomlValue) -> Json {
     match &value.data {
-        Data::String(text) if path == "media.product_key" && text != "kms" => Json::from("***"),
-        Data::String(text) => Json::from(redact_url(text)),
+        TomlData::String(text) if path == "media.product_key" && text != "kms" => Json::from("***"),
+        TomlData::String(text) => Json::from(redact_url(text)),
         _ => to_json(value),
     }
 }
 
-pub fn to_json(value: &Value) -> Json {
+pub fn to_json(value: &TomlValue) -> Json {
     match &value.data {
-        Data::String(text) | Data::Float(text) | Data::Date(text) => Json::from(text.as_str()),
-        Data::Integer(number) => Json::from(*number),
-        Data::Bool(flag) => Json::from(*flag),
-        Data::Array(items) => Json::Array(items.iter().map(to_json).collect()),
-        Data::Table(table) => table_json(table),
-        Data::Undecided(_) | Data::Unknown => Json::Null,
+        TomlData::String(text) | TomlData::Float(text) | TomlData::Date(text) => {
+            Json::from(text.as_str())
+        }
+        TomlData::Integer(number) => Json::from(*number),
+        TomlData::Bool(flag) => Json::from(*flag),
+        TomlData::Array(items) => Json::Array(items.iter().map(to_json).collect()),
+        TomlData::Table(table) => table_json(table),
+        TomlData::Undecided(_) | TomlData::Unknown => Json::Null,
     }
 }
 
-/// Keys sorted, so that the order of writing does not matter.
-fn table_json(table: &Table) -> Json {
+/// Converts a table with sorted keys, so that the order of writing does not matter.
+fn table_json(table: &TomlTable) -> Json {
     let mut entries: Vec<_> = table.entries.iter().collect();
     entries.sort_by(|a, b| a.key.cmp(&b.key));
     let pairs = entries
@@ -115,24 +122,24 @@ fn table_json(table: &Table) -> Json {
     Json::Object(pairs.collect())
 }
 
-/// What the digest of a recipe is made from.
+/// Input of the digest of a recipe.
 #[derive(Serialize)]
-struct Identity<'a> {
+struct RecipeIdentity<'a> {
     format: u32,
     recipe: Json,
-    /// Path as written, and what the file held.
+    /// Path as written, and digest of the content.
     key_files: &'a [(String, Digest)],
 }
 
-/// SHA-256 over the tree as canonical JSON, after variables. `[vars]` itself is left out: a
-/// variable counts where it is used. Local files are named, not read, but for keys and certificates: what they say
-/// decides what is trusted.
-pub fn digest(tree: &Table, key_files: &[(String, Digest)]) -> Digest {
+/// Returns the SHA-256 of the tree as canonical JSON, after variable substitution. `[vars]` itself
+/// is omitted: a variable counts where it is used. Local files count by name, except keys and
+/// certificates: their content decides what is trusted.
+pub fn compute_digest(tree: &TomlTable, key_files: &[(String, Digest)]) -> Digest {
     let entries = tree.entries.iter().filter(|e| e.key != "vars").cloned();
-    let tree = Table {
+    let tree = TomlTable {
         entries: entries.collect(),
     };
-    Digest::of_json(&Identity {
+    Digest::of_json(&RecipeIdentity {
         format: 2,
         recipe: table_json(&tree),
         key_files,

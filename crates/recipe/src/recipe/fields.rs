@@ -1,4 +1,4 @@
-//! Reading tables by the rows of `keys.toml`: each type checked, each key without a row refused.
+//! Reads tables by the rows of `keys.toml`: checks each type and refuses each key without a row.
 
 mod paths;
 
@@ -8,49 +8,54 @@ use std::time::Duration;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
-pub use super::context::Context;
-use super::keys::{self, Kind, Spec};
-use super::value::{Data, Entry, Table, Value};
-use super::words;
-use winimg_base::diag::{Diagnostic, nearest};
+pub use super::context::LoweringContext;
+use super::keys::{self, KeyKind, TableSpec};
+use super::names;
+use super::value::{TomlData, TomlEntry, TomlTable, TomlValue};
+use winimg_base::diag::{Diagnostic, find_nearest};
 use winimg_base::text::{Located, Place};
 
 /// One table being read.
-pub struct Fields<'c> {
-    pub cx: &'c Context<'c>,
-    pub table: &'c Table,
-    /// Words for people: "[machine]", "component `kubelet`", "step `x`".
+pub struct TableReader<'c> {
+    pub cx: &'c LoweringContext<'c>,
+    pub table: &'c TomlTable,
+    /// Name in messages: "[machine]", "component `kubelet`", "step `x`".
     pub what: String,
     pub place: Place,
-    spec: &'static Spec,
+    spec: &'static TableSpec,
     is_wrong: Cell<bool>,
 }
 
-impl<'c> Fields<'c> {
-    /// The value as the table of these keys; complains when it is something else, of keys that the table does not have,
-    /// and of those that it needs.
-    pub fn open(cx: &'c Context<'c>, value: &'c Value, keys: &str) -> Option<Self> {
-        Self::called(cx, value, keys, keys::of(keys).title())
+impl<'c> TableReader<'c> {
+    /// Reads the value as a table with these keys. Complains if it is not a table, and about
+    /// unknown and missing keys.
+    pub fn open(cx: &'c LoweringContext<'c>, value: &'c TomlValue, keys: &str) -> Option<Self> {
+        Self::open_as(cx, value, keys, keys::find_table(keys).title())
     }
 
-    /// The same, under another name in messages.
-    pub fn called(cx: &'c Context<'c>, value: &'c Value, keys: &str, what: String) -> Option<Self> {
-        let fields = Self::unchecked(cx, value, keys, what)?;
+    /// Like [`Self::open`], under another name in messages.
+    pub fn open_as(
+        cx: &'c LoweringContext<'c>,
+        value: &'c TomlValue,
+        keys: &str,
+        what: String,
+    ) -> Option<Self> {
+        let fields = Self::open_unchecked(cx, value, keys, what)?;
         fields.ask();
         fields.refuse_unknown();
         Some(fields)
     }
 
-    /// The same, of whose keys nothing is said yet.
-    pub fn unchecked(
-        cx: &'c Context<'c>,
-        value: &'c Value,
+    /// Like [`Self::called`], without checking its keys.
+    pub fn open_unchecked(
+        cx: &'c LoweringContext<'c>,
+        value: &'c TomlValue,
         keys: &str,
         what: String,
     ) -> Option<Self> {
         match &value.data {
-            Data::Table(table) => Some(Self::of(cx, table, keys, what, &value.place)),
-            Data::Unknown => None,
+            TomlData::Table(table) => Some(Self::from_table(cx, table, keys, what, &value.place)),
+            TomlData::Unknown => None,
             _ => {
                 not_a_table(cx, value, &what);
                 None
@@ -58,9 +63,9 @@ impl<'c> Fields<'c> {
         }
     }
 
-    pub fn of(
-        cx: &'c Context<'c>,
-        table: &'c Table,
+    pub fn from_table(
+        cx: &'c LoweringContext<'c>,
+        table: &'c TomlTable,
         keys: &str,
         what: String,
         place: &Place,
@@ -70,22 +75,22 @@ impl<'c> Fields<'c> {
             table,
             what,
             place: place.clone(),
-            spec: keys::of(keys),
+            spec: keys::find_table(keys),
             is_wrong: Cell::new(false),
         }
     }
 
-    /// Whether nothing was wrong with what was read of it until now.
+    /// Returns true if nothing read so far was wrong.
     pub fn is_whole(&self) -> bool {
         !self.is_wrong.get()
     }
 
-    fn complain(&self, fact: impl Into<String>, place: &Place, help: &str) {
+    fn report(&self, fact: impl Into<String>, place: &Place, help: &str) {
         self.is_wrong.set(true);
         self.cx.error(fact, place, "", help);
     }
 
-    pub fn get(&self, key: &str) -> Option<&'c Value> {
+    pub fn get(&self, key: &str) -> Option<&'c TomlValue> {
         self.table.get(&self.spec.key(key).name)
     }
 
@@ -93,47 +98,47 @@ impl<'c> Fields<'c> {
         self.get(key).is_some()
     }
 
-    pub fn knows(&self, key: &str) -> bool {
+    pub fn has_row(&self, key: &str) -> bool {
         self.spec.find(key).is_some()
     }
 
-    /// The words that the key takes.
-    pub fn words(&self, key: &str) -> &'static [String] {
+    /// Returns the words that the key accepts.
+    pub fn allowed_words(&self, key: &str) -> &'static [String] {
         self.spec.key(key).takes.words()
     }
 
-    /// The first of the keys that is given.
-    pub fn first(&self, keys: &[&str]) -> Option<&'c Entry> {
+    /// Returns the first of the keys that is present.
+    pub fn find_first(&self, keys: &[&str]) -> Option<&'c TomlEntry> {
         let given = keys.iter().find(|key| self.has(key));
-        given.and_then(|key| self.table.entry(key))
+        given.and_then(|key| self.table.find_entry(key))
     }
 
-    /// The table that the key takes, by that table's rows.
-    pub fn table(&self, key: &str) -> Option<Self> {
+    /// Reads the table under the key, by that table's rows.
+    pub fn read_table(&self, key: &str) -> Option<Self> {
         let value = self.get(key)?;
-        let Kind::Table(keys) = &self.spec.key(key).takes else {
+        let KeyKind::Table(keys) = &self.spec.key(key).takes else {
             panic!("`{key}` takes no table in keys.toml");
         };
-        if !matches!(value.data, Data::Table(_)) && !self.help(key).is_empty() {
-            return self.wrong(key, &self.spec.key(key).takes, value);
+        if !matches!(value.data, TomlData::Table(_)) && !self.help(key).is_empty() {
+            return self.report_wrong_type(key, &self.spec.key(key).takes, value);
         }
         Self::open(self.cx, value, keys)
     }
 
-    /// The same; where it is left out, as if `empty` were written.
-    pub fn table_or(&self, key: &str, empty: &'c Table) -> Option<Self> {
+    /// Like [`Self::table`]; an absent one is read as `empty`.
+    pub fn table_or(&self, key: &str, empty: &'c TomlTable) -> Option<Self> {
         if self.has(key) {
-            return self.table(key);
+            return self.read_table(key);
         }
-        let what = keys::of(key).title();
-        Some(Self::of(self.cx, empty, key, what, &self.place))
+        let what = keys::find_table(key).title();
+        Some(Self::from_table(self.cx, empty, key, what, &self.place))
     }
 
-    /// The entries of a table whose names are the recipe's own.
-    pub fn map(&self, key: &str) -> &'c [Entry] {
+    /// Returns the entries of a table whose keys the recipe chooses.
+    pub fn map(&self, key: &str) -> &'c [TomlEntry] {
         match self.get(key).map(|value| (&value.data, value)) {
-            Some((Data::Table(table), _)) => &table.entries,
-            Some((Data::Unknown, _)) | None => &[],
+            Some((TomlData::Table(table), _)) => &table.entries,
+            Some((TomlData::Unknown, _)) | None => &[],
             Some((_, value)) => {
                 let what = match self.spec.name.as_str() {
                     "recipe" | "host" => format!("[{key}]"),
@@ -146,41 +151,41 @@ impl<'c> Fields<'c> {
         }
     }
 
-    fn wrong<T>(&self, key: &str, takes: &Kind, value: &Value) -> Option<T> {
+    fn report_wrong_type<T>(&self, key: &str, takes: &KeyKind, value: &TomlValue) -> Option<T> {
         self.is_wrong.set(true);
-        if matches!(value.data, Data::Unknown) {
+        if matches!(value.data, TomlData::Unknown) {
             return None;
         }
         let (words, units) = match takes {
-            Kind::Flag => ("true or false", None),
-            Kind::Whole | Kind::Integer(..) => ("a whole number", None),
-            Kind::List(_) | Kind::Nonempty(_) => ("a list", None),
-            Kind::Table(_) => ("a table", None),
-            Kind::Size => ("a size such as \"64 GiB\"", Some([" MiB", " GiB"])),
-            Kind::Time => ("a time such as \"45m\"", Some(["s", "m"])),
+            KeyKind::Flag => ("true or false", None),
+            KeyKind::Whole | KeyKind::Integer(..) => ("a whole number", None),
+            KeyKind::List(_) | KeyKind::Nonempty(_) => ("a list", None),
+            KeyKind::Table(_) => ("a table", None),
+            KeyKind::Size => ("a size such as \"64 GiB\"", Some([" MiB", " GiB"])),
+            KeyKind::Time => ("a time such as \"45m\"", Some(["s", "m"])),
             _ => ("a string", Some(["", ""])),
         };
         let help = match (&value.data, units) {
-            (Data::Integer(n), Some(["", _])) => format!("put it in quotes: \"{n}\""),
-            (Data::Float(text), Some(["", _])) => format!("put it in quotes: \"{text}\""),
-            (Data::Integer(n), Some([small, large])) => {
-                format!("say the unit: \"{n}{small}\" or \"{n}{large}\"")
+            (TomlData::Integer(n), Some(["", _])) => format!("put it in quotes: \"{n}\""),
+            (TomlData::Float(text), Some(["", _])) => format!("put it in quotes: \"{text}\""),
+            (TomlData::Integer(n), Some([small, large])) => {
+                format!("add a unit: \"{n}{small}\" or \"{n}{large}\"")
             }
-            _ if matches!(takes, Kind::Table(_)) => self.help(key).to_owned(),
+            _ if matches!(takes, KeyKind::Table(_)) => self.help(key).to_owned(),
             _ => String::new(),
         };
-        let fact = format!("`{key}` takes {words}, not {}", value.kind());
-        self.cx.error(fact, &value.place, value.kind(), &help);
+        let fact = format!("`{key}` takes {words}, not {}", value.kind_name());
+        self.cx.error(fact, &value.place, value.kind_name(), &help);
         None
     }
 
-    /// What is read of a key that is left out.
+    /// Returns the default of an absent key.
     fn default(&self, key: &str) -> Option<Located<String>> {
         let row = self.spec.key(key);
         let default = row.default.as_ref()?;
         if self.spec.lists_defaults {
             let shown = match row.takes {
-                Kind::Flag | Kind::Whole | Kind::Integer(..) => default.clone(),
+                KeyKind::Flag | KeyKind::Whole | KeyKind::Integer(..) => default.clone(),
                 _ => format!("\"{default}\""),
             };
             self.cx.default(format!("{}.{key}", self.spec.name), shown);
@@ -188,113 +193,115 @@ impl<'c> Fields<'c> {
         Some(Located::new(default.clone(), self.place.clone()))
     }
 
-    /// A text, or a text with a unit in it; `--set` may have taken it for something else.
-    fn text_of(&self, key: &str, takes: &Kind, value: &Value) -> Option<Located<String>> {
+    /// Reads a string, possibly with a unit; `--set` may have parsed it as another type.
+    fn text_of(&self, key: &str, takes: &KeyKind, value: &TomlValue) -> Option<Located<String>> {
         let place = value.place.clone();
         match (&value.data, &value.loose) {
-            (Data::String(text), _) => Some(Located::new(text.clone(), place)),
+            (TomlData::String(text), _) => Some(Located::new(text.clone(), place)),
             (_, Some(loose)) => Some(Located::new(loose.clone(), place)),
-            _ => self.wrong(key, takes, value),
+            _ => self.report_wrong_type(key, takes, value),
         }
     }
 
-    /// A string; not empty where the row says so.
-    pub fn string(&self, key: &str) -> Option<Located<String>> {
+    /// Reads a string; refuses an empty one if the row says so.
+    pub fn read_string(&self, key: &str) -> Option<Located<String>> {
         let row = self.spec.key(key);
         let Some(value) = self.get(key) else {
             return self.default(key);
         };
         let text = self.text_of(key, &row.takes, value)?;
         if row.takes.refuses_empty() && text.value.trim().is_empty() {
-            self.complain(format!("`{key}` is empty"), &text.place, row.help());
+            self.report(format!("`{key}` is empty"), &text.place, row.help());
             return None;
         }
         Some(text)
     }
 
-    /// Whether the text that the key takes is this word, which means something of its own there.
+    /// Returns true if the key's text is this word, which has a special meaning there.
     pub fn string_is(&self, key: &str, word: &str) -> bool {
         let said = self.get(key).map(|value| &value.data);
-        matches!(said, Some(Data::String(text)) if text == word)
+        matches!(said, Some(TomlData::String(text)) if text == word)
     }
 
-    /// How to write the key.
+    /// Returns the help on writing the key.
     pub fn help(&self, key: &str) -> &'static str {
         self.spec.key(key).help()
     }
 
-    pub fn text(&self, key: &str) -> Option<String> {
-        self.string(key).map(|t| t.value)
+    pub fn read_text(&self, key: &str) -> Option<String> {
+        self.read_string(key).map(|t| t.value)
     }
 
-    /// Complains when the key is absent; `help` shows how to write it.
-    pub fn need(&self, key: &str, help: &str) {
+    /// Complains if the key is absent; `help` shows how to write it.
+    pub fn require(&self, key: &str, help: &str) {
         if !self.has(key) {
             let fact = format!("{} has no `{key}`", self.what);
-            self.cx.missing(fact, &self.place, help);
+            self.cx.report_missing(fact, &self.place, help);
         }
     }
 
-    /// Complains of the keys that the table needs and does not have.
+    /// Reports missing required keys.
     pub fn ask(&self) {
         for key in self.spec.keys.iter().filter(|key| key.needed.is_some()) {
-            self.need(&key.name, key.help());
+            self.require(&key.name, key.help());
         }
     }
 
-    pub fn boolean(&self, key: &str) -> Option<Located<bool>> {
+    pub fn read_bool(&self, key: &str) -> Option<Located<bool>> {
         let Some(value) = self.get(key) else {
             let default = self.default(key)?;
             return Some(Located::new(default.value == "true", default.place));
         };
         let flag = match &value.data {
-            Data::Bool(flag) => Some(*flag),
-            Data::String(text) if value.template.is_some() => text.trim().parse().ok(),
+            TomlData::Bool(flag) => Some(*flag),
+            TomlData::String(text) if value.template.is_some() => text.trim().parse().ok(),
             _ => None,
         };
         match flag {
             Some(flag) => Some(Located::new(flag, value.place.clone())),
-            None => self.wrong(key, &Kind::Flag, value),
+            None => self.report_wrong_type(key, &KeyKind::Flag, value),
         }
     }
 
-    /// The same; a wrong one counts as left out.
+    /// Like [`Self::read_bool`]; a wrong value counts as absent.
     pub fn flag(&self, key: &str) -> bool {
-        let default = || self.spec.key(key).default.as_deref() == Some("true");
-        self.boolean(key).map_or_else(default, |flag| flag.value)
+        match self.read_bool(key) {
+            Some(flag) => flag.value,
+            None => self.spec.key(key).default.as_deref() == Some("true"),
+        }
     }
 
-    pub fn integer(&self, key: &str) -> Option<Located<i64>> {
+    pub fn read_integer(&self, key: &str) -> Option<Located<i64>> {
         let row = self.spec.key(key);
         let Some(value) = self.get(key) else {
             let default = self.default(key)?;
             return Some(Located::new(default.value.parse().ok()?, default.place));
         };
         let number = self.integer_of(key, value)?;
-        if let Kind::Integer(least, most) = row.takes
+        if let KeyKind::Integer(least, most) = row.takes
             && !(least..=most).contains(&number)
         {
-            let fact = format!("`{key}` is {number}; it goes from {least} to {most}");
-            self.complain(fact, &value.place, "");
+            let fact = format!("`{key}` is {number}; it must be from {least} to {most}");
+            self.report(fact, &value.place, "");
             return None;
         }
         Some(Located::new(number, value.place.clone()))
     }
 
-    pub fn integer_of(&self, key: &str, value: &Value) -> Option<i64> {
+    pub fn integer_of(&self, key: &str, value: &TomlValue) -> Option<i64> {
         let number = match &value.data {
-            Data::Integer(number) => Some(*number),
+            TomlData::Integer(number) => Some(*number),
             // Variables are text.
-            Data::String(text) if value.template.is_some() => text.trim().parse().ok(),
+            TomlData::String(text) if value.template.is_some() => text.trim().parse().ok(),
             _ => None,
         };
-        number.or_else(|| self.wrong(key, &Kind::Whole, value))
+        number.or_else(|| self.report_wrong_type(key, &KeyKind::Whole, value))
     }
 
-    /// One of the row's words.
-    pub fn word(&self, key: &str) -> Option<Located<&'static str>> {
+    /// Reads one of the row's words.
+    pub fn read_word(&self, key: &str) -> Option<Located<&'static str>> {
         let words = self.spec.key(key).takes.words();
-        let text = self.string(key)?;
+        let text = self.read_string(key)?;
         if let Some(word) = words.iter().find(|word| **word == text.value) {
             return Some(Located::new(word, text.place));
         }
@@ -302,77 +309,82 @@ impl<'c> Fields<'c> {
         let fact = format!("`{key}` cannot be \"{}\"", text.value);
         let plain = text.value.to_lowercase().replace("reg_", "");
         let mut diagnostic = Diagnostic::error(fact).at(&text.place, "");
-        if let Some(near) = nearest(&plain, words.iter().map(String::as_str)) {
+        if let Some(near) = find_nearest(&plain, words.iter().map(String::as_str)) {
             diagnostic = diagnostic.help(format!("did you mean \"{near}\"?"));
         }
         let allowed = diagnostic.help(format!("it is one of: {}", words.join(", ")));
-        self.cx.problem(allowed);
+        self.cx.report(allowed);
         None
     }
 
-    /// What the word means: the variant that serde knows by it.
-    pub fn choice<T: DeserializeOwned>(&self, key: &str) -> Option<Located<T>> {
-        let word = self.word(key)?;
-        Some(Located::new(meant(word.value), word.place))
+    /// Reads a word and converts it to the variant of that serde name.
+    pub fn read_choice<T: DeserializeOwned>(&self, key: &str) -> Option<Located<T>> {
+        let word = self.read_word(key)?;
+        Some(Located::new(parse_word(word.value), word.place))
     }
 
-    /// Whether the key says this word; a wrong one counts as left out.
+    /// Returns true if the key has this word; a wrong one counts as absent.
     pub fn is(&self, key: &str, word: &str) -> bool {
-        let said = self.word(key).map(|said| said.value);
+        let said = self.read_word(key).map(|said| said.value);
         said.or(self.spec.key(key).default.as_deref()) == Some(word)
     }
 
-    pub fn list(&self, key: &str) -> Option<&'c [Value]> {
+    pub fn list(&self, key: &str) -> Option<&'c [TomlValue]> {
         let value = self.get(key)?;
         let takes = &self.spec.key(key).takes;
         match &value.data {
-            Data::Array(items) if items.is_empty() && matches!(takes, Kind::Nonempty(_)) => {
+            TomlData::Array(items) if items.is_empty() && matches!(takes, KeyKind::Nonempty(_)) => {
                 let help = match self.help(key) {
-                    "" => "leave it out, or name some",
+                    "" => "omit it, or list at least one",
                     help => help,
                 };
-                self.complain(format!("`{key}` is an empty list"), &value.place, help);
+                self.report(format!("`{key}` is an empty list"), &value.place, help);
                 None
             }
-            Data::Array(items) => Some(items),
-            _ => self.wrong(key, takes, value),
+            TomlData::Array(items) => Some(items),
+            _ => self.report_wrong_type(key, takes, value),
         }
     }
 
-    pub fn strings(&self, key: &str) -> Vec<Located<String>> {
-        let items = self.list(key).unwrap_or_default().iter();
-        let texts = items.filter_map(|item| self.text_of(key, &Kind::Text, item));
-        texts.collect()
+    pub fn read_strings(&self, key: &str) -> Vec<Located<String>> {
+        let items = self.list(key).unwrap_or_default();
+        items
+            .iter()
+            .filter_map(|item| self.text_of(key, &KeyKind::Text, item))
+            .collect()
     }
 
-    pub fn texts(&self, key: &str) -> Vec<String> {
-        self.strings(key).into_iter().map(|t| t.value).collect()
+    pub fn read_texts(&self, key: &str) -> Vec<String> {
+        self.read_strings(key)
+            .into_iter()
+            .map(|t| t.value)
+            .collect()
     }
 
-    /// Bytes, from "64 GiB".
+    /// Reads a size, such as "64 GiB", in bytes.
     pub fn size(&self, key: &str) -> Option<Located<u64>> {
-        let text = self.string(key)?;
+        let text = self.read_string(key)?;
         match super::quantity::size(&text.value) {
             Ok(bytes) => Some(Located::new(bytes, text.place)),
             Err(help) => {
                 let fact = format!("`{key}` is not a size: \"{}\"", text.value);
-                self.complain(fact, &text.place, &help);
+                self.report(fact, &text.place, &help);
                 None
             }
         }
     }
 
-    /// From "45m", "1h30m", "90s".
-    pub fn duration(&self, key: &str) -> Option<Located<Duration>> {
-        self.duration_of(key, self.string(key)?)
+    /// Reads a duration: "45m", "1h30m", "90s".
+    pub fn read_duration(&self, key: &str) -> Option<Located<Duration>> {
+        self.duration_of(key, self.read_string(key)?)
     }
 
     pub fn duration_of(&self, key: &str, text: Located<String>) -> Option<Located<Duration>> {
-        match super::quantity::duration(&text.value) {
+        match super::quantity::parse_duration(&text.value) {
             Ok(time) => Some(Located::new(time, text.place)),
             Err(help) => {
                 let fact = format!("`{key}` is not a time: \"{}\"", text.value);
-                self.complain(fact, &text.place, &help);
+                self.report(fact, &text.place, &help);
                 None
             }
         }
@@ -387,39 +399,40 @@ impl<'c> Fields<'c> {
             }
             let fact = format!("unknown key `{}` in {}", entry.key, self.what);
             let mut diagnostic = Diagnostic::error(fact).at(&entry.key_place, "");
-            let near = nearest(&entry.key, known.iter().copied());
+            let near = find_nearest(&entry.key, known.iter().copied());
             let is_recipe = !self.spec.is_of_host() && !self.spec.is_of_matrix();
-            let strayed = words::of_the_top(&entry.key)
+            let strayed = names::of_the_top(&entry.key)
                 .filter(|_| is_recipe && has_own_line(&entry.key_place));
-            let instead = strayed.or_else(|| keys::instead(&entry.key).map(String::from));
+            let instead =
+                strayed.or_else(|| keys::suggest_replacement(&entry.key).map(String::from));
             diagnostic = match (near, instead) {
                 (_, Some(instead)) => diagnostic.help(instead),
                 (Some(near), _) => diagnostic.help(format!("did you mean `{near}`?")),
                 (None, None) if known.is_empty() => diagnostic.help("it has no keys"),
                 (None, None) => diagnostic.help(format!("its keys: {}", known.join(", "))),
             };
-            self.cx.problem(diagnostic);
+            self.cx.report(diagnostic);
         }
     }
 }
 
-fn not_a_table(cx: &Context<'_>, value: &Value, what: &str) {
-    let fact = format!("{what} takes a table, not {}", value.kind());
+fn not_a_table(cx: &LoweringContext<'_>, value: &TomlValue, what: &str) {
+    let fact = format!("{what} takes a table, not {}", value.kind_name());
     let help = "a table is written `{ key = value }`; an empty one `{}`";
-    cx.error(fact, &value.place, value.kind(), help);
+    cx.error(fact, &value.place, value.kind_name(), help);
 }
 
-/// The variant that serde knows by this word.
+/// Returns the variant with this serde name.
 ///
 /// # Panics
 ///
-/// When there is none: a row of `keys.toml` has a word that its type does not have.
-pub fn meant<T: DeserializeOwned>(word: &str) -> T {
+/// Panics if there is none: a row of `keys.toml` has a word that its type does not have.
+pub fn parse_word<T: DeserializeOwned>(word: &str) -> T {
     let word: StrDeserializer<'_, Error> = word.into_deserializer();
     T::deserialize(word).expect("a word that the key's type has too")
 }
 
-/// Whether nothing stands before it: a key between braces is meant for its table.
+/// Returns true if the key starts its line: a key between braces is meant for its table.
 fn has_own_line(key: &Place) -> bool {
     let before = key.source.text.get(..key.span.start).unwrap_or("");
     let line = before.rsplit('\n').next().unwrap_or("");

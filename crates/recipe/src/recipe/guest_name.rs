@@ -1,88 +1,93 @@
-//! Names that Windows accepts, of files and computers, and how it compares them.
+//! File and computer names that Windows accepts, and its comparison of names.
 //!
-//! Rules: Microsoft, "Naming Files, Paths, and Namespaces", and Unattended Windows Setup Reference, ComputerName.
+//! Rules: Microsoft, "Naming Files, Paths, and Namespaces", and Unattended Windows Setup Reference,
+//! ComputerName.
 
-use winimg_base::filename::{self, Fault, LONGEST};
+use winimg_base::filename::{self, FilenameFault, LONGEST};
 
-/// Why, and what helps; the second is empty where nothing is to be said.
-pub type Refusal = (String, String);
+/// The reason and the help; the help may be empty.
+pub type NameRefusal = (String, String);
 
-pub fn refusal<T>(why: impl Into<String>, help: impl Into<String>) -> Result<T, Refusal> {
+pub fn refuse<T>(why: impl Into<String>, help: impl Into<String>) -> Result<T, NameRefusal> {
     Err((why.into(), help.into()))
 }
 
-/// One segment of a path.
-pub fn file_name(name: &str) -> Result<(), Refusal> {
-    let Some(fault) = filename::fault(name) else {
+/// Checks one segment of a path.
+pub fn file_name(name: &str) -> Result<(), NameRefusal> {
+    let Some(fault) = filename::find_fault(name) else {
         return Ok(());
     };
     match fault {
-        Fault::Control(_) => control_characters(name),
-        Fault::Empty => refusal(
-            "a name in it is empty",
+        FilenameFault::Control(_) => control_characters(name),
+        FilenameFault::Empty => refuse(
+            "it has an empty path component",
             "write each backslash once, in single quotes",
         ),
-        Fault::Dots => refusal(format!("it has `{name}` in it"), "write the folder itself"),
-        Fault::Forbidden(bad) => refusal(format!("Windows allows no `{bad}` in a file name"), ""),
-        Fault::Trailing => refusal(
+        FilenameFault::Dots => refuse(format!("it contains `{name}`"), "write the resolved path"),
+        FilenameFault::Forbidden(bad) => {
+            refuse(format!("Windows does not allow `{bad}` in file names"), "")
+        }
+        FilenameFault::Trailing => refuse(
             format!("`{name}` ends in a dot or a space, which Windows drops"),
             "",
         ),
-        Fault::Device(_) => refusal(format!("`{name}` is the name of a device"), ""),
-        Fault::Long => refusal(
-            format!("a name in it has more than {LONGEST} characters"),
+        FilenameFault::Device(_) => refuse(format!("`{name}` is a reserved device name"), ""),
+        FilenameFault::Long => refuse(
+            format!("a path component has more than {LONGEST} characters"),
             "",
         ),
     }
 }
 
-pub fn control_characters(text: &str) -> Result<(), Refusal> {
+pub fn control_characters(text: &str) -> Result<(), NameRefusal> {
     match text.chars().find(|c| c.is_control()) {
-        Some(c) => refusal(
-            format!("it holds the control character {}", c.escape_default()),
-            "put it into single quotes: in double quotes TOML reads \\t, \\n, \\b as control characters",
+        Some(c) => refuse(
+            format!("it contains the control character {}", c.escape_default()),
+            "put it in single quotes: in double quotes TOML reads \\t, \\n and \\b as control \
+             characters",
         ),
         None => Ok(()),
     }
 }
 
-/// As Windows compares names: without regard to case.
-pub fn folded(text: &str) -> impl Iterator<Item = char> {
+/// Folds the case of a name, because Windows compares names without regard to case.
+pub fn fold_case(text: &str) -> impl Iterator<Item = char> {
     text.chars().flat_map(char::to_lowercase)
 }
 
-/// Whether `path` is `folder` or lies below it; names are parted by backslashes.
+/// Returns true if `path` is `folder` or is below it. The separator is a backslash.
 pub fn is_below(path: &str, folder: &str) -> bool {
-    let mut path = folded(path);
-    folded(folder).all(|c| path.next() == Some(c)) && matches!(path.next(), None | Some('\\'))
+    let mut path = fold_case(path);
+    fold_case(folder).all(|c| path.next() == Some(c)) && matches!(path.next(), None | Some('\\'))
 }
 
-/// `*` (Windows makes one up) or up to 15 letters, digits and hyphens, not digits alone.
-pub fn computer_name(text: &str) -> Result<(), Refusal> {
+/// Checks a computer name: `*` (Windows generates one), or up to 15 letters, digits and hyphens,
+/// not digits alone.
+pub fn computer_name(text: &str) -> Result<(), NameRefusal> {
     if text == "*" {
         return Ok(());
     }
     let count = text.chars().count();
     if count == 0 || count > 15 {
-        return refusal(
+        return refuse(
             format!("it has {count} characters"),
-            "give 1 to 15, or \"*\" for a random name",
+            "use 1 to 15, or \"*\" for a random name",
         );
     }
     if let Some(bad) = text
         .chars()
         .find(|c| !c.is_ascii_alphanumeric() && *c != '-')
     {
-        return refusal(
-            format!("it has `{bad}` in it"),
+        return refuse(
+            format!("it contains `{bad}`"),
             "letters, digits and hyphens are allowed",
         );
     }
     if text.chars().all(|c| c.is_ascii_digit()) {
-        return refusal("it is digits alone", "put a letter in");
+        return refuse("it has only digits", "add a letter");
     }
     if text.starts_with('-') || text.ends_with('-') {
-        return refusal("it starts or ends with a hyphen", "");
+        return refuse("it starts or ends with a hyphen", "");
     }
     Ok(())
 }

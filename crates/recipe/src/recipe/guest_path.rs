@@ -1,7 +1,7 @@
-//! A file or folder in the guest, parsed once where it comes in.
+//! Path of a file or folder in the guest, parsed once when it is read.
 //!
-//! Refuses what is not absolute on C:, what Windows would silently change (trailing dots and blanks), and what names a
-//! device (Microsoft: Naming Files, Paths, and Namespaces).
+//! Refuses paths that are not absolute on C:, names that Windows would silently change (trailing
+//! dots and spaces), and device names (Microsoft: Naming Files, Paths, and Namespaces).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,15 +11,17 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::guest_name::{self, Refusal, folded, is_below, refusal};
+use super::guest_name::{self, NameRefusal, fold_case, is_below, refuse};
 
-/// Where the bootstrap puts winimg's files in the guest. Removed before the image is finished.
+/// Folder of winimg's files in the guest. Removed before the image is finished.
 pub const GUEST_DIR: &str = r"C:\winimg";
 
-/// Windows programs take no longer path, in UTF-16 units (Microsoft: Maximum Path Length Limitation).
+/// Maximum path length of Windows programs, in UTF-16 units (Microsoft: Maximum Path Length
+/// Limitation).
 const LONGEST: usize = 259;
 
-/// An absolute path below `C:\`, with no backslash at the end. Two are equal as Windows compares names.
+/// An absolute path below `C:\` without a trailing backslash. Comparison ignores case, as in
+/// Windows.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(inline, with = "String", description = "")]
@@ -30,44 +32,45 @@ pub struct GuestPath {
 }
 
 impl GuestPath {
-    /// One that winimg itself names, spelled as it is kept.
-    pub const fn known(text: &'static str) -> Self {
+    /// Makes a path of winimg's own from its canonical spelling.
+    pub const fn from_static(text: &'static str) -> Self {
         Self {
             text: Cow::Borrowed(text),
             names_folder: false,
         }
     }
 
-    pub(super) fn parse(written: &str) -> Result<Self, Refusal> {
+    pub(super) fn parse(written: &str) -> Result<Self, NameRefusal> {
         guest_name::control_characters(written)?;
         if written.contains('%') && written.find('%') < written.find('\\') {
-            let help = "write the folder itself, such as 'C:\\Program Files'";
-            return refusal("environment variables are not expanded", help);
+            let help = "write the actual folder, such as 'C:\\Program Files'";
+            return refuse("environment variables are not expanded", help);
         }
         if written.starts_with("\\\\") {
             let why = "it is a network or device path";
-            return refusal(why, "write an absolute path: 'C:\\k'");
+            return refuse(why, "write an absolute path: 'C:\\k'");
         }
         let bytes = written.as_bytes();
         let drive = bytes.len() >= 2 && bytes[0].is_ascii_alphabetic() && bytes[1] == b':';
         if written.contains('/') {
-            let help = match drive {
-                true => format!("write '{}'", written.replace('/', "\\")),
-                false => "write an absolute path: 'C:\\k'".into(),
+            let help = if drive {
+                format!("write '{}'", written.replace('/', "\\"))
+            } else {
+                "write an absolute path: 'C:\\k'".into()
             };
-            return refusal("it has forward slashes", help);
+            return refuse("it has forward slashes", help);
         }
         if !drive || bytes.get(2) != Some(&b'\\') {
-            return refusal("it is not absolute", "write it with its drive: 'C:\\k'");
+            return refuse("it is not absolute", "write it with its drive: 'C:\\k'");
         }
         let below = &written[3..];
         if !written.starts_with(['C', 'c']) {
-            let why = "the image has one volume, C:";
-            return refusal(why, format!("write 'C:\\{below}'"));
+            let why = "C: is the only volume of the image";
+            return refuse(why, format!("write 'C:\\{below}'"));
         }
         let names = below.strip_suffix('\\').unwrap_or(below);
         if names.is_empty() {
-            return refusal("it is the whole drive", "name a file or folder in it");
+            return refuse("it is the root of the drive", "name a file or folder in it");
         }
         names.split('\\').try_for_each(guest_name::file_name)?;
         Ok(Self {
@@ -76,16 +79,16 @@ impl GuestPath {
         })
     }
 
-    /// Whether a step may use it.
-    pub(crate) fn fit(&self) -> Result<(), Refusal> {
-        let own = Self::known(GUEST_DIR);
+    /// Checks that a step may use it.
+    pub(crate) fn check_allowed(&self) -> Result<(), NameRefusal> {
+        let own = Self::from_static(GUEST_DIR);
         if self.starts_with(&own) {
             let why = format!("`{own}` is winimg's own folder, which is removed from the image");
-            return refusal(why, "take another folder");
+            return refuse(why, "use another folder");
         }
         if self.text.encode_utf16().count() > LONGEST {
-            let why = format!("Windows programs take paths of at most {LONGEST} characters");
-            return refusal(why, "");
+            let why = format!("Windows programs accept paths of at most {LONGEST} characters");
+            return refuse(why, "");
         }
         Ok(())
     }
@@ -95,12 +98,14 @@ impl GuestPath {
         &self.text
     }
 
-    /// It was written with a backslash at the end: a folder is meant, and what goes there keeps its name.
+    /// Returns true if it was written with a trailing backslash: it is a folder, and a file put
+    /// there keeps its name.
     pub fn names_folder(&self) -> bool {
         self.names_folder
     }
 
-    /// A file or folder below it. `below` is made of names that Windows takes, with a slash of either kind between them.
+    /// Returns a path below it. `below` consists of valid names, separated by slashes of either
+    /// kind.
     pub fn join(&self, below: &str) -> Self {
         Self {
             text: format!("{self}\\{}", below.replace('/', "\\")).into(),
@@ -108,7 +113,7 @@ impl GuestPath {
         }
     }
 
-    /// The folder it lies in; `None` for the root of the drive, which always exists.
+    /// Returns the folder it is in; `None` for the root of the drive, which always exists.
     pub fn parent(&self) -> Option<Self> {
         let (parent, _) = self.text.rsplit_once('\\')?;
         parent.contains('\\').then(|| Self {
@@ -117,29 +122,29 @@ impl GuestPath {
         })
     }
 
-    /// The last of its names.
+    /// Returns the last component.
     pub fn file_name(&self) -> &str {
         self.text.rsplit('\\').next().unwrap_or_default()
     }
 
-    /// What follows the last dot of its file name, in lower case; empty without one.
+    /// Returns the extension in lower case, without its dot; empty if there is none.
     pub fn extension(&self) -> String {
         let extension = self.file_name().rsplit_once('.').map_or("", |(_, e)| e);
         extension.to_ascii_lowercase()
     }
 
-    /// Whether it is `folder` or lies below it.
+    /// Returns true if it is `folder` or is below it.
     pub fn starts_with(&self, folder: &Self) -> bool {
         is_below(&self.text, &folder.text)
     }
 
-    /// Windows would not start again without it.
+    /// Returns true if Windows cannot start without it.
     pub fn is_vital(&self) -> bool {
         const VITAL: [GuestPath; 4] = [
-            GuestPath::known(r"C:\Windows"),
-            GuestPath::known(r"C:\Windows\System32"),
-            GuestPath::known(r"C:\Users"),
-            GuestPath::known(r"C:\Program Files"),
+            GuestPath::from_static(r"C:\Windows"),
+            GuestPath::from_static(r"C:\Windows\System32"),
+            GuestPath::from_static(r"C:\Users"),
+            GuestPath::from_static(r"C:\Program Files"),
         ];
         VITAL.contains(self)
     }
@@ -181,7 +186,7 @@ impl From<GuestPath> for String {
 
 impl PartialEq for GuestPath {
     fn eq(&self, other: &Self) -> bool {
-        folded(&self.text).eq(folded(&other.text))
+        fold_case(&self.text).eq(fold_case(&other.text))
     }
 }
 
@@ -189,7 +194,7 @@ impl Eq for GuestPath {}
 
 impl Hash for GuestPath {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        folded(&self.text).for_each(|c| c.hash(state));
+        fold_case(&self.text).for_each(|c| c.hash(state));
     }
 }
 
@@ -215,23 +220,23 @@ mod tests {
             ("", "it is not absolute"),
             ("k\\x", "it is not absolute"),
             ("C:k", "it is not absolute"),
-            ("C:\\", "it is the whole drive"),
-            ("D:\\k", "the image has one volume, C:"),
+            ("C:\\", "it is the root of the drive"),
+            ("D:\\k", "C: is the only volume of the image"),
             ("C:/k", "it has forward slashes"),
             ("\\\\server\\x", "it is a network or device path"),
             (
                 "%ProgramFiles%\\x",
                 "environment variables are not expanded",
             ),
-            ("C:\\a\\..\\b", "it has `..` in it"),
-            ("C:\\a\\\\b", "a name in it is empty"),
-            ("C:\\a:b", "Windows allows no `:` in a file name"),
-            ("C:\\x\\nul.txt", "`nul.txt` is the name of a device"),
+            ("C:\\a\\..\\b", "it contains `..`"),
+            ("C:\\a\\\\b", "it has an empty path component"),
+            ("C:\\a:b", "Windows does not allow `:` in file names"),
+            ("C:\\x\\nul.txt", "`nul.txt` is a reserved device name"),
             (
                 "C:\\x.",
                 "`x.` ends in a dot or a space, which Windows drops",
             ),
-            ("C:\temp", "it holds the control character \\t"),
+            ("C:\temp", "it contains the control character \\t"),
         ] {
             let found = GuestPath::parse(bad).expect_err(bad);
             assert_eq!(found.0, why, "{bad}");
@@ -240,9 +245,9 @@ mod tests {
 
     #[test]
     fn a_step_may_use_neither_winimgs_folder_nor_a_path_too_long_for_programs() {
-        assert!(path(r"C:\winimage\x").fit().is_ok());
+        assert!(path(r"C:\winimage\x").check_allowed().is_ok());
         for text in [r"C:\WinImg\x", &format!(r"C:\{}\{0}", "x".repeat(200))] {
-            assert!(path(text).fit().is_err(), "{text}");
+            assert!(path(text).check_allowed().is_err(), "{text}");
         }
     }
 

@@ -1,81 +1,82 @@
-//! image-builder's var files, read as they are (kubernetes-sigs/image-builder: images/capi/packer/config/*.json).
+//! Var files of image-builder (kubernetes-sigs/image-builder: images/capi/packer/config/*.json).
 //!
-//! They hold variables of every image that image-builder makes: what a recipe does not declare is
-//! passed over and listed; those with a value that makes another image stand in a table with what to
-//! write instead (`image_builder.toml`). What is null is not said. Of Packer's functions only ``{{user `x`}}`` is understood; the others are computed by Packer alone.
+//! They contain variables of every image that image-builder makes. Those that a recipe does not
+//! declare are ignored and listed; those that would change the image are listed in a table with
+//! the replacement (`image_builder.toml`). null counts as unset. ``{{user `x`}}`` is the only
+//! supported function of Packer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::value::{Data, Entry, Table, Value};
-use super::words;
+use super::names;
+use super::value::{TomlData, TomlEntry, TomlTable, TomlValue};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::count;
 
-/// What else image-builder's variables for Windows put into an image.
+/// The variables of image-builder for Windows that change the image.
 const NAMES: &str = include_str!("image_builder.toml");
 
 /// A variable of image-builder that most recipes do not declare.
 #[derive(Deserialize)]
-struct Passed {
-    /// What to write for winimg.
+struct KnownVariable {
+    /// The equivalent in winimg.
     instead: String,
-    /// Values that make no other image, besides an empty one, `false` and `none`.
+    /// Values that do not change the image, besides an empty one, `false` and `none`.
     #[serde(default)]
     harmless: Vec<String>,
 }
 
-fn names() -> BTreeMap<String, Passed> {
+fn load_known_variables() -> BTreeMap<String, KnownVariable> {
     toml::from_str(NAMES).unwrap_or_default()
 }
 
-/// How many variables may name one another in a chain.
+/// Maximum nesting of variables.
 const DEPTH: usize = 16;
 
-/// The entries that set a declared variable, ``{{user `x`}}`` written as winimg's `{{x}}`, and what there is to say
-/// about the others.
-pub fn entries(
+/// Returns the entries that set a declared variable, with ``{{user `x`}}`` translated to `{{x}}`,
+/// and warnings about the others.
+pub fn translate_entries(
     path: &Path,
-    table: Table,
+    table: TomlTable,
     declared: impl Fn(&str) -> bool,
-) -> (Vec<Entry>, Vec<Diagnostic>) {
+) -> (Vec<TomlEntry>, Vec<Diagnostic>) {
     let texts: BTreeMap<String, String> = table
         .entries
         .iter()
-        .filter(|e| !words::is_secret(&e.key))
+        .filter(|e| !names::is_secret(&e.key))
         .filter_map(|e| Some((e.key.clone(), e.value.as_str()?.to_string())))
         .collect();
     let mut taken = Vec::new();
     let mut remarks = Vec::new();
     let mut passed = Vec::new();
     for entry in table.entries {
-        // Packer writes comments as values of a key without a meaning.
+        // In Packer's files comments are values of unused keys.
         if !declared(&entry.key) {
             passed.push(entry);
             continue;
         }
-        if let Data::Unknown = &entry.value.data {
+        if let TomlData::Unknown = &entry.value.data {
             continue;
         }
-        let Data::String(text) = &entry.value.data else {
+        let TomlData::String(text) = &entry.value.data else {
             taken.push(entry);
             continue;
         };
         match translate(text, &texts, &declared, 0) {
-            Ok(text) if is_unchecked(&entry.key, &text) => remarks.push(unchecked(&entry)),
-            Ok(text) => taken.push(Entry {
-                value: Value::new(Data::String(text), entry.value.place.clone()),
+            Ok(text) if is_unchecked(&entry.key, &text) => remarks.push(warn_unchecked(&entry)),
+            Ok(text) => taken.push(TomlEntry {
+                value: TomlValue::new(TomlData::String(text), entry.value.place.clone()),
                 ..entry
             }),
             Err(function) => remarks.push(
                 Diagnostic::warning(format!(
-                    "`{}` keeps the recipe's value: Packer computes this one",
+                    "`{}` keeps the recipe's value: only Packer can compute this one",
                     entry.key
                 ))
                 .at(&entry.key_place, format!("`{function}`"))
-                .help(format!("say what it should be: --var {}=…", entry.key)),
+                .help(format!("set it: --var {}=…", entry.key)),
             ),
         }
     }
@@ -91,54 +92,58 @@ pub fn entries(
                 "this recipe does not declare {count} {what} of {}",
                 path.display()
             ))
-            .help(format!("passed over: {}", listed.join(", "))),
+            .help(format!("ignored: {}", listed.join(", "))),
         );
     }
-    remarks.extend(missed(path, &passed, &texts));
+    remarks.extend(warn_ignored(path, &passed, &texts));
     (taken, remarks)
 }
 
-/// Whether Packer would check nothing: winimg then keeps what the recipe says.
+/// Returns true if Packer would not check the file: winimg then keeps the recipe's value.
 fn is_unchecked(key: &str, text: &str) -> bool {
     key.ends_with("checksum") && text.trim().eq_ignore_ascii_case("none")
 }
 
-fn unchecked(entry: &Entry) -> Diagnostic {
+fn warn_unchecked(entry: &TomlEntry) -> Diagnostic {
     let key = &entry.key;
-    let fact = format!("`{key}` is \"none\", and the recipe's own digest is kept");
+    let fact = format!("`{key}` is \"none\": the recipe's own digest is kept");
     let help = format!(
-        "Packer checks nothing then; for another file than the recipe's give its digest (`--var {key}=…`; sha256sum FILE), or \
-         `unverified = \"why\"` in its table"
+        "\"none\" turns Packer's check off; for another file than the recipe's set its digest \
+         (`--var {key}=…`; sha256sum FILE), or `unverified = \"why\"` in its table"
     );
     let warning = Diagnostic::warning(fact).at(&entry.value.place, "");
     warning.help(help)
 }
 
-/// A variable that was passed over and would have changed the image.
-struct Missed<'a> {
+/// An ignored variable that would have changed the image.
+struct IgnoredVariable<'a> {
     name: &'a str,
     line: usize,
     value: String,
-    known: &'a Passed,
+    known: &'a KnownVariable,
 }
 
-/// The warning about those that were passed over and would have changed the image: a table, and what
-/// can be pasted into the recipe.
-fn missed(path: &Path, passed: &[Entry], texts: &BTreeMap<String, String>) -> Option<Diagnostic> {
-    let names = names();
+/// Warns about ignored variables that would have changed the image, with a table and TOML to paste
+/// into the recipe.
+fn warn_ignored(
+    path: &Path,
+    passed: &[TomlEntry],
+    texts: &BTreeMap<String, String>,
+) -> Option<Diagnostic> {
+    let names = load_known_variables();
     let mut all = Vec::new();
     for entry in passed {
         let Some(known) = names.get(&entry.key) else {
             continue;
         };
         let value = match &entry.value.data {
-            Data::String(text) => {
+            TomlData::String(text) => {
                 translate(text, texts, &|_| false, 0).unwrap_or_else(|function| function)
             }
-            Data::Bool(flag) => flag.to_string(),
-            Data::Integer(number) => number.to_string(),
-            Data::Unknown => continue,
-            _ => entry.value.kind().to_string(),
+            TomlData::Bool(flag) => flag.to_string(),
+            TomlData::Integer(number) => number.to_string(),
+            TomlData::Unknown => continue,
+            _ => entry.value.kind_name().to_string(),
         };
         let value = value.trim();
         let empty = ["", "false", "none"];
@@ -147,7 +152,7 @@ fn missed(path: &Path, passed: &[Entry], texts: &BTreeMap<String, String>) -> Op
         {
             continue;
         }
-        all.push(Missed {
+        all.push(IgnoredVariable {
             name: &entry.key,
             line: entry.key_place.line_column().0,
             value: value.to_owned(),
@@ -158,20 +163,19 @@ fn missed(path: &Path, passed: &[Entry], texts: &BTreeMap<String, String>) -> Op
         return None;
     }
     let fact = format!(
-        "{} of {} would change the image or its machine, and {} passed over",
+        "winimg ignores {} of {} that would change the image or its machine",
         count(all.len(), "variable"),
         path.display(),
-        if all.len() == 1 { "is" } else { "are" }
     );
-    let warning = Diagnostic::warning(fact).help(table(&all));
-    Some(match paste(&all) {
+    let warning = Diagnostic::warning(fact).help(render_table(&all));
+    Some(match render_toml(&all) {
         Some(toml) => warning.help(toml),
         None => warning,
     })
 }
 
-/// A line for each: where it is, its name, and what to write for it.
-fn table(all: &[Missed<'_>]) -> String {
+/// Renders a table with the line, the name and the replacement of each variable.
+fn render_table(all: &[IgnoredVariable<'_>]) -> String {
     let name = all.iter().map(|one| one.name.len()).max();
     let name = name.unwrap_or(0).max("variable".len());
     let line = all.iter().map(|one| one.line.to_string().len()).max();
@@ -184,10 +188,13 @@ fn table(all: &[Missed<'_>]) -> String {
     text
 }
 
-/// TOML for the recipe, as far as a variable says by itself what to write.
-fn paste(all: &[Missed<'_>]) -> Option<String> {
+/// Renders TOML for the recipe, for those variables that have a direct equivalent.
+fn render_toml(all: &[IgnoredVariable<'_>]) -> Option<String> {
     let packs: BTreeSet<&str> = all.iter().filter_map(|one| one.known.pack()).collect();
-    let machine: Vec<String> = all.iter().filter_map(Missed::machine).collect();
+    let machine: Vec<String> = all
+        .iter()
+        .filter_map(IgnoredVariable::render_machine_line)
+        .collect();
     let mut text = Vec::new();
     if !packs.is_empty() {
         let packs: Vec<String> = packs.iter().map(|pack| format!("\"{pack}\"")).collect();
@@ -196,12 +203,12 @@ fn paste(all: &[Missed<'_>]) -> Option<String> {
     if !machine.is_empty() {
         text.push(format!("[machine]\n{}", machine.join("\n")));
     }
-    let what = "for the recipe, joined with what it has:";
+    let what = "add to the recipe:";
     (!text.is_empty()).then(|| format!("{what}\n{}", text.join("\n")))
 }
 
-impl Passed {
-    /// The pack that takes the variable as it is.
+impl KnownVariable {
+    /// Returns the pack that declares the variable under the same name.
     fn pack(&self) -> Option<&str> {
         self.instead
             .strip_prefix("include ")
@@ -209,9 +216,9 @@ impl Passed {
     }
 }
 
-impl Missed<'_> {
-    /// Its line under `[machine]`.
-    fn machine(&self) -> Option<String> {
+impl IgnoredVariable<'_> {
+    /// Renders its line under `[machine]`.
+    fn render_machine_line(&self) -> Option<String> {
         let number: Option<u64> = self.value.parse().ok();
         match self.name {
             "cpu" => number.map(|n| format!("cpus = {n}")),
@@ -226,7 +233,7 @@ impl Missed<'_> {
     }
 }
 
-/// The text as winimg's own template. The error is the function that only Packer computes.
+/// Translates the text to a template of winimg. The error is the unsupported function of Packer.
 fn translate(
     text: &str,
     texts: &BTreeMap<String, String>,
@@ -267,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_packs_that_are_named_declare_the_variable() {
-        let names: BTreeMap<String, Passed> = toml::from_str(NAMES).expect("TOML");
+        let names: BTreeMap<String, KnownVariable> = toml::from_str(NAMES).expect("TOML");
         let packs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
         let mut checked = 0;
         for (name, passed) in &names {

@@ -1,25 +1,27 @@
-//! What a build needs from outside, and how each of it is called: [`InputId`] in every lock, manifest and message,
-//! [`Recipe::inputs`] the one list.
+//! The external inputs of a build. [`InputId`] identifies them in every lock, manifest and message;
+//! [`Recipe::inputs`] lists them.
 //!
-//! Everything else matches on the id. Its text is read in two places alone: where a recipe names its components and
-//! images, and where a file that winimg wrote is read again.
+//! All other code matches on the id. Its text is parsed in only two places: names of components and
+//! images in a recipe, and files that winimg wrote.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Address, Component, ContainerImage, ImageProof, Origin, ProofSpec, Recipe};
+use super::{
+    ComponentSpec, ContainerImage, DownloadSpec, FileAddress, ImageProof, ProofSpec, Recipe,
+};
 use winimg_base::digest::Digest;
 use winimg_base::text::Place;
 
-/// Which input. As text `media.iso`, `media.virtio`, a component's name, `image NAME`.
+/// Identifies an input. As text: `media.iso`, `media.virtio`, a component's name, `image NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum InputId {
-    /// `[media.iso]`: the medium that Windows is installed from.
+    /// `[media.iso]`: the Windows installation medium.
     Iso,
-    /// `[media.virtio]`: the medium of QEMU's drivers and guest agent.
+    /// `[media.virtio]`: the medium with QEMU's drivers and guest agent.
     Virtio,
     /// `[components.NAME]`
     Component(String),
@@ -29,24 +31,24 @@ pub enum InputId {
 
 const ISO: &str = "media.iso";
 const VIRTIO: &str = "media.virtio";
-/// Before the name of a container image. No component has a space in its name.
+/// Prefix of a container image's name. No component has a space in its name.
 const IMAGE: &str = "image ";
 
-/// Why a text names no input.
+/// Error: a text is not the name of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoInput;
+pub struct InputIdError;
 
-impl fmt::Display for NoInput {
+impl fmt::Display for InputIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an input is called media.iso, media.virtio, as its component, or `image NAME`")
+        f.write_str("expected media.iso, media.virtio, the name of a component, or `image NAME`")
     }
 }
 
-impl std::error::Error for NoInput {}
+impl std::error::Error for InputIdError {}
 
 impl InputId {
-    /// The tables of the recipe that describe it, the outermost first.
-    pub fn table(&self) -> [&str; 2] {
+    /// Returns the path of its table in the recipe, outermost first.
+    pub fn table_path(&self) -> [&str; 2] {
         match self {
             Self::Iso => ["media", "iso"],
             Self::Virtio => ["media", "virtio"],
@@ -55,16 +57,16 @@ impl InputId {
         }
     }
 
-    /// For a command line.
-    pub fn argument(&self) -> String {
+    /// Renders it for a command line.
+    pub fn to_argument(&self) -> String {
         match self {
             Self::Image(_) => format!("\"{self}\""),
             Self::Iso | Self::Virtio | Self::Component(_) => self.to_string(),
         }
     }
 
-    /// For a sentence about the recipe: `[media.iso]`, ``component `kubelet` ``, ``image `pause` ``.
-    pub fn described(&self) -> String {
+    /// Renders it for a message: `[media.iso]`, ``component `kubelet` ``, ``image `pause` ``.
+    pub fn describe(&self) -> String {
         match self {
             Self::Iso | Self::Virtio => format!("[{self}]"),
             Self::Component(name) => format!("component `{name}`"),
@@ -85,23 +87,23 @@ impl fmt::Display for InputId {
 }
 
 impl FromStr for InputId {
-    type Err = NoInput;
+    type Err = InputIdError;
 
-    fn from_str(text: &str) -> Result<Self, NoInput> {
+    fn from_str(text: &str) -> Result<Self, InputIdError> {
         match (text, text.strip_prefix(IMAGE)) {
             (ISO, _) => Ok(Self::Iso),
             (VIRTIO, _) => Ok(Self::Virtio),
             (_, Some(name)) if is_name(name) => Ok(Self::Image(name.into())),
             (name, None) if is_name(name) => Ok(Self::Component(name.into())),
-            _ => Err(NoInput),
+            _ => Err(InputIdError),
         }
     }
 }
 
 impl TryFrom<String> for InputId {
-    type Error = NoInput;
+    type Error = InputIdError;
 
-    fn try_from(text: String) -> Result<Self, NoInput> {
+    fn try_from(text: String) -> Result<Self, InputIdError> {
         text.parse()
     }
 }
@@ -112,30 +114,33 @@ impl From<InputId> for String {
     }
 }
 
-/// It becomes a part of file names and command lines.
+/// Returns true if the name is safe in file names and command lines.
 fn is_name(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    !name.is_empty() && name.chars().all(plain) && !name.starts_with(['.', '-'])
+    !name.is_empty()
+        && !name.starts_with(['.', '-'])
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
 /// One input of a recipe.
 #[derive(Clone, Debug)]
-pub struct Input<'r> {
+pub struct RecipeInput<'r> {
     pub id: InputId,
     pub source: InputSource<'r>,
 }
 
-/// What the recipe says of an input.
+/// The recipe's definition of an input.
 #[derive(Clone, Copy, Debug)]
 pub enum InputSource<'r> {
-    Medium(&'r Origin),
-    Component(&'r Component),
+    Medium(&'r DownloadSpec),
+    Component(&'r ComponentSpec),
     Image(&'r ContainerImage),
 }
 
-impl<'r> Input<'r> {
-    /// Of a file; a container image comes from a registry.
-    pub fn origin(&self) -> Option<&'r Origin> {
+impl<'r> RecipeInput<'r> {
+    /// Returns the origin of a file; `None` for a container image, which comes from a registry.
+    pub fn origin(&self) -> Option<&'r DownloadSpec> {
         match self.source {
             InputSource::Medium(origin) => Some(origin),
             InputSource::Component(component) => Some(&component.origin),
@@ -143,8 +148,8 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// Where the file and all that proves it are; none of a container image.
-    pub fn addresses(&self) -> Vec<&'r Address> {
+    /// Returns the addresses of the file and of its proofs; empty for a container image.
+    pub fn addresses(&self) -> Vec<&'r FileAddress> {
         let Some(origin) = self.origin() else {
             return Vec::new();
         };
@@ -164,7 +169,7 @@ impl<'r> Input<'r> {
         all
     }
 
-    /// Where the recipe says where it comes from.
+    /// Returns the place of its URL or reference in the recipe.
     pub fn place(&self) -> &'r Place {
         match self.source {
             InputSource::Medium(origin) => &origin.url.place,
@@ -173,16 +178,16 @@ impl<'r> Input<'r> {
         }
     }
 
-    /// What the lock names: the file, or the image's manifest.
-    pub fn locked(&self) -> Option<&'r Digest> {
+    /// Returns the digest in the lock: of the file, or of the image's manifest.
+    pub fn locked_digest(&self) -> Option<&'r Digest> {
         match self.source {
             InputSource::Image(image) => image.locked.as_ref().map(|l| &l.manifest),
             _ => self.origin()?.locked.as_ref().map(|l| &l.digest),
         }
     }
 
-    /// What the recipe itself names.
-    pub fn pinned(&self) -> Option<&'r Digest> {
+    /// Returns the digest in the recipe itself.
+    pub fn pinned_digest(&self) -> Option<&'r Digest> {
         match self.source {
             InputSource::Image(image) => match &image.proof {
                 ImageProof::Digest(digest) => Some(&digest.value),
@@ -197,28 +202,32 @@ impl<'r> Input<'r> {
 }
 
 impl Recipe {
-    /// All that a build may need: the media, the components (those that no step uses too), the container images.
-    pub fn inputs(&self) -> impl Iterator<Item = Input<'_>> {
-        let medium = |id, origin| Input {
-            id,
-            source: InputSource::Medium(origin),
-        };
-        let virtio = self.media.virtio.iter();
-        let components = self.components.iter().map(|component| Input {
+    /// Lists all inputs: the media, the components (also unused ones), the container images.
+    pub fn inputs(&self) -> impl Iterator<Item = RecipeInput<'_>> {
+        let media = std::iter::once((InputId::Iso, &self.media.iso)).chain(
+            self.media
+                .virtio
+                .iter()
+                .map(|origin| (InputId::Virtio, origin)),
+        );
+        let components = self.components.iter().map(|component| RecipeInput {
             id: InputId::Component(component.name.value.clone()),
             source: InputSource::Component(component),
         });
-        let images = self.images.iter().map(|image| Input {
+        let images = self.images.iter().map(|image| RecipeInput {
             id: InputId::Image(image.name.value.clone()),
             source: InputSource::Image(image),
         });
-        std::iter::once(medium(InputId::Iso, &self.media.iso))
-            .chain(virtio.map(move |origin| medium(InputId::Virtio, origin)))
+        media
+            .map(|(id, origin)| RecipeInput {
+                id,
+                source: InputSource::Medium(origin),
+            })
             .chain(components)
             .chain(images)
     }
 
-    pub fn input(&self, id: &InputId) -> Option<Input<'_>> {
+    pub fn find_input(&self, id: &InputId) -> Option<RecipeInput<'_>> {
         self.inputs().find(|input| input.id == *id)
     }
 }
@@ -251,7 +260,7 @@ mod tests {
             "-a",
             "a/b",
         ] {
-            assert_eq!(text.parse::<InputId>(), Err(NoInput), "{text}");
+            assert_eq!(text.parse::<InputId>(), Err(InputIdError), "{text}");
         }
     }
 }

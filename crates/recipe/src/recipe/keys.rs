@@ -1,8 +1,9 @@
-//! The keys of every table of a recipe, of a host's configuration file and of a matrix (`keys.toml`): what the reader may ask for, and what it says of a key that is
-//! missing, misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the tests of complaints are
-//! made of the same rows.
+//! The keys of every table of a recipe, of a host's configuration file and of a matrix
+//! (`keys.toml`), with the help for a key that is missing, misspelt or of the wrong type. The JSON
+//! Schema, the tables of docs/recipe.md and the tests of diagnostics are generated from the same
+//! rows.
 //!
-//! A key that has no row cannot be read: [`Spec::key`] refuses it.
+//! A key without a row cannot be read: [`Spec::key`] panics.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,53 +13,55 @@ use serde::Deserialize;
 /// One table of a recipe.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spec {
-    /// What rows and the reader call it by; that of a verb's table is the verb.
+pub struct TableSpec {
+    /// Identifier in rows and in the reader; for a verb's table the verb.
     pub name: String,
-    /// What messages call it, where that is not its name.
+    /// Name in messages, if it differs.
     title: Option<String>,
     #[serde(default)]
     pub doc: String,
-    /// Several files may say a part of it each, so that no single one needs all.
+    /// Several files may each contain a part of it, so that none of them needs all keys.
     #[serde(default)]
     pub is_merged: bool,
-    /// `winimg plan` lists the defaults that were taken.
+    /// `winimg plan` lists the defaults that were used.
     #[serde(default)]
     pub lists_defaults: bool,
-    /// Another table whose keys it has too.
+    /// Another table whose keys it includes.
     pub with: Option<String>,
     /// In the order of the reference.
-    pub keys: Vec<Key>,
+    pub keys: Vec<KeySpec>,
 }
 
 /// One key of a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Key {
+pub struct KeySpec {
     #[serde(rename = "key")]
     pub name: String,
     #[serde(default)]
-    pub takes: Kind,
+    pub takes: KeyKind,
     pub doc: String,
-    /// A table without it is refused, with this cure. It is also the cure for an empty one.
+    /// The key is required: the cure if it is missing or empty.
     pub needed: Option<String>,
-    /// The cure for an empty one that not every table needs.
+    /// The cure if an optional key is empty.
     help: Option<String>,
-    /// What is read where the key is left out.
+    /// The value of an absent key.
     pub default: Option<String>,
-    /// In words, what is meant where the key is left out, when that is no single value.
+    /// Describes the meaning of an absent key, if it is not a single value.
     pub unless_given: Option<String>,
     /// Exactly one of the keys so marked is in the table.
     #[serde(default)]
     pub one_of: bool,
-    /// What its texts, or the names in its table, have to look like; the reader says it in its own words.
+    /// Pattern of its strings or of the names in its table, for the schema; the reader has its own
+    /// checks.
     pub pattern: Option<String>,
 }
 
-/// What a key takes. Every text may name variables, and so may what stands for a text: a size, a word, a number.
+/// Type of a key's value. Every string may contain variables; so may one in place of a size, a
+/// word or a number.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum KeyKind {
     /// Not empty.
     #[default]
     String,
@@ -79,76 +82,76 @@ pub enum Kind {
     /// A text, or a list of its lines.
     Lines,
     Anything,
-    List(Box<Kind>),
+    List(Box<KeyKind>),
     /// A list that is not empty.
-    Nonempty(Box<Kind>),
-    /// Names of the recipe's own, and what each takes.
-    Map(Box<Kind>),
+    Nonempty(Box<KeyKind>),
+    /// Keys chosen by the recipe, with the type of their values.
+    Map(Box<KeyKind>),
     /// The table of this name.
     Table(String),
-    Either(Vec<Kind>),
+    Either(Vec<KeyKind>),
     /// A signature's table, by its `kind`.
     Signature,
     /// A signature's table, or several; `true` for those of a checksum file.
     Signatures(bool),
 }
 
-impl Spec {
-    /// What messages call the table.
+impl TableSpec {
+    /// Returns the name of the table in messages.
     pub fn title(&self) -> String {
         self.title
             .clone()
             .unwrap_or_else(|| format!("`{}`", self.name))
     }
 
-    /// Whether it is of a host's configuration file, and of no recipe.
+    /// Returns true for a table of a host's configuration file.
     pub fn is_of_host(&self) -> bool {
         self.name == "host" || self.name.starts_with("host.")
     }
 
-    /// Whether it is of a matrix's file, and of no recipe.
+    /// Returns true for a table of a matrix file.
     pub fn is_of_matrix(&self) -> bool {
         self.name == "matrix" || self.name.starts_with("matrix.")
     }
 
-    pub fn find(&self, name: &str) -> Option<&Key> {
+    pub fn find(&self, name: &str) -> Option<&KeySpec> {
         self.keys.iter().find(|key| key.name == name)
     }
 
-    /// The row of a key that the reader asks for.
+    /// Returns the row of a key.
     ///
     /// # Panics
     ///
-    /// When `keys.toml` has none.
-    pub fn key(&self, name: &str) -> &Key {
+    /// Panics if `keys.toml` has none.
+    pub fn key(&self, name: &str) -> &KeySpec {
         let found = self.find(name);
         found.unwrap_or_else(|| panic!("keys.toml has no `{name}` in `{}`", self.name))
     }
 
-    /// Sorted.
+    /// Returns the sorted names of its keys.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
         names.sort_unstable();
         names
     }
 
-    /// The names of the keys of which exactly one is given.
+    /// Returns the names of the keys of which exactly one must be present.
     pub fn alternatives(&self) -> impl Iterator<Item = &str> {
         let marked = self.keys.iter().filter(|key| key.one_of);
         marked.map(|key| key.name.as_str())
     }
 }
 
-impl Key {
-    /// The cure for one that is missing or empty.
+impl KeySpec {
+    /// Returns the cure if the key is missing or empty.
     pub fn help(&self) -> &str {
         let help = self.needed.as_ref().or(self.help.as_ref());
         help.map_or("", String::as_str)
     }
 }
 
-impl Kind {
-    /// Whether a text of blanks says nothing here.
+impl KeyKind {
+    /// Returns true if a blank string is refused.
     pub fn refuses_empty(&self) -> bool {
         match self {
             Self::String | Self::GuestPath => true,
@@ -157,7 +160,7 @@ impl Kind {
         }
     }
 
-    /// The words that it takes.
+    /// Returns the words that it accepts.
     pub fn words(&self) -> &[String] {
         match self {
             Self::Word(words) => words,
@@ -167,7 +170,7 @@ impl Kind {
         }
     }
 
-    /// Whether it is written under a header of its own, `[machine]`.
+    /// Returns true if it has a header of its own, like `[machine]`.
     pub fn has_header(&self) -> bool {
         match self {
             Self::Table(_) | Self::Map(_) => true,
@@ -178,17 +181,20 @@ impl Kind {
 }
 
 #[derive(Deserialize)]
-struct File {
-    table: Vec<Spec>,
+struct KeyTables {
+    table: Vec<TableSpec>,
     instead: BTreeMap<String, String>,
 }
 
-static FILE: LazyLock<File> =
+static FILE: LazyLock<KeyTables> =
     LazyLock::new(|| toml::from_str(include_str!("keys.toml")).expect("keys.toml"));
 
-static SPECS: LazyLock<BTreeMap<String, Spec>> = LazyLock::new(|| {
-    let all = FILE.table.iter().cloned();
-    let mut all: BTreeMap<String, Spec> = all.map(|spec| (spec.name.clone(), spec)).collect();
+static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
+    let mut all: BTreeMap<String, TableSpec> = FILE
+        .table
+        .iter()
+        .map(|spec| (spec.name.clone(), spec.clone()))
+        .collect();
     let names: Vec<String> = all.keys().cloned().collect();
     for name in names {
         let shared = all[&name].with.as_ref().map(|with| all[with].keys.clone());
@@ -200,27 +206,27 @@ static SPECS: LazyLock<BTreeMap<String, Spec>> = LazyLock::new(|| {
     all
 });
 
-/// The keys of the table of this name.
+/// Returns the table of this name.
 ///
 /// # Panics
 ///
-/// When `keys.toml` has no such table.
-pub fn of(table: &str) -> &'static Spec {
+/// Panics if `keys.toml` has no such table.
+pub fn find_table(table: &str) -> &'static TableSpec {
     let found = SPECS.get(table);
     found.unwrap_or_else(|| panic!("keys.toml has no table `{table}`"))
 }
 
-/// What to write instead of another tool's word.
-pub fn instead(word: &str) -> Option<&'static str> {
+/// Suggests the replacement for another tool's word.
+pub fn suggest_replacement(word: &str) -> Option<&'static str> {
     FILE.instead.get(word).map(String::as_str)
 }
 
-/// All tables.
-pub fn all() -> impl Iterator<Item = &'static Spec> {
+/// Lists all tables.
+pub fn list_tables() -> impl Iterator<Item = &'static TableSpec> {
     SPECS.values()
 }
 
-/// What a step can do: the keys of which it has one.
-pub fn verbs() -> Vec<&'static str> {
-    of("step").alternatives().collect()
+/// Lists the verbs: the keys of which a step has exactly one.
+pub fn list_verbs() -> Vec<&'static str> {
+    find_table("step").alternatives().collect()
 }

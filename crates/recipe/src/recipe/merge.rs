@@ -1,34 +1,40 @@
-//! One file laid over another, and `--set` over both.
+//! Merges files, and `--set` over them.
 //!
-//! Tables merge key by key and the later word wins; `[[steps]]` and `[[clone]]` follow each other; the proof of a download is one
-//! choice, so that naming another proof drops the earlier one.
+//! Tables merge key by key, and the later value wins; `[[steps]]` and `[[clone]]` are appended; a
+//! new proof of a download replaces the earlier one.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Setting;
+use super::RecipeSetting;
 use super::mask::{holds_url, mask, user_in_url};
-use super::sources::Sources;
-use super::value::{self, Data, Entry, Table, Value};
-use winimg_base::diag::{Diagnostic, suggestion};
-use winimg_base::text::{Place, Source};
+use super::sources::RecipeSources;
+use super::value::{self, TomlData, TomlEntry, TomlTable, TomlValue};
+use winimg_base::diag::{Diagnostic, suggest};
+use winimg_base::text::{Place, SourceText};
 
-/// The four ways to prove a download; one of them stands.
+/// The four proofs of a download, of which exactly one applies.
 pub const PROOFS: &[&str] = &["sha256", "sha512", "checksum_url", "unverified"];
 
-/// Those of them that name the very bytes.
+/// Proofs that are a digest.
 pub const DIGESTS: [&str; 2] = ["sha256", "sha512"];
 
-/// Replaced whole: the subject of one and the root of another would trust somebody whom nobody named.
+/// Keys that are replaced as a whole: merging the subject of one signature with the root of another
+/// would trust an unintended signer.
 const WHOLE: [&str; 2] = ["signature", "checksum_signature"];
 
-/// Lays `over` over `base`.
-pub fn lay_over(base: &mut Table, over: Table, problems: &mut Vec<Diagnostic>) {
+/// Merges `over` into `base`.
+pub fn lay_over(base: &mut TomlTable, over: TomlTable, problems: &mut Vec<Diagnostic>) {
     lay(base, over, &mut Vec::new(), problems);
 }
 
-fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec<Diagnostic>) {
+fn lay(
+    base: &mut TomlTable,
+    over: TomlTable,
+    path: &mut Vec<String>,
+    problems: &mut Vec<Diagnostic>,
+) {
     if is_download(path) {
         replace_proof(base, &over, path, problems);
     } else if matches!(path.as_slice(), [first, _] if first == "images") {
@@ -49,25 +55,25 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
         };
         let old = &mut base.entries[place].value;
         match (&mut old.data, entry.value.data) {
-            (Data::Table(old), Data::Table(new)) if !is_whole && !in_vars => {
+            (TomlData::Table(old), TomlData::Table(new)) if !is_whole && !in_vars => {
                 path.push(entry.key);
                 lay(old, new, path, problems);
                 path.pop();
             }
-            (Data::Array(old), Data::Array(new)) if at_root && entry.key == "steps" => {
+            (TomlData::Array(old), TomlData::Array(new)) if at_root && entry.key == "steps" => {
                 follow(old, new);
             }
-            (Data::Array(old), Data::Array(new)) if at_root && entry.key == "clone" => {
+            (TomlData::Array(old), TomlData::Array(new)) if at_root && entry.key == "clone" => {
                 old.extend(new);
             }
             (_, data) => {
                 let (mut declared, mut earlier) = (None, Vec::new());
                 if in_vars {
-                    declared = declaration(old, &data);
+                    declared = take_declaration(old, &data);
                     earlier = std::mem::take(&mut old.earlier);
                     earlier.push(old.clone());
                 }
-                *old = Value {
+                *old = TomlValue {
                     data,
                     declared,
                     earlier,
@@ -79,26 +85,29 @@ fn lay(base: &mut Table, over: Table, path: &mut Vec<String>, problems: &mut Vec
     }
 }
 
-/// What a variable's declaration asks of its value outlives the default; another declaration replaces it.
-fn declaration(old: &mut Value, new: &Data) -> Option<Box<Value>> {
+/// Returns the declaration of a variable, which a new value keeps and a new declaration replaces.
+fn take_declaration(old: &mut TomlValue, new: &TomlData) -> Option<Box<TomlValue>> {
     match (&old.data, new) {
-        (_, Data::Table(_)) => None,
-        (Data::Table(_), _) => Some(Box::new(old.clone())),
+        (_, TomlData::Table(_)) => None,
+        (TomlData::Table(_), _) => Some(Box::new(old.clone())),
         _ => old.declared.take(),
     }
 }
 
-/// More steps after those of an included file. An image is sealed once, as the last thing: an included `generalize` stays
-/// behind the steps that are added, or makes room for another one.
-fn follow(steps: &mut Vec<Value>, more: Vec<Value>) {
-    let seals = |step: &Value| step.as_table().is_some_and(|t| t.contains("generalize"));
-    let seal = steps.pop_if(|step| seals(step));
-    let replaced = more.iter().any(seals);
+/// Appends steps to those of an included file. An image is sealed once, in the last step: an
+/// included `generalize` is moved behind the new steps, or replaced by another one.
+fn follow(steps: &mut Vec<TomlValue>, more: Vec<TomlValue>) {
+    let seal = steps.pop_if(|step| is_generalize(step));
+    let replaced = more.iter().any(is_generalize);
     steps.extend(more);
     steps.extend(seal.filter(|_| !replaced));
 }
 
-/// Tables that name something to fetch.
+fn is_generalize(step: &TomlValue) -> bool {
+    step.as_table().is_some_and(|t| t.contains("generalize"))
+}
+
+/// Returns true for the path of a table that describes a download.
 pub fn is_download(path: &[String]) -> bool {
     match path {
         [first, _] if first == "components" => true,
@@ -107,11 +116,11 @@ pub fn is_download(path: &[String]) -> bool {
     }
 }
 
-/// What proves a container image.
+/// The proofs of a container image.
 const IMAGE_PROOFS: [&str; 2] = ["digest", "unverified"];
 
-/// A proof of a container image replaces the earlier one, whichever it was.
-fn replace_image_proof(base: &mut Table, over: &Table) {
+/// Removes the earlier proof of a container image if there is a new one.
+fn replace_image_proof(base: &mut TomlTable, over: &TomlTable) {
     if IMAGE_PROOFS.iter().any(|p| over.contains(p)) {
         for key in IMAGE_PROOFS {
             base.remove(key);
@@ -119,21 +128,21 @@ fn replace_image_proof(base: &mut Table, over: &Table) {
     }
 }
 
-/// `checksum_url = false`: there is no checksum file, whatever an included file says.
-fn is_dropped(table: &Table) -> bool {
+/// Returns true for `checksum_url = false`, which drops the checksum file of an included file.
+fn is_dropped(table: &TomlTable) -> bool {
     let value = table.get("checksum_url");
-    value.is_some_and(|value| matches!(value.data, Data::Bool(false)))
+    value.is_some_and(|value| matches!(value.data, TomlData::Bool(false)))
 }
 
-/// Takes `checksum_url = false` out of every download once all files are laid over each other.
-pub fn drop_checksum_files(tree: &mut Table) {
-    let all = |name: &str, entry: &str| is_download(&[name.to_string(), entry.to_string()]);
+/// Removes `checksum_url = false` from every download after the merge.
+pub fn drop_checksum_files(tree: &mut TomlTable) {
     for outer in &mut tree.entries {
-        let Data::Table(tables) = &mut outer.value.data else {
+        let TomlData::Table(tables) = &mut outer.value.data else {
             continue;
         };
         for entry in &mut tables.entries {
-            if let (true, Data::Table(table)) = (all(&outer.key, &entry.key), &mut entry.value.data)
+            if is_download(&[outer.key.clone(), entry.key.clone()])
+                && let TomlData::Table(table) = &mut entry.value.data
                 && is_dropped(table)
             {
                 table.remove("checksum_url");
@@ -142,22 +151,27 @@ pub fn drop_checksum_files(tree: &mut Table) {
     }
 }
 
-/// What belongs to a checksum file.
+/// Keys of a checksum file.
 const OF_CHECKSUM_FILE: [&str; 3] = ["checksum_url", "checksum_entry", "checksum_signature"];
 
-/// Whether `over` takes the file from somewhere else and says who signed it: then an inherited checksum file is about
-/// another file.
-fn is_own_build(base: &Table, over: &Table) -> bool {
-    let text =
-        |table: &Table, key: &str| table.get(key).and_then(Value::as_str).map(str::to_string);
-    let kind = over.get("signature").and_then(Value::as_table);
-    let is_none = kind.is_some_and(|t| t.get("kind").and_then(Value::as_str) == Some("none"));
-    let has_other_url = over.contains("url") && text(base, "url") != text(over, "url");
+/// Returns true if `over` has another URL and a signature: then an inherited checksum file does not
+/// apply.
+fn is_own_build(base: &TomlTable, over: &TomlTable) -> bool {
+    let kind = over.get("signature").and_then(TomlValue::as_table);
+    let is_none = kind.is_some_and(|t| t.get("kind").and_then(TomlValue::as_str) == Some("none"));
+    let old_url = base.get("url").and_then(TomlValue::as_str);
+    let new_url = over.get("url").and_then(TomlValue::as_str);
+    let has_other_url = over.contains("url") && old_url != new_url;
     has_other_url && over.contains("signature") && !is_none
 }
 
-fn replace_proof(base: &mut Table, over: &Table, path: &[String], problems: &mut Vec<Diagnostic>) {
-    // Whether it is asked for was said of the earlier signature.
+fn replace_proof(
+    base: &mut TomlTable,
+    over: &TomlTable,
+    path: &[String],
+    problems: &mut Vec<Diagnostic>,
+) {
+    // The condition belongs to the earlier signature.
     if over.contains("signature") && !over.contains("signature_when") {
         base.remove("signature_when");
     }
@@ -166,19 +180,20 @@ fn replace_proof(base: &mut Table, over: &Table, path: &[String], problems: &mut
             base.remove(key);
         }
     }
-    let is_proof =
-        |key: &&&str| over.contains(key) && !(**key == "checksum_url" && is_dropped(over));
-    if PROOFS.iter().any(|p| is_proof(&p)) {
+    let has_proof = PROOFS
+        .iter()
+        .any(|key| over.contains(key) && !(*key == "checksum_url" && is_dropped(over)));
+    if has_proof {
         for key in PROOFS.iter().chain(&["checksum_entry"]) {
             base.remove(key);
         }
-        // It belongs to a checksum file; another one has to be signed no less.
+        // It belongs to the checksum file, and also applies to another one.
         if !over.contains("checksum_url") {
             base.remove("checksum_signature");
         }
         return;
     }
-    // A changed URL with the old digest is a mirror and good. Another version cannot have the old digest.
+    // A new URL with the old digest is fine: a mirror. A new version cannot have the old digest.
     let (Some(old), Some(new)) = (base.get("version"), over.get("version")) else {
         return;
     };
@@ -190,35 +205,35 @@ fn replace_proof(base: &mut Table, over: &Table, path: &[String], problems: &mut
     if new.as_str() != Some(was) {
         problems.push(
             Diagnostic::warning(format!(
-                "`{dotted}` has another version, but its {key} is still that of {was}"
+                "`{dotted}` has a new version, but still the {key} of {was}"
             ))
             .at(&new.place, "")
             .help(format!(
-                "give the {key} of this version too, or a `checksum_url`"
+                "set the {key} of the new version, or a `checksum_url`"
             )),
         );
     }
 }
 
-/// Applies `--set path=value` in order. Unknown sections and keys inside a known path are found by `lower`, which
-/// points into the flag's text.
+/// Applies `--set path=value` in order. `lower` finds unknown sections and keys inside a known
+/// path, and points into the flag's text.
 pub fn apply_sets(
-    tree: &mut Table,
+    tree: &mut TomlTable,
     sets: &[String],
-    sources: &mut Sources,
+    sources: &mut RecipeSources,
     incomplete: bool,
     problems: &mut Vec<Diagnostic>,
 ) {
     for set in sets {
-        let source = sources.add("--set", masked(set), PathBuf::new());
+        let source = sources.add("--set", mask_set(set), PathBuf::new());
         if let Err(problem) = apply_set(tree, &source, incomplete, problems) {
             problems.push(problem);
         }
     }
 }
 
-/// A URL's user name and password must not be shown.
-fn masked(set: &str) -> String {
+/// Masks the user name and password of a URL.
+fn mask_set(set: &str) -> String {
     let path = set.split('=').next().unwrap_or_default();
     let user = user_in_url(set).filter(|_| holds_url(path.rsplit('.').next().unwrap_or_default()));
     let mut bytes = set.as_bytes().to_vec();
@@ -229,77 +244,76 @@ fn masked(set: &str) -> String {
 }
 
 fn apply_set(
-    tree: &mut Table,
-    source: &Arc<Source>,
+    tree: &mut TomlTable,
+    source: &Arc<SourceText>,
     incomplete: bool,
     problems: &mut Vec<Diagnostic>,
 ) -> Result<(), Diagnostic> {
     let (path, value) = read_set(source)?;
-    apply_setting(tree, &Setting { path, value }, incomplete, problems)
+    apply_setting(tree, &RecipeSetting { path, value }, incomplete, problems)
 }
 
-/// The same, with the places that it has already.
+/// Applies a setting that has places already.
 pub fn apply_setting(
-    tree: &mut Table,
-    setting: &Setting,
+    tree: &mut TomlTable,
+    setting: &RecipeSetting,
     incomplete: bool,
     problems: &mut Vec<Diagnostic>,
 ) -> Result<(), Diagnostic> {
     let (path, value) = (&setting.path, setting.value.clone());
     let names: Vec<&str> = path.iter().map(|(key, _)| key.as_str()).collect();
-    let at = |n: usize| &path[n].1;
     match names.as_slice() {
         ["vars", name, ..] => {
-            return Err(Diagnostic::error("variables are not given with `--set`")
-                .at(at(0), "")
-                .help(format!("give `--var {name}=…`")));
+            return Err(Diagnostic::error("`--set` cannot set variables")
+                .at(&path[0].1, "")
+                .help(format!("use `--var {name}=…`")));
         }
         ["include" | "schema", ..] => {
             let fact = format!("`{}` cannot be set from the command line", names[0]);
-            return Err(Diagnostic::error(fact).at(at(0), ""));
+            return Err(Diagnostic::error(fact).at(&path[0].1, ""));
         }
         ["clone", ..] => {
             let fact = "clone checks cannot be set from the command line";
-            let help = "write a `[[clone]]` into the recipe: where it contradicts one of a pack, the recipe's own stands";
-            return Err(Diagnostic::error(fact).at(at(0), "").help(help));
+            let help = "write a `[[clone]]` into the recipe: it overrides one of a pack";
+            return Err(Diagnostic::error(fact).at(&path[0].1, "").help(help));
         }
         ["steps"] => {
             return Err(Diagnostic::error("`--set steps` would replace every step")
-                .at(at(0), "")
-                .help(
-                    "name one step and one of its keys: `--set 'steps.\"step name\".timeout=1h'`",
-                ));
+                .at(&path[0].1, "")
+                .help("set one key of one step: `--set 'steps.\"step name\".timeout=1h'`"));
         }
         ["steps", name, rest @ ..] => {
             let Some(step) = find_step(tree, name) else {
                 let steps = step_names(tree);
-                return unknown("step", name, &steps, at(1), incomplete);
+                return report_unknown("step", name, &steps, &path[1].1, incomplete);
             };
-            let Data::Table(over) = nest(&path[path.len() - rest.len()..], value).data else {
+            let TomlData::Table(over) =
+                wrap_in_tables(&path[path.len() - rest.len()..], value).data
+            else {
                 let fact = format!("`--set` cannot replace the whole step `{name}`");
-                return Err(Diagnostic::error(fact).at(at(1), ""));
+                return Err(Diagnostic::error(fact).at(&path[1].1, ""));
             };
             lay(step, over, &mut vec!["steps".into()], problems);
             return Ok(());
         }
         ["components", name, _, ..] => {
-            let components = tree.get("components").and_then(Value::as_table);
+            let components = tree.get("components").and_then(TomlValue::as_table);
             let entries = components.iter().flat_map(|t| &t.entries);
             let known: Vec<&str> = entries.map(|e| e.key.as_str()).collect();
             if !known.contains(name) {
-                return unknown("component", name, &known, at(1), incomplete);
+                return report_unknown("component", name, &known, &path[1].1, incomplete);
             }
         }
         _ => {}
     }
-    if let Data::Table(over) = nest(path, value).data {
+    if let TomlData::Table(over) = wrap_in_tables(path, value).data {
         lay(tree, over, &mut Vec::new(), problems);
     }
     Ok(())
 }
 
-/// What `--set` names is not there; where files could not be read it may be in one of them.
-fn unknown(
+/// Reports an unknown name in `--set`, unless it may be in a file that could not be read.
+fn report_unknown(
     what: &str,
     name: &str,
     known: &[&str],
@@ -310,13 +324,13 @@ fn unknown(
         return Ok(());
     }
     let error = Diagnostic::error(format!("there is no {what} `{name}`")).at(place, "");
-    Err(error.help(suggestion(name, known, &format!("{what}s"))))
+    Err(error.help(suggest(name, known, &format!("{what}s"))))
 }
 
-type Path = Vec<(String, Place)>;
+type SettingPath = Vec<(String, Place)>;
 
 /// Splits `a.b."c d"=value`.
-fn read_set(source: &Arc<Source>) -> Result<(Path, Value), Diagnostic> {
+fn read_set(source: &Arc<SourceText>) -> Result<(SettingPath, TomlValue), Diagnostic> {
     let text = source.text.as_str();
     let whole = Place::new(source, 0..text.len());
     let Some(equals) = equals_outside_quotes(text) else {
@@ -324,33 +338,31 @@ fn read_set(source: &Arc<Source>) -> Result<(Path, Value), Diagnostic> {
             .at(&whole, "there is no `=`")
             .help("for example `--set machine.cpus=8`"));
     };
-    // The path is read as TOML reads a key.
-    let keys = Arc::new(Source::new(
+    // The path is parsed as a TOML key.
+    let keys = Arc::new(SourceText::new(
         source.name.clone(),
         format!("{}=0", &text[..equals]),
     ));
     let (table, broken) = value::parse(&keys);
-    let mut path = Path::new();
+    let mut path = SettingPath::new();
     let mut here = &table;
     while let Some(entry) = here.entries.first() {
         let place = Place::new(source, entry.key_place.span.clone());
         path.push((entry.key.clone(), place));
         match &entry.value.data {
-            Data::Table(inner) => here = inner,
+            TomlData::Table(inner) => here = inner,
             _ => break,
         }
     }
     if !broken.is_empty() || path.is_empty() {
         return Err(Diagnostic::error("`--set` takes PATH=VALUE")
             .at(&Place::new(source, 0..equals), "not a path")
-            .help(
-                "a path is keys with dots between them; a key with other signs goes into quotes",
-            ));
+            .help("a path is keys separated by dots; quote keys with other characters"));
     }
     let rest = &text[equals + 1..];
     let value = value::parse_value(rest, equals + 1, source).unwrap_or_else(|| {
         let place = Place::new(source, equals + 1..text.len());
-        Value::new(Data::String(rest.to_string()), place)
+        TomlValue::new(TomlData::String(rest.to_string()), place)
     });
     Ok((path, value))
 }
@@ -368,36 +380,36 @@ fn equals_outside_quotes(text: &str) -> Option<usize> {
     None
 }
 
-/// The value inside tables for each key of the path.
-fn nest(path: &[(String, Place)], value: Value) -> Value {
+/// Wraps the value in tables for each key of the path.
+fn wrap_in_tables(path: &[(String, Place)], value: TomlValue) -> TomlValue {
     path.iter().rev().fold(value, |value, (key, place)| {
-        let entry = Entry {
+        let entry = TomlEntry {
             key: key.clone(),
             key_place: place.clone(),
             value,
         };
-        let table = Table {
+        let table = TomlTable {
             entries: vec![entry],
         };
-        Value::new(Data::Table(table), place.clone())
+        TomlValue::new(TomlData::Table(table), place.clone())
     })
 }
 
-fn step_names(tree: &Table) -> Vec<&str> {
+fn step_names(tree: &TomlTable) -> Vec<&str> {
     let steps = match tree.get("steps").map(|v| &v.data) {
-        Some(Data::Array(steps)) => steps.as_slice(),
+        Some(TomlData::Array(steps)) => steps.as_slice(),
         _ => &[],
     };
-    let steps = steps.iter().filter_map(Value::as_table);
+    let steps = steps.iter().filter_map(TomlValue::as_table);
     steps.filter_map(|t| t.get("name")?.as_str()).collect()
 }
 
-fn find_step<'a>(tree: &'a mut Table, name: &str) -> Option<&'a mut Table> {
-    let Some(Data::Array(steps)) = tree.get_mut("steps").map(|v| &mut v.data) else {
+fn find_step<'a>(tree: &'a mut TomlTable, name: &str) -> Option<&'a mut TomlTable> {
+    let Some(TomlData::Array(steps)) = tree.get_mut("steps").map(|v| &mut v.data) else {
         return None;
     };
     steps.iter_mut().find_map(|step| match &mut step.data {
-        Data::Table(table) if table.get("name").and_then(Value::as_str) == Some(name) => {
+        TomlData::Table(table) if table.get("name").and_then(TomlValue::as_str) == Some(name) => {
             Some(table)
         }
         _ => None,

@@ -1,59 +1,60 @@
-//! The recipe as it is meant: every value decided, every value knowing its place.
+//! The typed recipe: every value is resolved and knows its place.
 //!
-//! `raw` reads TOML and follows includes, `value` keeps the tree with places, `merge` lays files over each other,
-//! `overlay` is what a matrix says over a recipe, `declare` reads what `[vars]` asks of a variable, `decide` says whose word about it wins, `vars` fills it in, `unread`
-//! finds those that nothing reads. `keys` has a row for every key, `fields` reads by these rows, and `lower` makes what
-//! stands here. Nothing in this floor touches the network or a machine, and nothing here names a component.
+//! `raw` reads TOML and follows includes, `value` is the tree with places, `merge` merges files,
+//! `overlay` applies the values of a matrix, `declare` reads declarations in `[vars]`, `decide`
+//! applies the precedence of variables, `vars` substitutes them, `unread` finds unused ones. `keys`
+//! has a row for every key, `fields` reads by these rows, and `lower` makes the types of this
+//! module. This layer uses neither the network nor a machine, and knows no specific component.
 
 mod address;
 mod alias;
-mod ask;
-mod clone;
+mod clone_check;
 mod context;
-mod decide;
-mod declare;
+mod declaration;
+mod edit;
 mod effective;
 mod fields;
 mod guest_name;
 mod guest_path;
-pub mod host;
+pub mod host_config;
 mod image_builder;
 mod input;
 pub mod keys;
-mod lock_rule;
+mod lock_policy;
+mod lock_request;
 mod lower;
 mod mask;
 pub mod matrix;
 mod merge;
 mod mirrors;
-mod old_digest;
+mod names;
+mod outdated_digest;
 mod outputs;
 mod overlay;
 mod packer_checksum;
 pub mod powershell;
+mod precedence;
 mod prefix;
-mod put;
 pub mod quantity;
 mod query;
 mod raw;
 mod read;
 mod reference;
 mod registry_key;
-mod slip;
 mod slot;
 mod sources;
 mod step;
+mod syntax_error;
 pub mod target;
 mod template;
-mod trust;
+mod trust_rules;
 mod undecided;
-mod unread;
+mod unused;
 mod value;
 mod var_file;
 mod vars;
 pub mod verb;
-mod versions;
-mod words;
+mod version_list;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,92 +67,92 @@ use url::Url;
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place};
 
-pub use address::{Address, percent_decoded};
-pub use ask::{Ask, AskedProof};
-pub use clone::{Claim, CloneCheck};
+pub use address::{FileAddress, percent_decoded};
+pub use clone_check::{CloneCheckSpec, CloneClaim};
+pub use edit::{RecipeEdit, put, quote};
 pub(crate) use guest_name::file_name;
 pub use guest_path::{GUEST_DIR, GuestPath};
-pub use input::{Input, InputId, InputSource, NoInput};
-pub use lock_rule::LockRule;
+pub use input::{InputId, InputIdError, InputSource, RecipeInput};
+pub use lock_policy::LockPolicy;
+pub use lock_request::{LockRequest, RequestedProof};
 pub use mirrors::Mirrors;
-pub use outputs::{AmiSpec, BoxSpec, Outputs, OvaSpec};
-pub use overlay::{Overlay, Setting};
-pub use put::{Put, put, quoted};
+pub use outputs::{AmiOptions, BoxOptions, Outputs, OvaOptions};
+pub use overlay::{RecipeOverlay, RecipeSetting};
 pub use raw::PIPED;
-pub use read::{Options, read, read_judged};
+pub use read::{ReadOptions, read, read_judged};
 pub use reference::ImageReference;
 pub use registry_key::RegistryKey;
-pub use slot::Slot;
+pub use slot::ValueSlot;
 pub use sources::Quotable;
 pub use step::{
-    Assertion, Content, Encoding, ExitCodes, RegistryData, SealAnswer, Service, ServiceState,
-    Start, Step, Verb,
+    Assertion, Encoding, ExitCodes, RecipeStep, RegistryValueData, SealAnswer, ServiceSpec,
+    ServiceStartMode, ServiceState, StepContent, Verb,
 };
-pub use undecided::{MissingProof, Undecided, complaints};
-pub use value::Wanting;
-pub use versions::{Form, Versions};
+pub use undecided::{MissingProof, UndecidedValue, to_errors};
+pub use value::MissingVariable;
+pub use version_list::{VersionList, VersionListFormat};
 
 /// A whole recipe after includes, variables and overrides.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub name: Located<String>,
     pub description: Option<String>,
-    /// SHA-256 over the effective recipe's canonical JSON (without secrets, which a recipe cannot hold).
+    /// SHA-256 of the effective recipe as canonical JSON. A recipe contains no secrets.
     pub digest: Digest,
-    pub media: Media,
+    pub media: MediaSpec,
     pub machine: MachineSpec,
     pub setup: SetupSpec,
-    /// In the order in which they were first named.
-    pub components: Vec<Component>,
+    /// In order of first appearance.
+    pub components: Vec<ComponentSpec>,
     /// `[images]`: container images.
     pub images: Vec<ContainerImage>,
     /// `[lock]`
-    pub lock: LockRule,
+    pub lock: LockPolicy,
     /// `[mirrors]`
     pub mirrors: Mirrors,
-    pub steps: Vec<Step>,
-    /// `[[clone]]`: of two that contradict each other the later one stands.
-    pub clone_checks: Vec<CloneCheck>,
+    pub steps: Vec<RecipeStep>,
+    /// `[[clone]]`: if two contradict each other, the later one wins.
+    pub clone_checks: Vec<CloneCheckSpec>,
     pub outputs: Outputs,
-    /// What it is judged by: the targets that it names, and those with rules about its outputs.
-    pub targets: Vec<target::Aim>,
-    /// Where `[media]`, `[machine]`, `[setup]` and `[outputs]` are written, by dotted path: `machine.firmware`, `outputs.ova`.
+    /// The targets that it names, and those with rules about its outputs.
+    pub targets: Vec<target::RecipeTarget>,
+    /// Places of keys in `[media]`, `[machine]`, `[setup]` and `[outputs]`, by dotted path.
     pub written: BTreeMap<String, Place>,
-    pub vars: Vec<Var>,
-    /// Every value that was written, after variables, then the defaults that were taken.
-    pub effective: Vec<Effective>,
-    /// What is asked of each of [`Recipe::inputs`], in that order, for `recipe.lock`.
-    pub asks: Vec<Ask>,
-    /// What a person has to decide before it can be built; a build of it is refused until then.
-    pub undecided: Vec<Undecided>,
-    /// What it was read from, in that order: its TOML files, and the files and folders that they name.
+    pub vars: Vec<ResolvedVariable>,
+    /// Every value, after variable substitution, then the defaults that were used.
+    pub effective: Vec<EffectiveValue>,
+    /// The requirements for each of [`Recipe::inputs`], in that order, for `recipe.lock`.
+    pub asks: Vec<LockRequest>,
+    /// Missing values; a build is refused until they are set.
+    pub undecided: Vec<UndecidedValue>,
+    /// The files and folders that it was read from, in that order.
     pub files: Vec<ReadFile>,
     /// The folders whose files messages may quote.
     pub quotable: Quotable,
     /// Texts of scripts from other folders.
     pub unquotable_scripts: BTreeSet<String>,
-    /// Nothing was left out of it: what is not in it is not wanted. Otherwise it has mistakes, and is planned for its complaints.
+    /// False if it is partial, because of errors, and planned only to collect diagnostics.
     pub is_whole: bool,
 }
 
-/// A file or folder that the recipe was read from.
 impl Recipe {
-    /// Whether messages may show lines of a file that it names.
+    /// Returns true if messages may show lines of a file that it names.
     pub fn may_quote(&self, file: &Path) -> bool {
         self.quotable.allows_one_of(file, &self.files)
     }
 }
 
+/// A file or folder that the recipe was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFile {
-    /// As it was opened.
+    /// The path that was opened.
     pub path: PathBuf,
-    pub root: Root,
+    pub root: PathRoot,
 }
 
-/// What leads to a file.
+/// Base of a file's path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Root {
+pub enum PathRoot {
     /// Relative to the recipe, or to a file that is.
     Recipe,
     /// Relative to the folder of this number in [`Options::search`].
@@ -164,40 +165,42 @@ pub enum Root {
     Flag,
 }
 
-/// One value and who said it.
+/// A value and its origin.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Effective {
-    /// Dotted, as `--set` takes it: `components.kubelet.url`, `steps."site settings".registry.key`.
+pub struct EffectiveValue {
+    /// Dotted path in the syntax of `--set`: `components.kubelet.url`,
+    /// `steps."site settings".registry.key`.
     pub path: String,
-    /// As JSON.
+    /// JSON text.
     pub value: String,
-    /// Words for people: `packs/kubernetes.toml:9:7`, `--set`, `default`, and the variables in it.
+    /// Origin in messages: `packs/kubernetes.toml:9:7`, `--set`, `default`, and the variables in
+    /// it.
     pub origin: String,
 }
 
-/// A variable with the value that won and who said it.
+/// A variable with its final value and origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Var {
+pub struct ResolvedVariable {
     pub name: String,
     pub value: String,
-    /// Words for people: `recipe.toml:7:1`, `--var`, `environment WINIMG_VAR_x`, `vars.json`.
+    /// Origin in messages: `recipe.toml:7:1`, `--var`, `environment WINIMG_VAR_x`, `vars.json`.
     pub origin: String,
 }
 
-/// Something to fetch and how it is proved.
+/// A download and its proofs.
 #[derive(Clone, Debug)]
-pub struct Origin {
-    pub url: Located<Address>,
+pub struct DownloadSpec {
+    pub url: Located<FileAddress>,
     pub proof: ProofSpec,
-    /// Each of these has to be met, by one of its alternatives.
-    pub signatures: Vec<Vec<Signature>>,
-    /// What `recipe.lock` says of it, when there is one. Laid in by `lock`; a recipe cannot say it.
-    pub locked: Option<Locked>,
+    /// Every group must be satisfied, by one of its alternatives.
+    pub signatures: Vec<Vec<SignatureSpec>>,
+    /// The entry in `recipe.lock`, if there is one. Set by `lock`, never by a recipe.
+    pub locked: Option<LockedInput>,
 }
 
-impl Origin {
-    /// Without signatures and not locked.
-    pub fn new(url: Located<Address>, proof: ProofSpec) -> Self {
+impl DownloadSpec {
+    /// Makes an unlocked download without signatures.
+    pub fn new(url: Located<FileAddress>, proof: ProofSpec) -> Self {
         Self {
             url,
             proof,
@@ -207,112 +210,114 @@ impl Origin {
     }
 }
 
-/// A signature that a download has to have.
+/// A required signature of a download.
 #[derive(Clone, Debug)]
-pub struct Signature {
+pub struct SignatureSpec {
     /// Its table in the TOML.
     pub place: Place,
-    pub rule: winimg_trust::Rule,
-    /// What is asked, whole: `authenticode, subject CN=Example Corp, root keys/root.pem (sha256:…)`. Changes when a pin does.
+    pub rule: winimg_trust::SignatureRule,
+    /// Full description: `authenticode, subject CN=Example Corp, root keys/root.pem (sha256:…)`.
+    /// Changes if a pin changes.
     pub words: String,
-    /// Where the signature, bundle, attestation or catalog is; absent for what is signed inside.
-    pub url: Option<Located<Address>>,
-    /// Where the certificate of a keyless signature is that is not a bundle.
-    pub certificate: Option<Located<Address>>,
-    /// The transparency log that is asked for such a signature's entry.
+    /// Address of the signature, bundle, attestation or catalog; `None` for an embedded signature.
+    pub url: Option<Located<FileAddress>>,
+    /// Address of the certificate, for a keyless signature without a bundle.
+    pub certificate: Option<Located<FileAddress>>,
+    /// The transparency log with the entry of such a signature.
     pub log: Option<Located<Url>>,
-    pub covers: Covers,
-    /// Where the lists of revoked certificates are that it is judged by.
-    pub crls: Vec<Located<Address>>,
-    /// The key and root files that the rule was made from.
+    pub covers: SignatureScope,
+    /// Addresses of the certificate revocation lists.
+    pub crls: Vec<Located<FileAddress>>,
+    /// The key and root files used in the rule.
     pub keys: Vec<KeyFile>,
 }
 
-/// What a key or root file held when the recipe was read.
+/// Content of a key or root file when the recipe was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
-    /// As the recipe writes it.
+    /// Path as written in the recipe.
     pub file: String,
-    /// The key for people: `key EA9F0BE9C56E2E2C`, `root sha256:… (CN=…)`.
+    /// The key in messages: `key EA9F0BE9C56E2E2C`, `root sha256:… (CN=…)`.
     pub key: String,
-    /// Over the keys or certificates in it, however the file is written.
+    /// Digest of the keys or certificates in it, independent of the encoding.
     pub digest: Digest,
 }
 
-/// What of a download has to be signed.
+/// The part of a download that must be signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Covers {
+pub enum SignatureScope {
     /// The file itself.
     File,
-    /// Globs over the paths in an archive: those files, and not the archive.
+    /// Members of an archive, by globs; not the archive itself.
     Members(Vec<String>),
-    /// Drivers of a medium, by their folders' names: what goes onto the answer disc, by the catalogs beside it.
+    /// Drivers of a medium for the answer disc, by folder name; signed by the catalogs beside them.
     Drivers(Vec<String>),
 }
 
-/// What an earlier run found, and what has to be found again.
+/// An input in the lock: a download must match it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockedInput {
     /// SHA-256.
     pub digest: Digest,
     /// Bytes.
     pub size: u64,
-    /// Of what was published beside it (signatures, certificates, log entries, checksum files), by URL without query.
+    /// Digests of its proofs (signatures, log entries, checksum files), by URL without query.
     pub evidence: BTreeMap<String, Digest>,
     pub source: LockSource,
 }
 
-/// The lock that a locked input comes from, as messages name it.
+/// The lock of a locked input, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockSource {
     /// The file's name, such as `node.lock`.
     pub name: String,
-    /// The command that takes another file into the lock; `None` for the lock of a bundle.
+    /// The command that updates the lock; `None` for the lock of a bundle.
     pub refresh: Option<String>,
 }
 
-/// A container image as an earlier run found it.
+/// A container image in the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockedImage {
-    /// What the reference named: an index, or the manifest itself.
+    /// Digest of the reference: an index, or the manifest itself.
     pub top: Digest,
     /// The manifest for Windows.
     pub manifest: Digest,
     pub source: LockSource,
 }
 
-/// How a fetched file is to be proved.
+/// The proof of a downloaded file.
 #[derive(Clone, Debug)]
 pub enum ProofSpec {
     Digest(Located<Digest>),
     /// A checksum file; `entry` names the line when it is not the URL's last segment.
     ChecksumFile {
-        url: Located<Address>,
+        url: Located<FileAddress>,
         entry: Option<String>,
-        /// What the checksum file itself has to be signed with, as [`Origin::signatures`].
-        signatures: Vec<Vec<Signature>>,
+        /// Required signatures of the checksum file itself, like [`Origin::signatures`].
+        signatures: Vec<Vec<SignatureSpec>>,
     },
-    /// Nothing but its signatures.
+    /// Only its signatures.
     Signed,
-    /// Nobody said yet: see [`Recipe::undecided`]. Fetched by `winimg pin` alone.
+    /// No proof yet: see [`Recipe::undecided`]. Only `winimg pin` downloads it.
     Undecided(MissingProof),
-    /// The recipe says why nothing proves it. Warned about and recorded.
+    /// No proof, with a reason. Warned about and recorded.
     Unverified {
         reason: Located<String>,
     },
 }
 
-/// `[media]`: what Windows is installed from.
+/// `[media]`: the installation media.
 #[derive(Clone, Debug)]
-pub struct Media {
+pub struct MediaSpec {
     /// `[media.iso]`
-    pub iso: Origin,
-    /// `[media.virtio]`: the virtio-win ISO (drivers and guest agent). Absent: nothing is taken from one.
-    pub virtio: Option<Origin>,
+    pub iso: DownloadSpec,
+    /// `[media.virtio]`: the virtio-win ISO (drivers and guest agent), if it is used.
+    pub virtio: Option<DownloadSpec>,
     /// `image`: a WIM `<NAME>`, an index, or a short edition such as `datacenter-core`.
     pub image: Located<String>,
-    /// `product_key`: absent on evaluation media; `kms` takes the public KMS client key of the edition.
+    /// `product_key`: absent on evaluation media; `kms` is the public KMS client key of the
+    /// edition.
     pub product_key: Option<Located<String>>,
     /// BCP 47, `en-US` unless given.
     pub language: Located<String>,
@@ -335,7 +340,7 @@ pub enum DiskBus {
     Ahci,
 }
 
-/// `[machine]`: the machine that the image is built on. All of it is in the key of every layer.
+/// `[machine]`: the VM that the image is built on. All of it is part of every layer key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineSpec {
     pub firmware: Firmware,
@@ -346,33 +351,34 @@ pub struct MachineSpec {
     pub cpus: u32,
     /// Bytes.
     pub memory: u64,
-    /// Off unless the recipe asks: the guest needs none.
+    /// Off by default: the guest needs none.
     pub network: bool,
-    /// A virtual one, while the image is built.
+    /// A virtual TPM during the build.
     pub tpm: bool,
 }
 
-/// `[setup]`: how the answer file is made.
+/// `[setup]`: settings of the Windows installation.
 #[derive(Clone, Debug)]
 pub struct SetupSpec {
-    /// The template, when the team brings its own; otherwise the built-in one.
+    /// A custom template of the answer file instead of the built-in one.
     pub answer_file: Option<Located<PathBuf>>,
-    /// `lint = "warn"`: complaints about the answer file do not stop the build.
+    /// `lint = "warn"`: problems of the answer file do not stop the build.
     pub lint_is_advice: bool,
     pub computer_name: String,
     /// From power-on to a ready guest, before scaling for a slow accelerator.
     pub timeout: Duration,
-    /// How long Setup may stand entirely still (no screen change, no I/O, idle processor) before it is called stopped.
+    /// Maximum time without any activity of Setup (screen, I/O, processor) before it counts as
+    /// stopped.
     pub still_limit: Duration,
-    /// How long Windows has to stay up after a restart that follows servicing.
+    /// Minimum uptime of Windows after a restart that follows servicing.
     pub settle_time: Duration,
     /// Drivers that go onto the answer CD, each a folder of `own_drivers` or of the virtio ISO.
     pub drivers: Vec<String>,
-    /// The folder `drivers` beside the recipe, when it is there.
+    /// The folder `drivers` beside the recipe, if it exists.
     pub own_drivers: Option<PathBuf>,
 }
 
-/// Whether a driver's folder can be called so: its name stands in command lines of the bootstrap.
+/// Returns true for a valid name of a driver folder, which becomes part of command lines.
 pub fn is_driver_name(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -382,20 +388,20 @@ pub fn is_driver_name(name: &str) -> bool {
 
 /// `[components.NAME]`
 #[derive(Clone, Debug)]
-pub struct Component {
+pub struct ComponentSpec {
     pub name: Located<String>,
     pub version: Option<String>,
-    pub origin: Origin,
-    /// The file name to keep; the URL's last segment unless given.
+    pub origin: DownloadSpec,
+    /// The file name; by default the URL's last segment.
     pub file: String,
-    pub unpack: Option<Archive>,
+    pub unpack: Option<ArchiveKind>,
     pub license: Option<String>,
-    pub versions: Option<Versions>,
-    /// Where the recipe's own file holds its version, or why it cannot.
-    pub version_slot: Option<Result<Slot, String>>,
-    /// The same of its digest, where one is pinned.
-    pub digest_slot: Option<Result<Slot, String>>,
-    /// A step names it, be it one that is skipped.
+    pub versions: Option<VersionList>,
+    /// The place of its version in the recipe's own file, or the reason why there is none.
+    pub version_slot: Option<Result<ValueSlot, String>>,
+    /// The same for its digest, if one is pinned.
+    pub digest_slot: Option<Result<ValueSlot, String>>,
+    /// True if a step uses it, even a skipped one.
     pub is_used: bool,
 }
 
@@ -405,23 +411,23 @@ pub struct ContainerImage {
     pub name: Located<String>,
     pub reference: Located<ImageReference>,
     pub proof: ImageProof,
-    /// `10.0.20348`; the medium's own build unless given.
+    /// `10.0.20348`; by default the medium's own build.
     pub os_version: Option<String>,
-    /// What `recipe.lock` names, when there is one.
+    /// The entry in `recipe.lock`, if there is one.
     pub locked: Option<LockedImage>,
 }
 
-/// How a container image is known to be the right one. All below it is proved by digests.
+/// The proof of a container image. Digests prove everything below it.
 #[derive(Clone, Debug)]
 pub enum ImageProof {
-    /// Of the index or the manifest.
+    /// Digest of the index or the manifest.
     Digest(Located<Digest>),
-    /// The recipe says why a tag, which can be moved, is followed.
+    /// A tag without a digest, with a reason.
     Unverified { reason: Located<String> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub enum Archive {
+pub enum ArchiveKind {
     #[serde(rename = "zip")]
     Zip,
     #[serde(rename = "tar")]
@@ -432,13 +438,13 @@ pub enum Archive {
     TarZst,
 }
 
-impl From<Archive> for winimg_formats::archive::Format {
-    fn from(archive: Archive) -> Self {
+impl From<ArchiveKind> for winimg_formats::archive::ArchiveFormat {
+    fn from(archive: ArchiveKind) -> Self {
         match archive {
-            Archive::Zip => Self::Zip,
-            Archive::Tar => Self::Tar,
-            Archive::TarGz => Self::TarGz,
-            Archive::TarZst => Self::TarZst,
+            ArchiveKind::Zip => Self::Zip,
+            ArchiveKind::Tar => Self::Tar,
+            ArchiveKind::TarGz => Self::TarGz,
+            ArchiveKind::TarZst => Self::TarZst,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! `[outputs]` of a recipe: the files that are made of the sealed disk.
+//! `[outputs]` of a recipe: the files made from the sealed disk.
 
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 
-/// `[outputs]`; a format that is absent is not made.
+/// `[outputs]`; only the formats that are present are written.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     pub raw: bool,
@@ -12,24 +12,24 @@ pub struct Outputs {
     /// Dynamic.
     pub vhdx: bool,
     pub vhdx_fixed: bool,
-    pub ova: Option<OvaSpec>,
+    pub ova: Option<OvaOptions>,
     /// Stream-optimised.
     pub vmdk: bool,
-    /// An extent and its descriptor, as they lie in an ESXi datastore.
+    /// An extent and its descriptor, as in an ESXi datastore.
     pub vmdk_flat: bool,
-    pub ami: Option<AmiSpec>,
+    pub ami: Option<AmiOptions>,
     pub qcow2: bool,
     /// A backup of Proxmox VE.
     pub vma: bool,
-    pub box_hyperv: Option<BoxSpec>,
-    pub box_libvirt: Option<BoxSpec>,
-    pub box_virtualbox: Option<BoxSpec>,
+    pub box_hyperv: Option<BoxOptions>,
+    pub box_libvirt: Option<BoxOptions>,
+    pub box_virtualbox: Option<BoxOptions>,
     /// For KubeVirt.
     pub container_disk: bool,
 }
 
 impl Outputs {
-    /// With the disks that others of them speak of or hold, so that each is made once.
+    /// Adds the disks that other outputs contain or refer to, so that each is made once.
     pub fn with_disks(&self) -> Self {
         Self {
             raw: self.raw || self.ami.is_some() && !self.vhd,
@@ -43,16 +43,16 @@ impl Outputs {
 
 /// A Vagrant box.
 #[derive(Clone, Debug)]
-pub struct BoxSpec {
+pub struct BoxOptions {
     /// `winssh` or `winrm`
     pub communicator: String,
 }
 
-impl BoxSpec {
+impl BoxOptions {
     pub const USUAL: &str = "winssh";
 }
 
-impl Default for BoxSpec {
+impl Default for BoxOptions {
     fn default() -> Self {
         Self {
             communicator: Self::USUAL.into(),
@@ -61,28 +61,28 @@ impl Default for BoxSpec {
 }
 
 #[derive(Clone, Debug)]
-pub struct OvaSpec {
-    /// `vmx-NN`; that of the release unless given.
+pub struct OvaOptions {
+    /// `vmx-NN`; by default that of the release.
     pub hardware_version: Option<u32>,
 }
 
-impl OvaSpec {
+impl OvaOptions {
     /// vSphere 7.0 U2 (VMware KB 1003746).
     pub const USUAL: u32 = 19;
     /// vSphere 8.0, the first that knows Server 2025's guest id, `windows2022srvNext_64Guest`.
     pub const OF_2025: u32 = 20;
 
-    /// `vmx-NN` for an image of this release.
-    pub fn version(&self, release: Release) -> u32 {
+    /// Returns the `vmx-NN` for an image of this release.
+    pub fn resolve_version(&self, release: WindowsRelease) -> u32 {
         self.hardware_version.unwrap_or(match release {
-            Release::Server2025 => Self::OF_2025,
-            Release::Server2019 | Release::Server2022 => Self::USUAL,
+            WindowsRelease::Server2025 => Self::OF_2025,
+            WindowsRelease::Server2019 | WindowsRelease::Server2022 => Self::USUAL,
         })
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct AmiSpec {
+pub struct AmiOptions {
     /// `uefi` or `legacy-bios`
     pub boot_mode: String,
     /// `AWS` or `BYOL`

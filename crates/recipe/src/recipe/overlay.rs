@@ -1,71 +1,77 @@
-//! What a matrix says over the recipe of one of its variants: as `--var` and `--set` would, and with its places in the matrix's file.
+//! Overrides by a matrix for the recipe of a variant, like `--var` and `--set`, but with places in
+//! the matrix's file.
 
-use super::put::{in_one_line, in_path};
-use super::value::{Data, Value};
+use super::edit::{in_one_line, in_path};
+use super::value::{TomlData, TomlValue};
 use winimg_base::text::{Located, Place};
 
-/// Laid over a recipe after the command line's own words.
+/// Overrides of a recipe, applied after those of the command line.
 #[derive(Clone, Debug, Default)]
-pub struct Overlay {
-    /// Of each variable its name, its value, and where it stands. A later one wins.
+pub struct RecipeOverlay {
+    /// Names and values of variables. A later one wins.
     pub vars: Vec<(String, Located<String>)>,
-    pub settings: Vec<Setting>,
+    pub settings: Vec<RecipeSetting>,
 }
 
-/// One value in a recipe.
+/// A value at a path in a recipe.
 #[derive(Clone, Debug)]
-pub struct Setting {
-    /// Its keys, each where it is written.
+pub struct RecipeSetting {
+    /// Its keys with their places.
     pub(super) path: Vec<(String, Place)>,
-    pub(super) value: Value,
+    pub(super) value: TomlValue,
 }
 
-impl Overlay {
-    /// The same words for the command line of a process of its own.
-    pub fn flags(&self) -> Vec<String> {
-        let vars = self.vars.iter();
-        let vars = vars.flat_map(|(name, v)| ["--var".to_owned(), format!("{name}={}", v.value)]);
-        let settings = self.settings.iter();
-        let settings = settings.flat_map(|s| ["--set".to_owned(), s.text()]);
+impl RecipeOverlay {
+    /// Renders the overrides as command line arguments for another process.
+    pub fn to_flags(&self) -> Vec<String> {
+        let vars = self
+            .vars
+            .iter()
+            .flat_map(|(name, text)| ["--var".to_owned(), format!("{name}={}", text.value)]);
+        let settings = self
+            .settings
+            .iter()
+            .flat_map(|setting| ["--set".to_owned(), setting.to_text()]);
         vars.chain(settings).collect()
     }
 }
 
-impl Setting {
-    /// A text at the top of the recipe.
+impl RecipeSetting {
+    /// Makes a setting of a top-level string.
     pub(super) fn text_at_top(key: &str, text: Located<String>) -> Self {
         Self {
             path: vec![(key.into(), text.place.clone())],
-            value: Value::new(Data::String(text.value), text.place),
+            value: TomlValue::new(TomlData::String(text.value), text.place),
         }
     }
 
-    /// The path in dots and its value in TOML: what `--set` takes.
-    fn text(&self) -> String {
-        let keys = self.path.iter().map(|(key, _)| in_path(key));
-        let keys: Vec<String> = keys.collect();
-        format!("{}={}", keys.join("."), toml(&self.value))
+    /// Renders the dotted path and the TOML value, in the syntax of `--set`.
+    fn to_text(&self) -> String {
+        let keys: Vec<String> = self.path.iter().map(|(key, _)| in_path(key)).collect();
+        format!("{}={}", keys.join("."), render_toml(&self.value))
     }
 }
 
-/// The value as TOML writes it in one line.
-fn toml(value: &Value) -> String {
+/// Renders the value as TOML in one line.
+fn render_toml(value: &TomlValue) -> String {
     match &value.data {
-        Data::String(text) => in_one_line(text),
-        Data::Integer(number) => number.to_string(),
-        Data::Float(text) | Data::Date(text) => text.clone(),
-        Data::Bool(flag) => flag.to_string(),
-        Data::Array(items) => {
-            let items: Vec<String> = items.iter().map(toml).collect();
+        TomlData::String(text) => in_one_line(text),
+        TomlData::Integer(number) => number.to_string(),
+        TomlData::Float(text) | TomlData::Date(text) => text.clone(),
+        TomlData::Bool(flag) => flag.to_string(),
+        TomlData::Array(items) => {
+            let items: Vec<String> = items.iter().map(render_toml).collect();
             format!("[{}]", items.join(", "))
         }
-        Data::Table(table) => {
-            let entry =
-                |e: &super::value::Entry| format!("{} = {}", in_path(&e.key), toml(&e.value));
-            let entries: Vec<String> = table.entries.iter().map(entry).collect();
+        TomlData::Table(table) => {
+            let entries: Vec<String> = table
+                .entries
+                .iter()
+                .map(|entry| format!("{} = {}", in_path(&entry.key), render_toml(&entry.value)))
+                .collect();
             format!("{{ {} }}", entries.join(", "))
         }
-        // A matrix fills in no variables of a recipe, and what it could not read makes no variant.
-        Data::Undecided(_) | Data::Unknown => String::new(),
+        // A matrix substitutes no variables, and values with errors make no variant.
+        TomlData::Undecided(_) | TomlData::Unknown => String::new(),
     }
 }

@@ -1,32 +1,35 @@
-//! Packer's forms of a checksum, where a variable brings one into a digest's key: `file:ADDRESS` and `sha512:HEX`.
+//! Packer's forms of a checksum in a variable: `file:ADDRESS` and `sha512:HEX`.
 //!
-//! `sha256 = "{{iso_checksum}}"` takes every form that image-builder's users write. A digest that a recipe spells out is taken
-//! as its key says.
+//! `sha256 = "{{iso_checksum}}"` accepts every form that image-builder accepts. A literal digest in
+//! a recipe must fit its key.
 
 use super::merge::is_download;
-use super::value::{Data, Entry, Table, Value};
+use super::value::{TomlData, TomlTable, TomlValue};
 use winimg_base::digest::{Algorithm, Digest};
 
-/// Moves each such value under the key that it belongs to.
-pub fn settle(tree: &mut Table) {
+/// Moves each such value to the matching key.
+pub fn move_checksums(tree: &mut TomlTable) {
     for outer in &mut tree.entries {
-        let Data::Table(tables) = &mut outer.value.data else {
+        let TomlData::Table(tables) = &mut outer.value.data else {
             continue;
         };
         for entry in &mut tables.entries {
-            if let (true, Data::Table(download)) = (
+            if let (true, TomlData::Table(download)) = (
                 is_download(&[outer.key.clone(), entry.key.clone()]),
                 &mut entry.value.data,
             ) {
-                moved(download);
+                move_checksum(download);
             }
         }
     }
 }
 
-fn moved(download: &mut Table) {
-    let is_variable = |entry: &&mut Entry| entry.key == "sha256" && entry.value.template.is_some();
-    let Some(entry) = download.entries.iter_mut().find(is_variable) else {
+fn move_checksum(download: &mut TomlTable) {
+    let Some(entry) = download
+        .entries
+        .iter_mut()
+        .find(|entry| entry.key == "sha256" && entry.value.template.is_some())
+    else {
         return;
     };
     let Some(text) = entry.value.as_str().map(str::trim) else {
@@ -43,8 +46,8 @@ fn moved(download: &mut Table) {
         } else {
             address
         };
-        entry.value = Value {
-            data: Data::String(address),
+        entry.value = TomlValue {
+            data: TomlData::String(address),
             ..entry.value.clone()
         };
         entry.key = "checksum_url".into();

@@ -1,29 +1,31 @@
-//! Whether a PowerShell script parses, by the grammar of tree-sitter: no PowerShell runs here.
+//! Checks the syntax of PowerShell scripts with the tree-sitter grammar; PowerShell itself is not
+//! used.
 //!
-//! The grammar misreads a few valid forms, such as `tool.exe --flag="a b"`, so what is found is advice about a user's script.
+//! The grammar misreads a few valid forms, such as `tool.exe --flag="a b"`, so the results are only
+//! warnings.
 
 use std::ops::Range;
 
 use tree_sitter::{Node, Parser};
 
-/// At most so many of one script: after the first the grammar is often out of step.
+/// Maximum number of reported errors: those after the first are often consequential.
 const MOST: usize = 3;
 
-/// A place where the grammar has no reading.
+/// A syntax error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Bytes of the script.
+pub struct SyntaxFault {
+    /// Byte range in the script.
     pub span: Range<usize>,
     /// Counted from 1.
     pub line: usize,
     /// Characters, counted from 1.
     pub column: usize,
-    /// What is missing, where the grammar knows it.
+    /// The missing token, if the grammar knows it.
     pub missing: Option<String>,
 }
 
-/// The first faults, in the script's order.
-pub fn faults(script: &str) -> Vec<Fault> {
+/// Finds the first syntax errors, in the script's order.
+pub fn find_faults(script: &str) -> Vec<SyntaxFault> {
     let mut parser = Parser::new();
     let language = tree_sitter_powershell::LANGUAGE.into();
     let tree = match parser.set_language(&language) {
@@ -37,7 +39,7 @@ pub fn faults(script: &str) -> Vec<Fault> {
     found
 }
 
-fn collect(node: Node<'_>, script: &str, found: &mut Vec<Fault>) {
+fn collect(node: Node<'_>, script: &str, found: &mut Vec<SyntaxFault>) {
     if found.len() == MOST || !node.has_error() {
         return;
     }
@@ -45,7 +47,7 @@ fn collect(node: Node<'_>, script: &str, found: &mut Vec<Fault>) {
         let span = node.byte_range();
         let before = script.get(..span.start).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
-        found.push(Fault {
+        found.push(SyntaxFault {
             line: before.matches('\n').count() + 1,
             column: line.chars().count() + 1,
             missing: node.is_missing().then(|| node.kind().to_string()),
@@ -66,7 +68,10 @@ mod tests {
     #[test]
     fn faults_have_their_line_and_column() {
         let shown = |script: &str| -> Vec<(usize, usize)> {
-            faults(script).iter().map(|f| (f.line, f.column)).collect()
+            find_faults(script)
+                .iter()
+                .map(|f| (f.line, f.column))
+                .collect()
         };
         assert_eq!(shown("Get-Item 'C:\\x'\nif ($x) { exit 3 }\n"), []);
         assert_eq!(shown("$a = 1\nif $a { exit 1 }\n").len(), 1);

@@ -1,6 +1,6 @@
-//! Sizes and times as people write them: "64 GiB", "1h30m".
+//! Parses sizes and durations: "64 GiB", "1h30m".
 //!
-//! Refuses a number without a unit: 64 of what is not for us to guess.
+//! Refuses a number without a unit, which would be ambiguous.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("tb", 1_000_000_000_000),
 ];
 
-/// Bytes; the error is a help line. Binary units (GiB) and decimal ones (GB) mean what they say.
+/// Parses a size in binary (GiB) or decimal units (GB); returns bytes. The error is a help text.
 pub fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -28,30 +28,29 @@ pub fn size(text: &str) -> Result<u64, String> {
     };
     match SIZE_UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => number.checked_mul(*factor).ok_or("it is too large".into()),
-        None if unit.is_empty() => Err(format!(
-            "say the unit: \"{number} GiB\" or \"{number} MiB\""
-        )),
+        None if unit.is_empty() => Err(format!("add a unit: \"{number} GiB\" or \"{number} MiB\"")),
         None if ["k", "m", "g", "t"].contains(&&*unit) => {
             let unit = unit.to_uppercase();
             Err(format!(
-                "say which: \"{number} {unit}iB\" or \"{number} {unit}B\""
+                "write \"{number} {unit}iB\" or \"{number} {unit}B\""
             ))
         }
         None => Err("the units are B, KiB, MiB, GiB, TiB (and KB, MB, GB, TB)".into()),
     }
 }
 
-/// A time; the error is a help line.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let shape = || "write it as \"90s\", \"45m\", \"2h\" or \"1h30m\"".to_string();
+const DURATION_HELP: &str = "write it as \"90s\", \"45m\", \"2h\" or \"1h30m\"";
+
+/// Parses a duration. The error is a help text.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     let mut seconds: f64 = 0.0;
     if rest.is_empty() {
-        return Err(shape());
+        return Err(DURATION_HELP.into());
     }
     while !rest.is_empty() {
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: u32 = rest[..digits].parse().map_err(|_| shape())?;
+        let number: u32 = rest[..digits].parse().map_err(|_| DURATION_HELP)?;
         rest = rest[digits..].trim_start();
         let letters = rest.len()
             - rest
@@ -63,8 +62,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
             "m" | "min" => 60.0,
             "h" => 3600.0,
             "d" => 86400.0,
-            "" => return Err(format!("say the unit: \"{number}s\" or \"{number}m\"")),
-            _ => return Err(shape()),
+            "" => return Err(format!("add a unit: \"{number}s\" or \"{number}m\"")),
+            _ => return Err(DURATION_HELP.into()),
         };
         seconds += f64::from(number) * factor;
         rest = rest[letters..].trim_start();
@@ -72,11 +71,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis((seconds * 1000.0).round() as u64))
 }
 
-/// "64 GiB", the largest unit that divides.
+/// Renders a size in the largest unit that divides it: "64 GiB".
 pub fn show_size(bytes: u64) -> String {
     let binary = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let fits = |shift: &u32| bytes > 0 && bytes.is_multiple_of(1 << shift);
-    match binary.iter().find(|(_, shift)| fits(shift)) {
+    let unit = binary
+        .iter()
+        .find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    match unit {
         Some((unit, shift)) => format!("{} {unit}", bytes >> shift),
         None => format!("{bytes} B"),
     }
@@ -93,20 +94,17 @@ mod tests {
         assert_eq!(size("2 GB"), Ok(2_000_000_000));
         assert_eq!(
             size("64"),
-            Err("say the unit: \"64 GiB\" or \"64 MiB\"".into())
+            Err("add a unit: \"64 GiB\" or \"64 MiB\"".into())
         );
-        assert_eq!(
-            size("64G"),
-            Err("say which: \"64 GiB\" or \"64 GB\"".into())
-        );
+        assert_eq!(size("64G"), Err("write \"64 GiB\" or \"64 GB\"".into()));
         assert!(size("99999999999 TiB").is_err());
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(
-            duration("45"),
-            Err("say the unit: \"45s\" or \"45m\"".into())
+            parse_duration("45"),
+            Err("add a unit: \"45s\" or \"45m\"".into())
         );
-        assert!(duration("soon").is_err());
+        assert!(parse_duration("soon").is_err());
         assert_eq!(show_size(64 << 30), "64 GiB");
     }
 }

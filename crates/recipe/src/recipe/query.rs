@@ -1,9 +1,9 @@
-//! The query of a URL: which parts of it name an input, and which only let somebody download it.
+//! Separates the parameters of a URL's query that identify an input from credentials.
 //!
-//! Signed addresses (shared access signatures, presigned requests) have another query at each download. What a lock
-//! compares leaves those parts out, and so does what it records.
+//! Signed URLs (shared access signatures, presigned requests) have a different query for each
+//! download, so a lock neither compares nor records these parameters.
 
-/// Names that a client uses for a credential or its parts, in lower case.
+/// Names of credentials and their parts, in lower case.
 const CREDENTIALS: [&str; 26] = [
     "access_token",
     "accesskeyid",
@@ -33,47 +33,48 @@ const CREDENTIALS: [&str; 26] = [
     "__token__",
 ];
 
-/// How the names begin that Amazon, Google, Alibaba, Huawei and Tencent give the parts of a presigned request.
+/// Prefixes of parameters in presigned requests of Amazon, Google, Alibaba, Huawei and Tencent.
 const PRESIGNED: [&str; 5] = ["x-amz-", "x-goog-", "x-oss-", "x-obs-", "q-"];
 
-/// Beside `sig`: the parts of a shared access signature of Azure.
+/// Parameters of a shared access signature of Azure, together with `sig`.
 const SHARED_ACCESS: [&str; 20] = [
     "sv", "ss", "srt", "sp", "se", "st", "spr", "sr", "si", "sip", "skoid", "sktid", "skt", "ske",
     "sks", "skv", "sdd", "saoid", "suoid", "scid",
 ];
 
-/// Beside `signature`: the parts of the older presigned requests and of CloudFront's.
+/// Parameters of older presigned requests and of CloudFront's, together with `signature`.
 const SIGNED: [&str; 3] = ["expires", "policy", "hash-algorithm"];
 
-/// Beside `p4`, which is a signature: the parts of Microsoft's addresses of install media.
+/// Parameters of Microsoft's URLs of installation media, together with `p4`, their signature.
 const MICROSOFT: [&str; 5] = ["t", "p1", "p2", "p3", "p4"];
 
-/// Returns the URL without the parts of its query that are a credential.
+/// Returns the URL without credentials in its query.
 pub fn without_credentials(url: &str) -> String {
     let (url, fragment) = match url.split_once('#') {
         Some((url, fragment)) => (url, Some(fragment)),
         None => (url, None),
     };
     let Some((path, query)) = url.split_once('?') else {
-        return joined(url, None, fragment);
+        return join_url(url, None, fragment);
     };
     let names: Vec<String> = query.split('&').map(name).collect();
-    let has = |wanted: &str| names.iter().any(|name| name == wanted);
-    let is_credential = |name: &str| {
-        CREDENTIALS.contains(&name)
-            || PRESIGNED.iter().any(|start| name.starts_with(start))
-            || has("sig") && SHARED_ACCESS.contains(&name)
-            || has("signature") && SIGNED.contains(&name)
-            || has("p4") && MICROSOFT.contains(&name)
-    };
     let kept: Vec<&str> = query
         .split('&')
         .zip(&names)
-        .filter(|(_, name)| !is_credential(name))
+        .filter(|(_, name)| !is_credential(name, &names))
         .map(|(part, _)| part)
         .collect();
     let kept = (!kept.is_empty()).then(|| kept.join("&"));
-    joined(path, kept.as_deref(), fragment)
+    join_url(path, kept.as_deref(), fragment)
+}
+
+/// Returns true if a parameter is a credential, given the names of all parameters.
+fn is_credential(name: &str, all: &[String]) -> bool {
+    CREDENTIALS.contains(&name)
+        || PRESIGNED.iter().any(|start| name.starts_with(start))
+        || all.iter().any(|other| other == "sig") && SHARED_ACCESS.contains(&name)
+        || all.iter().any(|other| other == "signature") && SIGNED.contains(&name)
+        || all.iter().any(|other| other == "p4") && MICROSOFT.contains(&name)
 }
 
 /// Returns the URL without its query.
@@ -87,7 +88,7 @@ fn name(part: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-fn joined(path: &str, query: Option<&str>, fragment: Option<&str>) -> String {
+fn join_url(path: &str, query: Option<&str>, fragment: Option<&str>) -> String {
     let query = query.map_or(String::new(), |query| format!("?{query}"));
     let fragment = fragment.map_or(String::new(), |fragment| format!("#{fragment}"));
     format!("{path}{query}{fragment}")

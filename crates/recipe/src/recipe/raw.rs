@@ -1,30 +1,30 @@
-//! Recipe files as written: reads them, follows `include`, and lays one over the other.
+//! Reads recipe files, follows `include`, and merges the files.
 //!
-//! Refuses circles, missing files, schemas it does not know, and files outside of a bundle; decides nothing else.
+//! Refuses cycles, missing files, unknown schemas, and files outside a bundle.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::mask::mask_secrets;
 use super::merge;
-use super::sources::{Sources, decoded, read_text};
-use super::value::{self, Data, Table, Value};
-use super::{Options, Root};
+use super::sources::{RecipeSources, decode, read_text};
+use super::value::{self, TomlData, TomlTable, TomlValue};
+use super::{PathRoot, ReadOptions};
 use winimg_base::diag::Diagnostic;
-use winimg_base::text::{Place, Source};
+use winimg_base::text::{Place, SourceText};
 
-/// The schema this version reads.
+/// The supported schema.
 const SCHEMA: i64 = 1;
 
-/// What a recipe from standard input is called.
+/// Name of a recipe from standard input.
 pub const PIPED: &str = "<stdin>";
 
-/// An include of an include, and so on.
+/// Maximum nesting of includes.
 const DEEPEST: usize = 32;
 const MOST_FILES: usize = 256;
-/// Bytes of all files together.
+/// Maximum total size of all files, in bytes.
 const LONGEST: usize = 8 << 20;
-/// Of a list, or of a table of tables, that is read entry by entry.
+/// Maximum number of entries in lists and in tables of tables.
 const MOST: [(&str, usize); 8] = [
     ("vars", 10_000),
     ("trust", 1_000),
@@ -36,21 +36,21 @@ const MOST: [(&str, usize); 8] = [
     ("images", 1_000),
 ];
 
-/// What the files say together.
-pub struct Raw {
-    pub tree: Table,
-    /// The start of the recipe, for what is said nowhere.
+/// The merged files.
+pub struct RawRecipe {
+    pub tree: TomlTable,
+    /// The start of the recipe, for problems without a place.
     pub start: Place,
-    pub sources: Sources,
+    pub sources: RecipeSources,
     pub problems: Vec<Diagnostic>,
-    /// Something could not be read: what is missing may be there.
+    /// Some files could not be read, so nothing is reported as missing.
     pub incomplete: bool,
 }
 
-/// Reads the recipe and all that it includes. `None` when the recipe itself cannot be read.
-pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
-    let mut loader = Loader {
-        sources: Sources::of(options, path),
+/// Reads the recipe and everything it includes. Returns `None` if the recipe itself cannot be read.
+pub fn load(path: &Path, options: &ReadOptions) -> (Option<RawRecipe>, Vec<Diagnostic>) {
+    let mut loader = RecipeLoader {
+        sources: RecipeSources::from_options(options, path),
         problems: Vec::new(),
         edited: options.edited.clone(),
         stack: Vec::new(),
@@ -59,18 +59,18 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
         incomplete: false,
     };
     let read = match &options.piped {
-        Some(bytes) => loader.piped(bytes),
-        None => loader.file(path, &path.display().to_string(), Root::Recipe, None),
+        Some(bytes) => loader.load_piped(bytes),
+        None => loader.load_file(path, &path.display().to_string(), PathRoot::Recipe, None),
     };
     let Some((mut tree, start)) = read else {
         return (None, loader.problems);
     };
     for (key, most) in MOST {
         if let Some(value) = tree.get_mut(key) {
-            loader.problems.extend(shortened(key, value, most));
+            loader.problems.extend(truncate(key, value, most));
         }
     }
-    let raw = Raw {
+    let raw = RawRecipe {
         tree,
         start,
         sources: loader.sources,
@@ -80,15 +80,15 @@ pub fn load(path: &Path, options: &Options) -> (Option<Raw>, Vec<Diagnostic>) {
     (Some(raw), Vec::new())
 }
 
-/// Leaves away what is too much of a list or a table, with the complaint about it.
-fn shortened(key: &str, value: &mut Value, most: usize) -> Option<Diagnostic> {
+/// Truncates a list or a table that is too long, and returns an error about it.
+fn truncate(key: &str, value: &mut TomlValue, most: usize) -> Option<Diagnostic> {
     let (count, place) = match &mut value.data {
-        Data::Array(items) => {
+        TomlData::Array(items) => {
             let (count, place) = (items.len(), items.get(most).map(|item| item.place.clone()));
             items.truncate(most);
             (count, place)
         }
-        Data::Table(table) => {
+        TomlData::Table(table) => {
             let entry = table.entries.get(most);
             let (count, place) = (
                 table.entries.len(),
@@ -99,25 +99,25 @@ fn shortened(key: &str, value: &mut Value, most: usize) -> Option<Diagnostic> {
         }
         _ => return None,
     };
-    let fact = format!("a recipe has at most {most} {key}, and this one has {count}");
+    let fact = format!("a recipe has at most {most} {key}, but this one has {count}");
     Some(Diagnostic::error(fact).at(&place?, "this is one too many"))
 }
 
-struct Loader {
-    sources: Sources,
+struct RecipeLoader {
+    sources: RecipeSources,
     problems: Vec<Diagnostic>,
-    /// What stands in for the first file's text, until that is read.
+    /// Replaces the text of the first file; taken when that is read.
     edited: Option<String>,
-    /// The files being read, each with its shown name.
+    /// The files being read, with their names in messages.
     stack: Vec<(PathBuf, String)>,
     done: Vec<PathBuf>,
-    /// Bytes that were read.
+    /// Total size so far, in bytes.
     size: usize,
     incomplete: bool,
 }
 
-impl Loader {
-    fn problem(&mut self, diagnostic: Diagnostic, at: Option<&Place>) {
+impl RecipeLoader {
+    fn report(&mut self, diagnostic: Diagnostic, at: Option<&Place>) {
         self.incomplete = true;
         self.problems.push(match at {
             Some(place) => diagnostic.at(place, "included here"),
@@ -125,18 +125,18 @@ impl Loader {
         });
     }
 
-    /// `None`: not read, or read already.
-    fn file(
+    /// Reads a file; `None` if that fails, or if it was read before.
+    fn load_file(
         &mut self,
         path: &Path,
         name: &str,
-        root: Root,
+        root: PathRoot,
         at: Option<&Place>,
-    ) -> Option<(Table, Place)> {
+    ) -> Option<(TomlTable, Place)> {
         let real = match fs::canonicalize(path) {
             Ok(real) => real,
             Err(error) => {
-                self.problem(
+                self.report(
                     Diagnostic::error(format!("cannot read {name}: {error}")),
                     at,
                 );
@@ -144,10 +144,10 @@ impl Loader {
             }
         };
         if let Some(first) = self.stack.iter().position(|(p, _)| *p == real) {
-            let mut circle: Vec<&str> = self.stack[first..].iter().map(|(_, n)| &**n).collect();
-            circle.push(name);
-            let fact = format!("includes go in a circle: {}", circle.join(" → "));
-            self.problem(Diagnostic::error(fact), at);
+            let mut cycle: Vec<&str> = self.stack[first..].iter().map(|(_, n)| &**n).collect();
+            cycle.push(name);
+            let fact = format!("includes form a cycle: {}", cycle.join(" → "));
+            self.report(Diagnostic::error(fact), at);
             return None;
         }
         if self.done.contains(&real) {
@@ -155,12 +155,12 @@ impl Loader {
         }
         if self.stack.len() >= DEEPEST || self.done.len() >= MOST_FILES {
             let fact = if self.stack.len() >= DEEPEST {
-                format!("includes are nested more than {DEEPEST} deep")
+                format!("includes are nested more than {DEEPEST} levels deep")
             } else {
                 format!("a recipe has at most {MOST_FILES} files")
             };
-            let help = "include fewer files, each with more in it";
-            self.problem(Diagnostic::error(fact).help(help), at);
+            let help = "combine some of the files";
+            self.report(Diagnostic::error(fact).help(help), at);
             return None;
         }
         let read = match self.edited.take() {
@@ -170,61 +170,61 @@ impl Loader {
         let text = match read {
             Ok(text) => text,
             Err(fact) => {
-                self.problem(Diagnostic::error(format!("cannot read {name}: {fact}")), at);
+                self.report(Diagnostic::error(format!("cannot read {name}: {fact}")), at);
                 return None;
             }
         };
         self.size += text.len();
         if self.size > LONGEST {
             let fact = format!(
-                "a recipe has at most {} MiB with all that it includes",
+                "a recipe has at most {} MiB, including its packs",
                 LONGEST >> 20
             );
-            self.problem(Diagnostic::error(fact), at);
+            self.report(Diagnostic::error(fact), at);
             return None;
         }
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         self.sources.note(path, root.clone());
         let text = mask_secrets(name, text);
         let source = self.sources.source_of(name, text, (&real, &root));
-        Some(self.text(source, (real, folder), root, at.is_some()))
+        Some(self.load_text(source, (real, folder), root, at.is_some()))
     }
 
-    /// The recipe from standard input; its paths start from the current folder.
-    fn piped(&mut self, bytes: &[u8]) -> Option<(Table, Place)> {
-        match decoded(bytes.to_vec()) {
+    /// Reads the recipe from standard input; its paths are relative to the current folder.
+    fn load_piped(&mut self, bytes: &[u8]) -> Option<(TomlTable, Place)> {
+        match decode(bytes.to_vec()) {
             Ok(text) => {
                 let places = (PathBuf::from(PIPED), PathBuf::new());
-                let source = Source::new(PIPED, mask_secrets(PIPED, text));
-                Some(self.text(source, places, Root::Recipe, false))
+                let source = SourceText::new(PIPED, mask_secrets(PIPED, text));
+                Some(self.load_text(source, places, PathRoot::Recipe, false))
             }
             Err(fact) => {
                 let fact = format!("cannot read {PIPED}: {fact}");
-                self.problem(Diagnostic::error(fact), None);
+                self.report(Diagnostic::error(fact), None);
                 None
             }
         }
     }
 
-    /// Reads the text of a file that is `real`, and whose paths start from `folder`.
-    fn text(
+    /// Reads the text of the file at `real`, whose paths are relative to `folder`.
+    fn load_text(
         &mut self,
-        source: Source,
+        source: SourceText,
         (real, folder): (PathBuf, PathBuf),
-        root: Root,
+        root: PathRoot,
         is_included: bool,
-    ) -> (Table, Place) {
+    ) -> (TomlTable, Place) {
         let source = self.sources.add_source(source, folder, root);
         let (mut own, problems) = value::parse(&source);
         self.incomplete |= !problems.is_empty();
         self.problems.extend(problems);
         let start = Place::new(&source, 0..0);
-        self.schema(&mut own, &start);
+        self.check_schema(&mut own, &start);
 
         self.stack.push((real.clone(), source.name.clone()));
-        let mut tree = Table::default();
+        let mut tree = TomlTable::default();
         if let Some(entry) = own.remove("include") {
-            for included in self.includes(&entry.value) {
+            for included in self.load_includes(&entry.value) {
                 merge::lay_over(&mut tree, included, &mut self.problems);
             }
         }
@@ -240,10 +240,10 @@ impl Loader {
         (tree, start)
     }
 
-    fn schema(&mut self, table: &mut Table, start: &Place) {
+    fn check_schema(&mut self, table: &mut TomlTable, start: &Place) {
         let Some(entry) = table.remove("schema") else {
             if !self.incomplete {
-                let fact = format!("{} does not say its schema", start.source.name);
+                let fact = format!("{} has no `schema`", start.source.name);
                 self.problems.push(
                     Diagnostic::error(fact)
                         .at(start, "")
@@ -254,16 +254,16 @@ impl Loader {
         };
         let value = entry.value;
         match value.data {
-            Data::Integer(SCHEMA) => {}
-            Data::Integer(other) => self.problems.push(
-                Diagnostic::error(format!("schema {other} is not known to this version"))
+            TomlData::Integer(SCHEMA) => {}
+            TomlData::Integer(other) => self.problems.push(
+                Diagnostic::error(format!("schema {other} is not supported by this version"))
                     .at(&value.place, "")
-                    .help(format!("this version reads schema {SCHEMA}")),
+                    .help(format!("this version supports schema {SCHEMA}")),
             ),
             _ => self.problems.push(
                 Diagnostic::error(format!(
                     "`schema` takes a whole number, not {}",
-                    value.kind()
+                    value.kind_name()
                 ))
                 .at(&value.place, "")
                 .help(format!("write `schema = {SCHEMA}`")),
@@ -271,9 +271,9 @@ impl Loader {
         }
     }
 
-    fn includes(&mut self, value: &Value) -> Vec<Table> {
-        let Data::Array(items) = &value.data else {
-            let fact = format!("`include` takes a list of files, not {}", value.kind());
+    fn load_includes(&mut self, value: &TomlValue) -> Vec<TomlTable> {
+        let TomlData::Array(items) = &value.data else {
+            let fact = format!("`include` takes a list of files, not {}", value.kind_name());
             self.incomplete = true;
             self.problems.push(
                 Diagnostic::error(fact)
@@ -285,21 +285,22 @@ impl Loader {
         let mut tables = Vec::new();
         for item in items {
             let Some(wanted) = item.as_str() else {
-                let fact = format!("`include` takes file names, not {}", item.kind());
-                self.problem(Diagnostic::error(fact), Some(&item.place));
+                let fact = format!("`include` takes file names, not {}", item.kind_name());
+                self.report(Diagnostic::error(fact), Some(&item.place));
                 continue;
             };
             if wanted.contains("{{") {
-                let fact = "variables are not filled in in `include`";
-                self.problem(Diagnostic::error(fact), Some(&item.place));
+                let fact = "`include` does not support variables";
+                self.report(Diagnostic::error(fact), Some(&item.place));
                 continue;
             }
             match self.sources.look_up(wanted, &item.place) {
                 Ok(found) => {
-                    let read = self.file(&found.path, &found.name, found.root, Some(&item.place));
+                    let read =
+                        self.load_file(&found.path, &found.name, found.root, Some(&item.place));
                     tables.extend(read.map(|(table, _)| table));
                 }
-                Err(problem) => self.problem(problem, Some(&item.place)),
+                Err(problem) => self.report(problem, Some(&item.place)),
             }
         }
         tables

@@ -1,23 +1,23 @@
-//! The way from files and flags to a recipe.
+//! Reads a recipe from files and flags.
 
 use std::path::{Path, PathBuf};
 
 use super::{
-    Overlay, Recipe, ask, decide, effective, lower, merge, old_digest, packer_checksum, raw, slot,
-    undecided, vars,
+    Recipe, RecipeOverlay, effective, lock_request, lower, merge, outdated_digest, packer_checksum,
+    precedence, raw, slot, undecided, vars,
 };
 use winimg_base::diag::{Diagnostic, Diagnostics};
 
-/// What the command line and the environment add to the file.
+/// Input from the command line and the environment.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Folders in which an `include` is looked for when it is not beside the including file.
+pub struct ReadOptions {
+    /// Search path of `include`, after the folder of the including file.
     pub search: Vec<PathBuf>,
-    /// Those of `search` that come with winimg: their files are called `winimg:packs/…` in messages.
+    /// Built-in folders of `search`: messages refer to their files as `winimg:packs/…`.
     pub shipped: Vec<PathBuf>,
-    /// The recipe itself, where it came on standard input: no file is read for it.
+    /// The recipe itself, from standard input instead of a file.
     pub piped: Option<Vec<u8>>,
-    /// What the recipe's file is about to hold: read in place of what it holds now.
+    /// Future content of the recipe's file, used instead of the current one.
     pub edited: Option<String>,
     /// `--var name=value`, in order.
     pub vars: Vec<(String, String)>,
@@ -25,30 +25,32 @@ pub struct Options {
     pub image_builder_vars: Vec<PathBuf>,
     /// `--var-file`, in order; JSON or TOML.
     pub var_files: Vec<PathBuf>,
-    /// The environment; only `WINIMG_VAR_*` is looked at.
+    /// The environment; only `WINIMG_VAR_*` is used.
     pub env: Vec<(String, String)>,
     /// `--set path=value`, in order.
     pub set: Vec<String>,
-    /// What a matrix says of this variant, after all of these.
-    pub overlay: Overlay,
-    /// Files that a recipe names and that stand elsewhere: where it looks, and where they are.
+    /// Overrides by a matrix for this variant, applied last.
+    pub overlay: RecipeOverlay,
+    /// Relocated files: the path in the recipe, and the actual one.
     pub moved: Vec<(PathBuf, PathBuf)>,
-    /// The trust root of Sigstore's public good instance that this host has (`winimg trust update`); the library's otherwise.
+    /// The host's trust root of Sigstore's public good instance (`winimg trust update`), instead of
+    /// the built-in one.
     pub sigstore_root: Option<Vec<u8>>,
-    /// A bundle's folder, canonical: nothing that the recipe names is read outside of it.
+    /// Canonical folder of a bundle: no file outside it is read.
     pub within: Option<PathBuf>,
 }
 
-/// Reads a recipe with everything that it includes. All complaints come at once, sorted by file and line; there is
-/// a recipe only when none of them is an error.
-pub fn read(path: &Path, options: &Options) -> (Option<Recipe>, Diagnostics) {
+/// Reads a recipe with everything it includes. Reports all problems at once, sorted by file and
+/// line; returns a recipe only if there are no errors.
+pub fn read(path: &Path, options: &ReadOptions) -> (Option<Recipe>, Diagnostics) {
     read_judged(path, options, &|_| Vec::new())
 }
 
-/// The same; what is right of a refused recipe is shown to `judge`, whose complaints join the others.
+/// Like [`read`], but also passes the valid parts of a refused recipe to `judge`, and adds its
+/// diagnostics.
 pub fn read_judged(
     path: &Path,
-    options: &Options,
+    options: &ReadOptions,
     judge: &dyn Fn(&Recipe) -> Vec<Diagnostic>,
 ) -> (Option<Recipe>, Diagnostics) {
     let (raw, unreadable) = raw::load(path, options);
@@ -69,7 +71,7 @@ pub fn read_judged(
         problems.extend(problem.err());
     }
     merge::drop_checksum_files(&mut raw.tree);
-    let (scope, decided, given) = decide::decide(
+    let (scope, decided, given) = precedence::resolve_variables(
         &raw.tree,
         &raw.start.source,
         options,
@@ -78,19 +80,18 @@ pub fn read_judged(
         &mut problems,
     );
     let scope = vars::fill_in(&mut raw.tree, &scope, &mut problems);
-    packer_checksum::settle(&mut raw.tree);
+    packer_checksum::move_checksums(&mut raw.tree);
     if !incomplete {
-        problems.extend(given.unread(&raw.tree));
-        problems.extend(old_digest::complaints(&raw.tree, &given));
+        problems.extend(given.warn_unused(&raw.tree));
+        problems.extend(outdated_digest::find_outdated_digests(&raw.tree, &given));
     }
-    let asked = undecided::settle(&mut raw.tree, &mut problems);
+    let asked = undecided::require_values(&mut raw.tree, &mut problems);
     let lowered = lower::lower(&raw, &scope, decided);
     let (draft, defaults) = (lowered.draft, lowered.defaults);
     let mut complaints = lowered.problems;
-    let is_wrong = |all: &[Diagnostic]| Diagnostics(all.to_vec()).has_errors();
-    // With mistakes there is no plan to list these at the end of: they are told with the others.
-    if is_wrong(&problems) || is_wrong(&complaints) {
-        complaints.extend(undecided::complaints(&lowered.undecided, &asked));
+    // With errors there is no plan to list the missing values, so they are reported here.
+    if contains_errors(&problems) || contains_errors(&complaints) {
+        complaints.extend(undecided::to_errors(&lowered.undecided, &asked));
         if !incomplete {
             complaints.extend(judge(&draft));
         }
@@ -98,34 +99,41 @@ pub fn read_judged(
     problems.extend(without_echoes(complaints, &problems));
     let mut diagnostics = Diagnostics(problems);
     if !lowered.is_whole && !diagnostics.has_errors() {
-        let fact = "the recipe could not be understood, and nothing says why";
-        let help = "this is a mistake in winimg: please report it with the recipe";
+        let fact = "the recipe could not be read, for an unknown reason";
+        let help = "this is a bug in winimg: please report it with the recipe";
         diagnostics.push(Diagnostic::error(fact).help(help));
     }
     diagnostics.sort(&raw.sources.order());
-    let recipe = (!diagnostics.has_errors()).then_some(draft);
+    if diagnostics.has_errors() {
+        return (None, diagnostics);
+    }
+    let mut recipe = draft;
     let root = &raw.start.source;
-    let recipe = recipe.map(|mut recipe| {
-        slot::find(&mut recipe.components, &raw.tree, &given, root);
-        recipe
-    });
-    let recipe = recipe.map(|recipe| Recipe {
-        effective: effective::list(&raw.tree, &scope, defaults),
-        asks: ask::list(&recipe, &raw.tree),
-        files: raw.sources.files(),
-        ..recipe
-    });
-    (recipe, diagnostics)
+    slot::find(&mut recipe.components, &raw.tree, &given, root);
+    recipe.effective = effective::list(&raw.tree, &scope, defaults);
+    recipe.asks = lock_request::list(&recipe, &raw.tree);
+    recipe.files = raw.sources.files();
+    (Some(recipe), diagnostics)
 }
 
-/// A line that is not TOML is misread in other ways too: what else is said about it is dropped.
+fn contains_errors(problems: &[Diagnostic]) -> bool {
+    Diagnostics(problems.to_vec()).has_errors()
+}
+
+/// Drops problems in lines with a syntax error, because these are consequential.
 fn without_echoes(complaints: Vec<Diagnostic>, syntax: &[Diagnostic]) -> Vec<Diagnostic> {
-    let line = |d: &Diagnostic| {
-        let place = d.problem.place.as_ref()?;
-        Some((place.source.name.clone(), place.line_column().0))
-    };
-    let broken = syntax.iter().filter(|d| d.is_syntax);
-    let broken: Vec<_> = broken.filter_map(line).collect();
-    let echoes = |d: &Diagnostic| line(d).is_some_and(|l| broken.contains(&l));
-    complaints.into_iter().filter(|d| !echoes(d)).collect()
+    let broken: Vec<(String, usize)> = syntax
+        .iter()
+        .filter(|diagnostic| diagnostic.is_syntax)
+        .filter_map(line_of)
+        .collect();
+    complaints
+        .into_iter()
+        .filter(|diagnostic| line_of(diagnostic).is_none_or(|line| !broken.contains(&line)))
+        .collect()
+}
+
+fn line_of(diagnostic: &Diagnostic) -> Option<(String, usize)> {
+    let place = diagnostic.problem.place.as_ref()?;
+    Some((place.source.name.clone(), place.line_column().0))
 }

@@ -1,13 +1,13 @@
-//! A container image's reference, read once where the recipe is.
+//! Reference of a container image, parsed once when the recipe is read.
 
 use std::fmt;
 
 use oci_spec::distribution::Reference;
 
-/// `registry.k8s.io/pause:3.10.2`, with its registry; `http://` before it asks over plain http.
+/// `registry.k8s.io/pause:3.10.2`, with its registry; a leading `http://` means plain http.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ImageReference {
-    /// As the recipe writes it.
+    /// Text as written in the recipe.
     text: String,
     reference: Reference,
 }
@@ -15,7 +15,7 @@ pub struct ImageReference {
 const PLAIN: &str = "http://";
 
 impl ImageReference {
-    /// The error is one sentence.
+    /// Parses a reference. The error is one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bare = text.strip_prefix(PLAIN).unwrap_or(text);
         Ok(Self {
@@ -24,25 +24,25 @@ impl ImageReference {
         })
     }
 
-    /// What the registry is asked for.
+    /// Returns the reference for the registry.
     pub fn reference(&self) -> &Reference {
         &self.reference
     }
 
-    /// Over plain http.
+    /// Returns true for plain http.
     pub fn is_plain_http(&self) -> bool {
         self.text.starts_with(PLAIN)
     }
 
-    /// Over plain http, and not to this machine.
+    /// Returns true for plain http to another machine.
     pub fn is_exposed(&self) -> bool {
         let registry = format!("{PLAIN}{}", self.reference.registry());
-        let address = registry.parse().map(super::Address::Remote);
+        let address = registry.parse().map(super::FileAddress::Remote);
         self.is_plain_http() && address.is_ok_and(|a| a.is_exposed())
     }
 
-    /// The name that containerd keeps it under: the tag where there is one, as the kubelet asks for it, and the digest
-    /// otherwise.
+    /// Returns the name in containerd: with the tag if there is one, as the kubelet uses it,
+    /// otherwise with the digest.
     pub fn kept_as(&self) -> String {
         let reference = &self.reference;
         let place = format!("{}/{}", reference.registry(), reference.repository());
@@ -54,7 +54,7 @@ impl ImageReference {
     }
 }
 
-/// As the recipe writes it.
+/// Shows the text as written in the recipe.
 impl fmt::Display for ImageReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

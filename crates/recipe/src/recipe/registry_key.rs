@@ -1,7 +1,7 @@
-//! A key of the registry in a hive that an image holds, parsed once where it comes in.
+//! Registry key in a hive of the image, parsed once when it is read.
 //!
-//! Refuses what only a running Windows has: another user's hive, views such as HKCR, and the hives that it makes itself
-//! (Microsoft: Registry Hives; Registry Element Size Limits).
+//! Refuses keys that only a running Windows has: those in another user's hive, in views such as
+//! HKCR, and in volatile hives (Microsoft: Registry Hives; Registry Element Size Limits).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,42 +10,43 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::guest_name::{self, Refusal, folded, is_below, refusal};
+use super::guest_name::{self, NameRefusal, fold_case, is_below, refuse};
 
-/// A root in its short and its long form, and the hives below it that every image has.
-struct Root {
+/// A root key in its short and long form, and the hives below it that every image has.
+struct RegistryRoot {
     short: &'static str,
     long: &'static str,
     hives: [&'static str; 4],
 }
 
-const ROOTS: [Root; 2] = [
-    Root {
+const ROOTS: [RegistryRoot; 2] = [
+    RegistryRoot {
         short: "HKLM",
         long: "HKEY_LOCAL_MACHINE",
         hives: ["SOFTWARE", "SYSTEM", "SAM", "SECURITY"],
     },
-    Root {
+    RegistryRoot {
         short: "HKU",
         long: "HKEY_USERS",
         hives: [".DEFAULT", "S-1-5-18", "S-1-5-19", "S-1-5-20"],
     },
 ];
 
-/// With its root in the short form, `HKLM\SOFTWARE\Example`. Two are equal as Windows compares names.
+/// A key with the short form of its root, `HKLM\SOFTWARE\Example`. Comparison ignores case, as in
+/// Windows.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(inline, with = "String", description = "")]
 pub struct RegistryKey(Cow<'static, str>);
 
 impl RegistryKey {
-    /// One that winimg itself names, spelled as it is kept.
-    pub const fn known(text: &'static str) -> Self {
+    /// Makes a key of winimg's own from its canonical spelling.
+    pub const fn from_static(text: &'static str) -> Self {
         Self(Cow::Borrowed(text))
     }
 
-    /// Takes either form of the root, and a backslash at the end.
-    pub(super) fn parse(written: &str) -> Result<Self, Refusal> {
+    /// Parses a key. Accepts both forms of the root, and a trailing backslash.
+    pub(super) fn parse(written: &str) -> Result<Self, NameRefusal> {
         guest_name::control_characters(written)?;
         let (root, rest) = written.split_once('\\').unwrap_or((written, ""));
         let root = root.to_uppercase();
@@ -54,26 +55,23 @@ impl RegistryKey {
         };
         let rest = rest.strip_suffix('\\').unwrap_or(rest);
         if rest.is_empty() {
-            return refusal("it names only the root", "name a key below it");
+            return refuse("it is a root key", "name a key below it");
         }
         for name in rest.split('\\') {
             if name.is_empty() {
-                let why = "a key name in it is empty";
-                return refusal(why, "write each backslash once, in single quotes");
+                let why = "it has an empty key name";
+                return refuse(why, "write each backslash once, in single quotes");
             }
             if name.chars().count() > 255 {
-                return refusal("a key name has at most 255 characters", "");
+                return refuse("a key name has at most 255 characters", "");
             }
         }
         let key = Self(format!("{}\\{rest}", known.short).into());
         let hive = key.hive();
         if !known.hives.iter().any(|h| h.eq_ignore_ascii_case(hive)) {
-            let why = format!(
-                "`{}\\{hive}` is no hive that every image holds",
-                known.short
-            );
-            let help = format!("the hives of {}: {}", known.short, known.hives.join(", "));
-            return refusal(why, help);
+            let why = format!("`{}\\{hive}` is not a hive of every image", known.short);
+            let help = format!("hives of {}: {}", known.short, known.hives.join(", "));
+            return refuse(why, help);
         }
         Ok(key)
     }
@@ -84,7 +82,7 @@ impl RegistryKey {
     }
 
     /// `HKEY_LOCAL_MACHINE\SOFTWARE\Example`
-    pub fn long(&self) -> String {
+    pub fn to_long(&self) -> String {
         let (short, rest) = self.0.split_once('\\').unwrap_or_default();
         let root = ROOTS.iter().find(|root| root.short == short);
         format!("{}\\{rest}", root.map_or(short, |root| root.long))
@@ -95,42 +93,42 @@ impl RegistryKey {
         self.0.split('\\').nth(1).unwrap_or_default()
     }
 
-    /// What follows the hive; empty for the hive itself.
+    /// Returns the path below the hive; empty for the hive itself.
     pub fn subkey(&self) -> &str {
         self.0.splitn(3, '\\').nth(2).unwrap_or_default()
     }
 
-    /// A key below it, each name parted from the next by a backslash.
+    /// Returns a key below it; `below` has backslashes between names.
     pub fn join(&self, below: &str) -> Self {
         Self(format!("{self}\\{below}").into())
     }
 
-    /// Whether it is `key` or lies below it.
+    /// Returns true if it is `key` or is below it.
     pub fn starts_with(&self, key: &Self) -> bool {
         is_below(&self.0, &key.0)
     }
 }
 
-/// Why no image has a key below this root.
-fn foreign_root<T>(written: &str, root: &str, rest: &str) -> Result<T, Refusal> {
+/// Explains why no image has a key below this root.
+fn foreign_root<T>(written: &str, root: &str, rest: &str) -> Result<T, NameRefusal> {
     if let Some(plain) = root.strip_suffix(':') {
         let help = format!("write '{plain}\\{}'", rest.trim_start_matches('\\'));
-        return refusal("the colon is PowerShell's, not the registry's", help);
+        return refuse("the colon is PowerShell's, not the registry's", help);
     }
     if written.contains('/') && !written.contains('\\') {
         let help = format!("write '{}'", written.replace('/', "\\"));
-        return refusal("it has forward slashes", help);
+        return refuse("it has forward slashes", help);
     }
     match root {
-        "HKCU" | "HKEY_CURRENT_USER" => refusal(
-            "steps run as SYSTEM, whose HKCU no one else sees",
+        "HKCU" | "HKEY_CURRENT_USER" => refuse(
+            "steps run as SYSTEM, and HKCU is only its own",
             "write to HKLM, or to HKU\\.DEFAULT",
         ),
-        "HKCR" | "HKEY_CLASSES_ROOT" => refusal(
+        "HKCR" | "HKEY_CLASSES_ROOT" => refuse(
             "HKCR is a view of two other keys",
             format!("write 'HKLM\\SOFTWARE\\Classes\\{rest}'"),
         ),
-        _ => refusal(
+        _ => refuse(
             format!(
                 "it does not start with {}",
                 ROOTS.map(|r| r.short).join(" or ")
@@ -156,7 +154,7 @@ impl FromStr for RegistryKey {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::parse(text).map_err(|(why, _)| format!("`{text}` is no registry key: {why}"))
+        Self::parse(text).map_err(|(why, _)| format!("`{text}` is not a registry key: {why}"))
     }
 }
 
@@ -176,7 +174,7 @@ impl From<RegistryKey> for String {
 
 impl PartialEq for RegistryKey {
     fn eq(&self, other: &Self) -> bool {
-        folded(&self.0).eq(folded(&other.0))
+        fold_case(&self.0).eq(fold_case(&other.0))
     }
 }
 
@@ -190,10 +188,10 @@ mod tests {
     fn keys_come_out_short() {
         let key: RegistryKey = r"hkey_local_machine\SOFTWARE\X\".parse().expect("a key");
         assert_eq!(key.as_str(), r"HKLM\SOFTWARE\X");
-        assert_eq!(key.long(), r"HKEY_LOCAL_MACHINE\SOFTWARE\X");
+        assert_eq!(key.to_long(), r"HKEY_LOCAL_MACHINE\SOFTWARE\X");
         assert_eq!((key.hive(), key.subkey()), ("SOFTWARE", "X"));
-        assert_eq!(key, RegistryKey::known(r"HKLM\Software\x"));
-        let hive = RegistryKey::known(r"HKU\.DEFAULT");
+        assert_eq!(key, RegistryKey::from_static(r"HKLM\Software\x"));
+        let hive = RegistryKey::from_static(r"HKU\.DEFAULT");
         assert_eq!((hive.hive(), hive.subkey()), (".DEFAULT", ""));
         assert!(hive.join(r"Console\x").starts_with(&hive));
     }
@@ -203,25 +201,25 @@ mod tests {
         let colon = RegistryKey::parse("HKLM:\\SOFTWARE\\X").expect_err("a colon");
         assert_eq!(colon.1, "write 'HKLM\\SOFTWARE\\X'");
         for (bad, why) in [
-            ("HKLM", "it names only the root"),
-            ("HKLM\\", "it names only the root"),
+            ("HKLM", "it is a root key"),
+            ("HKLM\\", "it is a root key"),
             ("SOFTWARE\\X", "it does not start with HKLM or HKU"),
             ("HKLM/SOFTWARE/X", "it has forward slashes"),
-            (
-                "HKCU\\X",
-                "steps run as SYSTEM, whose HKCU no one else sees",
-            ),
+            ("HKCU\\X", "steps run as SYSTEM, and HKCU is only its own"),
             ("HKCR\\.txt", "HKCR is a view of two other keys"),
-            ("HKLM\\SOFTWARE\\\\X", "a key name in it is empty"),
+            ("HKLM\\SOFTWARE\\\\X", "it has an empty key name"),
             (
                 "HKLM\\SOFTWRE\\X",
-                "`HKLM\\SOFTWRE` is no hive that every image holds",
+                "`HKLM\\SOFTWRE` is not a hive of every image",
             ),
             (
                 "HKU\\S-1-5-21-1",
-                "`HKU\\S-1-5-21-1` is no hive that every image holds",
+                "`HKU\\S-1-5-21-1` is not a hive of every image",
             ),
-            ("HKLM\\SOFTWARE\\a\tb", "it holds the control character \\t"),
+            (
+                "HKLM\\SOFTWARE\\a\tb",
+                "it contains the control character \\t",
+            ),
         ] {
             let found = RegistryKey::parse(bad).expect_err(bad);
             assert_eq!(found.0, why, "{bad}");

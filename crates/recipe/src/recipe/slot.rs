@@ -1,32 +1,34 @@
-//! Where the recipe's own file holds a value that a later one may take the place of: a component's version, and its digest.
+//! Finds the places in the recipe's own file that can be updated: a component's version and its
+//! digest.
 //!
-//! Pure. Follows a text that is one variable to the word about it that wins. Refuses a text of several pieces, a word of the
-//! command line or the environment, and one that another file says without a variable.
+//! Pure. Follows a variable to the assignment that wins. Refuses texts of several parts, values
+//! from the command line or the environment, and literal values in other files.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Component;
-use super::declare::{Level, Said};
+use super::ComponentSpec;
+use super::declaration::{Assignment, AssignmentLevel};
 use super::merge::DIGESTS;
-use super::template::{self, Part};
-use super::unread::Given;
-use super::value::{Table, Value};
-use winimg_base::text::Source;
+use super::template::{self, TemplatePart};
+use super::unused::VariableUsage;
+use super::value::{TomlTable, TomlValue};
+use winimg_base::text::SourceText;
 
 /// A key of the recipe's own file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
-    /// From the outermost.
+pub struct ValueSlot {
+    /// Path of the table, outermost first.
     pub tables: Vec<String>,
-    /// More than one where the recipe gives a variable under several of its names. Not in the file yet where it only has a pack's.
+    /// Several keys if the recipe sets a variable under several names. The key is not in the file
+    /// yet if only a pack sets the variable.
     pub keys: Vec<String>,
-    /// The text in it, or in the pack.
+    /// The text in the recipe or in the pack.
     pub written: String,
 }
 
-impl fmt::Display for Slot {
+impl fmt::Display for ValueSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tables = self.tables.join(".");
         let keys = self.keys.iter().map(|key| format!("{tables}.{key}"));
@@ -34,95 +36,133 @@ impl fmt::Display for Slot {
     }
 }
 
-/// Notes of each component where its version and its digest are. `tree` is the whole recipe, `root` its own file.
-pub fn find(components: &mut [Component], tree: &Table, given: &Given, root: &Arc<Source>) {
-    let search = Search {
-        vars: tree.get("vars").and_then(Value::as_table),
+/// Finds the places of each component's version and digest. `tree` is the whole recipe, `root` its
+/// own file.
+pub fn find(
+    components: &mut [ComponentSpec],
+    tree: &TomlTable,
+    given: &VariableUsage,
+    root: &Arc<SourceText>,
+) {
+    let search = SlotSearch {
+        vars: tree.get("vars").and_then(TomlValue::as_table),
         said: &given.said,
         aliases: &given.aliases,
         root,
     };
-    let all = tree.get("components").and_then(Value::as_table);
-    let all = all.map(Table::by_key).unwrap_or_default();
+    let tables = tree
+        .get("components")
+        .and_then(TomlValue::as_table)
+        .map(TomlTable::by_key)
+        .unwrap_or_default();
     for component in components {
         let name = component.name.value.clone();
-        let table = all
+        let table = tables
             .get(name.as_str())
             .and_then(|entry| entry.value.as_table());
-        let slot = |key: &str| Some(search.slot(&name, key, table?.get(key)?));
-        component.version_slot = slot("version");
-        component.digest_slot = DIGESTS.iter().find_map(|key| slot(key));
+        component.version_slot = search.key_slot(&name, "version", table);
+        component.digest_slot = DIGESTS
+            .iter()
+            .find_map(|key| search.key_slot(&name, key, table));
     }
 }
 
-struct Search<'a> {
-    vars: Option<&'a Table>,
-    said: &'a BTreeMap<String, Option<Said>>,
+struct SlotSearch<'a> {
+    vars: Option<&'a TomlTable>,
+    said: &'a BTreeMap<String, Option<Assignment>>,
     aliases: &'a BTreeMap<String, String>,
-    root: &'a Arc<Source>,
+    root: &'a Arc<SourceText>,
 }
 
-impl Search<'_> {
-    /// The error fits after "its version".
-    fn slot(&self, component: &str, key: &str, value: &Value) -> Result<Slot, String> {
+impl SlotSearch<'_> {
+    /// Finds the place of a key, if the table has it.
+    fn key_slot(
+        &self,
+        component: &str,
+        key: &str,
+        table: Option<&TomlTable>,
+    ) -> Option<Result<ValueSlot, String>> {
+        Some(self.find_slot(component, key, table?.get(key)?))
+    }
+
+    /// Finds the place of a value. The error continues a sentence that begins with "its version".
+    fn find_slot(
+        &self,
+        component: &str,
+        key: &str,
+        value: &TomlValue,
+    ) -> Result<ValueSlot, String> {
         if let Some(template) = &value.template {
-            return self.variable(only(template)?);
+            return self.find_variable(parse_only(template)?);
         }
         let source = &value.place.source;
         if !Arc::ptr_eq(source, self.root) {
-            return Err(format!("is written in {} and is no variable", source.name));
+            return Err(format!("is written in {} without a variable", source.name));
         }
-        Ok(Slot {
+        Ok(ValueSlot {
             tables: vec!["components".into(), component.into()],
             keys: vec![key.into()],
             written: value.as_str().unwrap_or_default().into(),
         })
     }
 
-    fn variable(&self, name: String) -> Result<Slot, String> {
+    fn find_variable(&self, name: String) -> Result<ValueSlot, String> {
         let Some(Some(said)) = self.said.get(&name) else {
-            return Err(format!("is `{name}`, which no recipe sets"));
+            return Err(format!("is `{name}`, which the recipe does not set"));
         };
-        // A recipe whose variables go in a circle was refused.
+        // A recipe with a cycle of variables was refused.
         if said.template && template::is_template(&said.text) {
-            return self.variable(only(&said.text)?);
+            return self.find_variable(parse_only(&said.text)?);
         }
         let variable = self.aliases.get(&name).unwrap_or(&name).clone();
         let is_here = Arc::ptr_eq(&said.place.source, self.root);
         let (tables, keys) = match said.level {
-            Level::Environment | Level::ImageBuilder | Level::VarFile | Level::Flag => {
+            AssignmentLevel::Environment
+            | AssignmentLevel::ImageBuilder
+            | AssignmentLevel::VarFile
+            | AssignmentLevel::Flag => {
                 return Err(format!("is `{name}`, which {} sets", said.origin));
             }
-            Level::Recipe => (vec!["vars".into()], self.names(&variable)),
-            Level::Default if is_here => (vec!["vars".into(), variable], vec!["default".into()]),
-            Level::Default | Level::Include => (vec!["vars".into()], vec![variable]),
+            AssignmentLevel::Recipe => (vec!["vars".into()], self.list_names(&variable)),
+            AssignmentLevel::Default if is_here => {
+                (vec!["vars".into(), variable], vec!["default".into()])
+            }
+            AssignmentLevel::Default | AssignmentLevel::Include => {
+                (vec!["vars".into()], vec![variable])
+            }
         };
-        Ok(Slot {
+        Ok(ValueSlot {
             tables,
             keys,
             written: said.text.clone(),
         })
     }
 
-    /// The names of the variable under which the recipe's own file gives it a value.
-    fn names(&self, variable: &String) -> Vec<String> {
-        let others = self.aliases.iter().filter(|(_, of)| *of == variable);
-        let all = others.map(|(alias, _)| alias).chain([variable]);
-        let is_given = |name: &&String| {
-            let value = self.vars.and_then(|vars| vars.get(name));
-            value.is_some_and(|value| {
-                value.as_table().is_none() && Arc::ptr_eq(&value.place.source, self.root)
-            })
-        };
-        all.filter(is_given).cloned().collect()
+    /// Lists the names under which the recipe's own file sets the variable.
+    fn list_names(&self, variable: &String) -> Vec<String> {
+        self.aliases
+            .iter()
+            .filter(|(_, of)| *of == variable)
+            .map(|(alias, _)| alias)
+            .chain([variable])
+            .filter(|name| self.is_set(name))
+            .cloned()
+            .collect()
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        let value = self.vars.and_then(|vars| vars.get(name));
+        value.is_some_and(|value| {
+            value.as_table().is_none() && Arc::ptr_eq(&value.place.source, self.root)
+        })
     }
 }
 
-/// The one variable that the text is.
-fn only(text: &str) -> Result<String, String> {
+/// Returns the variable of a text that consists only of it.
+fn parse_only(text: &str) -> Result<String, String> {
     let parts = template::parse(text).unwrap_or_default();
-    match <[Part; 1]>::try_from(parts) {
-        Ok([Part::Name(name)]) => Ok(name),
-        _ => Err(format!("is put together: {text}")),
+    match <[TemplatePart; 1]>::try_from(parts) {
+        Ok([TemplatePart::Name(name)]) => Ok(name),
+        _ => Err(format!("is composed of several parts: {text}")),
     }
 }

@@ -1,6 +1,6 @@
-//! The files and flags that a recipe was read from, and where their relative paths start.
+//! The files and flags that a recipe was read from, and the base folders of their relative paths.
 //!
-//! Refuses paths that lead out of a bundle.
+//! Refuses paths outside a bundle.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,37 +8,38 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Options, ReadFile, Root};
-use winimg_base::diag::{Diagnostic, suggestion};
+use super::{PathRoot, ReadFile, ReadOptions};
+use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::io;
-use winimg_base::text::{Place, Source};
+use winimg_base::text::{Place, SourceText};
 
-/// Every file and flag that was read, in that order, each with the folder that its relative paths start from.
+/// Every file and flag that was read, in that order, with the base folder of its relative paths.
 #[derive(Debug, Default)]
-pub struct Sources {
-    said: Vec<Said>,
+pub struct RecipeSources {
+    said: Vec<SourceEntry>,
     /// The files that were opened or named, in that order.
     files: RefCell<Vec<ReadFile>>,
-    /// Paths that stand elsewhere now.
+    /// Relocated paths.
     moved: Vec<(PathBuf, PathBuf)>,
-    /// Nothing is read outside of it.
+    /// Nothing outside this folder is read.
     within: Option<PathBuf>,
-    /// Where packs and targets are looked for when they are not beside the file that names them.
+    /// Search path of packs and targets, after the folder of the file that names them.
     search: Vec<PathBuf>,
-    /// Those of `search` that come with winimg.
+    /// Built-in folders of `search`.
     shipped: Vec<PathBuf>,
     /// Folders whose files may be quoted.
     quotable: Quotable,
-    /// What keyless signatures are judged by where the recipe does not say.
+    /// Trust root of keyless signatures, unless the recipe sets one.
     pub sigstore_root: Option<Vec<u8>>,
 }
 
-/// The folders whose files messages may show lines of, where they are named relative to them: the recipe's own, and those that the
-/// user has includes looked for in. A stranger's recipe can name any file of the host, and messages end up in logs.
+/// The folders whose files messages may quote, if they are named by relative paths: the recipe's
+/// own, and those of the search path. An untrusted recipe can name any file of the host, and
+/// messages end up in logs.
 #[derive(Clone, Default)]
 pub struct Quotable(Vec<PathBuf>);
 
-/// Without the folders, which are another machine's elsewhere.
+/// Omits the folders, which differ per machine.
 impl fmt::Debug for Quotable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Quotable").finish_non_exhaustive()
@@ -46,22 +47,27 @@ impl fmt::Debug for Quotable {
 }
 
 impl Quotable {
-    pub fn of<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Self {
-        let folders = folders.into_iter().map(|folder| match folder.as_os_str() {
-            empty if empty.is_empty() => Path::new("."),
-            _ => folder,
-        });
-        Self(folders.filter_map(|f| io::canonicalize(f).ok()).collect())
+    pub fn from_folders<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Self {
+        let folders = folders
+            .into_iter()
+            .map(|folder| match folder.as_os_str() {
+                empty if empty.is_empty() => Path::new("."),
+                _ => folder,
+            })
+            .filter_map(|folder| io::canonicalize(folder).ok())
+            .collect();
+        Self(folders)
     }
 
-    /// Whether a file that `root` leads to is in one of the folders, with its links resolved.
-    pub fn allows(&self, file: &Path, root: &Root) -> bool {
-        let is_named = matches!(root, Root::Named(_));
-        let within = |file: PathBuf| self.0.iter().any(|folder| file.starts_with(folder));
-        !is_named && io::canonicalize(file).is_ok_and(within)
+    /// Returns true if a file relative to `root` is in one of the folders, with its links resolved.
+    pub fn allows(&self, file: &Path, root: &PathRoot) -> bool {
+        !matches!(root, PathRoot::Named(_))
+            && io::canonicalize(file)
+                .is_ok_and(|file| self.0.iter().any(|folder| file.starts_with(folder)))
     }
 
-    /// The same of one of the files that a recipe was read from. What no recipe's text named may be quoted.
+    /// Like [`Self::allows`], for one of the files that a recipe was read from. Other files may be
+    /// quoted.
     pub fn allows_one_of(&self, file: &Path, files: &[ReadFile]) -> bool {
         let read = files.iter().find(|read| read.path == file);
         read.is_none_or(|read| self.allows(file, &read.root))
@@ -69,31 +75,32 @@ impl Quotable {
 }
 
 /// A pack or a target that was found.
-pub struct LookedUp {
+pub struct FoundFile {
     pub path: PathBuf,
-    pub root: Root,
-    /// As messages call it: `winimg:packs/x.toml` for what comes with winimg, wherever that lies; else the path.
+    pub root: PathRoot,
+    /// Name in messages: `winimg:packs/x.toml` for a built-in file, otherwise the path.
     pub name: String,
 }
 
-/// What is wrong with a path that leads out of a bundle.
-pub const OUTSIDE: &str = "a bundle reads nothing outside of itself";
-pub const OUTSIDE_HELP: &str = "put the file beside the recipe and make the bundle again; a path given with --var or --set is refused, too";
+/// Error about a path outside a bundle.
+pub const OUTSIDE: &str = "the path leads outside the bundle";
+pub const OUTSIDE_HELP: &str = "put the file beside the recipe and recreate the bundle; paths in \
+                                --var and --set are refused, too";
 
 #[derive(Debug)]
-struct Said {
-    source: Arc<Source>,
+struct SourceEntry {
+    source: Arc<SourceText>,
     folder: PathBuf,
-    root: Root,
+    root: PathRoot,
 }
 
-impl Sources {
-    /// `recipe`: the file that everything is read from.
-    pub fn of(options: &Options, recipe: &Path) -> Self {
+impl RecipeSources {
+    /// Makes sources for the file `recipe`.
+    pub fn from_options(options: &ReadOptions, recipe: &Path) -> Self {
         let own = io::folder_of(recipe);
         let search = options.search.iter().map(PathBuf::as_path);
         Self {
-            quotable: Quotable::of(std::iter::once(own).chain(search)),
+            quotable: Quotable::from_folders(std::iter::once(own).chain(search)),
             moved: options.moved.clone(),
             within: options.within.clone(),
             search: options.search.clone(),
@@ -103,38 +110,43 @@ impl Sources {
         }
     }
 
-    /// The text of a flag or of the environment.
-    pub fn add(&mut self, name: impl Into<String>, text: String, folder: PathBuf) -> Arc<Source> {
-        self.add_file(name, text, folder, Root::Flag)
+    /// Adds the text of a flag or of the environment.
+    pub fn add(
+        &mut self,
+        name: impl Into<String>,
+        text: String,
+        folder: PathBuf,
+    ) -> Arc<SourceText> {
+        self.add_file(name, text, folder, PathRoot::Flag)
     }
 
-    /// The text of a file.
+    /// Adds the text of a file.
     pub fn add_file(
         &mut self,
         name: impl Into<String>,
         text: String,
         folder: PathBuf,
-        root: Root,
-    ) -> Arc<Source> {
-        self.add_source(Source::new(name, text), folder, root)
+        root: PathRoot,
+    ) -> Arc<SourceText> {
+        self.add_source(SourceText::new(name, text), folder, root)
     }
 
-    /// The text of a file that a recipe names, which is quoted only from some folders.
+    /// Makes a source for a file that a recipe names; messages quote it only from some folders.
     pub fn source_of(
         &self,
         name: impl Into<String>,
         text: String,
-        (file, root): (&Path, &Root),
-    ) -> Source {
-        let source = Source::new(name, text);
+        (file, root): (&Path, &PathRoot),
+    ) -> SourceText {
+        let source = SourceText::new(name, text);
         if self.quotable.allows(file, root) {
             source
         } else {
-            source.unquotable()
+            source.into_unquotable()
         }
     }
 
-    /// Whether messages may show lines of a file that the recipe names.
+    /// Returns true if messages may show lines of a file that the recipe names.
     pub fn may_quote(&self, file: &Path) -> bool {
         self.quotable.allows_one_of(file, &self.files.borrow())
     }
@@ -143,10 +155,15 @@ impl Sources {
         self.quotable.clone()
     }
 
-    /// Remembers a text.
-    pub fn add_source(&mut self, source: Source, folder: PathBuf, root: Root) -> Arc<Source> {
+    /// Adds a source.
+    pub fn add_source(
+        &mut self,
+        source: SourceText,
+        folder: PathBuf,
+        root: PathRoot,
+    ) -> Arc<SourceText> {
         let source = Arc::new(source);
-        self.said.push(Said {
+        self.said.push(SourceEntry {
             source: Arc::clone(&source),
             folder,
             root,
@@ -154,53 +171,55 @@ impl Sources {
         source
     }
 
-    fn find(&self, place: &Place) -> Option<&Said> {
-        let mut said = self.said.iter();
-        said.find(|s| Arc::ptr_eq(&s.source, &place.source))
+    fn find(&self, place: &Place) -> Option<&SourceEntry> {
+        self.said
+            .iter()
+            .find(|s| Arc::ptr_eq(&s.source, &place.source))
     }
 
-    /// The folder that a path written at `place` is relative to.
-    pub fn folder(&self, place: &Place) -> &Path {
+    /// Returns the base folder of a path at `place`.
+    pub fn find_folder(&self, place: &Place) -> &Path {
         self.find(place).map_or(Path::new(""), |s| &s.folder)
     }
 
-    /// What leads to a path that is written at `place`.
-    pub fn root(&self, place: &Place, text: &str) -> Root {
+    /// Returns the root of a path at `place`.
+    pub fn find_root(&self, place: &Place, text: &str) -> PathRoot {
         match self.find(place).map(|s| &s.root) {
-            Some(root) if *root != Root::Flag && !Path::new(text).is_absolute() => root.clone(),
-            _ => Root::Named(text.to_string()),
+            Some(root) if *root != PathRoot::Flag && !Path::new(text).is_absolute() => root.clone(),
+            _ => PathRoot::Named(text.to_string()),
         }
     }
 
-    /// A local path that is written at `place`, noted if it is there. It may lead [outside](Self::is_outside).
-    pub fn local(&self, place: &Place, text: &str) -> PathBuf {
-        let path = self.stands(self.folder(place).join(text));
+    /// Resolves a local path at `place`, and notes it if it exists. It may be
+    /// [outside](Self::is_outside).
+    pub fn resolve_local(&self, place: &Place, text: &str) -> PathBuf {
+        let path = self.relocate(self.find_folder(place).join(text));
         if !self.is_outside(&path) && path.exists() {
-            self.note(&path, self.root(place, text));
+            self.note(&path, self.find_root(place, text));
         }
         path
     }
 
-    /// Whether the path leads out of the bundle that the recipe came in, by itself or by a link.
+    /// Returns true if the path leads out of the recipe's bundle, by itself or by a link.
     pub fn is_outside(&self, path: &Path) -> bool {
         let Some(within) = &self.within else {
             return false;
         };
-        // Its text first: Windows connects to the host of `\\host\share` as soon as it is asked about such a path.
-        if !tidy(path).starts_with(within) {
+        // Its text first: Windows connects to the host of `\\host\share` on any access to the path.
+        if !normalize(path).starts_with(within) {
             return true;
         }
         match (io::canonicalize(path), io::canonicalize(within)) {
             (Ok(real), Ok(within)) => !real.starts_with(within),
-            // Nothing is there.
+            // The path does not exist.
             (Err(_), _) => false,
             (Ok(_), Err(_)) => true,
         }
     }
 
-    /// Where an input stands that a recipe names by its path: in a bundle it comes by its digest in the lock, and whatever
-    /// this machine has at such a place is not looked at.
-    pub fn input(&self, path: PathBuf) -> PathBuf {
+    /// Returns the path of an input. A bundle has its inputs by digest in the lock, so a path
+    /// outside the bundle is ignored.
+    pub fn resolve_input(&self, path: PathBuf) -> PathBuf {
         match &self.within {
             Some(within) if self.is_outside(&path) => within
                 .join("inputs")
@@ -209,68 +228,73 @@ impl Sources {
         }
     }
 
-    /// Where what is named at `place` is looked for, in that order.
-    pub fn folders(&self, place: &Place) -> Vec<PathBuf> {
-        let own = self.folder(place).to_path_buf();
+    /// Returns the search path of a name at `place`.
+    pub fn list_folders(&self, place: &Place) -> Vec<PathBuf> {
+        let own = self.find_folder(place).to_path_buf();
         std::iter::once(own).chain(self.search.clone()).collect()
     }
 
-    /// Beside the file that names it first, then in the folders of the options. The complaint has no place yet.
-    pub fn look_up(&self, wanted: &str, place: &Place) -> Result<LookedUp, Diagnostic> {
-        let folders = self.folders(place);
-        let candidates = folders.iter().map(|f| tidy(&f.join(wanted)));
-        let candidates: Vec<PathBuf> = candidates.map(|p| self.stands(p)).collect();
+    /// Finds a file: first beside the file that names it, then in the search path. The error has no
+    /// place yet.
+    pub fn look_up(&self, wanted: &str, place: &Place) -> Result<FoundFile, Diagnostic> {
+        let candidates: Vec<PathBuf> = self
+            .list_folders(place)
+            .iter()
+            .map(|folder| self.relocate(normalize(&folder.join(wanted))))
+            .collect();
         let (outside, inside): (Vec<_>, Vec<_>) =
             (0..candidates.len()).partition(|at| self.is_outside(&candidates[*at]));
         if let Some(found) = inside.into_iter().find(|at| candidates[*at].is_file()) {
             let root = match found {
-                0 => self.root(place, wanted),
-                n => Root::Search(n - 1),
+                0 => self.find_root(place, wanted),
+                n => PathRoot::Search(n - 1),
             };
             let path = candidates[found].clone();
-            let name = self.called(&path, &root);
-            return Ok(LookedUp { path, root, name });
+            let name = self.render_name(&path, &root);
+            return Ok(FoundFile { path, root, name });
         }
         if !outside.is_empty() {
             return Err(Diagnostic::error(OUTSIDE).help(OUTSIDE_HELP));
         }
-        let mut diagnostic = Diagnostic::error(format!("there is no file {wanted}"));
+        let mut diagnostic = Diagnostic::error(format!("no such file: {wanted}"));
         let siblings: Vec<String> = candidates
             .iter()
-            .flat_map(|p| siblings(p, wanted))
+            .flat_map(|p| list_siblings(p, wanted))
             .collect();
         let siblings: Vec<&str> = siblings.iter().map(String::as_str).collect();
         if !siblings.is_empty() {
-            diagnostic = diagnostic.help(suggestion(wanted, &siblings, "files there"));
+            diagnostic = diagnostic.help(suggest(wanted, &siblings, "files there"));
         }
-        let looked = (0..).zip(&candidates).map(|(n, path)| match n {
-            0 => shown(path),
-            n => self.called(path, &Root::Search(n - 1)),
-        });
-        let looked: Vec<String> = looked.collect();
+        let looked: Vec<String> = (0..)
+            .zip(&candidates)
+            .map(|(n, path)| match n {
+                0 => render_path(path),
+                n => self.render_name(path, &PathRoot::Search(n - 1)),
+            })
+            .collect();
         Err(diagnostic.help(format!("looked for {}", looked.join(", "))))
     }
 
-    fn called(&self, path: &Path, root: &Root) -> String {
+    fn render_name(&self, path: &Path, root: &PathRoot) -> String {
         let folder = match root {
-            Root::Search(number) => self.search.get(*number),
+            PathRoot::Search(number) => self.search.get(*number),
             _ => None,
         };
         let own = folder.filter(|folder| self.shipped.contains(folder));
-        match own.and_then(|folder| path.strip_prefix(tidy(folder)).ok()) {
-            Some(within) => format!("winimg:{}", shown(within)),
-            None => shown(path),
+        match own.and_then(|folder| path.strip_prefix(normalize(folder)).ok()) {
+            Some(within) => format!("winimg:{}", render_path(within)),
+            None => render_path(path),
         }
     }
 
-    /// The path, or where it stands now.
-    pub fn stands(&self, path: PathBuf) -> PathBuf {
+    /// Returns the path, or its new location.
+    pub fn relocate(&self, path: PathBuf) -> PathBuf {
         let moved = self.moved.iter().find(|(from, _)| *from == path);
         moved.map_or(path, |(_, to)| to.clone())
     }
 
-    /// Remembers a file or folder that the recipe is read from.
-    pub fn note(&self, path: &Path, root: Root) {
+    /// Notes a file or folder that the recipe is read from.
+    pub fn note(&self, path: &Path, root: PathRoot) {
         let file = ReadFile {
             path: path.to_path_buf(),
             root,
@@ -285,32 +309,36 @@ impl Sources {
         self.files.borrow().clone()
     }
 
-    pub fn order(&self) -> Vec<Arc<Source>> {
+    pub fn order(&self) -> Vec<Arc<SourceText>> {
         self.said.iter().map(|s| Arc::clone(&s.source)).collect()
     }
 }
 
-/// The TOML files in the folder of a candidate, written as the name would be.
-fn siblings(candidate: &Path, wanted: &str) -> Vec<String> {
+/// Lists the TOML files in the folder of a candidate, in the form of `wanted`.
+fn list_siblings(candidate: &Path, wanted: &str) -> Vec<String> {
     let prefix = wanted.rfind('/').map_or("", |at| &wanted[..=at]);
     let folder = match candidate.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let names = entries.filter_map(|e| e.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(|n| n.ends_with(".toml")).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".toml"))
+        .collect();
     names.sort();
     names.iter().map(|n| format!("{prefix}{n}")).collect()
 }
 
-/// With `/` everywhere, as the recipe writes it.
-fn shown(path: &Path) -> String {
+/// Renders a path with `/`, as in recipes.
+fn render_path(path: &Path) -> String {
     path.display().to_string().replace('\\', "/")
 }
 
-/// `a/b/../c` is `a/c`, without asking the file system.
-pub fn tidy(path: &Path) -> PathBuf {
+/// Normalizes `a/b/../c` to `a/c`, without using the file system.
+pub fn normalize(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -327,17 +355,17 @@ pub fn tidy(path: &Path) -> PathBuf {
     out
 }
 
-/// UTF-8, with or without a byte order mark.
+/// Reads a UTF-8 file, with or without a byte order mark.
 pub fn read_text(path: &Path) -> Result<String, String> {
-    decoded(io::read_limited(path, io::limit::TEXT).map_err(|error| error.to_string())?)
+    decode(io::read_limited(path, io::limit::TEXT).map_err(|error| error.to_string())?)
 }
 
-/// The same for a file that the user gave on the command line.
+/// Like [`read_text`], for a file named on the command line.
 pub fn read_given_text(path: &Path) -> Result<String, String> {
-    decoded(io::read_given(path, io::limit::TEXT).map_err(|error| error.to_string())?)
+    decode(io::read_argument(path, io::limit::TEXT).map_err(|error| error.to_string())?)
 }
 
-pub fn decoded(bytes: Vec<u8>) -> Result<String, String> {
+pub fn decode(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err("it is UTF-16; save it as UTF-8".into());
     }
@@ -353,10 +381,10 @@ mod tests {
 
     use super::*;
 
-    fn within(folder: &Path) -> Sources {
-        Sources {
+    fn within(folder: &Path) -> RecipeSources {
+        RecipeSources {
             within: Some(folder.to_path_buf()),
-            ..Sources::default()
+            ..RecipeSources::default()
         }
     }
 
@@ -368,7 +396,8 @@ mod tests {
         fs::write(bundle.join("own"), "").unwrap();
         fs::write(folder.path().join("host"), "").unwrap();
         symlink("../host", bundle.join("link")).unwrap();
-        // A link to the bundle from outside: its text leads elsewhere, so nothing is asked about it.
+        // A link to the bundle from outside: its text leads elsewhere, so nothing is asked about
+        // it.
         symlink("bundle/own", folder.path().join("in")).unwrap();
         let sources = within(&bundle);
         for inside in ["own", "none", "a/../own", "."] {

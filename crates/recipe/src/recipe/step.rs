@@ -1,4 +1,4 @@
-//! `[[steps]]` as decided: what a step does, whole and typed. How it is written in TOML is `verb`'s and `raw`'s business.
+//! Decoded `[[steps]]`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use winimg_base::text::{Located, Place};
 
 /// `[[steps]]`
 #[derive(Clone, Debug)]
-pub struct Step {
+pub struct RecipeStep {
     pub name: String,
-    /// The step's header in the TOML; errors in the guest point here.
+    /// The step's header in the TOML, for errors in the guest.
     pub place: Place,
     /// The `when` that turned it off, as written.
     pub skipped: Option<String>,
@@ -23,18 +23,18 @@ pub struct Step {
     pub verb: Verb,
 }
 
-/// What a step does. One variant a verb key.
+/// The action of a step. One variant per verb key.
 #[derive(Clone, Debug)]
 pub enum Verb {
-    /// Not known before variables are set that the step names.
+    /// Unknown until the step's variables are set.
     Undecided {
-        /// The key that the step has in the TOML.
+        /// The verb key in the TOML.
         verb: &'static str,
         /// Their names.
         variables: Vec<String>,
     },
     Copy {
-        from: Content,
+        from: StepContent,
         to: Located<GuestPath>,
     },
     Extract {
@@ -58,7 +58,7 @@ pub enum Verb {
         recursive: bool,
     },
     Cmd {
-        /// Batch text, several lines; variables were filled in.
+        /// Batch text of several lines, after variable substitution.
         script: String,
         exit_codes: ExitCodes,
     },
@@ -66,12 +66,12 @@ pub enum Verb {
         script: String,
         exit_codes: ExitCodes,
     },
-    Service(Service),
+    Service(ServiceSpec),
     Registry {
         key: Located<RegistryKey>,
         /// The default value when `None`.
         value: Option<String>,
-        data: RegistryData,
+        data: RegistryValueData,
     },
     Environment {
         name: Located<String>,
@@ -83,26 +83,26 @@ pub enum Verb {
         add: Vec<Located<GuestPath>>,
     },
     Msi {
-        from: Content,
+        from: StepContent,
         properties: BTreeMap<String, String>,
         exit_codes: ExitCodes,
     },
-    Exe(verb::Exe),
-    Feature(verb::Feature),
-    Capability(verb::Capability),
-    Driver(verb::Driver),
-    Update(verb::Update),
+    Exe(verb::ExeSpec),
+    Feature(verb::FeatureSpec),
+    Capability(verb::CapabilitySpec),
+    Driver(verb::DriverSpec),
+    Update(verb::UpdateSpec),
     Checkpoint,
-    Cleanup(verb::Cleanup),
+    Cleanup(verb::CleanupSpec),
     Firewall(verb::FirewallRule),
-    User(verb::User),
-    Group(verb::Group),
-    Acl(verb::Acl),
-    Task(verb::Task),
-    Defender(verb::Defender),
+    User(verb::UserSpec),
+    Group(verb::GroupSpec),
+    Acl(verb::AclSpec),
+    Task(verb::TaskSpec),
+    Defender(verb::DefenderSpec),
     Image(verb::ImageImport),
     Reboot,
-    /// Windows comes to rest, before the steps that stand right before the seal. No key of the TOML.
+    /// Waits until Windows is idle, before the `before_seal` steps. Has no key in the TOML.
     Settle,
     Assert(Assertion),
     Generalize {
@@ -111,21 +111,21 @@ pub enum Verb {
     },
 }
 
-/// The answer file that sysprep is given, and that a clone takes its settings from.
+/// The answer file for sysprep, which clones use.
 #[derive(Clone, Debug)]
 pub enum SealAnswer {
     BuiltIn,
     /// A template beside the recipe.
     Own(Located<PathBuf>),
-    /// None, and none that was left stands in the way of the one that the platform brings for its clones.
+    /// No answer file; leftovers are removed, so that clones use the one from their platform.
     None,
 }
 
-/// Where the bytes of a step come from.
+/// Source of a step's bytes.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub enum StepContent {
     Component(Located<String>),
-    /// A file or folder beside the recipe, resolved against the file that says it.
+    /// A local file or folder, relative to the file that names it.
     Local(Located<PathBuf>),
 }
 
@@ -140,7 +140,7 @@ pub enum Encoding {
     Utf16,
 }
 
-/// `exit_codes = { ok = [0], reboot = [3010, 1641] }`; `None` keeps the verb's own rule.
+/// `exit_codes = { ok = [0], reboot = [3010, 1641] }`; `None` keeps the verb's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitCodes {
     pub ok: Option<Vec<i64>>,
@@ -148,26 +148,27 @@ pub struct ExitCodes {
 }
 
 #[derive(Clone, Debug)]
-pub struct Service {
+pub struct ServiceSpec {
     pub name: Located<String>,
     pub display_name: Option<String>,
     pub description: Option<String>,
-    /// The program, unquoted. Absent: the service exists and is only changed.
+    /// The unquoted program; `None` to change an existing service.
     pub program: Option<Located<GuestPath>>,
     pub arguments: Vec<String>,
-    pub start: Option<Start>,
+    pub start: Option<ServiceStartMode>,
     pub depends: Vec<String>,
     pub account: Option<String>,
-    /// Milliseconds before each restart after a failure.
+    /// Delays before each restart after a failure, in milliseconds.
     pub restart_delays: Vec<u32>,
-    /// Seconds without a failure after which the count of failures begins anew.
+    /// Time without a failure that resets the failure count, in seconds.
     pub failure_reset: u32,
     pub state: Option<ServiceState>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Start {
+#[schemars(rename = "Start")]
+pub enum ServiceStartMode {
     Auto,
     DelayedAuto,
     Demand,
@@ -186,7 +187,7 @@ pub enum ServiceState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "data", rename_all = "kebab-case")]
 #[schemars(rename = "Data")]
-pub enum RegistryData {
+pub enum RegistryValueData {
     Sz(String),
     ExpandSz(String),
     MultiSz(Vec<String>),
@@ -202,7 +203,7 @@ pub enum RegistryData {
     Absent,
 }
 
-/// Bytes in JSON.
+/// Serializes bytes as hex.
 mod as_hex {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -216,7 +217,7 @@ mod as_hex {
     }
 }
 
-/// `assert = { … }`: checked in the guest, now.
+/// `assert = { … }`: checked in the guest when the step runs.
 #[derive(Clone, Debug)]
 pub enum Assertion {
     Exists(Located<GuestPath>),
@@ -225,13 +226,13 @@ pub enum Assertion {
     RegistryValue {
         key: Located<RegistryKey>,
         value: String,
-        data: RegistryData,
+        data: RegistryValueData,
     },
-    /// Windows is of this build, with this update revision (UBR) or a later one.
+    /// Windows has this build, with this update revision (UBR) or a later one.
     Windows {
         build: u32,
         revision: u32,
     },
-    /// A batch command that must exit 0.
+    /// A batch command that must exit with 0.
     Cmd(Located<String>),
 }

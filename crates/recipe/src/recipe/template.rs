@@ -1,50 +1,51 @@
 //! `{{name}}` in a string: parsed by handlebars, without its helpers, blocks and partials.
 //!
-//! A backslash before `{{` is a backslash: `C:\k\{{dir}}` means what it says. (Handlebars would read an escape
-//! there.) A literal `{{` is written the way Handlebars writes one: `{{{{raw}}}} … {{{{/raw}}}}`.
+//! A backslash before `{{` is literal, as in `C:\k\{{dir}}`; Handlebars would read an escape there.
+//! A literal `{{` is written as in Handlebars: `{{{{raw}}}} … {{{{/raw}}}}`.
 
 use handlebars::template::{HelperTemplate, Parameter, TemplateElement};
 use handlebars::{Path, PathSeg, Template};
 
 /// A piece of a string.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     Text(String),
     Name(String),
 }
 
-/// Stands in for a backslash while handlebars parses; a noncharacter, so no text has it.
+/// Placeholder of a backslash while handlebars parses; a noncharacter, so no text has it.
 const BACKSLASH: &str = "\u{fdd0}";
 
-/// Variables of one text: the parser looks for the line of each from the beginning.
+/// Maximum number of variables in a string, because the parser's time is quadratic.
 const MOST: usize = 200;
 
-/// The pieces, or one sentence saying what is wrong.
-pub fn parse(text: &str) -> Result<Vec<Part>, String> {
+/// Parses a string. The error is one sentence.
+pub fn parse(text: &str) -> Result<Vec<TemplatePart>, String> {
     let named = text.matches("{{").take(MOST + 1).count();
     if named > MOST {
-        return Err(format!("more than {MOST} variables are named in one text"));
+        return Err(format!("a string has at most {MOST} variables"));
     }
     let guarded = text.replace('\\', BACKSLASH);
     let template = Template::compile(&guarded).map_err(|error| {
         let reason = error.reason().to_string();
-        match reason.contains("invalid handlebars syntax") {
-            true => "`{{` is not followed by the name of a variable and `}}`".to_string(),
-            false => reason,
+        if reason.contains("invalid handlebars syntax") {
+            "`{{` is not followed by the name of a variable and `}}`".to_string()
+        } else {
+            reason
         }
     })?;
     let mut parts = Vec::new();
     for element in &template.elements {
         match element {
-            TemplateElement::RawString(text) => parts.push(Part::Text(restore(text))),
+            TemplateElement::RawString(text) => parts.push(TemplatePart::Text(restore(text))),
             TemplateElement::Comment(_) => {}
             TemplateElement::Expression(e) | TemplateElement::HtmlExpression(e) => {
-                parts.push(Part::Name(name_of(e)?));
+                parts.push(TemplatePart::Name(name_of(e)?));
             }
             TemplateElement::HelperBlock(block) if is_raw(block) => {
                 for inner in block.template.iter().flat_map(|t| &t.elements) {
                     if let TemplateElement::RawString(text) = inner {
-                        parts.push(Part::Text(restore(text)));
+                        parts.push(TemplatePart::Text(restore(text)));
                     }
                 }
             }
@@ -63,7 +64,7 @@ pub fn parse(text: &str) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// Whether the string names any variable at all.
+/// Returns true if the string may contain variables.
 pub fn is_template(text: &str) -> bool {
     text.contains("{{")
 }
@@ -96,7 +97,7 @@ fn name_of(expression: &HelperTemplate) -> Result<String, String> {
     match name {
         Some(name) if expression.params.is_empty() && expression.hash.is_empty() => Ok(name),
         _ => Err(format!(
-            "`{{{{{} …}}}}` calls a function; only names of variables are filled in",
+            "`{{{{{} …}}}}` is a function call; only variables are supported",
             expression.name.as_name().unwrap_or("…")
         )),
     }
@@ -111,8 +112,8 @@ mod tests {
             Ok(parts) => parts
                 .iter()
                 .map(|p| match p {
-                    Part::Text(text) => text.clone(),
-                    Part::Name(name) => format!("<{name}>"),
+                    TemplatePart::Text(text) => text.clone(),
+                    TemplatePart::Name(name) => format!("<{name}>"),
                 })
                 .collect(),
             Err(problem) => format!("! {problem}"),
@@ -138,7 +139,7 @@ mod tests {
             ),
             (
                 "{{upper x}}",
-                "! `{{upper …}}` calls a function; only names of variables are filled in",
+                "! `{{upper …}}` is a function call; only variables are supported",
             ),
             (
                 "{{.Id}}",

@@ -1,64 +1,65 @@
-//! A TOML tree in which every value and every key keeps its place.
+//! A TOML tree that keeps the place of every value and key.
 //!
-//! Knows TOML's types only; what a key means is decided in `lower`. Nothing here is derived from serde: untagged
-//! and flattened types lose the spans that a complaint needs.
+//! Knows only TOML's types, not the meaning of keys. Does not use serde derives: untagged and
+//! flattened types lose the spans that diagnostics need.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::slip;
+use super::syntax_error;
 use winimg_base::diag::Diagnostic;
-use winimg_base::text::{Place, Source};
+use winimg_base::text::{Place, SourceText};
 
-/// A value as written.
+/// A value with its place.
 #[derive(Clone, Debug)]
-pub struct Value {
-    pub data: Data,
+pub struct TomlValue {
+    pub data: TomlData,
     pub place: Place,
-    /// The text before variables were filled in, when it named any.
+    /// The text before variable substitution, if it has variables.
     pub template: Option<String>,
-    /// Where the variable got its value that the text begins with: a relative path starts from there.
+    /// The place that set the variable at the start of the text: the base of a relative path.
     pub base: Option<Place>,
-    /// The text given to `--set` when TOML read something else than a string in it: `1.36` may be meant as one.
+    /// The text in `--set`, if it was not parsed as a string: `1.36` may be meant as one.
     pub loose: Option<String>,
-    /// Of a variable: the table that declares it, where this value was laid over it.
-    pub declared: Option<Box<Value>>,
-    /// Of a variable: the values that earlier files gave it, the first one first.
-    pub earlier: Vec<Value>,
+    /// For a variable: its declaration, if this value was merged over it.
+    pub declared: Option<Box<TomlValue>>,
+    /// For a variable: the values from earlier files, in order.
+    pub earlier: Vec<TomlValue>,
 }
 
 #[derive(Clone, Debug)]
-pub enum Data {
+pub enum TomlData {
     String(String),
     Integer(i64),
     Float(String),
     Bool(bool),
     Date(String),
-    Array(Vec<Value>),
-    Table(Table),
-    /// A text that names variables without a value. [`undecided::settle`](super::undecided::settle) leaves it where it can be.
-    Undecided(Vec<Wanting>),
-    /// Already complained about; whoever reads it stays silent.
+    Array(Vec<TomlValue>),
+    Table(TomlTable),
+    /// A text with variables that have no value.
+    /// [`undecided::settle`](super::undecided::settle) keeps it where that is allowed.
+    Undecided(Vec<MissingVariable>),
+    /// Has an error that was reported already.
     Unknown,
 }
 
 /// Entries in the order of the text.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
-    pub entries: Vec<Entry>,
+pub struct TomlTable {
+    pub entries: Vec<TomlEntry>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct TomlEntry {
     pub key: String,
     pub key_place: Place,
-    pub value: Value,
+    pub value: TomlValue,
 }
 
-impl Value {
-    pub fn new(data: Data, place: Place) -> Self {
+impl TomlValue {
+    pub fn new(data: TomlData, place: Place) -> Self {
         Self {
             data,
             place,
@@ -70,31 +71,31 @@ impl Value {
         }
     }
 
-    /// Words for people: "a string".
-    pub fn kind(&self) -> &'static str {
+    /// Returns the type for messages: "a string".
+    pub fn kind_name(&self) -> &'static str {
         match &self.data {
-            Data::String(_) => "a string",
-            Data::Integer(_) => "a whole number",
-            Data::Float(_) => "a number with a fraction",
-            Data::Bool(_) => "true or false",
-            Data::Date(_) => "a date or time",
-            Data::Array(_) => "a list",
-            Data::Table(_) => "a table",
-            Data::Undecided(_) => "a variable without a value",
-            Data::Unknown => "unreadable",
+            TomlData::String(_) => "a string",
+            TomlData::Integer(_) => "a whole number",
+            TomlData::Float(_) => "a number with a fraction",
+            TomlData::Bool(_) => "true or false",
+            TomlData::Date(_) => "a date or time",
+            TomlData::Array(_) => "a list",
+            TomlData::Table(_) => "a table",
+            TomlData::Undecided(_) => "a variable without a value",
+            TomlData::Unknown => "unreadable",
         }
     }
 
-    pub fn as_table(&self) -> Option<&Table> {
+    pub fn as_table(&self) -> Option<&TomlTable> {
         match &self.data {
-            Data::Table(table) => Some(table),
+            TomlData::Table(table) => Some(table),
             _ => None,
         }
     }
 
     pub fn as_str(&self) -> Option<&str> {
         match &self.data {
-            Data::String(text) => Some(text),
+            TomlData::String(text) => Some(text),
             _ => None,
         }
     }
@@ -102,23 +103,23 @@ impl Value {
     fn from_toml(value: &DeValue<'_>, place: Place, problems: &mut Vec<Diagnostic>) -> Self {
         let source = Arc::clone(&place.source);
         let data = match value {
-            DeValue::String(text) => Data::String(text.to_string()),
+            DeValue::String(text) => TomlData::String(text.to_string()),
             DeValue::Integer(number) => {
                 match i64::from_str_radix(number.as_str(), number.radix()) {
-                    Ok(number) => Data::Integer(number),
+                    Ok(number) => TomlData::Integer(number),
                     Err(_) => {
                         problems.push(
                             Diagnostic::error("the number is too large")
                                 .at(&place, "does not fit 64 bits"),
                         );
-                        Data::Unknown
+                        TomlData::Unknown
                     }
                 }
             }
-            DeValue::Float(number) => Data::Float(number.as_str().to_string()),
-            DeValue::Boolean(flag) => Data::Bool(*flag),
-            DeValue::Datetime(date) => Data::Date(date.to_string()),
-            DeValue::Array(items) => Data::Array(
+            DeValue::Float(number) => TomlData::Float(number.as_str().to_string()),
+            DeValue::Boolean(flag) => TomlData::Bool(*flag),
+            DeValue::Datetime(date) => TomlData::Date(date.to_string()),
+            DeValue::Array(items) => TomlData::Array(
                 items
                     .iter()
                     .map(|item| {
@@ -127,29 +128,34 @@ impl Value {
                     })
                     .collect(),
             ),
-            DeValue::Table(table) => Data::Table(Table::from_toml(table, &source, problems)),
+            DeValue::Table(table) => {
+                TomlData::Table(TomlTable::from_toml(table, &source, problems))
+            }
         };
         Self::new(data, place)
     }
 }
 
-impl Table {
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        self.entry(key).map(|e| &e.value)
+impl TomlTable {
+    pub fn get(&self, key: &str) -> Option<&TomlValue> {
+        self.find_entry(key).map(|e| &e.value)
     }
 
-    pub fn entry(&self, key: &str) -> Option<&Entry> {
+    pub fn find_entry(&self, key: &str) -> Option<&TomlEntry> {
         self.entries.iter().find(|e| e.key == key)
     }
 
-    /// The entries by their keys, for many look-ups in a large table.
-    pub fn by_key(&self) -> HashMap<&str, &Entry> {
-        // Of two equal keys the first one counts, as for `entry`.
-        let entries = self.entries.iter().rev();
-        entries.map(|entry| (entry.key.as_str(), entry)).collect()
+    /// Indexes the entries by key, for many look-ups in a large table.
+    pub fn by_key(&self) -> HashMap<&str, &TomlEntry> {
+        self.entries
+            .iter()
+            // The first of equal keys wins, as for `entry`.
+            .rev()
+            .map(|entry| (entry.key.as_str(), entry))
+            .collect()
     }
 
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut TomlValue> {
         let entry = self.entries.iter_mut().find(|e| e.key == key);
         entry.map(|e| &mut e.value)
     }
@@ -158,22 +164,22 @@ impl Table {
         self.get(key).is_some()
     }
 
-    pub fn remove(&mut self, key: &str) -> Option<Entry> {
+    pub fn remove(&mut self, key: &str) -> Option<TomlEntry> {
         let at = self.entries.iter().position(|e| e.key == key)?;
         Some(self.entries.remove(at))
     }
 
     fn from_toml(
         table: &DeTable<'_>,
-        source: &Arc<Source>,
+        source: &Arc<SourceText>,
         problems: &mut Vec<Diagnostic>,
     ) -> Self {
-        let mut entries: Vec<Entry> = table
+        let mut entries: Vec<TomlEntry> = table
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| TomlEntry {
                 key: key.get_ref().to_string(),
                 key_place: Place::new(source, key.span()),
-                value: Value::from_toml(
+                value: TomlValue::from_toml(
                     value.get_ref(),
                     Place::new(source, value.span()),
                     problems,
@@ -185,9 +191,8 @@ impl Table {
     }
 }
 
-/// Reads a whole file. A syntax error does not stop the reading: what could be read comes back with the complaints,
-/// at most one a line.
-pub fn parse(source: &Arc<Source>) -> (Table, Vec<Diagnostic>) {
+/// Parses a whole file. Recovers from syntax errors; reports at most one per line.
+pub fn parse(source: &Arc<SourceText>) -> (TomlTable, Vec<Diagnostic>) {
     let (document, errors) = DeTable::parse_recoverable(&source.text);
     let mut problems = Vec::new();
     let mut lines = Vec::new();
@@ -197,46 +202,43 @@ pub fn parse(source: &Arc<Source>) -> (Table, Vec<Diagnostic>) {
         let (line, _) = place.line_column();
         if !lines.contains(&line) {
             lines.push(line);
-            problems.push(slip::complaint(error.message(), &place));
+            problems.push(syntax_error::explain_error(error.message(), &place));
         }
     }
-    let table = Table::from_toml(document.get_ref(), source, &mut problems);
+    let table = TomlTable::from_toml(document.get_ref(), source, &mut problems);
     (table, problems)
 }
 
-/// Reads one value, as given to `--set`; `None` when it is not TOML, and then it is meant as a string.
-pub fn parse_value(text: &str, offset: usize, source: &Arc<Source>) -> Option<Value> {
+/// Parses a value of `--set`; `None` if it is not TOML and therefore a string.
+pub fn parse_value(text: &str, offset: usize, source: &Arc<SourceText>) -> Option<TomlValue> {
     let parsed = DeValue::parse(text).ok()?;
     let mut ignored = Vec::new();
     let place = Place::new(source, offset..offset + text.len());
-    let mut value = Value::from_toml(parsed.get_ref(), place, &mut ignored);
+    let mut value = TomlValue::from_toml(parsed.get_ref(), place, &mut ignored);
     shift(&mut value, offset);
     value.place = Place::new(source, offset..offset + text.len());
     if !matches!(
         value.data,
-        Data::Table(_) | Data::Array(_) | Data::String(_)
+        TomlData::Table(_) | TomlData::Array(_) | TomlData::String(_)
     ) {
         value.loose = Some(text.trim().to_string());
     }
     Some(value)
 }
 
-/// Moves the places of a value that was read from the middle of a text.
-fn shift(value: &mut Value, offset: usize) {
-    let moved = |place: &mut Place| {
-        place.span = place.span.start + offset..place.span.end + offset;
-    };
+/// Shifts the places of a value that was parsed from the middle of a text.
+fn shift(value: &mut TomlValue, offset: usize) {
     match &mut value.data {
-        Data::Array(items) => {
+        TomlData::Array(items) => {
             for item in items {
-                moved(&mut item.place);
+                shift_place(&mut item.place, offset);
                 shift(item, offset);
             }
         }
-        Data::Table(table) => {
+        TomlData::Table(table) => {
             for entry in &mut table.entries {
-                moved(&mut entry.key_place);
-                moved(&mut entry.value.place);
+                shift_place(&mut entry.key_place, offset);
+                shift_place(&mut entry.value.place, offset);
                 shift(&mut entry.value, offset);
             }
         }
@@ -244,10 +246,14 @@ fn shift(value: &mut Value, offset: usize) {
     }
 }
 
-/// A variable that is declared with `required`, and has no value.
+fn shift_place(place: &mut Place, offset: usize) {
+    place.span = place.span.start + offset..place.span.end + offset;
+}
+
+/// A variable declared with `required` that has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanting {
+pub struct MissingVariable {
     pub name: String,
-    /// What it is and where to find it, as its pack says: one sentence without a full stop.
+    /// Description from its declaration: one sentence without a full stop.
     pub why: String,
 }

@@ -1,57 +1,58 @@
-//! The values of variables, and how they get into strings.
+//! Values of variables and their substitution in strings.
 //!
-//! An unknown name is refused where it stands; nothing is ever filled with an empty text in its stead.
+//! Refuses unknown names at their place; never substitutes an empty text for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Var;
-use super::template::{self, Part};
-use super::trust;
-use super::value::Wanting;
-use super::value::{Data, Table, Value};
-use super::words;
-use winimg_base::diag::{Diagnostic, suggestion};
+use super::ResolvedVariable;
+use super::names;
+use super::template::{self, TemplatePart};
+use super::trust_rules;
+use super::value::MissingVariable;
+use super::value::{TomlData, TomlTable, TomlValue};
+use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::text::Place;
 
-/// Bytes of a text with its variables filled in.
+/// Maximum size of a text after substitution, in bytes.
 const LONGEST: usize = 64 << 10;
-/// Bytes of all such texts of a recipe together: a few lines could name a long variable very often.
+/// Maximum total size of such texts in a recipe, in bytes: a few lines could use a long variable
+/// very often.
 const MOST: usize = 16 << 20;
 
-/// Unknown names of one text that are reported: they are looked for in it, each from its beginning.
+/// Maximum number of unknown names reported per text, because finding their places is quadratic.
 const MOST_UNKNOWN: usize = 20;
-/// Behind so many complaints no name is suggested: each suggestion compares all names.
+/// Number of problems after which no names are suggested: each suggestion compares all names.
 const MOST_SUGGESTED: usize = 200;
 
-/// Names with their values. Cheap to clone: what all downloads share is there once.
+/// Names with their values. Cheap to clone, because all downloads share most of it.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
-    shared: Arc<Names>,
-    /// Those of one download, which come first.
-    own: Names,
-    /// Names that will be decided later; none of them is unknown.
+pub struct VariableScope {
+    shared: Arc<VariableTable>,
+    /// Names of one download, which take precedence.
+    own: VariableTable,
+    /// Names that will be resolved later, and are not unknown.
     announced: Arc<BTreeSet<String>>,
-    /// Not all files could be read: an unknown name may be declared there.
+    /// Some files could not be read: an unknown name may be declared there.
     incomplete: bool,
-    /// Bytes that were filled in so far.
+    /// Bytes substituted so far.
     filled: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Names {
-    /// `None` for a value that was complained about.
-    values: BTreeMap<String, Option<Var>>,
-    /// Where a variable's value begins to be said.
+struct VariableTable {
+    /// `None` for a value with an error.
+    values: BTreeMap<String, Option<ResolvedVariable>>,
+    /// The place of each value, which is the base of a relative path.
     places: BTreeMap<String, Place>,
-    /// Variables without a value, each with those that have to be set for it: itself, or all that it names.
-    required: BTreeMap<String, Vec<Wanting>>,
+    /// Variables without a value, with those that must be set: itself, or all that it refers to.
+    required: BTreeMap<String, Vec<MissingVariable>>,
 }
 
-impl Names {
+impl VariableTable {
     fn set(&mut self, name: &str, value: Option<String>, origin: &str) {
-        let var = value.map(|value| Var {
+        let var = value.map(|value| ResolvedVariable {
             name: name.into(),
             value,
             origin: origin.into(),
@@ -60,8 +61,8 @@ impl Names {
     }
 }
 
-impl Scope {
-    /// An empty scope. With `incomplete`, unknown names are not complained about.
+impl VariableScope {
+    /// Makes an empty scope. With `incomplete`, unknown names are not reported.
     pub fn new(incomplete: bool) -> Self {
         Self {
             incomplete,
@@ -69,30 +70,30 @@ impl Scope {
         }
     }
 
-    /// Whether the name was decided, be it to nothing.
+    /// Returns true if the name was resolved, even to nothing.
     pub fn contains(&self, name: &str) -> bool {
         self.own.values.contains_key(name) || self.shared.values.contains_key(name)
     }
 
-    /// Makes names known whose values are not decided yet.
+    /// Announces names that will be resolved later.
     pub fn announce(&mut self, names: impl IntoIterator<Item = String>) {
         self.announced = Arc::new(names.into_iter().collect());
     }
 
-    /// Leaves every text undecided that names the variable, until all of `wanting` are set.
-    pub fn require(&mut self, name: &str, wanting: Vec<Wanting>) {
+    /// Keeps every text with the variable undecided until all of `wanting` are set.
+    pub fn require(&mut self, name: &str, wanting: Vec<MissingVariable>) {
         let shared = Arc::make_mut(&mut self.shared);
         shared.required.insert(name.into(), wanting);
     }
 
-    /// Relative paths in the variable's value start from the folder of this place.
+    /// Sets the place whose folder is the base of relative paths in the variable's value.
     pub fn said_at(&mut self, name: &str, place: Place) {
         Arc::make_mut(&mut self.shared)
             .places
             .insert(name.into(), place);
     }
 
-    pub fn get(&self, name: &str) -> Option<&Var> {
+    pub fn get(&self, name: &str) -> Option<&ResolvedVariable> {
         let own = self.own.values.get(name);
         own.or_else(|| self.shared.values.get(name))?.as_ref()
     }
@@ -101,30 +102,30 @@ impl Scope {
         self.contains(name) || self.announced.contains(name)
     }
 
-    fn place(&self, name: &str) -> Option<&Place> {
+    fn find_place(&self, name: &str) -> Option<&Place> {
         let own = self.own.places.get(name);
         own.or_else(|| self.shared.places.get(name))
     }
 
-    fn required(&self, name: &str) -> Option<&Vec<Wanting>> {
+    fn find_required(&self, name: &str) -> Option<&Vec<MissingVariable>> {
         let own = self.own.required.get(name);
         own.or_else(|| self.shared.required.get(name))
     }
 
-    /// The text with its variables filled in; `None` when that failed, which `fill` has complained about.
+    /// Substitutes the variables in a text; `None` if that fails, which `fill` has reported.
     pub fn expand(&self, text: &str) -> Option<String> {
         let mut out = String::new();
         for part in template::parse(text).ok()? {
             match part {
-                Part::Text(text) => out.push_str(&text),
-                Part::Name(name) => out.push_str(&self.get(&name)?.value),
+                TemplatePart::Text(text) => out.push_str(&text),
+                TemplatePart::Name(name) => out.push_str(&self.get(&name)?.value),
             }
         }
         Some(out)
     }
 
-    /// The same with names of one download.
-    fn with(&self, own: Names) -> Self {
+    /// Returns a scope with the names of one download.
+    fn with(&self, own: VariableTable) -> Self {
         Self {
             own,
             ..self.clone()
@@ -135,9 +136,9 @@ impl Scope {
         Arc::make_mut(&mut self.shared).set(name, value, origin);
     }
 
-    /// Fills one string; complains about every name in it that nobody declared.
-    pub fn fill(&self, value: &mut Value, problems: &mut Vec<Diagnostic>) {
-        let Data::String(text) = &value.data else {
+    /// Substitutes the variables in a string; complains about undeclared names.
+    pub fn fill(&self, value: &mut TomlValue, problems: &mut Vec<Diagnostic>) {
+        let TomlData::String(text) = &value.data else {
             return;
         };
         if !template::is_template(text) {
@@ -152,29 +153,31 @@ impl Scope {
                         .help("a literal `{{` is written `{{{{raw}}}}{{ … }}{{{{/raw}}}}`"),
                 );
                 value.template = Some(text.clone());
-                value.data = Data::Unknown;
+                value.data = TomlData::Unknown;
                 return;
             }
         };
-        if let Some(Part::Name(first)) = parts.first() {
-            value.base = self.place(first).cloned();
+        if let Some(TemplatePart::Name(first)) = parts.first() {
+            value.base = self.find_place(first).cloned();
         }
         let mut filled = Some(String::new());
-        let mut undecided: Vec<Wanting> = Vec::new();
+        let mut undecided: Vec<MissingVariable> = Vec::new();
         let mut unknown = 0;
         for part in parts {
             let piece = match part {
-                Part::Text(text) => Some(text),
-                Part::Name(name) => {
-                    if let Some(wanting) = self.required(&name) {
-                        let new = wanting.iter().filter(|w| !undecided.contains(w));
-                        let new: Vec<Wanting> = new.cloned().collect();
-                        undecided.extend(new);
+                TemplatePart::Text(text) => Some(text),
+                TemplatePart::Name(name) => {
+                    if let Some(wanting) = self.find_required(&name) {
+                        for one in wanting {
+                            if !undecided.contains(one) {
+                                undecided.push(one.clone());
+                            }
+                        }
                     } else if !self.is_known(&name) && !self.incomplete {
                         unknown += 1;
                         if unknown <= MOST_UNKNOWN {
                             let suggest = problems.len() < MOST_SUGGESTED;
-                            problems.push(self.unknown(&name, &value.place, suggest));
+                            problems.push(self.make_unknown_error(&name, &value.place, suggest));
                         }
                     }
                     self.get(&name).map(|v| v.value.clone())
@@ -190,21 +193,22 @@ impl Scope {
         let size = filled.as_ref().map_or(0, String::len);
         self.filled.fetch_add(size, Ordering::Relaxed);
         value.template = Some(text.clone());
-        value.data = match undecided.is_empty() {
-            true => filled.map_or(Data::Unknown, Data::String),
-            false => Data::Undecided(undecided),
+        value.data = if undecided.is_empty() {
+            filled.map_or(TomlData::Unknown, TomlData::String)
+        } else {
+            TomlData::Undecided(undecided)
         };
     }
 
-    /// Refuses a text that grew too long, and says so once of all texts together.
-    fn check_size(&self, text: Option<&str>, value: &Value) -> Result<(), Option<Diagnostic>> {
+    /// Refuses a text that is too long, and reports once if all texts together are.
+    fn check_size(&self, text: Option<&str>, value: &TomlValue) -> Result<(), Option<Diagnostic>> {
         let (size, before) = (
             text.map_or(0, str::len),
             self.filled.load(Ordering::Relaxed),
         );
         if size > LONGEST {
             let fact = format!(
-                "the text is longer than {} KiB with its variables filled in",
+                "the text exceeds {} KiB after variable substitution",
                 LONGEST >> 10
             );
             return Err(Some(Diagnostic::error(fact).at(&value.place, "")));
@@ -214,39 +218,47 @@ impl Scope {
         }
         self.filled.store(usize::MAX / 2, Ordering::Relaxed);
         let fact = format!(
-            "the recipe's texts come to more than {} MiB with their variables filled in",
+            "the recipe's texts exceed {} MiB after variable substitution",
             MOST >> 20
         );
         let is_first = before <= MOST;
-        Err(is_first.then(|| Diagnostic::error(fact).at(&value.place, "this is one too much")))
+        let label = "the limit is exceeded here";
+        Err(is_first.then(|| Diagnostic::error(fact).at(&value.place, label)))
     }
 
-    fn unknown(&self, name: &str, place: &Place, suggest: bool) -> Diagnostic {
+    fn make_unknown_error(&self, name: &str, place: &Place, suggests: bool) -> Diagnostic {
         let diagnostic = Diagnostic::error(format!("there is no variable `{name}`"))
             .at(&place_of_name(place, name), "not declared under [vars]");
-        if words::is_secret(name) {
-            return diagnostic.help(words::SECRET_HELP);
+        if names::is_secret(name) {
+            return diagnostic.help(names::SECRET_HELP);
         }
-        if !suggest {
+        if !suggests {
             return diagnostic;
         }
-        let decided = self.shared.values.keys().chain(self.own.values.keys());
-        let names = decided.chain(self.announced.iter()).map(String::as_str);
-        let names: BTreeSet<&str> = names.collect();
+        let names: BTreeSet<&str> = self
+            .shared
+            .values
+            .keys()
+            .chain(self.own.values.keys())
+            .chain(self.announced.iter())
+            .map(String::as_str)
+            .collect();
         let names: Vec<&str> = names.into_iter().collect();
-        diagnostic.help(suggestion(name, &names, "variables"))
+        diagnostic.help(suggest(name, &names, "variables"))
     }
 }
 
-/// Where `{{name}}` stands inside the string at `place`; the whole string when escapes hide it.
+/// Finds `{{name}}` inside the string at `place`; returns the whole string if escapes hide it.
 pub fn place_of_name(place: &Place, name: &str) -> Place {
     let text = place.source.text.get(place.span.clone()).unwrap_or("");
     let mut from = 0;
     while let Some(open) = text[from..].find("{{").map(|n| from + n + 2) {
         let inner = text[open..].trim_start_matches(['{', '~', '&', ' ']);
         let start = text.len() - inner.len();
-        let ends = |rest: &str| rest.trim_start().starts_with(['}', '~']);
-        if inner.strip_prefix(name).is_some_and(ends) {
+        let is_found = inner
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.trim_start().starts_with(['}', '~']));
+        if is_found {
             let start = place.span.start + start;
             return Place::new(&place.source, start..start + name.len());
         }
@@ -255,23 +267,30 @@ pub fn place_of_name(place: &Place, name: &str) -> Place {
     place.clone()
 }
 
-/// Fills the variables into every string of the tree but `[vars]` and `[trust]`, whose rules are laid into the downloads first. In a component `{{name}}` and `{{version}}` are
-/// its own, in every download `{{url}}`; everywhere `{{components.NAME.version}}` is known.
-pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) -> Scope {
+/// Substitutes the variables in every string of the tree, except in `[vars]` and in `[trust]`,
+/// whose rules are applied to the downloads first. A component has its own `{{name}}` and
+/// `{{version}}`, every download `{{url}}`; `{{components.NAME.version}}` is known everywhere.
+pub fn fill_in(
+    tree: &mut TomlTable,
+    scope: &VariableScope,
+    problems: &mut Vec<Diagnostic>,
+) -> VariableScope {
     let mut scope = scope.clone();
-    let rules = trust::Rules::of(tree);
+    let rules = trust_rules::TrustRules::from_tree(tree);
     let mut own = BTreeMap::new();
-    if let Some(Data::Table(components)) = tree.get_mut("components").map(|v| &mut v.data) {
+    if let Some(TomlData::Table(components)) = tree.get_mut("components").map(|v| &mut v.data) {
         for entry in &mut components.entries {
             let name = entry.key.clone();
-            let mut names = Names::default();
+            let mut names = VariableTable::default();
             names.set("name", Some(name.clone()), "the component's name");
-            if let Data::Table(component) = &mut entry.value.data
+            if let TomlData::Table(component) = &mut entry.value.data
                 && let Some(version) = component.get_mut("version")
             {
                 scope.with(names.clone()).fill(version, problems);
-                let text = version.as_str().or(version.loose.as_deref());
-                let text = text.map(str::to_string);
+                let text = version
+                    .as_str()
+                    .or(version.loose.as_deref())
+                    .map(str::to_string);
                 let origin = version.place.to_string();
                 names.set("version", text.clone(), &origin);
                 scope.set(&format!("components.{name}.version"), text, &origin);
@@ -286,9 +305,9 @@ pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
     }
     for entry in &mut tree.entries {
         match (entry.key.as_str(), &mut entry.value.data) {
-            // A rule is filled in where it is laid.
+            // Rules are substituted in the downloads.
             ("vars" | "components" | "trust", _) => {}
-            ("media", Data::Table(media)) => fill_media(media, &scope, &rules, problems),
+            ("media", TomlData::Table(media)) => fill_media(media, &scope, &rules, problems),
             _ => fill_value(&mut entry.value, &scope, problems),
         }
     }
@@ -296,9 +315,9 @@ pub fn fill_in(tree: &mut Table, scope: &Scope, problems: &mut Vec<Diagnostic>) 
 }
 
 fn fill_media(
-    media: &mut Table,
-    scope: &Scope,
-    rules: &trust::Rules,
+    media: &mut TomlTable,
+    scope: &VariableScope,
+    rules: &trust_rules::TrustRules,
     problems: &mut Vec<Diagnostic>,
 ) {
     for entry in &mut media.entries {
@@ -309,16 +328,16 @@ fn fill_media(
     }
 }
 
-/// `{{url}}` is the download's own, so that its checksum file or signature can be named by it. A variable that the
-/// recipe calls `url` keeps its meaning.
+/// Sets `{{url}}` to the download's own, for the addresses of its checksum file or signature. A
+/// variable named `url` in the recipe keeps its meaning.
 fn fill_download(
-    value: &mut Value,
-    scope: &Scope,
-    rules: &trust::Rules,
+    value: &mut TomlValue,
+    scope: &VariableScope,
+    rules: &trust_rules::TrustRules,
     problems: &mut Vec<Diagnostic>,
 ) {
     let mut local = scope.clone();
-    if let Data::Table(table) = &mut value.data
+    if let TomlData::Table(table) = &mut value.data
         && let Some(url) = table.get_mut("url")
     {
         local.fill(url, problems);
@@ -335,18 +354,18 @@ fn fill_download(
     fill_value(value, &local, problems);
 }
 
-fn fill_value(value: &mut Value, scope: &Scope, problems: &mut Vec<Diagnostic>) {
+fn fill_value(value: &mut TomlValue, scope: &VariableScope, problems: &mut Vec<Diagnostic>) {
     match &mut value.data {
-        Data::Array(items) => items
+        TomlData::Array(items) => items
             .iter_mut()
             .for_each(|v| fill_value(v, scope, problems)),
-        Data::Table(table) => {
+        TomlData::Table(table) => {
             for entry in &mut table.entries {
                 fill_value(&mut entry.value, scope, problems);
             }
         }
-        // What was filled in already (a component's version) may hold braces that are meant.
-        Data::String(_) if value.template.is_none() => scope.fill(value, problems),
+        // A substituted text (a component's version) may contain literal braces.
+        TomlData::String(_) if value.template.is_none() => scope.fill(value, problems),
         _ => {}
     }
 }

@@ -1,5 +1,5 @@
-//! What the verbs about Windows itself mean once every value is decided: programs, features, updates, the firewall,
-//! accounts, access, tasks, Defender. Only values; what they become in the guest is the plan's affair.
+//! Decoded verbs about Windows itself: programs, features, updates, the firewall, accounts, access,
+//! tasks, Defender. Only values; the plan turns them into commands.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,73 +8,73 @@ use jiff::civil::Date;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Content, ExitCodes, GuestPath};
+use super::{ExitCodes, GuestPath, StepContent};
 use winimg_base::text::{Located, Place};
 
-/// `exe`: a program that is run, good by its exit code.
+/// `exe`: runs a program and checks its exit code.
 #[derive(Clone, Debug)]
-pub struct Exe {
-    pub program: Program,
+pub struct ExeSpec {
+    pub program: ExeProgram,
     pub arguments: Vec<String>,
     /// The working directory.
     pub directory: Option<Located<GuestPath>>,
-    /// Not run when this is there already; must be there afterwards.
+    /// Skips the program if this exists; it must exist afterwards.
     pub creates: Option<Located<GuestPath>>,
     pub exit_codes: ExitCodes,
 }
 
 #[derive(Clone, Debug)]
-pub enum Program {
-    /// Carried into the guest for this step and gone from the image afterwards.
-    Carried(Content),
+pub enum ExeProgram {
+    /// Copied into the guest for this step and removed afterwards.
+    Carried(StepContent),
     /// In the image already.
     InGuest(Located<GuestPath>),
 }
 
 /// `feature`: optional features by their DISM names.
 #[derive(Clone, Debug)]
-pub struct Feature {
+pub struct FeatureSpec {
     pub names: Vec<Located<String>>,
     pub enabled: bool,
-    /// With the features that they need.
+    /// Includes the features that they need.
     pub all: bool,
-    /// Disabled again before Windows restarts: parts of the features that are enabled.
+    /// Parts of the enabled features to disable again before Windows restarts.
     pub without: Vec<Located<String>>,
-    /// Where the files of removed features are taken from.
-    pub source: Option<Content>,
+    /// Source of the files of removed features.
+    pub source: Option<StepContent>,
 }
 
 /// `capability`: a feature on demand.
 #[derive(Clone, Debug)]
-pub struct Capability {
+pub struct CapabilitySpec {
     /// `OpenSSH.Server~~~~0.0.1.0`
     pub name: Located<String>,
     pub present: bool,
-    /// A folder of cabinets; without it Windows has the files, or asks the network.
-    pub source: Option<Content>,
+    /// A folder of cabinets; without it Windows has the files or downloads them.
+    pub source: Option<StepContent>,
 }
 
 /// `driver`: every INF of a folder goes into the driver store.
 #[derive(Clone, Debug)]
-pub struct Driver {
-    pub from: Content,
+pub struct DriverSpec {
+    pub from: StepContent,
     /// Glob patterns over the folder's paths; empty: all.
     pub only: Vec<String>,
 }
 
 /// `update`
 #[derive(Clone, Debug)]
-pub enum Update {
+pub enum UpdateSpec {
     /// `.msu` and `.cab` packages, in this order.
     Offline {
-        packages: Vec<Content>,
-        /// When the newest of them was published.
+        packages: Vec<StepContent>,
+        /// Publication date of the newest of them.
         date: Option<Located<Date>>,
     },
     /// From Windows Update, in rounds with a restart between them. Needs a network.
     Online {
         place: Place,
-        /// Names of `CATEGORIES`; with neither categories nor KBs the plan takes the usual ones.
+        /// Names of `CATEGORIES`; without categories and KBs the plan uses the default ones.
         categories: Vec<String>,
         /// `KB5012637`
         kbs: Vec<String>,
@@ -82,7 +82,7 @@ pub enum Update {
     },
 }
 
-/// What Windows Update calls its classifications, and their identifiers, which no language changes (Microsoft: WSUS
+/// Classifications of Windows Update with their language-independent identifiers (Microsoft: WSUS
 /// Classification GUIDs).
 pub const CATEGORIES: &[(&str, &str)] = &[
     ("Application", "5c9376ab-8ce6-464a-b136-22113dd69801"),
@@ -100,17 +100,17 @@ pub const CATEGORIES: &[(&str, &str)] = &[
     ("Updates", "cd5ffd1e-e932-4e3a-bf74-18bf0b1bbd83"),
 ];
 
-/// `cleanup`: what an image need not carry.
+/// `cleanup`: removes files that an image does not need.
 #[derive(Clone, Debug, Default)]
-pub struct Cleanup {
+pub struct CleanupSpec {
     pub component_store: bool,
-    /// Superseded components cannot be brought back.
+    /// Superseded components cannot be restored.
     pub reset_base: bool,
     pub temp: bool,
     pub update_cache: bool,
     pub event_logs: bool,
     pub setup_logs: bool,
-    /// Files, or folders whose content goes.
+    /// Files, or folders whose content is removed.
     pub paths: Vec<Located<GuestPath>>,
 }
 
@@ -121,33 +121,33 @@ pub struct FirewallRule {
     pub present: bool,
     pub inbound: bool,
     pub allow: bool,
-    pub protocol: Protocol,
-    /// Of this machine: ports or ranges; empty: any.
+    pub protocol: FirewallProtocol,
+    /// Local ports or ranges; empty: any.
     pub ports: Vec<String>,
     pub remote_ports: Vec<String>,
-    /// Addresses, networks, ranges, or netsh's own words such as `LocalSubnet`; empty: any.
+    /// Addresses, networks, ranges, or keywords of netsh such as `LocalSubnet`; empty: any.
     pub remote: Vec<String>,
     pub program: Option<Located<GuestPath>>,
     /// Empty: any.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<FirewallProfile>,
     /// Edge traversal.
     pub edge: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum FirewallProtocol {
     Any,
     Tcp,
     Udp,
     IcmpV4,
     IcmpV6,
-    /// IANA's number.
+    /// IANA number.
     Number(u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Profile {
+pub enum FirewallProfile {
     Domain,
     Private,
     Public,
@@ -155,14 +155,14 @@ pub enum Profile {
 
 /// `user`: a local account.
 #[derive(Clone, Debug)]
-pub struct User {
+pub struct UserSpec {
     pub name: Located<String>,
     pub state: UserState,
-    pub password: Password,
+    pub password: UserPassword,
     pub full_name: Option<String>,
     pub description: Option<String>,
     pub groups: Vec<Located<String>>,
-    /// Whether the password expires.
+    /// The password expires.
     pub expires: bool,
 }
 
@@ -171,51 +171,52 @@ pub struct User {
 pub enum UserState {
     Present,
     Absent,
-    /// There, but nobody can log on with it.
+    /// Exists, but cannot log on.
     Disabled,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Password {
-    /// Made in the guest and known to nobody.
+pub enum UserPassword {
+    /// Generated in the guest and never shown.
     Random,
-    /// One that everybody knows, such as Vagrant's: not a secret, and shown.
+    /// Publicly known, such as Vagrant's: not a secret, and shown.
     Published(String),
 }
 
 /// `group`: a local group.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct GroupSpec {
     pub name: Located<String>,
     pub present: bool,
     pub description: Option<String>,
     pub members: Vec<Located<String>>,
 }
 
-/// `acl`: who may do what with a file or folder; the list is exact.
+/// `acl`: the exact permissions of a file or folder.
 #[derive(Clone, Debug)]
-pub struct Acl {
+pub struct AclSpec {
     pub path: Located<GuestPath>,
-    /// Entries of the folders above hold too.
+    /// Also inherits the entries of parent folders.
     pub inherit: bool,
     pub owner: Option<Located<String>>,
     /// In the order of the recipe.
-    pub entries: Vec<Access>,
-    /// What lies below keeps only what it inherits.
+    pub entries: Vec<AccessRule>,
+    /// Everything below keeps only its inherited entries.
     pub recursive: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct AccessRule {
     pub principal: Located<String>,
-    pub right: Right,
+    pub right: AccessRight,
     pub deny: bool,
 }
 
 /// icacls' simple rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Right {
+#[schemars(rename = "Right")]
+pub enum AccessRight {
     Full,
     Modify,
     ReadExecute,
@@ -225,7 +226,7 @@ pub enum Right {
 
 /// `task`: a scheduled task.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct TaskSpec {
     /// `\Folder\Name`
     pub name: Located<String>,
     pub action: TaskAction,
@@ -234,12 +235,12 @@ pub struct Task {
 #[derive(Clone, Debug)]
 pub enum TaskAction {
     Absent,
-    /// A definition of the team's own.
+    /// A task definition in XML.
     Xml(Located<PathBuf>),
     Run {
         command: Located<GuestPath>,
         arguments: Vec<String>,
-        trigger: Trigger,
+        trigger: TaskTrigger,
         user: TaskUser,
         highest: bool,
         delay: Option<Duration>,
@@ -249,7 +250,7 @@ pub enum TaskAction {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
+pub enum TaskTrigger {
     None,
     Startup,
     Logon,
@@ -264,9 +265,9 @@ pub enum TaskUser {
     NetworkService,
 }
 
-/// `defender`: what Microsoft Defender leaves alone, where it is installed.
+/// `defender`: exclusions of Microsoft Defender, if it is installed.
 #[derive(Clone, Debug, Default)]
-pub struct Defender {
+pub struct DefenderSpec {
     pub exclude_processes: Vec<Located<GuestPath>>,
     pub exclude_paths: Vec<Located<GuestPath>>,
     /// Without the dot.

@@ -1,11 +1,12 @@
 //! Whatever a recipe says arrives in the guest's registry and services as it was said.
 //!
-//! The way there is modelled from its sources: glib's `gspawn-win32.c` protects each argument, its helper reads them
-//! with CommandLineToArgvW and protects them again, the program reads them with the C runtime's rules. Both the rule of
-//! glib 2.60 and the one before it are walked, for every string over an alphabet of the characters that hurt.
+//! The way there is modelled from its sources: glib's `gspawn-win32.c` protects each argument, its
+//! helper reads them with CommandLineToArgvW and protects them again, the program reads them with
+//! the C runtime's rules. Both the rule of glib 2.60 and the one before it are walked, for every
+//! string over an alphabet of the characters that hurt.
 
 use crate::plan::recipe::Maker;
-use winimg_recipe::plan::{self, Entry, Op, Run};
+use winimg_recipe::plan::{self, PayloadEntry, PlannedOp, ProgramRun};
 use winimg_recipe::recipe::*;
 
 const ALPHABET: [char; 8] = ['a', ' ', '\t', '"', '\\', '%', '/', 'é'];
@@ -27,7 +28,8 @@ fn all_strings() -> Vec<String> {
     all
 }
 
-/// glib's protect_argv_string; `old`: before 2.60, which left the backslashes before the closing quote alone.
+/// glib's protect_argv_string; `old`: before 2.60, which left the backslashes before the closing
+/// quote alone.
 fn glib_protect(argument: &str, old: bool) -> String {
     let quote = argument.contains(' ') || argument.contains('\t');
     let mut out = String::new();
@@ -55,8 +57,8 @@ fn glib_protect(argument: &str, old: bool) -> String {
     out
 }
 
-/// CommandLineToArgvW for what follows the program's name: 2n backslashes and a quote are n backslashes, 2n+1 are n and
-/// a quote itself; two quotes inside quotes are one.
+/// CommandLineToArgvW for what follows the program's name: 2n backslashes and a quote are n
+/// backslashes, 2n+1 are n and a quote itself; two quotes inside quotes are one.
 fn to_argv(line: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut current: Option<String> = None;
@@ -103,9 +105,9 @@ fn arrived(arguments: &[String], old: bool) -> Vec<String> {
     to_argv(&joined(&to_argv(&joined(arguments, old)), old))
 }
 
-fn only_run(step: &plan::PlannedStep) -> &Run {
+fn only_run(step: &plan::PlannedStep) -> &ProgramRun {
     let mut runs = step.ops.iter().filter_map(|op| match op {
-        Op::Run(run) => Some(run),
+        PlannedOp::Run(run) => Some(run),
         _ => None,
     });
     runs.next().expect("a run")
@@ -165,7 +167,7 @@ fn every_string_reaches_the_registry() {
                 m.registry(
                     r"HKLM\SOFTWARE\X Y",
                     Some(&name),
-                    RegistryData::Sz(text.clone()),
+                    RegistryValueData::Sz(text.clone()),
                 )
             })
             .made();
@@ -173,7 +175,7 @@ fn every_string_reaches_the_registry() {
         let run = only_run(&plan.steps[0]);
         if run.arguments[0] == "import" {
             by_file += 1;
-            let Some(Entry::Text {
+            let Some(PayloadEntry::Text {
                 text: file,
                 encoding: Encoding::Utf16,
                 ..

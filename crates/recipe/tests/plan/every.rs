@@ -1,10 +1,11 @@
-//! Every mistake in one recipe: no complaint hides another, be it found when the recipe is read or when it is planned.
+//! Every mistake in one recipe: no complaint hides another, be it found when the recipe is read or
+//! when it is planned.
 
 use std::fs;
 
 use winimg_base::diag::Severity;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::Options;
+use winimg_recipe::recipe::ReadOptions;
 
 /// Section and line. A key that the sound recipe has too takes its place.
 const TABLES: &[(&str, &str)] = &[
@@ -237,7 +238,7 @@ fn errors(text: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("recipe.toml");
     fs::write(&path, text).expect("the recipe");
-    let (recipe, mut found) = plan::read(&path, &Options::default());
+    let (recipe, mut found) = plan::read(&path, &ReadOptions::default());
     if let Some(recipe) = recipe {
         let more = plan::make(&recipe).err();
         found.0.extend(more.into_iter().flat_map(|more| more.0));

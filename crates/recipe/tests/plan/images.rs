@@ -1,6 +1,6 @@
 //! Container images, from the recipe's text to the script that imports them.
 
-use winimg_recipe::recipe::{Options, Recipe, read};
+use winimg_recipe::recipe::{ReadOptions, Recipe, read};
 
 use crate::plan::plan_of;
 
@@ -20,7 +20,7 @@ raw = {{}}
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("recipe.toml");
     std::fs::write(&path, text).expect("a recipe");
-    let (recipe, found) = read(&path, &Options::default());
+    let (recipe, found) = read(&path, &ReadOptions::default());
     let folder = format!("{}/", dir.path().display());
     (recipe, found.render(false).replace(&folder, ""))
 }

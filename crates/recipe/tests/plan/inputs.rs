@@ -3,7 +3,7 @@
 use support::tree;
 use winimg_base::diag::Diagnostics;
 use winimg_recipe::plan;
-use winimg_recipe::recipe::{LockSource, Locked, Options, Recipe, read};
+use winimg_recipe::recipe::{LockSource, LockedInput, ReadOptions, Recipe, read};
 
 const DIGEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
@@ -20,10 +20,10 @@ fn recipe(text: &str) -> Recipe {
     std::fs::write(&path, text).expect("a recipe");
     // The targets' rules about outputs are among what is said.
     let recipes = vec![tree::root().join("recipes")];
-    let options = Options {
+    let options = ReadOptions {
         search: recipes.clone(),
         shipped: recipes,
-        ..Options::default()
+        ..ReadOptions::default()
     };
     let (recipe, said) = read(&path, &options);
     assert_eq!(said.render(false), "");
@@ -93,7 +93,7 @@ fn evaluation_media_that_are_known_by_their_digest() {
     assert_eq!(said(&with(&eval(DIGEST), "ami = {}", "")), "");
     let mut locked = with(unverified, "raw = {}", "");
     assert_eq!(said(&locked), "");
-    locked.media.iso.locked = Some(Locked {
+    locked.media.iso.locked = Some(LockedInput {
         digest: "sha256:549bca46c055157291be6c22a3aaaed8330e78ef4382c99ee82c896426a1cee1"
             .parse()
             .expect("a digest"),
@@ -154,7 +154,7 @@ fn what_is_locked_may_come_over_http() {
     let media = "url = \"http://example.com/x.iso\"\nunverified = \"test\"";
     let mut locked = with(media, "raw = {}", "");
     assert!(plan::make(&locked).is_err());
-    locked.media.iso.locked = Some(Locked {
+    locked.media.iso.locked = Some(LockedInput {
         digest: DIGEST.parse().expect("a digest"),
         size: 1,
         evidence: Default::default(),
@@ -174,8 +174,8 @@ fn http_without_a_proof_yet_is_warned_of() {
     let more = "[components.a]\nurl = \"http://example.com/a\"\n";
     let warned = said(&with(https, "raw = {}", more));
     for line in [
-        "warning: component `a` comes over plain http, and nothing proves it yet\n",
-        "anyone on the way can change it\n",
+        "warning: component `a` comes over plain http, and its digest is not set yet\n",
+        "anyone on the network path can change it\n",
         "= help: use https before you pin it\n",
     ] {
         assert!(warned.contains(line), "{warned}");
@@ -197,15 +197,15 @@ fn a_component_that_no_step_uses() {
          [[steps]]\nname = \"c\"\ncopy = { component = \"run\", to = 'C:\\run.msu' }\n";
     let recipe = with(https, "raw = {}", &format!("{components}{steps}"));
     assert_eq!(
-        rendered(&recipe, Diagnostics(plan::unused(&recipe))),
+        rendered(&recipe, Diagnostics(plan::warn_unused(&recipe))),
         "\
 warning: no step uses component `forgotten`
   --> recipe.toml:10:13
    |
 10 | [components.forgotten]
-   |             ^^^^^^^^^ it is not fetched, and not in the image
+   |             ^^^^^^^^^ not fetched, and not in the image
    |
-   = help: carry it in with a step, such as `copy = { component = \"forgotten\", to = 'C:\\…' }`, or take it out of the recipe
+   = help: add a step such as `copy = { component = \"forgotten\", to = 'C:\\…' }`, or remove the component
 
 1 warning in recipe.toml
 "
@@ -261,7 +261,7 @@ fn updates_that_are_old_are_warned_about() {
         ("a clock that is wrong", known, "", "1999-01-01", false),
     ] {
         let recipe = with(iso, "raw = {}", more);
-        let said = plan::aged(&recipe, today.parse().expect("a day"));
+        let said = plan::warn_old_updates(&recipe, today.parse().expect("a day"));
         assert_eq!(said.is_some(), is_old, "{what}");
         if let Some(said) = said {
             let said = rendered(&recipe, Diagnostics(vec![said]));

@@ -1,13 +1,13 @@
-//! Every key of every table (`src/recipe/keys.toml`) with each kind of value that it does not take, every table with a key
-//! that it does not have, and every one without those that it needs: all of it in as few recipes as TOML allows, and each
-//! mistake has its complaint.
+//! Every key of every table (`src/recipe/keys.toml`) with each kind of value that it does not take,
+//! every table with a key that it does not have, and every one without those that it needs: all of
+//! it in as few recipes as TOML allows, and each mistake has its complaint.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use winimg_base::diag::{Diagnostic, Severity};
-use winimg_recipe::recipe::keys::{self, Kind};
-use winimg_recipe::recipe::{Options, read};
+use winimg_recipe::recipe::keys::{self, KeyKind};
+use winimg_recipe::recipe::{ReadOptions, read};
 
 /// No key takes a date.
 const DATE: &str = "1979-05-27";
@@ -30,39 +30,45 @@ enum Expected {
 }
 
 /// Values that a key of this kind does not take.
-fn wrong(kind: &Kind) -> Vec<String> {
+fn wrong(kind: &KeyKind) -> Vec<String> {
     let mut wrong = match kind {
-        Kind::Anything => return Vec::new(),
-        Kind::String => vec!["\" \"".to_owned()],
-        Kind::Word(_) | Kind::Size | Kind::Time | Kind::GuestPath => vec!["\"qqqq\"".to_owned()],
-        Kind::Integer(_, most) => vec![(most + 1).to_string()],
-        Kind::Nonempty(_) | Kind::Signatures(_) => vec!["[]".to_owned()],
+        KeyKind::Anything => return Vec::new(),
+        KeyKind::String => vec!["\" \"".to_owned()],
+        KeyKind::Word(_) | KeyKind::Size | KeyKind::Time | KeyKind::GuestPath => {
+            vec!["\"qqqq\"".to_owned()]
+        }
+        KeyKind::Integer(_, most) => vec![(most + 1).to_string()],
+        KeyKind::Nonempty(_) | KeyKind::Signatures(_) => vec!["[]".to_owned()],
         _ => Vec::new(),
     };
     wrong.push(DATE.to_owned());
     wrong
 }
 
-/// The same, each as it is written: in a list or a table where the kind is one, and where the complaint points.
-pub fn written(kind: &Kind) -> Vec<(String, String)> {
+/// The same, each as it is written: in a list or a table where the kind is one, and where the
+/// complaint points.
+pub fn written(kind: &KeyKind) -> Vec<(String, String)> {
     let plain = wrong(kind).into_iter().map(|value| (value.clone(), value));
     let mut all: Vec<(String, String)> = plain.collect();
-    let inner = |of: &Kind| match of {
-        Kind::Word(_) | Kind::GuestPath | Kind::Time => wrong(of),
-        Kind::Anything | Kind::Signature | Kind::Table(_) => Vec::new(),
+    let inner = |of: &KeyKind| match of {
+        KeyKind::Word(_) | KeyKind::GuestPath | KeyKind::Time => wrong(of),
+        KeyKind::Anything | KeyKind::Signature | KeyKind::Table(_) => Vec::new(),
         _ => vec![DATE.to_owned()],
     };
     match kind {
-        Kind::List(of) | Kind::Nonempty(of) => {
+        KeyKind::List(of) | KeyKind::Nonempty(of) => {
             all.extend(inner(of).into_iter().map(|v| (format!("[{v}]"), v)));
         }
-        Kind::Map(of) => all.extend(inner(of).into_iter().map(|v| (format!("{{ A = {v} }}"), v))),
+        KeyKind::Map(of) => {
+            all.extend(inner(of).into_iter().map(|v| (format!("{{ A = {v} }}"), v)))
+        }
         _ => {}
     }
     all
 }
 
-/// The header and the line of a table with this in it; nothing for one that no recipe holds by itself.
+/// The header and the line of a table with this in it; nothing for one that no recipe holds by
+/// itself.
 fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String)> {
     let step = |verb: String| Some(("[steps]".to_owned(), format!("name = \"n{n}\""), verb));
     let own = |header: String, line: String| Some((header, String::new(), line));
@@ -75,7 +81,7 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
         "" => first.to_owned(),
         _ => format!("{first}, {within}"),
     };
-    let verbs = keys::verbs();
+    let verbs = keys::list_verbs();
     match table {
         "recipe" => own(String::new(), within.to_owned()),
         "media" | "machine" | "setup" | "outputs" | "lock" => {
@@ -101,15 +107,17 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
             Some(("[steps]".to_owned(), before, within.to_owned()))
         }
         "clone" => {
-            let claims: Vec<&str> = keys::of(table).alternatives().collect();
+            let claims: Vec<&str> = keys::find_table(table).alternatives().collect();
             let has = |key: &str| within.starts_with(&format!("{key} ="));
-            let why = match has("why") || within.is_empty() {
-                true => "",
-                false => "why = \"n\"\n",
+            let why = if has("why") || within.is_empty() {
+                ""
+            } else {
+                "why = \"n\"\n"
             };
-            let other = match claims.into_iter().any(has) {
-                true => "",
-                false => "missing = 'C:\\n'",
+            let other = if claims.into_iter().any(has) {
+                ""
+            } else {
+                "missing = 'C:\\n'"
             };
             Some((
                 "[clone]".to_owned(),
@@ -148,8 +156,8 @@ fn placed(table: &str, within: &str, n: usize) -> Option<(String, String, String
         ),
         // What other tables have too, and what no recipe has: tests/host.rs, tests/matrix.rs.
         "download" | "chain" => None,
-        host if keys::of(host).is_of_host() => None,
-        matrix if keys::of(matrix).is_of_matrix() => None,
+        host if keys::find_table(host).is_of_host() => None,
+        matrix if keys::find_table(matrix).is_of_matrix() => None,
         _ => match table.strip_prefix("signature.") {
             Some(kind) => component("", "signature", joined(&format!("kind = \"{kind}\""))),
             None => {
@@ -174,7 +182,7 @@ fn mistakes() -> Vec<Mistake> {
             expected,
         });
     };
-    for spec in keys::all() {
+    for spec in keys::list_tables() {
         let is_signature = spec.name.contains("signature.");
         for key in &spec.keys {
             let is_dispatched = is_signature && key.name == "kind";
@@ -190,7 +198,8 @@ fn mistakes() -> Vec<Mistake> {
                     add(&spec.name, &within, Expected::At(at));
                 }
             }
-            // Those that every recipe has, and the key that makes a signature's table one of alternatives.
+            // Those that every recipe has, and the key that makes a signature's table one of
+            // alternatives.
             let is_there = ["recipe", "media", "step", "signature.any"].contains(&&*spec.name);
             if key.needed.is_some() && !is_there {
                 let fact = format!("has no `{}`", key.name);
@@ -283,7 +292,7 @@ fn every_key_of_every_table_has_its_complaints() {
     for recipe in recipes(&mistakes) {
         let text = text(&recipe);
         fs::write(&path, &text).expect("the recipe");
-        let (_, found) = read(&path, &Options::default());
+        let (_, found) = read(&path, &ReadOptions::default());
         let errors = found.0.into_iter();
         let errors: Vec<_> = errors.filter(|d| d.severity == Severity::Error).collect();
         assert!(!errors.iter().any(|d| d.is_syntax), "no TOML:\n{text}");
@@ -298,9 +307,9 @@ fn every_key_of_every_table_has_its_complaints() {
 fn every_word_of_every_key_is_understood() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("recipe.toml");
-    for spec in keys::all() {
+    for spec in keys::list_tables() {
         for key in spec.keys.iter().filter(|key| key.name != "kind") {
-            let Kind::Word(words) = &key.takes else {
+            let KeyKind::Word(words) = &key.takes else {
                 continue;
             };
             for word in words {
@@ -314,7 +323,7 @@ fn every_word_of_every_key_is_understood() {
                 };
                 let text = format!("schema = 1\n{header}{before}\n{line}\n");
                 fs::write(&path, &text).expect("the recipe");
-                let (_, found) = read(&path, &Options::default());
+                let (_, found) = read(&path, &ReadOptions::default());
                 let refused = format!("`{}` cannot be \"{word}\"", key.name);
                 assert!(found.0.iter().all(|d| d.problem.fact != refused), "{text}");
             }

@@ -23,7 +23,7 @@ use winimg_recipe::recipe::*;
 fn plan_of(recipe: Recipe) -> String {
     match plan::make(&recipe) {
         Ok(plan) => {
-            let mut text = plan::text(&recipe, &plan);
+            let mut text = plan::render_text(&recipe, &plan);
             if !plan.warnings.0.is_empty() {
                 text.push_str("\nwarnings\n");
                 text.push_str(&said(&plan.warnings));
@@ -58,7 +58,7 @@ fn said(complaints: &Diagnostics) -> String {
 
 fn refused(recipe: Recipe) -> String {
     match plan::make(&recipe) {
-        Ok(plan) => panic!("a plan was made:\n{}", plan::text(&recipe, &plan)),
+        Ok(plan) => panic!("a plan was made:\n{}", plan::render_text(&recipe, &plan)),
         Err(complaints) => said(&complaints),
     }
 }
@@ -91,7 +91,11 @@ fn files() {
         )
         .value("steps.kubelet.copy.to", "\"C:/k/\"", "recipe.toml:11:1")
         .component("kubelet", "kubelet.exe", None)
-        .component("cni", "cni-plugins-windows-amd64.tgz", Some(Archive::TarGz))
+        .component(
+            "cni",
+            "cni-plugins-windows-amd64.tgz",
+            Some(ArchiveKind::TarGz),
+        )
         .step("kubelet", |m| m.copy("kubelet", r"C:\k\"))
         .step("kubelet again", |m| {
             m.copy("kubelet", r"C:\100% sure\agent & co.exe")
@@ -182,7 +186,7 @@ fn services() {
             ];
             s.display_name = Some("Containerd".into());
             s.description = Some("Runs containers – \"really\" 100%".into());
-            s.start = Some(Start::DelayedAuto);
+            s.start = Some(ServiceStartMode::DelayedAuto);
             s.restart_delays = vec![15000, 15000];
             s.state = Some(ServiceState::Running);
             Verb::Service(s)
@@ -191,14 +195,14 @@ fn services() {
             let mut s = m.service("kubelet");
             s.program = Some(m.path(r"C:\k\kubelet.exe"));
             s.arguments = vec!["--resolv-conf=".into(), "--v=6".into()];
-            s.start = Some(Start::Auto);
+            s.start = Some(ServiceStartMode::Auto);
             s.depends = vec!["containerd".into(), "Tcpip".into()];
             s.account = Some("LocalSystem".into());
             Verb::Service(s)
         })
         .step("spooler off", |m| {
             let mut s = m.service("Spooler");
-            s.start = Some(Start::Disabled);
+            s.start = Some(ServiceStartMode::Disabled);
             s.state = Some(ServiceState::Stopped);
             Verb::Service(s)
         })
@@ -218,51 +222,62 @@ fn services() {
 #[test]
 fn registry() {
     const KEY: &str = r"HKEY_LOCAL_MACHINE\SOFTWARE\Example & Co";
-    let set =
-        |name: &'static str, data: RegistryData| move |m: &Maker| m.registry(KEY, Some(name), data);
+    let set = |name: &'static str, data: RegistryValueData| {
+        move |m: &Maker| m.registry(KEY, Some(name), data)
+    };
     let maker = Maker::new()
         .step(
             "sz",
-            set("Tier", RegistryData::Sz("go ld \"%x%\" ^!".into())),
+            set("Tier", RegistryValueData::Sz("go ld \"%x%\" ^!".into())),
         )
         .step("default", |m| {
-            m.registry(KEY, None, RegistryData::Sz("zażółć".into()))
+            m.registry(KEY, None, RegistryValueData::Sz("zażółć".into()))
         })
         .step(
             "expand",
-            set("Root", RegistryData::ExpandSz(r"%SystemRoot%\x\".into())),
+            set(
+                "Root",
+                RegistryValueData::ExpandSz(r"%SystemRoot%\x\".into()),
+            ),
         )
         .step(
             "multi",
             set(
                 "List",
-                RegistryData::MultiSz(vec!["a b".into(), "c".into()]),
+                RegistryValueData::MultiSz(vec!["a b".into(), "c".into()]),
             ),
         )
-        .step("dword", set("D", RegistryData::Dword(u32::MAX)))
-        .step("qword", set("Q", RegistryData::Qword(u64::MAX)))
-        .step("binary", set("B", RegistryData::Binary(vec![0, 255])))
-        .step("empty", set("E", RegistryData::Sz(String::new())))
+        .step("dword", set("D", RegistryValueData::Dword(u32::MAX)))
+        .step("qword", set("Q", RegistryValueData::Qword(u64::MAX)))
+        .step("binary", set("B", RegistryValueData::Binary(vec![0, 255])))
+        .step("empty", set("E", RegistryValueData::Sz(String::new())))
         .step("empty default", |m| {
-            m.registry(KEY, None, RegistryData::Sz(String::new()))
+            m.registry(KEY, None, RegistryValueData::Sz(String::new()))
         })
         .step(
             "blank and backslash",
-            set("F", RegistryData::Sz("C:\\a b\\".into())),
+            set("F", RegistryValueData::Sz("C:\\a b\\".into())),
         )
-        .step("two lines", set("G", RegistryData::Sz("a\nb".into())))
+        .step("two lines", set("G", RegistryValueData::Sz("a\nb".into())))
         .step(
             "backslash in list",
-            set("H", RegistryData::MultiSz(vec![r"C:\0".into(), "x".into()])),
+            set(
+                "H",
+                RegistryValueData::MultiSz(vec![r"C:\0".into(), "x".into()]),
+            ),
         )
-        .step("empty list", set("I", RegistryData::MultiSz(vec![])))
-        .step("long binary", set("J", RegistryData::Binary(vec![])))
-        .step("value gone", set("K \"q\" \\", RegistryData::Absent))
+        .step("empty list", set("I", RegistryValueData::MultiSz(vec![])))
+        .step("long binary", set("J", RegistryValueData::Binary(vec![])))
+        .step("value gone", set("K \"q\" \\", RegistryValueData::Absent))
         .step("key gone", |m| {
-            m.registry(r"HKLM\SOFTWARE\Old", None, RegistryData::Absent)
+            m.registry(r"HKLM\SOFTWARE\Old", None, RegistryValueData::Absent)
         })
         .step("user", |m| {
-            m.registry(r"hku\.DEFAULT\Console\", Some("X"), RegistryData::Dword(1))
+            m.registry(
+                r"hku\.DEFAULT\Console\",
+                Some("X"),
+                RegistryValueData::Dword(1),
+            )
         })
         .step("variable", |m| m.environment("KUBE", Some("a b")))
         .step("expanding", |m| {
@@ -300,7 +315,7 @@ fn packages() {
         })
         .step("odd name", |m| m.msi("odd", &[("A", "b c")]))
         .step("codes", |m| Verb::Msi {
-            from: Content::Component(m.at("init")),
+            from: StepContent::Component(m.at("init")),
             properties: Default::default(),
             exit_codes: ExitCodes {
                 ok: Some(vec![0, 1638]),
@@ -316,7 +331,7 @@ fn assertions() {
         Verb::Assert(Assertion::RegistryValue {
             key: m
                 .at("")
-                .map(|_| RegistryKey::known(r"HKLM\SOFTWARE\Example")),
+                .map(|_| RegistryKey::from_static(r"HKLM\SOFTWARE\Example")),
             value: name.to_owned(),
             data,
         })
@@ -335,10 +350,10 @@ fn assertions() {
             Verb::Assert(Assertion::ServiceRunning(m.at("containerd")))
         })
         .step("word", |m| {
-            value(m, "Two Words", RegistryData::Sz("100% (gold)".into()))
+            value(m, "Two Words", RegistryValueData::Sz("100% (gold)".into()))
         })
-        .step("number", |m| value(m, "N", RegistryData::Dword(255)))
-        .step("none", |m| value(m, "N", RegistryData::Absent))
+        .step("number", |m| value(m, "N", RegistryValueData::Dword(255)))
+        .step("none", |m| value(m, "N", RegistryValueData::Absent))
         .step("patched", |_| {
             Verb::Assert(Assertion::Windows {
                 build: 20348,
@@ -373,7 +388,7 @@ fn sealing() {
 #[test]
 fn windows_itself() {
     let path = Path::new("tests/plan/windows/recipe.toml");
-    let (recipe, complaints) = read(path, &Options::default());
+    let (recipe, complaints) = read(path, &ReadOptions::default());
     let mut recipe = recipe.unwrap_or_else(|| panic!("{}", said(&complaints)));
     assert!(!complaints.has_errors(), "{}", said(&complaints));
     recipe.effective.clear();
@@ -386,18 +401,18 @@ fn services_and_their_later_settings() {
         .step("made", |m| {
             let mut s = m.service("kubelet");
             s.program = Some(m.path(r"C:\k\kubelet.exe"));
-            s.start = Some(Start::Auto);
+            s.start = Some(ServiceStartMode::Auto);
             s.restart_delays = vec![5000];
             Verb::Service(s)
         })
         .step("not by itself", |m| {
             let mut s = m.service("Kubelet");
-            s.start = Some(Start::Demand);
+            s.start = Some(ServiceStartMode::Demand);
             Verb::Service(s)
         });
     let recipe = sealed(maker);
     let plan = plan::make(&recipe).expect("a plan");
-    let text = plan::text(&recipe, &plan);
+    let text = plan::render_text(&recipe, &plan);
     let left: Vec<&str> = text
         .lines()
         .filter_map(|l| l.trim().strip_prefix("leaves  service "))
@@ -414,20 +429,20 @@ fn services_and_their_later_settings() {
 #[test]
 fn what_windows_itself_would_not_take_is_refused() {
     use winimg_recipe::recipe::verb::*;
-    let exe = |m: &Maker, file: &str| Exe {
-        program: Program::InGuest(m.path(file)),
+    let exe = |m: &Maker, file: &str| ExeSpec {
+        program: ExeProgram::InGuest(m.path(file)),
         arguments: vec![],
         directory: None,
         creates: None,
         exit_codes: ExitCodes::default(),
     };
-    let carried = |m: &Maker, component: &str| Content::Component(m.at(component));
+    let carried = |m: &Maker, component: &str| StepContent::Component(m.at(component));
     let maker = Maker::new()
         .component("agent", "agent.msi", None)
-        .component("archive", "drivers.zip", Some(Archive::Zip))
+        .component("archive", "drivers.zip", Some(ArchiveKind::Zip))
         .step("a package", |m| {
             let mut e = exe(m, r"C:\k\x");
-            e.program = Program::Carried(carried(m, "agent"));
+            e.program = ExeProgram::Carried(carried(m, "agent"));
             Verb::Exe(e)
         })
         .step("a script", |m| Verb::Exe(exe(m, r"C:\k\x.CMD")))
@@ -444,49 +459,49 @@ fn what_windows_itself_would_not_take_is_refused() {
             Verb::Exe(e)
         })
         .step("a file as a folder", |m| {
-            Verb::Driver(Driver {
+            Verb::Driver(DriverSpec {
                 from: carried(m, "agent"),
                 only: vec![],
             })
         })
         .step("no such folder", |m| {
-            Verb::Driver(Driver {
-                from: Content::Local(m.at("").map(|_| local("no/such"))),
+            Verb::Driver(DriverSpec {
+                from: StepContent::Local(m.at("").map(|_| local("no/such"))),
                 only: vec![],
             })
         })
         .step("no driver", |m| {
-            Verb::Driver(Driver {
-                from: Content::Local(m.at("").map(|_| local("seal"))),
+            Verb::Driver(DriverSpec {
+                from: StepContent::Local(m.at("").map(|_| local("seal"))),
                 only: vec![],
             })
         })
         .step("no such driver", |m| {
-            Verb::Driver(Driver {
-                from: Content::Local(m.at("").map(|_| local("windows/drivers"))),
+            Verb::Driver(DriverSpec {
+                from: StepContent::Local(m.at("").map(|_| local("windows/drivers"))),
                 only: vec!["viostor/*".into()],
             })
         })
         .step("a driver that lacks files", |m| {
-            Verb::Driver(Driver {
-                from: Content::Local(m.at("").map(|_| local("broken-drivers"))),
+            Verb::Driver(DriverSpec {
+                from: StepContent::Local(m.at("").map(|_| local("broken-drivers"))),
                 only: vec![],
             })
         })
         .step("a malformed pattern", |m| {
-            Verb::Driver(Driver {
-                from: Content::Local(m.at("").map(|_| local("windows/drivers"))),
+            Verb::Driver(DriverSpec {
+                from: StepContent::Local(m.at("").map(|_| local("windows/drivers"))),
                 only: vec!["a**b".into()],
             })
         })
         .step("no package", |m| {
-            Verb::Update(Update::Offline {
+            Verb::Update(UpdateSpec::Offline {
                 packages: vec![carried(m, "agent")],
                 date: None,
             })
         })
         .step("a file as a source", |m| {
-            Verb::Feature(Feature {
+            Verb::Feature(FeatureSpec {
                 names: vec![m.at("Containers")],
                 enabled: true,
                 all: true,
@@ -495,15 +510,15 @@ fn what_windows_itself_would_not_take_is_refused() {
             })
         })
         .step("vital", |m| {
-            Verb::Cleanup(Cleanup {
+            Verb::Cleanup(CleanupSpec {
                 paths: vec![m.path(r"C:\Windows\")],
-                ..Cleanup::default()
+                ..CleanupSpec::default()
             })
         })
         .step("percent", |m| {
-            Verb::Cleanup(Cleanup {
+            Verb::Cleanup(CleanupSpec {
                 paths: vec![m.path(r"C:\100%")],
-                ..Cleanup::default()
+                ..CleanupSpec::default()
             })
         });
     insta::assert_snapshot!("windows-mistakes", &refused(sealed(maker)));
@@ -528,10 +543,10 @@ fn only_what_lasts_is_expected() {
             recursive: true,
         })
         .step("set", |m| {
-            m.registry(r"HKLM\SOFTWARE\X", Some("v"), RegistryData::Dword(1))
+            m.registry(r"HKLM\SOFTWARE\X", Some("v"), RegistryValueData::Dword(1))
         })
         .step("set again", |m| {
-            m.registry(r"HKLM\Software\x", Some("V"), RegistryData::Dword(2))
+            m.registry(r"HKLM\Software\x", Some("V"), RegistryValueData::Dword(2))
         })
         .step("back", |m| m.copy("agent", r"C:\a\back.exe"))
         .made();
@@ -541,7 +556,7 @@ fn only_what_lasts_is_expected() {
         left[..6],
         [0, 1, 0, 0, 1, 1],
         "{}",
-        plan::text(&maker, &plan)
+        plan::render_text(&maker, &plan)
     );
 }
 
@@ -557,7 +572,7 @@ fn the_json_holds_what_the_text_shows() {
         .step("seal", |m| m.generalize())
         .made();
     let plan = plan::make(&recipe).expect("a plan");
-    let json = plan::json(&recipe, &plan);
+    let json = plan::render_json(&recipe, &plan);
     let text = serde_json::to_string_pretty(&json).expect("JSON");
     insta::assert_snapshot!("json", text);
 }
@@ -574,13 +589,13 @@ fn every_mistake_is_reported_at_its_step() {
             recursive: true,
         })
         .step("hive", |m| {
-            m.registry(r"HKLM\SOFTWARE", None, RegistryData::Absent)
+            m.registry(r"HKLM\SOFTWARE", None, RegistryValueData::Absent)
         })
         .step("list", |m| {
             m.registry(
                 r"HKLM\SOFTWARE\X",
                 Some("v"),
-                RegistryData::MultiSz(vec!["".into()]),
+                RegistryValueData::MultiSz(vec!["".into()]),
             )
         })
         .step("not ascii", |m| m.msi("setup", &[("A", "ż b")]))
@@ -610,7 +625,7 @@ fn a_warning_comes_with_the_plan_where_cmd_reads_another_code_page() {
     let plan = plan::make(&recipe).expect("a plan");
     assert_eq!(
         said(&plan.warnings),
-        "recipe.toml:11:1 warning: step `batch`: the script holds `ż`, which cmd reads in the console's code page \
+        "recipe.toml:11:1 warning: step `batch`: the script contains `ż`, which cmd reads in the console's code page \
          (keep batch text in ASCII, or use `powershell`, whose file is UTF-8)\n"
     );
 }

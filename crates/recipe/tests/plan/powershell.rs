@@ -1,6 +1,7 @@
-//! The PowerShell that winimg writes itself parses without an error (tree-sitter's grammar; no PowerShell runs here).
+//! The PowerShell that winimg writes itself parses without an error (tree-sitter's grammar; no
+//! PowerShell runs here).
 
-use winimg_recipe::plan::{self, Entry};
+use winimg_recipe::plan::{self, PayloadEntry};
 use winimg_recipe::recipe::{ExitCodes, Verb};
 
 use crate::plan::recipe::Maker;
@@ -27,7 +28,7 @@ fn texts(script: &str) -> Vec<(String, String)> {
     plan.payload
         .into_iter()
         .filter_map(|entry| match entry {
-            Entry::Text { file, text, .. } => Some((file, text)),
+            PayloadEntry::Text { file, text, .. } => Some((file, text)),
             _ => None,
         })
         .collect()
@@ -67,7 +68,7 @@ fn a_script_is_laid_down_as_it_is_but_for_its_line_ends() {
 fn the_rounds_of_windows_update_parse() {
     let recipe = Maker::new()
         .step("updates", |m| {
-            Verb::Update(winimg_recipe::recipe::verb::Update::Online {
+            Verb::Update(winimg_recipe::recipe::verb::UpdateSpec::Online {
                 place: m.at("").place,
                 categories: vec![],
                 kbs: vec!["KB5012637".into()],
@@ -77,7 +78,7 @@ fn the_rounds_of_windows_update_parse() {
         .made();
     let plan = plan::make(&recipe).expect("a plan");
     let text = plan.payload.iter().find_map(|entry| match entry {
-        Entry::Text { file, text, .. } if file == "update.ps1" => Some(text),
+        PayloadEntry::Text { file, text, .. } if file == "update.ps1" => Some(text),
         _ => None,
     });
     let text = text.expect("update.ps1");

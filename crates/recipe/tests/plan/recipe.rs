@@ -1,4 +1,5 @@
-//! Recipes made by hand for the plan's tests, until they are read from TOML: each step stands on a line of its own.
+//! Recipes made by hand for the plan's tests, until they are read from TOML: each step stands on a
+//! line of its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,30 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use winimg_base::digest::Digest;
-use winimg_base::text::{Located, Place, Source};
+use winimg_base::text::{Located, Place, SourceText};
 use winimg_recipe::recipe::*;
 
 /// Steps are on lines 11, 12, … of `recipe.toml`; everything else is on line 1.
 pub struct Maker {
-    source: Arc<Source>,
+    source: Arc<SourceText>,
     recipe: Recipe,
 }
 
 impl Maker {
     pub fn new() -> Self {
-        let source = Arc::new(Source::new("recipe.toml", "\n".repeat(200)));
+        let source = Arc::new(SourceText::new("recipe.toml", "\n".repeat(200)));
         let at = |text: &str| Located::new(text.to_owned(), Place::new(&source, 0..0));
         let origin = |url: &str| {
             let digest = Digest::sha256_of(url.as_bytes());
             let digest = Located::new(digest, Place::new(&source, 0..0));
-            let url = Located::new(Address::Local(url.into()), Place::new(&source, 0..0));
-            Origin::new(url, ProofSpec::Digest(digest))
+            let url = Located::new(FileAddress::Local(url.into()), Place::new(&source, 0..0));
+            DownloadSpec::new(url, ProofSpec::Digest(digest))
         };
         let recipe = Recipe {
             name: at("test"),
             description: None,
             digest: Digest::sha256_of(b"recipe"),
-            media: Media {
+            media: MediaSpec {
                 iso: origin("ws2022.iso"),
                 virtio: None,
                 image: at("datacenter-core"),
@@ -58,7 +59,7 @@ impl Maker {
                 own_drivers: None,
             },
             components: vec![],
-            lock: LockRule::default(),
+            lock: LockPolicy::default(),
             mirrors: Mirrors::default(),
             images: Vec::new(),
             steps: vec![],
@@ -93,14 +94,17 @@ impl Maker {
         Place::new(&self.source, line..line)
     }
 
-    pub fn component(mut self, name: &str, file: &str, unpack: Option<Archive>) -> Self {
+    pub fn component(mut self, name: &str, file: &str, unpack: Option<ArchiveKind>) -> Self {
         let url = format!("https://example.com/{file}");
         let place = Place::new(&self.source, 0..0);
-        self.recipe.components.push(Component {
+        self.recipe.components.push(ComponentSpec {
             name: Located::new(name.to_owned(), place.clone()),
             version: Some("1.2.3".into()),
-            origin: Origin::new(
-                Located::new(Address::Remote(url.parse().expect("a URL")), place.clone()),
+            origin: DownloadSpec::new(
+                Located::new(
+                    FileAddress::Remote(url.parse().expect("a URL")),
+                    place.clone(),
+                ),
                 ProofSpec::Digest(Located::new(Digest::sha256_of(url.as_bytes()), place)),
             ),
             file: file.to_owned(),
@@ -115,7 +119,7 @@ impl Maker {
     }
 
     pub fn var(mut self, name: &str, value: &str, origin: &str) -> Self {
-        self.recipe.vars.push(Var {
+        self.recipe.vars.push(ResolvedVariable {
             name: name.into(),
             value: value.into(),
             origin: origin.into(),
@@ -124,7 +128,7 @@ impl Maker {
     }
 
     pub fn value(mut self, path: &str, value: &str, origin: &str) -> Self {
-        self.recipe.effective.push(Effective {
+        self.recipe.effective.push(EffectiveValue {
             path: path.into(),
             value: value.into(),
             origin: origin.into(),
@@ -141,7 +145,7 @@ impl Maker {
     pub fn step(mut self, name: &str, verb: impl FnOnce(&Self) -> Verb) -> Self {
         let verb = verb(&self);
         let place = self.next_place();
-        self.recipe.steps.push(Step {
+        self.recipe.steps.push(RecipeStep {
             name: name.into(),
             place,
             skipped: None,
@@ -152,7 +156,7 @@ impl Maker {
     }
 
     /// Changes the step that was added last.
-    pub fn but(mut self, change: impl FnOnce(&mut Step)) -> Self {
+    pub fn but(mut self, change: impl FnOnce(&mut RecipeStep)) -> Self {
         change(self.recipe.steps.last_mut().expect("a step"));
         self
     }
@@ -165,7 +169,7 @@ impl Maker {
 
     pub fn copy(&self, component: &str, to: &str) -> Verb {
         Verb::Copy {
-            from: Content::Component(self.at(component)),
+            from: StepContent::Component(self.at(component)),
             to: self.path(to),
         }
     }
@@ -173,12 +177,12 @@ impl Maker {
     pub fn copy_local(&self, from: PathBuf, to: &str) -> Verb {
         let from = self.at("").map(|_| from);
         Verb::Copy {
-            from: Content::Local(from),
+            from: StepContent::Local(from),
             to: self.path(to),
         }
     }
 
-    pub fn registry(&self, key: &str, value: Option<&str>, data: RegistryData) -> Verb {
+    pub fn registry(&self, key: &str, value: Option<&str>, data: RegistryValueData) -> Verb {
         Verb::Registry {
             key: self.at(key).map(|key| key.parse().expect("a key")),
             value: value.map(str::to_owned),
@@ -193,8 +197,8 @@ impl Maker {
         }
     }
 
-    pub fn service(&self, name: &str) -> Service {
-        Service {
+    pub fn service(&self, name: &str) -> ServiceSpec {
+        ServiceSpec {
             name: self.at(name),
             display_name: None,
             description: None,
@@ -215,7 +219,7 @@ impl Maker {
             .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
             .collect();
         Verb::Msi {
-            from: Content::Component(self.at(component)),
+            from: StepContent::Component(self.at(component)),
             properties,
             exit_codes: ExitCodes::default(),
         }

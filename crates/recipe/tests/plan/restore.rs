@@ -1,6 +1,6 @@
 //! What the bootstrap set for the build, and the last step takes back.
 
-use winimg_recipe::plan::{self, Planned};
+use winimg_recipe::plan::{self, PlannedCheck};
 use winimg_recipe::recipe::*;
 
 use crate::plan::recipe::Maker;
@@ -12,10 +12,10 @@ fn taken_back(recipe: Recipe) -> Vec<String> {
     last.expects
         .iter()
         .filter_map(|expectation| match expectation {
-            Planned::Registry {
+            PlannedCheck::Registry {
                 key,
                 value,
-                data: RegistryData::Absent,
+                data: RegistryValueData::Absent,
             } => Some(value.clone().unwrap_or_else(|| {
                 let (_, name) = key.as_str().rsplit_once('\\').expect("a path");
                 name.to_owned()
@@ -43,15 +43,19 @@ fn what_the_bootstrap_set_is_taken_back_unless_a_step_sets_it() {
     assert_eq!(taken_back(sealed(Maker::new())), all);
     let own = Maker::new()
         .step("updates of ones own", |m| {
-            m.registry(AU, Some("noautoupdate"), RegistryData::Dword(0))
+            m.registry(AU, Some("noautoupdate"), RegistryValueData::Dword(0))
         })
         .step("no question", |m| {
             let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Network\NewNetworkWindowOff";
-            m.registry(key, None, RegistryData::Sz(String::new()))
+            m.registry(key, None, RegistryValueData::Sz(String::new()))
         })
         .step("the clock's own", |m| {
             let key = r"HKLM\SYSTEM\CurrentControlSet\Control\TimeZoneInformation";
-            m.registry(key, Some("RealTimeIsUniversal"), RegistryData::Dword(1))
+            m.registry(
+                key,
+                Some("RealTimeIsUniversal"),
+                RegistryValueData::Dword(1),
+            )
         })
         .but(|step| step.skipped = Some("false".into()));
     let kept = ["NewNetworkWindowOff", "NoAutoUpdate"];

@@ -4,20 +4,20 @@ use std::fs;
 use std::path::Path;
 use support::tree;
 
-use winimg_recipe::plan::check::Service;
-use winimg_recipe::plan::{self, Entry, Op, Plan, Planned};
-use winimg_recipe::recipe::{Options, Recipe, read};
+use winimg_recipe::plan::check::ServiceCheck;
+use winimg_recipe::plan::{self, BuildPlan, PayloadEntry, PlannedCheck, PlannedOp};
+use winimg_recipe::recipe::{ReadOptions, Recipe, read};
 
 fn folder() -> std::path::PathBuf {
     tree::root().join("crates/recipe/tests/plan")
 }
 
 fn recipe_of(path: &Path) -> Recipe {
-    let (recipe, rendered) = read(path, &Options::default());
+    let (recipe, rendered) = read(path, &ReadOptions::default());
     recipe.unwrap_or_else(|| panic!("no recipe:\n{}", rendered.render(false)))
 }
 
-fn whole() -> (Recipe, Plan) {
+fn whole() -> (Recipe, BuildPlan) {
     let recipe = recipe_of(&folder().join("security.toml"));
     let plan = match plan::make(&recipe) {
         Ok(plan) => plan,
@@ -45,7 +45,7 @@ fn steps(verbs: &[&str]) -> (tempfile::TempDir, std::path::PathBuf) {
 /// What is said about them: first line, and the help, a line each.
 fn complaints(verbs: &[&str]) -> String {
     let (_dir, path) = steps(verbs);
-    let (recipe, mut rendered) = read(&path, &Options::default());
+    let (recipe, mut rendered) = read(&path, &ReadOptions::default());
     if let Some(recipe) = recipe {
         match plan::make(&recipe) {
             Ok(plan) => rendered.0.extend(plan.warnings.0),
@@ -63,7 +63,7 @@ fn complaints(verbs: &[&str]) -> String {
 #[test]
 fn who_may_do_what() {
     let (recipe, plan) = whole();
-    let mut text = plan::text(&recipe, &plan);
+    let mut text = plan::render_text(&recipe, &plan);
     text.push_str("\nwarnings\n");
     text.push_str(&crate::plan::said(&plan.warnings));
     let here = folder().display().to_string();
@@ -119,9 +119,9 @@ fn values_that_windows_would_not_take_are_refused_at_their_place() {
 fn a_password_in_a_recipe_is_refused_and_not_shown() {
     let (_dir, path) =
         steps(&[r#"user = { name = "x", password = "s3cret-Value", groups = [1] }"#]);
-    let (_, rendered) = read(&path, &Options::default());
+    let (_, rendered) = read(&path, &ReadOptions::default());
     let text = rendered.render(false);
-    assert!(text.contains("a recipe holds no secrets"), "{text}");
+    assert!(text.contains("a recipe contains no secrets"), "{text}");
     assert!(text.contains(r#"password = "************""#), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
 }
@@ -153,7 +153,7 @@ fn task_definitions_are_well_formed_and_in_the_schemas_order() {
     ];
     let mut seen = 0;
     for entry in &plan.payload {
-        let Entry::Text { file, text, .. } = entry else {
+        let PayloadEntry::Text { file, text, .. } = entry else {
             continue;
         };
         if file != "task.xml" {
@@ -196,7 +196,8 @@ fn task_definitions_are_well_formed_and_in_the_schemas_order() {
     assert_eq!(seen, 2);
 }
 
-/// The password of an account is on no command line and in no text, unless it is one that everybody knows.
+/// The password of an account is on no command line and in no text, unless it is one that everybody
+/// knows.
 #[test]
 fn a_random_password_is_made_in_the_guest_alone() {
     let (_dir, path) = steps(&[r#"user = { name = "agent" }"#]);
@@ -206,13 +207,13 @@ fn a_random_password_is_made_in_the_guest_alone() {
         .ops
         .iter()
         .filter_map(|op| match op {
-            Op::Run(run) => Some(run.arguments.join(" ")),
+            PlannedOp::Run(run) => Some(run.arguments.join(" ")),
             _ => None,
         })
         .collect();
     assert_eq!(runs, ["user agent /active:yes /expires:never"]);
     let script = plan.payload.iter().find_map(|entry| match entry {
-        Entry::Text { file, text, .. } if file == "account.ps1" => Some(text),
+        PayloadEntry::Text { file, text, .. } if file == "account.ps1" => Some(text),
         _ => None,
     });
     let script = script.expect("the script");
@@ -235,12 +236,12 @@ fn windows_own_account_is_only_switched_off() {
         .ops
         .iter()
         .map(|op| match op {
-            Op::Run(run) => run.arguments.join(" "),
+            PlannedOp::Run(run) => run.arguments.join(" "),
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(runs, ["user administrator /active:no"]);
-    let disabled = Planned::User {
+    let disabled = PlannedCheck::User {
         name: "administrator".into(),
         present: true,
         disabled: true,
@@ -264,13 +265,13 @@ fn later_steps_change_what_is_expected() {
     let plan = plan::make(&recipe_of(&path)).expect("a plan");
     let kept: Vec<usize> = plan.steps[..9].iter().map(|s| s.expects.len()).collect();
     assert_eq!(kept, [0, 1, 1, 1, 1, 0, 1, 1, 1]);
-    let group = Planned::Group {
+    let group = PlannedCheck::Group {
         name: "G".into(),
         present: true,
         members: vec![],
     };
     assert_eq!(plan.steps[2].expects, [group]);
-    let service = Planned::Service(Service {
+    let service = PlannedCheck::Service(ServiceCheck {
         name: "s".into(),
         command_line: Some(r"C:\k\s.exe".into()),
         start: None,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use winimg_recipe::plan::{self, Plan};
-use winimg_recipe::recipe::{self, Options};
+use winimg_recipe::plan::{self, BuildPlan};
+use winimg_recipe::recipe::{self, ReadOptions};
 
 const HEAD: &str = r#"
 schema = 1
@@ -17,14 +17,14 @@ sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
 raw = {}
 "#;
 
-fn plan(steps: &[&str]) -> Plan {
+fn plan(steps: &[&str]) -> BuildPlan {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recipe.toml");
     let steps = steps.iter().enumerate();
     let steps = steps.map(|(n, step)| format!("[[steps]]\nname = \"{n}\"\n{step}\n"));
     let text = format!("{HEAD}{}", steps.collect::<String>());
     std::fs::write(&path, text).unwrap();
-    let (recipe, complaints) = recipe::read(&path, &Options::default());
+    let (recipe, complaints) = recipe::read(&path, &ReadOptions::default());
     let recipe = recipe.unwrap_or_else(|| panic!("{}", complaints.render(false)));
     plan::make(&recipe).unwrap()
 }

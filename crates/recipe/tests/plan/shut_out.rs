@@ -2,13 +2,13 @@
 
 use winimg_recipe::plan;
 use winimg_recipe::recipe::Verb;
-use winimg_recipe::recipe::verb::{Password, User, UserState};
+use winimg_recipe::recipe::verb::{UserPassword, UserSpec, UserState};
 
 use crate::plan::recipe::Maker;
 use crate::plan::said;
 
-fn user(m: &Maker, name: &str, state: UserState, password: Password) -> Verb {
-    Verb::User(User {
+fn user(m: &Maker, name: &str, state: UserState, password: UserPassword) -> Verb {
+    Verb::User(UserSpec {
         name: m.at(name),
         state,
         password,
@@ -21,25 +21,35 @@ fn user(m: &Maker, name: &str, state: UserState, password: Password) -> Verb {
 
 #[test]
 fn a_step_that_shuts_powershell_direct_out_is_refused() {
-    let known = || Password::Published("Known-1".into());
+    let known = || UserPassword::Published("Known-1".into());
     let recipe = Maker::new()
         .step("off", |m| {
-            user(m, "administrator", UserState::Disabled, Password::Random)
+            user(
+                m,
+                "administrator",
+                UserState::Disabled,
+                UserPassword::Random,
+            )
         })
         .step("gone", |m| {
-            user(m, "Administrator", UserState::Absent, Password::Random)
+            user(m, "Administrator", UserState::Absent, UserPassword::Random)
         })
         .step("known", |m| {
             user(m, "Administrator", UserState::Present, known())
         })
         .step("kept", |m| {
-            user(m, "Administrator", UserState::Present, Password::Random)
+            user(m, "Administrator", UserState::Present, UserPassword::Random)
         })
         .step("another", |m| {
-            user(m, "Guest", UserState::Disabled, Password::Random)
+            user(m, "Guest", UserState::Disabled, UserPassword::Random)
         })
         .step("not now", |m| {
-            user(m, "Administrator", UserState::Disabled, Password::Random)
+            user(
+                m,
+                "Administrator",
+                UserState::Disabled,
+                UserPassword::Random,
+            )
         })
         .but(|step| step.skipped = Some("false".into()))
         .made();
@@ -51,9 +61,9 @@ fn a_step_that_shuts_powershell_direct_out_is_refused() {
     assert_eq!(
         found,
         [
-            "recipe.toml:11:1 error: step `off`: Hyper-V's guests are reached as Administrator, and this step disables the account",
-            "recipe.toml:12:1 error: step `gone`: Hyper-V's guests are reached as Administrator, and this step removes the account",
-            "recipe.toml:13:1 error: step `known`: Hyper-V's guests are reached as Administrator, and this step changes its password",
+            "recipe.toml:11:1 error: step `off` disables the Administrator account, which winimg uses to connect to Hyper-V guests",
+            "recipe.toml:12:1 error: step `gone` removes the Administrator account, which winimg uses to connect to Hyper-V guests",
+            "recipe.toml:13:1 error: step `known` changes the password of the Administrator account, which winimg uses to connect to Hyper-V guests",
         ]
     );
 }

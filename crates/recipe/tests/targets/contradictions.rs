@@ -2,7 +2,8 @@
 
 mod platforms;
 
-/// The line that is complained about ends with `# here`; without one in `bad` it is the line that names the target.
+/// The line that is complained about ends with `# here`; without one in `bad` it is the line that
+/// names the target.
 pub struct Case {
     pub target: &'static str,
     pub why: &'static str,
@@ -27,20 +28,21 @@ impl Case {
         } else {
             " # here"
         };
-        let media = match body.contains("[media") {
-            true => "",
-            false => {
-                "[media]\nimage = \"datacenter-core\"\n\
+        let media = if body.contains("[media") {
+            ""
+        } else {
+            "[media]\nimage = \"datacenter-core\"\n\
                  [media.iso]\nurl = \"https://example.com/x.iso\"\nunverified = \"test\"\n"
-            }
         };
-        let outputs = match body.contains("[outputs]") {
-            true => "",
-            false => "[outputs]\nraw = {}\n",
+        let outputs = if body.contains("[outputs]") {
+            ""
+        } else {
+            "[outputs]\nraw = {}\n"
         };
-        let seal = match body.contains("generalize") {
-            true => "",
-            false => "[[steps]]\nname = \"seal\"\ngeneralize = {}\n",
+        let seal = if body.contains("generalize") {
+            ""
+        } else {
+            "[[steps]]\nname = \"seal\"\ngeneralize = {}\n"
         };
         format!(
             "schema = 1\nname = \"small\"\ntarget = [\"{}\"]{here}\n{media}{body}{outputs}{seal}",
@@ -163,21 +165,21 @@ fn disks() -> Vec<Case> {
         ),
         case(
             "vsphere",
-            "VMware's BIOS starts from no virtio and no NVMe disk: the OVA gets a SATA controller, and whether its Windows starts from that is not known",
+            "VMware's BIOS cannot boot from virtio or NVMe disks: the OVA gets a SATA controller, and whether its Windows starts from that is not known",
             "unproven",
             machine("firmware = \"bios\"\ndisk_bus = \"nvme\" # here"),
             machine("firmware = \"bios\"\ndisk_bus = \"ahci\""),
         ),
         case(
             "aws-import",
-            "import-image takes disks below 8 TiB",
+            "import-image accepts disks below 8 TiB",
             "VM Import/Export",
             machine("disk_size = \"9 TiB\" # here"),
             machine("disk_size = \"8 TiB\""),
         ),
         case(
             "aws-import",
-            "Amazon EC2 (import-image) takes no image of a machine with Secure Boot",
+            "Amazon EC2 (import-image) does not accept images of machines with Secure Boot",
             "Secure Boot is not supported",
             machine("secure_boot = true # here"),
             machine("secure_boot = false"),
@@ -198,14 +200,14 @@ fn disks() -> Vec<Case> {
         ),
         case(
             "hyperv-gen1",
-            "Hyper-V, generation 1 takes no image of a machine with Secure Boot",
+            "Hyper-V, generation 1 does not accept images of machines with Secure Boot",
             "generation 1 or 2",
             machine("secure_boot = true # here"),
             machine("firmware = \"bios\""),
         ),
         case(
             "aws-import",
-            "import-image refuses a Windows with the Hyper-V role",
+            "import-image rejects a Windows with the Hyper-V role",
             "\"Windows Server VMs with the Hyper-V server role installed are not supported\"",
             feature("\"Containers\", \"microsoft-hyper-v\"", HERE),
             feature(
@@ -224,7 +226,7 @@ fn accounts() -> Vec<Case> {
     vec![
         case(
             "openstack",
-            "cloudbase-init renames the built-in account and leaves it disabled, so nobody can log in",
+            "cloudbase-init renames the built-in account and leaves it disabled, so no one can log in",
             "createuser.py",
             renames("true", HERE),
             renames("false", ""),
@@ -245,7 +247,7 @@ fn accounts() -> Vec<Case> {
         ),
         case(
             "openstack",
-            "a first pass of cloudbase-init that keeps failing restarts the clone for ever",
+            "a first pass of cloudbase-init that keeps failing restarts the clone forever",
             "RunSynchronousCommand",
             seal("loop.xml", HERE),
             seal("by-rid.xml", ""),
@@ -297,42 +299,42 @@ fn formats() -> Vec<Case> {
     vec![
         takes(
             "vsphere",
-            "vSphere imports an OVA, or a VMDK as the disk of a machine that is there",
+            "vSphere imports an OVA, or a VMDK as the disk of an existing machine",
             "OVF and OVA",
             "raw",
             "ova",
         ),
         takes(
             "azure",
-            "Azure takes a fixed VHD, no other format",
+            "Azure only accepts a fixed VHD",
             "Prepare a Windows VHD",
             "raw",
             "vhd",
         ),
         takes(
             "aws-import",
-            "import-image takes raw, VHD, VMDK and OVA; of a VHDX with a GPT it would make a disk with an MBR",
+            "import-image accepts raw, VHD, VMDK and OVA; it would turn a VHDX with a GPT into an MBR disk",
             "VM Import/Export",
             "qcow2",
             "raw",
         ),
         takes(
             "hyperv-gen1",
-            "a machine of generation 1 takes a VHD or a VHDX",
+            "a machine of generation 1 needs a VHD or a VHDX",
             "generation 1 or 2",
             "raw",
             "vhd",
         ),
         takes(
             "vagrant",
-            "Vagrant takes boxes",
+            "Vagrant needs a box",
             "Box File Format",
             "qcow2",
             "box_libvirt",
         ),
         takes(
             "hyperv-gen2",
-            "a machine of generation 2 takes only VHDX",
+            "a machine of generation 2 needs a VHDX",
             "generation 1 or 2",
             "vhd",
             "vhdx",
@@ -353,21 +355,21 @@ fn formats() -> Vec<Case> {
         ),
         takes(
             "kubevirt",
-            "KubeVirt's importer takes qcow2, raw and VHD, its machines a containerDisk",
+            "KubeVirt imports qcow2, raw and VHD, and runs a containerDisk directly",
             "containerized-data-importer#1669",
             "ova",
             "raw",
         ),
         takes(
             "nutanix",
-            "Prism takes qcow2, raw and VHD",
+            "Prism accepts qcow2, raw and VHD",
             "from memory",
             "ova",
             "qcow2",
         ),
         takes(
             "gcp",
-            "the import takes the file of one disk, in a format that QEMU knows",
+            "the import accepts a single disk file in a format that QEMU supports",
             "qemu_img.go",
             "ova",
             "vhd",

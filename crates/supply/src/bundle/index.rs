@@ -1,4 +1,4 @@
-//! `BUNDLE.toml`: what is in a bundle, and how its recipe is read.
+//! `BUNDLE.toml`: the members of a bundle and the options for reading its recipe.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use winimg_base::filename;
 
 pub const SCHEMA: i64 = 1;
 
-/// Members at most.
+/// Maximum number of members.
 const MOST: usize = 50_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Index {
+pub struct BundleIndex {
     pub schema: i64,
-    /// Of the recipe, among the files.
+    /// Path of the recipe among the files.
     pub recipe: String,
-    /// Folders in which includes are looked for.
+    /// Search folders for includes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -29,42 +29,42 @@ pub struct Index {
     /// `--set`, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<String>,
-    /// Folders that may have no file.
+    /// Folders that may be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
     /// From the environment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub environment: Vec<Variable>,
+    pub environment: Vec<BundleVariable>,
     /// `--var`, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vars: Vec<Variable>,
+    pub vars: Vec<BundleVariable>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedFile>,
     /// Sorted by path.
-    pub files: Vec<File>,
+    pub files: Vec<BundleFile>,
     /// Sorted by digest.
     #[serde(default)]
-    pub blobs: Vec<Blob>,
+    pub blobs: Vec<BundleBlob>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variable {
+pub struct BundleVariable {
     pub name: String,
     pub value: String,
 }
 
-/// A file that the recipe looks for where it is not.
+/// File that the recipe refers to by a path outside the bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Moved {
+pub struct MovedFile {
     pub from: String,
     pub to: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub struct BundleFile {
     pub path: String,
     pub size: u64,
     pub digest: Digest,
@@ -72,89 +72,96 @@ pub struct File {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Blob {
+pub struct BundleBlob {
     pub size: u64,
     pub digest: Digest,
 }
 
-/// What has to stand under a member's name.
+/// Expected content of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member<'a> {
+pub struct BundleMember<'a> {
     pub size: u64,
     pub digest: &'a Digest,
-    /// Of one of the recipe's files; `None`: an input.
+    /// Path of a file of the recipe; `None` for an input.
     pub path: Option<&'a str>,
 }
 
-impl Index {
-    /// Reads it; the error is what is wrong, in sentences.
+impl BundleIndex {
+    /// Parses the index. The error lists all problems.
     pub fn parse(text: &str) -> Result<Self, Vec<String>> {
-        let broken = |e: toml::de::Error| vec![format!("its index is not TOML: {}", e.message())];
-        let table: toml::Table = toml::from_str(text).map_err(broken)?;
-        // Of another version nothing else can be read.
+        let table: toml::Table = toml::from_str(text).map_err(report_invalid)?;
+        // Nothing else of another version can be read.
         match table.get("schema").and_then(toml::Value::as_integer) {
             Some(SCHEMA) => {}
             Some(other) => {
                 return Err(vec![format!(
-                    "schema {other} is not known to this version, which reads schema {SCHEMA}"
+                    "schema {other} is not supported by this version, \
+                     which reads schema {SCHEMA}"
                 )]);
             }
-            None => return Err(vec!["its index does not say its schema".into()]),
+            None => return Err(vec!["its index has no schema".into()]),
         }
-        let index: Self = toml::from_str(text).map_err(broken)?;
-        let problems = index.problems();
-        match problems.is_empty() {
-            true => Ok(index),
-            false => Err(problems),
+        let index: Self = toml::from_str(text).map_err(report_invalid)?;
+        let problems = index.find_problems();
+        if problems.is_empty() {
+            Ok(index)
+        } else {
+            Err(problems)
         }
     }
 
-    /// The member's name and what has to stand under it.
-    pub fn members(&self) -> impl Iterator<Item = (String, Member<'_>)> {
-        let member = |size, digest, path| Member { size, digest, path };
-        let blobs = self.blobs.iter();
-        let blobs = blobs.map(move |b| {
-            let name = format!("{BLOBS}{}", b.digest.hex());
-            (name, member(b.size, &b.digest, None))
+    /// Returns the names and expected contents of all members except the index.
+    pub fn iter_members(&self) -> impl Iterator<Item = (String, BundleMember<'_>)> {
+        let blobs = self.blobs.iter().map(|blob| {
+            let member = BundleMember {
+                size: blob.size,
+                digest: &blob.digest,
+                path: None,
+            };
+            (format!("{BLOBS}{}", blob.digest.hex()), member)
         });
-        let files = self.files.iter();
-        blobs.chain(files.map(move |f| {
-            let name = format!("{FILES}{}", f.path);
-            (name, member(f.size, &f.digest, Some(f.path.as_str())))
-        }))
+        let files = self.files.iter().map(|file| {
+            let member = BundleMember {
+                size: file.size,
+                digest: &file.digest,
+                path: Some(file.path.as_str()),
+            };
+            (format!("{FILES}{}", file.path), member)
+        });
+        blobs.chain(files)
     }
 
-    fn problems(&self) -> Vec<String> {
+    fn find_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.files.len() + self.blobs.len() > MOST {
             return vec![format!("it has more than {MOST} members")];
         }
         let mut seen = BTreeSet::new();
         for file in &self.files {
-            if let Err(why) = relative(&file.path) {
+            if let Err(why) = check_relative(&file.path) {
                 problems.push(format!("{:?} {why}", file.path));
             }
-            // Two names that differ in case are one on Windows.
+            // Names that differ only in case are equal on Windows.
             if !seen.insert(file.path.to_lowercase()) {
-                problems.push(format!("{:?} is there twice", file.path));
+                problems.push(format!("{:?} is listed twice", file.path));
             }
         }
         let mut seen = BTreeSet::new();
         for blob in self.blobs.iter().filter(|b| !seen.insert(&b.digest)) {
-            problems.push(format!("{} is there twice", blob.digest));
+            problems.push(format!("{} is listed twice", blob.digest));
         }
-        let digests = self.members().map(|(_, member)| member.digest);
+        let digests = self.iter_members().map(|(_, member)| member.digest);
         for digest in digests.filter(|d| d.algorithm != Algorithm::Sha256) {
-            problems.push(format!("{digest} is no SHA-256"));
+            problems.push(format!("{digest} is not a SHA-256"));
         }
-        let mut sizes = self.members().map(|(_, member)| member.size);
+        let mut sizes = self.iter_members().map(|(_, member)| member.size);
         if sizes.try_fold(0, u64::checked_add).is_none() {
-            problems.push("its members are longer than any file can be".into());
+            problems.push("the total size of its members is too large".into());
         }
         let moved = self.moved.iter().map(|m| &m.to);
         let folders = self.search.iter().chain(&self.folders).chain(moved);
         for path in folders {
-            if let Err(why) = relative(path) {
+            if let Err(why) = check_relative(path) {
                 problems.push(format!("{path:?} {why}"));
             }
         }
@@ -163,20 +170,25 @@ impl Index {
             .map(String::as_str)
             .chain([self.recipe.as_str(), LOCK]);
         for path in named.filter(|path| !self.files.iter().any(|f| f.path == **path)) {
-            problems.push(format!("{path:?} is named, and is not among its files"));
+            problems.push(format!("{path:?} is referenced but not among its files"));
         }
         problems
     }
 }
 
-/// Whether a path stays below where it starts, on every system; the error fits after the path.
-pub fn relative(path: &str) -> Result<(), String> {
+fn report_invalid(error: toml::de::Error) -> Vec<String> {
+    vec![format!("its index is not TOML: {}", error.message())]
+}
+
+/// Checks that a path is relative and stays inside its folder, on every system. The error continues
+/// a sentence that begins with the path.
+pub fn check_relative(path: &str) -> Result<(), String> {
     for segment in path.split('/') {
-        match filename::fault(segment) {
+        match filename::find_fault(segment) {
             None => {}
-            Some(filename::Fault::Dots) => return Err("leads elsewhere".into()),
-            Some(filename::Fault::Empty) => return Err("is not a relative path".into()),
-            Some(_) => return Err("cannot be a path on every system".into()),
+            Some(filename::FilenameFault::Dots) => return Err("leads outside its folder".into()),
+            Some(filename::FilenameFault::Empty) => return Err("is not a relative path".into()),
+            Some(_) => return Err("is not a valid path on every system".into()),
         }
     }
     Ok(())
@@ -205,14 +217,14 @@ mod tests {
             blob("2", longest),
             blob("3", longest),
         );
-        let refused = Index::parse(&text).unwrap_err();
-        assert_eq!(refused, ["its members are longer than any file can be"]);
+        let refused = BundleIndex::parse(&text).unwrap_err();
+        assert_eq!(refused, ["the total size of its members is too large"]);
     }
 
     #[test]
     fn paths_stay_below() {
         for good in ["recipe/recipe.toml", "a", "recipe/files/x y.txt"] {
-            assert_eq!(relative(good), Ok(()), "{good}");
+            assert_eq!(check_relative(good), Ok(()), "{good}");
         }
         for bad in [
             "",
@@ -227,7 +239,7 @@ mod tests {
             "a/b.",
             "a\0b",
         ] {
-            assert!(relative(bad).is_err(), "{bad:?}");
+            assert!(check_relative(bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -1,39 +1,39 @@
-//! Where the files that a recipe was read from stand in a bundle: so that each relative path leads to the same file.
+//! Layout of the recipe's files in a bundle, so that each relative path leads to the same file.
 //!
-//! Files that reach each other by relative paths keep their distances below one folder; what is named by an absolute
-//! path or on the command line gets a folder of its own, and the index says where it was looked for.
+//! Files that refer to each other by relative paths keep their relative positions below one folder.
+//! Files from absolute paths or the command line get their own folder, and the index has the
+//! original path.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::index::{Index, Moved, relative};
+use super::index::{BundleIndex, MovedFile, check_relative};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_recipe::recipe::{Options, ReadFile, Root};
+use winimg_recipe::recipe::{PathRoot, ReadFile, ReadOptions};
 
-/// The files that lead to each other.
-struct Group<'a> {
-    /// The folder that they are counted from, absolute.
+/// Files that refer to each other.
+struct FileGroup<'a> {
+    /// Absolute folder that their paths are relative to.
     anchor: PathBuf,
-    /// In the bundle: `recipe`, `search/0`.
+    /// Folder in the bundle, such as `recipe` or `search/0`.
     prefix: String,
     files: Vec<(&'a ReadFile, PathBuf)>,
 }
 
-/// Decides it, and lists the files of every folder that is named. Writes it into the index, all but the files; where each of
-/// those is now is returned.
-pub fn of(
+/// Plans the layout, including the files in referenced folders. Fills the index except for the
+/// files, and returns the current path of each of them.
+pub fn plan_layout(
     files: &[ReadFile],
-    options: &Options,
-    index: &mut Index,
+    options: &ReadOptions,
+    index: &mut BundleIndex,
 ) -> Result<BTreeMap<String, PathBuf>> {
     let mut members = BTreeMap::new();
-    let groups = groups(files, options)?;
+    let groups = group_files(files, options)?;
     for (root, group) in &groups {
-        let top = group.top();
-        let member = |path: &Path| group.member(&top, path);
+        let top = group.find_top();
         for (file, path) in &group.files {
-            let name = member(path)?;
+            let name = group.name_member(&top, path)?;
             if path.is_dir() {
                 let below = io::files_below(path).map_err(|e| Error::io("read", path, e))?;
                 for inner in below {
@@ -43,81 +43,87 @@ pub fn of(
             } else {
                 members.insert(name.clone(), path.clone());
             }
-            if matches!(root, Root::Named(_)) && file.path == group.files[0].0.path {
-                index.moved.push(Moved {
+            if matches!(root, PathRoot::Named(_)) && file.path == group.files[0].0.path {
+                index.moved.push(MovedFile {
                     from: file.path.display().to_string(),
                     to: name,
                 });
             }
         }
-        let first = group.files.first().map(|(_, path)| member(path));
-        match (root, first) {
-            (Root::Recipe, Some(first)) => index.recipe = first?,
-            (Root::Search(_), _) => index.search.push(member(&group.anchor)?),
+        match (root, group.files.first()) {
+            (PathRoot::Recipe, Some((_, path))) => index.recipe = group.name_member(&top, path)?,
+            (PathRoot::Search(_), _) => index.search.push(group.name_member(&top, &group.anchor)?),
             _ => {}
         }
     }
-    let named = |paths: &[PathBuf]| -> Result<Vec<String>> {
-        let groups = paths.iter().filter_map(|path| {
-            let root = Root::Vars(path.clone());
-            groups.iter().find(|(r, _)| *r == root).map(|(_, g)| g)
-        });
-        groups.map(|g| g.member(&g.top(), &g.files[0].1)).collect()
-    };
-    index.var_files = named(&options.var_files)?;
-    index.image_builder_vars = named(&options.image_builder_vars)?;
+    index.var_files = name_var_files(&groups, &options.var_files)?;
+    index.image_builder_vars = name_var_files(&groups, &options.image_builder_vars)?;
     for name in members.keys().chain(&index.folders) {
-        if let Err(why) = relative(name) {
-            let fact = format!("{name:?} {why}, so it cannot go into a bundle");
-            return Err(Error::new(Kind::Recipe, fact).cure("give the file another name"));
+        if let Err(why) = check_relative(name) {
+            let fact = format!("{name:?} {why}, so it cannot be bundled");
+            return Err(Error::new(Kind::Recipe, fact).cure("rename the file"));
         }
     }
     Ok(members)
 }
 
-/// By what leads to them, in the order of the first of each.
-fn groups<'a>(files: &'a [ReadFile], options: &Options) -> Result<Vec<(Root, Group<'a>)>> {
-    let mut roots: Vec<&Root> = Vec::new();
+/// Returns the names of variable files in the bundle.
+fn name_var_files(groups: &[(PathRoot, FileGroup<'_>)], paths: &[PathBuf]) -> Result<Vec<String>> {
+    paths
+        .iter()
+        .filter_map(|path| {
+            let root = PathRoot::Vars(path.clone());
+            groups.iter().find(|(known, _)| *known == root)
+        })
+        .map(|(_, group)| group.name_member(&group.find_top(), &group.files[0].1))
+        .collect()
+}
+
+/// Groups the files by their root, in the order of the first file of each.
+fn group_files<'a>(
+    files: &'a [ReadFile],
+    options: &ReadOptions,
+) -> Result<Vec<(PathRoot, FileGroup<'a>)>> {
+    let mut roots: Vec<&PathRoot> = Vec::new();
     for file in files {
         if !roots.contains(&&file.root) {
             roots.push(&file.root);
         }
     }
-    // Searched in the order in which they were given, whichever was used first.
-    let number = |root: &Root| match root {
-        Root::Search(n) => *n,
+    // Search folders are numbered in their given order, not in the order of use.
+    roots.sort_by_key(|root| match root {
+        PathRoot::Search(n) => *n,
         _ => 0,
-    };
-    roots.sort_by_key(|root| number(root));
+    });
     let mut counts = BTreeMap::new();
     let mut groups = Vec::new();
     for root in roots {
         let own = files.iter().filter(|f| f.root == *root);
-        let own = own.map(|f| Ok((f, absolute(&f.path)?)));
+        let own = own.map(|f| Ok((f, resolve_absolute(&f.path)?)));
         let own: Vec<(&ReadFile, PathBuf)> = own.collect::<Result<_>>()?;
         let Some((_, first)) = own.first() else {
             continue;
         };
         let anchor = match root {
-            Root::Search(n) => match options.search.get(*n) {
-                Some(folder) => absolute(folder)?,
+            PathRoot::Search(n) => match options.search.get(*n) {
+                Some(folder) => resolve_absolute(folder)?,
                 None => continue,
             },
             _ => first.parent().unwrap_or(first).to_path_buf(),
         };
         let kind = match root {
-            Root::Recipe => "recipe",
-            Root::Search(_) => "search",
-            Root::Vars(_) => "vars",
-            Root::Named(_) | Root::Flag => "named",
+            PathRoot::Recipe => "recipe",
+            PathRoot::Search(_) => "search",
+            PathRoot::Vars(_) => "vars",
+            PathRoot::Named(_) | PathRoot::Flag => "named",
         };
         let count = counts.entry(kind).or_insert(0);
         let prefix = match root {
-            Root::Recipe => kind.to_string(),
+            PathRoot::Recipe => kind.to_string(),
             _ => format!("{kind}/{count}"),
         };
         *count += 1;
-        let group = Group {
+        let group = FileGroup {
             anchor,
             prefix,
             files: own,
@@ -127,9 +133,9 @@ fn groups<'a>(files: &'a [ReadFile], options: &Options) -> Result<Vec<(Root, Gro
     Ok(groups)
 }
 
-impl Group<'_> {
-    /// The lowest folder that holds the anchor and all the files.
-    fn top(&self) -> PathBuf {
+impl FileGroup<'_> {
+    /// Returns the deepest folder that contains the anchor and all files.
+    fn find_top(&self) -> PathBuf {
         let mut top = self.anchor.clone();
         for (_, path) in &self.files {
             let folder = path.parent().unwrap_or(path);
@@ -138,7 +144,7 @@ impl Group<'_> {
         top
     }
 
-    fn member(&self, top: &Path, path: &Path) -> Result<String> {
+    fn name_member(&self, top: &Path, path: &Path) -> Result<String> {
         let mut name = self.prefix.clone();
         let below = path.strip_prefix(top).unwrap_or(path);
         for part in below.components() {
@@ -147,7 +153,7 @@ impl Group<'_> {
             };
             let Some(part) = part.to_str() else {
                 let fact = format!("{} is not UTF-8", path.display());
-                return Err(Error::new(Kind::Recipe, fact).cure("give the file another name"));
+                return Err(Error::new(Kind::Recipe, fact).cure("rename the file"));
             };
             name.push('/');
             name.push_str(part);
@@ -156,8 +162,8 @@ impl Group<'_> {
     }
 }
 
-/// Absolute, without `.` and `..`.
-fn absolute(path: &Path) -> Result<PathBuf> {
+/// Returns the absolute path without `.` and `..`.
+fn resolve_absolute(path: &Path) -> Result<PathBuf> {
     let whole = std::path::absolute(path).map_err(|e| Error::io("find", path, e))?;
     let mut tidy = PathBuf::new();
     for part in whole.components() {

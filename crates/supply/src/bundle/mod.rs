@@ -1,49 +1,48 @@
-//! A bundle: one tar file with a recipe as it was read, its lock, and every input by its digest. It builds where there
-//! is no network.
+//! Bundles: tar files with a recipe's files, its lock and all inputs, for builds without a network.
 //!
-//! Written from what is proved already; read as something from a stranger: an index comes first, every other member has
-//! to be one that it names, with the size and the digest that it names. Refuses links, paths that lead elsewhere, members
-//! twice and members too many. A bundle holds no secret that winimg knows for one.
+//! Written from verified files; untrusted when read: an index comes first, and every other member
+//! must be in it with its size and digest. Refuses links, paths that lead outside, duplicate and
+//! excess members. A bundle contains no value that winimg knows to be a secret.
 
-mod carry;
 mod index;
 mod layout;
 mod read;
-mod survey;
+mod tar_check;
+mod variables;
 mod write;
 
 use std::path::PathBuf;
 
-use winimg_recipe::recipe::Options;
+use winimg_recipe::recipe::ReadOptions;
 
 pub use read::{admit, is_bundle};
-pub use write::{Contents, write};
+pub use write::{BundleContents, write};
 
-/// The first member.
+/// Name of the first member.
 const INDEX: &str = "BUNDLE.toml";
-/// Before the names of the recipe's files.
+/// Prefix of the recipe's files.
 const FILES: &str = "files/";
-/// Before the digests of the inputs.
+/// Prefix of the inputs' digests.
 const BLOBS: &str = "blobs/sha256/";
-/// The lock, among the files.
+/// Name of the lock among the files.
 const LOCK: &str = "recipe.lock";
 
-/// What was written.
+/// Summary of a written bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Bytes of the whole.
+pub struct BundleSummary {
+    /// Total size in bytes.
     pub size: u64,
     pub files: usize,
     pub inputs: usize,
-    /// What was left out of it, and why.
+    /// Omitted values with the reason.
     pub remarks: Vec<String>,
 }
 
-/// A bundle whose inputs are in the store and whose recipe stands beside them.
+/// Bundle whose inputs and recipe are in the store.
 #[derive(Clone, Debug)]
-pub struct Admitted {
+pub struct AdmittedBundle {
     pub recipe: PathBuf,
     pub lock: PathBuf,
-    /// How the recipe is read there.
-    pub options: Options,
+    /// Options for reading the recipe.
+    pub options: ReadOptions,
 }

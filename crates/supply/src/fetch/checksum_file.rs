@@ -1,64 +1,65 @@
-//! A publisher's checksum file: brought, judged where it is signed, and read.
+//! A publisher's checksum file: fetched, verified if it is signed, and parsed.
 
-use crate::store::{Demand, Expected, met};
+use crate::store::{ExpectedBytes, SignatureDemand, check_groups};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_recipe::recipe::{Address, Signature};
-use winimg_trust::checksum::{self, Wanted};
-use winimg_trust::{Rule, Signer, Subject, openpgp};
+use winimg_recipe::recipe::{FileAddress, SignatureSpec};
+use winimg_trust::checksum::{self, WantedChecksum};
+use winimg_trust::{FileSubject, SignatureRule, Signer, openpgp};
 
-use super::evidence::{Asked, Gathered};
+use super::evidence::{EvidenceRequest, GatheredEvidence};
 use super::failure::plain_http;
-use super::signatures::Bring;
-use super::{Context, Request, blocking};
+use super::signatures::SignatureFetcher;
+use super::{FetchContext, FetchRequest, run_blocking};
 
-/// Asks `url` what the wanted file is, and who signed that.
+/// Fetches the checksum file at `url`; returns its digest for the wanted file, and its signers.
 pub(super) async fn read(
-    context: &Context,
-    request: &Request,
-    url: &Located<Address>,
-    wanted: Wanted<'_>,
-    signatures: &[Vec<Signature>],
-    gathered: &mut Gathered,
-) -> Result<(Expected, Vec<Signer>)> {
+    context: &FetchContext,
+    request: &FetchRequest,
+    url: &Located<FileAddress>,
+    wanted: WantedChecksum<'_>,
+    signatures: &[Vec<SignatureSpec>],
+    gathered: &mut GatheredEvidence,
+) -> Result<(ExpectedBytes, Vec<Signer>)> {
     let what = format!("the checksum file of {}", request.id);
     let address = &url.value;
     let shown = address.to_string();
     if address.is_plain_http() && signatures.is_empty() {
         return Err(plain_http(&what, &shown, &url.place));
     }
-    let asked = Asked {
+    let asked = EvidenceRequest {
         context,
         watch: context.watch(&what),
         locked: request.origin.locked.as_ref(),
         limit: checksum::LIMIT,
         missing: Kind::Fetch,
         called: "checksum file",
-        anew: true,
+        refetch: true,
     };
-    let bytes = asked.bring(address, gathered).await;
+    let bytes = asked.fetch(address, gathered).await;
     let bytes = bytes.map_err(|e| e.from_place(&url.place))?;
     let digest = Digest::sha256_of(&bytes);
-    let bring = Bring {
+    let bring = SignatureFetcher {
         context,
         what: &what,
         groups: signatures,
         locked: request.origin.locked.as_ref(),
-        // As fresh as the file itself.
-        anew: true,
+        // As current as the file itself.
+        refetch: true,
     };
-    let groups = bring.all(Some(&digest), gathered).await?;
-    let (bytes, vouched) = match groups.is_empty() {
-        true => (bytes, Vec::new()),
-        false => vouched(context, &what, address, bytes, digest, groups).await?,
+    let groups = bring.fetch_all(Some(&digest), gathered).await?;
+    let (bytes, vouched) = if groups.is_empty() {
+        (bytes, Vec::new())
+    } else {
+        verify_signed(context, &what, address, bytes, digest, groups).await?
     };
     let found = checksum::find(&bytes, wanted).map_err(|problem| {
-        let problem = problem.prefixed(format_args!("{what} "));
-        let error = Error::of(Kind::Unproved, problem).at(&shown);
+        let problem = problem.with_prefix(format_args!("{what} "));
+        let error = Error::from_problem(Kind::Unproved, problem).at(&shown);
         error.from_place(&url.place)
     })?;
-    let expected = Expected::ChecksumFile {
+    let expected = ExpectedBytes::ChecksumFile {
         url: shown.clone(),
         line: found.line,
         digest: found.digest,
@@ -73,24 +74,23 @@ pub(super) async fn read(
     Ok((expected, vouched.collect()))
 }
 
-/// The text that may be read, and who signed it.
-async fn vouched(
-    context: &Context,
+/// Verifies the signatures; returns the text that may be used, and its signers.
+async fn verify_signed(
+    context: &FetchContext,
     what: &str,
-    address: &Address,
+    address: &FileAddress,
     bytes: Vec<u8>,
     digest: Digest,
-    groups: Vec<Vec<Demand>>,
+    groups: Vec<Vec<SignatureDemand>>,
 ) -> Result<(Vec<u8>, Vec<Signer>)> {
     let store = context.store.clone();
     let (what, file, at) = (what.to_string(), address.file_name(), address.to_string());
     let watch = context.watch(&what);
-    blocking(move || {
-        let lost = || Error::new(Kind::Failed, format!("{what} is not in the store"));
+    run_blocking(move || {
         let blob = store
-            .find(Expected::Digest(digest), &watch)?
-            .ok_or_else(lost)?;
-        let subject = Subject {
+            .find(ExpectedBytes::Digest(digest), &watch)?
+            .ok_or_else(|| Error::new(Kind::Failed, format!("{what} is not in the store")))?;
+        let subject = FileSubject {
             path: blob.path(),
             name: &file,
             published: &file,
@@ -101,18 +101,18 @@ async fn vouched(
     .await
 }
 
-/// The same. Of a clearsigned file only what the signature covers.
+/// Verifies the groups. Only the signed part of a clearsigned file is returned.
 fn judge(
     what: &str,
-    subject: Subject<'_>,
+    subject: FileSubject<'_>,
     bytes: Vec<u8>,
-    groups: &[Vec<Demand>],
+    groups: &[Vec<SignatureDemand>],
 ) -> Result<(Vec<u8>, Vec<Signer>)> {
     let mut signed: Option<String> = None;
-    let signers = met(what, groups, |demand| {
-        // Without a signature beside it, the file holds its own.
+    let signers = check_groups(what, groups, |demand| {
+        // Without a separate signature, the file contains its own.
         let signer = match (&demand.rule, &demand.evidence.signature, &demand.lacking) {
-            (Rule::Openpgp(rule), None, None) => {
+            (SignatureRule::Openpgp(rule), None, None) => {
                 let (text, signer) =
                     openpgp::signed_text(rule, &bytes, std::time::SystemTime::now())?;
                 signed = Some(text);

@@ -1,8 +1,8 @@
-//! The HTTP client under every road: files, what proves them, container images, the shared cache down and up.
+//! The HTTP client of all transfers: files, their evidence, container images, the shared cache.
 //!
-//! TLS roots of the system (or `SSL_CERT_FILE`), proxies of the environment or the host's configuration. What is asked, where a
-//! server may lead and how long it may take, `policy` decides. Refuses to hold an answer of more bytes than its reader allows, and
-//! unpacks nothing: what a server calls compressed comes as it is.
+//! Uses the system's TLS roots (or `SSL_CERT_FILE`) and the proxies of the environment or the
+//! host's configuration. `policy` decides on addresses, redirects and timeouts. Refuses bodies
+//! longer than the reader allows, and decompresses nothing.
 
 use std::error::Error as _;
 use std::fmt;
@@ -20,88 +20,86 @@ use winimg_base::error::{Error, Kind};
 use winimg_base::text::redact;
 
 use super::Proxies;
-use super::policy::{Led, Pace, Patience, Refusal, is_near, may_reach, may_redirect};
-use super::proxy::Through;
-use super::redirect::{moved, redirected};
-use super::resolver::Within;
-use super::space::Space;
+use super::policy::{
+    Timeouts, TransferRate, UrlRefusal, UrlSource, is_near, may_reach, may_redirect,
+};
+use super::proxy::ProxyMatcher;
+use super::redirect::{find_redirect, follow_redirect};
+use super::resolver::ZoneResolver;
+use super::zone::NetworkZone;
 
-/// The spaces whose servers may lead somewhere, the farthest first.
-const FLOORS: [Space; 3] = [Space::Public, Space::Private, Space::Here];
+/// The zones whose servers may redirect, farthest first.
+const FLOORS: [NetworkZone; 3] = [NetworkZone::Public, NetworkZone::Private, NetworkZone::Here];
 
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     proxies: Proxies,
-    /// Which addresses a proxy is asked for; `None`: no proxy is asked.
-    through: Option<Through>,
-    patience: Patience,
-    /// For addresses that a proxy is asked for.
+    /// Selects the addresses that go through a proxy; `None`: no proxy is used.
+    through: Option<ProxyMatcher>,
+    patience: Timeouts,
+    /// For addresses that go through a proxy.
     proxied: OnceLock<reqwest::Client>,
     /// For other addresses that the user named.
     open: OnceLock<reqwest::Client>,
-    /// For those that servers of the [`FLOORS`] name.
+    /// For addresses that servers of the [`FLOORS`] name.
     within: [OnceLock<reqwest::Client>; FLOORS.len()],
 }
 
-/// How a request leaves this host.
-enum Way {
+/// Route of a request out of this host.
+enum RequestRoute {
     Proxied,
-    /// Past every proxy, where it says so to addresses that lie no nearer than this.
-    Straight(Option<Space>),
+    /// Without a proxy; with a zone, only to addresses no nearer than it.
+    Straight(Option<NetworkZone>),
 }
 
-/// Why a request has no answer, or not the whole of it.
+/// Reason why a request got no response, or only a part of it.
 #[derive(Debug)]
-pub(crate) enum Fault {
-    Refused(Refusal),
+pub(crate) enum HttpFault {
+    Refused(UrlRefusal),
     Unanswered(reqwest::Error),
     /// The body broke off.
     Broken(reqwest::Error),
-    /// Not a byte in this time.
+    /// No byte in this time.
     Silent(Duration),
-    /// So few bytes in so much time that the rest is not worth it.
+    /// Too few bytes in this time to continue.
     Slow {
         bytes: u64,
         within: Duration,
     },
-    /// More than these bytes.
+    /// More than `limit` bytes.
     TooLong {
         limit: u64,
     },
-    /// The host lacks what a request needs.
+    /// The host cannot make requests.
     Host(Error),
 }
 
-impl From<Refusal> for Fault {
-    fn from(refusal: Refusal) -> Self {
+impl From<UrlRefusal> for HttpFault {
+    fn from(refusal: UrlRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for HttpFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Unanswered(e) | Self::Broken(e) => f.write_str(&innermost(e)),
-            Self::Silent(time) => write!(f, "nothing came for {} s", time.as_secs_f64()),
+            Self::Unanswered(e) | Self::Broken(e) => f.write_str(&find_root_cause(e)),
+            Self::Silent(time) => write!(f, "no data for {} s", time.as_secs_f64()),
             Self::Slow { bytes, within } => {
-                write!(
-                    f,
-                    "only {bytes} bytes came within {} s",
-                    within.as_secs_f64()
-                )
+                write!(f, "only {bytes} bytes in {} s", within.as_secs_f64())
             }
-            Self::TooLong { limit } => write!(f, "an answer of more than {limit} bytes"),
+            Self::TooLong { limit } => write!(f, "the answer exceeds {limit} bytes"),
             Self::Host(error) => f.write_str(error.fact()),
         }
     }
 }
 
-impl Client {
-    /// Nothing is set up before the first request: a run over local files needs no TLS roots.
-    pub fn new(proxies: &Proxies, patience: Patience) -> Self {
+impl HttpClient {
+    /// Sets nothing up before the first request: a run with local files only needs no TLS roots.
+    pub fn new(proxies: &Proxies, patience: Timeouts) -> Self {
         Self {
             proxies: proxies.clone(),
-            through: Some(proxies.through()),
+            through: Some(proxies.build_matcher()),
             patience,
             proxied: OnceLock::new(),
             open: OnceLock::new(),
@@ -109,44 +107,48 @@ impl Client {
         }
     }
 
-    /// The same past every proxy.
-    pub fn direct(self) -> Self {
+    /// Returns the same client without proxies.
+    pub fn skip_proxies(self) -> Self {
         Self {
             through: None,
             ..self
         }
     }
 
-    /// A request to be sent by [`Client::send`].
-    pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Fault> {
-        let client = self.client(&self.open, Way::Straight(None))?;
+    /// Builds a request for [`Client::send`].
+    pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, HttpFault> {
+        let client = self.get_or_build(&self.open, RequestRoute::Straight(None))?;
         let request = client.request(method, url);
         Ok(request.header(ACCEPT_ENCODING, "identity"))
     }
 
-    /// The answer, wherever redirects lead within the policy.
-    pub async fn send(&self, request: RequestBuilder, led: Led) -> Result<Answer, Fault> {
-        let mut request = request.build().map_err(Fault::Unanswered)?;
+    /// Sends a request and follows redirects within the policy.
+    pub async fn send(
+        &self,
+        request: RequestBuilder,
+        led: UrlSource,
+    ) -> Result<HttpAnswer, HttpFault> {
+        let mut request = request.build().map_err(HttpFault::Unanswered)?;
         let named = match led {
-            Led::ByUser => request.url().host_str().map(str::to_owned),
-            Led::From(_) => None,
+            UrlSource::ByUser => request.url().host_str().map(str::to_owned),
+            UrlSource::From(_) => None,
         };
         let (mut led, mut previous) = (led, Vec::new());
         loop {
             let (url, again) = (request.url().clone(), request.try_clone());
             let shown = redact(url.as_str());
             tracing::debug!(url = shown, method = %request.method(), "request");
-            let client = self.reaching(&url, led)?;
+            let client = self.choose_client(&url, led)?;
             let sent = client.execute(request);
             let response = match &again {
-                // What a stream brings takes as long as it takes.
+                // A streamed upload has no time limit.
                 None => sent.await,
                 Some(_) => match timeout(self.patience.answer, sent).await {
                     Ok(answered) => answered,
-                    Err(_) => return Err(Fault::Silent(self.patience.answer)),
+                    Err(_) => return Err(HttpFault::Silent(self.patience.answer)),
                 },
             };
-            let response = response.map_err(unanswered)?;
+            let response = response.map_err(convert_error)?;
             let status = response.status().as_u16();
             tracing::debug!(
                 status,
@@ -154,75 +156,85 @@ impl Client {
                 bytes = response.content_length(),
                 "response"
             );
-            let from = self.space(&url, &response);
-            let Some(next) = redirected(&response) else {
-                return Ok(Answer {
+            let from = self.locate_server(&url, &response);
+            let Some(next) = find_redirect(&response) else {
+                return Ok(HttpAnswer {
                     response,
                     from,
                     patience: self.patience,
-                    pace: Pace::default(),
+                    pace: TransferRate::default(),
                 });
             };
             tracing::debug!(to = redact(next.as_str()), "redirect");
             previous.push(url);
             may_redirect(&previous, &next)?;
             led = match next.host_str() {
-                host if host.is_some() && host == named.as_deref() => Led::ByUser,
-                _ => Led::From(from),
+                host if host.is_some() && host == named.as_deref() => UrlSource::ByUser,
+                _ => UrlSource::From(from),
             };
-            request = moved(again, response.status(), next)?;
+            request = follow_redirect(again, response.status(), next)?;
         }
     }
 
-    /// The answer to a request whose body is a secret: it goes to no other address, so a redirect
-    /// is refused.
-    pub async fn send_secret(&self, request: RequestBuilder, led: Led) -> Result<Answer, Fault> {
-        let request = request.build().map_err(Fault::Unanswered)?;
+    /// Sends a request whose body is a secret. Redirects are refused.
+    pub async fn send_secret(
+        &self,
+        request: RequestBuilder,
+        led: UrlSource,
+    ) -> Result<HttpAnswer, HttpFault> {
+        let request = request.build().map_err(HttpFault::Unanswered)?;
         let url = request.url().clone();
         tracing::debug!(url = redact(url.as_str()), method = %request.method(), "request");
-        let sent = self.reaching(&url, led)?.execute(request);
+        let sent = self.choose_client(&url, led)?.execute(request);
         let answered = timeout(self.patience.answer, sent).await;
-        let answered = answered.map_err(|_| Fault::Silent(self.patience.answer))?;
-        let response = answered.map_err(unanswered)?;
-        if let Some(next) = redirected(&response) {
+        let answered = answered.map_err(|_| HttpFault::Silent(self.patience.answer))?;
+        let response = answered.map_err(convert_error)?;
+        if let Some(next) = find_redirect(&response) {
             let words = format!(
                 "{} redirects a login, which is not followed ({})",
                 redact(url.as_str()),
                 redact(next.as_str())
             );
-            return Err(Refusal::Redirect(winimg_base::unseen::line(&words)).into());
+            return Err(
+                UrlRefusal::Redirect(winimg_base::display_text::sanitize_line(&words)).into(),
+            );
         }
-        Ok(Answer {
-            from: self.space(&url, &response),
+        Ok(HttpAnswer {
+            from: self.locate_server(&url, &response),
             response,
             patience: self.patience,
-            pace: Pace::default(),
+            pace: TransferRate::default(),
         })
     }
 
-    /// The client whose names lead no nearer than they may.
-    fn reaching(&self, url: &Url, led: Led) -> Result<&reqwest::Client, Fault> {
+    /// Chooses the client that resolves names only to permitted addresses.
+    fn choose_client(&self, url: &Url, led: UrlSource) -> Result<&reqwest::Client, HttpFault> {
         let from = match led {
-            Led::From(from) if !is_near(&self.proxies.near, url) => from,
-            Led::ByUser | Led::From(_) if self.is_proxied(url) => {
-                return self.client(&self.proxied, Way::Proxied);
+            UrlSource::From(from) if !is_near(&self.proxies.near, url) => from,
+            UrlSource::ByUser | UrlSource::From(_) if self.is_proxied(url) => {
+                return self.get_or_build(&self.proxied, RequestRoute::Proxied);
             }
-            Led::ByUser | Led::From(_) => return self.client(&self.open, Way::Straight(None)),
+            UrlSource::ByUser | UrlSource::From(_) => {
+                return self.get_or_build(&self.open, RequestRoute::Straight(None));
+            }
         };
         may_reach(from, url)?;
         // A proxy looks the name up, in its own network.
         if self.is_proxied(url) {
-            return self.client(&self.proxied, Way::Proxied);
+            return self.get_or_build(&self.proxied, RequestRoute::Proxied);
         }
         let floor = FLOORS.iter().rposition(|floor| *floor <= from).unwrap_or(0);
-        self.client(&self.within[floor], Way::Straight(Some(FLOORS[floor])))
+        self.get_or_build(
+            &self.within[floor],
+            RequestRoute::Straight(Some(FLOORS[floor])),
+        )
     }
 
-    fn client<'c>(
+    fn get_or_build<'c>(
         &self,
         made: &'c OnceLock<reqwest::Client>,
-        way: Way,
-    ) -> Result<&'c reqwest::Client, Fault> {
+        way: RequestRoute,
+    ) -> Result<&'c reqwest::Client, HttpFault> {
         if let Some(client) = made.get() {
             return Ok(client);
         }
@@ -233,13 +245,15 @@ impl Client {
             .referer(false)
             .connect_timeout(self.patience.connect);
         let builder = match way {
-            Way::Proxied => self.proxies.apply(builder),
-            Way::Straight(None) => builder.no_proxy(),
-            Way::Straight(Some(floor)) => builder.no_proxy().dns_resolver(Arc::new(Within(floor))),
+            RequestRoute::Proxied => self.proxies.apply(builder),
+            RequestRoute::Straight(None) => builder.no_proxy(),
+            RequestRoute::Straight(Some(floor)) => builder
+                .no_proxy()
+                .dns_resolver(Arc::new(ZoneResolver(floor))),
         };
         let client = builder.build().map_err(|e| {
-            let fact = format!("https cannot be set up: {}", innermost(&e));
-            Fault::Host(Error::new(Kind::Host, fact).cure(
+            let fact = format!("https cannot be set up: {}", find_root_cause(&e));
+            HttpFault::Host(Error::new(Kind::Host, fact).cure(
                 "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
             ))
         })?;
@@ -248,20 +262,21 @@ impl Client {
 
     fn is_proxied(&self, url: &Url) -> bool {
         let through = self.through.as_ref();
-        through.is_some_and(|through| through.takes(url))
+        through.is_some_and(|through| through.matches(url))
     }
 
-    /// Of a server behind a proxy nobody knows where it lies.
-    fn space(&self, url: &Url, response: &Response) -> Space {
+    /// Returns the zone of the server. Behind a proxy it is unknown and counts as public.
+    fn locate_server(&self, url: &Url, response: &Response) -> NetworkZone {
         match response.remote_addr().filter(|_| !self.is_proxied(url)) {
-            Some(address) => Space::of(address.ip()),
-            None => Space::Public,
+            Some(address) => NetworkZone::from_ip(address.ip()),
+            None => NetworkZone::Public,
         }
     }
 }
 
-/// The causes of an error, the outermost first. What an I/O error wraps is not among its sources.
-pub(crate) fn causes(
+/// Iterates over the causes of an error, outermost first. The error that an I/O error wraps is not
+/// among its sources.
+pub(crate) fn iter_causes(
     e: &reqwest::Error,
 ) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(e.source(), |&cause| {
@@ -272,29 +287,29 @@ pub(crate) fn causes(
     })
 }
 
-/// The last cause of an error, which is the one that people can act on. Never holds a URL.
-pub(crate) fn innermost(e: &reqwest::Error) -> String {
-    let last = causes(e).last().map(ToString::to_string);
-    // Only reqwest's own words show the URL.
+/// Returns the last cause of an error, the one that people can act on. It never contains a URL.
+pub(crate) fn find_root_cause(e: &reqwest::Error) -> String {
+    let last = iter_causes(e).last().map(ToString::to_string);
+    // Only reqwest's own text contains the URL.
     last.unwrap_or_else(|| "the request failed".into())
 }
 
-/// What the policy refused inside of a connection is a refusal, no failure.
-fn unanswered(e: reqwest::Error) -> Fault {
-    let refused = causes(&e).find_map(|cause| cause.downcast_ref::<Refusal>().cloned());
-    refused.map_or(Fault::Unanswered(e), Fault::Refused)
+/// Turns an error into a fault: a refusal by the policy during the connection is not a failure.
+fn convert_error(e: reqwest::Error) -> HttpFault {
+    let refused = iter_causes(&e).find_map(|cause| cause.downcast_ref::<UrlRefusal>().cloned());
+    refused.map_or(HttpFault::Unanswered(e), HttpFault::Refused)
 }
 
-/// An answer, whose body is read piece by piece.
-pub(crate) struct Answer {
+/// A response whose body is read piece by piece.
+pub(crate) struct HttpAnswer {
     response: Response,
-    /// Where the server lies.
-    pub from: Space,
-    patience: Patience,
-    pace: Pace,
+    /// Zone of the server.
+    pub from: NetworkZone,
+    patience: Timeouts,
+    pace: TransferRate,
 }
 
-impl Deref for Answer {
+impl Deref for HttpAnswer {
     type Target = Response;
 
     fn deref(&self) -> &Response {
@@ -302,32 +317,34 @@ impl Deref for Answer {
     }
 }
 
-impl Answer {
-    /// The next piece; `None` at the end.
-    pub async fn chunk(
+impl HttpAnswer {
+    /// Reads the next piece; `None` at the end.
+    pub async fn read_chunk(
         &mut self,
-    ) -> Result<Option<impl Deref<Target = [u8]> + Send + use<>>, Fault> {
-        let begun = Instant::now();
+    ) -> Result<Option<impl Deref<Target = [u8]> + Send + use<>>, HttpFault> {
+        let started = Instant::now();
         let bytes = match timeout(self.patience.stall, self.response.chunk()).await {
             Ok(Ok(Some(bytes))) => bytes,
             Ok(Ok(None)) => return Ok(None),
-            Ok(Err(e)) => return Err(Fault::Broken(e)),
-            Err(_) => return Err(Fault::Silent(self.patience.stall)),
+            Ok(Err(e)) => return Err(HttpFault::Broken(e)),
+            Err(_) => return Err(HttpFault::Silent(self.patience.stall)),
         };
         let within = self.patience.slow;
-        let took = self.pace.took(begun.elapsed(), bytes.len() as u64, within);
-        took.map_err(|bytes| Fault::Slow { bytes, within })?;
+        let took = self
+            .pace
+            .record(started.elapsed(), bytes.len() as u64, within);
+        took.map_err(|bytes| HttpFault::Slow { bytes, within })?;
         Ok(Some(bytes))
     }
 
-    /// The body, of no more bytes than these.
-    pub async fn whole(mut self, limit: u64) -> Result<Vec<u8>, Fault> {
-        let too_long = Err(Fault::TooLong { limit });
+    /// Reads the whole body, up to `limit` bytes.
+    pub async fn read_body(mut self, limit: u64) -> Result<Vec<u8>, HttpFault> {
+        let too_long = Err(HttpFault::TooLong { limit });
         if self.content_length().is_some_and(|said| said > limit) {
             return too_long;
         }
         let mut all = Vec::new();
-        while let Some(bytes) = self.chunk().await? {
+        while let Some(bytes) = self.read_chunk().await? {
             if (all.len() + bytes.len()) as u64 > limit {
                 return too_long;
             }
@@ -337,7 +354,7 @@ impl Answer {
     }
 }
 
-/// Whether a host's name or address is this machine's own.
+/// Returns true if a host name or address is this machine's own.
 pub(crate) fn is_here<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => name.as_ref() == "localhost",

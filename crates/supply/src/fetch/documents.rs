@@ -1,6 +1,8 @@
-//! Small documents that are read and not kept: a repository's metadata, a publisher's list of versions.
+//! Small documents that are read but not stored: a repository's metadata, a publisher's list of
+//! versions.
 //!
-//! Asked with the same client, mirrors, limits and patience as everything else. What comes is not proved by coming.
+//! Uses the same client, mirrors, limits and timeouts as all transfers. The content is not
+//! verified.
 
 use std::sync::Arc;
 
@@ -9,21 +11,23 @@ use reqwest::{Method, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::store::{Store, Watch};
+use crate::store::{ProgressWatch, Store};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::text::redact;
 
-use super::evidence::{Ask, Asked};
-use super::failure::{Failure, mirrored, must_be_online, refused, unanswered};
-use super::policy::Led;
-use super::retry::Tries;
-use super::{Context, FetchOptions, block_on};
+use super::evidence::{EvidenceRequest, SmallFileKind};
+use super::failure::{
+    FetchFailure, classify_fault, classify_response, must_be_online, note_mirror,
+};
+use super::policy::UrlSource;
+use super::retry::RetryCounter;
+use super::{FetchContext, FetchOptions, block_on};
 
-/// Statuses of servers that are asked again later, and not in another way.
+/// Statuses after which the same request is retried later, instead of one with another method.
 const BUSY: [u16; 6] = [408, 425, 429, 502, 503, 504];
 
-/// What is asked for.
+/// A document to read.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// For errors: `the versions of kubernetes`.
@@ -33,9 +37,9 @@ pub struct Document {
     pub limit: u64,
 }
 
-/// The way to documents.
+/// Reads documents.
 #[derive(Clone)]
-pub struct Documents(Arc<Context>);
+pub struct Documents(Arc<FetchContext>);
 
 impl Documents {
     pub fn new(
@@ -44,25 +48,26 @@ impl Documents {
         cancel: &Cancel,
         options: &FetchOptions,
     ) -> Self {
-        Self(Context::new(store, Arc::clone(sink), cancel, options))
+        Self(FetchContext::new(store, Arc::clone(sink), cancel, options))
     }
 
-    /// All of them, several at once; the answers in the same order. `None`: the server says that there is no such thing.
+    /// Reads all documents, several at once; the answers are in the same order. `None`: it does not
+    /// exist.
     pub fn read(&self, asked: Vec<Document>) -> Result<Vec<Result<Option<Vec<u8>>>>> {
-        self.each(asked, |documents, document| async move {
+        self.run_each(asked, |documents, document| async move {
             documents.get(&document).await
         })
     }
 
-    /// Whether something stands at each address; what it is called comes first. The answers in the same order: `None`, or
-    /// the server's word that there is nothing.
-    pub fn heads(&self, asked: Vec<(String, Url)>) -> Result<Vec<Result<Option<String>>>> {
-        self.each(asked, |documents, (what, url)| async move {
-            documents.head(&what, &url).await
+    /// Checks that each address exists, given as name and address. The answers are in the same
+    /// order: `None` if it exists, or the status that says it does not.
+    pub fn check_all(&self, asked: Vec<(String, Url)>) -> Result<Vec<Result<Option<String>>>> {
+        self.run_each(asked, |documents, (what, url)| async move {
+            documents.check_exists(&what, &url).await
         })
     }
 
-    fn each<A: Send + 'static, T: Send + 'static, W: Future<Output = Result<T>> + Send>(
+    fn run_each<A: Send + 'static, T: Send + 'static, W: Future<Output = Result<T>> + Send>(
         &self,
         asked: Vec<A>,
         work: impl Fn(Self, A) -> W + Copy + Send + 'static,
@@ -92,7 +97,7 @@ impl Documents {
         })
     }
 
-    /// Runs work that asks for documents.
+    /// Runs work that reads documents.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         block_on("documents", &self.0.cancel, work)?
     }
@@ -100,7 +105,7 @@ impl Documents {
     pub(super) async fn get(&self, document: &Document) -> Result<Option<Vec<u8>>> {
         let Document { what, url, limit } = document;
         must_be_online(&self.0.options, what, &redact(url.as_str()), None)?;
-        let asked = Asked {
+        let asked = EvidenceRequest {
             context: &self.0,
             watch: self.0.watch(what),
             locked: None,
@@ -108,56 +113,63 @@ impl Documents {
             // No other failure of a transfer is of this kind.
             missing: Kind::Unproved,
             called: what,
-            anew: true,
+            refetch: true,
         };
-        match asked.small(url, Ask::Answer).await {
+        match asked.fetch_small(url, SmallFileKind::Answer).await {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == Kind::Unproved => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    async fn head(&self, what: &str, url: &Url) -> Result<Option<String>> {
+    async fn check_exists(&self, what: &str, url: &Url) -> Result<Option<String>> {
         let options = &self.0.options;
         must_be_online(options, what, &redact(url.as_str()), None)?;
-        let mirror = options.mirrors.url(url);
-        let (watch, mut tries) = (self.0.watch(what), Tries::default());
+        let mirror = options.mirrors.resolve_url(url);
+        let (watch, mut tries) = (self.0.watch(what), RetryCounter::default());
         loop {
             match self.head_once(&watch, mirror.as_ref().unwrap_or(url)).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
                     let waited = tries.wait(failure, 0, options, &watch).await;
-                    waited.map_err(|e| mirrored(e, mirror.as_ref(), url))?;
+                    waited.map_err(|e| note_mirror(e, mirror.as_ref(), url))?;
                 }
             }
         }
     }
 
-    async fn head_once(&self, watch: &Watch, url: &Url) -> Result<Option<String>, Failure> {
+    async fn head_once(
+        &self,
+        watch: &ProgressWatch,
+        url: &Url,
+    ) -> Result<Option<String>, FetchFailure> {
         let what = &watch.what;
         let client = &self.0.client;
-        let failed = |fault| unanswered(what, url, fault);
-        let request = client.request(Method::HEAD, url.clone()).map_err(failed)?;
-        let sent = client.send(request, Led::ByUser).await;
-        let head = sent.map_err(failed)?;
+        let request = client
+            .request(Method::HEAD, url.clone())
+            .map_err(|fault| classify_fault(what, url, fault))?;
+        let sent = client.send(request, UrlSource::ByUser).await;
+        let head = sent.map_err(|fault| classify_fault(what, url, fault))?;
         if head.status().is_success() {
             return Ok(None);
         }
         if BUSY.contains(&head.status().as_u16()) {
-            return Err(refused(what, url, &head));
+            return Err(classify_response(what, url, &head));
         }
-        // A signed address is signed for one method, and some servers answer GET alone: only GET's
-        // answer counts. Its body is not read.
-        let request = client.request(Method::GET, url.clone()).map_err(failed)?;
-        let request = request.header(RANGE, "bytes=0-0");
-        let sent = client.send(request, Led::ByUser).await;
-        let response = sent.map_err(failed)?;
+        // A signed URL is signed for one method, and some servers only support GET: only the answer
+        // to GET counts. Its body is not read.
+        let request = client
+            .request(Method::GET, url.clone())
+            .map_err(|fault| classify_fault(what, url, fault))?
+            .header(RANGE, "bytes=0-0");
+        let sent = client.send(request, UrlSource::ByUser).await;
+        let response = sent.map_err(|fault| classify_fault(what, url, fault))?;
         match response.status() {
             // An empty file has no first byte.
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(None),
             status if status.is_success() => Ok(None),
             status @ (StatusCode::NOT_FOUND | StatusCode::GONE) => Ok(Some(status.to_string())),
-            _ => Err(refused(what, url, &response)),
+            _ => Err(classify_response(what, url, &response)),
         }
     }
 }

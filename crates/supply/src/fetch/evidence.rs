@@ -1,65 +1,65 @@
-//! What is published beside a file: signatures, certificates, log entries, checksum files.
+//! Evidence published beside a file: signatures, certificates, log entries, checksum files.
 //!
-//! Small files, kept in the store by their digest and found again by their URL. By itself none of them is proof:
-//! they are judged with the file. A lock names them by digest; what it names is not asked for again.
+//! Small files, stored by digest and found again by URL. None is proof by itself: they are verified
+//! together with the file. Evidence named by digest in a lock is not downloaded again.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use url::Url;
 
-use crate::store::{Blob, Candidate, Expected, Seen, Store, Watch};
+use crate::store::{AdmitCandidate, ExpectedBytes, ProgressWatch, Store, StoredBlob, UrlRecord};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::redact;
-use winimg_recipe::recipe::Locked;
-use winimg_trust::{Refusal, sigstore};
+use winimg_recipe::recipe::LockedInput;
+use winimg_trust::{SignatureRefusal, sigstore};
 
 use super::failure::must_be_online;
-use super::{Context, blocking};
-use winimg_recipe::recipe::Address;
+use super::{FetchContext, run_blocking};
+use winimg_recipe::recipe::FileAddress;
 
-/// Longest signature, bundle, certificate or catalog, bytes.
+/// Maximum size of a signature, bundle, certificate or catalog in bytes.
 pub(super) const LIMIT: u64 = 4 << 20;
-/// A log with more entries about one file is being flooded.
+/// Maximum number of log entries for one file; more of them are a sign of flooding.
 const ENTRIES: usize = 100;
 
-/// What was brought for one file.
+/// The evidence fetched for one file.
 #[derive(Default)]
-pub(super) struct Gathered {
-    /// URL without query, and the digest by which the store keeps it.
+pub(super) struct GatheredEvidence {
+    /// Digest in the store by URL without query.
     pub evidence: BTreeMap<String, Digest>,
-    /// Some of it is what a URL gave in an earlier run; the publisher may have another one by now.
+    /// Some of it was downloaded in an earlier run, and may be outdated.
     pub is_kept: bool,
 }
 
-/// How to bring one piece.
-pub(super) struct Asked<'a> {
-    pub context: &'a Context,
+/// Request for one piece of evidence.
+pub(super) struct EvidenceRequest<'a> {
+    pub context: &'a FetchContext,
     /// Named for errors: `the checksum file of kubelet`.
-    pub watch: Watch,
-    pub locked: Option<&'a Locked>,
+    pub watch: ProgressWatch,
+    pub locked: Option<&'a LockedInput>,
     /// Bytes.
     pub limit: u64,
-    /// What it is when there is none: [`Kind::Unproved`] for a signature.
+    /// Error kind if it does not exist: [`Kind::Unproved`] for a signature.
     pub missing: Kind,
-    /// What a publisher calls it: `signature`, `certificate`, `checksum file`.
+    /// Its name in errors: `signature`, `certificate`, `checksum file`.
     pub called: &'a str,
-    /// Asked of the network although the store may have it.
-    pub anew: bool,
+    /// Fetch from the network even if the store has it.
+    pub refetch: bool,
 }
 
-/// What a log is asked about.
-struct Signed<'a> {
+/// The signed file whose log entry is wanted.
+struct LogSubject<'a> {
     file: &'a Digest,
     signature: &'a [u8],
     certificate: &'a [u8],
 }
 
-/// How a small file is asked for.
+/// Kind of request for a small file.
 #[derive(Clone, Copy)]
-pub(super) enum Ask<'a> {
-    /// It is read from where a publisher puts it beside another file; of its name, such as `signature`, errors speak.
+pub(super) enum SmallFileKind<'a> {
+    /// A file that a publisher puts beside another one; errors use its name, such as `signature`.
     Published(&'a str),
     /// A service's answer.
     Answer,
@@ -67,23 +67,27 @@ pub(super) enum Ask<'a> {
     Query(&'a str),
 }
 
-impl Asked<'_> {
-    /// From the store by its locked digest, from the store by its URL, or from its address.
-    pub async fn bring(&self, address: &Address, gathered: &mut Gathered) -> Result<Vec<u8>> {
-        let blob = self.blob(address, gathered).await?;
-        let shown = address.recorded();
+impl EvidenceRequest<'_> {
+    /// Fetches the evidence from the store by its locked digest or its URL, or from its address.
+    pub async fn fetch(
+        &self,
+        address: &FileAddress,
+        gathered: &mut GatheredEvidence,
+    ) -> Result<Vec<u8>> {
+        let blob = self.fetch_blob(address, gathered).await?;
+        let shown = address.to_recorded();
         gathered.evidence.insert(shown, blob.digest().clone());
         self.read(blob).await
     }
 
-    /// What a transparency log says of a signature: the entry of this signature by this certificate.
+    /// Fetches the transparency log's entry of this signature by this certificate.
     pub async fn log_entry(
         &self,
         log: &Url,
         file: &Digest,
         signature: &[u8],
         certificate: &[u8],
-        gathered: &mut Gathered,
+        gathered: &mut GatheredEvidence,
     ) -> Result<Vec<u8>> {
         // One address for all of the log's answers about this file.
         let base = log.as_str().trim_end_matches('/');
@@ -91,13 +95,13 @@ impl Asked<'_> {
         let shown = redact(&key);
         let kept = match self.in_lock(&shown).await? {
             Some(blob) => Some(blob),
-            None => self.seen(&key, gathered).await?,
+            None => self.find_seen(&key, gathered).await?,
         };
         let blob = match kept {
             Some(blob) => blob,
             None => {
                 must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
-                let signed = Signed {
+                let signed = LogSubject {
                     file,
                     signature,
                     certificate,
@@ -110,16 +114,15 @@ impl Asked<'_> {
         self.read(blob).await
     }
 
-    /// The entry of a signature: by what the entry says, and where the log has none so, by its
-    /// index.
-    async fn ask_log(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
+    /// Finds the entry of a signature by its content and, if the log finds none, by the index.
+    async fn ask_log(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
         let first = match self.by_entry(base, signed).await {
             Err(error) if error.kind() != Kind::Cancelled => error,
             other => return other,
         };
         match self.by_index(base, signed).await {
             Err(error) if error.kind() != Kind::Cancelled => {
-                // No outage is a verdict about the file.
+                // An outage is not a verdict about the file.
                 let both = first.kind() == Kind::Unproved && error.kind() == Kind::Unproved;
                 Err(if both { error } else { first })
             }
@@ -127,33 +130,42 @@ impl Asked<'_> {
         }
     }
 
-    async fn by_entry(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
+    async fn by_entry(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
         let url = self.log_url(&format!("{base}/api/v1/log/entries/retrieve"))?;
         let shown = redact(url.as_str());
         let query = sigstore::rekor_entry(signed.file, signed.signature, signed.certificate);
-        let query = query.map_err(|refusal| self.refused(refusal, &shown))?;
-        let answer = self.small(&url, Ask::Query(&query.to_string())).await?;
-        self.chosen(&answer, signed, &shown)
+        let query = query.map_err(|refusal| self.make_refusal(refusal, &shown))?;
+        let answer = self
+            .fetch_small(&url, SmallFileKind::Query(&query.to_string()))
+            .await?;
+        self.choose_entry(&answer, signed, &shown)
     }
 
-    /// Of every entry that the index has about the file the one of this signature; anyone may have
-    /// made the others.
-    async fn by_index(&self, base: &str, signed: &Signed<'_>) -> Result<Vec<u8>> {
+    /// Chooses this signature's entry among all entries of the file; anyone may have made the
+    /// others.
+    async fn by_index(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
         let file = signed.file;
         let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;
         let query = sigstore::rekor_query(file).to_string();
-        let answer = self.small(&index, Ask::Query(&query)).await?;
+        let answer = self
+            .fetch_small(&index, SmallFileKind::Query(&query))
+            .await?;
         let ids = sigstore::entry_ids(&answer);
-        let ids = ids.map_err(|refusal| self.refused(refusal, &redact(index.as_str())))?;
+        let ids = ids.map_err(|refusal| self.make_refusal(refusal, &redact(index.as_str())))?;
         if ids.is_empty() {
-            let fact = "the log has no entry about this file";
-            return Err(self.watch.error(Kind::Unproved, fact)
+            let fact = "the log has no entry for this file";
+            return Err(self
+                .watch
+                .error(Kind::Unproved, fact)
                 .at(redact(index.as_str()))
-                .expected(format!("an entry about {file}"))
-                .cure("look whether `log` is the log that the publisher uses, and whether the file is the published one"));
+                .expected(format!("an entry for {file}"))
+                .cure(
+                    "check that `log` is the log that the publisher uses, and that the file is \
+                     the published one",
+                ));
         }
         if ids.len() > ENTRIES {
-            let fact = format!("the log has {} entries about it", ids.len());
+            let fact = format!("the log has {} entries for this file", ids.len());
             return Err(self
                 .watch
                 .error(Kind::Unproved, fact)
@@ -163,7 +175,7 @@ impl Asked<'_> {
         let mut answers = Vec::new();
         for id in ids {
             let url = self.log_url(&format!("{base}/api/v1/log/entries/{id}"))?;
-            answers.extend(self.small(&url, Ask::Answer).await?);
+            answers.extend(self.fetch_small(&url, SmallFileKind::Answer).await?);
             answers.push(b'\n');
             if answers.len() as u64 > self.limit {
                 let error = self
@@ -172,12 +184,12 @@ impl Asked<'_> {
                 return Err(error.at(redact(url.as_str())));
             }
         }
-        self.chosen(&answers, signed, &redact(index.as_str()))
+        self.choose_entry(&answers, signed, &redact(index.as_str()))
     }
 
-    fn chosen(&self, answers: &[u8], signed: &Signed<'_>, at: &str) -> Result<Vec<u8>> {
+    fn choose_entry(&self, answers: &[u8], signed: &LogSubject<'_>, at: &str) -> Result<Vec<u8>> {
         let entry = sigstore::choose_entry(answers, signed.signature, signed.certificate);
-        entry.map_err(|refusal| self.refused(refusal, at))
+        entry.map_err(|refusal| self.make_refusal(refusal, at))
     }
 
     fn log_url(&self, text: &str) -> Result<Url> {
@@ -187,25 +199,31 @@ impl Asked<'_> {
         })
     }
 
-    fn refused(&self, refusal: Refusal, at: &str) -> Error {
+    fn make_refusal(&self, refusal: SignatureRefusal, at: &str) -> Error {
         let problem = refusal
             .problem
-            .prefixed(format_args!("{}: ", self.watch.what));
-        Error::of(Kind::Unproved, problem).at(at)
+            .with_prefix(format_args!("{}: ", self.watch.what));
+        Error::from_problem(Kind::Unproved, problem).at(at)
     }
 
-    async fn blob(&self, address: &Address, gathered: &mut Gathered) -> Result<Blob> {
-        let shown = address.recorded();
+    async fn fetch_blob(
+        &self,
+        address: &FileAddress,
+        gathered: &mut GatheredEvidence,
+    ) -> Result<StoredBlob> {
+        let shown = address.to_recorded();
         if let Some(blob) = self.in_lock(&shown).await? {
             return Ok(blob);
         }
         let blob = match address {
-            Address::Local(path) => self.local(path).await?,
-            Address::Remote(url) => match self.seen(url.as_str(), gathered).await? {
+            FileAddress::Local(path) => self.admit_local(path).await?,
+            FileAddress::Remote(url) => match self.find_seen(url.as_str(), gathered).await? {
                 Some(blob) => return Ok(blob),
                 None => {
                     must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
-                    let bytes = self.small(url, Ask::Published(self.called)).await?;
+                    let bytes = self
+                        .fetch_small(url, SmallFileKind::Published(self.called))
+                        .await?;
                     self.keep(url.as_str(), &shown, bytes).await?
                 }
             },
@@ -213,7 +231,7 @@ impl Asked<'_> {
         let was = self.locked.and_then(|l| l.evidence.get(&shown));
         if let Some(was) = was.filter(|was| *was != blob.digest()) {
             self.watch.warn(format!(
-                "{} was {was} when recipe.lock was written, it is {}: it is verified again",
+                "{} was {was} when recipe.lock was written, now it is {}: it is verified again",
                 self.watch.what,
                 blob.digest()
             ));
@@ -221,19 +239,23 @@ impl Asked<'_> {
         Ok(blob)
     }
 
-    async fn in_lock(&self, shown: &str) -> Result<Option<Blob>> {
+    async fn in_lock(&self, shown: &str) -> Result<Option<StoredBlob>> {
         match self.locked.and_then(|l| l.evidence.get(shown)) {
             Some(digest) => self.in_store(digest.clone()).await,
             None => Ok(None),
         }
     }
 
-    /// What the URL gave last time, unless it is to be asked anew.
-    async fn seen(&self, url: &str, gathered: &mut Gathered) -> Result<Option<Blob>> {
-        if self.anew && !self.context.options.offline {
+    /// Finds the last download from this URL in the store, unless it is to be fetched again.
+    async fn find_seen(
+        &self,
+        url: &str,
+        gathered: &mut GatheredEvidence,
+    ) -> Result<Option<StoredBlob>> {
+        if self.refetch && !self.context.options.offline {
             return Ok(None);
         }
-        let Some(seen) = self.context.store.seen(url) else {
+        let Some(seen) = self.context.store.find_url_record(url) else {
             return Ok(None);
         };
         let blob = self.in_store(seen.sha256).await?;
@@ -241,26 +263,31 @@ impl Asked<'_> {
         Ok(blob)
     }
 
-    async fn local(&self, path: &Path) -> Result<Blob> {
+    async fn admit_local(&self, path: &Path) -> Result<StoredBlob> {
         let (path, limit, missing) = (path.to_path_buf(), self.limit, self.missing);
         self.at_store(move |store, watch| {
             check_small(&path, limit, missing, watch)?;
-            store.admit(Candidate::Local(path), kept(), watch)
+            store.admit(AdmitCandidate::Local(path), expect_unverified(), watch)
         })
         .await
     }
 
-    async fn in_store(&self, digest: Digest) -> Result<Option<Blob>> {
-        self.at_store(move |store, watch| store.find(Expected::Digest(digest), watch))
+    async fn in_store(&self, digest: Digest) -> Result<Option<StoredBlob>> {
+        self.at_store(move |store, watch| store.find(ExpectedBytes::Digest(digest), watch))
             .await
     }
 
-    /// Puts bytes that came from `url` into the store, and remembers that.
-    async fn keep(&self, url: &str, shown: &str, bytes: Vec<u8>) -> Result<Blob> {
+    /// Stores bytes downloaded from `url`, and records the download.
+    async fn keep(&self, url: &str, shown: &str, bytes: Vec<u8>) -> Result<StoredBlob> {
         let (url, shown) = (url.to_string(), shown.to_string());
         self.at_store(move |store, watch| {
-            let blob = store.admit_bytes(&format!("evidence {url}"), &bytes, kept(), watch)?;
-            let seen = Seen {
+            let blob = store.admit_bytes(
+                &format!("evidence {url}"),
+                &bytes,
+                expect_unverified(),
+                watch,
+            )?;
+            let seen = UrlRecord {
                 url: shown,
                 etag: None,
                 last_modified: None,
@@ -273,7 +300,7 @@ impl Asked<'_> {
         .await
     }
 
-    async fn read(&self, blob: Blob) -> Result<Vec<u8>> {
+    async fn read(&self, blob: StoredBlob) -> Result<Vec<u8>> {
         let (limit, missing) = (self.limit, self.missing);
         self.at_store(move |_, watch| {
             let path = blob.path();
@@ -285,21 +312,21 @@ impl Asked<'_> {
 
     async fn at_store<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Store, &Watch) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&Store, &ProgressWatch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (store, watch) = (self.context.store.clone(), self.watch.clone());
-        blocking(move || work(&store, &watch)).await
+        run_blocking(move || work(&store, &watch)).await
     }
 }
 
-/// Nothing proves it before it is judged with its file.
-fn kept() -> Expected {
-    Expected::Unverified {
-        reason: "it is judged with the file that it speaks of".into(),
+/// Expectation for evidence, which has no proof until it is verified with its file.
+fn expect_unverified() -> ExpectedBytes {
+    ExpectedBytes::Unverified {
+        reason: "it is verified together with its file".into(),
     }
 }
 
-fn check_small(path: &Path, limit: u64, missing: Kind, watch: &Watch) -> Result<()> {
+fn check_small(path: &Path, limit: u64, missing: Kind, watch: &ProgressWatch) -> Result<()> {
     let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             watch.error(missing, format_args!("there is no file {}", path.display()))

@@ -1,4 +1,4 @@
-//! What went wrong with a try, and whether another one makes sense.
+//! Failed attempts, and whether a retry makes sense.
 
 use std::time::Duration;
 
@@ -13,111 +13,136 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Place, redact};
 
 use super::FetchOptions;
-use super::client::{Fault, causes, innermost};
-use super::policy::Refusal;
+use super::client::{HttpFault, find_root_cause, iter_causes};
+use super::policy::UrlRefusal;
 
-/// Why a try ended.
-pub(crate) enum Failure {
+/// Reason why an attempt failed.
+pub(crate) enum FetchFailure {
     Final(Error),
-    /// Worth another try, no sooner than `after` if the server said so.
+    /// Worth a retry, no sooner than `after` if the server said so.
     Again {
         error: Error,
         after: Option<Duration>,
     },
-    /// Worth another try, and what this one brought is no sign that it will be a better one.
+    /// Worth a retry, but the bytes of this attempt do not count as progress.
     Slow(Error),
 }
 
-impl Failure {
-    pub fn again(error: Error) -> Self {
+impl FetchFailure {
+    pub fn retryable(error: Error) -> Self {
         Self::Again { error, after: None }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for FetchFailure {
     fn from(error: Error) -> Self {
         Self::Final(error)
     }
 }
 
 /// A request that got no answer.
-pub(crate) fn unanswered(what: &str, url: &Url, fault: Fault) -> Failure {
-    let error_at = |fact: String| Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
+pub(crate) fn classify_fault(what: &str, url: &Url, fault: HttpFault) -> FetchFailure {
     let e = match fault {
-        Fault::Unanswered(e) => e,
-        Fault::Host(error) => return error.into(),
-        Fault::Refused(refusal) => {
-            let error = error_at(format!("{what}: {refusal}"));
+        HttpFault::Unanswered(e) => e,
+        HttpFault::Host(error) => return error.into(),
+        HttpFault::Refused(refusal) => {
+            let error = error_at(url, format!("{what}: {refusal}"));
             return match refusal {
-                Refusal::Reach { .. } => error.cure(Refusal::REACH_CURE).into(),
+                UrlRefusal::Reach { .. } => error.cure(UrlRefusal::REACH_CURE).into(),
                 _ => error.into(),
             };
         }
-        other => return Failure::again(error_at(format!("{what}: {other}"))),
+        other => return FetchFailure::retryable(error_at(url, format!("{what}: {other}"))),
     };
-    let cause = innermost(&e);
-    let host = url.host_str().unwrap_or_default();
+    let cause = find_root_cause(&e);
+    // After a redirect, the request that failed went to another address.
+    let failed = e.url().unwrap_or(url);
+    let host = failed.host_str().unwrap_or_default();
+    let redirected = redirected_to(url, failed).map(redirect_line);
     if e.is_builder() {
-        return error_at(format!("{what}: {cause}")).into();
+        return error_at(url, format!("{what}: {cause}")).into();
     }
-    let is_untrusted = |cause: &(dyn std::error::Error + 'static)| {
-        let tls = cause.downcast_ref::<rustls::Error>();
-        matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
-    };
-    if causes(&e).any(is_untrusted) {
+    if iter_causes(&e).any(is_certificate_error) {
         let fact = format!("{what}: the certificate of {host} is not trusted: {cause}");
-        let cure = "if your network has its own certificate authority, set SSL_CERT_FILE to a file with its root";
-        return error_at(fact).cure(cure).into();
+        let cure = "if your network has its own certificate authority, set SSL_CERT_FILE to a file \
+                    with its root";
+        return error_at(url, fact).lines(redirected).cure(cure).into();
     }
-    let cause = match e.is_timeout() {
-        true => "no answer in time",
-        false => &cause,
+    let cause = if e.is_timeout() {
+        "no answer in time"
+    } else {
+        &cause
     };
-    Failure::again(
-        error_at(format!("{what}: {host} cannot be reached: {cause}"))
+    FetchFailure::retryable(
+        error_at(url, format!("{what}: {host} cannot be reached: {cause}"))
+            .lines(redirected)
             .cure("check the network and the proxy settings (https_proxy, http_proxy, no_proxy)"),
     )
 }
 
-/// An answer that there is no such file, about one that a publisher puts beside another one: `called` is `signature`.
-pub(crate) fn unpublished(what: &str, called: &str, url: &Url, response: &Response) -> Error {
-    let status = words(response.status());
+/// Returns the address that the server redirected to, without its secrets. An address that differs
+/// only in its secrets is the same.
+pub(crate) fn redirected_to(asked: &Url, answered: &Url) -> Option<String> {
+    let shown = redact(answered.as_str());
+    (shown != redact(asked.as_str())).then_some(shown)
+}
+
+/// Renders the line that names this address.
+pub(crate) fn redirect_line(address: String) -> String {
+    format!("the server redirected to {address}")
+}
+
+fn error_at(url: &Url, fact: String) -> Error {
+    Error::new(Kind::Fetch, fact).at(redact(url.as_str()))
+}
+
+fn is_certificate_error(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let tls = cause.downcast_ref::<rustls::Error>();
+    matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+}
+
+/// Builds the error for a missing file that a publisher puts beside another one. `called` is its
+/// kind, such as `signature`.
+pub(crate) fn report_unpublished(
+    what: &str,
+    called: &str,
+    url: &Url,
+    response: &Response,
+) -> Error {
+    let status = describe_status(response.status());
     let fact = format!("{what}: no {called} is published there: the server answered {status}");
-    answered(fact, url, response).cure(format!(
-        "check the version and the spelling of the address; where the publisher has no {called}, leave it out and write the file's sha256"
+    make_response_error(fact, url, response).cure(format!(
+        "check the version and the spelling of the address; if the publisher has no {called}, \
+         remove it and set the file's sha256"
     ))
 }
 
-fn answered(fact: String, url: &Url, response: &Response) -> Error {
-    let error = Error::new(Kind::Fetch, fact).at(redact(url.as_str()));
-    match response.url().as_str() == url.as_str() {
-        true => error,
-        false => error.lines([format!("redirected to {}", redact(response.url().as_str()))]),
-    }
+fn make_response_error(fact: String, url: &Url, response: &Response) -> Error {
+    error_at(url, fact).lines(redirected_to(url, response.url()).map(redirect_line))
 }
 
-/// An answer that is not the file.
-pub(crate) fn refused(what: &str, url: &Url, response: &Response) -> Failure {
+/// Classifies a response that is not the file.
+pub(crate) fn classify_response(what: &str, url: &Url, response: &Response) -> FetchFailure {
     let status = response.status();
-    let fact = format!("{what}: the server answered {}", words(status));
-    let mut error = answered(fact, url, response);
+    let fact = format!("{what}: the server answered {}", describe_status(status));
+    let mut error = make_response_error(fact, url, response);
     error = match status.as_u16() {
-        401 | 403 => error.cure("the address needs a login, or a signed URL that has run out"),
+        401 | 403 => error.cure("the address needs a login, or a signed URL that has expired"),
         404 | 410 => error.cure("check the version and the spelling of the address"),
-        407 => error.cure("the proxy asks for a login: put user and password into https_proxy"),
+        407 => error.cure("the proxy requires a login: put the user and password into https_proxy"),
         _ => error,
     };
     if is_passing(status) {
-        return Failure::Again {
+        return FetchFailure::Again {
             error,
             after: asked_wait(response.headers()),
         };
     }
-    Failure::Final(error)
+    FetchFailure::Final(error)
 }
 
-/// Whether a server that answers so may answer the same request in another way later. What it does
-/// not implement it will not implement then either.
+/// Returns true if the server may answer the same request differently later. A feature that it does
+/// not implement will not be there then either.
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     match status.as_u16() {
         408 | 425 | 429 => true,
@@ -126,21 +151,21 @@ pub(crate) fn is_passing(status: StatusCode) -> bool {
     }
 }
 
-fn words(status: StatusCode) -> String {
+fn describe_status(status: StatusCode) -> String {
     match status.canonical_reason() {
         Some(reason) => format!("{} {reason}", status.as_u16()),
         None => status.as_u16().to_string(),
     }
 }
 
-/// How long a server asks to wait.
+/// Reads the wait that a server requests.
 pub(crate) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    asked(text, Timestamp::now())
+    parse_retry_after(text, Timestamp::now())
 }
 
 /// `Retry-After`: seconds, or a date (RFC 9110, 10.2.3).
-fn asked(text: &str, now: Timestamp) -> Option<Duration> {
+fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -153,25 +178,25 @@ fn asked(text: &str, now: Timestamp) -> Option<Duration> {
 pub(crate) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
     Error::new(
         Kind::Recipe,
-        format!("{what}: anyone on the way can change what comes over http"),
+        format!("{what}: anyone on the network path can change a file sent over http"),
     )
     .at(shown)
     .from_place(place)
     .cure("use https, or pin the file with sha256")
 }
 
-/// What a mirror did not give names the address that it stands for.
-pub(crate) fn mirrored(error: Error, mirror: Option<&Url>, url: &Url) -> Error {
+/// Adds the mirrored address to an error of its mirror.
+pub(crate) fn note_mirror(error: Error, mirror: Option<&Url>, url: &Url) -> Error {
     match mirror {
         Some(_) if error.kind() != Kind::Cancelled => error.lines([format!(
-            "a rule under [mirrors] leads there from {}",
+            "a rule under [mirrors] replaces {} with it",
             redact(url.as_str())
         )]),
         _ => error,
     }
 }
 
-/// Refuses to ask for what is not in the store, in a run that may not.
+/// Refuses to download a file that is not in the store, if the run is offline.
 pub(crate) fn must_be_online(
     options: &FetchOptions,
     what: &str,
@@ -181,9 +206,10 @@ pub(crate) fn must_be_online(
     if !options.offline {
         return Ok(());
     }
-    let fact = format!("{what} is not in the store, and this run asks nothing of a network");
+    let fact = format!("{what} is not in the store, and this run is offline");
     let error = Error::new(Kind::Fetch, fact).at(shown).cure(
-        "run `winimg fetch` with this recipe and this cache folder once on line, or build from a bundle that has it",
+        "run `winimg fetch` once online with this recipe and this cache folder, or build from a \
+         bundle that contains it",
     );
     Err(match digest {
         Some(digest) => error.expected(digest),
@@ -209,15 +235,15 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
-        assert_eq!(asked("7", now), Some(Duration::from_secs(7)));
+        assert_eq!(parse_retry_after("7", now), Some(Duration::from_secs(7)));
         assert_eq!(
-            asked("Sun, 06 Nov 1994 08:49:37 GMT", now),
+            parse_retry_after("Sun, 06 Nov 1994 08:49:37 GMT", now),
             Some(Duration::from_secs(37))
         );
         assert_eq!(
-            asked("Sun, 06 Nov 1994 08:00:00 GMT", now),
+            parse_retry_after("Sun, 06 Nov 1994 08:00:00 GMT", now),
             Some(Duration::ZERO)
         );
-        assert_eq!(asked("soon", now), None);
+        assert_eq!(parse_retry_after("soon", now), None);
     }
 }

@@ -1,33 +1,33 @@
-//! Fetches what a recipe names, on the host, several at once, into the store.
+//! Fetches a recipe's inputs into the store of the host, several at once.
 //!
-//! The only asynchronous part of winimg: one runtime is built here, and nothing of it shows outside. Every file ends
-//! as a [`Blob`] or as an error that points at the recipe; all errors of a run come together. What is not proved, or
-//! declared unverified with a reason, is not fetched.
+//! The only asynchronous part of winimg: one runtime is built here and hidden from callers. Every
+//! file becomes a [`Blob`] or an error that points at the recipe; all errors of a run are returned
+//! together. Inputs are only fetched if they are proved, or declared unverified with a reason.
 
 mod checksum_file;
 pub(crate) mod client;
 pub mod documents;
 mod evidence;
-mod except;
 pub(crate) mod failure;
 pub mod image;
+mod no_proxy;
 mod obtain;
 mod page;
 pub(crate) mod policy;
 mod proxy;
 mod redirect;
 pub(crate) mod registry;
-mod remote;
+mod remote_file;
+mod requirements;
 mod resolver;
 pub(crate) mod retry;
-pub mod sharing;
+pub mod shared_cache;
 mod signatures;
-mod small;
-pub(crate) mod space;
+mod small_file;
 mod transfer;
 pub mod tuf;
 pub(crate) mod upload;
-mod wanted;
+pub(crate) mod zone;
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,29 +38,31 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-pub use policy::Patience;
-pub use proxy::{Proxies, Used, broken as broken_proxies};
+pub use policy::Timeouts;
+pub use proxy::{Proxies, ProxyInUse, find_broken as broken_proxies};
 
-use crate::store::{Blob, Store, Watch};
+use crate::store::{ProgressWatch, Store, StoredBlob};
 use winimg_base::error::{Error, Kind};
 use winimg_base::event::{Cancel, Sink};
-use winimg_recipe::recipe::{Archive, Input, InputId, InputSource, Mirrors, Origin};
+use winimg_recipe::recipe::{
+    ArchiveKind, DownloadSpec, InputId, InputSource, Mirrors, RecipeInput,
+};
 
 /// One file to fetch.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct FetchRequest {
     pub id: InputId,
     /// Plain or signed; `url` may hold secrets and is shown redacted only.
-    pub origin: Origin,
-    /// The file name, as a checksum file and a signature know it.
+    pub origin: DownloadSpec,
+    /// File name in checksum files and signatures.
     pub file: String,
-    /// How it is packed: members of an archive may be signed.
-    pub archive: Option<Archive>,
+    /// Archive format: members of an archive may be signed.
+    pub archive: Option<ArchiveKind>,
 }
 
-impl Request {
-    /// A file as it is; its name is the URL's last segment.
-    pub fn new(id: InputId, origin: &Origin) -> Self {
+impl FetchRequest {
+    /// Creates a request for a file that is not unpacked; its name is the URL's last segment.
+    pub fn new(id: InputId, origin: &DownloadSpec) -> Self {
         Self {
             id,
             origin: origin.clone(),
@@ -69,8 +71,8 @@ impl Request {
         }
     }
 
-    /// `None` for a container image: a registry has those, see [`image::images`].
-    pub fn of(input: &Input<'_>) -> Option<Self> {
+    /// Creates the request for an input; `None` for a container image, see [`image::images`].
+    pub fn from_input(input: &RecipeInput<'_>) -> Option<Self> {
         let request = Self::new(input.id.clone(), input.origin()?);
         Some(match input.source {
             InputSource::Component(component) => Self {
@@ -83,24 +85,24 @@ impl Request {
     }
 }
 
-/// An input that is in the store now, and proved.
+/// A verified input in the store.
 #[derive(Clone, Debug)]
-pub struct Fetched {
-    pub blob: Blob,
-    pub from: CameFrom,
+pub struct FetchedFile {
+    pub blob: StoredBlob,
+    pub from: FetchSource,
 }
 
-/// Where the bytes of an input came from in this run.
+/// Source of an input's bytes in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CameFrom {
+pub enum FetchSource {
     /// The store had them.
     Cache,
-    /// Their address, or the cache that machines share.
+    /// Their address, or the shared cache.
     Network,
     Local,
 }
 
-impl fmt::Display for CameFrom {
+impl fmt::Display for FetchSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Cache => "cache",
@@ -110,28 +112,29 @@ impl fmt::Display for CameFrom {
     }
 }
 
-/// How to fetch. There is no limit on the whole time: ISOs are large and lines are slow.
+/// Options for fetching. There is no limit on the total time: ISOs are large and links can be slow.
 #[derive(Clone, Debug)]
 pub struct FetchOptions {
-    /// Transfers at once.
+    /// Maximum number of parallel transfers.
     pub parallel: usize,
-    /// Tries in a row that bring no further byte.
+    /// Maximum number of attempts in a row without progress.
     pub tries: u32,
-    /// Before the second try; doubled for each further one, up to 30 s.
+    /// Wait before the second attempt; doubled for each further one, up to 30 s.
     pub first_wait: Duration,
-    pub patience: Patience,
-    /// Bytes of a file that no lock names, and of a container image's parts together: ten times the largest media of Windows.
+    pub patience: Timeouts,
+    /// Maximum size in bytes of a file without a lock, and of a whole container image: ten times
+    /// the largest Windows medium.
     pub longest: u64,
-    /// Nothing is asked of a network; what is neither in the store nor a local file is an error.
+    /// Makes no network requests; a file that is neither local nor in the store is an error.
     pub offline: bool,
-    /// What nothing proves yet is fetched as it comes, so that it can be pinned. Refused otherwise.
+    /// Fetches files without proof, so that they can be pinned. Otherwise they are refused.
     pub first_use: bool,
-    /// What leads to the network on this host.
+    /// Proxies of this host.
     pub proxies: Proxies,
-    /// Where addresses are fetched from instead: this host's and the recipe's.
+    /// Mirrors of this host and of the recipe.
     pub mirrors: Mirrors,
-    /// The cache that machines share, asked for what a digest names before anyone else.
-    pub shared: Option<Arc<sharing::Remote>>,
+    /// Shared cache, queried first for files with a known digest.
+    pub shared: Option<Arc<shared_cache::SharedCacheClient>>,
 }
 
 impl Default for FetchOptions {
@@ -140,7 +143,7 @@ impl Default for FetchOptions {
             parallel: 4,
             tries: 5,
             first_wait: Duration::from_secs(1),
-            patience: Patience {
+            patience: Timeouts {
                 connect: Duration::from_secs(30),
                 answer: Duration::from_secs(60),
                 stall: Duration::from_secs(60),
@@ -156,27 +159,27 @@ impl Default for FetchOptions {
     }
 }
 
-/// Fetches all requests and returns their files in the same order, or every error. What is in the store already is
-/// not asked for again, except for files that nothing proves. When cancelled, broken transfers stay for a later
-/// resume.
+/// Fetches all requests and returns their files in the same order, or every error. Files in the
+/// store are not downloaded again, except for those without proof. On cancellation, partial
+/// downloads are kept for a later resume.
 pub fn fetch(
-    requests: Vec<Request>,
+    requests: Vec<FetchRequest>,
     store: &Store,
     sink: Arc<dyn Sink>,
     cancel: &Cancel,
     options: &FetchOptions,
-) -> Result<Vec<Fetched>, Vec<Error>> {
-    let context = Context::new(store, sink, cancel, options);
-    block_on("fetch", cancel, all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
+) -> Result<Vec<FetchedFile>, Vec<Error>> {
+    let context = FetchContext::new(store, sink, cancel, options);
+    block_on("fetch", cancel, fetch_all(context, requests)).unwrap_or_else(|e| Err(vec![e]))
 }
 
-/// Runs one task to its end, or until it is cancelled, on threads of its own.
+/// Runs one task on its own threads until it ends or is cancelled.
 fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Result<T, Error> {
-    let runtime = runtime(name)?;
+    let runtime = build_runtime(name)?;
     let result = runtime.block_on(async {
         tokio::select! {
             biased;
-            () = cancelled(cancel) => Err(Error::cancelled()),
+            () = wait_until_cancelled(cancel) => Err(Error::cancelled()),
             result = work => Ok(result),
         }
     });
@@ -185,7 +188,7 @@ fn block_on<T>(name: &str, cancel: &Cancel, work: impl Future<Output = T>) -> Re
     result
 }
 
-pub(crate) fn runtime(name: &str) -> Result<Runtime, Error> {
+pub(crate) fn build_runtime(name: &str) -> Result<Runtime, Error> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name(name)
@@ -194,17 +197,17 @@ pub(crate) fn runtime(name: &str) -> Result<Runtime, Error> {
         .map_err(|e| Error::new(Kind::Host, "no threads can be started").because(e))
 }
 
-/// What all transfers of one run share.
-struct Context {
+/// State shared by all transfers of one run.
+struct FetchContext {
     store: Store,
     sink: Arc<dyn Sink>,
     cancel: Cancel,
     options: FetchOptions,
-    client: client::Client,
+    client: client::HttpClient,
     slots: Semaphore,
 }
 
-impl Context {
+impl FetchContext {
     fn new(
         store: &Store,
         sink: Arc<dyn Sink>,
@@ -216,18 +219,21 @@ impl Context {
             sink,
             cancel: cancel.clone(),
             options: options.clone(),
-            client: client::Client::new(&options.proxies, options.patience),
+            client: client::HttpClient::new(&options.proxies, options.patience),
             slots: Semaphore::new(options.parallel.max(1)),
         })
     }
 
-    fn watch(&self, what: &str) -> Watch {
-        Watch::new(what, Arc::clone(&self.sink), self.cancel.clone())
+    fn watch(&self, what: &str) -> ProgressWatch {
+        ProgressWatch::new(what, Arc::clone(&self.sink), self.cancel.clone())
     }
 }
 
-async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Fetched>, Vec<Error>> {
-    let mut results: Vec<Option<Fetched>> = vec![None; requests.len()];
+async fn fetch_all(
+    context: Arc<FetchContext>,
+    requests: Vec<FetchRequest>,
+) -> Result<Vec<FetchedFile>, Vec<Error>> {
+    let mut results: Vec<Option<FetchedFile>> = vec![None; requests.len()];
     let mut errors = Vec::new();
     let mut transfers = JoinSet::new();
     for (index, request) in requests.into_iter().enumerate() {
@@ -235,7 +241,7 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Fetche
         let span = tracing::debug_span!("input", input = %request.id);
         let work = async move {
             let _slot = context.slots.acquire().await;
-            (index, obtain::obtain(&context, &request).await)
+            (index, obtain::fetch_one(&context, &request).await)
         };
         transfers.spawn(work.instrument(span));
     }
@@ -256,14 +262,14 @@ async fn all(context: Arc<Context>, requests: Vec<Request>) -> Result<Vec<Fetche
     Err(errors.into_iter().map(|(_, error)| error).collect())
 }
 
-pub(crate) async fn cancelled(cancel: &Cancel) {
+pub(crate) async fn wait_until_cancelled(cancel: &Cancel) {
     while !cancel.is_cancelled() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Runs what reads and hashes files away from the threads that move bytes.
-pub(crate) async fn blocking<T: Send + 'static>(
+/// Runs work that reads and hashes files off the async threads.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let span = tracing::Span::current();

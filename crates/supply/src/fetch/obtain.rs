@@ -1,17 +1,20 @@
-//! One request, from what the recipe says to a blob.
+//! Fetches one requested file into the store.
 
 use std::path::Path;
 
-use crate::store::Candidate;
-use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::{Address, ProofSpec};
+use crate::store::AdmitCandidate;
+use winimg_base::error::{Kind, Result};
+use winimg_recipe::recipe::{FileAddress, ProofSpec};
 
-use super::remote::Remote;
-use super::wanted::{Of, Wanted};
-use super::{CameFrom, Context, Fetched, Request};
+use super::remote_file::RemoteFile;
+use super::requirements::{FileRequirements, JudgedBytes};
+use super::{FetchContext, FetchRequest, FetchSource, FetchedFile};
 
-/// Fetches one file. Errors point at the line of the recipe that asked.
-pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Fetched> {
+/// Fetches one file. Errors point at the recipe's line.
+pub(super) async fn fetch_one(
+    context: &FetchContext,
+    request: &FetchRequest,
+) -> Result<FetchedFile> {
     let origin = &request.origin;
     let proof_place = match &origin.proof {
         ProofSpec::Digest(digest) => &digest.place,
@@ -20,48 +23,49 @@ pub(super) async fn obtain(context: &Context, request: &Request) -> Result<Fetch
         ProofSpec::Undecided(missing) => &missing.place,
         ProofSpec::Unverified { reason } => &reason.place,
     };
-    let place = |e: Error| match e.kind() {
-        Kind::Unproved => e.from_place(proof_place),
-        _ => e.from_place(&origin.url.place),
-    };
-    obtain_unplaced(context, request).await.map_err(place)
+    obtain_unplaced(context, request)
+        .await
+        .map_err(|e| match e.kind() {
+            Kind::Unproved => e.from_place(proof_place),
+            _ => e.from_place(&origin.url.place),
+        })
 }
 
-async fn obtain_unplaced(context: &Context, request: &Request) -> Result<Fetched> {
+async fn obtain_unplaced(context: &FetchContext, request: &FetchRequest) -> Result<FetchedFile> {
     let address = &request.origin.url.value;
-    let wanted = Wanted::read(context, request, address).await?;
+    let wanted = FileRequirements::read(context, request, address).await?;
     match address {
-        Address::Local(path) => local(&wanted, path).await,
-        Address::Remote(url) => {
-            let remote = Remote {
-                shown: address.to_string(),
+        FileAddress::Local(path) => admit_local(&wanted, path).await,
+        FileAddress::Remote(url) => {
+            let remote = RemoteFile {
+                display_url: address.to_string(),
                 url,
                 wanted: &wanted,
             };
-            remote.obtain().await
+            remote.fetch().await
         }
     }
 }
 
-async fn local(wanted: &Wanted<'_>, path: &Path) -> Result<Fetched> {
-    tracing::debug!(path = %path.display(), "a local file");
-    // The file may be gone when its bytes are locked: a bundle brings them.
+async fn admit_local(wanted: &FileRequirements<'_>, path: &Path) -> Result<FetchedFile> {
+    tracing::debug!(path = %path.display(), "using a local file");
+    // If its digest is locked, the file may be missing: a bundle has already stored the bytes.
     let locked = wanted.terms.locked.as_ref();
     if let Some(locked) = locked.filter(|_| !path.exists()) {
-        let found = wanted.judged(Of::Digest(locked), |store, terms, watch| {
+        let found = wanted.judge_with(JudgedBytes::Digest(locked), |store, terms, watch| {
             store.find(terms, watch)
         });
         if let Some(blob) = found.await? {
-            let from = CameFrom::Cache;
-            return Ok(Fetched { blob, from });
+            let from = FetchSource::Cache;
+            return Ok(FetchedFile { blob, from });
         }
     }
     let there = path.to_path_buf();
-    let judged = wanted.judged(Of::Path(path), move |store, terms, watch| {
-        store.admit(Candidate::Local(there.clone()), terms, watch)
+    let judged = wanted.judge_with(JudgedBytes::Path(path), move |store, terms, watch| {
+        store.admit(AdmitCandidate::Local(there.clone()), terms, watch)
     });
-    Ok(Fetched {
+    Ok(FetchedFile {
         blob: judged.await?,
-        from: CameFrom::Local,
+        from: FetchSource::Local,
     })
 }

@@ -1,9 +1,10 @@
-//! Web pages where a file was expected: a login, a licence, a bot check, a "not found" that says 200.
+//! Web pages served in place of a file: a login, a licence, a bot check, a "not found" with status
+//! 200.
 
 use winimg_base::error::{Error, Kind};
 use winimg_base::markup::page_title;
 
-/// Whether the file that is wanted is a page itself.
+/// Returns true if the wanted file is itself a web page, by its name.
 pub(super) fn is_wanted(file: &str) -> bool {
     let file = file.to_ascii_lowercase();
     [".html", ".htm", ".xhtml"]
@@ -11,7 +12,7 @@ pub(super) fn is_wanted(file: &str) -> bool {
         .any(|e| file.ends_with(e))
 }
 
-/// By the server's words.
+/// Returns true if the server's content type is a web page's.
 pub(super) fn is_type(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default().trim();
     ["text/html", "application/xhtml+xml"]
@@ -19,7 +20,7 @@ pub(super) fn is_type(content_type: &str) -> bool {
         .any(|html| kind.eq_ignore_ascii_case(html))
 }
 
-/// The plain sentence.
+/// Builds the error for a web page in place of the file.
 pub(super) fn error(what: &str, at: &str, body: &[u8]) -> Error {
     let titled = match page_title(body) {
         Some(title) => format!(" titled “{title}”"),
@@ -31,7 +32,8 @@ pub(super) fn error(what: &str, at: &str, body: &[u8]) -> Error {
     )
     .at(at)
     .cure(
-        "open the address in a browser: the file may have moved, or the host wants a login, a licence or a human; \
-         then name the file itself, or download it once and give its path",
+        "open the address in a browser: the file may have moved, or the host requires a login, a \
+         licence or a captcha; then use the direct address of the file, or download it once and \
+         give its path",
     )
 }

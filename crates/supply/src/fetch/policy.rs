@@ -1,8 +1,8 @@
-//! What requests may do, for all who make them: files, signatures, registries down and up.
+//! Request policy for files, signatures and registries, in both directions.
 //!
-//! Pure. A user names addresses; servers name others, by redirects, by the realm of their tokens and by the place of an upload. Refuses
-//! of those: other schemes than https behind https, circles, addresses that lie nearer to this machine than the server that names
-//! them, and hosts that no password is meant for.
+//! Pure. Refuses the following in addresses that servers name (redirects, token realms, upload
+//! locations): a downgrade from https, loops, addresses nearer to this machine than the server, and
+//! hosts that must not see the password.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,100 +10,101 @@ use std::time::Duration;
 
 use url::{Host, Url};
 
-use super::space::Space;
+use super::zone::NetworkZone;
+use winimg_base::display_text;
 use winimg_base::text::redact;
-use winimg_base::unseen;
 
-/// Redirects of one request.
+/// Maximum number of redirects of one request.
 const REDIRECTS: usize = 10;
-/// What a transfer has to bring on average, bytes a second: a file of Windows would take a month at this rate.
+/// Minimum average rate of a transfer in bytes per second: a Windows medium would take a month at
+/// this rate.
 const LEAST_RATE: u64 = 1 << 10;
-/// The registries whose tokens another host gives by its publisher's own words. (Docker: Registry API, authentication)
+/// Registries with a documented token server on another host. (Docker: Registry API,
+/// authentication)
 const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
 
-/// How long a server may take.
+/// Timeouts for servers.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// To connect.
     pub connect: Duration,
     /// For the head of an answer.
     pub answer: Duration,
     /// Without a byte.
     pub stall: Duration,
-    /// Over which the average of a transfer is taken. Proxies let single bytes through while they look for viruses in the rest.
+    /// Window for the average rate. Proxies pass single bytes while they scan the rest for viruses.
     pub slow: Duration,
 }
 
-/// Who named the address that is asked.
+/// Origin of a requested address.
 #[derive(Clone, Copy, Debug)]
-pub enum Led {
+pub enum UrlSource {
     ByUser,
-    /// A server that lies there.
-    From(Space),
+    /// A server in this zone.
+    From(NetworkZone),
 }
 
-/// What is refused of a server, whatever it says.
+/// A server's request that the policy refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Redirects that end nowhere, or at another scheme; as it is said.
+pub enum UrlRefusal {
+    /// A redirect loop, or a redirect to another scheme; the message.
     Redirect(String),
-    /// An address nearer than the server that names it: its host, and what that is.
+    /// An address nearer than the server that names it.
     Reach { host: String, address: IpAddr },
-    /// The host that wants the credentials, and is none that may learn them.
+    /// A host that asks for credentials and must not see them.
     Credentials { host: String },
-    /// From https to http, or to what no registry speaks.
+    /// A downgrade from https, or a scheme that registries do not use.
     Insecure { scheme: String },
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for UrlRefusal {}
 
-impl fmt::Display for Refusal {
+impl fmt::Display for UrlRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Redirect(words) => f.write_str(words),
             Self::Reach { host, address } => {
-                let space = Space::of(*address);
-                write!(f, "the server leads to {host}, {space}")?;
-                match host.trim_matches(['[', ']']).parse() == Ok(*address) {
-                    true => Ok(()),
-                    false => write!(f, " ({address})"),
+                let space = NetworkZone::from_ip(*address);
+                write!(f, "the server redirects to {host}, {space}")?;
+                if host.trim_matches(['[', ']']).parse() == Ok(*address) {
+                    return Ok(());
                 }
+                write!(f, " ({address})")
             }
             Self::Credentials { host } => {
                 write!(f, "the registry wants the password to be sent to {host}")
             }
             Self::Insecure { scheme } if scheme == "http" => {
-                f.write_str("the registry leads from https to http")
+                f.write_str("the registry redirects from https to http")
             }
-            Self::Insecure { scheme } => write!(f, "the registry leads to {scheme}"),
+            Self::Insecure { scheme } => write!(f, "the registry redirects to {scheme}"),
         }
     }
 }
 
-impl Refusal {
-    /// What a user can do about an address that is refused.
-    pub const REACH_CURE: &str = "if that host is meant, name it: in the recipe, by a rule under [mirrors], or as `near` under [proxy] of this host's configuration";
+impl UrlRefusal {
+    /// Cure for a refused address.
+    pub const REACH_CURE: &str = "if that host is intended, name it in the recipe, in a rule under \
+        [mirrors], or in `near` under [proxy] of this host's configuration";
 }
 
-/// Whether a redirect from `previous` (oldest first) to `next` may be followed.
-pub fn may_redirect(previous: &[Url], next: &Url) -> Result<(), Refusal> {
+/// Checks that a redirect from `previous` (oldest first) to `next` may be followed.
+pub fn may_redirect(previous: &[Url], next: &Url) -> Result<(), UrlRefusal> {
     let Some(last) = previous.last() else {
         return Ok(());
     };
-    let refused = |words: String| Err(Refusal::Redirect(unseen::line(&words)));
     if previous.contains(next) {
-        let next = redact(next.as_str());
-        return refused(format!("redirects go round in a circle at {next}"));
+        return refuse_redirect(&format!("redirect loop at {}", redact(next.as_str())));
     }
     if previous.len() > REDIRECTS {
-        return refused(format!("there are more than {REDIRECTS} redirects"));
+        return refuse_redirect(&format!("more than {REDIRECTS} redirects"));
     }
     let secure = previous.iter().any(|u| u.scheme() == "https");
     match next.scheme() {
         "https" => Ok(()),
         "http" if !secure => Ok(()),
-        scheme => refused(format!(
+        scheme => refuse_redirect(&format!(
             "{} redirects to {scheme}, which is not followed ({})",
             redact(last.as_str()),
             redact(next.as_str())
@@ -111,51 +112,51 @@ pub fn may_redirect(previous: &[Url], next: &Url) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the user named the address's host among those `near`: itself, or with a dot in front what it stands below.
+fn refuse_redirect(fact: &str) -> Result<(), UrlRefusal> {
+    Err(UrlRefusal::Redirect(display_text::sanitize_line(fact)))
+}
+
+/// Returns true if the host is in `near`: by its name, or by a parent domain with a leading dot.
 pub fn is_near(near: &[String], url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     near.iter().any(|name| {
         let name = name.to_ascii_lowercase();
-        match name.starts_with('.') {
-            true => host.ends_with(&name),
-            false => host == name,
-        }
+        host == name || name.starts_with('.') && host.ends_with(&name)
     })
 }
 
-/// Whether an address that a server there names may be asked; of a name its resolver decides.
-pub fn may_reach(from: Space, url: &Url) -> Result<(), Refusal> {
+/// Checks an IP address named by a server in zone `from`; names are checked by their resolver.
+pub fn may_reach(from: NetworkZone, url: &Url) -> Result<(), UrlRefusal> {
     let address: IpAddr = match url.host() {
         Some(Host::Ipv4(ip)) => ip.into(),
         Some(Host::Ipv6(ip)) => ip.into(),
         Some(Host::Domain(_)) | None => return Ok(()),
     };
-    match from.may_lead_to(Space::of(address)) {
-        true => Ok(()),
-        false => Err(Refusal::Reach {
-            host: url.host_str().unwrap_or_default().to_owned(),
-            address,
-        }),
+    if from.may_lead_to(NetworkZone::from_ip(address)) {
+        return Ok(());
     }
+    Err(UrlRefusal::Reach {
+        host: url.host_str().unwrap_or_default().to_owned(),
+        address,
+    })
 }
 
-/// Whether a token may be asked for at `realm`. `credentials`: there are some, and the host beside the registry's own that gives
-/// tokens for them where the user named one.
+/// Checks the token server at `realm`. `credentials`: if there are any, the user's token host.
 pub fn may_ask_token(
     registry: &Url,
     realm: &Url,
     credentials: Option<Option<&str>>,
-) -> Result<(), Refusal> {
+) -> Result<(), UrlRefusal> {
     let is_plain = registry.scheme() == "http" && realm.scheme() == "http";
     if realm.scheme() != "https" && !is_plain {
         let scheme = realm.scheme().to_owned();
-        return Err(Refusal::Insecure { scheme });
+        return Err(UrlRefusal::Insecure { scheme });
     }
     let Some(token_host) = credentials else {
         return Ok(());
     };
     let (host, own) = (realm.host_str(), registry.host_str());
-    // Not every port of a host is the registry's. GitLab's registry has a port of its own, and its tokens come from the port of https.
+    // GitLab's registry has its own port, and its tokens come from port 443 of the same host.
     let is_beside = !is_plain && host == own && realm.port_or_known_default() == Some(443);
     let is_own = realm.origin() == registry.origin() || is_beside;
     let is_named = !is_plain && host.is_some() && host == token_host;
@@ -163,37 +164,36 @@ pub fn may_ask_token(
         && host == Some(DOCKER_HUB_TOKENS)
         && own.is_some_and(|own| DOCKER_HUB.contains(&own));
     if is_own || is_named || is_hub {
-        Ok(())
-    } else {
-        Err(Refusal::Credentials {
-            host: match (host.unwrap_or_default(), realm.port()) {
-                (host, Some(port)) => format!("{host}:{port}"),
-                (host, None) => host.to_owned(),
-            },
-        })
+        return Ok(());
     }
+    Err(UrlRefusal::Credentials {
+        host: match (host.unwrap_or_default(), realm.port()) {
+            (host, Some(port)) => format!("{host}:{port}"),
+            (host, None) => host.to_owned(),
+        },
+    })
 }
 
-/// How fast an answer comes while it is waited for.
+/// Measures the rate of a transfer while it is awaited.
 #[derive(Default)]
-pub struct Pace {
+pub struct TransferRate {
     waited: Duration,
     came: u64,
 }
 
-impl Pace {
-    /// After so many bytes, for which that long was waited; the bytes of the `span` that is looked at, if they are too few.
-    pub fn took(&mut self, waited: Duration, bytes: u64, span: Duration) -> Result<(), u64> {
+impl TransferRate {
+    /// Records received bytes. The error is the number of bytes in `span`, if it is too low.
+    pub fn record(&mut self, waited: Duration, bytes: u64, span: Duration) -> Result<(), u64> {
         self.waited += waited;
         self.came += bytes;
         if self.waited < span {
             return Ok(());
         }
         let Self { came, .. } = std::mem::take(self);
-        match came < (span.as_secs_f64() * LEAST_RATE as f64) as u64 {
-            true => Err(came),
-            false => Ok(()),
+        if came < (span.as_secs_f64() * LEAST_RATE as f64) as u64 {
+            return Err(came);
         }
+        Ok(())
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
                 "http://a.example/1"
             )
             .unwrap_err(),
-            "redirects go round in a circle at http://a.example/1"
+            "redirect loop at http://a.example/1"
         );
         let many: Vec<String> = (0..=REDIRECTS)
             .map(|n| format!("http://a.example/{n}"))
@@ -268,22 +268,22 @@ mod tests {
         assert_eq!(judged(&many[..REDIRECTS], "http://a.example/x"), Ok(()));
         assert_eq!(
             judged(&many, "http://a.example/x").unwrap_err(),
-            "there are more than 10 redirects"
+            "more than 10 redirects"
         );
     }
 
     #[test]
     fn no_server_leads_nearer_than_it_lies() {
-        use Space::{Here, Private, Public, Special};
-        let to = |from: Space, text: &str| {
+        use NetworkZone::{Here, Private, Public, Special};
+        let to = |from: NetworkZone, text: &str| {
             let refusal = may_reach(from, &url(text)).err();
             refusal.map_or_else(|| "asked".into(), |refusal| refusal.to_string())
         };
         let (asked, private) = (
             "asked",
-            "the server leads to 10.0.0.5, an address of a private network",
+            "the server redirects to 10.0.0.5, an address of a private network",
         );
-        let special = "the server leads to 169.254.169.254, a link-local or reserved address";
+        let special = "the server redirects to 169.254.169.254, a link-local or reserved address";
         for (from, address, expected) in [
             (Public, "https://93.184.216.34/", asked),
             (Public, "https://files.example/", asked),
@@ -292,19 +292,19 @@ mod tests {
             (
                 Public,
                 "https://[::ffff:10.0.0.5]/",
-                "the server leads to [::ffff:a00:5], an address of a private network",
+                "the server redirects to [::ffff:a00:5], an address of a private network",
             ),
             (
                 Public,
                 "https://[::1]/",
-                "the server leads to [::1], an address of this machine",
+                "the server redirects to [::1], an address of this machine",
             ),
             (Public, "http://169.254.169.254/latest", special),
             (Private, "https://10.0.0.5/", asked),
             (
                 Private,
                 "https://127.0.0.1/",
-                "the server leads to 127.0.0.1, an address of this machine",
+                "the server redirects to 127.0.0.1, an address of this machine",
             ),
             (Private, "http://169.254.169.254/", special),
             (Here, "https://127.0.0.1/", asked),
@@ -314,13 +314,13 @@ mod tests {
         ] {
             assert_eq!(to(from, address), expected, "{from:?} {address}");
         }
-        let named = Refusal::Reach {
+        let named = UrlRefusal::Reach {
             host: "files.example".into(),
             address: "10.0.0.5".parse().unwrap(),
         };
         assert_eq!(
             named.to_string(),
-            "the server leads to files.example, an address of a private network (10.0.0.5)"
+            "the server redirects to files.example, an address of a private network (10.0.0.5)"
         );
     }
 
@@ -345,7 +345,7 @@ mod tests {
         let to = |host: &str| format!("the registry wants the password to be sent to {host}");
         let (goes, plain) = (
             "goes".to_string(),
-            "the registry leads from https to http".into(),
+            "the registry redirects from https to http".into(),
         );
         let (r, here, hub) = (
             "https://r.example",
@@ -413,7 +413,7 @@ mod tests {
                 r,
                 "ftp://r.example/token",
                 None,
-                &"the registry leads to ftp".into(),
+                &"the registry redirects to ftp".into(),
             ),
         ] {
             let asked = may_ask_token(&url(registry), &url(realm), Some(token_host));
@@ -429,22 +429,22 @@ mod tests {
     #[test]
     fn what_drips_is_given_up_and_what_flows_is_not() {
         let (second, span) = (Duration::from_secs(1), Duration::from_secs(600));
-        let mut pace = Pace::default();
+        let mut pace = TransferRate::default();
         let mut after = 0;
         let given_up = loop {
             after += 1;
-            if let Err(slow) = pace.took(second, 1, span) {
+            if let Err(slow) = pace.record(second, 1, span) {
                 break slow;
             }
         };
         assert_eq!((after, given_up), (600, 600));
         // A scanner that lets nothing through for five minutes, and then all of it.
-        let mut pace = Pace::default();
+        let mut pace = TransferRate::default();
         for _ in 0..5 * 60 {
-            assert_eq!(pace.took(second, 1, span), Ok(()));
+            assert_eq!(pace.record(second, 1, span), Ok(()));
         }
         for _ in 0..20 * 60 {
-            assert_eq!(pace.took(second, 4 << 10, span), Ok(()));
+            assert_eq!(pace.record(second, 4 << 10, span), Ok(()));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Proxies: those of the environment, and those that a host is configured with.
+//! Proxies of the environment and of the host's configuration.
 //!
-//! The clients pass over a value that cannot be used without a word; it is named here, judged by the same reader as theirs. The
-//! environment's values are never shown: they may hold a password.
+//! HTTP clients silently ignore an unusable value; it is reported here, parsed in the same way.
+//! Values of the environment are never shown: they may contain a password.
 
 use std::sync::Once;
 
@@ -9,14 +9,14 @@ use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{ClientBuilder, Proxy};
 use url::Url;
 
-use super::except::Except;
+use super::no_proxy::NoProxyList;
+use winimg_base::display_text;
 use winimg_base::text::Secret;
-use winimg_base::unseen;
 
 const HTTPS: &str = "https addresses";
 const HTTP: &str = "http addresses";
 
-/// The variables of one kind of proxy, the one that wins first, and what it is for.
+/// The variables of each kind of proxy in order of precedence, and its use.
 const VARIABLES: &[([&str; 2], &str); 3] = &[
     (["HTTPS_PROXY", "https_proxy"], HTTPS),
     (["HTTP_PROXY", "http_proxy"], HTTP),
@@ -25,34 +25,39 @@ const VARIABLES: &[([&str; 2], &str); 3] = &[
 
 const EXCEPT: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
-/// What a host is configured with. Of each kind the environment's wins, an empty one too: then there is none.
+/// Proxies of the host's configuration. For each kind the environment takes precedence; an empty
+/// variable disables it.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
     pub https: Option<Url>,
     pub http: Option<Url>,
     pub all: Option<Url>,
-    /// As `no_proxy` lists them.
+    /// Entries in the form of `no_proxy`.
     pub except: Vec<String>,
-    /// Hosts that servers may lead to wherever they lie; with a dot in front, all below.
+    /// Hosts that servers may redirect to in any zone; with a leading dot, all subdomains.
     pub near: Vec<String>,
-    /// For the proxies of this configuration, and no others.
+    /// Only for the proxies of this configuration.
     pub credentials: Option<(String, Secret)>,
 }
 
-/// One proxy that is used.
+/// A proxy in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Used {
+pub struct ProxyInUse {
     /// `https addresses`
     pub used_for: &'static str,
-    /// May hold a password.
+    /// May contain a password.
     pub address: String,
     /// The variable that names it; `None`: the configuration.
     pub variable: Option<&'static str>,
 }
 
 impl Proxies {
-    /// The proxies that this process uses, in the order of [`VARIABLES`], and the hosts that are reached without one.
-    pub fn used(&self, variable: &dyn Fn(&str) -> Option<String>) -> (Vec<Used>, String) {
+    /// Lists the proxies of this process in the order of [`VARIABLES`], and the hosts reached
+    /// without one.
+    pub fn list_used(
+        &self,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> (Vec<ProxyInUse>, String) {
         let own = [&self.https, &self.http, &self.all];
         let mut used = Vec::new();
         for ((names, used_for), own) in VARIABLES.iter().zip(own) {
@@ -61,7 +66,7 @@ impl Proxies {
                 .find_map(|name| Some((Some(*name), variable(name)?)));
             let own = own.as_ref().map(|url| (None, url.to_string()));
             if let Some((variable, address)) = set.or(own).filter(|(_, text)| !text.is_empty()) {
-                used.push(Used {
+                used.push(ProxyInUse {
                     used_for,
                     address,
                     variable,
@@ -72,10 +77,10 @@ impl Proxies {
         (used, except.unwrap_or_else(|| self.except.join(",")))
     }
 
-    /// Which addresses are asked through a proxy.
-    pub(super) fn through(&self) -> Through {
-        let (used, except) = self.used(&variable);
-        let matcher = if self.is_of_system(&variable) {
+    /// Builds the matcher for addresses that go through a proxy.
+    pub(super) fn build_matcher(&self) -> ProxyMatcher {
+        let (used, except) = self.list_used(&read_variable);
+        let matcher = if self.is_of_system(&read_variable) {
             Matcher::from_system()
         } else {
             let all = used.into_iter();
@@ -86,29 +91,29 @@ impl Proxies {
             });
             builder.build()
         };
-        Through {
+        ProxyMatcher {
             matcher,
-            except: Except::read(&except).0,
+            except: NoProxyList::read(&except).0,
         }
     }
 
-    /// Whether nobody names a proxy but the system's own settings, which Windows and macOS have.
+    /// Returns true if only the system settings of Windows or macOS may name a proxy.
     fn is_of_system(&self, variable: &dyn Fn(&str) -> Option<String>) -> bool {
         let own = [&self.https, &self.http, &self.all];
         let mut names = VARIABLES.iter().flat_map(|(names, _)| names);
         own.iter().all(|own| own.is_none()) && names.all(|name| variable(name).is_none())
     }
 
-    /// The client with these proxies, for whatever it is asked.
+    /// Sets these proxies for all requests of the client.
     pub(super) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
-        if self.is_of_system(&variable) {
+        if self.is_of_system(&read_variable) {
             return builder;
         }
-        let (used, _) = self.used(&variable);
-        // The first that is added keeps the clients from looking at the environment.
+        let (used, _) = self.list_used(&read_variable);
+        // This keeps the client from reading the environment.
         let mut builder = builder.no_proxy();
         for one in used {
-            // A host with a port alone would be read as an address with a scheme.
+            // A host with only a port would be parsed as an address with a scheme.
             let address = if one.address.contains("://") {
                 one.address
             } else {
@@ -130,18 +135,18 @@ impl Proxies {
     }
 }
 
-fn variable(name: &str) -> Option<String> {
+fn read_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Which addresses are asked through a proxy.
-pub(super) struct Through {
+/// Matches the addresses that go through a proxy.
+pub(super) struct ProxyMatcher {
     matcher: Matcher,
-    except: Except,
+    except: NoProxyList,
 }
 
-impl Through {
-    pub fn takes(&self, url: &Url) -> bool {
+impl ProxyMatcher {
+    pub fn matches(&self, url: &Url) -> bool {
         let uri = url.as_str().parse();
         uri.is_ok_and(|uri| self.matcher.intercept(&uri).is_some()) && !self.except.has(url)
     }
@@ -149,46 +154,53 @@ impl Through {
 
 static REPORTED: Once = Once::new();
 
-/// Warns of each, once a process.
+/// Warns of each unusable setting, once per process.
 pub(super) fn warn_of_broken(proxies: &Proxies, warn: impl Fn(String)) {
     REPORTED.call_once(|| {
-        broken(&variable).into_iter().for_each(&warn);
-        proxies.unread(&variable).into_iter().for_each(&warn);
+        find_broken(&read_variable).into_iter().for_each(&warn);
+        proxies
+            .find_unread(&read_variable)
+            .into_iter()
+            .for_each(&warn);
     });
 }
 
 impl Proxies {
-    /// The hosts without a proxy that cannot be read: in the first line which, then what is
-    /// expected.
-    pub fn unread(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
-        let (used, except) = self.used(variable);
+    /// Lists the `no_proxy` entries that are not understood: the entry in the first line, then the
+    /// expected forms.
+    pub fn find_unread(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+        let (used, except) = self.list_used(variable);
         let named = EXCEPT.iter().find(|name| variable(name).is_some());
         let whose = named.map_or("`except` under [proxy]", |name| *name);
-        let (_, unread) = Except::read(&except);
-        let warning = |entry: &str| {
-            // It may be an address with a password.
-            let shown = if entry.contains('@') {
-                "an entry with an @"
-            } else {
-                entry
-            };
-            format!(
-                "{whose}: {} is not understood, so the proxy is asked for it\n  expected: a host, a \
-                 domain (corp.example, .corp.example, *.corp.example), an address, a network \
-                 (10.0.0.0/8), each with a port or without, or *",
-                unseen::line(shown)
-            )
-        };
+        let (_, unread) = NoProxyList::read(&except);
         if used.is_empty() {
-            Vec::new()
-        } else {
-            unread.into_iter().map(warning).collect()
+            return Vec::new();
         }
+        unread
+            .into_iter()
+            .map(|entry| describe_exception(whose, entry))
+            .collect()
     }
 }
 
-/// Those that cannot be used: the variable and the fault in the first line, then what is expected.
-pub fn broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+fn describe_exception(whose: &str, entry: &str) -> String {
+    // It may be an address with a password.
+    let shown = if entry.contains('@') {
+        "an entry with an @"
+    } else {
+        entry
+    };
+    format!(
+        "{whose}: {} is not understood, so it is ignored\n  expected: a host, a domain \
+         (corp.example, .corp.example, *.corp.example), an address, a network (10.0.0.0/8), each \
+         with or without a port, or *",
+        display_text::sanitize_line(shown)
+    )
+}
+
+/// Lists the variables that cannot be used: the variable and the fault in the first line, then the
+/// expected value.
+pub fn find_broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (names, used_for) in VARIABLES {
         let mut set = names
@@ -199,39 +211,41 @@ pub fn broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         };
         let fact = match judge(&value) {
             None => continue,
-            Some(Fault::Address) => format!(
-                "{name} is ignored: its value is not a proxy's address, so it is not used for {used_for}"
+            Some(ProxyFault::Address) => format!(
+                "{name} is ignored: its value is not a proxy address, so it is not used for \
+                 {used_for}"
             ),
-            Some(Fault::Port) => {
+            Some(ProxyFault::Port) => {
                 format!("{name} cannot be used: the port of the proxy is not a number up to 65535")
             }
         };
         warnings.push(format!(
-            "{fact}\n  expected: such as http://proxy.example.com:3128; https, socks4 and socks5 are read, too"
+            "{fact}\n  expected: such as http://proxy.example.com:3128; https, socks4 and socks5 \
+             work, too"
         ));
     }
     warnings
 }
 
-enum Fault {
-    /// The clients pass over it.
+enum ProxyFault {
+    /// Clients ignore it.
     Address,
-    /// The clients take it, and reach nothing.
+    /// Clients use it and cannot connect.
     Port,
 }
 
-fn judge(value: &str) -> Option<Fault> {
+fn judge(value: &str) -> Option<ProxyFault> {
     let any = "http://any.example/".parse().ok()?;
     let Some(proxy) = Matcher::builder().all(value).build().intercept(&any) else {
-        return Some(Fault::Address);
+        return Some(ProxyFault::Address);
     };
     let uri = proxy.uri();
     let (host, authority) = (uri.host()?, uri.authority()?.as_str());
     if host.is_empty() {
-        return Some(Fault::Address);
+        return Some(ProxyFault::Address);
     }
     let port = authority.strip_prefix(host)?.strip_prefix(':')?;
-    (port.parse::<u16>().is_err() && !port.is_empty()).then_some(Fault::Port)
+    (port.parse::<u16>().is_err() && !port.is_empty()).then_some(ProxyFault::Port)
 }
 
 #[cfg(test)]
@@ -239,7 +253,7 @@ mod tests {
     use super::*;
 
     fn complaints(set: &[(&str, &str)]) -> Vec<String> {
-        broken(&|name| {
+        find_broken(&|name| {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_string())
         })
@@ -247,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_proxy_that_cannot_be_used_is_named_and_its_value_is_not() {
-        let unread = "ALL_PROXY is ignored: its value is not a proxy's address";
+        let unread = "ALL_PROXY is ignored: its value is not a proxy address";
         let no_port = "ALL_PROXY cannot be used: the port of the proxy is not a number";
         for (value, fact) in [
             ("ftp://user:hunter2@proxy.example.com", unread),
@@ -278,11 +292,11 @@ mod tests {
             credentials: None,
         };
         let used = |set: &[(&str, &str)]| {
-            let (used, except) = configured.used(&|name| {
+            let (used, except) = configured.list_used(&|name| {
                 let found = set.iter().find(|(set, _)| *set == name);
                 found.map(|(_, value)| (*value).to_string())
             });
-            let word = |u: &Used| format!("{} {} {:?}", u.used_for, u.address, u.variable);
+            let word = |u: &ProxyInUse| format!("{} {} {:?}", u.used_for, u.address, u.variable);
             let words: Vec<String> = used.iter().map(word).collect();
             format!("{}\n{except}", words.join("\n"))
         };
@@ -307,7 +321,7 @@ mod tests {
     #[test]
     fn a_host_without_a_proxy_that_cannot_be_read_is_named() {
         let unread = |set: &[(&str, &str)]| {
-            let warnings = Proxies::default().unread(&|name| {
+            let warnings = Proxies::default().find_unread(&|name| {
                 let found = set.iter().find(|(set, _)| *set == name);
                 found.map(|(_, value)| (*value).to_string())
             });
@@ -318,8 +332,8 @@ mod tests {
         assert_eq!(
             unread(&[proxy, ("no_proxy", "*.corp, 192.168.*, u:hunter2@h/x")]),
             [
-                "no_proxy: 192.168.* is not understood, so the proxy is asked for it",
-                "no_proxy: an entry with an @ is not understood, so the proxy is asked for it"
+                "no_proxy: 192.168.* is not understood, so it is ignored",
+                "no_proxy: an entry with an @ is not understood, so it is ignored"
             ]
         );
         // Where no proxy is used, nothing comes of it.

@@ -1,5 +1,4 @@
-//! What follows a redirect: the request at its next address, without what belongs to the server
-//! that was asked first.
+//! Redirects: builds the request for the next address, without what belongs to the first server.
 
 use reqwest::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, LOCATION, PROXY_AUTHORIZATION,
@@ -9,48 +8,46 @@ use reqwest::{Method, Request, Response, StatusCode};
 use url::Url;
 use winimg_base::text::redact;
 
-use super::policy::Refusal;
+use super::policy::UrlRefusal;
 
-/// Where an answer leads, if it does.
-pub(super) fn redirected(response: &Response) -> Option<Url> {
+/// Returns the address that a response redirects to, if it does.
+pub(super) fn find_redirect(response: &Response) -> Option<Url> {
     match response.status().as_u16() {
         301 | 302 | 303 | 307 | 308 => {}
         _ => return None,
     }
     let place = response.headers().get(LOCATION)?.to_str().ok()?;
     let mut next = response.url().join(place).ok()?;
-    // Credentials of the server's would be sent in the user's name.
+    // Credentials chosen by the server would be sent in the user's name.
     let _ = next.set_username("").and_then(|()| next.set_password(None));
     Some(next)
 }
 
-/// The request at its next address (RFC 9110, 15.4): a body goes along where the status keeps the method, credentials stay.
-pub(super) fn moved(
+/// Builds the request for the next address (RFC 9110, 15.4). The body is sent again if the status
+/// keeps the method; credentials are not sent to another server.
+pub(super) fn follow_redirect(
     again: Option<Request>,
     status: StatusCode,
     next: Url,
-) -> Result<Request, Refusal> {
-    let upload = || {
-        let words = format!(
-            "the server redirects an upload, which is not followed ({})",
-            redact(next.as_str())
-        );
-        Refusal::Redirect(winimg_base::unseen::line(&words))
+) -> Result<Request, UrlRefusal> {
+    let Some(mut request) = again else {
+        return Err(refuse_upload(&next));
     };
-    let mut request = again.ok_or_else(upload)?;
     let is_other = request.url().origin() != next.origin();
     let body = request.body().and_then(reqwest::Body::as_bytes);
     let has_body = request.body().is_some() && body.is_none_or(|bytes| !bytes.is_empty());
     match *request.method() {
         Method::GET | Method::HEAD => {}
-        // The body may be a login. No server of a login leads elsewhere.
+        // The body may be a login. No login server redirects elsewhere.
         Method::POST if matches!(status.as_u16(), 307 | 308) && is_other && has_body => {
             let words = format!(
-                "the server redirects what was sent to it to another server, which is not \
+                "the server redirects the request body to another server, which is not \
                  followed ({})",
                 redact(next.as_str())
             );
-            return Err(Refusal::Redirect(winimg_base::unseen::line(&words)));
+            return Err(UrlRefusal::Redirect(
+                winimg_base::display_text::sanitize_line(&words),
+            ));
         }
         Method::POST if matches!(status.as_u16(), 307 | 308) => {}
         Method::POST => {
@@ -60,13 +57,13 @@ pub(super) fn moved(
                 request.headers_mut().remove(name);
             }
         }
-        _ => return Err(upload()),
+        _ => return Err(refuse_upload(&next)),
     }
     if is_other {
         for name in [AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION] {
             request.headers_mut().remove(name);
         }
-        // A session stands in a header of the server's own.
+        // A session ID is in a header of the server's own.
         let headers = request.headers().iter();
         let secret = headers.filter(|(_, value)| value.is_sensitive());
         let names: Vec<_> = secret.map(|(name, _)| name.clone()).collect();
@@ -76,6 +73,14 @@ pub(super) fn moved(
     }
     *request.url_mut() = next;
     Ok(request)
+}
+
+fn refuse_upload(next: &Url) -> UrlRefusal {
+    let words = format!(
+        "the server redirects an upload, which is not followed ({})",
+        redact(next.as_str())
+    );
+    UrlRefusal::Redirect(winimg_base::display_text::sanitize_line(&words))
 }
 
 #[cfg(test)]
@@ -91,7 +96,7 @@ mod tests {
             let mut request = Request::new(Method::POST, url);
             *request.body_mut() = Some(body.into());
             let status = StatusCode::from_u16(status).unwrap();
-            let request = moved(Some(request), status, Url::parse(to).unwrap());
+            let request = follow_redirect(Some(request), status, Url::parse(to).unwrap());
             request.map(|request| {
                 let body = request.body().and_then(reqwest::Body::as_bytes);
                 body.is_some_and(|body| !body.is_empty())
@@ -128,7 +133,7 @@ mod tests {
             let plain = HeaderValue::from_static("application/json");
             request.headers_mut().insert(ACCEPT, plain);
             let next = Url::parse(to).unwrap();
-            let request = moved(Some(request), StatusCode::FOUND, next).unwrap();
+            let request = follow_redirect(Some(request), StatusCode::FOUND, next).unwrap();
             let headers = request.headers();
             (
                 headers.contains_key(ACCEPT),

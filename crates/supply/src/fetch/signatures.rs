@@ -1,42 +1,42 @@
-//! What was published for each signature that a recipe asks for, brought together.
+//! Fetches the published evidence of each signature that a recipe requires.
 
-use crate::store::{self, Demand};
+use crate::store::{self, SignatureDemand};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Located;
-use winimg_recipe::recipe::{Address, Locked, Signature};
-use winimg_trust::{Evidence, Lists};
+use winimg_recipe::recipe::{FileAddress, LockedInput, SignatureSpec};
+use winimg_trust::{RevocationLists, SignatureEvidence};
 
-use super::Context;
-use super::evidence::{Asked, Gathered, LIMIT};
+use super::FetchContext;
+use super::evidence::{EvidenceRequest, GatheredEvidence, LIMIT};
 
-/// Bytes of a list of revoked certificates. Those of the large issuers have a few.
+/// Maximum size of a certificate revocation list in bytes. Those of large issuers have a few MiB.
 const LONGEST_LIST: u64 = 32 << 20;
 
-/// The signatures of one file, and how to bring them.
-pub(super) struct Bring<'a> {
-    pub context: &'a Context,
+/// The signatures of one file, and how to fetch them.
+pub(super) struct SignatureFetcher<'a> {
+    pub context: &'a FetchContext,
     /// For errors: `kubelet`, or `the checksum file of kubelet`.
     pub what: &'a str,
-    pub groups: &'a [Vec<Signature>],
-    pub locked: Option<&'a Locked>,
-    /// Asked of the network although the store may have them.
-    pub anew: bool,
+    pub groups: &'a [Vec<SignatureSpec>],
+    pub locked: Option<&'a LockedInput>,
+    /// Fetch from the network even if the store has them.
+    pub refetch: bool,
 }
 
-/// Whether the file's digest has to be known before its signatures can be brought.
-pub(super) fn ask_a_log(groups: &[Vec<Signature>]) -> bool {
+/// Returns true if the file's digest must be known before its signatures can be fetched.
+pub(super) fn ask_a_log(groups: &[Vec<SignatureSpec>]) -> bool {
     groups.iter().flatten().any(|s| s.log.is_some())
 }
 
-impl Bring<'_> {
-    /// The evidence of all; one alternative of each group may be lacking where another one is there. `file` is the
-    /// SHA-256 of what is signed, for logs.
-    pub async fn all(
+impl SignatureFetcher<'_> {
+    /// Fetches the evidence of all groups. In each group an alternative may be missing if another
+    /// one is there. `file` is the SHA-256 of the signed file, for logs.
+    pub async fn fetch_all(
         &self,
         file: Option<&Digest>,
-        gathered: &mut Gathered,
-    ) -> Result<Vec<Vec<Demand>>> {
+        gathered: &mut GatheredEvidence,
+    ) -> Result<Vec<Vec<SignatureDemand>>> {
         let mut groups = Vec::with_capacity(self.groups.len());
         let mut errors = Vec::new();
         for group in self.groups {
@@ -47,7 +47,7 @@ impl Bring<'_> {
             }
         }
         let kind = errors.first().map(Error::kind);
-        match (store::together(self.what, errors), kind) {
+        match (store::merge_errors(self.what, errors), kind) {
             (Some(error), Some(kind)) => Err(error.of_kind(kind)),
             _ => Ok(groups),
         }
@@ -55,30 +55,30 @@ impl Bring<'_> {
 
     async fn group(
         &self,
-        group: &[Signature],
+        group: &[SignatureSpec],
         file: Option<&Digest>,
-        gathered: &mut Gathered,
-    ) -> Result<Vec<Demand>> {
+        gathered: &mut GatheredEvidence,
+    ) -> Result<Vec<SignatureDemand>> {
         let mut demands = Vec::with_capacity(group.len());
         let mut errors = Vec::new();
         for signature in group {
-            let (evidence, lacking) = match self.one(signature, file, gathered).await {
+            let (evidence, lacking) = match self.fetch_one(signature, file, gathered).await {
                 Ok(evidence) => (evidence, None),
                 Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => {
-                    // It stands behind the scheme's name then.
+                    // The caller adds the scheme's name in its place.
                     let whose = format!("the signature of {}: ", self.what);
                     let fact = error.fact();
                     let fact = fact.strip_prefix(&whose).unwrap_or(fact).to_string();
                     errors.push(error.from_place(&signature.place));
-                    (Evidence::default(), Some(fact))
+                    (SignatureEvidence::default(), Some(fact))
                 }
             };
-            demands.push(Demand {
+            demands.push(SignatureDemand {
                 place: signature.place.clone(),
                 rule: signature.rule.clone(),
                 evidence,
-                from: shown(signature),
+                from: describe_source(signature),
                 covers: signature.covers.clone(),
                 lacking,
             });
@@ -102,19 +102,19 @@ impl Bring<'_> {
         })
     }
 
-    async fn one(
+    async fn fetch_one(
         &self,
-        signature: &Signature,
+        signature: &SignatureSpec,
         file: Option<&Digest>,
-        gathered: &mut Gathered,
-    ) -> Result<Evidence> {
-        let mut evidence = Evidence::default();
+        gathered: &mut GatheredEvidence,
+    ) -> Result<SignatureEvidence> {
+        let mut evidence = SignatureEvidence::default();
         if let Some(url) = &signature.url {
-            let bytes = self.piece("signature", url, gathered).await?;
+            let bytes = self.fetch_piece("signature", url, gathered).await?;
             evidence.signature = Some(bytes);
         }
         if let Some(url) = &signature.certificate {
-            let bytes = self.piece("certificate", url, gathered).await?;
+            let bytes = self.fetch_piece("certificate", url, gathered).await?;
             evidence.certificate = Some(bytes);
         }
         let loose = evidence
@@ -122,61 +122,65 @@ impl Bring<'_> {
             .as_ref()
             .zip(evidence.certificate.as_ref());
         if let (Some(log), Some(file), Some((bytes, certificate))) = (&signature.log, file, loose) {
-            let asked = self.asked("signature");
+            let asked = self.make_request("signature");
             let entry = asked
                 .log_entry(&log.value, file, bytes, certificate, gathered)
                 .await?;
             evidence.log_entry = Some(entry);
         }
         if !signature.crls.is_empty() {
-            evidence.lists = Some(self.lists(signature, gathered).await?);
+            evidence.lists = Some(self.fetch_crls(signature, gathered).await?);
         }
         Ok(evidence)
     }
 
-    /// The lists of revoked certificates. Those of a lock hold as old as they are.
-    async fn lists(&self, signature: &Signature, gathered: &mut Gathered) -> Result<Lists> {
-        let mut lists = Lists {
+    /// Fetches the certificate revocation lists. Lists named in a lock stay valid at any age.
+    async fn fetch_crls(
+        &self,
+        signature: &SignatureSpec,
+        gathered: &mut GatheredEvidence,
+    ) -> Result<RevocationLists> {
+        let mut lists = RevocationLists {
             lists: Vec::new(),
             are_locked: true,
         };
         for url in &signature.crls {
-            let mut asked = self.asked("list of revoked certificates");
+            let mut asked = self.make_request("list of revoked certificates");
             asked.limit = LONGEST_LIST;
-            // The one of an earlier run may hold still, and say nothing of what was revoked since.
-            asked.anew = true;
-            let bytes = asked.bring(&url.value, gathered).await?;
+            // A stored list may still be valid, but does not contain later revocations.
+            asked.refetch = true;
+            let bytes = asked.fetch(&url.value, gathered).await?;
             let locked = self
                 .locked
-                .and_then(|l| l.evidence.get(&url.value.recorded()));
+                .and_then(|l| l.evidence.get(&url.value.to_recorded()));
             lists.are_locked &= locked == Some(&Digest::sha256_of(&bytes));
             lists.lists.push(bytes);
         }
         Ok(lists)
     }
 
-    async fn piece(
+    async fn fetch_piece(
         &self,
         kind: &str,
-        url: &Located<Address>,
-        gathered: &mut Gathered,
+        url: &Located<FileAddress>,
+        gathered: &mut GatheredEvidence,
     ) -> Result<Vec<u8>> {
-        self.asked(kind).bring(&url.value, gathered).await
+        self.make_request(kind).fetch(&url.value, gathered).await
     }
 
-    fn asked<'k>(&'k self, kind: &'k str) -> Asked<'k> {
-        Asked {
+    fn make_request<'k>(&'k self, kind: &'k str) -> EvidenceRequest<'k> {
+        EvidenceRequest {
             context: self.context,
             watch: self.context.watch(&format!("the {kind} of {}", self.what)),
             locked: self.locked,
             limit: LIMIT,
             missing: Kind::Unproved,
             called: kind,
-            anew: self.anew,
+            refetch: self.refetch,
         }
     }
 }
 
-fn shown(signature: &Signature) -> Option<String> {
+fn describe_source(signature: &SignatureSpec) -> Option<String> {
     Some(signature.url.as_ref()?.value.to_string())
 }

@@ -1,7 +1,7 @@
-//! One file over the network into its partial place: tries, resumes, stalls.
+//! Downloads one file to its partial file: retries, resumes, stalls.
 //!
-//! Nothing is proved here. A transfer that ends well is a whole file by the server's own words. Refuses more bytes than the lock
-//! names, or than any input has, before they are on the disk.
+//! Verifies nothing: a successful transfer is only complete as far as the server says. Refuses more
+//! bytes than the lock names, or than any input may have, before they are written.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,69 +14,73 @@ use reqwest::{Method, StatusCode};
 use tracing::debug;
 use url::Url;
 
-use crate::store::{Partial, Resumable, Seen, Watch, other_than_locked};
+use crate::store::{PartialTransfer, ProgressWatch, ResumeRecord, UrlRecord, longer_than_locked};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::markup;
 use winimg_base::text::redact;
-use winimg_recipe::recipe::Locked;
+use winimg_recipe::recipe::LockedInput;
 
-use super::client::{Answer, Fault, innermost};
-use super::failure::{Failure, refused, unanswered};
-use super::policy::Led;
-use super::retry::Tries;
-use super::{Context, page};
+use super::client::{HttpAnswer, HttpFault, find_root_cause};
+use super::failure::{
+    FetchFailure, classify_fault, classify_response, redirect_line, redirected_to,
+};
+use super::policy::UrlSource;
+use super::retry::RetryCounter;
+use super::{FetchContext, page};
 
-/// What to transfer.
+/// A file to transfer.
 pub(super) struct Transfer<'a> {
-    pub context: &'a Context,
+    pub context: &'a FetchContext,
     pub url: &'a Url,
-    /// The file name that is wanted.
+    /// Name of the wanted file.
     pub file: &'a str,
-    pub watch: &'a Watch,
-    /// The copy in the store: the server may say that it still holds.
-    pub cached: Option<&'a Seen>,
-    /// JSON that is posted; without it the URL is only read.
+    pub watch: &'a ProgressWatch,
+    /// The copy in the store: the server may say that it is current.
+    pub cached: Option<&'a UrlRecord>,
+    /// JSON to post; without it the request is a GET.
     pub query: Option<&'a str>,
-    /// What the lock says of the file: no byte more is taken.
-    pub locked: Option<&'a Locked>,
+    /// The file's lock entry, which limits its size.
+    pub locked: Option<&'a LockedInput>,
+    /// The recipe has a digest of the file.
+    pub is_pinned: bool,
 }
 
-/// How a transfer ended.
-pub(super) enum Got {
-    /// The whole file is in its partial place.
+/// Outcome of a transfer.
+pub(super) enum TransferOutcome {
+    /// The whole file is in the partial file.
     File {
-        from: Resumable,
-        /// It was put together from several answers.
+        from: ResumeRecord,
+        /// It was joined from several responses.
         resumed: bool,
     },
-    /// The copy in the store still holds.
+    /// The copy in the store is current.
     NotModified,
 }
 
 impl Transfer<'_> {
-    /// Tries until the file is whole or there is no point.
-    pub async fn run(&self, partial: &Partial) -> Result<Got> {
-        let mut tries = Tries::having(kept(partial));
+    /// Downloads the file and retries until it is complete or a retry makes no sense.
+    pub async fn run(&self, partial: &PartialTransfer) -> Result<TransferOutcome> {
+        let mut tries = RetryCounter::with_bytes(count_kept(partial));
         loop {
-            match self.attempt(partial).await {
+            match self.try_once(partial).await {
                 Ok(got) => return Ok(got),
                 Err(failure) => {
-                    let (have, options) = (kept(partial), &self.context.options);
+                    let (have, options) = (count_kept(partial), &self.context.options);
                     tries.wait(failure, have, options, self.watch).await?;
                 }
             }
         }
     }
 
-    async fn attempt(&self, partial: &Partial) -> Result<Got, Failure> {
+    async fn try_once(&self, partial: &PartialTransfer) -> Result<TransferOutcome, FetchFailure> {
         let shown = redact(self.url.as_str());
         let left = partial
-            .left()
+            .find_resumable()
             .filter(|(_, of)| of.url == shown && of.validator().is_some());
         if let Some((have, of)) = &left {
-            // Killed between the last byte and its proof.
+            // Killed between the last byte and its verification.
             if of.total == Some(*have) {
-                return Ok(Got::File {
+                return Ok(TransferOutcome::File {
                     from: of.clone(),
                     resumed: true,
                 });
@@ -85,39 +89,49 @@ impl Transfer<'_> {
         let response = self.ask(left.as_ref()).await?;
         let headers = response.headers();
         match (response.status(), left) {
-            (StatusCode::OK, _) => self.whole(response, partial, shown).await,
+            (StatusCode::OK, _) => self.receive_whole(response, partial, shown).await,
             (StatusCode::PARTIAL_CONTENT, Some((have, of))) if fits(headers, have, &of) => {
                 let file = partial.append()?;
-                self.body(response, partial, file, have, of.total).await?;
-                Ok(Got::File {
+                self.write_body(response, partial, file, have, of.total)
+                    .await?;
+                Ok(TransferOutcome::File {
                     from: of,
                     resumed: true,
                 })
             }
-            (StatusCode::NOT_MODIFIED, None) if self.cached.is_some() => Ok(Got::NotModified),
-            // The rest does not fit what we have: start anew.
+            (StatusCode::NOT_MODIFIED, None) if self.cached.is_some() => {
+                Ok(TransferOutcome::NotModified)
+            }
+            // The rest does not fit the part that is here: start over.
             (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
                 partial.discard()?;
-                Err(Failure::again(
-                    self.error("the server does not resume this file"),
+                Err(FetchFailure::retryable(
+                    self.error("the server cannot resume this download"),
                 ))
             }
-            _ => Err(refused(&self.watch.what, self.url, &response)),
+            _ => Err(classify_response(&self.watch.what, self.url, &response)),
         }
     }
 
-    pub(super) async fn ask(&self, left: Option<&(u64, Resumable)>) -> Result<Answer, Failure> {
+    pub(super) async fn ask(
+        &self,
+        left: Option<&(u64, ResumeRecord)>,
+    ) -> Result<HttpAnswer, FetchFailure> {
         super::proxy::warn_of_broken(&self.context.options.proxies, |text| self.watch.warn(text));
         let client = &self.context.client;
-        let ask = |method| client.request(method, self.url.clone());
-        let asked = match self.query {
-            Some(query) => ask(Method::POST).map(|request| {
-                let request = request.header(CONTENT_TYPE, "application/json");
-                request.body(query.to_string())
-            }),
-            None => ask(Method::GET),
+        let method = if self.query.is_some() {
+            Method::POST
+        } else {
+            Method::GET
         };
-        let mut request = asked.map_err(|fault| self.failed(0, fault))?;
+        let mut request = client
+            .request(method, self.url.clone())
+            .map_err(|fault| self.classify_fault(0, fault))?;
+        if let Some(query) = self.query {
+            request = request
+                .header(CONTENT_TYPE, "application/json")
+                .body(query.to_string());
+        }
         match (left, self.cached) {
             (Some((have, of)), _) => {
                 request = request.header(RANGE, format!("bytes={have}-"));
@@ -134,31 +148,32 @@ impl Transfer<'_> {
             (None, _) => {}
         }
         let from = left.map(|(have, _)| have);
-        debug!(from, cached = self.cached.is_some(), "what is here");
-        let sent = client.send(request, Led::ByUser).await;
-        sent.map_err(|fault| self.failed(0, fault))
+        debug!(from, cached = self.cached.is_some(), "local state");
+        let sent = client.send(request, UrlSource::ByUser).await;
+        sent.map_err(|fault| self.classify_fault(0, fault))
     }
 
-    async fn whole(
+    async fn receive_whole(
         &self,
-        response: Answer,
-        partial: &Partial,
+        response: HttpAnswer,
+        partial: &PartialTransfer,
         shown: String,
-    ) -> Result<Got, Failure> {
+    ) -> Result<TransferOutcome, FetchFailure> {
         let headers = response.headers();
         let expects_page = page::is_wanted(self.file);
-        let says_page = header(headers, CONTENT_TYPE).is_some_and(|t| page::is_type(&t));
-        let from = Resumable {
+        let says_page = get_header(headers, CONTENT_TYPE).is_some_and(|t| page::is_type(&t));
+        let from = ResumeRecord {
             url: shown,
-            // A weak one does not promise the same bytes.
-            etag: header(headers, ETAG).filter(|e| !e.starts_with("W/")),
-            last_modified: header(headers, LAST_MODIFIED),
+            // A weak tag does not guarantee the same bytes.
+            etag: get_header(headers, ETAG).filter(|e| !e.starts_with("W/")),
+            last_modified: get_header(headers, LAST_MODIFIED),
             total: response.content_length(),
-            encoding: header(headers, CONTENT_ENCODING)
+            encoding: get_header(headers, CONTENT_ENCODING)
                 .filter(|encoding| !encoding.eq_ignore_ascii_case("identity")),
+            redirected_to: redirected_to(self.url, response.url()),
         };
         if !says_page {
-            self.check_length(from.total.unwrap_or(0))?;
+            self.check_length(from.total.unwrap_or(0), &response)?;
         }
         let mut response = response;
         let mut head = Vec::new();
@@ -168,7 +183,7 @@ impl Transfer<'_> {
             markup::SNIFFED
         };
         while head.len() < enough {
-            match self.chunk(&mut response, head.len() as u64).await {
+            match self.read_chunk(&mut response, head.len() as u64).await {
                 Ok(Some(bytes)) => head.extend_from_slice(&bytes),
                 Ok(None) => break,
                 Err(_) if says_page => break,
@@ -179,68 +194,72 @@ impl Transfer<'_> {
             return Err(page::error(&self.watch.what, &from.url, &head).into());
         }
         partial.discard()?;
-        self.check_length(from.total.unwrap_or(0).max(head.len() as u64))?;
+        let length = from.total.unwrap_or(0).max(head.len() as u64);
+        self.check_length(length, &response)?;
         if let Some(total) = from.total {
             self.context.store.check_room(&self.watch.what, total)?;
         }
         let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
-        self.body(response, partial, file, head.len() as u64, from.total)
+        self.write_body(response, partial, file, head.len() as u64, from.total)
             .await?;
-        Ok(Got::File {
+        Ok(TransferOutcome::File {
             from,
             resumed: false,
         })
     }
 
-    /// Writes what comes after the first `done` bytes.
-    async fn body(
+    /// Writes the body after the first `done` bytes.
+    async fn write_body(
         &self,
-        mut response: Answer,
-        partial: &Partial,
+        mut response: HttpAnswer,
+        partial: &PartialTransfer,
         mut file: File,
         mut done: u64,
         total: Option<u64>,
-    ) -> Result<(), Failure> {
-        self.watch.bytes(done, total)?;
-        while let Some(bytes) = self.chunk(&mut response, done).await? {
+    ) -> Result<(), FetchFailure> {
+        self.watch.report_bytes(done, total)?;
+        while let Some(bytes) = self.read_chunk(&mut response, done).await? {
             done += bytes.len() as u64;
-            if let Err(error) = self.check_length(done) {
+            if let Err(error) = self.check_length(done, &response) {
                 drop(file);
                 partial.discard()?;
                 return Err(error.into());
             }
             write(&mut file, &bytes)?;
-            self.watch.bytes(done, total)?;
+            self.watch.report_bytes(done, total)?;
         }
         if total.is_some_and(|total| total != done) {
-            return Err(self.broken(done, "the server closed the connection"));
+            return Err(self.report_broken(done, "the server closed the connection"));
         }
         Ok(())
     }
 
-    pub(super) async fn chunk(
+    pub(super) async fn read_chunk(
         &self,
-        response: &mut Answer,
+        response: &mut HttpAnswer,
         done: u64,
-    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>, Failure> {
-        let read = response.chunk().await;
-        read.map_err(|fault| self.failed(done, fault))
+    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + use<>>, FetchFailure> {
+        let read = response.read_chunk().await;
+        read.map_err(|fault| self.classify_fault(done, fault))
     }
 
-    pub(super) fn broken(&self, done: u64, cause: &str) -> Failure {
+    pub(super) fn report_broken(&self, done: u64, cause: &str) -> FetchFailure {
         let fact = format!("the transfer broke after {done} bytes: {cause}");
-        Failure::again(self.error(fact))
+        FetchFailure::retryable(self.error(fact))
     }
 
-    /// Why no more than `done` bytes came.
-    fn failed(&self, done: u64, fault: Fault) -> Failure {
-        let after = || self.error(format!("{fault} after {done} bytes"));
+    /// Classifies a fault after `done` bytes.
+    fn classify_fault(&self, done: u64, fault: HttpFault) -> FetchFailure {
         match &fault {
-            Fault::Broken(e) => self.broken(done, &innermost(e)),
-            Fault::Silent(_) => Failure::again(after()),
-            Fault::Slow { .. } => Failure::Slow(after()),
-            _ => unanswered(&self.watch.what, self.url, fault),
+            HttpFault::Broken(e) => self.report_broken(done, &find_root_cause(e)),
+            HttpFault::Silent(_) => {
+                FetchFailure::retryable(self.error(format!("{fault} after {done} bytes")))
+            }
+            HttpFault::Slow { .. } => {
+                FetchFailure::Slow(self.error(format!("{fault} after {done} bytes")))
+            }
+            _ => classify_fault(&self.watch.what, self.url, fault),
         }
     }
 
@@ -249,40 +268,44 @@ impl Transfer<'_> {
         error.at(redact(self.url.as_str()))
     }
 
-    /// Whether a file may have as many bytes.
-    fn check_length(&self, bytes: u64) -> Result<()> {
-        let at = |error: Error| error.at(redact(self.url.as_str()));
+    /// Renders the line about the redirect of a response, if there was one.
+    fn redirect_line(&self, response: &HttpAnswer) -> Option<String> {
+        redirected_to(self.url, response.url()).map(redirect_line)
+    }
+
+    /// Checks that the file of a response may have this many bytes.
+    fn check_length(&self, bytes: u64, response: &HttpAnswer) -> Result<()> {
         if let Some(locked) = self.locked.filter(|locked| bytes > locked.size) {
-            let found = format!("more than {} bytes", locked.size);
-            return Err(at(other_than_locked(
-                &self.watch.what,
-                &locked.source,
-                format!("{} ({} bytes)", locked.digest, locked.size),
-                found,
-            )));
+            let error = longer_than_locked(&self.watch.what, locked, self.is_pinned);
+            return Err(error
+                .at(redact(self.url.as_str()))
+                .lines(self.redirect_line(response)));
         }
         let longest = self.context.options.longest;
         if bytes > longest {
-            let fact = format!("{} is longer than any input may be", self.watch.what);
-            let error = Error::new(Kind::Fetch, fact).expected(format!("{longest} bytes at most"));
-            return Err(at(error.found("more than that")));
+            let fact = format!("{} exceeds the maximum size of an input", self.watch.what);
+            return Err(Error::new(Kind::Fetch, fact)
+                .at(redact(self.url.as_str()))
+                .lines(self.redirect_line(response))
+                .expected(format!("{longest} bytes at most"))
+                .found("more than that"));
         }
         Ok(())
     }
 }
 
-/// Bytes that a further try need not bring again.
-fn kept(partial: &Partial) -> u64 {
-    match partial.left() {
+/// Returns the number of bytes that need not be transferred again.
+fn count_kept(partial: &PartialTransfer) -> u64 {
+    match partial.find_resumable() {
         Some((have, of)) if of.validator().is_some() => have,
         _ => 0,
     }
 }
 
-/// Whether a partial answer goes on where we stopped, in the same file.
-fn fits(headers: &HeaderMap, have: u64, of: &Resumable) -> bool {
+/// Returns true if a partial response continues our part of the same file.
+fn fits(headers: &HeaderMap, have: u64, of: &ResumeRecord) -> bool {
     // `bytes 10-99/100`
-    let Some(range) = header(headers, CONTENT_RANGE) else {
+    let Some(range) = get_header(headers, CONTENT_RANGE) else {
         return false;
     };
     let Some((span, total)) = range.strip_prefix("bytes ").and_then(|r| r.split_once('/')) else {
@@ -293,14 +316,14 @@ fn fits(headers: &HeaderMap, have: u64, of: &Resumable) -> bool {
         (Ok(now), Some(then)) => now == then,
         _ => true,
     };
-    let same_tag = match (header(headers, ETAG), &of.etag) {
+    let same_tag = match (get_header(headers, ETAG), &of.etag) {
         (Some(now), Some(then)) => now == *then,
         _ => true,
     };
     starts && same_total && same_tag
 }
 
-fn header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+fn get_header(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_string)
 }
 

@@ -1,7 +1,9 @@
-//! Sigstore's trust root, refreshed from its TUF repository: `trusted_root.json` as the repository's owners sign it now.
+//! Sigstore's trust root, refreshed from its TUF repository: `trusted_root.json` as the
+//! repository's owners sign it now.
 //!
-//! The library verifies: the chain of roots from the first one, thresholds, lengths, digests, ends, and that no version is lower
-//! than the one that was seen before. Refuses what it refuses; here is only the way to the bytes. (The Update Framework 1.0)
+//! The library verifies: the chain of roots from the first one, thresholds, lengths, digests,
+//! expiry, and that no version is lower than one seen before. This module only transports the
+//! bytes. (The Update Framework 1.0)
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,55 +17,61 @@ use winimg_base::text::redact;
 
 use super::documents::{Document, Documents};
 
-/// Of Sigstore's public good instance.
+/// Repository of Sigstore's public good instance.
 pub const PUBLIC_GOOD: &str = "https://tuf-repo-cdn.sigstore.dev/";
-/// The first root that is believed, version 15 of the public good instance (sigstore/sigstore-rust,
+/// The first trusted root, version 15 of the public good instance (sigstore/sigstore-rust,
 /// `crates/sigstore-trust-root/repository/tuf_root.json`). Later ones are reached from it.
 pub const FIRST_ROOT: &[u8] = include_bytes!("tuf/root.json");
-/// As the repository calls it (Sigstore: root-signing).
+/// Target name in the repository (Sigstore: root-signing).
 const TARGET: &str = "trusted_root.json";
 
-/// What a repository holds now.
+/// The current content of a repository.
 #[derive(Clone, Debug)]
-pub struct Refreshed {
+pub struct TrustRootUpdate {
     /// `trusted_root.json`
     pub bytes: Vec<u8>,
-    /// Of TUF's root metadata.
+    /// Version of TUF's root metadata.
     pub root: u64,
-    /// Of TUF's targets metadata: it rises with each change of a target.
+    /// Version of TUF's targets metadata; it increases with each change of a target.
     pub targets: u64,
 }
 
-/// Asks the repository at `base`, from `first_root` on. `folder` holds what was seen in earlier runs, and is written.
+/// Updates the trust root from the repository at `base`, starting at `first_root`. `folder`
+/// contains the metadata of earlier runs, and is written.
 pub fn refresh(
     documents: &Documents,
     base: &Url,
     first_root: &[u8],
     folder: &Path,
     now: jiff::Timestamp,
-) -> Result<Refreshed> {
+) -> Result<TrustRootUpdate> {
     let failed = Arc::new(Mutex::new(None));
-    let repository = Remote {
+    let repository = TufRepository {
         documents: documents.clone(),
         base: base.clone(),
         failed: Arc::clone(&failed),
     };
     let refreshed = documents.wait(async {
-        let unproved = |e: sigstore_tuf::Error| unproved(e, base);
         let mut updater = Updater::new(repository, first_root)
-            .map_err(unproved)?
+            .map_err(|e| refuse_update(e, base))?
             .with_store(FileStore::new(folder));
-        updater.refresh(now).await.map_err(unproved)?;
-        let bytes = updater.get_target(TARGET, now).await.map_err(unproved)?;
+        updater
+            .refresh(now)
+            .await
+            .map_err(|e| refuse_update(e, base))?;
+        let bytes = updater
+            .get_target(TARGET, now)
+            .await
+            .map_err(|e| refuse_update(e, base))?;
         let trusted = updater.trusted();
         let targets = trusted.targets_role("targets").map_or(0, |t| t.version);
-        Ok(Refreshed {
+        Ok(TrustRootUpdate {
             bytes,
             root: trusted.root().version,
             targets,
         })
     });
-    // What hindered a transfer says more than the library's word about it.
+    // The transfer's own error is more specific than the library's.
     let hindered = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
     refreshed.map_err(|error| match hindered {
         Some(hindered) if error.kind() != Kind::Cancelled => hindered,
@@ -71,22 +79,22 @@ pub fn refresh(
     })
 }
 
-fn unproved(error: sigstore_tuf::Error, base: &Url) -> Error {
+fn refuse_update(error: sigstore_tuf::Error, base: &Url) -> Error {
     Error::new(
         Kind::Unproved,
         format!("the trust root could not be refreshed: {error}"),
     )
     .at(redact(base.as_str()))
-    .cure("try again later, or from another network; the root that is there stays in use")
+    .cure("try again later, or from another network; the current root stays in use")
 }
 
-struct Remote {
+struct TufRepository {
     documents: Documents,
     base: Url,
     failed: Arc<Mutex<Option<Error>>>,
 }
 
-impl Remote {
+impl TufRepository {
     async fn get(&self, path: &str, limit: u64) -> sigstore_tuf::Result<Option<Vec<u8>>> {
         let url = self.base.join(path);
         let url = url.map_err(|e| sigstore_tuf::Error::transport(e.to_string()))?;
@@ -104,7 +112,7 @@ impl Remote {
     }
 }
 
-impl Repository for Remote {
+impl Repository for TufRepository {
     fn fetch_metadata<'a>(&'a self, name: &'a str, max_length: u64) -> FetchFuture<'a> {
         Box::pin(self.get(name, max_length))
     }

@@ -1,4 +1,4 @@
-//! The body of a request that gives a part of a file, read while it is sent.
+//! Request bodies that send a part of a file, read while they are sent.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -11,21 +11,26 @@ use futures_util::stream;
 use reqwest::Body;
 use tokio::time::sleep;
 
-use crate::store::Watch;
+use crate::store::ProgressWatch;
 use winimg_base::error::{Error, Result};
 
 const CHUNK: u64 = 1 << 20;
 
-/// How far a body is.
+/// Bytes of a body that were read so far.
 #[derive(Clone, Default)]
-pub(crate) struct Moved(Arc<AtomicU64>);
+pub(crate) struct UploadProgress(Arc<AtomicU64>);
 
-/// The bytes of a file, as many as `size`, in chunks; and how far it is.
-pub(crate) fn body(path: &Path, start: u64, size: u64, watch: &Watch) -> Result<(Body, Moved)> {
-    let unread = |e| Error::io("read", path, e);
-    let mut file = File::open(path).map_err(unread)?;
-    file.seek(SeekFrom::Start(start)).map_err(unread)?;
-    let moved = Moved::default();
+/// Returns a body of `size` bytes of a file from `start`, in chunks, and its progress.
+pub(crate) fn open_range(
+    path: &Path,
+    start: u64,
+    size: u64,
+    watch: &ProgressWatch,
+) -> Result<(Body, UploadProgress)> {
+    let file = File::open(path)
+        .and_then(|mut file| file.seek(SeekFrom::Start(start)).map(|_| file))
+        .map_err(|e| Error::io("read", path, e))?;
+    let moved = UploadProgress::default();
     let state = (file.take(size), moved.clone(), watch.clone());
     let body = stream::unfold(state, move |(mut file, moved, watch)| async move {
         let mut chunk = vec![0; CHUNK as usize];
@@ -37,20 +42,19 @@ pub(crate) fn body(path: &Path, start: u64, size: u64, watch: &Watch) -> Result<
         chunk.truncate(read);
         let done = moved.0.fetch_add(read as u64, Ordering::SeqCst) + read as u64;
         // The task is ended when the run is.
-        let _ = watch.bytes(done, Some(size));
+        let _ = watch.report_bytes(done, Some(size));
         Some((Ok(chunk), (file, moved, watch)))
     });
     Ok((Body::wrap_stream(body), moved))
 }
 
-impl Moved {
-    /// Ends when nothing was read for so long.
+impl UploadProgress {
+    /// Returns once nothing was read for `limit`.
     pub async fn stands_still(&self, limit: Duration) {
-        let now = || self.0.load(Ordering::SeqCst);
-        let mut before = now();
+        let mut before = self.0.load(Ordering::SeqCst);
         loop {
             sleep(limit).await;
-            let after = now();
+            let after = self.0.load(Ordering::SeqCst);
             if after == before {
                 return;
             }

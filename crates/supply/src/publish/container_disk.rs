@@ -1,6 +1,7 @@
-//! The parts of a containerDisk, where they lie in its tar: a manifest, its configuration and its layers. (OCI Image Layout)
+//! Finds the parts of a containerDisk in its tar: manifest, configuration and layers. (OCI Image
+//! Layout)
 //!
-//! Reads only the index and the manifest; a layer goes from the tar to the registry without being unpacked.
+//! Reads only the index and the manifest; layers are sent from the tar without unpacking.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,19 +13,19 @@ use oci_client::manifest::{OciImageIndex, OciImageManifest};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 
-/// Bytes of an index or a manifest.
+/// Maximum size of an index or a manifest in bytes.
 const LONGEST: u64 = 4 << 20;
 
-pub struct Layout {
-    /// The manifest as it is.
+pub struct ContainerDiskLayout {
+    /// The manifest, byte for byte.
     pub manifest: Vec<u8>,
     pub media_type: String,
-    pub blobs: Vec<Blob>,
+    pub blobs: Vec<LayoutBlob>,
 }
 
 /// A part that the manifest names.
-pub struct Blob {
-    /// Where it begins in the tar, bytes.
+pub struct LayoutBlob {
+    /// Offset in the tar in bytes.
     pub start: u64,
     pub size: u64,
     pub sha256: Digest,
@@ -32,32 +33,32 @@ pub struct Blob {
 }
 
 /// Offset and size of a member, bytes.
-type Members = BTreeMap<String, (u64, u64)>;
+type TarMembers = BTreeMap<String, (u64, u64)>;
 
-impl Layout {
+impl ContainerDiskLayout {
     pub fn read(path: &Path) -> Result<Self> {
-        let unread = |e| Error::io("read", path, e);
-        let mut file = File::open(path).map_err(unread)?;
-        let members = members(&file).map_err(unread)?;
-        let no_layout = |e: serde_json::Error| not_one(path).because(e);
-        let index = whole(&mut file, "index.json", &members, path)?;
-        let index: OciImageIndex = serde_json::from_slice(&index).map_err(no_layout)?;
+        let mut file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+        let members = list_members(&file).map_err(|e| Error::io("read", path, e))?;
+        let index = read_member(&mut file, "index.json", &members, path)?;
+        let index: OciImageIndex =
+            serde_json::from_slice(&index).map_err(|e| not_one(path).because(e))?;
         let [entry] = index.manifests.as_slice() else {
             let found = format!("{} manifests", index.manifests.len());
             return Err(not_one(path).expected("one manifest").found(found));
         };
-        let manifest = whole(
+        let manifest = read_member(
             &mut file,
-            &place(&digest(&entry.digest, path)?),
+            &blob_path(&parse_digest(&entry.digest, path)?),
             &members,
             path,
         )?;
-        let parsed: OciImageManifest = serde_json::from_slice(&manifest).map_err(no_layout)?;
+        let parsed: OciImageManifest =
+            serde_json::from_slice(&manifest).map_err(|e| not_one(path).because(e))?;
         let mut blobs = Vec::new();
         for part in parsed.layers.iter().chain([&parsed.config]) {
-            let sha256 = digest(&part.digest, path)?;
-            let (start, size) = member(&place(&sha256), &members, path)?;
-            blobs.push(Blob {
+            let sha256 = parse_digest(&part.digest, path)?;
+            let (start, size) = find_member(&blob_path(&sha256), &members, path)?;
+            blobs.push(LayoutBlob {
                 start,
                 size,
                 sha256,
@@ -72,9 +73,9 @@ impl Layout {
     }
 }
 
-fn members(file: &File) -> std::io::Result<Members> {
+fn list_members(file: &File) -> std::io::Result<TarMembers> {
     let mut archive = tar::Archive::new(BufReader::new(file));
-    let mut members = Members::new();
+    let mut members = TarMembers::new();
     for entry in archive.entries_with_seek()? {
         let entry = entry?;
         let name = entry.path()?.to_string_lossy().into_owned();
@@ -83,38 +84,37 @@ fn members(file: &File) -> std::io::Result<Members> {
     Ok(members)
 }
 
-fn member(name: &str, members: &Members, path: &Path) -> Result<(u64, u64)> {
+fn find_member(name: &str, members: &TarMembers, path: &Path) -> Result<(u64, u64)> {
     let found = members.get(name).copied();
     found.ok_or_else(|| not_one(path).expected(format!("the member {name}")))
 }
 
-fn whole(file: &mut File, name: &str, members: &Members, path: &Path) -> Result<Vec<u8>> {
-    let (start, size) = member(name, members, path)?;
-    let unread = |e| Error::io("read", path, e);
-    file.seek(SeekFrom::Start(start)).map_err(unread)?;
+fn read_member(file: &mut File, name: &str, members: &TarMembers, path: &Path) -> Result<Vec<u8>> {
+    let (start, size) = find_member(name, members, path)?;
     let mut bytes = Vec::new();
-    let read = file.take(size.min(LONGEST)).read_to_end(&mut bytes);
-    read.map_err(unread)?;
+    file.seek(SeekFrom::Start(start))
+        .and_then(|_| file.take(size.min(LONGEST)).read_to_end(&mut bytes))
+        .map_err(|e| Error::io("read", path, e))?;
     Ok(bytes)
 }
 
-fn digest(text: &str, path: &Path) -> Result<Digest> {
+fn parse_digest(text: &str, path: &Path) -> Result<Digest> {
     let digest = text.parse();
     digest.map_err(|_| {
         not_one(path)
             .expected("digests")
-            .found(winimg_base::unseen::line(text))
+            .found(winimg_base::display_text::sanitize_line(text))
     })
 }
 
-fn place(digest: &Digest) -> String {
+fn blob_path(digest: &Digest) -> String {
     format!("blobs/sha256/{}", digest.hex())
 }
 
 fn not_one(path: &Path) -> Error {
     Error::new(
         Kind::Publish,
-        "this is not a containerDisk that a build wrote",
+        "this is not a containerDisk written by a build",
     )
     .at(path.display())
 }

@@ -1,20 +1,21 @@
-//! How a finished image gets to where a platform takes it: a bucket, an AMI, Azure, a vCenter, a server, a registry.
+//! Publishes a finished image to a bucket, an AMI, Azure, OpenStack, a vCenter, a server or a
+//! registry.
 //!
-//! One file after the other, each asked for first: what is there already is not sent again, what is another file is not replaced
-//! unless that was asked for. A try that breaks off is made again. Refuses nothing of an image: whether its files are what the build
-//! wrote is judged before.
+//! Sends one file after the other and checks the destination first: files that are there are not
+//! sent again, and different files are only replaced if requested. Failed attempts are retried.
+//! Does not validate the image; the caller has checked its files before.
 
 mod ami;
-mod asks;
 mod azure;
 mod body;
 mod bucket;
 mod container_disk;
+mod credential_access;
 mod destination;
-mod documents;
-mod folder;
 mod gcs;
 mod glance;
+mod key_prefix;
+mod oci_documents;
 mod repository;
 mod server;
 mod signing;
@@ -31,64 +32,64 @@ use reqwest::StatusCode;
 use tokio::runtime::Runtime;
 use url::Url;
 
-pub use ami::Import;
-pub use azure::{AccountLogin, AzureSettings, Version};
-pub use destination::{AmiPlace, BucketPlace, Destination, Tag};
+pub use ami::ImportRequest;
+pub use azure::{AccountLogin, AzureSettings, GalleryVersion};
+pub use destination::{AmiPlace, BucketPlace, Destination, RegistryTag};
 pub use gcs::GcsPlace;
-pub use glance::{Cloud, GlancePlace};
+pub use glance::{GlancePlace, OpenStackCloud};
 pub use vsphere::{LibraryPlace, TemplatePlace};
 
-use crate::fetch::client::{Answer, Client};
-use crate::fetch::failure::Failure;
-use crate::fetch::registry::Places;
-use crate::fetch::retry::Tries;
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::FetchFailure;
+use crate::fetch::registry::RegistryConfig;
+use crate::fetch::retry::RetryCounter;
 use crate::fetch::{self, FetchOptions};
-use crate::store::Watch;
-use body::Body;
-use bucket::Bucket;
-use repository::Repository;
-use server::Server;
-use target::{Open, Place, Target};
+use crate::store::ProgressWatch;
+use body::ObjectBody;
+use bucket::S3Bucket;
+use repository::RegistryRepository;
+use server::FileServer;
+use target::{PublishTarget, RemoteObject, TargetHandle};
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_recipe::recipe::Firmware;
 
 /// A finished image, as its manifest lists it.
-pub struct Image {
+pub struct PublishImage {
     /// The recipe's name.
     pub name: String,
-    /// Of Windows.
+    /// Windows version.
     pub version: String,
     /// RFC 3339.
     pub created: String,
-    /// Of the machine; `None`: the manifest does not say.
+    /// Firmware of the machine; `None`: the manifest does not say.
     pub firmware: Option<Firmware>,
-    pub files: Vec<File>,
+    pub files: Vec<PublishFile>,
 }
 
 /// One file of an image, or of its records.
-pub struct File {
+pub struct PublishFile {
     pub name: String,
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
     pub sha256: Digest,
     pub media_type: &'static str,
-    pub role: Role,
+    pub role: FileRole,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum FileRole {
     Artifact,
     /// A containerDisk: an OCI layout in a tar.
     ContainerDisk,
     /// A disk that AWS imports, with the export's request for it.
-    Imported(Box<Import>),
+    Imported(Box<ImportRequest>),
     Ova,
-    /// A disk in a format that clouds take as it is.
+    /// A disk in a format that clouds accept directly.
     Disk(DiskFormat),
-    /// What says of the image what it is.
+    /// A record that describes the image.
     Record,
 }
 
@@ -101,7 +102,7 @@ pub enum DiskFormat {
 }
 
 impl DiskFormat {
-    /// As OpenStack calls it.
+    /// Returns the name of the format in OpenStack.
     pub fn name(self) -> &'static str {
         match self {
             Self::Qcow2 => "qcow2",
@@ -111,61 +112,61 @@ impl DiskFormat {
     }
 }
 
-/// What lies at the destination when all is done, in the order in which it is sent: the last one says that all is there.
-pub struct Object {
-    /// As people know it.
+/// An object to publish. Objects are sent in order; the last one marks the image as complete.
+pub struct PublishObject {
+    /// Name for users.
     pub name: String,
-    /// Where it will be.
+    /// Address at the destination.
     pub at: String,
     /// Bytes.
     pub size: u64,
     pub sha256: Digest,
-    /// What is done about it: "to be …".
+    /// Action in messages: "to be …".
     pub done: &'static str,
     media_type: String,
-    body: Body,
-    place: Box<dyn Place>,
+    body: ObjectBody,
+    place: Box<dyn RemoteObject>,
 }
 
-/// What is at the place of an object now.
+/// Current state of an object at the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ObjectStatus {
     Absent,
-    /// The object itself, with the platform's name of it.
+    /// The same object, with the platform's name of it.
     Same(Option<String>),
-    /// Something else, in a few words.
+    /// A different object; a short description.
     Other(String),
-    /// Something of this size in bytes, whose digest nobody names.
+    /// An object of this size in bytes and unknown digest.
     Unknown {
         size: Option<u64>,
     },
 }
 
-/// What is known of an object at the far end.
+/// Verification of an object at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// The far end computed its digest, and it is ours.
+pub enum KnownBy {
+    /// The destination computed its digest, which matches.
     Digest,
-    /// Its size.
+    /// Only its size matches.
     Size,
 }
 
-/// An object that is at the far end now.
-pub struct Arrived {
-    pub known: Known,
+/// An object that was published.
+pub struct PublishedObject {
+    pub known: KnownBy,
     /// The platform's name of it, such as `ami-0abc`.
     pub id: Option<String>,
 }
 
-impl From<Known> for Arrived {
-    fn from(known: Known) -> Self {
+impl From<KnownBy> for PublishedObject {
+    fn from(known: KnownBy) -> Self {
         Self { known, id: None }
     }
 }
 
-impl Object {
-    /// What the destination itself makes, of no bytes that are sent for it.
-    fn made(name: String, at: String, sha256: Digest, place: Box<dyn Place>) -> Self {
+impl PublishObject {
+    /// Creates an object without a body: its destination makes it, or reads the bytes itself.
+    fn from_remote(name: String, at: String, sha256: Digest, place: Box<dyn RemoteObject>) -> Self {
         Self {
             name,
             at,
@@ -173,100 +174,100 @@ impl Object {
             sha256,
             done: "sent",
             media_type: String::new(),
-            body: Body::Made(Bytes::new()),
+            body: ObjectBody::Made(Bytes::new()),
             place,
         }
     }
 }
 
-/// What a destination is reached with.
-pub struct Settings {
-    /// What of a registry's credentials the host's configuration names.
-    pub places: Places,
-    /// Of AWS or of what speaks its protocol; `None`: us-east-1.
+/// Settings to reach a destination.
+pub struct PublisherSettings {
+    /// Host configuration for registry credentials.
+    pub places: RegistryConfig,
+    /// Region of AWS or a compatible service; `None`: us-east-1.
     pub region: Option<String>,
-    /// Of what speaks S3's protocol and is not AWS.
+    /// Endpoint of an S3-compatible service other than AWS.
     pub endpoint: Option<String>,
-    /// Of what speaks EC2's protocol and is not AWS.
+    /// Endpoint of an EC2-compatible service other than AWS.
     pub compute: Option<String>,
     pub azure: AzureSettings,
     /// Regions that get a copy of the AMI or of the gallery's version.
     pub copies: Vec<String>,
     /// Accounts that may start the AMI.
     pub accounts: Vec<String>,
-    /// Of Cloud Storage, where it is asked at another host than storage.googleapis.com.
+    /// Endpoint of Cloud Storage, if not storage.googleapis.com.
     pub storage: Option<String>,
     /// For OpenStack.
-    pub cloud: Option<Cloud>,
-    /// Of an image in OpenStack, by their names.
+    pub cloud: Option<OpenStackCloud>,
+    /// Properties of an image in OpenStack by name.
     pub properties: BTreeMap<String, String>,
     /// For a vCenter.
-    pub vcenter: Option<server::Login>,
-    /// To be made of an item of a content library.
+    pub vcenter: Option<server::ServerLogin>,
+    /// Template to make from an item of a content library.
     pub template: Option<TemplatePlace>,
     /// For a server or a registry.
-    pub login: Option<server::Login>,
+    pub login: Option<server::ServerLogin>,
     pub options: FetchOptions,
 }
 
-pub use server::Login;
+pub use server::ServerLogin;
 
 /// A destination, for one run.
 pub struct Publisher {
-    target: Box<dyn Open>,
+    target: Box<dyn TargetHandle>,
     runtime: Runtime,
     sink: Arc<dyn Sink>,
     cancel: Cancel,
 }
 
 impl Publisher {
-    /// Nothing is asked yet.
+    /// Sends no request yet.
     pub fn open(
         destination: &Destination,
-        settings: Settings,
+        settings: PublisherSettings,
         sink: &Arc<dyn Sink>,
         cancel: &Cancel,
     ) -> Result<Self> {
         Ok(Self {
-            target: target(destination, settings)?,
-            runtime: fetch::runtime("publish")?,
+            target: open_target(destination, settings)?,
+            runtime: fetch::build_runtime("publish")?,
             sink: Arc::clone(sink),
             cancel: cancel.clone(),
         })
     }
 
-    /// What the image is at this destination.
-    pub fn objects(&self, image: &Image) -> Result<Vec<Object>> {
-        self.run(self.target.objects(image, &self.watch("")))
+    /// Lists the objects of an image at this destination.
+    pub fn list_objects(&self, image: &PublishImage) -> Result<Vec<PublishObject>> {
+        self.run(self.target.list_objects(image, &self.watch("")))
     }
 
-    pub fn standing(&self, object: &Object) -> Result<Standing> {
-        self.run(object.place.standing(object, &self.watch(&object.name)))
+    pub fn check_status(&self, object: &PublishObject) -> Result<ObjectStatus> {
+        self.run(object.place.check_status(object, &self.watch(&object.name)))
     }
 
-    pub fn send(&self, object: &Object) -> Result<Arrived> {
+    pub fn send(&self, object: &PublishObject) -> Result<PublishedObject> {
         self.run(object.place.send(object, &self.watch(&object.name)))
     }
 
-    /// Ends what the destination holds open for this run.
+    /// Closes the sessions of this run at the destination.
     pub fn close(self) {
-        self.runtime.block_on(self.target.leave());
+        self.runtime.block_on(self.target.close());
     }
 
-    fn watch(&self, what: &str) -> Watch {
-        Watch::new(what, Arc::clone(&self.sink), self.cancel.clone())
+    fn watch(&self, what: &str) -> ProgressWatch {
+        ProgressWatch::new(what, Arc::clone(&self.sink), self.cancel.clone())
     }
 
-    /// Runs one task to its end, or until the run is cancelled.
+    /// Runs one task until it ends or the run is cancelled.
     fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let ended = self.runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = fetch::cancelled(&self.cancel) => Err(Error::cancelled()),
+                () = fetch::wait_until_cancelled(&self.cancel) => Err(Error::cancelled()),
                 ended = work => ended,
             }
         });
-        // What fetching calls its own is publishing here.
+        // Errors of the shared HTTP code count as publishing errors here.
         ended.map_err(|error| match error.kind() {
             Kind::Fetch => error.of_kind(Kind::Publish),
             _ => error,
@@ -274,40 +275,49 @@ impl Publisher {
     }
 }
 
-fn target(destination: &Destination, settings: Settings) -> Result<Box<dyn Open>> {
+fn open_target(
+    destination: &Destination,
+    settings: PublisherSettings,
+) -> Result<Box<dyn TargetHandle>> {
     Ok(match destination {
-        Destination::Bucket(place) => Box::new(Arc::new(Bucket::new(place, &settings)?)),
-        Destination::Ami(place) => Box::new(Arc::new(ami::Regions::new(place, &settings)?)),
-        Destination::Blobs(place) => Box::new(Arc::new(azure::Blobs::new(place, &settings)?)),
-        Destination::Azure(place) => Box::new(Arc::new(azure::Images::new(place, &settings)?)),
-        Destination::Gcs(place) => Box::new(Arc::new(gcs::Folder::new(place, &settings)?)),
-        Destination::Glance(place) => Box::new(Arc::new(glance::Project::new(place, settings)?)),
-        Destination::Vsphere(place) => Box::new(Arc::new(vsphere::Library::new(place, settings)?)),
-        Destination::Server(url) => Box::new(Arc::new(Server::new(url, settings)?)),
-        Destination::Artifact(tag) => Box::new(Arc::new(Repository::new(tag, false, settings)?)),
+        Destination::Bucket(place) => Box::new(Arc::new(S3Bucket::new(place, &settings)?)),
+        Destination::Ami(place) => Box::new(Arc::new(ami::AmiRegions::new(place, &settings)?)),
+        Destination::Blobs(place) => Box::new(Arc::new(azure::BlobFolder::new(place, &settings)?)),
+        Destination::Azure(place) => Box::new(Arc::new(azure::AzureImages::new(place, &settings)?)),
+        Destination::Gcs(place) => Box::new(Arc::new(gcs::GcsFolder::new(place, &settings)?)),
+        Destination::Glance(place) => {
+            Box::new(Arc::new(glance::GlanceProject::new(place, settings)?))
+        }
+        Destination::Vsphere(place) => {
+            Box::new(Arc::new(vsphere::VcenterLibrary::new(place, settings)?))
+        }
+        Destination::Server(url) => Box::new(Arc::new(FileServer::new(url, settings)?)),
+        Destination::Artifact(tag) => {
+            Box::new(Arc::new(RegistryRepository::new(tag, false, settings)?))
+        }
         Destination::ContainerDisk(tag) => {
-            Box::new(Arc::new(Repository::new(tag, true, settings)?))
+            Box::new(Arc::new(RegistryRepository::new(tag, true, settings)?))
         }
     })
 }
 
-/// For an address that is spoken to over http on this machine alone.
-fn client(address: &Url, options: &FetchOptions) -> Client {
-    let client = Client::new(&options.proxies, options.patience);
+/// Builds the client for an address, which uses http only on this machine.
+fn build_client(address: &Url, options: &FetchOptions) -> HttpClient {
+    let client = HttpClient::new(&options.proxies, options.patience);
     match address.scheme() {
-        // A proxy would read the password, and has another machine for localhost.
-        "http" => client.direct(),
+        // A proxy would see the password, and localhost is another machine there.
+        "http" => client.skip_proxies(),
         _ => client,
     }
 }
 
-/// Does it again as long as its failures pass.
-async fn patiently<T>(
+/// Runs the work and retries transient failures.
+async fn with_retries<T>(
     options: &FetchOptions,
-    watch: &Watch,
-    mut work: impl AsyncFnMut() -> Result<T, Failure>,
+    watch: &ProgressWatch,
+    mut work: impl AsyncFnMut() -> Result<T, FetchFailure>,
 ) -> Result<T> {
-    let mut tries = Tries::default();
+    let mut tries = RetryCounter::default();
     loop {
         match work().await {
             Ok(done) => return Ok(done),
@@ -316,11 +326,11 @@ async fn patiently<T>(
     }
 }
 
-/// Asks, and once more behind a new token where the one that was held has run out.
-async fn renewed(
-    ask: impl AsyncFn() -> Result<Answer, Failure>,
+/// Sends a request, and once more with a new token if the stored one has expired.
+async fn retry_with_token(
+    ask: impl AsyncFn() -> Result<HttpAnswer, FetchFailure>,
     forget: impl AsyncFnOnce(),
-) -> Result<Answer, Failure> {
+) -> Result<HttpAnswer, FetchFailure> {
     let answer = ask().await?;
     if answer.status() != StatusCode::UNAUTHORIZED {
         return Ok(answer);
@@ -329,33 +339,33 @@ async fn renewed(
     ask().await
 }
 
-/// What was read of the file `name` is what the manifest names.
-fn unchanged(name: &str, expected: &Digest, read: &Digest) -> Result<()> {
+/// Checks that the bytes read from the file `name` match the manifest's digest.
+fn check_unchanged(name: &str, expected: &Digest, read: &Digest) -> Result<()> {
     if read == expected {
         return Ok(());
     }
-    let fact = format!("{name} was changed while it was sent");
+    let fact = format!("{name} changed while it was being sent");
     Err(Error::new(Kind::Publish, fact)
         .expected(expected)
         .found(read))
 }
 
-/// Every file of the image under a folder's address; the manifest is the last one.
-fn files<T: Target<Slot: Default>>(
+/// Lists every file of the image as an object in a folder; the manifest comes last.
+fn list_files<T: PublishTarget<Slot: Default>>(
     target: &Arc<T>,
-    image: &Image,
+    image: &PublishImage,
     at: impl Fn(&str) -> Result<String>,
-) -> Result<Vec<Object>> {
+) -> Result<Vec<PublishObject>> {
     let objects = image.files.iter().map(|file| {
-        Ok(Object {
+        Ok(PublishObject {
             name: file.name.clone(),
             at: at(&file.name)?,
             size: file.size,
             sha256: file.sha256.clone(),
             done: "sent",
             media_type: file.media_type.to_owned(),
-            body: Body::file(&file.path),
-            place: target.slot(T::Slot::default()),
+            body: ObjectBody::from_file(&file.path),
+            place: target.bind_slot(T::Slot::default()),
         })
     });
     objects.collect()

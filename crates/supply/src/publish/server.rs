@@ -1,7 +1,8 @@
-//! A folder of a server that takes files by PUT: a repository of artifacts, WebDAV. (RFC 9110, 9.3.4)
+//! Publishes to a folder of a server that accepts PUT: an artifact repository, WebDAV. (RFC 9110,
+//! 9.3.4)
 //!
-//! Few such servers compute digests; where one names a digest in its answers, it is compared. A file whose transfer breaks off is
-//! sent again from its beginning: HTTP has no agreed way to continue.
+//! Few such servers compute digests; if an answer has a digest, it is compared. An interrupted
+//! transfer starts over: HTTP has no standard way to resume uploads.
 
 use std::sync::Arc;
 
@@ -9,60 +10,67 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
-use super::body::Body;
-use super::{Arrived, Image, Known, Object, Settings, Standing, Target, files, patiently};
-use crate::fetch::client::{Answer, Client, Fault};
-use crate::fetch::failure::{Failure, refused, unanswered};
-use crate::fetch::policy::Led;
-use crate::fetch::registry::Variables;
+use super::body::ObjectBody;
+use super::{
+    KnownBy, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
+    PublisherSettings, list_files, with_retries,
+};
+use crate::fetch::client::{HttpAnswer, HttpClient, HttpFault};
+use crate::fetch::failure::{FetchFailure, classify_fault, classify_response};
+use crate::fetch::policy::UrlSource;
+use crate::fetch::registry::LoginVariables;
 use crate::fetch::{FetchOptions, upload};
-use crate::store::Watch;
+use crate::store::ProgressWatch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use winimg_base::digest::Digest;
-use winimg_base::environment::variable;
+use winimg_base::environment::read_variable;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 
-/// The variables of whoever publishes to a server or a registry.
-pub const OF_PUBLISH: Variables = Variables {
+/// Variables with the login for publishing to a server or a registry.
+pub const OF_PUBLISH: LoginVariables = LoginVariables {
     user: "WINIMG_PUBLISH_USER",
     password: "WINIMG_PUBLISH_PASSWORD",
 };
 const TOKEN: &str = "WINIMG_PUBLISH_TOKEN";
-/// The digest as repositories of artifacts take and name it (JFrog: deploy artifact by checksum).
+/// Digest header of artifact repositories (JFrog: deploy artifact by checksum).
 const SHA256: &str = "x-checksum-sha256";
 /// (RFC 9530)
 const REPR_DIGEST: &str = "repr-digest";
 
-/// Who sends.
-pub enum Login {
+/// A login to a server.
+pub enum ServerLogin {
     Password { user: String, password: Secret },
     Token(Secret),
 }
 
-impl Login {
-    /// `WINIMG_PUBLISH_TOKEN`, or `WINIMG_PUBLISH_USER` and `WINIMG_PUBLISH_PASSWORD`.
+impl ServerLogin {
+    /// Reads `WINIMG_PUBLISH_TOKEN`, or `WINIMG_PUBLISH_USER` and `WINIMG_PUBLISH_PASSWORD`.
     pub fn of_environment() -> Result<Option<Self>> {
-        let user = variable(OF_PUBLISH.user);
-        match (variable(TOKEN), user, variable(OF_PUBLISH.password)) {
+        let user = read_variable(OF_PUBLISH.user);
+        match (
+            read_variable(TOKEN),
+            user,
+            read_variable(OF_PUBLISH.password),
+        ) {
             (None, None, None) => Ok(None),
             (Some(token), None, None) if token.chars().all(|c| c.is_ascii_graphic()) => {
                 Ok(Some(Self::Token(Secret::new(token))))
             }
             (Some(_), None, None) => Err(Error::new(
                 Kind::Recipe,
-                "a token holds a space, a line break or another character that no token has",
+                "a token contains a space, a line break or another invalid character",
             )
             .at(TOKEN)
-            .cure("set it to the token alone, in one line")),
+            .cure("set it to the token only, in one line")),
             (None, Some(user), Some(password)) => Ok(Some(Self::Password {
                 user,
                 password: Secret::new(password),
             })),
             _ => Err(Error::new(
                 Kind::Recipe,
-                "the environment does not say clearly who publishes",
+                "the environment has an incomplete or ambiguous login for publishing",
             )
             .expected(
                 "WINIMG_PUBLISH_TOKEN alone, or WINIMG_PUBLISH_USER and WINIMG_PUBLISH_PASSWORD",
@@ -71,64 +79,79 @@ impl Login {
     }
 }
 
-pub struct Server {
-    client: Client,
+pub struct FileServer {
+    client: HttpClient,
     /// Ends with a slash.
     base: Url,
-    login: Option<Login>,
+    login: Option<ServerLogin>,
     options: FetchOptions,
 }
 
-impl Target for Server {
+impl PublishTarget for FileServer {
     /// Every object is a file.
     type Slot = ();
 
-    async fn objects(self: &Arc<Self>, image: &Image, _: &Watch) -> Result<Vec<Object>> {
-        files(self, image, |name| {
-            let url = below(&self.base, name).ok_or_else(|| {
-                let fact = format!("{name} has a name that no address takes");
+    async fn list_objects(
+        self: &Arc<Self>,
+        image: &PublishImage,
+        _: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>> {
+        list_files(self, image, |name| {
+            let url = join_name(&self.base, name).ok_or_else(|| {
+                let fact = format!("{name} has a name that cannot be part of a URL");
                 Error::new(Kind::Publish, fact)
             })?;
             Ok(url.to_string())
         })
     }
 
-    async fn standing(&self, object: &Object, (): &(), watch: &Watch) -> Result<Standing> {
-        patiently(&self.options, watch, async || {
-            let Some(answer) = self.look(object).await? else {
-                return Ok(Standing::Absent);
+    async fn check_status(
+        &self,
+        object: &PublishObject,
+        (): &(),
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
+        with_retries(&self.options, watch, async || {
+            let Some(answer) = self.find_object(object).await? else {
+                return Ok(ObjectStatus::Absent);
             };
             let size = size(answer.headers());
-            Ok(match digest(answer.headers()) {
-                Some(digest) if digest == object.sha256 => Standing::Same(None),
-                Some(digest) => Standing::Other(digest.to_string()),
-                None => Standing::Unknown { size },
+            Ok(match read_digest(answer.headers()) {
+                Some(digest) if digest == object.sha256 => ObjectStatus::Same(None),
+                Some(digest) => ObjectStatus::Other(digest.to_string()),
+                None => ObjectStatus::Unknown { size },
             })
         })
         .await
     }
 
-    async fn send(&self, object: &Object, (): &(), watch: &Watch) -> Result<Arrived> {
-        let sent = patiently(&self.options, watch, async || self.put(object, watch).await);
+    async fn send(
+        &self,
+        object: &PublishObject,
+        (): &(),
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
+        let sent = with_retries(&self.options, watch, async || self.put(object, watch).await);
         Ok(sent.await?.into())
     }
 }
 
-impl Server {
-    pub fn new(url: &Url, settings: Settings) -> Result<Self> {
+impl FileServer {
+    pub fn new(url: &Url, settings: PublisherSettings) -> Result<Self> {
         let is_here = url
             .host()
             .is_some_and(|host| crate::fetch::client::is_here(&host));
         if settings.login.is_some() && url.scheme() != "https" && !is_here {
-            let fact = "a password for the server would be readable on its way";
+            let fact = "the password for the server would be sent unencrypted";
             return Err(Error::new(Kind::Recipe, fact).at(url).cure("use https"));
         }
-        let client = Client::new(&settings.options.proxies, settings.options.patience);
+        let client = HttpClient::new(&settings.options.proxies, settings.options.patience);
         Ok(Self {
-            client: match is_here && url.scheme() != "https" {
-                // A proxy would read the password, and has another machine for localhost.
-                true => client.direct(),
-                false => client,
+            client: if is_here && url.scheme() != "https" {
+                // A proxy would see the password, and localhost is another machine there.
+                client.skip_proxies()
+            } else {
+                client
             },
             base: url.clone(),
             login: settings.login,
@@ -136,22 +159,33 @@ impl Server {
         })
     }
 
-    /// `None`: there is nothing.
-    async fn look(&self, object: &Object) -> Result<Option<Answer>, Failure> {
+    /// Looks the object up; `None`: it is not there.
+    async fn find_object(
+        &self,
+        object: &PublishObject,
+    ) -> Result<Option<HttpAnswer>, FetchFailure> {
         let request = self.request(Method::HEAD, object)?;
-        let answer = self.answer(request, object).await?;
+        let answer = self.send_request(request, object).await?;
         match answer.status() {
             StatusCode::NOT_FOUND | StatusCode::GONE => Ok(None),
             status if status.is_success() => Ok(Some(answer)),
-            _ => Err(refused(&object.name, &self.url(object)?, &answer)),
+            _ => Err(classify_response(
+                &object.name,
+                &self.parse_url(object)?,
+                &answer,
+            )),
         }
     }
 
-    async fn put(&self, object: &Object, watch: &Watch) -> Result<Known, Failure> {
-        let Body::File { path, start } = &object.body else {
-            return Err(Error::failed("this object is no file").into());
+    async fn put(
+        &self,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<KnownBy, FetchFailure> {
+        let ObjectBody::File { path, start } = &object.body else {
+            return Err(Error::failed("this object is not a file").into());
         };
-        let (body, moved) = upload::body(path, *start, object.size, watch)?;
+        let (body, moved) = upload::open_range(path, *start, object.size, watch)?;
         let bytes = STANDARD.encode(object.sha256.bytes());
         let request = self
             .request(Method::PUT, object)?
@@ -162,70 +196,88 @@ impl Server {
             .body(body);
         let stall = self.options.patience.stall;
         let answer = tokio::select! {
-            answer = self.answer(request, object) => answer?,
+            answer = self.send_request(request, object) => answer?,
             () = moved.stands_still(stall) => {
-                return Err(unanswered(&object.name, &self.url(object)?, Fault::Silent(stall)));
+                let url = self.parse_url(object)?;
+                return Err(classify_fault(&object.name, &url, HttpFault::Silent(stall)));
             }
         };
         if !answer.status().is_success() {
-            return Err(refused(&object.name, &self.url(object)?, &answer));
+            return Err(classify_response(
+                &object.name,
+                &self.parse_url(object)?,
+                &answer,
+            ));
         }
-        self.arrived(object).await
+        self.verify_upload(object).await
     }
 
-    /// What the server says of the file that it has now.
-    async fn arrived(&self, object: &Object) -> Result<Known, Failure> {
-        let other = |found: String| {
-            let fact = format!("{} arrived at the server as something else", object.name);
-            let expected = format!("{} bytes, {}", object.size, object.sha256);
-            Failure::again(
-                Error::new(Kind::Publish, fact)
-                    .at(&object.at)
-                    .expected(expected)
-                    .found(found),
-            )
+    /// Checks the file on the server after the upload.
+    async fn verify_upload(&self, object: &PublishObject) -> Result<KnownBy, FetchFailure> {
+        let Some(answer) = self.find_object(object).await? else {
+            return Err(report_mismatch(object, "nothing"));
         };
-        let Some(answer) = self.look(object).await? else {
-            return Err(other("nothing".into()));
-        };
-        match (size(answer.headers()), digest(answer.headers())) {
-            (_, Some(digest)) if digest == object.sha256 => Ok(Known::Digest),
-            (_, Some(digest)) => Err(other(digest.to_string())),
-            (Some(size), None) if size != object.size => Err(other(format!("{size} bytes"))),
-            _ => Ok(Known::Size),
+        match (size(answer.headers()), read_digest(answer.headers())) {
+            (_, Some(digest)) if digest == object.sha256 => Ok(KnownBy::Digest),
+            (_, Some(digest)) => Err(report_mismatch(object, &digest.to_string())),
+            (Some(size), None) if size != object.size => {
+                Err(report_mismatch(object, &format!("{size} bytes")))
+            }
+            _ => Ok(KnownBy::Size),
         }
     }
 
-    fn url(&self, object: &Object) -> Result<Url> {
-        let malformed = |e| Error::new(Kind::Publish, "an address is malformed").because(e);
-        Url::parse(&object.at).map_err(malformed)
+    fn parse_url(&self, object: &PublishObject) -> Result<Url> {
+        Url::parse(&object.at)
+            .map_err(|e| Error::new(Kind::Publish, "an address is malformed").because(e))
     }
 
-    fn request(&self, method: Method, object: &Object) -> Result<RequestBuilder, Failure> {
-        let url = self.url(object)?;
-        let failed = |fault| unanswered(&object.name, &url, fault);
-        let request = self.client.request(method, url.clone()).map_err(failed)?;
+    fn request(
+        &self,
+        method: Method,
+        object: &PublishObject,
+    ) -> Result<RequestBuilder, FetchFailure> {
+        let url = self.parse_url(object)?;
+        let request = self
+            .client
+            .request(method, url.clone())
+            .map_err(|fault| classify_fault(&object.name, &url, fault))?;
         Ok(match &self.login {
-            Some(Login::Token(token)) => request.bearer_auth(token.expose()),
-            Some(Login::Password { user, password }) => {
+            Some(ServerLogin::Token(token)) => request.bearer_auth(token.expose()),
+            Some(ServerLogin::Password { user, password }) => {
                 request.basic_auth(user, Some(password.expose()))
             }
             None => request,
         })
     }
 
-    async fn answer(&self, request: RequestBuilder, object: &Object) -> Result<Answer, Failure> {
-        let url = self.url(object)?;
-        let sent = self.client.send(request, Led::ByUser).await;
-        sent.map_err(|fault| unanswered(&object.name, &url, fault))
+    async fn send_request(
+        &self,
+        request: RequestBuilder,
+        object: &PublishObject,
+    ) -> Result<HttpAnswer, FetchFailure> {
+        let url = self.parse_url(object)?;
+        let sent = self.client.send(request, UrlSource::ByUser).await;
+        sent.map_err(|fault| classify_fault(&object.name, &url, fault))
     }
 }
 
-/// The address of a file below a folder's, whatever characters are in its name: a name is never an address of its own, nor a query.
-fn below(folder: &Url, name: &str) -> Option<Url> {
+fn report_mismatch(object: &PublishObject, found: &str) -> FetchFailure {
+    let fact = format!(
+        "{} is different on the server after the upload",
+        object.name
+    );
+    let error = Error::new(Kind::Publish, fact)
+        .at(&object.at)
+        .expected(format!("{} bytes, {}", object.size, object.sha256))
+        .found(found);
+    FetchFailure::retryable(error)
+}
+
+/// Builds the address of a file in a folder. Its name is escaped, so it is never a URL or a query.
+fn join_name(folder: &Url, name: &str) -> Option<Url> {
     let mut url = folder.clone();
-    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
-    if !name.split('/').all(is_plain) {
+    if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return None;
     }
     url.path_segments_mut()
@@ -239,13 +291,12 @@ fn size(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The SHA-256 that the server names, hex or as a structured field.
-fn digest(headers: &HeaderMap) -> Option<Digest> {
-    let header = |name: &str| headers.get(name)?.to_str().ok();
-    if let Some(hex) = header(SHA256) {
+/// Reads the SHA-256 in the headers, hex or as a structured field.
+fn read_digest(headers: &HeaderMap) -> Option<Digest> {
+    if let Some(hex) = headers.get(SHA256).and_then(|value| value.to_str().ok()) {
         return Digest::from_hex(hex.trim()).ok();
     }
-    let all = header(REPR_DIGEST)?.split(',');
+    let all = headers.get(REPR_DIGEST)?.to_str().ok()?.split(',');
     let mut named = all.filter_map(|one| one.trim().strip_prefix("sha-256=:"));
     let bytes = STANDARD.decode(named.next()?.strip_suffix(':')?).ok()?;
     Digest::from_hex(&hex_of(&bytes)).ok()
@@ -276,7 +327,7 @@ mod tests {
             ("a/../../x", None),
             ("", None),
         ] {
-            let found = below(&folder, name).map(String::from);
+            let found = join_name(&folder, name).map(String::from);
             assert_eq!(found.as_deref(), expected, "{name}");
         }
     }
@@ -289,7 +340,7 @@ mod tests {
             STANDARD.encode(expected.bytes())
         );
         let of = |name: &'static str, value: &str| {
-            digest(&HeaderMap::from_iter([(
+            read_digest(&HeaderMap::from_iter([(
                 name.parse().unwrap(),
                 value.parse().unwrap(),
             )]))

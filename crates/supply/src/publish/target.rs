@@ -1,102 +1,116 @@
-//! What each destination does: one trait, behind which the destinations know nothing of each other.
+//! The trait of all destinations, which are independent of each other.
 //!
-//! Each keeps what it has to know of an object in a type of its own, and each object carries the destination that made it.
+//! Each destination keeps its own data of an object in a type of its own; each object has a
+//! reference to the destination that made it.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 
-use super::{Arrived, Image, Object, Standing};
-use crate::store::Watch;
+use super::{ObjectStatus, PublishImage, PublishObject, PublishedObject};
+use crate::store::ProgressWatch;
 use winimg_base::error::Result;
 
-/// A destination as its own file writes it.
-pub trait Target: Sized + 'static {
-    /// What it knows of an object beside what everybody knows.
+/// A destination, implemented in its own module.
+pub trait PublishTarget: Sized + 'static {
+    /// The destination's own data of an object.
     type Slot: 'static;
 
-    /// What an image is here.
-    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>>;
+    /// Lists the objects of an image.
+    async fn list_objects(
+        self: &Arc<Self>,
+        image: &PublishImage,
+        watch: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>>;
 
-    async fn standing(&self, object: &Object, slot: &Self::Slot, watch: &Watch)
-    -> Result<Standing>;
+    async fn check_status(
+        &self,
+        object: &PublishObject,
+        slot: &Self::Slot,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus>;
 
-    async fn send(&self, object: &Object, slot: &Self::Slot, watch: &Watch) -> Result<Arrived>;
+    async fn send(
+        &self,
+        object: &PublishObject,
+        slot: &Self::Slot,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject>;
 
-    /// Nothing more is asked of it in this run.
-    async fn leave(&self) {}
+    /// Called when this run needs the destination no longer.
+    async fn close(&self) {}
 
-    /// This place of it, for an object.
-    fn slot(self: &Arc<Self>, slot: Self::Slot) -> Box<dyn Place> {
-        Box::new(Slotted {
+    /// Binds the destination's data of an object to the destination.
+    fn bind_slot(self: &Arc<Self>, slot: Self::Slot) -> Box<dyn RemoteObject> {
+        Box::new(TargetObject {
             target: Arc::clone(self),
             slot,
         })
     }
 }
 
-/// A destination as its publisher holds it.
-pub trait Open {
-    fn objects<'a>(
+/// A destination behind a dynamic type, for the publisher.
+pub trait TargetHandle {
+    fn list_objects<'a>(
         &'a self,
-        image: &'a Image,
-        watch: &'a Watch,
-    ) -> LocalBoxFuture<'a, Result<Vec<Object>>>;
+        image: &'a PublishImage,
+        watch: &'a ProgressWatch,
+    ) -> LocalBoxFuture<'a, Result<Vec<PublishObject>>>;
 
-    fn leave(&self) -> LocalBoxFuture<'_, ()>;
+    fn close(&self) -> LocalBoxFuture<'_, ()>;
 }
 
-/// The place of an object at its destination.
-pub trait Place {
-    fn standing<'a>(
+/// An object at its destination.
+pub trait RemoteObject {
+    fn check_status<'a>(
         &'a self,
-        object: &'a Object,
-        watch: &'a Watch,
-    ) -> LocalBoxFuture<'a, Result<Standing>>;
+        object: &'a PublishObject,
+        watch: &'a ProgressWatch,
+    ) -> LocalBoxFuture<'a, Result<ObjectStatus>>;
 
     fn send<'a>(
         &'a self,
-        object: &'a Object,
-        watch: &'a Watch,
-    ) -> LocalBoxFuture<'a, Result<Arrived>>;
+        object: &'a PublishObject,
+        watch: &'a ProgressWatch,
+    ) -> LocalBoxFuture<'a, Result<PublishedObject>>;
 }
 
-struct Slotted<T: Target> {
+struct TargetObject<T: PublishTarget> {
     target: Arc<T>,
     slot: T::Slot,
 }
 
-impl<T: Target> Open for Arc<T> {
-    fn objects<'a>(
+impl<T: PublishTarget> TargetHandle for Arc<T> {
+    fn list_objects<'a>(
         &'a self,
-        image: &'a Image,
-        watch: &'a Watch,
-    ) -> LocalBoxFuture<'a, Result<Vec<Object>>> {
-        Target::objects(self, image, watch).boxed_local()
+        image: &'a PublishImage,
+        watch: &'a ProgressWatch,
+    ) -> LocalBoxFuture<'a, Result<Vec<PublishObject>>> {
+        PublishTarget::list_objects(self, image, watch).boxed_local()
     }
 
-    fn leave(&self) -> LocalBoxFuture<'_, ()> {
-        Target::leave(self.as_ref()).boxed_local()
+    fn close(&self) -> LocalBoxFuture<'_, ()> {
+        PublishTarget::close(self.as_ref()).boxed_local()
     }
 }
 
-impl<T: Target> Place for Slotted<T> {
-    fn standing<'a>(
+impl<T: PublishTarget> RemoteObject for TargetObject<T> {
+    fn check_status<'a>(
         &'a self,
-        object: &'a Object,
-        watch: &'a Watch,
-    ) -> LocalBoxFuture<'a, Result<Standing>> {
+        object: &'a PublishObject,
+        watch: &'a ProgressWatch,
+    ) -> LocalBoxFuture<'a, Result<ObjectStatus>> {
         self.target
-            .standing(object, &self.slot, watch)
+            .check_status(object, &self.slot, watch)
             .boxed_local()
     }
 
     fn send<'a>(
         &'a self,
-        object: &'a Object,
-        watch: &'a Watch,
-    ) -> LocalBoxFuture<'a, Result<Arrived>> {
+        object: &'a PublishObject,
+        watch: &'a ProgressWatch,
+    ) -> LocalBoxFuture<'a, Result<PublishedObject>> {
         self.target.send(object, &self.slot, watch).boxed_local()
     }
 }

@@ -1,4 +1,4 @@
-//! The one door into the store: hash, compare, judge the signatures, then rename into place.
+//! Admission to the store: hash, compare, check the signatures, then rename into place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,47 +10,50 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
 use winimg_trust::Signer;
 
-use super::blob::Stamp;
-use super::hash::{Hashed, changed, explained, hash, mismatch, unreadable};
-use super::{Blob, Store, Terms, Watch, note_use, read_record, write_record};
+use super::blob::FileStamp;
+use super::hash::{
+    FileHashes, explain_compression, find_mismatch, hash, report_changed, report_unreadable,
+};
+use super::{AdmitTerms, ProgressWatch, Store, StoredBlob, note_use, read_record, write_record};
 
-/// Local files from this size on (bytes) are used where they stand; smaller ones are copied into the store.
+/// Size in bytes from which local files are used in place; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
 
-/// Bytes that want to become a blob.
+/// File that is to become a blob.
 #[derive(Clone, Debug)]
-pub enum Candidate {
+pub enum AdmitCandidate {
     /// A file in the store's `partial` or `quarantine` folder. Admission moves it.
     Downloaded(PathBuf),
-    /// A file of the user's. Never moved, changed or deleted.
+    /// File of the user. Never moved, changed or deleted.
     Local(PathBuf),
 }
 
-/// A large local file as it was when it was hashed.
+/// State of a large local file when it was hashed.
 #[derive(Serialize, Deserialize)]
-pub(super) struct LocalRecord {
+pub(super) struct LocalFileRecord {
     #[serde(with = "super::any_path")]
     pub path: PathBuf,
-    stamp: Stamp,
+    stamp: FileStamp,
     sha256: Digest,
     sha512: Option<Digest>,
 }
 
 impl Store {
-    /// Hashes the candidate, judges its signatures and, if all terms hold, makes it a blob. Otherwise a download goes
-    /// to quarantine, a local file stays as it is, and the error says what was expected and what is there.
+    /// Hashes the candidate, checks its signatures and, if it meets all terms, makes it a blob.
+    /// Otherwise a download is moved to quarantine, a local file is left alone, and the error has
+    /// the expected and the actual values.
     pub fn admit(
         &self,
-        candidate: Candidate,
-        terms: impl Into<Terms>,
-        watch: &Watch,
-    ) -> Result<Blob> {
+        candidate: AdmitCandidate,
+        terms: impl Into<AdmitTerms>,
+        watch: &ProgressWatch,
+    ) -> Result<StoredBlob> {
         let terms = &terms.into();
         match candidate {
-            Candidate::Downloaded(path) => self.admit_downloaded(&path, terms, watch),
-            Candidate::Local(path) => {
-                let path = io::canonicalize(&path).map_err(|e| unreadable(&path, e))?;
-                let metadata = fs::metadata(&path).map_err(|e| unreadable(&path, e))?;
+            AdmitCandidate::Downloaded(path) => self.admit_downloaded(&path, terms, watch),
+            AdmitCandidate::Local(path) => {
+                let path = io::canonicalize(&path).map_err(|e| report_unreadable(&path, e))?;
+                let metadata = fs::metadata(&path).map_err(|e| report_unreadable(&path, e))?;
                 if !metadata.is_file() {
                     return Err(Error::new(
                         Kind::Fetch,
@@ -66,9 +69,14 @@ impl Store {
         }
     }
 
-    /// The blob that was admitted before with this digest. One whose metadata changed is hashed again; one that went
-    /// bad is moved to quarantine with a warning, and `None` sends the caller to fetch it anew.
-    pub fn find(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
+    /// Returns the blob that was admitted before with this digest. If its metadata changed, it is
+    /// hashed again. A corrupt blob is moved to quarantine with a warning; then the result is
+    /// `None`, and the caller fetches it again.
+    pub fn find(
+        &self,
+        terms: impl Into<AdmitTerms>,
+        watch: &ProgressWatch,
+    ) -> Result<Option<StoredBlob>> {
         let terms = &terms.into();
         let known = terms.digest().and_then(|d| self.sha256_of(d));
         let Some(sha256) = known.or_else(|| terms.locked.clone()) else {
@@ -77,78 +85,82 @@ impl Store {
         self.find_seen(&sha256, terms, watch)
     }
 
-    /// The SHA-256 of the blob that these terms name, if one is there; its bytes are not looked at.
-    pub fn known(&self, terms: &Terms) -> Option<Digest> {
+    /// Returns the SHA-256 of the blob for these terms, if it exists. Does not check its bytes.
+    pub fn find_known_digest(&self, terms: &AdmitTerms) -> Option<Digest> {
         let named = terms.digest().and_then(|d| self.sha256_of(d));
         let known = named.or_else(|| terms.locked.clone())?;
         self.blob_path(&known).is_file().then_some(known)
     }
 
-    /// The SHA-256 of a download in quarantine that these terms name.
-    pub fn set_aside(&self, terms: &Terms) -> Option<Digest> {
+    /// Returns the SHA-256 of a quarantined download that these terms name.
+    pub fn set_aside(&self, terms: &AdmitTerms) -> Option<Digest> {
         let digest = terms.digest()?;
         let is_there =
             digest.algorithm == Algorithm::Sha256 && self.quarantine_path(digest).is_file();
         is_there.then(|| digest.clone())
     }
 
-    /// A download that another recipe sent to quarantine and whose digest this one names.
-    pub fn release(&self, terms: impl Into<Terms>, watch: &Watch) -> Result<Option<Blob>> {
+    /// Admits a download that was quarantined for another recipe and whose digest this one names.
+    pub fn release(
+        &self,
+        terms: impl Into<AdmitTerms>,
+        watch: &ProgressWatch,
+    ) -> Result<Option<StoredBlob>> {
         let terms = &terms.into();
         if let Some(digest) = terms.digest() {
-            self.lease.hold(std::slice::from_ref(digest))?;
+            self.lease.add(std::slice::from_ref(digest))?;
         }
         let Some(path) = self.set_aside(terms).map(|d| self.quarantine_path(&d)) else {
             return Ok(None);
         };
         let hashed = hash(&path, terms.expected.sha512(), watch)?;
-        if mismatch(&hashed, terms, watch).is_some() {
+        if find_mismatch(&hashed, terms, watch).is_some() {
             return Ok(None);
         }
-        // The bytes that are wanted: what is said about their signatures is said of any other copy, too.
+        // The expected bytes: the result of their signature check applies to any other copy, too.
         self.admit_downloaded(&path, terms, watch).map(Some)
     }
 
-    /// As [`Store::find`] for a file that no digest names: the blob that its URL gave last time.
+    /// Like [`Store::find`] for a file without a digest: the blob of its URL's last response.
     pub(crate) fn find_seen(
         &self,
         sha256: &Digest,
-        terms: &Terms,
-        watch: &Watch,
-    ) -> Result<Option<Blob>> {
-        let Some((path, hashed)) = self.intact(sha256, terms, watch)? else {
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
+    ) -> Result<Option<StoredBlob>> {
+        let Some((path, hashed)) = self.find_intact(sha256, terms, watch)? else {
             return Ok(None);
         };
-        if let Some(error) = mismatch(&hashed, terms, watch) {
+        if let Some(error) = find_mismatch(&hashed, terms, watch) {
             return Err(error);
         }
-        // Again each time: a pin may have expired since, and the recipe's rule may be another one.
+        // Checked each time: a pin may have expired since, and the recipe's rule may have changed.
         let signers = self.judge(&path, &hashed, terms, watch)?;
-        tracing::debug!(%sha256, signers = signers.len(), "a cached file holds");
-        Ok(Some(blob(path, hashed, terms, signers)))
+        tracing::debug!(%sha256, signers = signers.len(), "a cached file is valid");
+        Ok(Some(build_blob(path, hashed, terms, signers)))
     }
 
-    /// The blob's file, if its bytes are still what its name says.
-    fn intact(
+    /// Returns the blob's file if its bytes still match its digest.
+    fn find_intact(
         &self,
         sha256: &Digest,
-        terms: &Terms,
-        watch: &Watch,
-    ) -> Result<Option<(PathBuf, Hashed)>> {
-        self.lease.hold(std::slice::from_ref(sha256))?;
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
+    ) -> Result<Option<(PathBuf, FileHashes)>> {
+        self.lease.add(std::slice::from_ref(sha256))?;
         let path = self.blob_path(sha256);
-        // A link is no blob: it is fetched again, and the link replaced.
+        // A link is not a blob: the file is fetched again and replaces the link.
         let metadata = fs::symlink_metadata(&path).ok();
         let Some(metadata) = metadata.filter(fs::Metadata::is_file) else {
             return Ok(None);
         };
-        let stamp = Stamp::of(&metadata);
-        if read_record::<Stamp>(&self.stamp_path(sha256)).as_ref() != Some(&stamp) {
+        let stamp = FileStamp::from_metadata(&metadata);
+        if read_record::<FileStamp>(&self.stamp_path(sha256)).as_ref() != Some(&stamp) {
             let hashed = hash(&path, None, watch)?;
             if hashed.sha256 != *sha256 {
                 let aside = self.put_aside(&path, &hashed.sha256)?;
                 watch.warn(format!(
-                    "the cached file of {} went bad (it was {sha256}, it is {}); it is kept as {}",
+                    "the cached file of {} is corrupt (expected {sha256}, found {}); moved to {}",
                     watch.what,
                     hashed.sha256,
                     aside.display()
@@ -158,7 +170,7 @@ impl Store {
             write_record(&self.stamp_path(sha256), &stamp)?;
         }
         note_use(&self.stamp_path(sha256));
-        let hashed = Hashed {
+        let hashed = FileHashes {
             sha256: sha256.clone(),
             sha512: self.sha512_of(&path, sha256, terms, watch)?,
             stamp,
@@ -166,13 +178,13 @@ impl Store {
         Ok(Some((path, hashed)))
     }
 
-    /// Who signed a hashed file, as far as its terms ask.
+    /// Checks the signatures that the terms require and returns the signers.
     fn judge(
         &self,
         path: &Path,
-        hashed: &Hashed,
-        terms: &Terms,
-        watch: &Watch,
+        hashed: &FileHashes,
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
     ) -> Result<Vec<Signer>> {
         terms.check()?;
         let folder = self.folder.join("partial");
@@ -182,40 +194,39 @@ impl Store {
         Ok(signers)
     }
 
-    /// Adds to the complaint about a file that is not the locked one what its signatures say about it.
+    /// Adds the result of the signature check to the error about a file that differs from the lock.
     fn with_verdict(
         &self,
         error: Error,
         path: &Path,
-        hashed: &Hashed,
-        terms: &Terms,
-        watch: &Watch,
+        hashed: &FileHashes,
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
     ) -> Error {
         if terms.locked.is_none() {
             return error;
         }
         if terms.signatures.groups.is_empty() {
-            return error.lines(["no signature is asked for that says who replaced it"]);
+            return error
+                .lines(["the recipe requires no signature that could show who replaced it"]);
         }
         match self.judge(path, hashed, terms, watch) {
             Ok(signers) => {
                 let signers: Vec<String> = signers.into_iter().map(|s| s.signer).collect();
                 let signers = signers.join(", ");
-                error.lines([format!(
-                    "its signature holds: {signers} signed the new file"
-                )])
+                error.lines([format!("the new file has a valid signature of {signers}")])
             }
             Err(refused) if refused.kind() == Kind::Unproved => {
                 let said = format!(
-                    "its signature does not hold ({}): treat the file as tampered with",
+                    "the new file has no valid signature ({}): treat it as tampered with",
                     refused.fact()
                 );
                 let refresh = terms.lock.as_ref().and_then(|lock| lock.refresh.as_ref());
                 let error = error.lines([said]);
                 match refresh {
                     Some(refresh) => error.cure(format!(
-                        "report it to whoever keeps the file there; once a file is there whose signature holds, \
-                         `{refresh}` takes it into the lock"
+                        "report it to the operator of the server; once the file there has a valid \
+                         signature, update the lock with `{refresh}`"
                     )),
                     None => error,
                 }
@@ -224,10 +235,15 @@ impl Store {
         }
     }
 
-    fn admit_downloaded(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
+    fn admit_downloaded(
+        &self,
+        path: &Path,
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
+    ) -> Result<StoredBlob> {
         let hashed = hash(path, terms.expected.sha512(), watch)?;
-        if let Some(error) = mismatch(&hashed, terms, watch) {
-            let error = explained(error, path, &hashed, terms);
+        if let Some(error) = find_mismatch(&hashed, terms, watch) {
+            let error = explain_compression(error, path, &hashed, terms, watch);
             let error = self.with_verdict(error, path, &hashed, terms, watch);
             let aside = self.put_aside(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
@@ -239,11 +255,16 @@ impl Store {
             }
             other => other?,
         };
-        self.place(path, hashed, terms, signers, watch)
+        self.move_to_blobs(path, hashed, terms, signers, watch)
     }
 
-    fn admit_copy(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
-        // In a folder of the store, so that the rename into place stays on one filesystem.
+    fn admit_copy(
+        &self,
+        path: &Path,
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
+    ) -> Result<StoredBlob> {
+        // In a folder of the store, so that it can be renamed into place.
         let copy = tempfile::Builder::new()
             .prefix("copy-")
             .tempfile_in(self.folder.join("partial"))
@@ -251,26 +272,33 @@ impl Store {
             .into_temp_path();
         io::copy(path, &copy)?;
         let hashed = hash(&copy, terms.expected.sha512(), watch)?;
-        if let Some(error) = mismatch(&hashed, terms, watch) {
+        if let Some(error) = find_mismatch(&hashed, terms, watch) {
             let error = self.with_verdict(error, &copy, &hashed, terms, watch);
             return Err(error.at(path.display()));
         }
         let signers = self.judge(&copy, &hashed, terms, watch);
         let signers = signers.map_err(|e| e.at(path.display()))?;
-        self.place(&copy, hashed, terms, signers, watch)
+        self.move_to_blobs(&copy, hashed, terms, signers, watch)
     }
 
-    fn admit_in_place(&self, path: &Path, terms: &Terms, watch: &Watch) -> Result<Blob> {
+    fn admit_in_place(
+        &self,
+        path: &Path,
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
+    ) -> Result<StoredBlob> {
         let record_path = self.record_of("local", &path.to_string_lossy());
-        let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
+        let metadata = fs::metadata(path).map_err(|e| report_unreadable(path, e))?;
         let wants_512 = terms.expected.sha512().is_some();
-        let known = read_record::<LocalRecord>(&record_path).filter(|r| {
-            r.path == path && r.stamp == Stamp::of(&metadata) && (r.sha512.is_some() || !wants_512)
+        let known = read_record::<LocalFileRecord>(&record_path).filter(|r| {
+            r.path == path
+                && r.stamp == FileStamp::from_metadata(&metadata)
+                && (r.sha512.is_some() || !wants_512)
         });
         let hashed = match known {
             Some(record) => {
                 note_use(&record_path);
-                Hashed {
+                FileHashes {
                     sha256: record.sha256,
                     sha512: record.sha512,
                     stamp: record.stamp,
@@ -278,21 +306,21 @@ impl Store {
             }
             None => hash(path, terms.expected.sha512(), watch)?,
         };
-        if let Some(error) = mismatch(&hashed, terms, watch) {
+        if let Some(error) = find_mismatch(&hashed, terms, watch) {
             let error = self.with_verdict(error, path, &hashed, terms, watch);
             return Err(error.at(path.display()));
         }
         let signers = self.judge(path, &hashed, terms, watch);
         let signers = signers.map_err(|e| e.at(path.display()))?;
-        // What was hashed and what was judged are the same bytes.
-        let metadata = fs::metadata(path).map_err(|e| unreadable(path, e))?;
-        if Stamp::of(&metadata) != hashed.stamp {
-            return Err(changed(path));
+        // The file must not have changed between hashing and checking.
+        let metadata = fs::metadata(path).map_err(|e| report_unreadable(path, e))?;
+        if FileStamp::from_metadata(&metadata) != hashed.stamp {
+            return Err(report_changed(path));
         }
         if hashed.stamp.is_settled() {
             write_record(
                 &record_path,
-                &LocalRecord {
+                &LocalFileRecord {
                     path: path.to_path_buf(),
                     stamp: hashed.stamp.clone(),
                     sha256: hashed.sha256.clone(),
@@ -300,52 +328,52 @@ impl Store {
                 },
             )?;
         }
-        Ok(blob(path.to_path_buf(), hashed, terms, signers))
+        Ok(build_blob(path.to_path_buf(), hashed, terms, signers))
     }
 
-    /// Renames a hashed file of the store to its name, unless a good one is there.
-    fn place(
+    /// Renames a hashed file of the store to its final name, unless a valid blob exists.
+    fn move_to_blobs(
         &self,
         from: &Path,
-        hashed: Hashed,
-        terms: &Terms,
+        hashed: FileHashes,
+        terms: &AdmitTerms,
         signers: Vec<Signer>,
-        watch: &Watch,
-    ) -> Result<Blob> {
+        watch: &ProgressWatch,
+    ) -> Result<StoredBlob> {
         let _lock = self.lock(
             &format!("blob-{}", hashed.sha256.hex()),
             &watch.cancel,
             |_| {},
         )?;
-        self.lease.hold(std::slice::from_ref(&hashed.sha256))?;
+        self.lease.add(std::slice::from_ref(&hashed.sha256))?;
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }
-        if let Some((there, hashed)) = self.intact(&hashed.sha256, terms, watch)? {
+        if let Some((there, hashed)) = self.find_intact(&hashed.sha256, terms, watch)? {
             fs::remove_file(from).map_err(|e| Error::io("remove", from, e))?;
-            return Ok(blob(there, hashed, terms, signers));
+            return Ok(build_blob(there, hashed, terms, signers));
         }
         let to = self.blob_path(&hashed.sha256);
         io::create_folders(io::folder_of(&to))?;
         seal(from).map_err(|e| Error::io("write", from, e))?;
         io::move_into_place(from, &to)?;
         let metadata = fs::metadata(&to).map_err(|e| Error::io("read", &to, e))?;
-        let stamp = Stamp::of(&metadata);
+        let stamp = FileStamp::from_metadata(&metadata);
         if !stamp.is_same_content(&hashed.stamp) {
-            return Err(changed(&to));
+            return Err(report_changed(&to));
         }
         write_record(&self.stamp_path(&hashed.sha256), &stamp)?;
-        let hashed = Hashed { stamp, ..hashed };
-        Ok(blob(to, hashed, terms, signers))
+        let hashed = FileHashes { stamp, ..hashed };
+        Ok(build_blob(to, hashed, terms, signers))
     }
 
-    /// The SHA-512 of a blob, where the recipe names one and no record says whose it is.
+    /// Returns the SHA-512 of a blob if the recipe names one, hashing it unless it is recorded.
     fn sha512_of(
         &self,
         path: &Path,
         sha256: &Digest,
-        terms: &Terms,
-        watch: &Watch,
+        terms: &AdmitTerms,
+        watch: &ProgressWatch,
     ) -> Result<Option<Digest>> {
         let Some(wanted) = terms.expected.sha512() else {
             return Ok(None);
@@ -360,7 +388,7 @@ impl Store {
         Ok(hashed.sha512)
     }
 
-    /// Moves a file that is not what it should be out of the way, named by what it is.
+    /// Moves a wrong file to quarantine, named by its actual digest.
     fn put_aside(&self, path: &Path, sha256: &Digest) -> Result<PathBuf> {
         let aside = self.quarantine_path(sha256);
         if path != aside {
@@ -374,8 +402,13 @@ impl Store {
     }
 }
 
-fn blob(path: PathBuf, hashed: Hashed, terms: &Terms, signers: Vec<Signer>) -> Blob {
-    Blob {
+fn build_blob(
+    path: PathBuf,
+    hashed: FileHashes,
+    terms: &AdmitTerms,
+    signers: Vec<Signer>,
+) -> StoredBlob {
+    StoredBlob {
         path,
         sha256: hashed.sha256,
         size: hashed.stamp.size,
@@ -386,8 +419,8 @@ fn blob(path: PathBuf, hashed: Hashed, terms: &Terms, signers: Vec<Signer>) -> B
     }
 }
 
-/// Durable and read-only, before it gets its name. Not read-only on Windows: there such a file could not be moved or
-/// removed either, and a change shows by its stamp.
+/// Makes a file durable and read-only before it gets its final name. Not read-only on Windows,
+/// where it could not be moved or removed then; a change is detected by its stamp.
 fn seal(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {

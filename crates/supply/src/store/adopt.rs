@@ -1,7 +1,7 @@
-//! Layers that were made on another machine: their record as it was written there, and their files.
+//! Adopts layers from another machine, with their original records and files.
 //!
-//! Who says so is the caller's affair. Refuses a record whose keys do not follow from what went in, files that are not the
-//! recorded ones, and a layer that was made over another disk than the one that lies below it here.
+//! The caller decides about trust. Refuses a record whose keys do not match its inputs, files that
+//! differ from the record, and a layer whose parent has a different disk here.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,94 +10,98 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
-use winimg_formats::disk::DiskForm;
-use winimg_recipe::plan::Chain;
+use winimg_formats::disk::MachineDiskFormat;
+use winimg_recipe::plan::BuildChain;
 use winimg_recipe::plan::chain::FORMAT;
 
 use super::layer::{RECORD, VARIABLES, check_files};
-use super::{Draft, Kept, Layer, LayerFile, LayerRecord, Store};
+use super::{LayerDraft, LayerFile, LayerLookup, LayerRecord, Store, StoredLayer};
 
 impl LayerRecord {
-    /// What is wrong with a stranger's record of the layer with this key, in words that fit after "its record".
-    pub fn flaw(&self, key: &Digest) -> Option<&'static str> {
+    /// Returns the flaw in an untrusted record of the layer with this key, as the end of a sentence
+    /// that begins with "its record".
+    pub fn find_flaw(&self, key: &Digest) -> Option<&'static str> {
         if self.format != FORMAT {
-            return Some("is in another version's form");
+            return Some("has the format of another version");
         }
         if self.key != *key {
-            return Some("is that of another layer");
+            return Some("belongs to another layer");
         }
-        let mut chain = Chain::default();
+        let mut chain = BuildChain::default();
         for link in &self.links {
             chain.push(link.name.clone(), link.part.clone());
         }
         let follows =
             chain.links() == self.links && self.links.last().is_some_and(|l| l.key == *key);
         if !follows {
-            return Some("has a key that does not follow from what went in");
+            return Some("has a key that does not match its inputs");
         }
         let names: Vec<&str> = self.files.iter().map(|f| f.name.as_str()).collect();
-        let forms = DiskForm::ALL.map(DiskForm::file_name);
+        let forms = MachineDiskFormat::ALL.map(MachineDiskFormat::file_name);
         let is_layer = match names[..] {
             [disk] | [disk, VARIABLES] => forms.contains(&disk),
             _ => false,
         };
         if !is_layer {
-            return Some("names other files than a layer has");
+            return Some("lists files that a layer does not have");
         }
-        // Strictly earlier, so that no chain of parents goes round.
+        // Strictly earlier, so that parents cannot form a cycle.
         let before = self
             .links
             .split_last()
             .map_or(&[][..], |(_, before)| before);
-        let known = |parent: &Digest| before.iter().any(|link| link.key == *parent);
-        if self.parent.as_ref().is_some_and(|parent| !known(parent)) {
-            return Some("names a parent that is no earlier part of it");
+        let parent = self.parent.as_ref();
+        if parent.is_some_and(|parent| before.iter().all(|link| link.key != *parent)) {
+            return Some("names a parent that is not an earlier part of it");
         }
         if self.parent.is_some() != self.parent_disk.is_some() {
-            return Some("does not say which disk it lies over");
+            return Some("does not name its parent's disk");
         }
         None
     }
 }
 
-impl Layer {
-    /// The record's exact bytes.
+impl StoredLayer {
+    /// Returns the exact bytes of the record.
     pub fn record_bytes(&self) -> Result<Vec<u8>> {
         let path = self.folder.join(RECORD);
         fs::read(&path).map_err(|e| Error::io("read", &path, e))
     }
 
-    /// Its files with what is recorded of them, the disk first.
-    pub fn files(&self) -> impl Iterator<Item = (&LayerFile, PathBuf)> {
+    /// Returns the records and paths of its files, the disk first.
+    pub fn iter_files(&self) -> impl Iterator<Item = (&LayerFile, PathBuf)> {
         let files = self.record().files.iter();
         files.map(|file| (file, self.folder.join(&file.name)))
     }
 }
 
-impl Draft {
-    /// A file beside the disk; what has no name of a layer's file goes when the layer gets its own.
-    pub fn file(&self, name: &str) -> PathBuf {
+impl LayerDraft {
+    /// Returns the path of a file beside the disk.
+    pub fn file_path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 }
 
 impl Store {
-    /// Makes a layer of a draft that holds the files of `record`, whose parent is there. The record keeps its bytes.
-    pub fn adopt(&self, draft: Draft, record: &[u8], cancel: &Cancel) -> Result<Layer> {
-        let parsed: LayerRecord = serde_json::from_slice(record).map_err(|e| {
-            Error::new(Kind::Unproved, "a layer's record cannot be read").because(e)
-        })?;
-        if let Some(flaw) = parsed.flaw(&parsed.key) {
-            return Err(refused(&parsed, format!("its record {flaw}")));
+    /// Seals a draft that contains the files of `record`, whose parent is in the store. The record
+    /// is stored unchanged.
+    pub fn adopt(&self, draft: LayerDraft, record: &[u8], cancel: &Cancel) -> Result<StoredLayer> {
+        let parsed: LayerRecord = serde_json::from_slice(record)
+            .map_err(|e| Error::new(Kind::Unproved, "cannot read a layer's record").because(e))?;
+        if let Some(flaw) = parsed.find_flaw(&parsed.key) {
+            return Err(report_rejected(&parsed, format!("its record {flaw}")));
         }
-        self.lease.hold(std::slice::from_ref(&parsed.key))?;
+        self.lease.add(std::slice::from_ref(&parsed.key))?;
         if let Some(parent) = &parsed.parent {
-            let beneath = match self.layer(parent, cancel)? {
-                Kept::Layer(layer) => layer,
-                _ => return Err(refused(&parsed, "its parent is not in the cache")),
+            let beneath = match self.find_layer(parent, cancel)? {
+                LayerLookup::Layer(layer) => layer,
+                _ => return Err(report_rejected(&parsed, "its parent is not in the cache")),
             };
-            if beneath.record().disk() != parsed.parent_disk.as_ref() {
-                return Err(refused(&parsed, "its parent here is another disk"));
+            if beneath.record().disk_digest() != parsed.parent_disk.as_ref() {
+                return Err(report_rejected(
+                    &parsed,
+                    "its parent has a different disk here",
+                ));
             }
         }
         if let Some(damage) = check_files(&draft.folder, &parsed, cancel)? {
@@ -108,7 +112,7 @@ impl Store {
     }
 }
 
-fn refused(record: &LayerRecord, why: impl std::fmt::Display) -> Error {
-    let fact = format!("the layer after {} is not taken", record.after());
+fn report_rejected(record: &LayerRecord, why: impl std::fmt::Display) -> Error {
+    let fact = format!("the layer after {} was rejected", record.last_link_name());
     Error::new(Kind::Unproved, fact).found(why)
 }

@@ -1,4 +1,4 @@
-//! Paths in records: as text, or as bytes where they are not UTF-8, as they may be on Unix.
+//! Serializes paths as text, or as bytes if they are not UTF-8, which is possible on Unix.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum RecordedPath {
     Text(PathBuf),
     Bytes(Vec<u8>),
 }
@@ -19,20 +19,20 @@ pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
 }
 
 pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<PathBuf, D::Error> {
-    Ok(match Written::deserialize(from)? {
-        Written::Text(path) => path,
-        Written::Bytes(bytes) => of_bytes(bytes),
+    Ok(match RecordedPath::deserialize(from)? {
+        RecordedPath::Text(path) => path,
+        RecordedPath::Bytes(bytes) => from_bytes(bytes),
     })
 }
 
 #[cfg(unix)]
-fn of_bytes(bytes: Vec<u8>) -> PathBuf {
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
     use std::os::unix::ffi::OsStringExt as _;
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Paths of Windows that are not UTF-16 are not found again.
+/// Paths on Windows that are not valid UTF-16 are not found again.
 #[cfg(not(unix))]
-fn of_bytes(bytes: Vec<u8>) -> PathBuf {
+fn from_bytes(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }

@@ -1,4 +1,4 @@
-//! A proved file, what proved it, and how a change to it is noticed.
+//! Verified files, their proofs, and the detection of changes.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -11,28 +11,28 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_trust::Signer;
 
-/// What names the bytes of a file that is to be admitted.
+/// Source of the expected digest of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expected {
-    /// The recipe pins it.
+pub enum ExpectedBytes {
+    /// Pinned by the recipe.
     Digest(Digest),
-    /// A checksum file names it, which is no more than a transport check when it stands on the publisher's own host. `url`
-    /// without query, `line` as it stood in the file.
+    /// Named by a checksum file, which only protects the transport if it is on the publisher's own
+    /// host. `url` has no query; `line` is the unchanged line of the file.
     ChecksumFile {
         url: String,
         line: String,
         digest: Digest,
-        /// The SHA-512 of another line about the file, which has to be its own as well.
+        /// SHA-512 from another line about the file, which must match as well.
         also: Option<Digest>,
     },
-    /// Nothing does; the signatures among its terms have to prove it.
+    /// No digest: the signatures in its terms verify it.
     Signed,
-    /// The recipe says why nothing proves it.
+    /// Not verified; the recipe gives the reason.
     Unverified { reason: String },
 }
 
-impl Expected {
-    /// The SHA-512 that the file has to have.
+impl ExpectedBytes {
+    /// Returns the expected SHA-512.
     pub(super) fn sha512(&self) -> Option<&Digest> {
         let also = match self {
             Self::ChecksumFile { also, .. } => also.as_ref(),
@@ -50,69 +50,76 @@ impl Expected {
     }
 }
 
-/// A file in the store, or a large local file, whose bytes were proved.
+/// Verified file in the store, or a verified large local file.
 #[derive(Clone, Debug)]
-pub struct Blob {
+pub struct StoredBlob {
     pub(super) path: PathBuf,
     pub(super) sha256: Digest,
     pub(super) size: u64,
-    pub(super) proof: Expected,
+    pub(super) proof: ExpectedBytes,
     pub(super) signers: Vec<Signer>,
     pub(super) evidence: BTreeMap<String, Digest>,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileStamp,
 }
 
-impl Blob {
-    /// Absolute. Read-only by agreement.
+impl StoredBlob {
+    /// Absolute path. The file must not be modified.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Always a SHA-256, whatever the recipe pinned.
+    /// Returns the SHA-256, whichever digest the recipe pinned.
     pub fn digest(&self) -> &Digest {
         &self.sha256
     }
 
-    /// Bytes.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// What named its bytes when it was admitted.
-    pub fn proof(&self) -> &Expected {
+    /// Source of the expected digest at admission.
+    pub fn proof(&self) -> &ExpectedBytes {
         &self.proof
     }
 
-    /// Who signed it, of the signatures that were asked for: one for each, in the recipe's order.
+    /// Signers of the required signatures, one for each, in the recipe's order.
     pub fn signers(&self) -> &[Signer] {
         &self.signers
     }
 
-    /// What was published beside it and used to prove it (signatures, bundles, certificates, log entries, catalogs,
-    /// checksum files): the URL without query, and the SHA-256 by which the store keeps it.
+    /// Published files that verify it (signatures, bundles, certificates, log entries, catalogs,
+    /// checksum files): URL without query, and the SHA-256 in the store.
     pub fn evidence(&self) -> &BTreeMap<String, Digest> {
         &self.evidence
     }
 
-    /// Looks whether the file is still the one that was proved; to be called right before use. Costs one `stat`
-    /// unless size, time or inode changed; then the file is hashed again.
+    /// Checks that the file has not changed since it was verified; to be called right before use.
+    /// Hashes the file only if its size, time or inode changed.
     pub fn check(&self) -> Result<()> {
-        let io = |e| Error::io("read", &self.path, e);
-        let file = File::open(&self.path).map_err(io)?;
-        if Stamp::of(&file.metadata().map_err(io)?) == self.stamp {
-            return Ok(());
-        }
-        let (found, _) = Digest::of_reader(Algorithm::Sha256, file).map_err(io)?;
-        self.same_bytes(&found)
+        let changed = self
+            .hash_if_changed()
+            .map_err(|e| Error::io("read", &self.path, e))?;
+        changed.map_or(Ok(()), |found| self.same_bytes(&found))
     }
 
-    /// Refuses bytes that were read of the file and have another digest.
+    /// Returns the current digest; `None` if the metadata has not changed.
+    fn hash_if_changed(&self) -> std::io::Result<Option<Digest>> {
+        let file = File::open(&self.path)?;
+        if FileStamp::from_metadata(&file.metadata()?) == self.stamp {
+            return Ok(None);
+        }
+        let (found, _) = Digest::of_reader(Algorithm::Sha256, file)?;
+        Ok(Some(found))
+    }
+
+    /// Refuses a digest that differs from the verified one.
     pub fn same_bytes(&self, found: &Digest) -> Result<()> {
         if *found == self.sha256 {
             return Ok(());
         }
         Err(
-            Error::new(Kind::Unproved, "a file changed after it was proved")
+            Error::new(Kind::Unproved, "a file changed after it was verified")
                 .at(self.path.display())
                 .expected(&self.sha256)
                 .found(found)
@@ -121,23 +128,24 @@ impl Blob {
     }
 }
 
-/// What a file's metadata said when its bytes were hashed. Equal stamps: the bytes were not touched since, as far as
-/// the filesystem shows.
+/// Metadata of a file when it was hashed. With an equal stamp the bytes have not changed, as far as
+/// the file system shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     pub size: u64,
     /// Modification time: seconds and nanoseconds since 1970.
     modified: (u64, u32),
-    /// When content or metadata changed last (`st_ctime`), in the same form. Unlike the modification time no program can set it. A
-    /// stamp of an earlier version has none, so that its file is hashed again.
+    /// Last change of content or metadata (`st_ctime`), in the same form. Programs cannot set it,
+    /// unlike the modification time. Missing in stamps of earlier versions, whose files are hashed
+    /// again.
     #[serde(default)]
     changed: (i64, i64),
     inode: u64,
     device: u64,
 }
 
-impl Stamp {
-    pub fn of(metadata: &Metadata) -> Self {
+impl FileStamp {
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         let modified = metadata
             .modified()
             .ok()
@@ -160,8 +168,8 @@ impl Stamp {
         }
     }
 
-    /// Whether it is the same file with the same content as far as its metadata shows, when the file was renamed or its rights were
-    /// changed in between: both change `st_ctime` alone.
+    /// Returns true if the metadata shows the same file and content, ignoring a rename or a change
+    /// of permissions: both change only `st_ctime`.
     pub fn is_same_content(&self, other: &Self) -> bool {
         let changed = self.changed;
         *self
@@ -171,8 +179,8 @@ impl Stamp {
             }
     }
 
-    /// Whether a later change would surely show: a file written in the last moments may be written again within the
-    /// same tick of the filesystem's clock.
+    /// Returns true if a later change would certainly be detected: a file that was just written
+    /// could be written again within the same tick of the file system's clock.
     pub fn is_settled(&self) -> bool {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)

@@ -1,9 +1,8 @@
-//! The drivers that a recipe takes from a medium, judged by their catalogs: each file of a driver
-//! package, for every release that the medium has a driver for. What belongs to a package is
-//! decided by its INF.
+//! Checks the signatures of drivers on a medium by their catalogs: each file of a driver package,
+//! for every release that the medium has a driver for. The INF determines the files of a package.
 //!
-//! Refuses a rule that is not Authenticode. A driver that the medium does not have proves nothing
-//! and is no fault here: what takes drivers from the medium refuses that.
+//! Refuses rules other than Authenticode. A driver that is missing from the medium is not an error
+//! here: the code that copies the drivers refuses it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,24 +12,28 @@ use tempfile::TempDir;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io;
-use winimg_formats::driver::{self, Fault, OnMedium, Package};
-use winimg_formats::udf::{Entry, Medium};
-use winimg_formats::wim::Release;
-use winimg_trust::{Reason, Refusal, Rule, Signer, Subject, authenticode};
+use winimg_formats::driver::{self, DriverPackage, DriverPackageFault, MediumDrivers};
+use winimg_formats::udf::{Medium, MediumEntry};
+use winimg_formats::wim::WindowsRelease;
+use winimg_trust::{
+    FileSubject, RefusalReason, SignatureRefusal, SignatureRule, Signer, authenticode,
+};
 
-use super::demand::{Demand, Refused, gather, named, of_several};
+use super::signature_demand::{
+    DemandFailure, SignatureDemand, add_member_names, merge_signer, of_several,
+};
 
-/// A file of the medium, as it was copied from there.
-struct Taken {
+/// Copy of a file on the medium.
+struct CopiedFile {
     path: PathBuf,
-    /// Without its folder.
+    /// Name without its folder.
     name: String,
     digest: Digest,
 }
 
-impl Taken {
-    fn subject(&self) -> Subject<'_> {
-        Subject {
+impl CopiedFile {
+    fn to_subject(&self) -> FileSubject<'_> {
+        FileSubject {
             path: &self.path,
             name: &self.name,
             published: &self.name,
@@ -39,21 +42,21 @@ impl Taken {
     }
 }
 
-/// Who signed the catalogs of these drivers on the medium at `path`. `beside` takes files for as
-/// long as they are looked at.
+/// Returns the signers of these drivers' catalogs on the medium at `path`. Temporary copies go into
+/// `beside`.
 pub(super) fn judge(
-    demand: &Demand,
+    demand: &SignatureDemand,
     names: &[String],
     path: &Path,
     beside: &Path,
-) -> Result<Vec<Signer>, Refused> {
+) -> Result<Vec<Signer>, DemandFailure> {
     let medium = Medium::open(path)?;
     let mut signed: Vec<(Signer, Vec<String>)> = Vec::new();
-    let mut refused: Vec<(String, Refusal)> = Vec::new();
+    let mut refused: Vec<(String, SignatureRefusal)> = Vec::new();
     let mut count = 0;
     for name in names {
-        for release in Release::ALL {
-            let folder = driver::folder(name, release);
+        for release in WindowsRelease::ALL {
+            let folder = driver::format_medium_folder(name, release);
             let Some(found) = driver::on_medium(&medium, &folder)? else {
                 continue;
             };
@@ -61,16 +64,16 @@ pub(super) fn judge(
                 Ok(chosen) => &chosen.packages,
                 Err(faults) => {
                     count += faults.len();
-                    refused.extend(faults.iter().map(|fault| incomplete(&folder, fault)));
+                    refused.extend(faults.iter().map(|fault| report_incomplete(&folder, fault)));
                     continue;
                 }
             };
             for package in packages {
                 count += package.paths().count();
-                match one(demand, &medium, &found, package, beside)? {
+                match check_package(demand, &medium, &found, package, beside)? {
                     Ok(signers) => {
                         for signer in signers {
-                            gather(&mut signed, signer, &folder);
+                            merge_signer(&mut signed, signer, &folder);
                         }
                     }
                     Err(refusals) => refused.extend(refusals.into_iter().map(|(file, refusal)| {
@@ -85,56 +88,69 @@ pub(super) fn judge(
         return Err(of_several(refused, count, "files of its drivers"));
     }
     let signers = signed.into_iter();
-    Ok(signers.map(|(s, of)| named(s, "drivers", &of)).collect())
+    Ok(signers
+        .map(|(s, of)| add_member_names(s, "drivers", &of))
+        .collect())
 }
 
-/// A folder whose INF names what is not there.
-fn incomplete(folder: &str, fault: &Fault) -> (String, Refusal) {
-    let refusal = Refusal {
-        reason: Reason::Missing,
+/// Builds the refusal of a folder whose INF names a missing file.
+fn report_incomplete(folder: &str, fault: &DriverPackageFault) -> (String, SignatureRefusal) {
+    let refusal = SignatureRefusal {
+        reason: RefusalReason::Missing,
         problem: fault.problem.clone(),
     };
     (folder.to_owned(), refusal)
 }
 
-/// One package. The refusals are of a file, by its path in the folder, or of the folder.
-type Judged = Result<Vec<Signer>, Vec<(Option<String>, Refusal)>>;
+/// Result of a package. Refusals are for a file, by its path in the folder, or for the whole
+/// folder.
+type PackageVerdict = Result<Vec<Signer>, Vec<(Option<String>, SignatureRefusal)>>;
 
-fn one(
-    demand: &Demand,
+fn check_package(
+    demand: &SignatureDemand,
     medium: &Medium,
-    folder: &OnMedium,
-    package: &Package,
+    folder: &MediumDrivers,
+    package: &DriverPackage,
     beside: &Path,
-) -> Result<Judged> {
-    let Rule::Authenticode(rule) = &demand.rule else {
+) -> Result<PackageVerdict> {
+    let SignatureRule::Authenticode(rule) = &demand.rule else {
         let fact = format!(
-            "catalogs are signed by Authenticode, not {}",
+            "catalogs are signed with Authenticode, not {}",
             demand.rule.scheme()
         );
-        return Ok(Err(vec![(None, Reason::Unsupported.refusal(fact))]));
+        return Ok(Err(vec![(None, RefusalReason::Unsupported.refusal(fact))]));
     };
     let paths: Vec<&str> = package.paths().collect();
-    let entries: Vec<&Entry> = paths.iter().filter_map(|path| folder.entry(path)).collect();
+    let entries: Vec<&MediumEntry> = paths
+        .iter()
+        .filter_map(|path| folder.find_entry(path))
+        .collect();
     let (_folder, taken) = take(medium, &entries, beside)?;
-    let files: Vec<Subject<'_>> = taken.iter().map(Taken::subject).collect();
+    let files: Vec<FileSubject<'_>> = taken.iter().map(CopiedFile::to_subject).collect();
     let judged = authenticode::judge_package(rule, &files, &demand.evidence, SystemTime::now());
     Ok(judged.map_err(|refused| {
-        let named = |number: Option<usize>| Some((*paths.get(number?)?).to_owned());
-        let refused = refused.into_iter();
-        refused.map(|(number, r)| (named(number), r)).collect()
+        refused
+            .into_iter()
+            .map(|(number, refusal)| {
+                let path = number.and_then(|n| paths.get(n));
+                (path.map(|path| (*path).to_owned()), refusal)
+            })
+            .collect()
     }))
 }
 
-/// Copies of the files, called by numbers: two names that differ in case alone are two files on a
-/// medium.
-fn take(medium: &Medium, entries: &[&Entry], beside: &Path) -> Result<(TempDir, Vec<Taken>)> {
+/// Copies the files under numbered names: a medium may have names that differ only in case.
+fn take(
+    medium: &Medium,
+    entries: &[&MediumEntry],
+    beside: &Path,
+) -> Result<(TempDir, Vec<CopiedFile>)> {
     let sizes = entries.iter().map(|entry| entry.size);
     let total = sizes.fold(0, u64::saturating_add);
     if total > medium.size() {
-        let fact = "the files of a driver are larger than the medium that they are on";
+        let fact = "the files of a driver are larger than their medium";
         return Err(Error::new(Kind::Unproved, fact)
-            .at(medium.described())
+            .at(medium.describe())
             .expected(format!("{} bytes at most", medium.size()))
             .found(format!("{total} bytes")));
     }
@@ -146,11 +162,11 @@ fn take(medium: &Medium, entries: &[&Entry], beside: &Path) -> Result<(TempDir, 
     for (number, entry) in entries.iter().enumerate() {
         let path = folder.path().join(number.to_string());
         let mut to = fs::File::create_new(&path).map_err(|e| Error::io("write", &path, e))?;
-        let copied = std::io::copy(&mut medium.file(entry), &mut to);
+        let copied = std::io::copy(&mut medium.open_file(entry), &mut to);
         copied.map_err(|e| Error::io("read", &medium.path, e))?;
         drop(to);
-        taken.push(Taken {
-            digest: io::sha256(&path)?.0,
+        taken.push(CopiedFile {
+            digest: io::compute_sha256(&path)?.0,
             name: entry.name.clone(),
             path,
         });

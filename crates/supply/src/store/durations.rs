@@ -1,4 +1,4 @@
-//! How long each phase took when a recipe was last built here. People are shown it; nothing is decided by it.
+//! Durations of the phases of each recipe's last build, only for display.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,35 @@ use super::{Store, read_record, write_record};
 const FORMAT: u32 = 1;
 
 #[derive(Default, Serialize, Deserialize)]
-struct Durations {
+struct PhaseDurations {
     format: u32,
-    /// Seconds, of each phase that ended well.
+    /// Seconds of each successful phase.
     phases: BTreeMap<Phase, f64>,
 }
 
 impl Store {
-    /// Seconds that the phase took when a recipe of this name last passed it.
+    /// Returns the seconds of the phase's last success for a recipe of this name.
     pub fn last_duration(&self, recipe: &str, phase: Phase) -> Option<f64> {
-        self.durations(recipe).phases.get(&phase).copied()
+        self.read_durations(recipe).phases.get(&phase).copied()
     }
 
-    /// Seconds of every phase that a recipe of this name passed, each when it last did.
+    /// Returns the seconds of each phase's last success for a recipe of this name.
     pub fn last_durations(&self, recipe: &str) -> BTreeMap<Phase, f64> {
-        self.durations(recipe).phases
+        self.read_durations(recipe).phases
     }
 
-    /// Of two builds at once the later one is remembered.
+    /// Records a duration. With concurrent builds the later one wins.
     pub fn record_duration(&self, recipe: &str, phase: Phase, seconds: f64) -> Result<()> {
-        let mut durations = self.durations(recipe);
+        let mut durations = self.read_durations(recipe);
         durations.format = FORMAT;
-        // Of the host's pace no more is known than this.
+        // More precision would be meaningless.
         let tenths = (seconds * 10.0).round() / 10.0;
         durations.phases.insert(phase, tenths);
         write_record(&self.record_of("durations", recipe), &durations)
     }
 
-    fn durations(&self, recipe: &str) -> Durations {
-        let found: Option<Durations> = read_record(&self.record_of("durations", recipe));
+    fn read_durations(&self, recipe: &str) -> PhaseDurations {
+        let found: Option<PhaseDurations> = read_record(&self.record_of("durations", recipe));
         found
             .filter(|found| found.format == FORMAT)
             .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a file's bytes are, and whether that is what was asked for.
+//! Hashes files and compares them with the expected digests.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -8,18 +8,18 @@ use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 
-use super::blob::Stamp;
-use super::{Expected, Terms, Watch};
+use super::blob::FileStamp;
+use super::{AdmitTerms, ExpectedBytes, ProgressWatch};
 
-/// What hashing a file gave.
-pub(super) struct Hashed {
+/// Hashes of a file.
+pub(super) struct FileHashes {
     pub sha256: Digest,
-    /// Only where it was asked for.
+    /// Only if requested.
     pub sha512: Option<Digest>,
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
 }
 
-impl Hashed {
+impl FileHashes {
     fn as_expected(&self, expected: &Digest) -> &Digest {
         match (expected.algorithm, &self.sha512) {
             (Algorithm::Sha512, Some(sha512)) => sha512,
@@ -28,18 +28,23 @@ impl Hashed {
     }
 }
 
-/// Reads the file once, from one descriptor, for all digests that are wanted; its SHA-512 where there is one to compare with.
-pub(super) fn hash(path: &Path, sha512: Option<&Digest>, watch: &Watch) -> Result<Hashed> {
-    let io = |e| unreadable(path, e);
-    let mut file = File::open(path).map_err(io)?;
-    let stamp = Stamp::of(&file.metadata().map_err(io)?);
+/// Computes all digests in one pass; the SHA-512 only if there is one to compare with.
+pub(super) fn hash(
+    path: &Path,
+    sha512: Option<&Digest>,
+    watch: &ProgressWatch,
+) -> Result<FileHashes> {
+    let mut file = File::open(path).map_err(|e| report_unreadable(path, e))?;
+    let stamp = read_stamp(&file, path)?;
     let mut sha256 = Hasher::new(Algorithm::Sha256);
     let mut sha512 = sha512.map(|_| Hasher::new(Algorithm::Sha512));
-    let progress = watch.named(format!("checking {}", watch.what));
+    let progress = watch.with_name(format!("checking {}", watch.what));
     let mut buffer = vec![0; 1 << 20];
     let mut done = 0;
     loop {
-        let n = file.read(&mut buffer).map_err(io)?;
+        let n = file
+            .read(&mut buffer)
+            .map_err(|e| report_unreadable(path, e))?;
         if n == 0 {
             break;
         }
@@ -48,22 +53,27 @@ pub(super) fn hash(path: &Path, sha512: Option<&Digest>, watch: &Watch) -> Resul
             sha512.update(&buffer[..n]);
         }
         done += n as u64;
-        // Small files are done before anyone could read about it.
+        // Small files are finished before progress would be visible.
         if stamp.size >= 64 << 20 {
-            progress.bytes(done, Some(stamp.size))?;
+            progress.report_bytes(done, Some(stamp.size))?;
         }
     }
-    if Stamp::of(&file.metadata().map_err(io)?) != stamp || done != stamp.size {
-        return Err(changed(path));
+    if read_stamp(&file, path)? != stamp || done != stamp.size {
+        return Err(report_changed(path));
     }
-    Ok(Hashed {
+    Ok(FileHashes {
         sha256: sha256.finish(),
         sha512: sha512.map(Hasher::finish),
         stamp,
     })
 }
 
-/// Copies all bytes: their SHA-256, and how many they are.
+fn read_stamp(file: &File, path: &Path) -> Result<FileStamp> {
+    let metadata = file.metadata().map_err(|e| report_unreadable(path, e))?;
+    Ok(FileStamp::from_metadata(&metadata))
+}
+
+/// Copies all bytes and returns their SHA-256 and number.
 pub(crate) fn copy_hashed(
     mut from: impl Read,
     mut to: impl Write,
@@ -85,16 +95,19 @@ pub(crate) fn copy_hashed(
     }
 }
 
-pub(super) fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<Error> {
+pub(super) fn find_mismatch(
+    hashed: &FileHashes,
+    terms: &AdmitTerms,
+    watch: &ProgressWatch,
+) -> Option<Error> {
     let expected = &terms.expected;
-    let differs = |digest: &&Digest| hashed.as_expected(digest) != *digest;
     let mut named = expected.digest().into_iter().chain(expected.sha512());
-    let Some(digest) = named.find(differs) else {
+    let Some(digest) = named.find(|digest| hashed.as_expected(digest) != *digest) else {
         return terms.other_than_locked(&hashed.sha256, watch);
     };
     let found = hashed.as_expected(digest);
     let who = match expected {
-        Expected::ChecksumFile { .. } => "checksum file",
+        ExpectedBytes::ChecksumFile { .. } => "checksum file",
         _ => "recipe",
     };
     let error = Error::new(
@@ -104,38 +117,44 @@ pub(super) fn mismatch(hashed: &Hashed, terms: &Terms, watch: &Watch) -> Option<
     .expected(digest)
     .found(format!("{found} ({} bytes)", hashed.stamp.size));
     Some(match expected {
-        Expected::ChecksumFile { url, line, .. } => error
+        ExpectedBytes::ChecksumFile { url, line, .. } => error
             .lines([format!("{url} says: {line}")])
-            .cure("one of the two files was replaced or damaged on its server: ask the publisher"),
+            .cure("ask the publisher: one of the two files was replaced or damaged on its server"),
         _ => error.cure(
-            "if the publisher replaced the file and you trust the new one, put its digest into the recipe; \
-             nothing is downloaded again for that",
+            "if the publisher replaced the file and you trust the new one, \
+             put its digest into the recipe; it is not downloaded again",
         ),
     })
 }
 
-/// Names a file that came compressed although nobody asked for that: unpacked it is the wanted one.
-pub(super) fn explained(error: Error, path: &Path, hashed: &Hashed, terms: &Terms) -> Error {
+/// Replaces the error if the server compressed the file without a request and the unpacked file
+/// matches.
+pub(super) fn explain_compression(
+    error: Error,
+    path: &Path,
+    hashed: &FileHashes,
+    terms: &AdmitTerms,
+    watch: &ProgressWatch,
+) -> Error {
     let wanted = terms.expected.digest().into_iter();
     let mut wanted = wanted.chain(terms.expected.sha512()).chain(&terms.locked);
     let is_compressed = wanted.any(|digest| is_gzip_of(path, digest));
     if !is_compressed {
         return error;
     }
-    let what = error
-        .fact()
-        .split(" is not the file")
-        .next()
-        .unwrap_or_default();
     let fact = format!(
-        "the server sent {what} compressed with gzip; unpacked it is the file that is wanted"
+        "the server sent {} compressed with gzip; the unpacked file is the expected one",
+        watch.what
     );
     Error::new(error.kind(), fact)
         .found(format!("{} ({} bytes)", hashed.sha256, hashed.stamp.size))
-        .cure("have the server, or the proxy before it, send the file as it is: winimg asks for `Accept-Encoding: identity`")
+        .cure(
+            "configure the server or its proxy to send the file uncompressed: \
+             winimg requests `Accept-Encoding: identity`",
+        )
 }
 
-/// Bytes that are unpacked to find out what was compressed.
+/// Maximum bytes that are unpacked for that check.
 const UNPACKED: u64 = 8 << 30;
 
 fn is_gzip_of(path: &Path, digest: &Digest) -> bool {
@@ -147,7 +166,7 @@ fn is_gzip_of(path: &Path, digest: &Digest) -> bool {
     hashed.is_ok_and(|(found, size)| size > 0 && found == *digest)
 }
 
-pub(super) fn changed(path: &Path) -> Error {
+pub(super) fn report_changed(path: &Path) -> Error {
     Error::new(
         Kind::Unproved,
         format!("{} changed while it was being read", path.display()),
@@ -155,7 +174,7 @@ pub(super) fn changed(path: &Path) -> Error {
     .cure("run winimg again while nothing else writes to that file")
 }
 
-pub(super) fn unreadable(path: &Path, e: std::io::Error) -> Error {
+pub(super) fn report_unreadable(path: &Path, e: std::io::Error) -> Error {
     if e.kind() == std::io::ErrorKind::NotFound {
         return Error::new(Kind::Fetch, format!("there is no file {}", path.display()));
     }

@@ -1,6 +1,6 @@
-//! The lock files that commands worked with: what they name is never pruned.
+//! Lock files that commands used; the inputs that they name are never pruned.
 //!
-//! Each is remembered by its path and by what it named when it was last read, for the day on which it cannot be read.
+//! Records the path and the named digests at the last reading, in case the file becomes unreadable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::io;
 
-use super::{Store, entries, note_use, read_record, write_record};
+use super::{Store, list_entries, note_use, read_record, write_record};
 
 const FOLDER: &str = "locks-seen";
 
-/// A record of a file that is gone is forgotten after this long: its disk may only be away.
+/// Time after which the record of a missing file is removed: its disk may only be detached.
 pub(super) const FORGET: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// A lock file that a command read or wrote.
+/// Lock file that a command read or wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownLock {
     /// Absolute.
     #[serde(with = "super::any_path")]
     pub path: PathBuf,
-    /// All that it named then: inputs, and what proves them.
+    /// Digests of all inputs that it named, and of their evidence.
     pub named: Vec<Digest>,
 }
 
 impl Store {
-    /// Remembers a lock file. A file in the store itself came with a bundle, which has its inputs with it.
+    /// Records a lock file. Ignores a file in the store, which belongs to a bundle.
     pub fn remember_lock(&self, path: &Path, mut named: Vec<Digest>) -> Result<()> {
         let path = match io::canonicalize(path) {
             Ok(path) => path,
-            // It is about to be written.
+            // It will be written later.
             Err(_) => std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
         };
         if path.starts_with(&self.folder) {
@@ -51,18 +51,18 @@ impl Store {
         write_record(&record, &known)
     }
 
-    /// All lock files that are remembered, sorted by path.
+    /// Returns all recorded lock files, sorted by path.
     pub fn known_locks(&self) -> Vec<KnownLock> {
-        let records = entries(&self.folder.join(FOLDER));
+        let records = list_entries(&self.folder.join(FOLDER));
         let mut known: Vec<KnownLock> = records.iter().filter_map(|r| read_record(r)).collect();
         known.sort_by(|a, b| a.path.cmp(&b.path));
         known
     }
 
-    /// Forgets the lock files that have been gone for long.
+    /// Removes the records of lock files that have been missing for long.
     pub(super) fn forget_locks(&self, now: SystemTime) {
-        for record in entries(&self.folder.join(FOLDER)) {
-            let old = super::inventory::age(&record, now) > FORGET;
+        for record in list_entries(&self.folder.join(FOLDER)) {
+            let old = super::inventory::compute_age(&record, now) > FORGET;
             let gone = read_record::<KnownLock>(&record).is_none_or(|known| !known.path.exists());
             if old && gone {
                 let _ = fs::remove_file(record);

@@ -1,12 +1,13 @@
-//! Leases: what living processes use of the store, so that `prune` leaves it.
+//! Leases: items in use by running processes, which `prune` keeps.
 //!
 //! ```text
-//! leases/<id>           the digests and layer keys that one process uses; it holds a lock on the file
-//! locks/leases.lock     shared while a lease is begun or grows, exclusive while they are read and names are taken away
+//! leases/<id>           digests and layer keys in use by one process, which locks the file
+//! locks/leases.lock     shared while a lease is created or extended, exclusive while leases are
+//!                       read and items are renamed for removal
 //! ```
 //!
-//! A lease names things, whether they are there or not: hold first, then look. It ends when it is dropped or when its
-//! process dies, however that happens. It never waits for a deletion longer than the renames that begin it.
+//! A lease may name items that do not exist yet: add first, then look. It ends when it is dropped
+//! or its process dies. It only waits for the renames at the start of a deletion.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -24,30 +25,30 @@ use super::Store;
 const FOLDER: &str = "leases";
 const GATE: &str = "locks/leases.lock";
 
-/// Names are taken away within moments; a process that keeps the gate for longer hangs.
+/// Limit for waiting. Renames take moments; a process that locks the gate for longer is hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Bytes that are read of a lease: a thousand layers and ten thousand inputs have less.
+/// Maximum bytes of a lease: more than a thousand layers and ten thousand inputs need.
 const LIMIT: u64 = 4 << 20;
 
-/// What one process uses. Dropped: free again.
+/// Items in use by one process, released on drop.
 #[derive(Debug)]
 pub struct Lease {
     store: PathBuf,
     path: PathBuf,
-    held: Mutex<Held>,
+    held: Mutex<LeaseState>,
 }
 
 #[derive(Debug)]
-struct Held {
-    /// Locked as long as it is open.
+struct LeaseState {
+    /// Locked while it is open.
     file: File,
     names: BTreeSet<Digest>,
 }
 
 impl Store {
-    /// A lease of its own for a piece of work; empty at first.
+    /// Creates a separate, empty lease.
     pub fn lease(&self) -> Result<Lease> {
         Lease::begin(&self.folder)
     }
@@ -57,30 +58,32 @@ impl Lease {
     pub(super) fn begin(store: &Path) -> Result<Self> {
         let folder = store.join(FOLDER);
         let path = folder.join(uuid::Uuid::new_v4().simple().to_string());
-        // Nobody looks at leases before this one is locked.
-        let _gate = Gate::shared(store)?;
-        let cannot = |e| Error::io("write", &path, e);
-        // Windows locks no file that is open for appending alone.
+        // Leases are not read before this one is locked.
+        let _gate = LeaseGate::lock_shared(store)?;
+        // Windows does not lock a file that is only open for appending.
         let file = OpenOptions::new()
             .read(true)
             .append(true)
             .create_new(true)
             .open(&path)
-            .map_err(cannot)?;
-        file_lock::try_lock(&file).map_err(|e| cannot(e.into()))?;
+            .and_then(|file| {
+                file_lock::try_lock(&file)?;
+                Ok(file)
+            })
+            .map_err(|e| Error::io("write", &path, e))?;
         Ok(Self {
             store: store.to_path_buf(),
             path,
-            held: Mutex::new(Held {
+            held: Mutex::new(LeaseState {
                 file,
                 names: BTreeSet::new(),
             }),
         })
     }
 
-    /// From now on until the lease ends, `prune` takes none of these away: digests of blobs, keys of layers. What is
-    /// not there is held for when it comes. Look for a thing after it is held, not before.
-    pub fn hold(&self, what: &[Digest]) -> Result<()> {
+    /// Protects blobs (by digest) and layers (by key) from `prune` until the lease ends, including
+    /// those that do not exist yet. Look for an item after adding it, not before.
+    pub fn add(&self, what: &[Digest]) -> Result<()> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let new: BTreeSet<&Digest> = what.iter().filter(|d| !held.names.contains(d)).collect();
         if new.is_empty() {
@@ -88,7 +91,7 @@ impl Lease {
         }
         let text: String = new.iter().map(|d| format!("{d}\n")).collect();
         let new: Vec<Digest> = new.into_iter().cloned().collect();
-        let _gate = Gate::shared(&self.store)?;
+        let _gate = LeaseGate::lock_shared(&self.store)?;
         let written = held.file.write_all(text.as_bytes());
         written.map_err(|e| Error::io("write", &self.path, e))?;
         held.names.extend(new);
@@ -102,27 +105,27 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Before the lock goes with the file: a lease without a holder is only a leftover.
+        // Before the lock is released with the file: an unlocked lease would be a leftover.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The lock that orders leases and deletions; open as long as it is held.
-pub(super) struct Gate {
+/// Lock that orders leases and deletions; locked while the file is open.
+pub(super) struct LeaseGate {
     _file: File,
 }
 
-impl Gate {
-    pub(super) fn shared(store: &Path) -> Result<Self> {
+impl LeaseGate {
+    pub(super) fn lock_shared(store: &Path) -> Result<Self> {
         Self::take(store, file_lock::try_lock_shared)
     }
 
-    /// Nobody begins a lease or adds to one as long as this lives: for moments only.
-    pub(super) fn exclusive(store: &Path) -> Result<Self> {
+    /// Blocks creating and extending leases; only for moments.
+    pub(super) fn lock_exclusive(store: &Path) -> Result<Self> {
         Self::take(store, file_lock::try_lock)
     }
 
-    /// The same, unless another process is there.
+    /// Locks exclusively, unless another process has the lock.
     pub(super) fn at_once(store: &Path) -> Option<Self> {
         let file = Self::open(store).ok()?;
         file_lock::try_lock(&file)
@@ -140,49 +143,48 @@ impl Gate {
     fn take(store: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Self> {
         let path = store.join(GATE);
         let file = Self::open(store)?;
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             match how(&file) {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if begun.elapsed() >= PATIENCE {
+            if started.elapsed() >= PATIENCE {
                 let fact = "another process keeps the cache's leases locked";
                 return Err(Error::new(Kind::Host, fact)
                     .at(path.display())
-                    .expected("free within a minute")
-                    .cure("look for a `winimg cache prune` that hangs, and end it"));
+                    .expected("unlocked within a minute")
+                    .cure("stop any `winimg cache prune` that hangs"));
             }
             std::thread::sleep(LOOK_AGAIN);
         }
     }
 }
 
-/// What living processes hold, and how many they are.
+/// Items in use by running processes, and the number of processes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Leased {
+pub(super) struct LeasedNames {
     pub names: BTreeSet<Digest>,
     pub living: usize,
 }
 
-/// Reads all leases but our own. Those of dead processes are removed.
-pub(super) fn leased(store: &Path, _gate: &Gate, own: &Path) -> Result<Leased> {
+/// Reads all leases except our own. Removes those of dead processes.
+pub(super) fn read_leases(store: &Path, _gate: &LeaseGate, own: &Path) -> Result<LeasedNames> {
     let folder = store.join(FOLDER);
-    let unreadable = |e| Error::io("read", &folder, e);
-    let mut leased = Leased::default();
-    for entry in fs::read_dir(&folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
+    let mut leased = LeasedNames::default();
+    for entry in fs::read_dir(&folder).map_err(|e| Error::io("read", &folder, e))? {
+        let path = entry.map_err(|e| Error::io("read", &folder, e))?.path();
         if path == own {
             continue;
         }
-        // A link or a pipe is no lease; opening it may wait or lead out of the store.
+        // Skip links and pipes: opening one could block or leave the store.
         if fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file()) {
             continue;
         }
         let file = match io::open_regular(&path) {
             Ok(file) => file,
-            // Its process just ended.
+            // Its process has just ended.
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             Err(e) => return Err(Error::io("read", &path, e)),
         };
@@ -208,9 +210,9 @@ pub(super) fn leased(store: &Path, _gate: &Gate, own: &Path) -> Result<Leased> {
 mod tests {
     use super::*;
 
-    fn read(store: &Store) -> Leased {
-        let gate = Gate::exclusive(store.folder()).unwrap();
-        leased(store.folder(), &gate, store.lease.path()).unwrap()
+    fn read(store: &Store) -> LeasedNames {
+        let gate = LeaseGate::lock_exclusive(store.folder()).unwrap();
+        read_leases(store.folder(), &gate, store.lease.path()).unwrap()
     }
 
     #[test]
@@ -219,18 +221,18 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let [a, b] = ["a", "b"].map(|t| Digest::sha256_of(t.as_bytes()));
         let lease = store.lease().unwrap();
-        lease.hold(&[a.clone(), b.clone(), a.clone()]).unwrap();
-        lease.hold(std::slice::from_ref(&b)).unwrap();
-        // As a killed process leaves it.
+        lease.add(&[a.clone(), b.clone(), a.clone()]).unwrap();
+        lease.add(std::slice::from_ref(&b)).unwrap();
+        // The file of a killed process.
         let dead = store.folder().join(FOLDER).join("dead");
         fs::write(&dead, format!("{}\n", Digest::sha256_of(b"dead"))).unwrap();
-        let seen = Leased {
+        let seen = LeasedNames {
             names: [a, b].into(),
             living: 1,
         };
         assert_eq!(read(&store), seen);
         assert!(!dead.exists());
         drop(lease);
-        assert_eq!(read(&store), Leased::default());
+        assert_eq!(read(&store), LeasedNames::default());
     }
 }

@@ -1,52 +1,53 @@
-//! The content-addressed store and its `Blob`s.
+//! The content-addressed store and its `StoredBlob`s.
 //!
-//! A [`Blob`] is a file whose bytes were proved. It has no public constructor: [`Store::admit`] makes one from bytes
-//! that it has just hashed, and [`Store::find`] makes one from what was admitted before. The store never deletes a
-//! file for having the wrong digest, removes only what `prune` is asked for, and never touches a file outside its own folder.
+//! A [`StoredBlob`] is a verified file. It has no public constructor: [`Store::admit`] creates one
+//! from bytes that it has just hashed, and [`Store::find`] from a file that was admitted before.
+//! The store never deletes a file because of a wrong digest, only removes files in `prune`, and
+//! never touches a file outside its own folder.
 //!
 //! ```text
-//! blobs/sha256/ab/abcd…   the files, read-only, named by what they hold
-//! stamps/  sha512/        size, mtime and inode of each blob when it was hashed; SHA-512 names for them
-//! local/                  the same for large local files, which are used where they stand
-//! partial/                broken transfers that may be resumed
-//! seen/                   what a URL gave last time
+//! blobs/sha256/ab/abcd…   the files, read-only, named by their digests
+//! stamps/  sha512/        size, mtime and inode of each blob when hashed; their SHA-512 names
+//! local/                  the same for large local files, which are used in place
+//! partial/                interrupted transfers that may be resumed
+//! seen/                   the last response of each URL
 //! trees/                  unpacked archives
-//! serials/                the highest lock that each recipe was built with
+//! serials/                the highest lock serial that each recipe was built with
 //! bundles/                the recipes of bundles
-//! layers/                 the disks of builds, by the key of what went in; for their owner alone
-//! outputs/                what builds left in their output directories
-//! quarantine/             downloads that were not what the recipe named, and blobs that went bad
-//! locks-seen/             where lock files stand that commands worked with
-//! trash/                  what lost its name and is being removed
-//! leases/                 what living processes use
-//! locks/                  advisory locks; free by themselves when their holder dies
+//! layers/                 the disks of builds, by the key of their inputs; for their owner only
+//! outputs/                records of the files in output directories
+//! quarantine/             downloads with a wrong digest or signature, and corrupt blobs
+//! locks-seen/             paths of the lock files that commands used
+//! trash/                  files that are being removed
+//! leases/                 digests in use by running processes
+//! locks/                  advisory locks, released when their process ends
 //! ```
 
 mod admit;
 mod adopt;
 mod any_path;
 mod blob;
-mod demand;
 mod drivers;
 mod durations;
 mod hash;
 mod inventory;
-mod judge;
 mod known_locks;
 pub mod layer;
+mod layer_access;
 mod lease;
 mod output;
 mod partial;
-mod private;
+mod progress;
 mod prune;
 mod record;
 mod secret;
-mod seen;
 mod serial;
+mod signature_demand;
+mod signatures;
 mod sweep;
 mod terms;
 mod tree;
-mod watch;
+mod url_record;
 
 use std::borrow::Cow;
 use std::env;
@@ -62,24 +63,24 @@ use serde::de::DeserializeOwned;
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{self, Lock};
+use winimg_base::io::{self, FileLock};
 
-pub use admit::{Candidate, IN_PLACE_FROM};
-pub use blob::{Blob, Expected};
-pub use demand::{Demand, Refused};
+pub use admit::{AdmitCandidate, IN_PLACE_FROM};
+pub use blob::{ExpectedBytes, StoredBlob};
 pub(crate) use hash::copy_hashed;
-pub use inventory::{Item, Thing};
-pub use judge::{Signatures, met, together};
+pub use inventory::{StoreItem, StoreItemKind};
 pub use known_locks::KnownLock;
-pub use layer::{About, Draft, Kept, Layer};
+pub use layer::{LayerDraft, LayerInfo, LayerLookup, StoredLayer};
 pub use lease::Lease;
-pub use partial::{Partial, Resumable};
-pub use prune::{Protected, PruneLimits, Pruned, span, total};
+pub use partial::{PartialTransfer, ResumeRecord};
+pub use progress::ProgressWatch;
+pub use prune::{ProtectedFiles, PruneLimits, PruneReport, format_span, sum_sizes};
 pub use record::{LayerFile, LayerRecord};
-pub use seen::Seen;
-pub use terms::{Terms, changed_since_locked, other_than_locked};
-pub use tree::Tree;
-pub use watch::Watch;
+pub use signature_demand::{DemandFailure, SignatureDemand};
+pub use signatures::{SignatureTerms, check_groups, merge_errors};
+pub use terms::{AdmitTerms, changed_since_locked, longer_than_locked};
+pub use tree::UnpackedTree;
+pub use url_record::UrlRecord;
 
 const FOLDERS: [&str; 17] = [
     "blobs",
@@ -101,37 +102,33 @@ const FOLDERS: [&str; 17] = [
     "locks",
 ];
 
-/// Room that stays free on the store's disk, bytes.
+/// Bytes that are kept free on the store's disk.
 const SPARE: u64 = 64 << 20;
 
-/// A store's folder. Cheap to clone; any number of processes may work in one.
+/// A store's folder. Cheap to clone; any number of processes may use it.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
-    /// Holds what this store gave out, for as long as a clone of it lives.
+    /// Protects everything this store handed out, as long as a clone of it exists.
     lease: Arc<Lease>,
-    /// What opening it took away.
+    /// Leftovers that were removed when it was opened.
     swept: Arc<Vec<PathBuf>>,
 }
 
 impl Store {
-    /// Opens the store in `folder`, creating what is missing. Links in place of its folders are refused: what is behind them would be
-    /// used, and removed, as if it were the store's.
+    /// Opens the store in `folder`, creating missing folders. Refuses links in place of its
+    /// folders: the files behind them would be used and removed like the store's own.
     pub fn open(folder: &Path) -> Result<Self> {
-        let unusable = |e: Error| {
-            e.of_kind(Kind::Host)
-                .or_cure("set WINIMG_CACHE_DIR to a folder that can be written")
-        };
-        io::create_folders(folder).map_err(unusable)?;
-        // Blobs' paths go to other programs, which may run elsewhere.
+        io::create_folders(folder).map_err(not_writable)?;
+        // Paths of blobs are passed to programs with other working directories.
         let folder = io::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
         refuse_links(&folder)?;
         for name in FOLDERS.iter().chain(&["blobs/sha256"]) {
-            io::create_folders(&folder.join(name)).map_err(unusable)?;
+            io::create_folders(&folder.join(name)).map_err(not_writable)?;
         }
-        private::close_layers(&folder)?;
+        layer_access::close_layers(&folder)?;
         let lease = Arc::new(Lease::begin(&folder)?);
-        let swept = Arc::new(sweep::sweep(&folder, &lease));
+        let swept = Arc::new(sweep::remove_unfinished(&folder, &lease));
         Ok(Self {
             folder,
             lease,
@@ -139,8 +136,9 @@ impl Store {
         })
     }
 
-    /// Where the store is: `WINIMG_CACHE_DIR`, else where this host is `configured` to have it, else `winimg` in the user's
-    /// cache folder (XDG Base Directory Specification; on macOS and Windows the system's own).
+    /// Returns the store's folder: `WINIMG_CACHE_DIR`, or else the host's `configured` one, or else
+    /// `winimg` in the user's cache folder (XDG Base Directory Specification; on macOS and Windows
+    /// the system's own).
     pub fn default_folder(configured: Option<&Path>) -> Result<PathBuf> {
         default_folder(|name| env::var_os(name), configured)
     }
@@ -149,9 +147,9 @@ impl Store {
         &self.folder
     }
 
-    /// Where the recipe of the bundle with this index stands, held while it is laid down.
-    pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, Lock)> {
-        self.lease.hold(std::slice::from_ref(index))?;
+    /// Returns the folder for the recipe of the bundle with this index, and its lock.
+    pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, FileLock)> {
+        self.lease.add(std::slice::from_ref(index))?;
         let key = index.hex()[..32].to_string();
         let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
         let place = self.folder.join("bundles").join(key);
@@ -159,13 +157,14 @@ impl Store {
         Ok((place, lock))
     }
 
-    /// Whether a blob with this digest is there; its bytes are not looked at. For `plan`.
-    pub fn holds(&self, digest: &Digest) -> bool {
+    /// Returns true if a blob with this digest exists. Does not check its bytes. For `plan`.
+    pub fn has_blob(&self, digest: &Digest) -> bool {
         self.sha256_of(digest)
             .is_some_and(|sha256| self.blob_path(&sha256).is_file())
     }
 
-    /// Refuses bytes that the store's disk has no room for. A filesystem that does not say how much room it has is tried.
+    /// Refuses a file that the store's disk has no space for. A file system that does not report
+    /// its free space is not refused.
     pub fn check_room(&self, what: &str, need: u64) -> Result<()> {
         let Ok(free) = fs4::available_space(&self.folder) else {
             return Ok(());
@@ -174,19 +173,22 @@ impl Store {
         if need.saturating_add(SPARE) <= free {
             return Ok(());
         }
-        let fact = format!("{what}: there is no room for it in the store");
+        let fact = format!("{what}: not enough free space in the store");
         Err(Error::new(Kind::Host, fact)
             .at(self.folder.display())
-            .expected(format!("{need} bytes, and {SPARE} to spare"))
+            .expected(format!("{need} bytes, plus {SPARE} bytes in reserve"))
             .found(format!("{free} bytes free"))
-            .cure("make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"))
+            .cure(
+                "free some space (`winimg cache prune`), \
+                 or set WINIMG_CACHE_DIR to a folder on a larger disk",
+            ))
     }
 
     fn sha256_blobs(&self) -> PathBuf {
         self.folder.join("blobs").join("sha256")
     }
 
-    /// Where a SHA-256's blob stands, whether it is there or not.
+    /// Returns the path of a SHA-256's blob, which need not exist.
     fn blob_path(&self, sha256: &Digest) -> PathBuf {
         let hex = sha256.hex();
         self.sha256_blobs().join(&hex[..2]).join(&hex)
@@ -200,7 +202,7 @@ impl Store {
         self.folder.join("sha512").join(sha512.hex() + ".json")
     }
 
-    /// The record of this folder about what a text names, which must not show in it.
+    /// Returns the path of a record in this folder. Its key is hashed, so that it is not visible.
     fn record_of(&self, folder: &str, text: &str) -> PathBuf {
         self.folder.join(folder).join(key_of(text) + ".json")
     }
@@ -209,12 +211,12 @@ impl Store {
         self.folder.join("quarantine").join(sha256.hex())
     }
 
-    fn lock(&self, key: &str, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<Lock> {
+    fn lock(&self, key: &str, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<FileLock> {
         let path = self.folder.join("locks").join(format!("{key}.lock"));
-        Lock::take(&path, cancel, waiting)
+        FileLock::take(&path, cancel, waiting)
     }
 
-    /// The SHA-256 that names the blob with this digest, as far as the store knows it.
+    /// Returns the SHA-256 of the blob with this digest, if the store knows it.
     fn sha256_of(&self, digest: &Digest) -> Option<Digest> {
         match digest.algorithm {
             Algorithm::Sha256 => Some(digest.clone()),
@@ -227,38 +229,52 @@ fn default_folder(
     variable: impl Fn(&str) -> Option<OsString>,
     configured: Option<&Path>,
 ) -> Result<PathBuf> {
-    let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(folder) = set("WINIMG_CACHE_DIR") {
+    let [own, xdg, home, profile, local] = [
+        "WINIMG_CACHE_DIR",
+        "XDG_CACHE_HOME",
+        "HOME",
+        "USERPROFILE",
+        "LOCALAPPDATA",
+    ]
+    .map(|name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from));
+    if let Some(folder) = own {
         return Ok(folder);
     }
     if let Some(folder) = configured {
         return Ok(folder.to_path_buf());
     }
-    // The specification has relative paths ignored.
-    let cache = set("XDG_CACHE_HOME").filter(|p| p.is_absolute());
-    let home = || set("HOME").or_else(|| set("USERPROFILE"));
-    let cache = if cfg!(windows) {
-        cache.or_else(|| set("LOCALAPPDATA"))
+    let home = home.or(profile);
+    let fallback = if cfg!(windows) {
+        local
     } else if cfg!(target_os = "macos") {
-        cache.or_else(|| home().map(|h| h.join("Library/Caches")))
+        home.map(|h| h.join("Library/Caches"))
     } else {
-        cache.or_else(|| home().map(|h| h.join(".cache")))
+        home.map(|h| h.join(".cache"))
     };
+    // The specification says that relative paths are ignored.
+    let cache = xdg.filter(|p| p.is_absolute()).or(fallback);
     cache.map(|c| c.join("winimg")).ok_or_else(|| {
-        let asked = match cfg!(windows) {
-            true => "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set",
-            false => "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
+        let asked = if cfg!(windows) {
+            "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set"
+        } else {
+            "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set"
         };
-        let fact = format!("there is no folder for the store: {asked}");
+        let fact = format!("no folder for the store: {asked}");
         Error::new(Kind::Host, fact).cure("set WINIMG_CACHE_DIR")
     })
 }
 
-/// Refuses a store with links in place of its folders, all of them at once.
+fn not_writable(error: Error) -> Error {
+    error
+        .of_kind(Kind::Host)
+        .or_cure("set WINIMG_CACHE_DIR to a writable folder")
+}
+
+/// Refuses a store with links in place of its folders. Reports all of them at once.
 fn refuse_links(store: &Path) -> Result<()> {
     let blobs = store.join("blobs/sha256");
     let own = FOLDERS.iter().map(|name| store.join(name));
-    let all = own.chain([blobs.clone()]).chain(entries(&blobs));
+    let all = own.chain([blobs.clone()]).chain(list_entries(&blobs));
     let links: Vec<PathBuf> = all.filter(|path| io::is_link(path)).collect();
     if links.is_empty() {
         return Ok(());
@@ -266,7 +282,7 @@ fn refuse_links(store: &Path) -> Result<()> {
     let shown = links.iter().map(|path| path.display().to_string());
     Err(Error::new(
         Kind::Host,
-        "the cache has links where its own folders belong",
+        "the cache contains links in place of its folders",
     )
     .at(store.display())
     .expected("folders: winimg follows no link inside its cache")
@@ -277,8 +293,8 @@ fn refuse_links(store: &Path) -> Result<()> {
     ))
 }
 
-/// What is in a folder, sorted by name; nothing where it cannot be read.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// Returns the contents of a folder, sorted by name; empty if it cannot be read.
+fn list_entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();
@@ -289,24 +305,24 @@ fn name_of(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// A record of the store. What cannot be read is as if it were not there: records only save work.
+/// Reads a record of the store. An unreadable one counts as missing: records only save work.
 fn read_record<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&io::read_limited(path, io::limit::RECORD).ok()?).ok()
 }
 
 fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec_pretty(record).map_err(|e| {
-        Error::new(Kind::Failed, "a record of the store cannot be written").because(e)
-    })?;
+    let text = serde_json::to_vec_pretty(record)
+        .map_err(|e| Error::new(Kind::Failed, "cannot write a record of the store").because(e))?;
     io::write_atomically(path, &text)
 }
 
-/// Remembers by a record's own time that what it describes was used now. Failing only makes it look older.
+/// Sets the record's modification time to now, which marks its subject as used. A failure only
+/// makes it look older.
 fn note_use(record: &Path) {
     let _ = io::set_modified(record, SystemTime::now());
 }
 
-/// A file name for a text that must not show in it.
+/// Hashes a key to a file name, so that the key is not visible.
 fn key_of(text: &str) -> String {
     Digest::sha256_of(text.as_bytes()).hex()
 }
@@ -330,15 +346,16 @@ mod tests {
         let relative = ("XDG_CACHE_HOME", "not/absolute");
         let local = ("LOCALAPPDATA", r"C:\Users\u\AppData\Local");
         let own = ("WINIMG_CACHE_DIR", "rel/cache");
-        let (cases, unset): (&[(&[_], _)], _) = match cfg!(windows) {
-            true => (
+        let (cases, unset): (&[(&[_], _)], _) = if cfg!(windows) {
+            (
                 &[
                     (&[local, own], "rel/cache"),
                     (&[local], r"C:\Users\u\AppData\Local\winimg"),
                 ],
                 "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set",
-            ),
-            false => (
+            )
+        } else {
+            (
                 &[
                     (&[home, xdg, own], "rel/cache"),
                     (&[home, xdg], "/x/winimg"),
@@ -346,14 +363,14 @@ mod tests {
                     (&[home, ("WINIMG_CACHE_DIR", "")], "/home/u/.cache/winimg"),
                 ],
                 "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set",
-            ),
+            )
         };
         for (set, folder) in cases {
             assert_eq!(folder_with(set, None).unwrap(), Path::new(folder));
         }
         assert_eq!(
             folder_with(&[], None).unwrap_err().to_string(),
-            format!("there is no folder for the store: {unset}\n  cure: set WINIMG_CACHE_DIR")
+            format!("no folder for the store: {unset}\n  cure: set WINIMG_CACHE_DIR")
         );
         let configured = Some(Path::new("/srv/cache"));
         assert_eq!(

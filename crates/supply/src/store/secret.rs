@@ -1,17 +1,18 @@
-//! Secrets of this store alone: made once, in files that their owner alone may read, in no layer and on no other machine.
+//! Secrets of this store: created once, in files that only their owner can read. They are in no
+//! layer and on no other machine.
 
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{AtomicFile, Lock};
+use winimg_base::io::{AtomicFile, FileLock};
 use winimg_base::text::Secret;
 
 use super::Store;
 
 impl Store {
-    /// The secret of this name; made when there is none.
+    /// Returns the secret of this name, creating it if there is none.
     pub fn kept_secret(
         &self,
         name: &str,
@@ -19,8 +20,8 @@ impl Store {
         cancel: &Cancel,
     ) -> Result<Secret> {
         let path = self.folder.join(name);
-        // Two builds that begin together have to find one secret.
-        let _lock = Lock::take(&Lock::beside(&path), cancel, |_| {})?;
+        // Builds that start at the same time must get the same secret.
+        let _lock = FileLock::take(&FileLock::path_for(&path), cancel, |_| {})?;
         match fs::read_to_string(&path) {
             Ok(text) => return Ok(Secret::new(text)),
             Err(e) if e.kind() == ErrorKind::NotFound => {}

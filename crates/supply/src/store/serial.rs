@@ -1,18 +1,18 @@
-//! Which lock each recipe was last built, fetched or bundled with, for the refusal of older ones.
+//! Records the lock that each recipe was last built, fetched or bundled with, to refuse older ones.
 
 use winimg_base::error::Result;
-use winimg_recipe::lock::BuiltWith;
+use winimg_recipe::lock::UsedLock;
 
 use super::{Store, read_record, write_record};
 
 impl Store {
-    /// The highest lock that was used for the recipe of this name.
-    pub fn built_with(&self, recipe: &str) -> Option<BuiltWith> {
+    /// Returns the highest lock that was used for the recipe of this name.
+    pub fn built_with(&self, recipe: &str) -> Option<UsedLock> {
         read_record(&self.record_of("serials", recipe))
     }
 
-    /// Remembers a use, unless a higher lock was used before.
-    pub fn record_built_with(&self, built: &BuiltWith) -> Result<()> {
+    /// Records a use, unless a higher lock was used before.
+    pub fn record_built_with(&self, built: &UsedLock) -> Result<()> {
         match self.built_with(&built.recipe) {
             Some(before) if before.serial >= built.serial => Ok(()),
             _ => write_record(&self.record_of("serials", &built.recipe), built),

@@ -1,8 +1,8 @@
-//! What killed processes left in the store, removed when it is opened.
+//! Removes leftovers of killed processes when the store is opened.
 //!
-//! No clock decides: a file in the making belongs to a process with a lease, so that without any other lease it belongs
-//! to nobody. Transfers that may be resumed stay, and so do the drafts of layers, which have locks of their own
-//! ([`Store::sweep_drafts`]).
+//! Independent of clocks: an unfinished file belongs to a process with a lease, so without other
+//! leases it is unused. Transfers that may be resumed are kept, and so are drafts of layers, which
+//! have their own locks ([`Store::remove_leftover_drafts`]).
 
 use std::path::{Path, PathBuf};
 
@@ -10,28 +10,29 @@ use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::io;
 
-use super::lease::{Gate, Lease, leased};
-use super::{FOLDERS, Store, entries, name_of};
+use super::lease::{Lease, LeaseGate, read_leases};
+use super::{FOLDERS, Store, list_entries, name_of};
 
-/// Where names go before their bytes do; nothing is ever taken from there.
+/// Folder for files that are being removed; nothing is ever restored from it.
 pub(super) const TRASH: &str = "trash";
 
 impl Store {
-    /// Says what opening the store took away.
+    /// Reports the leftovers that were removed when the store was opened.
     pub fn report_swept(&self, sink: &dyn Sink) {
         for path in self.swept.iter() {
             let path = path.display();
-            sink.note(format!("removed what an interrupted run left: {path}"));
+            sink.note(format!("removed leftovers of an interrupted run: {path}"));
         }
     }
 
-    /// Removes what killed processes left of a file beside which they wrote, as far as nobody else is there.
+    /// Removes temporary files of killed processes beside `path`, unless another process is
+    /// running.
     pub fn sweep_beside(&self, path: &Path) -> Vec<PathBuf> {
-        let Some(_alone) = alone(&self.folder, &self.lease) else {
+        let Some(_alone) = lock_if_alone(&self.folder, &self.lease) else {
             return Vec::new();
         };
         let prefix = format!(".{}.", name_of(path));
-        let mut found = entries(io::folder_of(path));
+        let mut found = list_entries(io::folder_of(path));
         found.retain(|path| {
             let file = name_of(path);
             file.starts_with(&prefix) && file.ends_with(".part")
@@ -40,16 +41,16 @@ impl Store {
     }
 }
 
-/// Nobody else has a lease, nor begins one as long as this is held.
-fn alone(store: &Path, own: &Lease) -> Option<Gate> {
-    let gate = Gate::at_once(store)?;
-    let leased = leased(store, &gate, own.path()).ok()?;
+/// Returns the gate if no other process has a lease; none can start one while the gate is locked.
+fn lock_if_alone(store: &Path, own: &Lease) -> Option<LeaseGate> {
+    let gate = LeaseGate::at_once(store)?;
+    let leased = read_leases(store, &gate, own.path()).ok()?;
     (leased.living == 0).then_some(gate)
 }
 
-/// Removes what nobody works on, as far as that is known without waiting; failing is no reason to stop.
-pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
-    let Some(_alone) = alone(store, own) else {
+/// Removes unfinished files, unless another process is running. Errors are ignored.
+pub(super) fn remove_unfinished(store: &Path, own: &Lease) -> Vec<PathBuf> {
+    let Some(_alone) = lock_if_alone(store, own) else {
         return Vec::new();
     };
     let left = FOLDERS.iter().map(|name| in_the_making(store, name));
@@ -57,23 +58,23 @@ pub(super) fn sweep(store: &Path, own: &Lease) -> Vec<PathBuf> {
 }
 
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
-    let mut found = entries(&store.join(name));
-    // A layer's lock goes last when it is sealed.
+    let mut found = list_entries(&store.join(name));
+    // The lock of a layer is the last file to be removed when it is sealed.
     let locks = found.iter().map(|path| io::lock_of(path));
     let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
         let file = name_of(path);
         match name {
             TRASH => true,
-            // A draft that has its name has its lock.
+            // A draft with its final name has a lock.
             "layers" => file.starts_with(".tmp-"),
-            // Bytes without a record cannot be resumed; a record without bytes is of a transfer that became a blob.
+            // Data without a record cannot be resumed; a record without data is from a transfer
+            // that became a blob.
             "partial" => {
-                let lacks = |other: &str| !path.with_extension(other).exists();
                 file.starts_with('.')
                     || file.starts_with("copy-")
-                    || (file.ends_with(".data") && lacks("json"))
-                    || (file.ends_with(".json") && lacks("data"))
+                    || (file.ends_with(".data") && !path.with_extension("json").exists())
+                    || (file.ends_with(".json") && !path.with_extension("data").exists())
             }
             _ => file.starts_with('.'),
         }

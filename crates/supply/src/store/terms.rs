@@ -1,4 +1,4 @@
-//! All that a file has to be to be admitted: the bytes that are named, the lock, and the signatures.
+//! Conditions for admitting a file: its digest, the lock, and the signatures.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,29 +6,29 @@ use std::sync::Arc;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_recipe::recipe::{Covers, LockSource};
+use winimg_recipe::recipe::{LockSource, LockedInput, SignatureScope};
 use winimg_trust::Signer;
 
-use super::{Expected, Signatures, Watch};
+use super::{ExpectedBytes, ProgressWatch, SignatureTerms};
 
-/// What has to hold of a file, all of it.
+/// Conditions that a file must meet, all of them.
 #[derive(Clone, Debug)]
-pub struct Terms {
-    pub expected: Expected,
-    /// The SHA-256 that the lock names.
+pub struct AdmitTerms {
+    pub expected: ExpectedBytes,
+    /// SHA-256 in the lock.
     pub locked: Option<Digest>,
-    /// That lock, for messages.
+    /// The lock, for messages.
     pub lock: Option<LockSource>,
-    /// What was published beside the file, by URL without query: the blob remembers it.
+    /// Evidence published with the file, by URL without query; stored with the blob.
     pub evidence: BTreeMap<String, Digest>,
-    /// Each of these has to be met.
-    pub signatures: Arc<Signatures>,
-    /// Who signed the checksum file that names the bytes, already judged.
+    /// Required signatures.
+    pub signatures: Arc<SignatureTerms>,
+    /// Signers of the checksum file, already checked.
     pub vouched: Vec<Signer>,
 }
 
-impl From<Expected> for Terms {
-    fn from(expected: Expected) -> Self {
+impl From<ExpectedBytes> for AdmitTerms {
+    fn from(expected: ExpectedBytes) -> Self {
         Self {
             expected,
             locked: None,
@@ -40,40 +40,45 @@ impl From<Expected> for Terms {
     }
 }
 
-impl From<&Terms> for Terms {
-    fn from(terms: &Terms) -> Self {
+impl From<&AdmitTerms> for AdmitTerms {
+    fn from(terms: &AdmitTerms) -> Self {
         terms.clone()
     }
 }
 
-impl Terms {
-    /// The digest by which the file is known before it is looked at.
+impl AdmitTerms {
+    /// Returns the expected digest, or else the locked one.
     pub fn digest(&self) -> Option<&Digest> {
         self.expected.digest().or(self.locked.as_ref())
     }
 
-    /// Refuses terms that say "signed" and name no signature of the whole file.
+    /// Refuses terms with [`ExpectedBytes::Signed`] that require no signature of the whole file.
     pub(super) fn check(&self) -> Result<()> {
-        let whole = |group: &Vec<super::Demand>| group.iter().all(|d| d.covers == Covers::File);
-        if self.expected == Expected::Signed && !self.signatures.groups.iter().any(whole) {
-            let fact = "a file is to be proved by its signatures, and none is asked for";
+        let mut groups = self.signatures.groups.iter();
+        let is_covered = groups.any(|group| {
+            group
+                .iter()
+                .all(|demand| demand.covers == SignatureScope::File)
+        });
+        if self.expected == ExpectedBytes::Signed && !is_covered {
+            let fact = "a file is to be verified by its signatures, but none is required";
             return Err(Error::new(Kind::Failed, fact));
         }
         Ok(())
     }
 
-    /// The complaint about a file that is not the one that was locked.
-    pub(super) fn other_than_locked(&self, found: &Digest, watch: &Watch) -> Option<Error> {
+    /// Returns the error for a file that differs from the lock.
+    pub(super) fn other_than_locked(&self, found: &Digest, watch: &ProgressWatch) -> Option<Error> {
         let locked = self.locked.as_ref().filter(|locked| *locked != found)?;
         Some(match &self.lock {
             Some(lock) => other_than_locked(&watch.what, lock, locked, found),
-            None => changed(format!("{} is another file", watch.what), locked, found),
+            None => report_changed(format!("{} is a different file", watch.what), locked, found),
         })
     }
 }
 
-/// The error about a file that is not the locked one; `locked` and `found` describe them.
-pub fn other_than_locked(
+/// Builds the error for a file that differs from the lock; `locked` and `found` describe the files.
+fn other_than_locked(
     what: &str,
     lock: &LockSource,
     locked: impl Display,
@@ -83,7 +88,25 @@ pub fn other_than_locked(
     changed_since_locked(fact, lock, locked, found)
 }
 
-/// The same of anything that a lock names.
+/// Builds the error for a download that is longer than the lock says. If the recipe has a digest of
+/// the file, that has to change first: otherwise the lock cannot be updated.
+pub fn longer_than_locked(what: &str, locked: &LockedInput, is_pinned: bool) -> Error {
+    let error = other_than_locked(
+        what,
+        &locked.source,
+        format!("{} ({} bytes)", locked.digest, locked.size),
+        format!("more than {} bytes", locked.size),
+    );
+    match &locked.source.refresh {
+        Some(refresh) if is_pinned => error.cure(format!(
+            "if you trust the new one, put its digest into the recipe first, then update the \
+             lock: `{refresh}`"
+        )),
+        _ => error,
+    }
+}
+
+/// Builds the error for anything that differs from the lock.
 pub fn changed_since_locked(
     fact: String,
     lock: &LockSource,
@@ -91,13 +114,13 @@ pub fn changed_since_locked(
     found: impl Display,
 ) -> Error {
     let when = format!("{locked}, as it was when {} was written", lock.name);
-    changed(fact, when, found).cure(match &lock.refresh {
-        Some(refresh) => format!("if you trust the new one, take it into the lock: `{refresh}`"),
-        None => "make the bundle again: its lock and its files do not belong together".into(),
+    report_changed(fact, when, found).cure(match &lock.refresh {
+        Some(refresh) => format!("if you trust the new one, update the lock: `{refresh}`"),
+        None => "recreate the bundle: its lock and its files do not match".into(),
     })
 }
 
-fn changed(fact: String, expected: impl Display, found: impl Display) -> Error {
+fn report_changed(fact: String, expected: impl Display, found: impl Display) -> Error {
     Error::new(Kind::Unproved, fact)
         .expected(expected)
         .found(found)

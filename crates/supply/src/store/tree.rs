@@ -1,4 +1,4 @@
-//! Unpacked archives, kept by the digest of the archive and what was wanted of it.
+//! Unpacked archives, stored by the archive's digest and the options of unpacking.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,56 +8,57 @@ use serde::{Deserialize, Serialize};
 use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::io;
-use winimg_formats::archive::{self, Filter, Format, Limits, Packed, Unpacked};
+use winimg_formats::archive::{
+    self, ArchiveFile, ArchiveFilter, ArchiveFormat, UnpackLimits, UnpackedFile,
+};
 
-use super::blob::Stamp;
-use super::{Blob, Store, Watch, note_use, read_record, write_record};
+use super::blob::FileStamp;
+use super::{ProgressWatch, Store, StoredBlob, note_use, read_record, write_record};
 
-/// An unpacked archive in the store. Read-only by agreement.
+/// Unpacked archive in the store. Must not be modified.
 #[derive(Clone, Debug)]
-pub struct Tree {
+pub struct UnpackedTree {
     path: PathBuf,
-    files: Vec<Unpacked>,
+    files: Vec<UnpackedFile>,
 }
 
-impl Tree {
+impl UnpackedTree {
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Sorted by path.
-    pub fn files(&self) -> &[Unpacked] {
+    pub fn files(&self) -> &[UnpackedFile] {
         &self.files
     }
 }
 
-/// What is wanted of an archive: names the tree beside the archive's digest.
+/// Options of unpacking, which identify the tree together with the archive's digest.
 #[derive(Serialize)]
-struct Wanted<'a> {
+struct TreeKey<'a> {
     format: u32,
-    archive: Format,
+    archive: ArchiveFormat,
     strip: usize,
     only: &'a [String],
 }
 
-/// What was unpacked, and how each file looked then.
+/// Unpacked files with their stamps.
 #[derive(Serialize, Deserialize)]
-struct Record {
-    files: Vec<(Unpacked, Stamp)>,
+struct TreeRecord {
+    files: Vec<(UnpackedFile, FileStamp)>,
 }
 
 impl Store {
-    /// Unpacks a blob, once: the tree is written beside its place and renamed into it, and a tree whose files no
-    /// longer look as they did is unpacked again.
-    pub fn tree(
+    /// Unpacks a blob once. If the files of the tree have changed, it is unpacked again.
+    pub fn unpack_tree(
         &self,
-        blob: &Blob,
-        format: Format,
-        filter: &Filter,
-        limits: &Limits,
-        watch: &Watch,
-    ) -> Result<Tree> {
-        let wanted = Digest::of_json(&Wanted {
+        blob: &StoredBlob,
+        format: ArchiveFormat,
+        filter: &ArchiveFilter,
+        limits: &UnpackLimits,
+        watch: &ProgressWatch,
+    ) -> Result<UnpackedTree> {
+        let wanted = Digest::of_json(&TreeKey {
             format: 2,
             archive: format,
             strip: filter.strip,
@@ -70,42 +71,44 @@ impl Store {
         let _lock = self.lock(&format!("tree-{key}"), &watch.cancel, |holder| {
             watch.note(format!("{}: {holder} is unpacking it", watch.what));
         })?;
-        self.lease.hold(std::slice::from_ref(blob.digest()))?;
-        if let Some(record) = read_record::<Record>(&record_path) {
+        self.lease.add(std::slice::from_ref(blob.digest()))?;
+        if let Some(record) = read_record::<TreeRecord>(&record_path) {
             if record
                 .files
                 .iter()
-                .all(|(f, s)| stamp(&path, f) == Some(s.clone()))
+                .all(|(f, s)| read_stamp(&path, f) == Some(s.clone()))
             {
                 note_use(&record_path);
                 let files = record.files.into_iter().map(|(f, _)| f).collect();
-                return Ok(Tree { path, files });
+                return Ok(UnpackedTree { path, files });
             }
             watch.warn(format!(
-                "the unpacked files of {} were changed in the store; they are unpacked again",
+                "the unpacked files of {} were changed in the store: unpacking them again",
                 watch.what
             ));
         }
         blob.check()?;
         io::remove_folder_if_there(&path)?;
-        let packed = Packed {
+        let packed = ArchiveFile {
             file: blob.path(),
             format,
             name: &watch.what,
         };
         let files = archive::unpack(&packed, &path, limits, filter)?;
-        let record = Record {
+        let record = TreeRecord {
             files: files
                 .iter()
-                .filter_map(|f| Some((f.clone(), stamp(&path, f)?)))
+                .filter_map(|f| Some((f.clone(), read_stamp(&path, f)?)))
                 .collect(),
         };
         write_record(&record_path, &record)?;
-        Ok(Tree { path, files })
+        Ok(UnpackedTree { path, files })
     }
 }
 
-fn stamp(tree: &Path, file: &Unpacked) -> Option<Stamp> {
+fn read_stamp(tree: &Path, file: &UnpackedFile) -> Option<FileStamp> {
     let metadata = fs::symlink_metadata(tree.join(&file.path)).ok()?;
-    metadata.is_file().then(|| Stamp::of(&metadata))
+    metadata
+        .is_file()
+        .then(|| FileStamp::from_metadata(&metadata))
 }

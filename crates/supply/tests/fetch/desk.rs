@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use winimg_base::digest::Digest;
 use winimg_base::error::Error;
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_base::text::{Located, Place, Source};
+use winimg_base::text::{Located, Place, SourceText};
 use winimg_recipe::recipe::{
-    Address, ContainerImage, ImageProof, ImageReference, LockSource, Origin, ProofSpec,
+    ContainerImage, DownloadSpec, FileAddress, ImageProof, ImageReference, LockSource, ProofSpec,
 };
-use winimg_supply::fetch::{FetchOptions, Fetched, Request, fetch};
-use winimg_supply::store::{Blob, Store, Watch};
+use winimg_supply::fetch::{FetchOptions, FetchRequest, FetchedFile, fetch};
+use winimg_supply::store::{ProgressWatch, Store, StoredBlob};
 
 #[derive(Default)]
 pub struct Events(pub Mutex<Vec<Event>>);
@@ -70,7 +70,7 @@ impl Desk {
 
     /// A place on a line of its own, so that messages show which value they mean.
     pub fn located<T>(&self, line: usize, value: T) -> Located<T> {
-        let source = Arc::new(Source::new(
+        let source = Arc::new(SourceText::new(
             self.folder.path().join("recipe.toml").display().to_string(),
             "\n".repeat(20),
         ));
@@ -78,18 +78,18 @@ impl Desk {
     }
 
     /// A path is taken from the recipe's folder.
-    fn resolved(&self, url: &str) -> Address {
+    fn resolved(&self, url: &str) -> FileAddress {
         match url::Url::parse(url) {
-            Ok(url) if url.scheme() == "file" => Address::Local(url.to_file_path().unwrap()),
-            Ok(url) => Address::Remote(url),
-            Err(_) => Address::Local(self.folder.path().join(url)),
+            Ok(url) if url.scheme() == "file" => FileAddress::Local(url.to_file_path().unwrap()),
+            Ok(url) => FileAddress::Remote(url),
+            Err(_) => FileAddress::Local(self.folder.path().join(url)),
         }
     }
 
     /// The URL stands on line 3 of the recipe, its proof on line 4.
-    pub fn request(&self, name: &str, url: &str, proof: ProofSpec) -> Request {
+    pub fn request(&self, name: &str, url: &str, proof: ProofSpec) -> FetchRequest {
         let url = self.located(3, self.resolved(url));
-        Request::new(name.parse().unwrap(), &Origin::new(url, proof))
+        FetchRequest::new(name.parse().unwrap(), &DownloadSpec::new(url, proof))
     }
 
     /// A container image: its reference stands on line 3 of the recipe, its proof on line 4.
@@ -129,26 +129,26 @@ impl Desk {
         }
     }
 
-    pub fn fetched(&self, requests: Vec<Request>) -> Result<Vec<Fetched>, Vec<Error>> {
+    pub fn fetched(&self, requests: Vec<FetchRequest>) -> Result<Vec<FetchedFile>, Vec<Error>> {
         let sink = Arc::clone(&self.events) as Arc<dyn Sink>;
         fetch(requests, &self.store(), sink, &self.cancel, &self.options)
     }
 
-    pub fn fetch_all(&self, requests: Vec<Request>) -> Result<Vec<Blob>, Vec<Error>> {
+    pub fn fetch_all(&self, requests: Vec<FetchRequest>) -> Result<Vec<StoredBlob>, Vec<Error>> {
         let fetched = self.fetched(requests)?.into_iter();
         Ok(fetched.map(|fetched| fetched.blob).collect())
     }
 
-    pub fn fetch(&self, url: &str, proof: ProofSpec) -> Result<Blob, Error> {
+    pub fn fetch(&self, url: &str, proof: ProofSpec) -> Result<StoredBlob, Error> {
         let result = self.fetch_all(vec![self.request("kubelet", url, proof)]);
         result
             .map(|mut blobs| blobs.remove(0))
             .map_err(|mut errors| errors.remove(0))
     }
 
-    pub fn watch(&self) -> Watch {
+    pub fn watch(&self) -> ProgressWatch {
         let sink = Arc::clone(&self.events) as Arc<dyn Sink>;
-        Watch::new("kubelet", sink, self.cancel.clone())
+        ProgressWatch::new("kubelet", sink, self.cancel.clone())
     }
 
     /// An error's whole text with the folder shown as DESK.

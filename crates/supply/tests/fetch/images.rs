@@ -1,4 +1,5 @@
-//! Container images from a registry of our own: which manifest is taken, what proves it, what `ctr` is given.
+//! Container images from a registry of our own: which manifest is taken, what proves it, what `ctr`
+//! is given.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use serde_json::{Value, json};
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_recipe::recipe::{ContainerImage, ImageProof};
-use winimg_supply::fetch::CameFrom;
-use winimg_supply::fetch::image::{Image, images};
+use winimg_supply::fetch::FetchSource;
+use winimg_supply::fetch::image::{FetchedImage, fetch_images};
 
 use crate::fetch::desk::Desk;
 use support::registry::{INDEX, answer, of_one_layer, pause};
@@ -21,9 +22,9 @@ fn spec(desk: &Desk, server: &Server, proof: ImageProof) -> ContainerImage {
     desk.container(&reference, proof)
 }
 
-fn fetch(desk: &Desk, spec: ContainerImage, build: &str) -> Result<Image, String> {
+fn fetch(desk: &Desk, spec: ContainerImage, build: &str) -> Result<FetchedImage, String> {
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
-    let fetched = images(
+    let fetched = fetch_images(
         &[spec],
         build,
         &desk.store(),
@@ -35,12 +36,17 @@ fn fetch(desk: &Desk, spec: ContainerImage, build: &str) -> Result<Image, String
 }
 
 /// The image pinned by `digest`, for this build of Windows.
-fn fetch_pinned(desk: &Desk, server: &Server, digest: &str, build: &str) -> Result<Image, String> {
+fn fetch_pinned(
+    desk: &Desk,
+    server: &Server,
+    digest: &str,
+    build: &str,
+) -> Result<FetchedImage, String> {
     fetch(desk, spec(desk, server, desk.pin_image(digest)), build)
 }
 
 /// Names and contents of the archive, the port taken out.
-fn archive(desk: &Desk, image: &Image, server: &Server) -> Vec<(String, String)> {
+fn archive(desk: &Desk, image: &FetchedImage, server: &Server) -> Vec<(String, String)> {
     let path = desk.folder.path().join("image.tar");
     image.write(&path).unwrap();
     let port = server.url("").replace("http://", "");
@@ -87,10 +93,10 @@ fn of_an_index_the_newest_of_the_windows_build_is_taken() {
     image.write(&again).unwrap();
     let first = std::fs::read(desk.folder.path().join("image.tar")).unwrap();
     assert_eq!(first, std::fs::read(again).unwrap());
-    assert_eq!(image.from(), CameFrom::Network);
+    assert_eq!(image.from(), FetchSource::Network);
     let asked = server.log().len();
     let image = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();
-    assert_eq!(image.from(), CameFrom::Cache);
+    assert_eq!(image.from(), FetchSource::Cache);
     assert_eq!(server.log().len(), asked);
 }
 
@@ -115,7 +121,7 @@ fn other_bytes_than_the_digest_says_are_refused() {
     }
     let server = Server::start(move |asked| answer(&changed, asked));
     let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
-    assert!(text.contains("is not what its digest says"), "{text}");
+    assert!(text.contains("does not match its digest"), "{text}");
 
     // A moved tag: the index is another one than the recipe pins.
     let mut moved = held;
@@ -124,7 +130,7 @@ fn other_bytes_than_the_digest_says_are_refused() {
     let server = Server::start(move |asked| answer(&moved, asked));
     let desk = Desk::new();
     let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
-    assert!(text.contains("is not what its digest says"), "{text}");
+    assert!(text.contains("does not match its digest"), "{text}");
 }
 
 #[test]
@@ -178,7 +184,7 @@ fn an_image_that_is_longer_than_any_input_is_refused_before_its_layers_come() {
     desk.options.longest = 50;
     let text = fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap_err();
     assert!(
-        text.contains("image pause is longer than any image may be"),
+        text.contains("image pause exceeds the maximum image size"),
         "{text}"
     );
     assert!(text.contains("expected: 50 bytes at most"), "{text}");
@@ -218,7 +224,7 @@ fn a_tag_that_is_not_there_is_reported_with_its_cure() {
     let reason = desk.located(4, "a test".to_owned());
     let proof = ImageProof::Unverified { reason };
     let text = fetch(&desk, spec(&desk, &server, proof), "10.0.20348").unwrap_err();
-    let cure = "cure: look at the tag, or at the digest, in the registry";
+    let cure = "cure: check the tag or the digest in the registry";
     assert!(text.contains(cure), "{text}");
 }
 
@@ -226,13 +232,20 @@ fn a_tag_that_is_not_there_is_reported_with_its_cure() {
 fn a_registry_that_is_asked_too_often_is_asked_again() {
     let (held, digest) = pause();
     let refused = AtomicBool::new(false);
-    let server = Server::start(move |asked| match asked.path.contains("/manifests/") {
-        true if !refused.swap(true, Ordering::SeqCst) => Answer::new(
-            "429 Too Many Requests",
-            &[("content-type", "application/json")],
-            r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"wait"}]}"#,
-        ),
-        _ => answer(&held, asked),
+    let server = Server::start(move |asked| {
+        if asked.path.contains("/manifests/") {
+            if !refused.swap(true, Ordering::SeqCst) {
+                Answer::new(
+                    "429 Too Many Requests",
+                    &[("content-type", "application/json")],
+                    r#"{"errors":[{"code":"TOOMANYREQUESTS","message":"wait"}]}"#,
+                )
+            } else {
+                answer(&held, asked)
+            }
+        } else {
+            answer(&held, asked)
+        }
     });
     let desk = Desk::new();
     fetch_pinned(&desk, &server, &digest, "10.0.20348").unwrap();

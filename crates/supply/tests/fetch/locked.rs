@@ -5,15 +5,15 @@ use std::fs;
 
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::error::{Error, Kind};
-use winimg_recipe::recipe::{Locked, MissingProof, ProofSpec};
-use winimg_supply::fetch::{CameFrom, Request};
-use winimg_supply::store::{Blob, Expected};
+use winimg_recipe::recipe::{LockedInput, MissingProof, ProofSpec};
+use winimg_supply::fetch::{FetchRequest, FetchSource};
+use winimg_supply::store::{ExpectedBytes, StoredBlob};
 
 use crate::fetch::desk::{Desk, lock_source};
 use support::server::{Answer, Server};
 
-fn lock(blob: &Blob) -> Locked {
-    Locked {
+fn lock(blob: &StoredBlob) -> LockedInput {
+    LockedInput {
         digest: blob.digest().clone(),
         size: blob.size(),
         evidence: blob.evidence().clone(),
@@ -21,13 +21,18 @@ fn lock(blob: &Blob) -> Locked {
     }
 }
 
-fn locked(desk: &Desk, url: &str, proof: ProofSpec, lock: &Locked) -> Result<Blob, Error> {
-    let mut request: Request = desk.request("kubelet", url, proof);
+fn locked(
+    desk: &Desk,
+    url: &str,
+    proof: ProofSpec,
+    lock: &LockedInput,
+) -> Result<StoredBlob, Error> {
+    let mut request: FetchRequest = desk.request("kubelet", url, proof);
     request.origin.locked = Some(lock.clone());
     one(desk.fetch_all(vec![request]))
 }
 
-fn one(fetched: Result<Vec<Blob>, Vec<Error>>) -> Result<Blob, Error> {
+fn one(fetched: Result<Vec<StoredBlob>, Vec<Error>>) -> Result<StoredBlob, Error> {
     match fetched {
         Ok(mut blobs) => Ok(blobs.remove(0)),
         Err(mut errors) => Err(errors.remove(0)),
@@ -46,7 +51,7 @@ fn a_file_that_the_publisher_replaced_since_the_lock_is_refused() {
     let plain = one(desk.fetch_all(vec![desk.request("kubelet", &url, unverified())]));
     assert!(plain.unwrap_err().fact().contains("over http"));
     // The lock's digest proves it, so that plain http is fine.
-    let first = Locked {
+    let first = LockedInput {
         digest: Digest::sha256_of(b"first"),
         size: 5,
         evidence: BTreeMap::new(),
@@ -70,7 +75,7 @@ fn no_more_is_taken_than_the_lock_names() {
     let desk = Desk::new();
     let server = Server::start(|_| Answer::chunked(&vec![0; 8 << 20]));
     let url = server.url("/kubelet.exe");
-    let wanted = Locked {
+    let wanted = LockedInput {
         digest: Digest::sha256_of(b"first"),
         size: 1 << 20,
         evidence: BTreeMap::new(),
@@ -79,6 +84,22 @@ fn no_more_is_taken_than_the_lock_names() {
     let error = locked(&desk, &url, desk.pin(b"first"), &wanted).unwrap_err();
     assert_eq!(error.kind(), Kind::Unproved);
     insta::assert_snapshot!(desk.text(&error).replace(&server.host(), "HOST"));
+    // The lock cannot be updated before the digest in the recipe is.
+    assert_eq!(
+        error.cure_text(),
+        Some(
+            "if you trust the new one, put its digest into the recipe first, then update the \
+             lock: `winimg lock recipe.toml --refresh kubelet`"
+        )
+    );
+    let error = locked(&desk, &url, desk.unverified("ours"), &wanted).unwrap_err();
+    assert_eq!(
+        error.cure_text(),
+        Some(
+            "if you trust the new one, update the lock: \
+             `winimg lock recipe.toml --refresh kubelet`"
+        )
+    );
     for folder in ["blobs", "partial", "quarantine"] {
         assert_eq!(desk.stored(folder), [""; 0], "{folder}");
     }
@@ -114,7 +135,7 @@ fn a_locked_checksum_file_is_taken_as_it_was() {
     let again = locked(&desk, &url, checksum(), &lock(&blob)).unwrap();
     assert_eq!(*again.evidence(), evidence);
     assert_eq!(again.proof(), blob.proof());
-    assert!(matches!(again.proof(), Expected::ChecksumFile { .. }));
+    assert!(matches!(again.proof(), ExpectedBytes::ChecksumFile { .. }));
 }
 
 #[test]
@@ -136,7 +157,7 @@ fn off_line_nobody_is_asked_and_what_is_lacking_is_named() {
     desk.fetch(&url, desk.pin(b"kubelet")).unwrap();
     assert_eq!(server.log().len(), 1);
     // The bytes of a local file that is gone come from the store when a lock names them.
-    let there = Locked {
+    let there = LockedInput {
         digest: Digest::sha256_of(b"local"),
         size: 5,
         evidence: BTreeMap::new(),
@@ -174,7 +195,7 @@ fn with_each_file_comes_where_its_bytes_came_from() {
         let all = desk.fetched(requests).unwrap();
         all.iter().map(|one| one.from).collect::<Vec<_>>()
     };
-    use CameFrom::{Cache, Local, Network};
+    use FetchSource::{Cache, Local, Network};
     assert_eq!(fetched(), [Network, Network, Local]);
     // The server is asked about the second, and sends no bytes.
     assert_eq!(fetched(), [Cache, Cache, Local]);
@@ -190,5 +211,5 @@ fn the_locked_bytes_of_a_local_file_that_is_gone_come_from_the_cache() {
     let mut request = desk.request("local", "a.msi", desk.pin(b"local"));
     request.origin.locked = Some(lock);
     let fetched = desk.fetched(vec![request]).unwrap();
-    assert_eq!(fetched[0].from, CameFrom::Cache);
+    assert_eq!(fetched[0].from, FetchSource::Cache);
 }

@@ -9,8 +9,11 @@ use support::tree::this_program_as;
 
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
-use winimg_supply::fetch::sharing::{Address, PATIENCE, Places, Remote, Settings, credentials};
-use winimg_supply::store::Watch;
+use winimg_supply::fetch::shared_cache::{
+    CacheAddress, DEFAULT_TIMEOUTS, RegistryConfig, SharedCacheClient, SharedCacheSettings,
+    find_credentials,
+};
+use winimg_supply::store::ProgressWatch;
 
 use crate::fetch::desk::Desk;
 use crate::fetch::processes::said;
@@ -24,20 +27,24 @@ const CONTENT: &[u8] = b"content";
 #[ignore = "started by the other tests"]
 fn child() {
     let desk = Desk::new();
-    let address = Address::parse(&env::var("TEST_CACHE").unwrap()).unwrap();
-    let login = credentials(&address.registry, &address.repository, &Places::default());
-    let spec = Settings {
+    let address = CacheAddress::parse(&env::var("TEST_CACHE").unwrap()).unwrap();
+    let login = find_credentials(
+        &address.registry,
+        &address.repository,
+        &RegistryConfig::default(),
+    );
+    let spec = SharedCacheSettings {
         proxies: Default::default(),
         address,
         login: login.unwrap(),
         keys: Vec::new(),
         push: None,
-        patience: PATIENCE,
+        patience: DEFAULT_TIMEOUTS,
     };
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
-    let remote = Remote::open(spec, &sink, &desk.cancel).unwrap();
+    let remote = SharedCacheClient::open(spec, &sink, &desk.cancel).unwrap();
     let file = fs::File::create(desk.folder.path().join("came")).unwrap();
-    let watch = Watch::new("kubelet", sink, desk.cancel.clone());
+    let watch = ProgressWatch::new("kubelet", sink, desk.cancel.clone());
     let digest = Digest::sha256_of(CONTENT);
     let came = remote.pull_blob(&digest, 1 << 10, file, &desk.store(), &watch);
     let rendered = if came.unwrap() {
@@ -238,16 +245,16 @@ fn a_refusal_says_where_a_login_was_looked_for() {
             refused(&[(config, r#"{"auths": {"HOST": {"auth": "dXNlcjp3b3Jk"}}}"#)]),
         ],
         [
-            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login HOST`",
-            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login HOST`: \
-             HOME/.docker/config.json has no login for it",
+            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or run `docker login HOST`",
+            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or run `docker login HOST`: \
+             HOME/.docker/config.json has no login for this registry",
             "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or name a file with the login in REGISTRY_AUTH_FILE: \
              HOME/.docker/config.json names docker-credential-winimg-has-none, which is not installed",
-            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login HOST`: \
+            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or run `docker login HOST`: \
              HOME/.docker/config.json has no user and password under `HOST`",
-            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login HOST`: \
+            "cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or run `docker login HOST`: \
              HOME/.docker/config.json cannot be read: a file of registry credentials is not JSON",
-            "cure: the login under `HOST` in HOME/.docker/config.json was used: check what it may do there, \
+            "cure: the login under `HOST` in HOME/.docker/config.json was used: check its permissions, \
              or set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD",
         ]
     );

@@ -1,10 +1,12 @@
 //! What users read when it goes wrong, whole.
 
 use std::fs;
+use std::io::Write;
 
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind};
 use winimg_recipe::recipe::ProofSpec;
+use winimg_supply::store::{AdmitTerms, ExpectedBytes, ResumeRecord};
 
 use crate::fetch::desk::{Desk, walk};
 use support::server::{Answer, Cut, Server};
@@ -45,7 +47,7 @@ fn a_server_that_stays_broken_is_given_up_by_name() {
         "kubelet: the server answered 500 Internal Server Error\n  \
          at: http://HOST/a\n  \
          recipe: DESK/recipe.toml:3:1\n  \
-         | given up after 5 tries"
+         | gave up after 5 tries"
     );
     assert_eq!(server.log().len(), 5);
 }
@@ -61,7 +63,7 @@ fn half_a_body_is_a_broken_transfer() {
         "kubelet: the transfer broke after 5 bytes: end of file before message length reached\n  \
          at: http://HOST/a\n  \
          recipe: DESK/recipe.toml:3:1\n  \
-         | given up after 5 tries"
+         | gave up after 5 tries"
     );
     assert!(desk.stored("blobs").is_empty());
 }
@@ -77,12 +79,12 @@ fn a_file_that_has_no_room_is_not_begun() {
     let (_, after) = rest.split_once(" bytes free").unwrap();
     assert_eq!(
         format!("{before}found: N bytes free{after}"),
-        "kubelet: there is no room for it in the store\n  \
+        "kubelet: not enough free space in the store\n  \
          at: DESK/store\n  \
          recipe: DESK/recipe.toml:3:1\n  \
-         expected: 1152921504606846976 bytes, and 67108864 to spare\n  \
+         expected: 1152921504606846976 bytes, plus 67108864 bytes in reserve\n  \
          found: N bytes free\n  \
-         cure: make room (`winimg cache prune`), or set WINIMG_CACHE_DIR to a larger disk"
+         cure: free some space (`winimg cache prune`), or set WINIMG_CACHE_DIR to a folder on a larger disk"
     );
     assert!(desk.stored("partial").is_empty());
 
@@ -90,7 +92,7 @@ fn a_file_that_has_no_room_is_not_begun() {
     desk.options.longest = 64 << 30;
     let (kind, text) = failed(&desk, &server, "/media.iso", desk.pin(b"x"));
     assert_eq!(kind, Kind::Fetch);
-    let fact = "kubelet is longer than any input may be\n";
+    let fact = "kubelet exceeds the maximum size of an input\n";
     assert!(text.starts_with(fact), "{text}");
     assert!(desk.stored("partial").is_empty());
 }
@@ -109,9 +111,46 @@ fn nobody_there_is_said_plainly() {
         "kubelet: 127.0.0.1 cannot be reached: Connection refused (os error 111)\n  \
          at: http://127.0.0.1:PORT/a\n  \
          recipe: DESK/recipe.toml:3:1\n  \
-         | given up after 5 tries\n  \
+         | gave up after 5 tries\n  \
          cure: check the network and the proxy settings (https_proxy, http_proxy, no_proxy)"
     );
+}
+
+#[test]
+fn an_unreachable_target_of_a_redirect_is_named() {
+    let desk = Desk::new();
+    let other = {
+        let listener = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+        listener.local_addr().unwrap().to_string()
+    };
+    let target = format!("http://{other}/b?sig=S");
+    let server = Server::start(move |_| Answer::redirect(&target));
+    let (_, text) = failed(&desk, &server, "/a", desk.pin(b"x"));
+    assert_eq!(
+        text.replace(&other, "OTHER"),
+        "kubelet: 127.0.0.2 cannot be reached: Connection refused (os error 111)\n  \
+         at: http://HOST/a\n  \
+         recipe: DESK/recipe.toml:3:1\n  \
+         | the server redirected to http://OTHER/b?…\n  \
+         | gave up after 5 tries\n  \
+         cure: check the network and the proxy settings (https_proxy, http_proxy, no_proxy)"
+    );
+}
+
+#[test]
+fn a_wrong_digest_after_a_redirect_names_the_final_address() {
+    let desk = Desk::new();
+    let server = Server::start(|asked| match asked.path.as_str() {
+        "/a" => Answer::redirect("/b?sig=S"),
+        _ => Answer::new("200 OK", &[], "content"),
+    });
+    let (kind, text) = failed(&desk, &server, "/a", desk.pin(b"other"));
+    assert_eq!(kind, Kind::Unproved);
+    assert!(text.contains("  at: http://HOST/a\n"), "{text}");
+    let line = "  | the server redirected to http://HOST/b?…\n";
+    assert!(text.contains(line), "{text}");
+    let (_, text) = failed(&desk, &server, "/c?sig=S", desk.pin(b"another"));
+    assert!(!text.contains("redirected"), "{text}");
 }
 
 #[test]
@@ -124,7 +163,7 @@ fn a_circle_of_redirects_is_named() {
     let (_, text) = failed(&desk, &server, "/a", desk.pin(b"x"));
     assert_eq!(
         text,
-        "kubelet: redirects go round in a circle at http://HOST/a\n  \
+        "kubelet: redirect loop at http://HOST/a\n  \
          at: http://HOST/a\n  \
          recipe: DESK/recipe.toml:3:1"
     );
@@ -157,8 +196,8 @@ fn a_web_page_is_not_a_file() {
             "kubelet: the server sent a web page titled “Log in to continue” instead of the file\n  \
              at: http://HOST/virtio-win.iso\n  \
              recipe: DESK/recipe.toml:3:1\n  \
-             cure: open the address in a browser: the file may have moved, or the host wants a login, a licence or a \
-             human; then name the file itself, or download it once and give its path"
+             cure: open the address in a browser: the file may have moved, or the host requires a login, a licence or a \
+             captcha; then use the direct address of the file, or download it once and give its path"
         );
         for folder in ["blobs", "partial", "quarantine", "seen"] {
             assert!(desk.stored(folder).is_empty(), "{folder}");
@@ -190,8 +229,8 @@ fn a_wrong_digest_shows_both_and_keeps_the_file() {
              expected: {expected}\n  \
              found: {found} (7 bytes)\n  \
              | the download is kept as DESK/store/quarantine/{}\n  \
-             cure: if the publisher replaced the file and you trust the new one, put its digest into the recipe; \
-             nothing is downloaded again for that",
+             cure: if the publisher replaced the file and you trust the new one, \
+             put its digest into the recipe; it is not downloaded again",
             found.hex()
         )
     );
@@ -210,7 +249,7 @@ fn a_file_that_came_compressed_is_named_as_that() {
         let (kind, text) = failed(&desk, &server, "/a", desk.pin(b"content"));
         assert_eq!(kind, Kind::Unproved);
         let fact =
-            "the server sent kubelet compressed with gzip; unpacked it is the file that is wanted";
+            "the server sent kubelet compressed with gzip; the unpacked file is the expected one";
         assert!(text.starts_with(fact), "{text}");
         assert!(!text.contains("put its digest into the recipe"), "{text}");
         // An archive is what it is.
@@ -223,6 +262,26 @@ fn a_file_that_came_compressed_is_named_as_that() {
     assert!(
         text.starts_with("kubelet is not the file that the recipe names"),
         "{text}"
+    );
+}
+
+#[test]
+fn a_compressed_file_is_named_whatever_the_refusal_says() {
+    let desk = Desk::new();
+    let store = desk.store();
+    let partial = store.lock_partial("key", &desk.watch()).unwrap();
+    let mut file = partial.begin(&ResumeRecord::default()).unwrap();
+    file.write_all(&gzip(b"content")).unwrap();
+    let terms = AdmitTerms {
+        locked: Some(Digest::sha256_of(b"content")),
+        ..AdmitTerms::from(ExpectedBytes::Unverified {
+            reason: "a test".into(),
+        })
+    };
+    let admitted = store.admit(partial.to_candidate(), terms, &desk.watch());
+    assert_eq!(
+        admitted.unwrap_err().fact(),
+        "the server sent kubelet compressed with gzip; the unpacked file is the expected one"
     );
 }
 
@@ -246,8 +305,8 @@ fn a_local_file_with_a_wrong_digest_stays_where_it_is() {
              recipe: DESK/recipe.toml:4:1\n  \
              expected: {expected}\n  \
              found: {found} (7 bytes)\n  \
-             cure: if the publisher replaced the file and you trust the new one, put its digest into the recipe; \
-             nothing is downloaded again for that"
+             cure: if the publisher replaced the file and you trust the new one, \
+             put its digest into the recipe; it is not downloaded again"
         )
     );
     assert_eq!(fs::read(path).unwrap(), b"content");
@@ -273,7 +332,7 @@ fn a_file_that_its_checksum_file_contradicts_names_the_line() {
              found: {found} (7 bytes)\n  \
              | DESK/SUMS says: {}  a\n  \
              | the download is kept as DESK/store/quarantine/{}\n  \
-             cure: one of the two files was replaced or damaged on its server: ask the publisher",
+             cure: ask the publisher: one of the two files was replaced or damaged on its server",
             expected.hex(),
             found.hex()
         )
@@ -289,11 +348,11 @@ fn a_checksum_file_for_another_file_lists_what_it_has() {
     assert_eq!(kind, Kind::Unproved);
     assert_eq!(
         text,
-        "the checksum file of kubelet says nothing about a.zip\n  \
+        "the checksum file of kubelet does not list a.zip\n  \
          at: DESK/SUMS\n  \
          recipe: DESK/recipe.toml:4:1\n  \
          | it lists b.zip\n  \
-         cure: name the line with checksum_entry, or give the checksum file of this version"
+         cure: name the line with checksum_entry, or use the checksum file of this version"
     );
     assert!(server.log().is_empty());
 }
@@ -306,7 +365,7 @@ fn http_needs_a_digest() {
     assert_eq!(kind, Kind::Recipe);
     assert_eq!(
         text,
-        "kubelet: anyone on the way can change what comes over http\n  \
+        "kubelet: anyone on the network path can change a file sent over http\n  \
          at: http://HOST/a\n  \
          recipe: DESK/recipe.toml:3:1\n  \
          cure: use https, or pin the file with sha256"
@@ -319,7 +378,7 @@ fn http_needs_a_digest() {
     );
     assert_eq!(
         text,
-        "the checksum file of kubelet: anyone on the way can change what comes over http\n  \
+        "the checksum file of kubelet: anyone on the network path can change a file sent over http\n  \
          at: http://HOST/a.sha256\n  \
          recipe: DESK/recipe.toml:4:1\n  \
          cure: use https, or pin the file with sha256"

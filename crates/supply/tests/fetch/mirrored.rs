@@ -1,4 +1,5 @@
-//! `[mirrors]`: every road leads to the mirror, what proves the bytes stays, and the store remembers which address gave them.
+//! `[mirrors]`: every road leads to the mirror, what proves the bytes stays, and the store
+//! remembers which address gave them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,15 +7,15 @@ use std::sync::Arc;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_recipe::recipe::Mirrors;
-use winimg_recipe::recipe::host::{HostFile, read};
-use winimg_supply::fetch::image::images;
+use winimg_recipe::recipe::host_config::{HostConfigFile, read};
+use winimg_supply::fetch::image::fetch_images;
 
 use crate::fetch::desk::Desk;
 use support::registry::{answer, pause};
 use support::server::{Answer, Server};
 
 fn mirrors(from: &str, to: &str) -> Mirrors {
-    let (host, found) = read(vec![HostFile {
+    let (host, found) = read(vec![HostConfigFile {
         name: "config.toml".into(),
         text: format!("[mirrors]\n\"{from}\" = \"{to}\"\n"),
         folder: Path::new("/").into(),
@@ -66,12 +67,12 @@ fn what_a_mirror_lacks_or_spoils_is_refused_with_both_addresses() {
         "kubelet: the server answered 404 Not Found\n  \
          at: http://mirror/m/b.exe\n  \
          recipe: DESK/recipe.toml:3:1\n  \
-         | a rule under [mirrors] leads there from https://publisher.example/b.exe\n  \
+         | a rule under [mirrors] replaces https://publisher.example/b.exe with it\n  \
          cure: check the version and the spelling of the address"
     );
     let spoiled = desk.fetch("https://publisher.example/a.exe", desk.pin(b"another file"));
     let text = desk.text(&spoiled.expect_err("it is another file"));
-    let line = "a rule under [mirrors] leads there from https://publisher.example/a.exe";
+    let line = "a rule under [mirrors] replaces https://publisher.example/a.exe with it";
     assert!(
         text.contains(line) && text.contains("expected: sha256:"),
         "{text}"
@@ -90,7 +91,7 @@ fn images_come_from_the_mirror_and_keep_their_names() {
     let reference = format!("http://{}/pause:3.10.2", own.host());
     let spec = desk.container(&reference, desk.pin_image(&digest));
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
-    let fetched = images(
+    let fetched = fetch_images(
         &[spec],
         "10.0.20348",
         &desk.store(),

@@ -16,8 +16,8 @@ use crate::fetch::desk::{Desk, Events};
 use crate::fetch::transfers::{content, part_of};
 use support::server::{Answer, Cut, Server};
 
-/// Not a test of its own: the others start this binary again for it. Fetches what the environment says, and prints
-/// every warning, then the blob or the error.
+/// Not a test of its own: the others start this binary again for it. Fetches what the environment
+/// says, and prints every warning, then the blob or the error.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
@@ -76,7 +76,8 @@ pub fn said(child: Child) -> String {
     inner.map_or(text.clone(), |(inner, _)| inner.to_string())
 }
 
-/// Hears what a child's fetch says, and leaves a file in a folder when it waits for another process.
+/// Hears what a child's fetch says, and leaves a file in a folder when it waits for another
+/// process.
 struct Heard {
     events: Arc<Events>,
     waits: Option<PathBuf>,
@@ -207,8 +208,8 @@ fn a_proxy_that_cannot_be_read_is_warned_about_without_its_value() {
     let text = said(start(&Desk::new(), &direct.url("/a"), &environment));
     assert_eq!(
         text,
-        "warning HTTP_PROXY is ignored: its value is not a proxy's address, so it is not used for http addresses\n  \
-         expected: such as http://proxy.example.com:3128; https, socks4 and socks5 are read, too\n\
+        "warning HTTP_PROXY is ignored: its value is not a proxy address, so it is not used for http addresses\n  \
+         expected: such as http://proxy.example.com:3128; https, socks4 and socks5 work, too\n\
          blob directly"
     );
 }

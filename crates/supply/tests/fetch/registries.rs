@@ -1,4 +1,5 @@
-//! Registries that are after something: passwords, a way around TLS. What else a server may do, `hostile` has.
+//! Registries that are after something: passwords, a way around TLS. What else a server may do,
+//! `hostile` has.
 
 use std::env;
 use std::fs;
@@ -10,9 +11,11 @@ use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
 use winimg_recipe::recipe::ImageProof;
-use winimg_supply::fetch::image::images;
-use winimg_supply::fetch::sharing::{Address, Credentials, PATIENCE, Remote, Settings};
-use winimg_supply::store::Watch;
+use winimg_supply::fetch::image::fetch_images;
+use winimg_supply::fetch::shared_cache::{
+    CacheAddress, Credentials, DEFAULT_TIMEOUTS, SharedCacheClient, SharedCacheSettings,
+};
+use winimg_supply::store::ProgressWatch;
 
 use crate::fetch::desk::Desk;
 use crate::fetch::processes::said;
@@ -29,7 +32,7 @@ fn image(desk: &Desk, reference: String, digest: Option<String>) -> String {
     let spec = desk.container(&reference, proof);
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
     let (store, options) = (desk.store(), &desk.options);
-    let fetched = images(&[spec], "10.0.20348", &store, &sink, &desk.cancel, options);
+    let fetched = fetch_images(&[spec], "10.0.20348", &store, &sink, &desk.cancel, options);
     match fetched {
         Ok(_) => "it is fetched".into(),
         Err(error) => desk.text(&error),
@@ -41,26 +44,28 @@ const LIMIT: u64 = 1 << 10;
 
 /// An input of a shared cache, asked for as `ci`.
 fn shared(desk: &Desk, address: &str, digest: &str) -> String {
-    let spec = Settings {
+    let spec = SharedCacheSettings {
         proxies: Default::default(),
-        address: Address::parse(address).unwrap(),
+        address: CacheAddress::parse(address).unwrap(),
         login: Some(Credentials::new("ci", Secret::new("open-sesame"))).into(),
         keys: Vec::new(),
         push: None,
-        patience: PATIENCE,
+        patience: DEFAULT_TIMEOUTS,
     };
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
-    let remote = Remote::open(spec, &sink, &desk.cancel).unwrap();
+    let remote = SharedCacheClient::open(spec, &sink, &desk.cancel).unwrap();
     let file = fs::File::create(desk.folder.path().join("came")).unwrap();
-    let watch = Watch::new("kubelet", sink, desk.cancel.clone());
+    let watch = ProgressWatch::new("kubelet", sink, desk.cancel.clone());
     let came = remote.pull_blob(&digest.parse().unwrap(), LIMIT, file, &desk.store(), &watch);
-    match came.unwrap() {
-        true => "it came".into(),
-        false => desk.warnings().join("\n"),
+    if came.unwrap() {
+        "it came".into()
+    } else {
+        desk.warnings().join("\n")
     }
 }
 
-/// Not a test of its own: the others start this binary again for it, with the roots that it is to trust.
+/// Not a test of its own: the others start this binary again for it, with the roots that it is to
+/// trust.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
@@ -173,7 +178,8 @@ fn passwords_go_to_the_registry_alone() {
     insta::assert_snapshot!("a_realm_of_another_host", trap.shared());
     assert_eq!(trap.learnt(), [""; 0]);
 
-    // What the registry itself asks for it is told, and a file that it sends elsewhere gets nothing.
+    // What the registry itself asks for it is told, and a file that it sends elsewhere gets
+    // nothing.
     let own = |asked: &Asked, _: &str| match asked.path.split('?').next().unwrap() {
         "/token" => token(asked),
         "/v2/" => {
@@ -229,29 +235,34 @@ fn an_input_of_a_shared_cache_is_bounded_whatever_its_length_is_said_to_be() {
         let digest = Digest::sha256_of(&body).to_string();
         let whole = Server::start({
             let body = body.clone();
-            move |asked| match asked.path.contains("/blobs/") {
-                true => Answer::new("200 OK", &[], body.clone()),
-                false => Answer::new("200 OK", &[], ""),
+            move |asked| {
+                if asked.path.contains("/blobs/") {
+                    Answer::new("200 OK", &[], body.clone())
+                } else {
+                    Answer::new("200 OK", &[], "")
+                }
             }
         });
-        let in_pieces = Server::start(move |asked| match asked.path.contains("/blobs/") {
-            true => Answer::chunked(&body),
-            false => Answer::new("200 OK", &[], ""),
+        let in_pieces = Server::start(move |asked| {
+            if asked.path.contains("/blobs/") {
+                Answer::chunked(&body)
+            } else {
+                Answer::new("200 OK", &[], "")
+            }
         });
         for server in [whole, in_pieces] {
             let desk = Desk::new();
             let cache = format!("oci+http://{}/team/cache", server.host());
             let rendered = shared(&desk, &cache, &digest);
-            match came {
-                true => assert_eq!(rendered, "it came"),
-                false => {
-                    let fact = "the shared cache sent more bytes than expected";
-                    assert!(rendered.contains(fact), "{rendered}");
-                    assert!(
-                        rendered.contains("expected: 1024 bytes at most"),
-                        "{rendered}"
-                    );
-                }
+            if came {
+                assert_eq!(rendered, "it came")
+            } else {
+                let fact = "the shared cache sent more bytes than expected";
+                assert!(rendered.contains(fact), "{rendered}");
+                assert!(
+                    rendered.contains("expected: 1024 bytes at most"),
+                    "{rendered}"
+                );
             }
         }
     }
@@ -269,9 +280,12 @@ fn an_image_over_https_stays_there() {
     let (held, digest) = pause();
     for led in ["/manifests/3.10.2", "/manifests/sha256:", "/blobs/"] {
         let (here, there) = (held.clone(), held.clone());
-        let answers = move |asked: &Asked, other: &str| match asked.path.contains(led) {
-            true => Answer::redirect(&format!("{other}{}", asked.path)),
-            false => answer(&here, asked),
+        let answers = move |asked: &Asked, other: &str| {
+            if asked.path.contains(led) {
+                Answer::redirect(&format!("{other}{}", asked.path))
+            } else {
+                answer(&here, asked)
+            }
         };
         let trap = Trap::new(answers, move |asked| answer(&there, asked));
         let pinned = if led.ends_with("3.10.2") { "" } else { &digest };

@@ -107,7 +107,7 @@ fn a_checksum_file_over_https_proves_a_file_over_http() {
         "error the checksum file of kubelet: no checksum file is published there: the server answered 404 Not Found\n  \
          at: https://HOST/kubelet.exe.sha256?…\n  \
          recipe: DESK/recipe.toml:4:1\n  \
-         cure: check the version and the spelling of the address; where the publisher has no checksum file, leave it out and write \
+         cure: check the version and the spelling of the address; if the publisher has no checksum file, remove it and set \
          the file's sha256"
     );
     assert_eq!(
@@ -115,7 +115,7 @@ fn a_checksum_file_over_https_proves_a_file_over_http() {
         "error the checksum file of kubelet is a web page\n  \
          at: https://HOST/page\n  \
          recipe: DESK/recipe.toml:4:1\n  \
-         cure: open the address in a browser to see what it says"
+         cure: open the address in a browser to see the page"
     );
 }
 
@@ -144,7 +144,7 @@ fn an_unverified_file_is_asked_about_each_time() {
     assert_eq!(
         secure.fetch("/a", &[]),
         format!(
-            "{unverified}warning kubelet: the publisher replaced this file: it was {}, it is {}\nblob content 2",
+            "{unverified}warning kubelet: the publisher replaced this file: it was {}, now it is {}\nblob content 2",
             Digest::sha256_of(b"content 1"),
             Digest::sha256_of(b"content 2")
         )
@@ -153,7 +153,7 @@ fn an_unverified_file_is_asked_about_each_time() {
     assert_eq!(
         secure.fetch("/a", &[]),
         format!(
-            "{unverified}warning kubelet: the server answered 404 Not Found; the copy of an earlier run is used\n\
+            "{unverified}warning kubelet: the server answered 404 Not Found; using the copy of an earlier run\n\
              blob content 2"
         )
     );

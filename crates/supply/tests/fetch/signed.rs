@@ -1,4 +1,5 @@
-//! Signatures from the recipe to the blob: what is met, what is refused, and what is asked of the network.
+//! Signatures from the recipe to the blob: what is met, what is refused, and what is asked of the
+//! network.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +11,9 @@ use support::tree;
 use regex::Regex;
 use winimg_base::digest::Digest;
 use winimg_base::error::Kind;
-use winimg_recipe::recipe::{self, InputId, Locked, Options, Recipe};
-use winimg_supply::fetch::Request;
-use winimg_supply::store::{Blob, Expected};
+use winimg_recipe::recipe::{self, InputId, LockedInput, ReadOptions, Recipe};
+use winimg_supply::fetch::FetchRequest;
+use winimg_supply::store::{ExpectedBytes, StoredBlob};
 use winimg_trust::Scheme;
 
 use crate::fetch::desk::{Desk, lock_source};
@@ -97,18 +98,20 @@ impl Bench {
              url = \"x.iso\"\nunverified = \"test\"\n[outputs]\nraw = {{}}\n{components}"
         );
         let path = self.desk.write("recipe.toml", text);
-        let (recipe, diagnostics) = recipe::read(&path, &Options::default());
+        let (recipe, diagnostics) = recipe::read(&path, &ReadOptions::default());
         recipe.unwrap_or_else(|| panic!("{}", diagnostics.render(false)))
     }
 
     fn fetch_with(
         &self,
         components: &str,
-        edit: impl Fn(&mut Request),
-    ) -> Result<Vec<Blob>, (Kind, String)> {
+        edit: impl Fn(&mut FetchRequest),
+    ) -> Result<Vec<StoredBlob>, (Kind, String)> {
         let recipe = self.recipe(components);
         let inputs = recipe.inputs().filter(|i| i.id != InputId::Iso);
-        let mut requests: Vec<Request> = inputs.filter_map(|i| Request::of(&i)).collect();
+        let mut requests: Vec<FetchRequest> = inputs
+            .filter_map(|i| FetchRequest::from_input(&i))
+            .collect();
         requests.iter_mut().for_each(edit);
         self.desk.fetch_all(requests).map_err(|errors| {
             let kind = errors[0].kind();
@@ -120,7 +123,7 @@ impl Bench {
         })
     }
 
-    fn fetch(&self, components: &str) -> Result<Vec<Blob>, (Kind, String)> {
+    fn fetch(&self, components: &str) -> Result<Vec<StoredBlob>, (Kind, String)> {
         self.fetch_with(components, |_| {})
     }
 
@@ -157,7 +160,7 @@ fn a_signature_alone_proves_a_file_and_is_recorded() {
     ]);
     let blobs = bench.fetch(&format!("{TOOL}{MINISIGN}")).unwrap();
     assert_eq!(fs::read(blobs[0].path()).unwrap(), bytes("tool.exe"));
-    assert_eq!(*blobs[0].proof(), Expected::Signed);
+    assert_eq!(*blobs[0].proof(), ExpectedBytes::Signed);
     let [signer] = blobs[0].signers() else {
         panic!("{:?}", blobs[0].signers());
     };
@@ -322,7 +325,10 @@ fn a_signed_checksum_file_proves_over_http() {
         bench.server.url("/SHA256SUMS")
     );
     assert!(signer.remarks.contains(&remark), "{signer:?}");
-    assert!(matches!(blobs[0].proof(), Expected::ChecksumFile { .. }));
+    assert!(matches!(
+        blobs[0].proof(),
+        ExpectedBytes::ChecksumFile { .. }
+    ));
     assert_eq!(blobs[0].evidence().len(), 2);
 
     let clear = format!(
@@ -331,7 +337,7 @@ fn a_signed_checksum_file_proves_over_http() {
     bench.fetch(&clear).unwrap();
 
     // With a lock neither is asked for again.
-    let lock = Locked {
+    let lock = LockedInput {
         digest: blobs[0].digest().clone(),
         size: blobs[0].size(),
         evidence: blobs[0].evidence().clone(),
@@ -526,9 +532,16 @@ fn a_log_is_asked_for_the_entry_itself() {
 fn an_outage_of_the_log_is_no_verdict_about_the_file() {
     let tool = keyless("tool.exe");
     for index in ["[]", "down"] {
-        let log = Server::start(move |asked| match asked.path.contains("index") {
-            true if index == "[]" => Answer::new("200 OK", &[], "[]"),
-            _ => Answer::new("503 Service Unavailable", &[], ""),
+        let log = Server::start(move |asked| {
+            if asked.path.contains("index") {
+                if index == "[]" {
+                    Answer::new("200 OK", &[], "[]")
+                } else {
+                    Answer::new("503 Service Unavailable", &[], "")
+                }
+            } else {
+                Answer::new("503 Service Unavailable", &[], "")
+            }
         });
         let mut bench = Bench::new(&[
             ("/tool.exe", tool.clone()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::Kind;
 use winimg_base::event::Event;
-use winimg_supply::store::{Expected, Resumable, Store};
+use winimg_supply::store::{ExpectedBytes, ResumeRecord, Store};
 
 use crate::fetch::desk::Desk;
 use support::server::{Answer, Asked, Cut, Server};
@@ -63,7 +63,10 @@ fn a_pinned_file_arrives_once_and_is_not_asked_for_again() {
             .ends_with(format!("blobs/sha256/{}/{hex}", &hex[..2]))
     );
     assert!(fs::metadata(blob.path()).unwrap().permissions().readonly());
-    assert_eq!(*blob.proof(), Expected::Digest(Digest::sha256_of(agent)));
+    assert_eq!(
+        *blob.proof(),
+        ExpectedBytes::Digest(Digest::sha256_of(agent))
+    );
     let again = desk.fetch(&server.url("/kubelet.exe"), proof).unwrap();
     assert_eq!(again.path(), blob.path());
     assert_eq!(server.log(), ["GET /kubelet.exe"]);
@@ -140,13 +143,14 @@ fn a_run_killed_before_the_proof_need_not_transfer_again() {
     let url = server.url("/a");
     // As it is between the last byte and the proof.
     let digest = Digest::sha256_of(b"content").to_string();
-    let partial = desk.store().partial(&digest, &desk.watch()).unwrap();
-    let record = Resumable {
+    let partial = desk.store().lock_partial(&digest, &desk.watch()).unwrap();
+    let record = ResumeRecord {
         url: url.clone(),
         etag: Some("\"v1\"".into()),
         last_modified: None,
         total: Some(7),
         encoding: None,
+        redirected_to: None,
     };
     partial
         .begin(&record)
@@ -274,7 +278,7 @@ fn a_corrupted_blob_is_noticed_set_aside_and_fetched_anew() {
     fs::write(blob.path(), b"CONTENT").unwrap();
     let error = blob.check().unwrap_err();
     assert_eq!(error.kind(), Kind::Unproved);
-    assert_eq!(error.fact(), "a file changed after it was proved");
+    assert_eq!(error.fact(), "a file changed after it was verified");
 
     let blob = desk.fetch(&server.url("/a"), desk.pin(b"content")).unwrap();
     blob.check().unwrap();
@@ -286,7 +290,7 @@ fn a_corrupted_blob_is_noticed_set_aside_and_fetched_anew() {
     assert_eq!(
         desk.warnings(),
         [format!(
-            "the cached file of kubelet went bad (it was {}, it is {bad}); it is kept as {}",
+            "the cached file of kubelet is corrupt (expected {}, found {bad}); moved to {}",
             blob.digest(),
             aside.display()
         )]
@@ -372,7 +376,7 @@ fn local_files_are_copied_and_checksum_files_may_be_local_too() {
         assert_eq!(fs::read(blob.path()).unwrap(), b"content");
         assert_ne!(blob.path(), path);
         let sums = desk.folder.path().join("SHA256SUMS");
-        let expected = Expected::ChecksumFile {
+        let expected = ExpectedBytes::ChecksumFile {
             url: sums.display().to_string(),
             line: format!("{}  bin/kubelet.exe", digest.hex()),
             digest: digest.clone(),
@@ -467,7 +471,7 @@ fn an_unverified_file_is_warned_about_and_recorded() {
         desk.warnings(),
         ["kubelet is not verified: the vendor publishes none"]
     );
-    let expected = Expected::Unverified {
+    let expected = ExpectedBytes::Unverified {
         reason: "the vendor publishes none".into(),
     };
     assert_eq!(*blob.proof(), expected);

@@ -1,4 +1,5 @@
-//! Layers and inputs over a real registry: what is shared arrives whole, and what is not to be believed does not arrive.
+//! Layers and inputs over a real registry: what is shared arrives whole, and what is not to be
+//! believed does not arrive.
 
 mod site;
 
@@ -13,8 +14,8 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::text::Secret;
-use winimg_supply::fetch::sharing::Credentials;
-use winimg_supply::store::{Kept, Watch};
+use winimg_supply::fetch::shared_cache::Credentials;
+use winimg_supply::store::{LayerLookup, ProgressWatch};
 
 use site::*;
 use support::docker_registry::Registry;
@@ -84,8 +85,8 @@ fn layers_arrive_byte_for_byte_with_their_parents() {
     assert_eq!(b.layers().len(), 6);
     let last = chain().links()[2].key.clone();
     assert!(matches!(
-        b.store.layer(&last, &Cancel::default()),
-        Ok(Kept::Layer(_))
+        b.store.find_layer(&last, &Cancel::default()),
+        Ok(LayerLookup::Layer(_))
     ));
     assert_eq!(
         b.said(),
@@ -138,7 +139,7 @@ fn what_is_not_signed_by_a_named_key_is_not_believed() {
     assert_eq!(
         refused(&Machine::new(), registry.port, Some(&other)),
         [format!(
-            "warning: a layer of the shared cache is not believed: it was signed with another key\n  \
+            "warning: a layer of the shared cache is not trusted: it was signed with another key\n  \
              at: oci+http://REGISTRY/team/cache layer-…\n  expected: a key of --cache-key\n  \
              cure: if you trust its author, pass the public key with --cache-key{GOES_ON}"
         )]
@@ -156,7 +157,7 @@ fn what_is_not_signed_by_a_named_key_is_not_believed() {
     assert_eq!(
         refused(&Machine::new(), registry.port, Some(&key)),
         [format!(
-            "warning: a layer of the shared cache is not believed: it is not signed\n  \
+            "warning: a layer of the shared cache is not trusted: it is not signed\n  \
              at: oci+http://REGISTRY/team/cache layer-…{GOES_ON}"
         )]
     );
@@ -171,7 +172,7 @@ fn a_signed_record_counts_for_its_own_layer_and_its_own_bytes() {
     assert_eq!(
         refused(&Machine::new(), registry.port, Some(&key)),
         [format!(
-            "warning: a layer of the shared cache is not believed: its record is that of another layer\n  \
+            "warning: a layer of the shared cache is not trusted: its record belongs to another layer\n  \
              at: oci+http://REGISTRY/team/cache layer-…\n  expected: sha256:…\n  found: sha256:…{GOES_ON}"
         )]
     );
@@ -179,14 +180,14 @@ fn a_signed_record_counts_for_its_own_layer_and_its_own_bytes() {
     let (registry, a) = (Registry::start(None), Machine::new());
     let layer = a.seal(3, None, b"disk");
     let sign = signing(&key);
-    let over_others: winimg_supply::fetch::sharing::Sign =
+    let over_others: winimg_supply::fetch::shared_cache::SignFn =
         Box::new(move |bytes, comment| sign(&[bytes, b" "].concat(), comment));
     let remote = a.remote(registry.port, None, Some(over_others));
     remote.push_layer(&layer, &a.store).unwrap();
     assert_eq!(
         refused(&Machine::new(), registry.port, Some(&key)),
         [format!(
-            "warning: a layer of the shared cache is not believed: its record was changed after it was signed\n  \
+            "warning: a layer of the shared cache is not trusted: its record was changed after it was signed\n  \
              at: oci+http://REGISTRY/team/cache layer-…{GOES_ON}"
         )]
     );
@@ -205,7 +206,7 @@ fn altered_exchanged_and_cut_disks_do_not_arrive() {
         let said = refused(&Machine::new(), registry.port, Some(&key));
         let last = said.last().unwrap();
         assert!(
-            last.starts_with(other_bytes) || last.contains("is not what was recorded"),
+            last.starts_with(other_bytes) || last.contains("does not match its record"),
             "{said:?}"
         );
         assert_eq!(said.len(), 2, "{said:?}");
@@ -221,7 +222,7 @@ fn altered_exchanged_and_cut_disks_do_not_arrive() {
     assert_eq!(
         said[1..],
         [format!(
-            "warning: disk.qcow2 after step `two` of the shared cache is not what was recorded\n  \
+            "warning: disk.qcow2 after step `two` of the shared cache does not match its record\n  \
              at: oci+http://REGISTRY/team/cache\n  expected: 1048576 bytes\n  found: 9 bytes{GOES_ON}"
         )]
     );
@@ -261,7 +262,7 @@ fn a_registry_that_is_gone_hangs_or_breaks_off_is_one_warning() {
     let broken = said(Machine::new(), broken);
     assert!(
         broken.starts_with(&format!(
-            "warning: a transfer with the shared cache broke off{at}\n  found: "
+            "warning: a transfer with the shared cache was interrupted{at}\n  found: "
         )),
         "{broken}"
     );
@@ -280,13 +281,14 @@ fn a_layer_over_another_disk_of_the_same_key_is_not_taken_and_not_given() {
     assert_eq!(
         b.said(),
         [
-            "note: the shared cache's layers lie over another disk after the installation than this cache has: they are not taken",
-            "note: the shared cache has another disk after the installation than this cache: it stays, and no layer over ours is sent"
+            "note: the shared cache's layers are based on a different disk after the installation than this cache's: they are not used",
+            "note: the shared cache has a different disk after the installation than this cache: it is kept, and no layer based on ours is sent"
         ]
     );
 }
 
-/// What is required is in the shared cache, or an error says why not; a failure in between is not the last word.
+/// What is required is in the shared cache, or an error says why not; a failure in between is not
+/// the last word.
 #[test]
 fn a_finished_disk_that_is_required_is_there_or_an_error() {
     let (registry, key) = (Registry::start(None), key());
@@ -308,9 +310,9 @@ fn a_finished_disk_that_is_required_is_there_or_an_error() {
     assert_eq!(refused.kind(), Kind::Fetch);
     assert_eq!(
         plain(&refused.to_string()),
-        "the finished disk is not in the shared cache, where it is required to be\n  at: oci+http://REGISTRY/team/cache\n  \
-         expected: the layer sha256:… of this host\n  found: another disk, or none, of the same key\n  \
-         cure: to take that one, build with an empty cache: WINIMG_CACHE_DIR"
+        "the finished disk is required to be in the shared cache, but is not there\n  at: oci+http://REGISTRY/team/cache\n  \
+         expected: the layer sha256:… of this host\n  found: a different disk, or none, with the same key\n  \
+         cure: to use that one, build with an empty cache: WINIMG_CACHE_DIR"
     );
 
     let c = Machine::new();
@@ -321,12 +323,12 @@ fn a_finished_disk_that_is_required_is_there_or_an_error() {
     let text = plain(&refused.to_string());
     assert!(
         text.starts_with(
-            "the finished disk is not in the shared cache, where it is required to be: the shared cache cannot be reached\n"
+            "the finished disk is required to be in the shared cache, but is not there: the shared cache cannot be reached\n"
         ),
         "{text}"
     );
     assert!(
-        text.ends_with("cure: run the same command again: it goes on from the finished disk"),
+        text.ends_with("cure: run the same command again: it continues from the finished disk"),
         "{text}"
     );
 }
@@ -345,7 +347,7 @@ fn a_password_lets_in_and_is_never_said() {
         a.said()[1..],
         [format!(
             "warning: the shared cache denies access\n  at: oci+http://REGISTRY/team/cache\n  found: not authorized\n  \
-             cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or `docker login` to the registry{GOES_ON}"
+             cure: set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD, or run `docker login` for it{GOES_ON}"
         )]
     );
     let credentials = || Some(Credentials::new("ci", Secret::new("open-sesame")));
@@ -376,7 +378,7 @@ fn inputs_are_named_by_their_digest() {
     let b = Machine::new();
     let remote = b.remote(registry.port, None, None);
     let sink: Arc<dyn Sink> = b.heard.clone();
-    let watch = Watch::new("input", sink, Cancel::default());
+    let watch = ProgressWatch::new("input", sink, Cancel::default());
     let came = b.path().join("came");
     let pull = |digest: &Digest| {
         let file = fs::File::create(&came).unwrap();

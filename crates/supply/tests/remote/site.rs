@@ -12,11 +12,13 @@ use minisign::KeyPair;
 use winimg_base::digest::Digest;
 use winimg_base::event::{Cancel, Event, Sink};
 use winimg_recipe::plan::ExitRule;
-use winimg_recipe::plan::chain::{Action, Chain, Part};
-use winimg_supply::fetch::Patience;
-use winimg_supply::fetch::sharing::{Address, Credentials, Push, Remote, Settings, Sign};
-use winimg_supply::store::{About, Layer, Store};
-use winimg_trust::minisign::Rule;
+use winimg_recipe::plan::chain::{BuildChain, BuildPart, GuestAction};
+use winimg_supply::fetch::Timeouts;
+use winimg_supply::fetch::shared_cache::{
+    CacheAddress, Credentials, PushSettings, SharedCacheClient, SharedCacheSettings, SignFn,
+};
+use winimg_supply::store::{LayerInfo, Store, StoredLayer};
+use winimg_trust::minisign::MinisignRule;
 
 /// What was said.
 #[derive(Default)]
@@ -52,7 +54,7 @@ pub fn key() -> KeyPair {
     KeyPair::generate_unencrypted_keypair().unwrap()
 }
 
-pub fn signing(key: &KeyPair) -> Sign {
+pub fn signing(key: &KeyPair) -> SignFn {
     let (public, secret) = (key.pk.clone(), key.sk.clone());
     Box::new(move |bytes, comment| {
         let signed = minisign::sign(Some(&public), &secret, bytes, Some(comment), None);
@@ -65,7 +67,7 @@ pub struct Machine {
     folder: tempfile::TempDir,
     pub store: Store,
     pub heard: Arc<Heard>,
-    patience: Patience,
+    patience: Timeouts,
 }
 
 impl Machine {
@@ -81,7 +83,7 @@ impl Machine {
             folder,
             store,
             heard: Arc::default(),
-            patience: Patience {
+            patience: Timeouts {
                 connect: Duration::from_secs(answer),
                 slow: Duration::from_secs(600),
                 answer: Duration::from_secs(answer),
@@ -90,7 +92,12 @@ impl Machine {
         }
     }
 
-    pub fn remote(&self, port: u16, key: Option<&KeyPair>, push: Option<Sign>) -> Arc<Remote> {
+    pub fn remote(
+        &self,
+        port: u16,
+        key: Option<&KeyPair>,
+        push: Option<SignFn>,
+    ) -> Arc<SharedCacheClient> {
         self.remote_as(port, None, key, push)
     }
 
@@ -99,9 +106,9 @@ impl Machine {
         port: u16,
         credentials: Option<Credentials>,
         key: Option<&KeyPair>,
-        push: Option<Sign>,
-    ) -> Arc<Remote> {
-        let push = push.map(|sign| Push {
+        push: Option<SignFn>,
+    ) -> Arc<SharedCacheClient> {
+        let push = push.map(|sign| PushSettings {
             sign,
             is_required: false,
         });
@@ -109,8 +116,8 @@ impl Machine {
     }
 
     /// One that has to have each finished disk.
-    pub fn requiring(&self, port: u16, key: &KeyPair, sign: Sign) -> Arc<Remote> {
-        let push = Push {
+    pub fn requiring(&self, port: u16, key: &KeyPair, sign: SignFn) -> Arc<SharedCacheClient> {
+        let push = PushSettings {
             sign,
             is_required: true,
         };
@@ -122,19 +129,20 @@ impl Machine {
         port: u16,
         credentials: Option<Credentials>,
         key: Option<&KeyPair>,
-        push: Option<Push>,
-    ) -> Arc<Remote> {
-        let keys = key.map(|key| Rule::new(&key.pk.to_base64()).unwrap());
-        let settings = Settings {
+        push: Option<PushSettings>,
+    ) -> Arc<SharedCacheClient> {
+        let keys = key.map(|key| MinisignRule::new(&key.pk.to_base64()).unwrap());
+        let settings = SharedCacheSettings {
             proxies: Default::default(),
-            address: Address::parse(&format!("oci+http://127.0.0.1:{port}/team/cache")).unwrap(),
+            address: CacheAddress::parse(&format!("oci+http://127.0.0.1:{port}/team/cache"))
+                .unwrap(),
             login: credentials.into(),
             keys: keys.into_iter().collect(),
             push,
             patience: self.patience,
         };
         let sink: Arc<dyn Sink> = self.heard.clone();
-        Remote::open(settings, &sink, &Cancel::default()).unwrap()
+        SharedCacheClient::open(settings, &sink, &Cancel::default()).unwrap()
     }
 
     /// What was said, without ports, folders and digests.
@@ -158,12 +166,16 @@ impl Machine {
     }
 
     /// Seals a layer after the first `parts` of a chain, over the layer `parent`.
-    pub fn seal(&self, parts: usize, parent: Option<&Layer>, bytes: &[u8]) -> Layer {
-        let draft = self.store.draft().unwrap();
-        fs::write(draft.disk(winimg_formats::disk::DiskForm::Qcow2), bytes).unwrap();
-        fs::write(draft.variables(), b"variables").unwrap();
+    pub fn seal(&self, parts: usize, parent: Option<&StoredLayer>, bytes: &[u8]) -> StoredLayer {
+        let draft = self.store.create_draft().unwrap();
+        fs::write(
+            draft.disk_path(winimg_formats::disk::MachineDiskFormat::Qcow2),
+            bytes,
+        )
+        .unwrap();
+        fs::write(draft.variables_path(), b"variables").unwrap();
         let chain = chain();
-        let about = About {
+        let about = LayerInfo {
             parent: parent.map(|layer| &layer.record().key),
             recipe: "node",
             links: &chain.links()[..parts],
@@ -174,18 +186,18 @@ impl Machine {
     }
 }
 
-fn part(script: &str) -> Part {
-    Part::Step {
+fn part(script: &str) -> BuildPart {
+    BuildPart::Step {
         payload: Vec::new(),
-        ops: vec![Action::Script {
+        ops: vec![GuestAction::Script {
             text: script.into(),
             exit: ExitRule::Zero,
         }],
     }
 }
 
-pub fn chain() -> Chain {
-    let mut chain = Chain::default();
+pub fn chain() -> BuildChain {
+    let mut chain = BuildChain::default();
     for name in ["the installation", "step `one`", "step `two`"] {
         chain.push(name, part(name));
     }
@@ -263,12 +275,16 @@ pub fn nobody() -> u16 {
         .port()
 }
 
-pub fn blob_of(store: &Store, path: PathBuf) -> winimg_supply::store::Blob {
-    use winimg_supply::store::{Candidate, Expected, Watch};
-    let digest = winimg_base::io::sha256(&path).unwrap().0;
+pub fn blob_of(store: &Store, path: PathBuf) -> winimg_supply::store::StoredBlob {
+    use winimg_supply::store::{AdmitCandidate, ExpectedBytes, ProgressWatch};
+    let digest = winimg_base::io::compute_sha256(&path).unwrap().0;
     let sink: Arc<dyn Sink> = Arc::new(Heard::default());
-    let watch = Watch::new("input", sink, Cancel::default());
+    let watch = ProgressWatch::new("input", sink, Cancel::default());
     store
-        .admit(Candidate::Local(path), Expected::Digest(digest), &watch)
+        .admit(
+            AdmitCandidate::Local(path),
+            ExpectedBytes::Digest(digest),
+            &watch,
+        )
         .unwrap()
 }

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use winimg_base::error::Error;
-use winimg_formats::archive::{Filter, Format, Limits, Packed, Unpacked, unpack};
+use winimg_formats::archive::{
+    ArchiveFile, ArchiveFilter, ArchiveFormat, UnpackLimits, UnpackedFile, unpack,
+};
 
-pub fn packed(file: &Path, format: Format) -> Packed<'_> {
-    Packed {
+pub fn packed(file: &Path, format: ArchiveFormat) -> ArchiveFile<'_> {
+    ArchiveFile {
         file,
         format,
         name: "containerd",
@@ -17,20 +19,20 @@ pub fn packed(file: &Path, format: Format) -> Packed<'_> {
 
 pub struct Bench {
     pub folder: TempDir,
-    pub limits: Limits,
-    pub filter: Filter,
+    pub limits: UnpackLimits,
+    pub filter: ArchiveFilter,
 }
 
 impl Bench {
     pub fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
-            limits: Limits::default(),
-            filter: Filter::default(),
+            limits: UnpackLimits::default(),
+            filter: ArchiveFilter::default(),
         }
     }
 
-    pub fn unpack(&self, bytes: &[u8], format: Format) -> Result<Vec<Unpacked>, Error> {
+    pub fn unpack(&self, bytes: &[u8], format: ArchiveFormat) -> Result<Vec<UnpackedFile>, Error> {
         let inner = self.folder.path().join("inner");
         fs::create_dir(&inner).unwrap();
         let archive = self.folder.path().join("containerd");
@@ -46,11 +48,11 @@ impl Bench {
     }
 
     /// The message of a refusal, after a look whether anything was left or escaped.
-    pub fn refusal(bytes: &[u8], format: Format) -> String {
+    pub fn refusal(bytes: &[u8], format: ArchiveFormat) -> String {
         Self::new().refused(bytes, format)
     }
 
-    pub fn refused(&self, bytes: &[u8], format: Format) -> String {
+    pub fn refused(&self, bytes: &[u8], format: ArchiveFormat) -> String {
         let error = self.unpack(bytes, format).unwrap_err();
         assert!(
             files(self.folder.path()).is_empty(),
@@ -61,7 +63,7 @@ impl Bench {
     }
 
     /// The lines of a refusal.
-    pub fn problems(bytes: &[u8], format: Format) -> Vec<String> {
+    pub fn problems(bytes: &[u8], format: ArchiveFormat) -> Vec<String> {
         let text = Self::refusal(bytes, format);
         assert!(text.starts_with("containerd is not unpacked\n"), "{text}");
         text.lines()

@@ -3,7 +3,7 @@
 use std::fs;
 
 use winimg_base::digest::Digest;
-use winimg_formats::archive::{Filter, Format, Unpacked};
+use winimg_formats::archive::{ArchiveFilter, ArchiveFormat, UnpackedFile};
 
 use crate::store_unpack::bench::{Bench, files, pairs};
 use support::archives::{gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
@@ -25,10 +25,10 @@ fn all_formats_unpack_to_the_same_tree() {
     ]);
     let zstd = zstd::encode_all(&tar[..], 3).unwrap();
     for (bytes, format) in [
-        (tar.clone(), Format::Tar),
-        (gzip(&tar), Format::TarGz),
-        (zstd, Format::TarZst),
-        (zip, Format::Zip),
+        (tar.clone(), ArchiveFormat::Tar),
+        (gzip(&tar), ArchiveFormat::TarGz),
+        (zstd, ArchiveFormat::TarZst),
+        (zip, ArchiveFormat::Zip),
     ] {
         let bench = Bench::new();
         let unpacked = bench.unpack(&bytes, format).unwrap();
@@ -40,7 +40,7 @@ fn all_formats_unpack_to_the_same_tree() {
         assert!(out.join("empty").is_dir());
         assert_eq!(
             unpacked,
-            [("LICENSE", "text"), ("bin/containerd.exe", "MZ")].map(|(path, text)| Unpacked {
+            [("LICENSE", "text"), ("bin/containerd.exe", "MZ")].map(|(path, text)| UnpackedFile {
                 path: path.into(),
                 size: text.len() as u64,
                 sha256: Digest::sha256_of(text.as_bytes()),
@@ -76,7 +76,7 @@ fn a_zip_with_a_zip64_end_and_a_comment_is_read() {
     all.extend_from_slice(&[7, 0]);
     all.extend_from_slice(b"comment");
     let bench = Bench::new();
-    bench.unpack(&all, Format::Zip).unwrap();
+    bench.unpack(&all, ArchiveFormat::Zip).unwrap();
     let out = bench.folder.path().join("inner/out");
     assert_eq!(files(&out), pairs(&[("a", "x")]));
 }
@@ -95,7 +95,7 @@ fn long_names_of_both_kinds_are_read() {
         tar_file("short", "text"),
     ]);
     for bytes in [gnu, pax] {
-        let unpacked = Bench::new().unpack(&bytes, Format::Tar).unwrap();
+        let unpacked = Bench::new().unpack(&bytes, ArchiveFormat::Tar).unwrap();
         assert_eq!(unpacked[0].path, long);
     }
 }
@@ -109,11 +109,11 @@ fn strip_and_only_choose() {
         tar_file("README", "r"),
     ]);
     let mut bench = Bench::new();
-    bench.filter = Filter {
+    bench.filter = ArchiveFilter {
         strip: 1,
         only: vec!["bin\\*.EXE".into(), "doc".into()],
     };
-    bench.unpack(&tar, Format::Tar).unwrap();
+    bench.unpack(&tar, ArchiveFormat::Tar).unwrap();
     let out = bench.folder.path().join("inner/out");
     assert_eq!(
         files(&out),
@@ -125,29 +125,29 @@ fn strip_and_only_choose() {
 fn a_pattern_that_matches_nothing_shows_what_is_there() {
     let tar = tar_of(&[tar_file("v1/a.exe", "a"), tar_file("v1/b.dll", "b")]);
     let mut bench = Bench::new();
-    bench.filter = Filter {
+    bench.filter = ArchiveFilter {
         strip: 1,
         only: vec!["*.dll".into(), "*.sys".into()],
     };
     assert_eq!(
-        bench.refused(&tar, Format::Tar),
-        "containerd holds nothing that matches *.sys\n  | it holds a.exe\n  | it holds b.dll"
+        bench.refused(&tar, ArchiveFormat::Tar),
+        "nothing in containerd matches *.sys\n  | it contains a.exe\n  | it contains b.dll"
     );
     let mut bench = Bench::new();
     bench.filter.strip = 2;
     assert_eq!(
-        bench.refused(&tar, Format::Tar),
-        "containerd holds nothing below its first 2 folders"
+        bench.refused(&tar, ArchiveFormat::Tar),
+        "containerd has nothing below its first 2 folders"
     );
     assert_eq!(
-        Bench::refusal(&tar_of(&[]), Format::Tar),
+        Bench::refusal(&tar_of(&[]), ArchiveFormat::Tar),
         "containerd is empty"
     );
     let mut bench = Bench::new();
     bench.filter.only = vec!["a[".into()];
     assert!(
         bench
-            .refused(&tar, Format::Tar)
+            .refused(&tar, ArchiveFormat::Tar)
             .starts_with("the pattern a[ is malformed: ")
     );
 }
@@ -157,7 +157,7 @@ fn names_that_become_one_by_stripping_are_refused() {
     let tar = tar_of(&[tar_file("x/a.exe", "a"), tar_file("y/A.exe", "b")]);
     let mut bench = Bench::new();
     bench.filter.strip = 1;
-    let text = bench.refused(&tar, Format::Tar);
+    let text = bench.refused(&tar, ArchiveFormat::Tar);
     assert!(
         text.contains(
             "\n  | y/A.exe differs from a.exe only in case, without its first 1 segments\n"

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use winimg_formats::archive::{Filter, Format, Limits, list, unpack};
+use winimg_formats::archive::{ArchiveFilter, ArchiveFormat, UnpackLimits, list, unpack};
 
 use crate::store_unpack::bench::{Bench, files, packed, pairs};
 use support::archives::{Zipped, gzip, tar_entry, tar_file, tar_of, zip_of, zipped};
@@ -33,9 +33,9 @@ fn every_problem_of_a_tar_is_listed_at_once() {
     ]);
     let expected = "\
 containerd is not unpacked
-  | ../escaped.txt climbs out with ..
+  | ../escaped.txt contains a .. segment
   | /absolute.txt is an absolute path
-  | ..\\escaped.txt climbs out with ..
+  | ..\\escaped.txt contains a .. segment
   | C:\\Windows\\x.dll names a drive
   | kubelet.exe is a symbolic link
   | hard.exe is a hard link
@@ -44,20 +44,20 @@ containerd is not unpacked
   | pipe is a device, pipe or socket
   | odd is an entry of the unknown type 'Z'
   | con.txt is the Windows device CON
-  | good.txt is there twice
+  | good.txt appears twice
   | GOOD.TXT differs from good.txt only in case
   | good.txt/below needs good.txt to be both a file and a folder
   | Good.txt:stream names an alternate data stream (:)
-  | dot. ends in a dot or blank, which Windows drops
+  | dot. ends in a dot or space, which Windows drops
   | caf\u{fffd} is not UTF-8
-  | esc\\u{1b}[2J holds a control character
+  | esc\\u{1b}[2J contains a control character
   cure: ask the publisher for an archive of plain files and folders, or make one and host it";
-    assert_eq!(Bench::refusal(&tar, Format::Tar), expected);
-    assert_eq!(Bench::refusal(&gzip(&tar), Format::TarGz), expected);
+    assert_eq!(Bench::refusal(&tar, ArchiveFormat::Tar), expected);
+    assert_eq!(Bench::refusal(&gzip(&tar), ArchiveFormat::TarGz), expected);
     // What is not wanted is judged too.
     let mut bench = Bench::new();
     bench.filter.only = vec!["good.txt".into()];
-    assert_eq!(bench.refused(&tar, Format::Tar), expected);
+    assert_eq!(bench.refused(&tar, ArchiveFormat::Tar), expected);
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn every_problem_of_a_zip_is_listed_at_once() {
         zipped("twice", "2"),
     ]);
     assert_eq!(
-        Bench::problems(&zip, Format::Zip),
+        Bench::problems(&zip, ArchiveFormat::Zip),
         [
-            "../escaped.txt climbs out with ..",
+            "../escaped.txt contains a .. segment",
             "/absolute.txt is an absolute path",
-            "a\\..\\..\\escaped.txt climbs out with ..",
+            "a\\..\\..\\escaped.txt contains a .. segment",
             "C:\\Windows\\x.dll names a drive",
             "link.exe is a symbolic link",
             "pipe is a device, pipe or socket",
@@ -101,7 +101,7 @@ fn every_problem_of_a_zip_is_listed_at_once() {
             "Good.TXT differs from good.txt only in case",
             "good.txt/below needs good.txt to be both a file and a folder",
             "caf\u{fffd} is not UTF-8",
-            "nul\\u{0}.exe holds a NUL",
+            "nul\\u{0}.exe contains a NUL character",
             "full/ is a folder with content",
             "it has entries of the same name",
         ]
@@ -112,7 +112,7 @@ fn every_problem_of_a_zip_is_listed_at_once() {
 fn a_zip_that_readers_could_disagree_about_is_refused() {
     let mut cloaked = zipped("kubelet.exe", "x");
     cloaked.local_name = Some(b"malware.exe".to_vec());
-    let problems = Bench::problems(&zip_of(&[cloaked]), Format::Zip);
+    let problems = Bench::problems(&zip_of(&[cloaked]), ArchiveFormat::Zip);
     assert_eq!(problems.len(), 1);
     assert!(problems[0].contains("inconsisten"), "{problems:?}");
 
@@ -121,7 +121,7 @@ fn a_zip_that_readers_could_disagree_about_is_refused() {
     assert_eq!(
         Bench::problems(
             &zip_of(&[zipped("a", "0123456789"), overlapping]),
-            Format::Zip
+            ArchiveFormat::Zip
         ),
         ["its entries overlap, like those of an archive bomb"]
     );
@@ -138,24 +138,27 @@ fn archives_that_are_a_part_of_their_file_are_refused() {
     let mut counted = shifted.clone();
     counted[end + 10 + 16..end + 10 + 20].copy_from_slice(&42_u32.to_le_bytes());
     counted[42 + 42..42 + 46].copy_from_slice(&10_u32.to_le_bytes());
-    let before = ["it begins after 10 other bytes, which its directory does not name"];
-    assert_eq!(Bench::problems(&shifted, Format::Zip), before);
-    assert_eq!(Bench::problems(&counted, Format::Zip), before);
+    let before = ["it has 10 bytes before its first entry"];
+    assert_eq!(Bench::problems(&shifted, ArchiveFormat::Zip), before);
+    assert_eq!(Bench::problems(&counted, ArchiveFormat::Zip), before);
 
-    let behind = ["it has bytes behind its end"];
+    let behind = ["it has bytes after its end"];
     let appended = [&zip[..], b"MZ"].concat();
-    assert_eq!(Bench::problems(&appended, Format::Zip), behind);
+    assert_eq!(Bench::problems(&appended, ArchiveFormat::Zip), behind);
     let mut between = zip.clone();
     between.splice(end..end, *b"between");
     let rendered = ["it has bytes between its directory and its end"];
-    assert_eq!(Bench::problems(&between, Format::Zip), rendered);
+    assert_eq!(Bench::problems(&between, ArchiveFormat::Zip), rendered);
 
     let tar = tar_of(&[tar_file("a", "x")]);
     let appended = [tar.clone(), tar_file("b", "x")].concat();
-    assert_eq!(Bench::problems(&appended, Format::Tar), behind);
-    assert_eq!(Bench::problems(&gzip(&appended), Format::TarGz), behind);
+    assert_eq!(Bench::problems(&appended, ArchiveFormat::Tar), behind);
+    assert_eq!(
+        Bench::problems(&gzip(&appended), ArchiveFormat::TarGz),
+        behind
+    );
     let after = [gzip(&tar), b"MZ".to_vec()].concat();
-    let text = Bench::refusal(&after, Format::TarGz);
+    let text = Bench::refusal(&after, ArchiveFormat::TarGz);
     assert!(
         text.starts_with("containerd cannot be unpacked: "),
         "{text}"
@@ -171,7 +174,7 @@ fn bombs_are_refused() {
         "it unpacks to more than 200 times its {} bytes, like an archive bomb",
         packed.len()
     );
-    assert_eq!(Bench::problems(&packed, Format::TarGz), [bomb]);
+    assert_eq!(Bench::problems(&packed, ArchiveFormat::TarGz), [bomb]);
 
     let mut claims = zipped("zeros", "x");
     claims.claims = Some(100 << 20);
@@ -180,14 +183,14 @@ fn bombs_are_refused() {
         "it unpacks to more than 200 times its {} bytes, like an archive bomb",
         zip.len()
     );
-    assert_eq!(Bench::problems(&zip, Format::Zip), [bomb]);
+    assert_eq!(Bench::problems(&zip, ArchiveFormat::Zip), [bomb]);
 
     let mut bench = Bench::new();
     bench.limits.entries = 2;
     let tar = tar_of(&[tar_file("a", ""), tar_file("b", ""), tar_file("c", "")]);
     assert!(
         bench
-            .refused(&tar, Format::Tar)
+            .refused(&tar, ArchiveFormat::Tar)
             .contains("\n  | it has more than 2 entries\n")
     );
 
@@ -196,7 +199,7 @@ fn bombs_are_refused() {
     let tar = tar_of(&[tar_file("a", "123456"), tar_file("b", "123456")]);
     assert!(
         bench
-            .refused(&tar, Format::Tar)
+            .refused(&tar, ArchiveFormat::Tar)
             .contains("\n  | it unpacks to more than 10 bytes\n")
     );
 }
@@ -209,7 +212,7 @@ fn a_zip_that_holds_more_than_it_says_is_stopped() {
     liar.content = writer.finish().unwrap();
     liar.method = 8;
     liar.claims = Some(10);
-    let text = Bench::refusal(&zip_of(&[liar]), Format::Zip);
+    let text = Bench::refusal(&zip_of(&[liar]), ArchiveFormat::Zip);
     assert!(
         text.starts_with("containerd cannot be unpacked: a"),
         "{text}"
@@ -225,7 +228,7 @@ fn sparse_files_and_huge_headers_are_refused() {
         tar_file("holes", "x"),
     ]);
     assert_eq!(
-        Bench::problems(&pax, Format::Tar),
+        Bench::problems(&pax, ArchiveFormat::Tar),
         ["holes is a sparse file"]
     );
     let long = vec![b'n'; 2 << 20];
@@ -234,7 +237,7 @@ fn sparse_files_and_huge_headers_are_refused() {
         tar_file("a", "x"),
     ]);
     assert_eq!(
-        Bench::problems(&tar, Format::Tar),
+        Bench::problems(&tar, ArchiveFormat::Tar),
         [format!("it has a header of {} bytes", long.len())]
     );
 }
@@ -248,13 +251,13 @@ fn damaged_archives_are_named_as_such() {
     // The first byte of the content: local header (30) and name.
     flipped[31] ^= 1;
     for (bytes, format) in [
-        (&tar[..1000], Format::Tar),
-        (&packed[..packed.len() - 9], Format::TarGz),
-        (&packed[..], Format::TarZst),
-        (&tar[..], Format::TarGz),
-        (&zip[..zip.len() - 5], Format::Zip),
-        (b"not an archive", Format::Zip),
-        (&flipped[..], Format::Zip),
+        (&tar[..1000], ArchiveFormat::Tar),
+        (&packed[..packed.len() - 9], ArchiveFormat::TarGz),
+        (&packed[..], ArchiveFormat::TarZst),
+        (&tar[..], ArchiveFormat::TarGz),
+        (&zip[..zip.len() - 5], ArchiveFormat::Zip),
+        (b"not an archive", ArchiveFormat::Zip),
+        (&flipped[..], ArchiveFormat::Zip),
     ] {
         let text = Bench::refusal(bytes, format);
         assert!(
@@ -292,7 +295,7 @@ fn damage_of_any_kind_ends_in_an_error_or_in_files_of_the_destination() {
     let (file, out) = (inner.join("a"), inner.join("out"));
     let (mut good, mut bad) = (0, 0);
     for round in 0..2000 {
-        let format = [Format::Zip, Format::Tar][round % 2];
+        let format = [ArchiveFormat::Zip, ArchiveFormat::Tar][round % 2];
         let mut bytes = [&zip, &tar][round % 2].clone();
         for _ in 0..1 + random.below(4) {
             let at = random.below(bytes.len());
@@ -306,8 +309,8 @@ fn damage_of_any_kind_ends_in_an_error_or_in_files_of_the_destination() {
         match unpack(
             &packed(&file, format),
             &out,
-            &Limits::default(),
-            &Filter::default(),
+            &UnpackLimits::default(),
+            &ArchiveFilter::default(),
         ) {
             Ok(unpacked) => {
                 let there: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
@@ -333,7 +336,7 @@ fn an_existing_folder_is_not_touched() {
     fs::create_dir(&dest).unwrap();
     fs::write(dest.join("mine"), "kept").unwrap();
     unpack(
-        &packed(&archive, Format::Tar),
+        &packed(&archive, ArchiveFormat::Tar),
         &dest,
         &bench.limits,
         &bench.filter,
@@ -351,12 +354,12 @@ fn a_listing_makes_the_same_checks() {
         tar_of(&[tar_file("b/a", "xy"), tar_entry(b"c/", b'5', b"", "")]),
     )
     .unwrap();
-    let members = list(&packed(&path, Format::Tar), &Limits::default()).unwrap();
+    let members = list(&packed(&path, ArchiveFormat::Tar), &UnpackLimits::default()).unwrap();
     let shown: Vec<_> = members
         .iter()
         .map(|m| (m.path.as_str(), m.size, m.is_folder))
         .collect();
     assert_eq!(shown, [("b/a", 2, false), ("c", 0, true)]);
     fs::write(&path, tar_of(&[tar_file("../a", "x")])).unwrap();
-    list(&packed(&path, Format::Tar), &Limits::default()).unwrap_err();
+    list(&packed(&path, ArchiveFormat::Tar), &UnpackLimits::default()).unwrap_err();
 }

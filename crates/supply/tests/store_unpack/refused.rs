@@ -1,11 +1,12 @@
-//! Every kind of hostile archive, one line each: the whole message, the tree around it unchanged, nothing of it left.
+//! Every kind of hostile archive, one line each: the whole message, the tree around it unchanged,
+//! nothing of it left.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use winimg_formats::archive::{Filter, Format, Limits, unpack};
+use winimg_formats::archive::{ArchiveFilter, ArchiveFormat, UnpackLimits, unpack};
 
 use crate::store_unpack::bench::packed;
 use support::archives::{Zipped, gzip, tar_entry, tar_file, tar_of, tar_sized, zip_of, zipped};
@@ -13,7 +14,7 @@ use support::archives::{Zipped, gzip, tar_entry, tar_file, tar_of, tar_sized, zi
 /// An archive, and the problems that are told of it.
 struct Case {
     what: &'static str,
-    format: Format,
+    format: ArchiveFormat,
     bytes: Vec<u8>,
     problems: &'static [&'static str],
 }
@@ -23,7 +24,7 @@ fn tar(what: &'static str, entries: &[Vec<u8>], problems: &'static [&'static str
     let entries = [&[tar_file("good.exe", "MZ")], entries].concat();
     Case {
         what,
-        format: Format::Tar,
+        format: ArchiveFormat::Tar,
         bytes: tar_of(&entries),
         problems,
     }
@@ -33,7 +34,7 @@ fn zip(what: &'static str, entries: &[Zipped], problems: &'static [&'static str]
     let entries = [&[zipped("good.exe", "MZ")], entries].concat();
     Case {
         what,
-        format: Format::Zip,
+        format: ArchiveFormat::Zip,
         bytes: zip_of(&entries),
         problems,
     }
@@ -70,17 +71,17 @@ fn paths() -> Vec<Case> {
         tar(
             "a way up",
             &file("../escaped"),
-            &["../escaped climbs out with .."],
+            &["../escaped contains a .. segment"],
         ),
         tar(
             "a way up and in",
             &file("a/../../out/escaped"),
-            &["a/../../out/escaped climbs out with .."],
+            &["a/../../out/escaped contains a .. segment"],
         ),
         tar(
             "a way up as Windows writes it",
             &file("a\\..\\..\\b"),
-            &["a\\..\\..\\b climbs out with .."],
+            &["a\\..\\..\\b contains a .. segment"],
         ),
         tar(
             "an absolute path",
@@ -125,12 +126,12 @@ fn paths() -> Vec<Case> {
         tar(
             "a dot at the end",
             &file("good.exe."),
-            &["good.exe. ends in a dot or blank, which Windows drops"],
+            &["good.exe. ends in a dot or space, which Windows drops"],
         ),
         tar(
             "a blank at the end",
             &file("good.exe "),
-            &["good.exe  ends in a dot or blank, which Windows drops"],
+            &["good.exe  ends in a dot or space, which Windows drops"],
         ),
         tar(
             "another case",
@@ -145,17 +146,17 @@ fn paths() -> Vec<Case> {
         tar(
             "the same again",
             &file("good.exe"),
-            &["good.exe is there twice"],
+            &["good.exe appears twice"],
         ),
         tar(
             "the same by a dot",
             &file("./good.exe"),
-            &["./good.exe is there twice"],
+            &["./good.exe appears twice"],
         ),
         tar(
             "the same by the other slash",
             &[tar_file("a/b", "x"), tar_file("a\\b", "x")],
-            &["a\\b is there twice"],
+            &["a\\b appears twice"],
         ),
         tar(
             "a file that is a folder, too",
@@ -168,12 +169,12 @@ fn paths() -> Vec<Case> {
                 tar_file("caf\u{e9}.exe", "x"),
                 tar_file("cafe\u{301}.exe", "y"),
             ],
-            &["cafe\u{301}.exe differs from caf\u{e9}.exe only in how Unicode spells it"],
+            &["cafe\u{301}.exe differs from caf\u{e9}.exe only in its Unicode normalization"],
         ),
         tar(
             "a text turned round",
             &file("x\u{202e}exe.txt"),
-            &["x\\u{202e}exe.txt holds an invisible character"],
+            &["x\\u{202e}exe.txt contains an invisible character"],
         ),
     ]
 }
@@ -223,7 +224,7 @@ fn kinds() -> Vec<Case> {
         tar(
             "a name by pax",
             &[pax("path", "../escaped"), tar_file("a", "x")],
-            &["../escaped climbs out with .."],
+            &["../escaped contains a .. segment"],
         ),
         tar(
             "a name by GNU tar",
@@ -242,7 +243,7 @@ fn kinds() -> Vec<Case> {
         zip(
             "a way up",
             &[zipped("../escaped", "x")],
-            &["../escaped climbs out with .."],
+            &["../escaped contains a .. segment"],
         ),
         zip(
             "an absolute path",
@@ -272,7 +273,7 @@ fn kinds() -> Vec<Case> {
         zip(
             "a clash by normalisation",
             &[zipped("\u{212b}", "x"), zipped("\u{c5}", "y")],
-            &["\u{c5} differs from \u{212b} only in how Unicode spells it"],
+            &["\u{c5} differs from \u{212b} only in its Unicode normalization"],
         ),
         zip(
             "two of one name",
@@ -305,10 +306,10 @@ fn hash(folder: &Path) -> String {
             sum.update(path.as_os_str().as_encoded_bytes());
             let kind = fs::symlink_metadata(&path).unwrap().file_type();
             sum.update(format!("{kind:?}"));
-            match kind.is_dir() {
-                true => todo.push(path),
-                false if kind.is_file() => sum.update(fs::read(&path).unwrap()),
-                false => {}
+            if kind.is_dir() {
+                todo.push(path)
+            } else if kind.is_file() {
+                sum.update(fs::read(&path).unwrap())
             }
         }
     }
@@ -331,8 +332,8 @@ fn each_kind_of_hostile_archive_is_refused_and_leaves_nothing() {
     let mut wrong = Vec::new();
     for case in paths().into_iter().chain(kinds()) {
         let mut forms = vec![(case.format, case.bytes.clone())];
-        if case.format == Format::Tar {
-            forms.push((Format::TarGz, gzip(&case.bytes)));
+        if case.format == ArchiveFormat::Tar {
+            forms.push((ArchiveFormat::TarGz, gzip(&case.bytes)));
         }
         // What nobody wants of it makes it no better.
         for only in [&[][..], &["good.exe"]] {
@@ -341,13 +342,17 @@ fn each_kind_of_hostile_archive_is_refused_and_leaves_nothing() {
                 let file = around.path().join("inner/archive");
                 fs::File::create(&file).unwrap().write_all(bytes).unwrap();
                 let before = hash(around.path());
-                let filter = Filter {
+                let filter = ArchiveFilter {
                     strip: 0,
                     only: only.iter().map(|s| s.to_string()).collect(),
                 };
                 let out = around.path().join("inner/out");
-                let said = match unpack(&packed(&file, *format), &out, &Limits::default(), &filter)
-                {
+                let said = match unpack(
+                    &packed(&file, *format),
+                    &out,
+                    &UnpackLimits::default(),
+                    &filter,
+                ) {
                     Ok(files) => format!("it is unpacked: {files:?}"),
                     Err(e) => e.to_string(),
                 };
@@ -369,7 +374,8 @@ fn each_kind_of_hostile_archive_is_refused_and_leaves_nothing() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// An archive that says one thing and holds another ends in an error, whatever the sentence of the library under it.
+/// An archive that says one thing and holds another ends in an error, whatever the sentence of the
+/// library under it.
 #[test]
 fn archives_that_lie_about_themselves_are_refused_and_leave_nothing() {
     let mut lies = Vec::new();
@@ -380,38 +386,42 @@ fn archives_that_lie_about_themselves_are_refused_and_leave_nothing() {
     };
     lies.push((
         "a stored file that is longer than it says",
-        Format::Zip,
+        ArchiveFormat::Zip,
         size(3),
     ));
     lies.push((
         "a stored file that is shorter than it says",
-        Format::Zip,
+        ArchiveFormat::Zip,
         size(30),
     ));
     // Zip64: 0xffffffff sends to an extra field that is not there (PKWARE APPNOTE 4.5.3).
     lies.push((
         "a zip64 size without its field",
-        Format::Zip,
+        ArchiveFormat::Zip,
         size(u32::MAX),
     ));
     let mut count = zip_of(&[zipped("a", "x")]);
     let end = count.len() - 22;
     count[end + 8..end + 12].copy_from_slice(&[9, 0, 9, 0]);
-    lies.push(("more entries than there are", Format::Zip, count));
+    lies.push(("more entries than there are", ArchiveFormat::Zip, count));
     let mut before = zip_of(&[zipped("a", "x")]);
     before[end + 16..end + 20].copy_from_slice(&[0xff, 0xff, 0xff, 0x7f]);
-    lies.push(("a directory beyond the end", Format::Zip, before));
+    lies.push(("a directory beyond the end", ArchiveFormat::Zip, before));
     let mut local = zipped("a.exe", "x");
     local.local_name = Some(b"b.exe".to_vec());
     lies.push((
         "another name in the file's own header",
-        Format::Zip,
+        ArchiveFormat::Zip,
         zip_of(&[local]),
     ));
     let longer = tar_of(&[tar_sized(b"a", b'0', b"x", (1 << 33) - 1, "")]);
-    lies.push(("a tar that ends before its file", Format::Tar, longer));
+    lies.push((
+        "a tar that ends before its file",
+        ArchiveFormat::Tar,
+        longer,
+    ));
     let huge = tar_of(&[pax("size", "18446744073709551615"), tar_file("a", "x")]);
-    lies.push(("a size beyond all disks", Format::Tar, huge));
+    lies.push(("a size beyond all disks", ArchiveFormat::Tar, huge));
     for (what, format, bytes) in lies {
         let around = around();
         let file = around.path().join("inner/archive");
@@ -421,8 +431,8 @@ fn archives_that_lie_about_themselves_are_refused_and_leave_nothing() {
         let refused = unpack(
             &packed(&file, format),
             &out,
-            &Limits::default(),
-            &Filter::default(),
+            &UnpackLimits::default(),
+            &ArchiveFilter::default(),
         );
         let said = refused
             .err()

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use winimg_base::event::{Cancel, Event, Sink};
-use winimg_formats::archive::{Filter, Format, Limits};
-use winimg_supply::store::{Candidate, Expected, Store, Watch};
+use winimg_formats::archive::{ArchiveFilter, ArchiveFormat, UnpackLimits};
+use winimg_supply::store::{AdmitCandidate, ExpectedBytes, ProgressWatch, Store};
 
 use crate::store_unpack::bench::{files, pairs};
 use support::archives::{tar_file, tar_of};
@@ -27,20 +27,26 @@ fn a_tree_is_unpacked_once_and_again_when_someone_changed_it() {
         tar_of(&[tar_file("v/a.exe", "a"), tar_file("v/b.exe", "b")]),
     )
     .unwrap();
-    let watch = Watch::new("a", Arc::new(Quiet), Cancel::default());
-    let expected = Expected::Unverified {
+    let watch = ProgressWatch::new("a", Arc::new(Quiet), Cancel::default());
+    let expected = ExpectedBytes::Unverified {
         reason: "made here".into(),
     };
     let blob = store
-        .admit(Candidate::Local(path), expected, &watch)
+        .admit(AdmitCandidate::Local(path), expected, &watch)
         .unwrap();
     let tree = |only: &[&str]| {
-        let filter = Filter {
+        let filter = ArchiveFilter {
             strip: 1,
             only: only.iter().map(|s| s.to_string()).collect(),
         };
         store
-            .tree(&blob, Format::Tar, &filter, &Limits::default(), &watch)
+            .unpack_tree(
+                &blob,
+                ArchiveFormat::Tar,
+                &filter,
+                &UnpackLimits::default(),
+                &watch,
+            )
             .unwrap()
     };
     let inode = |path: &Path| {

@@ -1,9 +1,9 @@
-//! Catalogs: signed lists of other files' digests.
+//! Catalogs: signed lists of digests of other files.
 //!
-//! A file beside a good catalog is proved by nothing; only its own digest in the catalog proves it. Every digest is
-//! therefore computed here from the file: of a PE file what Authenticode covers, of any other file all its bytes. Refuses
-//! lists that are no catalogs, and members that are there by SHA-1 only. (Microsoft: Catalog Files and Digital Signatures;
-//! Certificate Trust List)
+//! A valid catalog proves a file only if it lists the file's digest, so the digest is computed
+//! here: for a PE file from the parts that Authenticode covers, for any other file from all bytes.
+//! Refuses lists that are not catalogs, and members with only a SHA-1. (Microsoft: Catalog Files
+//! and Digital Signatures; Certificate Trust List)
 
 use std::io::{self, Seek};
 
@@ -12,15 +12,15 @@ use sha1::{Digest as _, Sha1};
 
 use super::super::hash::HashKind;
 use super::super::signed_data::SignedData;
-use super::super::tlv::{self, Tlv, Walk};
-use super::super::{Reason, Refusal, Subject};
+use super::super::tlv::{self, Tlv, TlvWalk};
+use super::super::{FileSubject, RefusalReason, SignatureRefusal};
 use super::indirect::SPC_INDIRECT_DATA;
-use super::kind::Kind;
-use super::source::{Source, unreadable};
+use super::kind::SignedFileKind;
+use super::source::{SignedSource, refuse_unreadable};
 use super::{pe, unsigned};
 
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
-/// Of a list whose members' tags are the digests themselves.
+/// Identifies a list whose members' tags are the digests themselves.
 const BY_TAG: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.3");
 const MEMBER_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.3");
 const NAME_VALUE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.1");
@@ -28,126 +28,128 @@ const PE_IMAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311
 const FLAT_FILE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.25");
 
 const BMP_STRING: u8 = 0x1e;
-/// Names of a big catalog that a refusal lists.
+/// Maximum number of members that a refusal lists.
 const NAMES_SHOWN: usize = 8;
 
-/// One file that a catalog names.
+/// A file listed in a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct CatalogMember {
     pub(super) digest: Vec<u8>,
-    /// `None` for SHA-1 and whatever else proves nothing.
+    /// `None` for SHA-1 and other insecure algorithms.
     pub(super) algorithm: Option<HashKind>,
-    pub(super) covers: Covers,
-    /// The file's name, where the catalog's maker put it down. No digest depends on it.
+    pub(super) covers: DigestScope,
+    /// The file's name, if the catalog contains it. It is not part of the digest.
     pub(super) name: Option<String>,
 }
 
-/// What a member's digest is of.
+/// The input of a member's digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Covers {
-    /// What Authenticode covers of a PE file.
+pub(super) enum DigestScope {
+    /// The parts of a PE file that Authenticode covers.
     Image,
     /// All bytes.
     File,
-    /// Something that only another kind of file has.
+    /// Parts of another kind of file.
     Other,
 }
 
-/// The members of a CertificateTrustList's value octets.
-fn read(list: &[u8]) -> Result<Vec<Member>, Refusal> {
-    let mut list = Walk::new(list, "the catalog")?;
-    list.optional(tlv::INTEGER)?;
+/// Parses the members from a CertificateTrustList's value octets.
+fn read(list: &[u8]) -> Result<Vec<CatalogMember>, SignatureRefusal> {
+    let mut list = TlvWalk::new(list, "the catalog")?;
+    list.next_if(tlv::INTEGER)?;
     let mut usage = list.expect(tlv::SEQUENCE)?.walk("the catalog's use")?;
-    if usage.oid()? != CATALOG_LIST {
-        return Err(Reason::WrongUse
-            .refusal("what was published beside the file is a trust list, but no catalog"));
+    if usage.read_oid()? != CATALOG_LIST {
+        return Err(RefusalReason::WrongUse
+            .refusal("the file published as its catalog is a different kind of trust list"));
     }
-    list.optional(tlv::OCTET_STRING)?;
-    list.optional(tlv::INTEGER)?;
-    // When it was made, and sometimes when the next one will be.
+    list.next_if(tlv::OCTET_STRING)?;
+    list.next_if(tlv::INTEGER)?;
+    // thisUpdate, and optionally nextUpdate.
     while matches!(list.peek(), Some(tlv::UTC_TIME | tlv::GENERALIZED_TIME)) {
         list.next()?;
     }
     let mut kind = list.expect(tlv::SEQUENCE)?.walk("the catalog's kind")?;
-    let by_tag = kind.oid()? == BY_TAG;
-    let subjects = list.optional(tlv::SEQUENCE)?;
-    list.optional(tlv::context(0))?;
+    let by_tag = kind.read_oid()? == BY_TAG;
+    let subjects = list.next_if(tlv::SEQUENCE)?;
+    list.next_if(tlv::context_tag(0))?;
     list.finish()?;
 
     let mut members = Vec::new();
     if let Some(subjects) = subjects {
         let mut subjects = subjects.walk("the catalog's members")?;
         while let Some(subject) = subjects.next()? {
-            members.extend(member(&subject, by_tag)?);
+            members.extend(read_member(&subject, by_tag)?);
         }
     }
     Ok(members)
 }
 
-/// A member, or `None` when it has no digest.
-fn member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<Member>, Refusal> {
+/// Parses a member; `None` if it has no digest.
+fn read_member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<CatalogMember>, SignatureRefusal> {
     const WHAT: &str = "a member of the catalog";
     let mut subject = subject.walk(WHAT)?;
     let tag = subject.expect(tlv::OCTET_STRING)?.value;
-    let Some(attributes) = subject.optional(tlv::SET)? else {
+    let Some(attributes) = subject.next_if(tlv::SET)? else {
         return Ok(None);
     };
     let mut attributes = attributes.walk(WHAT)?;
-    let (mut member, mut name, mut covers) = (None, None, Covers::Other);
+    let (mut member, mut name, mut covers) = (None, None, DigestScope::Other);
     while let Some(attribute) = attributes.next()? {
         let mut attribute = attribute.walk(WHAT)?;
-        let kind = attribute.oid()?;
+        let kind = attribute.read_oid()?;
         let values = attribute.expect(tlv::SET)?;
         if kind == SPC_INDIRECT_DATA {
-            let read = indirect(&tlv::only(values.value, tlv::SEQUENCE, WHAT)?)?;
+            let read = read_indirect(&tlv::parse_only(values.value, tlv::SEQUENCE, WHAT)?)?;
             if member.replace(read).is_some() {
-                return Err(tlv::malformed(WHAT, "has two digests"));
+                return Err(tlv::refuse_malformed(WHAT, "has two digests"));
             }
         } else if kind == NAME_VALUE {
             name = file_name(&values)?.or(name);
         } else if kind == MEMBER_INFO {
             covers = match values.value {
-                [0x80, 0] => Covers::Image,
-                [0x82, 0] => Covers::File,
-                _ => Covers::Other,
+                [0x80, 0] => DigestScope::Image,
+                [0x82, 0] => DigestScope::File,
+                _ => DigestScope::Other,
             };
         }
     }
-    let tagged = by_tag.then(|| Member {
+    let tagged = by_tag.then(|| CatalogMember {
         digest: tag.to_vec(),
         algorithm: Some(HashKind::Sha256).filter(|kind| kind.length() == tag.len()),
         covers,
         name: None,
     });
-    Ok(member.or(tagged).map(|member| Member { name, ..member }))
+    Ok(member
+        .or(tagged)
+        .map(|member| CatalogMember { name, ..member }))
 }
 
-/// SpcIndirectDataContent.
-fn indirect(content: &Tlv<'_>) -> Result<Member, Refusal> {
+/// Parses SpcIndirectDataContent.
+fn read_indirect(content: &Tlv<'_>) -> Result<CatalogMember, SignatureRefusal> {
     const WHAT: &str = "the digest of a member of the catalog";
     let mut content = content.walk(WHAT)?;
-    let kind = content.expect(tlv::SEQUENCE)?.walk(WHAT)?.oid()?;
+    let kind = content.expect(tlv::SEQUENCE)?.walk(WHAT)?.read_oid()?;
     let mut info = content.expect(tlv::SEQUENCE)?.walk(WHAT)?;
-    let algorithm = info.expect(tlv::SEQUENCE)?.walk(WHAT)?.oid()?;
+    let algorithm = info.expect(tlv::SEQUENCE)?.walk(WHAT)?.read_oid()?;
     let digest = info.expect(tlv::OCTET_STRING)?.value.to_vec();
     info.finish()?;
     content.finish()?;
-    Ok(Member {
+    Ok(CatalogMember {
         algorithm: HashKind::from_oid(algorithm)
             .ok()
             .filter(|kind| kind.length() == digest.len()),
         digest,
         covers: match kind {
-            kind if kind == PE_IMAGE => Covers::Image,
-            kind if kind == FLAT_FILE => Covers::File,
-            _ => Covers::Other,
+            kind if kind == PE_IMAGE => DigestScope::Image,
+            kind if kind == FLAT_FILE => DigestScope::File,
+            _ => DigestScope::Other,
         },
         name: None,
     })
 }
 
-/// The value of `File` (inf2cat) or the last part of `FilePath` (New-FileCatalog).
-fn file_name(values: &Tlv<'_>) -> Result<Option<String>, Refusal> {
+/// Parses the value of `File` (inf2cat) or the last part of `FilePath` (New-FileCatalog).
+fn file_name(values: &Tlv<'_>) -> Result<Option<String>, SignatureRefusal> {
     const WHAT: &str = "the name of a member of the catalog";
     let mut values = values.walk(WHAT)?;
     while let Some(pair) = values.next()? {
@@ -155,9 +157,9 @@ fn file_name(values: &Tlv<'_>) -> Result<Option<String>, Refusal> {
         let key = pair.expect(BMP_STRING)?.value;
         pair.expect(tlv::INTEGER)?;
         let value = pair.expect(tlv::OCTET_STRING)?.value;
-        let key = wide(key, u16::from_be_bytes);
+        let key = decode_utf16(key, u16::from_be_bytes);
         if matches!(key.as_str(), "File" | "FilePath") {
-            let value = wide(value, u16::from_le_bytes);
+            let value = decode_utf16(value, u16::from_le_bytes);
             let value = value.trim_end_matches('\0');
             let last = value.rsplit(['\\', '/']).next().unwrap_or(value);
             return Ok(Some(last.escape_debug().to_string()));
@@ -166,7 +168,7 @@ fn file_name(values: &Tlv<'_>) -> Result<Option<String>, Refusal> {
     Ok(None)
 }
 
-fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     let units: Vec<u16> = bytes
         .chunks_exact(2)
         .map(|two| unit([two[0], two[1]]))
@@ -174,23 +176,24 @@ fn wide(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     String::from_utf16_lossy(&units)
 }
 
-/// The file's own digest stands in the catalog. Whether the catalog's signature holds is judged elsewhere.
+/// Checks that the catalog lists the file's digest. The catalog's signature is checked elsewhere.
 pub(super) fn judge_member(
     signed: &SignedData<'_>,
-    file: &mut Source,
-    subject: Subject<'_>,
-) -> Result<(), Refusal> {
+    file: &mut SignedSource,
+    subject: FileSubject<'_>,
+) -> Result<(), SignatureRefusal> {
     let members = read(signed.content())?;
-    let covers = match file.bytes(0, 2)?.as_deref() {
+    let covers = match file.read_bytes(0, 2)?.as_deref() {
         Some(b"MZ") => {
-            Kind::Pe.fits(subject.name)?;
-            // What stands in its certificate table is in no catalog's digest: it has to be a signature and nothing else.
-            if let Some(own) = pe::signature(file)? {
+            SignedFileKind::Pe.fits(subject.name)?;
+            // The catalog's digest does not cover the certificate table, so it must contain only a
+            // signature.
+            if let Some(own) = pe::read_signature(file)? {
                 unsigned::check_untaken(&own)?;
             }
-            Covers::Image
+            DigestScope::Image
         }
-        _ => Covers::File,
+        _ => DigestScope::File,
     };
     for algorithm in [HashKind::Sha256, HashKind::Sha384, HashKind::Sha512] {
         let mut candidates = members
@@ -200,90 +203,101 @@ pub(super) fn judge_member(
         if candidates.peek().is_none() {
             continue;
         }
-        let own = digest(file, covers, algorithm)?;
-        let is_it: Vec<&Member> = candidates.filter(|member| member.digest == own).collect();
-        if !is_it.is_empty() {
-            return called(&is_it, subject);
+        let own = compute_digest(file, covers, algorithm)?;
+        let matching: Vec<&CatalogMember> =
+            candidates.filter(|member| member.digest == own).collect();
+        if !matching.is_empty() {
+            return check_name(&matching, subject);
         }
     }
-    Err(absent(&members, file, covers, subject.name)?)
+    Err(explain_absence(&members, file, covers, subject.name)?)
 }
 
-/// The catalog's maker gave the file this name, or none.
-fn called(members: &[&Member], subject: Subject<'_>) -> Result<(), Refusal> {
+/// Checks that the catalog lists the file by this name, or by none.
+fn check_name(
+    members: &[&CatalogMember],
+    subject: FileSubject<'_>,
+) -> Result<(), SignatureRefusal> {
     let names: Option<Vec<&str>> = members
         .iter()
         .map(|member| member.name.as_deref())
         .collect();
     match names {
-        Some(names) if !names.iter().any(|name| subject.is_called(name)) => Err(Reason::OtherName
-            .refusal("the catalog names these bytes by another name")
-            .expected(names.join(" or "))
-            .found(subject.name)
-            .cure("keep the file under the name that its publisher gave it, or see what `url` leads to")),
+        Some(names) if !names.iter().any(|name| subject.is_called(name)) => {
+            Err(RefusalReason::OtherName
+                .refusal("the catalog lists this file under a different name")
+                .expected(names.join(" or "))
+                .found(subject.name)
+                .cure("keep the publisher's name of the file, or check what `url` leads to"))
+        }
         _ => Ok(()),
     }
 }
 
-fn digest(file: &mut Source, covers: Covers, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {
-    if covers == Covers::Image {
-        return pe::digest(file, algorithm);
+fn compute_digest(
+    file: &mut SignedSource,
+    covers: DigestScope,
+    algorithm: HashKind,
+) -> Result<Vec<u8>, SignatureRefusal> {
+    if covers == DigestScope::Image {
+        return pe::compute_digest(file, algorithm);
     }
     let mut hash = algorithm.start();
     file.hash(&mut hash, 0, file.length())?;
     Ok(hash.finish().as_ref().to_vec())
 }
 
-/// Why no member is this file.
-fn absent(
-    members: &[Member],
-    file: &mut Source,
-    covers: Covers,
+/// Explains why no member matches this file.
+fn explain_absence(
+    members: &[CatalogMember],
+    file: &mut SignedSource,
+    covers: DigestScope,
     name: &str,
-) -> Result<Refusal, Refusal> {
-    let is_named = |member: &&Member| {
-        let its = member.name.as_deref();
-        its.is_some_and(|its| its.eq_ignore_ascii_case(name))
-    };
-    let mut named = members.iter().filter(is_named).peekable();
-    let is_there = named.peek().is_some();
-    let strong = named.find_map(|member| Some((member, member.algorithm?)));
+) -> Result<SignatureRefusal, SignatureRefusal> {
+    let named: Vec<&CatalogMember> = members
+        .iter()
+        .filter(|member| {
+            let listed = member.name.as_deref();
+            listed.is_some_and(|listed| listed.eq_ignore_ascii_case(name))
+        })
+        .collect();
+    let strong = named
+        .iter()
+        .find_map(|member| Some((*member, member.algorithm?)));
     let Some((member, algorithm)) = strong else {
-        if is_there || (covers == Covers::File && by_sha1(members, file)?) {
-            return Ok(weak(name));
+        if !named.is_empty() || (covers == DigestScope::File && by_sha1(members, file)?) {
+            return Ok(refuse_weak(name));
         }
-        return Ok(unnamed(members, name));
+        return Ok(refuse_unlisted(members, name));
     };
     let refusal = if member.covers == covers {
-        Reason::Changed
-            .refusal(format!(
-                "{name} is not the file that the catalog names: its bytes are others"
-            ))
+        RefusalReason::Changed
+            .refusal(format!("{name} differs from the file in the catalog"))
             .expected(hex::encode(&member.digest))
-            .found(hex::encode(digest(file, covers, algorithm)?))
+            .found(hex::encode(compute_digest(file, covers, algorithm)?))
     } else {
-        Reason::Changed.refusal(format!(
-            "the catalog names {name}, but as another kind of file"
+        RefusalReason::Changed.refusal(format!(
+            "the catalog lists {name} as a different kind of file"
         ))
     };
-    Ok(refusal.cure("fetch the file and the catalog of one release"))
+    Ok(refusal.cure("use the file and the catalog of the same release"))
 }
 
-fn weak(name: &str) -> Refusal {
-    Reason::Weak
+fn refuse_weak(name: &str) -> SignatureRefusal {
+    RefusalReason::Weak
         .refusal(format!(
-            "the catalog names {name} by SHA-1 only, which others can forge"
+            "the catalog lists {name} by SHA-1 only, which can be forged"
         ))
-        .expected("a member by SHA-256")
+        .expected("a member with SHA-256")
         .found("SHA-1")
         .cure("ask the publisher for a catalog with SHA-256 members")
 }
 
-fn unnamed(members: &[Member], name: &str) -> Refusal {
-    let refusal = Reason::OtherName
-        .refusal(format!("the catalog does not name {name}"))
-        .expected("its digest among the catalog's members")
-        .cure("give the catalog that was published with this file");
+fn refuse_unlisted(members: &[CatalogMember], name: &str) -> SignatureRefusal {
+    let refusal = RefusalReason::OtherName
+        .refusal(format!("the catalog does not list {name}"))
+        .expected("its digest in the catalog")
+        .cure("use the catalog published with this file");
     let mut known: Vec<&str> = members
         .iter()
         .filter_map(|member| member.name.as_deref())
@@ -302,14 +316,14 @@ fn unnamed(members: &[Member], name: &str) -> Refusal {
     })
 }
 
-/// Only to name what is wrong: nothing is proved by it.
-fn by_sha1(members: &[Member], file: &mut Source) -> Result<bool, Refusal> {
+/// Returns true if the catalog lists the file by SHA-1. Only used for messages, not as proof.
+fn by_sha1(members: &[CatalogMember], file: &mut SignedSource) -> Result<bool, SignatureRefusal> {
     if members.iter().all(|member| member.digest.len() != 20) {
         return Ok(false);
     }
     let mut hash = Sha1::new();
-    file.rewind().map_err(unreadable)?;
-    io::copy(file, &mut hash).map_err(unreadable)?;
+    file.rewind().map_err(refuse_unreadable)?;
+    io::copy(file, &mut hash).map_err(refuse_unreadable)?;
     let own = hash.finalize();
     Ok(members.iter().any(|member| member.digest == own[..]))
 }

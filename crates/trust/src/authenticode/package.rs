@@ -1,30 +1,30 @@
-//! A driver package: its catalogs have to be well signed, and one of them has to list every other
-//! file.
+//! Driver packages: all catalogs must have valid signatures, and each other file must be listed in
+//! one.
 //!
-//! Refuses a package without a catalog, a catalog by anybody else beside a good one (Windows would
-//! be given both), and each file that no catalog lists by its own digest. Which files of a folder
-//! belong to a package is decided elsewhere, by its INF. (Microsoft: Catalog Files and Digital
-//! Signatures)
+//! Refuses a package without a catalog, a catalog by a different signer beside a valid one (Windows
+//! would get both), and each file that no catalog lists by its digest. The files of a package are
+//! determined elsewhere, by its INF. (Microsoft: Catalog Files and Digital Signatures)
 
 use std::fs;
 use std::time::SystemTime;
 
-use super::source::unreadable;
-use super::{Kind, Rule, judge};
-use crate::{Evidence, Judged, Reason, Refusal, Signer, Subject};
+use super::source::refuse_unreadable;
+use super::{AuthenticodeRule, SignedFileKind, judge};
+use crate::{
+    FileSubject, RefusalReason, SignatureEvidence, SignatureRefusal, SignatureResult, Signer,
+};
 
-/// Who signed the catalogs, or what is refused: a file by its number in `files`, or the package
-/// itself. Of `evidence` the lists of revoked certificates are used.
+/// Returns the signers of the catalogs, or the refusals: of files by their number in `files`, or of
+/// the package itself. Only the revocation lists of `evidence` are used.
 pub fn judge_package(
-    rule: &Rule,
-    files: &[Subject<'_>],
-    evidence: &Evidence,
+    rule: &AuthenticodeRule,
+    files: &[FileSubject<'_>],
+    evidence: &SignatureEvidence,
     now: SystemTime,
-) -> Result<Vec<Signer>, Vec<(Option<usize>, Refusal)>> {
-    let is_catalog = |file: &Subject<'_>| Kind::named(file.name) == Some(Kind::Catalog);
+) -> Result<Vec<Signer>, Vec<(Option<usize>, SignatureRefusal)>> {
     let (mut signers, mut catalogs, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for (number, file) in files.iter().enumerate().filter(|(_, f)| is_catalog(f)) {
-        match catalog(rule, *file, evidence, now) {
+        match verify_catalog(rule, *file, evidence, now) {
             Ok((signer, listing)) => {
                 signers.push(signer);
                 catalogs.push(listing);
@@ -32,7 +32,7 @@ pub fn judge_package(
             Err(refusal) => refused.push((Some(number), refusal)),
         }
     }
-    // What a catalog that was refused lists says nothing.
+    // The list of a refused catalog proves nothing.
     if !refused.is_empty() {
         return Err(refused);
     }
@@ -40,45 +40,55 @@ pub fn judge_package(
         return Err(vec![(None, no_catalog(files))]);
     }
     for (number, file) in files.iter().enumerate().filter(|(_, f)| !is_catalog(f)) {
-        if let Err(refusal) = listed(rule, *file, &catalogs, now) {
+        if let Err(refusal) = verify_listed(rule, *file, &catalogs, now) {
             refused.push((Some(number), refusal));
         }
     }
-    match refused.is_empty() {
-        true => Ok(signers),
-        false => Err(refused),
+    if refused.is_empty() {
+        Ok(signers)
+    } else {
+        Err(refused)
     }
 }
 
-/// Who signed a catalog, and the catalog as what other files are judged by.
-fn catalog(
-    rule: &Rule,
-    file: Subject<'_>,
-    evidence: &Evidence,
+fn is_catalog(file: &FileSubject<'_>) -> bool {
+    SignedFileKind::from_name(file.name) == Some(SignedFileKind::Catalog)
+}
+
+/// Checks a catalog. Returns its signer, and the catalog as evidence for other files.
+fn verify_catalog(
+    rule: &AuthenticodeRule,
+    file: FileSubject<'_>,
+    evidence: &SignatureEvidence,
     now: SystemTime,
-) -> Result<(Signer, Evidence), Refusal> {
-    let own = Evidence {
+) -> Result<(Signer, SignatureEvidence), SignatureRefusal> {
+    let own = SignatureEvidence {
         lists: evidence.lists.clone(),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     };
     let signer = judge(rule, file, &own, now)?;
-    let bytes = fs::read(file.path).map_err(unreadable)?;
-    let listing = Evidence {
+    let bytes = fs::read(file.path).map_err(refuse_unreadable)?;
+    let listing = SignatureEvidence {
         signature: Some(bytes),
         ..own
     };
     Ok((signer, listing))
 }
 
-/// One of the catalogs lists the file. The refusal is of the catalog that knows it by its name, if
-/// one does.
-fn listed(rule: &Rule, file: Subject<'_>, catalogs: &[Evidence], now: SystemTime) -> Judged {
-    let mut worst: Option<Refusal> = None;
+/// Checks that one of the catalogs lists the file. The refusal is that of a catalog that lists its
+/// name, if there is one.
+fn verify_listed(
+    rule: &AuthenticodeRule,
+    file: FileSubject<'_>,
+    catalogs: &[SignatureEvidence],
+    now: SystemTime,
+) -> SignatureResult {
+    let mut worst: Option<SignatureRefusal> = None;
     for catalog in catalogs {
         match judge(rule, file, catalog, now) {
             Ok(signer) => return Ok(signer),
             Err(refusal) => {
-                let is_nearer = refusal.reason != Reason::OtherName;
+                let is_nearer = refusal.reason != RefusalReason::OtherName;
                 if worst.is_none() || is_nearer {
                     worst = Some(refusal);
                 }
@@ -88,14 +98,15 @@ fn listed(rule: &Rule, file: Subject<'_>, catalogs: &[Evidence], now: SystemTime
     Err(worst.unwrap_or_else(|| no_catalog(&[file])))
 }
 
-fn no_catalog(files: &[Subject<'_>]) -> Refusal {
+fn no_catalog(files: &[FileSubject<'_>]) -> SignatureRefusal {
     let names: Vec<&str> = files.iter().map(|file| file.name).collect();
-    let refusal = Reason::Missing
+    let refusal = RefusalReason::Missing
         .refusal("the package has no catalog")
         .expected("a .cat file that lists each file")
-        .cure("take the publisher's whole folder, with its catalog");
-    match names.is_empty() {
-        true => refusal,
-        false => refusal.found(names.join(", ")),
+        .cure("use the publisher's complete folder, with its catalog");
+    if names.is_empty() {
+        refusal
+    } else {
+        refusal.found(names.join(", "))
     }
 }

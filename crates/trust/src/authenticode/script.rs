@@ -1,7 +1,9 @@
-//! PowerShell scripts: the block of comments at the end, and the digest of the text before it.
+//! PowerShell scripts: the signature is in a comment block at the end, and the digest covers the
+//! text before it.
 //!
-//! The digest is of the text in UTF-16LE, with the byte order mark where the file has one. Refuses text after the block, a
-//! second block, and line ends that are no longer those that were signed. (Microsoft: about_Signing)
+//! The digest is computed from the text in UTF-16LE, including the byte order mark if the file has
+//! one. Refuses text after the block, a second block, and changed line ends. (Microsoft:
+//! about_Signing)
 
 use std::fmt;
 
@@ -9,29 +11,29 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::super::hash::HashKind;
-use super::super::place::{Open, Place};
-use super::super::{Reason, Refusal, tlv};
-use super::source::Source;
+use super::super::uncovered::{UncoveredPlace, UncoveredRange};
+use super::super::{RefusalReason, SignatureRefusal, tlv};
+use super::source::SignedSource;
 
 const LONGEST: u64 = 64 << 20;
 
-/// How one kind of script writes comments.
-struct Style {
+/// Comment syntax of a kind of script.
+struct CommentStyle {
     begin: &'static str,
     end: &'static str,
     before: &'static str,
     after: &'static str,
 }
 
-/// `.ps1`, `.psm1`, `.psd1`; and `.ps1xml`.
-const STYLES: [Style; 2] = [
-    Style {
+/// Styles of `.ps1`, `.psm1` and `.psd1`, and of `.ps1xml`.
+const STYLES: [CommentStyle; 2] = [
+    CommentStyle {
         begin: "# SIG # Begin signature block",
         end: "# SIG # End signature block",
         before: "# ",
         after: "",
     },
-    Style {
+    CommentStyle {
         begin: "<!-- SIG # Begin signature block -->",
         end: "<!-- SIG # End signature block -->",
         before: "<!-- ",
@@ -39,40 +41,44 @@ const STYLES: [Style; 2] = [
     },
 ];
 
-/// The block, between the text that is signed and what follows.
-struct Block<'a> {
-    /// Without the line end that belongs to the block.
+/// The signature block with the signed text before it.
+struct SignatureBlock<'a> {
+    /// The signed text, without the line end that belongs to the block.
     signed: &'a str,
-    /// From the first marker to the end of the file.
+    /// The text from the first marker to the end of the file.
     rest: &'a str,
-    style: &'static Style,
+    style: &'static CommentStyle,
 }
 
-/// The PKCS#7 DER; `None` when the file is not signed. Refuses what no signature covers.
-pub(super) fn signature(file: &mut Source) -> Result<Option<Vec<u8>>, Refusal> {
-    let text = text(file)?;
-    let Some(block) = block(&text)? else {
+/// Returns the PKCS#7 DER; `None` if the file is not signed. Refuses bytes that no signature
+/// covers.
+pub(super) fn read_signature(file: &mut SignedSource) -> Result<Option<Vec<u8>>, SignatureRefusal> {
+    let text = read_text(file)?;
+    let Some(block) = find_block(&text)? else {
         return Ok(None);
     };
-    let bytes = STANDARD.decode(encoded(&block)?).map_err(|error| {
+    let bytes = STANDARD.decode(extract_base64(&block)?).map_err(|error| {
         let error = error.to_string();
         let error = error.trim_end_matches('.');
         malformed(format!("its signature block is not base64: {error}"))
     })?;
-    let (der, rest) = tlv::first(&bytes, tlv::SEQUENCE, "the script's signature")?;
+    let (der, rest) = tlv::parse_first(&bytes, tlv::SEQUENCE, "the script's signature")?;
     if !rest.is_empty() {
-        return Err(uncovered(format!(
-            "bytes follow the signature within its block, which it does not cover: {}",
+        return Err(refuse_uncovered(format!(
+            "unsigned bytes after the signature in its block: {}",
             rest.len()
         )));
     }
     Ok(Some(der.raw.to_vec()))
 }
 
-/// The digest that the signature is about.
-pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, Refusal> {
-    let text = text(file)?;
-    let block = block(&text)?.ok_or_else(|| malformed("it has no signature"))?;
+/// Computes the digest that is signed.
+pub(super) fn compute_digest(
+    file: &mut SignedSource,
+    algorithm: HashKind,
+) -> Result<Vec<u8>, SignatureRefusal> {
+    let text = read_text(file)?;
+    let block = find_block(&text)?.ok_or_else(|| malformed("it has no signature"))?;
     let mut hash = algorithm.start();
     let mut buffer = Vec::with_capacity(1 << 16);
     for unit in block.signed.encode_utf16() {
@@ -86,49 +92,44 @@ pub(super) fn digest(file: &mut Source, algorithm: HashKind) -> Result<Vec<u8>, 
     Ok(hash.finish().as_ref().to_vec())
 }
 
-/// The block, which the digest leaves out.
-pub(super) fn open(file: &mut Source) -> Result<Vec<Open>, Refusal> {
+/// Returns the range of the block, which the digest omits.
+pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
     let length = file.length();
     let is_wide = matches!(
-        file.bytes(0, 2)?.as_deref(),
+        file.read_bytes(0, 2)?.as_deref(),
         Some([0xff, 0xfe] | [0xfe, 0xff])
     );
-    let text = text(file)?;
-    let Some(block) = block(&text)? else {
+    let text = read_text(file)?;
+    let Some(block) = find_block(&text)? else {
         return Ok(Vec::new());
     };
-    let signed = match is_wide {
-        true => 2 * block.signed.encode_utf16().count(),
-        false => block.signed.len(),
+    let signed = if is_wide {
+        2 * block.signed.encode_utf16().count()
+    } else {
+        block.signed.len()
     };
-    Ok(vec![Open::new(Place::ScriptBlock, signed as u64..length)])
+    Ok(vec![UncoveredRange::new(
+        UncoveredPlace::ScriptBlock,
+        signed as u64..length,
+    )])
 }
 
-/// The whole text. A byte order mark stays in it, as it is signed, too.
-fn text(file: &mut Source) -> Result<String, Refusal> {
+/// Reads the whole text. A byte order mark is kept, because it is signed, too.
+fn read_text(file: &mut SignedSource) -> Result<String, SignatureRefusal> {
     let length = file.length();
     if length > LONGEST {
         return Err(malformed(format!(
-            "it has {length} bytes, and a script of more than {LONGEST} is none"
+            "it has {length} bytes, more than the maximum of {LONGEST}"
         )));
     }
-    let bytes = file.bytes(0, length as usize)?.unwrap_or_default();
-    let wide = |unit: fn([u8; 2]) -> u16| {
-        if bytes.len() % 2 != 0 {
-            return Err(malformed("its UTF-16 is cut off"));
-        }
-        let units = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]]));
-        char::decode_utf16(units)
-            .collect::<Result<String, _>>()
-            .map_err(|error| malformed(format!("it is not UTF-16: {error}")))
-    };
+    let bytes = file.read_bytes(0, length as usize)?.unwrap_or_default();
     match bytes.get(..2) {
-        Some([0xff, 0xfe]) => wide(u16::from_le_bytes),
-        Some([0xfe, 0xff]) => wide(u16::from_be_bytes),
+        Some([0xff, 0xfe]) => decode_utf16(&bytes, u16::from_le_bytes),
+        Some([0xfe, 0xff]) => decode_utf16(&bytes, u16::from_be_bytes),
         _ => String::from_utf8(bytes).map_err(|error| {
-            Reason::Unsupported
+            RefusalReason::Unsupported
                 .refusal(format!(
-                    "the script is in a code page, and which one it does not say: at offset {}",
+                    "the script is in an unknown code page (not UTF-8 at offset {})",
                     error.utf8_error().valid_up_to()
                 ))
                 .expected("UTF-8, or UTF-16 with a byte order mark")
@@ -137,8 +138,18 @@ fn text(file: &mut Source) -> Result<String, Refusal> {
     }
 }
 
-/// The one block; `None` when there is none.
-fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, SignatureRefusal> {
+    if !bytes.len().is_multiple_of(2) {
+        return Err(malformed("its UTF-16 is cut off"));
+    }
+    let units = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]]));
+    char::decode_utf16(units)
+        .collect::<Result<String, _>>()
+        .map_err(|error| malformed(format!("it is not UTF-16: {error}")))
+}
+
+/// Finds the only block; `None` if there is none.
+fn find_block(text: &str) -> Result<Option<SignatureBlock<'_>>, SignatureRefusal> {
     let mut found = None;
     let mut ends = false;
     let mut at = 0;
@@ -150,9 +161,7 @@ fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
                 continue;
             }
             if found.is_some() {
-                return Err(uncovered(
-                    "the script has two signature blocks, and no signature covers both",
-                ));
+                return Err(refuse_uncovered("the script has two signature blocks"));
             }
             found = Some((at, style));
         }
@@ -160,7 +169,9 @@ fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
     }
     let Some((at, style)) = found else {
         if ends {
-            return Err(malformed("its signature block has an end and no beginning"));
+            return Err(malformed(
+                "its signature block has an end marker but no begin marker",
+            ));
         }
         return Ok(None);
     };
@@ -169,27 +180,28 @@ fn block(text: &str) -> Result<Option<Block<'_>>, Refusal> {
         Some(signed) => signed,
         None if before.ends_with('\n') => return Err(line_ends()),
         None => {
-            return Err(malformed("nothing stands before its signature block"));
+            return Err(malformed("there is nothing before its signature block"));
         }
     };
-    // Signing tools disagree on the encoding that such a file is signed in: UTF-8, or Windows' code page 1252.
+    // Signing tools disagree on the encoding for such a file: UTF-8, or Windows' code page 1252.
     if style.after == " -->" && !signed.is_ascii() && !signed.starts_with('\u{feff}') {
-        let fact =
-            "the script has letters beyond ASCII and does not say in which encoding it was signed";
-        return Err(Reason::Unsupported
+        let fact = "the script contains non-ASCII characters but no byte order mark, so its \
+            encoding is \
+             ambiguous";
+        return Err(RefusalReason::Unsupported
             .refusal(fact)
             .expected("ASCII, or a byte order mark")
             .cure("ask the publisher for the script with a byte order mark"));
     }
-    Ok(Some(Block {
+    Ok(Some(SignatureBlock {
         signed,
         rest,
         style,
     }))
 }
 
-/// The base64 within the block, after every line of it and what follows was looked at.
-fn encoded(block: &Block<'_>) -> Result<String, Refusal> {
+/// Extracts the base64 from the block, and checks every line of it and the text after it.
+fn extract_base64(block: &SignatureBlock<'_>) -> Result<String, SignatureRefusal> {
     let style = block.style;
     let mut encoded = String::new();
     let mut rest = block.rest;
@@ -228,8 +240,8 @@ fn encoded(block: &Block<'_>) -> Result<String, Refusal> {
         encoded.push_str(part);
     }
     if !rest.is_empty() {
-        return Err(uncovered(format!(
-            "text follows the script's signature block, which it does not cover: {} characters from character {}",
+        return Err(refuse_uncovered(format!(
+            "unsigned text after the script's signature block: {} characters from character {}",
             rest.chars().count(),
             block.signed.chars().count() + 2 + block.rest.chars().count() - rest.chars().count()
         )));
@@ -237,19 +249,19 @@ fn encoded(block: &Block<'_>) -> Result<String, Refusal> {
     Ok(encoded)
 }
 
-fn line_ends() -> Refusal {
-    let fact = "the script's lines end in LF, and it was signed with CRLF";
+fn line_ends() -> SignatureRefusal {
+    let fact = "the script's lines end with LF, but it was signed with CRLF";
     let cure =
-        "fetch the script as it was published: a checkout or an editor has turned its line ends";
-    Reason::Changed.refusal(fact).cure(cure)
+        "download the script as published: a checkout or an editor has changed its line ends";
+    RefusalReason::Changed.refusal(fact).cure(cure)
 }
 
-fn malformed(fact: impl fmt::Display) -> Refusal {
-    Reason::Malformed.refusal(format!("the script cannot be read: {fact}"))
+fn malformed(fact: impl fmt::Display) -> SignatureRefusal {
+    RefusalReason::Malformed.refusal(format!("the script cannot be read: {fact}"))
 }
 
-fn uncovered(fact: impl Into<String>) -> Refusal {
-    Reason::Uncovered
+fn refuse_uncovered(fact: impl Into<String>) -> SignatureRefusal {
+    RefusalReason::Uncovered
         .refusal(fact)
-        .cure("fetch the script from its publisher again")
+        .cure("download the script from its publisher again")
 }

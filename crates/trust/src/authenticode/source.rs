@@ -1,4 +1,4 @@
-//! A file that is judged, read where the format points. Refuses to read what is not there, and more than was said.
+//! Random access to the file that is checked. Refuses to read beyond its end.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,23 +6,23 @@ use std::path::Path;
 
 use aws_lc_rs::digest::Context;
 
-use super::super::place::Open;
-use super::super::reading::Reading;
-pub(super) use super::super::reading::unreadable;
-use super::super::{Reason, Refusal, Subject};
+use super::super::reading::SubjectReader;
+pub(super) use super::super::reading::refuse_unreadable;
+use super::super::uncovered::UncoveredRange;
+use super::super::{FileSubject, RefusalReason, SignatureRefusal};
 
 /// An opened file and its length.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct SignedSource {
     file: File,
     length: u64,
 }
 
-impl Source {
-    pub(super) fn open(path: &Path) -> Result<Self, Refusal> {
-        let mut file = File::open(path).map_err(unreadable)?;
-        let length = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        file.rewind().map_err(unreadable)?;
+impl SignedSource {
+    pub(super) fn open(path: &Path) -> Result<Self, SignatureRefusal> {
+        let mut file = File::open(path).map_err(refuse_unreadable)?;
+        let length = file.seek(SeekFrom::End(0)).map_err(refuse_unreadable)?;
+        file.rewind().map_err(refuse_unreadable)?;
         Ok(Self { file, length })
     }
 
@@ -30,66 +30,81 @@ impl Source {
         self.length
     }
 
-    /// The bytes of `offset..offset + length`; `None` when the file ends before. Give it only lengths that were bounded.
-    pub(super) fn bytes(&mut self, offset: u64, length: usize) -> Result<Option<Vec<u8>>, Refusal> {
+    /// Reads `offset..offset + length`; `None` if the file ends before. The caller must bound the
+    /// length.
+    pub(super) fn read_bytes(
+        &mut self,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Vec<u8>>, SignatureRefusal> {
         let end = offset.checked_add(length as u64);
         if end.is_none_or(|end| end > self.length) {
             return Ok(None);
         }
         let mut bytes = vec![0; length];
-        self.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
-        self.read_exact(&mut bytes).map_err(unreadable)?;
+        self.seek(SeekFrom::Start(offset))
+            .map_err(refuse_unreadable)?;
+        self.read_exact(&mut bytes).map_err(refuse_unreadable)?;
         Ok(Some(bytes))
     }
 
-    /// `N` bytes that have to be there.
-    pub(super) fn exactly<const N: usize>(&mut self, offset: u64) -> Result<[u8; N], Refusal> {
-        let bytes = self.bytes(offset, N)?.and_then(|b| b.try_into().ok());
+    /// Reads `N` bytes, or fails if the file is too short.
+    pub(super) fn read_array<const N: usize>(
+        &mut self,
+        offset: u64,
+    ) -> Result<[u8; N], SignatureRefusal> {
+        let bytes = self.read_bytes(offset, N)?.and_then(|b| b.try_into().ok());
         bytes.ok_or_else(|| self.cut_off(offset.saturating_add(N as u64)))
     }
 
-    /// The refusal of a file that has to have this many bytes.
-    pub(super) fn cut_off(&self, wanted: u64) -> Refusal {
-        Reason::Malformed
+    /// Returns the refusal of a file that is shorter than `wanted` bytes.
+    pub(super) fn cut_off(&self, wanted: u64) -> SignatureRefusal {
+        RefusalReason::Malformed
             .refusal("the file is cut off")
-            .expected(format_args!("{wanted} bytes at least"))
+            .expected(format_args!("at least {wanted} bytes"))
             .found(format_args!("{} bytes", self.length))
     }
 
-    /// A little-endian number that has to be there.
-    pub(super) fn u16(&mut self, offset: u64) -> Result<u16, Refusal> {
-        self.exactly(offset).map(u16::from_le_bytes)
+    /// Reads a little-endian number, or fails if the file is too short.
+    pub(super) fn read_u16(&mut self, offset: u64) -> Result<u16, SignatureRefusal> {
+        self.read_array(offset).map(u16::from_le_bytes)
     }
 
-    /// A little-endian number that has to be there.
-    pub(super) fn u32(&mut self, offset: u64) -> Result<u32, Refusal> {
-        self.exactly(offset).map(u32::from_le_bytes)
+    /// Reads a little-endian number, or fails if the file is too short.
+    pub(super) fn read_u32(&mut self, offset: u64) -> Result<u32, SignatureRefusal> {
+        self.read_array(offset).map(u32::from_le_bytes)
     }
 
-    /// The whole file, as it is now, has the digest that it was admitted by.
-    pub(super) fn finish(mut self, subject: Subject<'_>) -> Result<(), Refusal> {
-        self.rewind().map_err(unreadable)?;
-        Reading::of(self.file, subject).finish(subject)
+    /// Checks that the whole file still has the digest that it was admitted with.
+    pub(super) fn finish(mut self, subject: FileSubject<'_>) -> Result<(), SignatureRefusal> {
+        self.rewind().map_err(refuse_unreadable)?;
+        SubjectReader::from_file(self.file, subject).finish(subject)
     }
 
-    /// Feeds everything up to `end` to a hash that stands in none of these places, which are in their order.
+    /// Hashes everything up to `end` that is outside these ranges, which must be sorted.
     pub(super) fn hash_but(
         &mut self,
         hash: &mut Context,
-        open: &[Open],
+        open: &[UncoveredRange],
         end: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), SignatureRefusal> {
         let mut from = 0;
-        for Open { range, .. } in open {
+        for UncoveredRange { range, .. } in open {
             self.hash(hash, from, range.start.min(end))?;
             from = range.end.max(from);
         }
         self.hash(hash, from, end)
     }
 
-    /// Feeds `from..to` to a hash. The caller has checked that the range lies inside.
-    pub(super) fn hash(&mut self, hash: &mut Context, from: u64, to: u64) -> Result<(), Refusal> {
-        self.seek(SeekFrom::Start(from)).map_err(unreadable)?;
+    /// Hashes `from..to`. The caller must check that the range is within the file.
+    pub(super) fn hash(
+        &mut self,
+        hash: &mut Context,
+        from: u64,
+        to: u64,
+    ) -> Result<(), SignatureRefusal> {
+        self.seek(SeekFrom::Start(from))
+            .map_err(refuse_unreadable)?;
         let mut left = to.saturating_sub(from);
         let mut buffer = vec![0; 1 << 16];
         while left > 0 {
@@ -98,7 +113,7 @@ impl Source {
                 .min(buffer.len());
             self.file
                 .read_exact(&mut buffer[..want])
-                .map_err(unreadable)?;
+                .map_err(refuse_unreadable)?;
             hash.update(&buffer[..want]);
             left -= want as u64;
         }
@@ -106,13 +121,13 @@ impl Source {
     }
 }
 
-impl Read for Source {
+impl Read for SignedSource {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read(buffer)
     }
 }
 
-impl Seek for Source {
+impl Seek for SignedSource {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }

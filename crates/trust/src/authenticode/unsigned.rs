@@ -1,107 +1,121 @@
-//! Unsigned attributes: the one place inside a signature where bytes may stand that it does not cover.
+//! Unsigned attributes, the only part of a signature that it does not cover.
 //!
-//! Whoever has a signed file can add to them without breaking the signature, an archive or a program for example. Refuses
-//! attributes of types that winimg does not read, and values that are not what their type says.
+//! Anyone can add data to them, such as an archive or a program, without breaking the signature.
+//! Refuses attributes of types that winimg does not read, and values that do not match their type.
 //! (Microsoft: Authenticode PE; RFC 5652 11.4; RFC 3161 appendix A)
 
 use der::asn1::ObjectIdentifier;
 
 use super::super::oid::Oid;
-use super::super::signed_data::{SignedData, SignerInfo, at};
+use super::super::signed_data::{SignedData, SignerInfo, describe_range};
 use super::super::timestamp::{self, COUNTERSIGNATURE, TOKENS, TST_INFO};
-use super::super::{Reason, Refusal};
+use super::super::{RefusalReason, SignatureRefusal};
 use super::indirect::SPC_INDIRECT_DATA;
-use super::{CERTIFICATE_TRUST_LIST, MAX_SIGNATURES, NESTED, each_signature};
+use super::{CERTIFICATE_TRUST_LIST, MAX_SIGNATURES, NESTED_SIGNATURE, each_signature};
 
-/// Bytes of a signature that was not taken, without those nested in it.
+/// Maximum size of an unused signature, without those nested in it.
 pub(super) const LARGEST_UNTAKEN: u64 = 64 << 10;
-/// Bytes of a timestamp with its certificates.
+/// Maximum size of a timestamp with its certificates.
 const LONGEST_TOKEN: usize = 32 << 10;
-/// Bytes of a timestamp's statement: a digest, a serial number, a time and a name. (RFC 3161 2.4.2)
+/// Maximum size of a timestamp's content: a digest, a serial number, a time and a name. (RFC 3161
+/// 2.4.2)
 const LONGEST_TIMESTAMP: usize = 4096;
 
-/// Only nested signatures, which are judged like the outer one, and timestamps that carry nothing unsigned themselves. Each
-/// holds what its kind holds, for it may be one that nobody has to believe: another of the same kind is enough.
-pub(super) fn check(signed: &SignedData<'_>) -> Result<(), Refusal> {
+/// Allows only nested signatures, which are checked like the outer one, and timestamps without
+/// unsigned attributes. Each must have the content of its type, even if it is not needed because
+/// another one of the same type is valid.
+pub(super) fn check(signed: &SignedData<'_>) -> Result<(), SignatureRefusal> {
     let [token, cms_token] = TOKENS;
     let whole = signed.der;
-    let known = [NESTED, token, cms_token, COUNTERSIGNATURE];
-    only(whole, &signed.signer, &known)?;
-    for stamp in timestamp::all(signed)? {
+    let known = [NESTED_SIGNATURE, token, cms_token, COUNTERSIGNATURE];
+    check_attributes(whole, &signed.signer, &known)?;
+    for stamp in timestamp::find_timestamps(signed)? {
         if stamp.raw.len() > LONGEST_TOKEN {
-            let fact = "a timestamp of its signature is longer than any is";
-            return Err(uncovered(fact)
-                .expected(format_args!("{LONGEST_TOKEN} bytes at most"))
-                .found(at(whole, stamp.raw)));
+            let fact = "a timestamp of its signature exceeds the maximum size";
+            return Err(refuse_uncovered(fact)
+                .expected(format_args!("at most {LONGEST_TOKEN} bytes"))
+                .found(describe_range(whole, stamp.raw)));
         }
     }
     for oid in TOKENS {
-        for value in signed.signer.unsigned(oid, MAX_SIGNATURES)? {
+        for value in signed.signer.find_unsigned(oid, MAX_SIGNATURES)? {
             let token = SignedData::read(value.raw)?;
-            only(whole, &token.signer, &[])?;
+            check_attributes(whole, &token.signer, &[])?;
             is_of("a timestamp", token.content_type(), &[TST_INFO])?;
             if token.content().len() > LONGEST_TIMESTAMP {
-                let fact = "a timestamp of its signature holds more than any timestamp says";
-                return Err(uncovered(fact)
-                    .expected(format_args!("{LONGEST_TIMESTAMP} bytes at most"))
-                    .found(at(whole, token.content())));
+                let fact = "the content of a timestamp of its signature exceeds the maximum size";
+                return Err(refuse_uncovered(fact)
+                    .expected(format_args!("at most {LONGEST_TIMESTAMP} bytes"))
+                    .found(describe_range(whole, token.content())));
             }
         }
     }
-    for value in signed.signer.unsigned(NESTED, MAX_SIGNATURES)? {
+    for value in signed
+        .signer
+        .find_unsigned(NESTED_SIGNATURE, MAX_SIGNATURES)?
+    {
         let nested = SignedData::read(value.raw)?;
         let kinds = [SPC_INDIRECT_DATA, CERTIFICATE_TRUST_LIST];
         is_of("a signature nested in it", nested.content_type(), &kinds)?;
     }
-    for value in signed.signer.unsigned(COUNTERSIGNATURE, MAX_SIGNATURES)? {
-        only(whole, &SignerInfo::read(&value)?, &[])?;
+    for value in signed
+        .signer
+        .find_unsigned(COUNTERSIGNATURE, MAX_SIGNATURES)?
+    {
+        check_attributes(whole, &SignerInfo::read(&value)?, &[])?;
     }
     Ok(())
 }
 
-/// The signature in a program that another one proves, a catalog: it is not judged, and may hold nothing else.
-pub(super) fn check_untaken(der: &[u8]) -> Result<(), Refusal> {
+/// Checks the unused signature in a program that a catalog proves: it may contain nothing else.
+pub(super) fn check_untaken(der: &[u8]) -> Result<(), SignatureRefusal> {
     if der.len() as u64 > LARGEST_UNTAKEN {
-        return Err(untaken(der.len() as u64, 0));
+        return Err(refuse_unused(der.len() as u64, 0));
     }
     each_signature(der, check)
 }
 
-/// Of a signature that was not taken and has room for more than one.
-pub(super) fn untaken(bytes: u64, at: u64) -> Refusal {
-    uncovered("a signature that was not taken is longer than any is")
-        .expected(format_args!("{LARGEST_UNTAKEN} bytes at most"))
+/// Returns the refusal of an unused signature that is too large.
+pub(super) fn refuse_unused(bytes: u64, at: u64) -> SignatureRefusal {
+    refuse_uncovered("an unused signature exceeds the maximum size")
+        .expected(format_args!("at most {LARGEST_UNTAKEN} bytes"))
         .found(format_args!(
             "{bytes} bytes at offset {at:#x} of the signature"
         ))
 }
 
-fn is_of(what: &str, found: Oid<'_>, kinds: &[ObjectIdentifier]) -> Result<(), Refusal> {
+fn is_of(what: &str, found: Oid<'_>, kinds: &[ObjectIdentifier]) -> Result<(), SignatureRefusal> {
     if kinds.iter().any(|kind| found == *kind) {
         return Ok(());
     }
     let kinds: Vec<String> = kinds.iter().map(ObjectIdentifier::to_string).collect();
-    let fact = format!("{what} holds something else than its kind does");
-    Err(uncovered(&fact).expected(kinds.join(" or ")).found(found))
+    let fact = format!("{what} has content of a different type");
+    Err(refuse_uncovered(&fact)
+        .expected(kinds.join(" or "))
+        .found(found))
 }
 
-fn uncovered(fact: &str) -> Refusal {
-    Reason::Uncovered.refusal(fact).cure(
-        "fetch the file from its publisher again, or prove it by a digest that the publisher names",
+fn refuse_uncovered(fact: &str) -> SignatureRefusal {
+    RefusalReason::Uncovered.refusal(fact).cure(
+        "download the file from its publisher again, or prove it by a digest from the publisher",
     )
 }
 
-fn only(whole: &[u8], signer: &SignerInfo<'_>, known: &[ObjectIdentifier]) -> Result<(), Refusal> {
+fn check_attributes(
+    whole: &[u8],
+    signer: &SignerInfo<'_>,
+    known: &[ObjectIdentifier],
+) -> Result<(), SignatureRefusal> {
     let others = signer.other_unsigned(known);
     if others.is_empty() {
         return Ok(());
     }
     let found: Vec<String> = others
         .iter()
-        .map(|(oid, bytes)| format!("{oid} with {}", at(whole, bytes)))
+        .map(|(oid, bytes)| format!("{oid} with {}", describe_range(whole, bytes)))
         .collect();
-    let fact = "an unsigned attribute of an unknown type stands in its signature, and nobody signed what it holds";
-    Err(uncovered(fact)
-        .expected("nested signatures and timestamps at most")
+    let fact = "its signature contains an unsigned attribute of an unknown type";
+    Err(refuse_uncovered(fact)
+        .expected("only nested signatures and timestamps")
         .found(found.join(", ")))
 }

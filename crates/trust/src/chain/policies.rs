@@ -1,24 +1,26 @@
-//! An authority whose certificate policies are critical, as those of Microsoft's timestamps were until 2021.
+//! Supports authorities with critical certificate policies, such as Microsoft's timestamp
+//! authorities until 2021.
 //!
-//! rustls-webpki reads no policies, so it refuses such a certificate wherever it stands in a chain. Nobody here asks for a
-//! policy, and then every policy that an authority lists is acceptable: the extension is understood, and bounds nothing
-//! (RFC 5280 4.2.1.4; 6.1.1 (c) any-policy, (e) no explicit policy required; 6.1.5 (g)). Such an authority stands in for
-//! its root where that root issued it itself, and vouches for leaves only. Refuses one that has constraints, or anything
-//! else that is critical and not read here.
+//! rustls-webpki does not implement policies, so it refuses such a certificate anywhere in a chain.
+//! winimg requires no policy, so every policy of an authority is acceptable and the extension
+//! restricts nothing (RFC 5280 4.2.1.4; 6.1.1 (c) any-policy, (e) no explicit policy required;
+//! 6.1.5 (g)). Such an authority is used as the trust anchor instead of its root, and only for
+//! end-entity certificates. Refuses one with constraints, or with other critical extensions that
+//! are not handled here.
 
 use der::asn1::ObjectIdentifier;
 
-use super::super::Refusal;
-use super::super::algorithm::Issued;
+use super::super::SignatureRefusal;
+use super::super::algorithm::IssuedData;
 use super::super::certificate::Certificate;
-use super::super::tlv::{self, BOOLEAN, OCTET_STRING, SEQUENCE, context};
-use super::refusal::Case;
+use super::super::tlv::{self, BOOLEAN, OCTET_STRING, SEQUENCE, context_tag};
+use super::refusal::ChainCase;
 
 const WHAT: &str = "a certificate";
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
 const POLICIES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.32");
-/// keyUsage and extKeyUsage, which are judged, too.
-const USES: [ObjectIdentifier; 2] = [
+/// keyUsage and extKeyUsage, which are checked elsewhere.
+const USAGE_EXTENSIONS: [ObjectIdentifier; 2] = [
     ObjectIdentifier::new_unwrap("2.5.29.15"),
     ObjectIdentifier::new_unwrap("2.5.29.37"),
 ];
@@ -29,43 +31,46 @@ const CONSTRAINTS: [ObjectIdentifier; 3] = [
     ObjectIdentifier::new_unwrap("2.5.29.54"),
 ];
 
-/// The root of `case` that issued this authority, if it is one to stand in for that root.
-pub(super) fn root_of<'r>(case: &Case<'r>, der: &[u8]) -> Option<&'r Vec<u8>> {
+/// Returns the root of `case` that issued this authority, if the authority can be used in its
+/// place.
+pub(super) fn root_of<'r>(case: &ChainCase<'r>, der: &[u8]) -> Option<&'r Vec<u8>> {
     let authority = Certificate::read(der).ok()?;
     let (from, to) = (authority.not_before, authority.not_after);
-    let holds = (from..=to).contains(&case.at.moment) && authority.may_certify();
-    if !holds || !case.wanted.is_allowed_to(&authority) || !has_policies_alone(der).ok()? {
+    let is_valid = (from..=to).contains(&case.at.moment) && authority.may_certify();
+    if !is_valid || !case.wanted.is_allowed_to(&authority) || !has_policies_alone(der).ok()? {
         return None;
     }
     case.roots.iter().find(|root| {
         Certificate::read(root).is_ok_and(|root| {
-            let issued = || Issued::read(der, WHAT).and_then(|issued| issued.verify(&root));
-            root.subject == authority.issuer && root.may_certify() && issued().is_ok()
+            root.subject == authority.issuer
+                && root.may_certify()
+                && IssuedData::read(der, WHAT).is_ok_and(|issued| issued.verify(&root).is_ok())
         })
     })
 }
 
-/// An authority without constraints, critical in its policies and otherwise only in what is read.
-fn has_policies_alone(der: &[u8]) -> Result<bool, Refusal> {
-    let mut body = Issued::read(der, WHAT)?.body.walk(WHAT)?;
+/// Returns true for an authority without constraints whose critical extensions are its policies and
+/// those that are handled here.
+fn has_policies_alone(der: &[u8]) -> Result<bool, SignatureRefusal> {
+    let mut body = IssuedData::read(der, WHAT)?.body.walk(WHAT)?;
     let (mut is_authority, mut has_policies) = (false, false);
     while let Some(field) = body.next()? {
-        if field.tag != context(3) {
+        if field.tag != context_tag(3) {
             continue;
         }
-        let mut all = tlv::only(field.value, SEQUENCE, WHAT)?.walk(WHAT)?;
+        let mut all = tlv::parse_only(field.value, SEQUENCE, WHAT)?.walk(WHAT)?;
         while let Some(extension) = all.next()? {
             let mut parts = extension.walk(WHAT)?;
-            let oid = parts.oid()?;
-            let critical = parts.optional(BOOLEAN)?.is_some_and(|b| b.value != [0]);
+            let oid = parts.read_oid()?;
+            let critical = parts.next_if(BOOLEAN)?.is_some_and(|b| b.value != [0]);
             let value = parts.expect(OCTET_STRING)?.value;
             if oid == BASIC_CONSTRAINTS {
-                let mut walk = tlv::only(value, SEQUENCE, WHAT)?.walk(WHAT)?;
-                is_authority = walk.optional(BOOLEAN)?.is_some_and(|b| b.value == [0xff]);
+                let mut walk = tlv::parse_only(value, SEQUENCE, WHAT)?.walk(WHAT)?;
+                is_authority = walk.next_if(BOOLEAN)?.is_some_and(|b| b.value == [0xff]);
             } else if oid == POLICIES {
                 has_policies |= critical;
             } else if CONSTRAINTS.iter().any(|c| oid == *c)
-                || (critical && !USES.iter().any(|u| oid == *u))
+                || (critical && !USAGE_EXTENSIONS.iter().any(|u| oid == *u))
             {
                 return Ok(false);
             }

@@ -1,89 +1,90 @@
-//! Why a chain does not hold, in words: which root was expected and where the chain ends instead, and which time counted.
+//! Explains why a chain is not valid: the expected root, the end of the chain, and the time of the
+//! check.
 
 use webpki::Error;
 
 use super::super::algorithm;
 use super::super::certificate::Certificate;
-use super::super::purpose::Use;
-use super::super::tlv::Walk;
-use super::super::{Reason, Refusal, name};
-use super::{At, Clock, root_text};
+use super::super::purpose::CertificateUse;
+use super::super::tlv::TlvWalk;
+use super::super::{RefusalReason, SignatureRefusal, name};
+use super::{CheckTime, TimeSource, root_text};
 
-/// How far a chain is followed to say where it ends.
+/// Maximum number of issuers listed for a chain.
 const LONGEST: usize = 8;
 
-/// What was to be proved.
-pub(super) struct Case<'c> {
+/// The inputs of the verification.
+pub(super) struct ChainCase<'c> {
     pub(super) leaf: &'c Certificate<'c>,
     pub(super) set: &'c [&'c [u8]],
     pub(super) roots: &'c [Vec<u8>],
-    pub(super) at: At,
-    pub(super) wanted: Use,
+    pub(super) at: CheckTime,
+    pub(super) wanted: CertificateUse,
 }
 
-impl Case<'_> {
-    pub(super) fn refusal(&self, error: &Error) -> Refusal {
+impl ChainCase<'_> {
+    pub(super) fn to_refusal(&self, error: &Error) -> SignatureRefusal {
         match error {
-            Error::CertExpired { .. } => self.outside(Reason::Expired),
-            Error::CertNotValidYet { .. } => self.outside(Reason::NotYetValid),
+            Error::CertExpired { .. } => self.refuse_time(RefusalReason::Expired),
+            Error::CertNotValidYet { .. } => self.refuse_time(RefusalReason::NotYetValid),
             Error::InvalidSignatureForPublicKey => match self.shortest_key() {
                 Some(bits) if bits < algorithm::SHORTEST_RSA => algorithm::short_key(bits),
-                _ => {
-                    self.other_root("its chain bears the name of an authority that did not sign it")
-                }
+                _ => self.other_root("its chain names an authority that did not sign it"),
             },
             Error::UnknownIssuer => {
-                self.other_root("its certificate does not come from a root that the recipe names")
+                self.other_root("its certificate is not issued under any of the recipe's roots")
             }
             Error::UnsupportedSignatureAlgorithmContext(context) => {
-                let oid = Walk::new(&context.signature_algorithm_id, "an algorithm")
-                    .and_then(|mut w| w.oid());
+                let oid = TlvWalk::new(&context.signature_algorithm_id, "an algorithm")
+                    .and_then(|mut w| w.read_oid());
                 let oid = oid.map_or_else(
                     |_| hex::encode(&context.signature_algorithm_id),
                     |oid| oid.to_string(),
                 );
-                let mut refusal = algorithm::refused(&oid);
-                let words = "a certificate of its chain was not taken: ";
-                refusal.problem = refusal.problem.prefixed(words);
+                let mut refusal = algorithm::refuse_algorithm(&oid);
+                let words = "a certificate of its chain is not accepted: ";
+                refusal.problem = refusal.problem.with_prefix(words);
                 refusal.found(format_args!("{oid}, in {}", self.issued_by()))
             }
             Error::EmptyEkuExtension => {
-                let wanted = self.wanted.words();
-                Reason::WrongUse
-                    .refusal(format!("an authority of its chain is not one for {wanted}"))
+                let wanted = self.wanted.describe();
+                RefusalReason::WrongUse
+                    .refusal(format!("an authority of its chain is not for {wanted}"))
                     .expected(format_args!("an EKU for {wanted}"))
                     .found(self.issued_by())
             }
-            Error::CaUsedAsEndEntity => Reason::WrongUse
-                .refusal("its certificate is an authority's, not a signer's")
+            Error::CaUsedAsEndEntity => RefusalReason::WrongUse
+                .refusal("its certificate is that of an authority, not of a signer")
                 .found(self.leaf.subject_text()),
-            Error::EndEntityUsedAsCa => Reason::WrongUse
-                .refusal("a certificate of its chain is no authority's")
+            Error::EndEntityUsedAsCa => RefusalReason::WrongUse
+                .refusal("a certificate of its chain is not that of an authority")
                 .found(self.issued_by()),
             Error::PathLenConstraintViolated | Error::NameConstraintViolation => {
-                let fact = "an authority of its chain may not vouch for this one: its certificate bounds how many are below it, or whose";
-                Reason::WrongUse.refusal(fact).found(self.issued_by())
+                let fact = "an authority of its chain may not issue this certificate: its \
+                    constraints limit the depth or the names";
+                RefusalReason::WrongUse
+                    .refusal(fact)
+                    .found(self.issued_by())
             }
-            // Some check failed on the way to a certificate that no root of the recipe is above.
+            // Some check failed in a chain that does not lead to any of the recipe's roots.
             _ if !self.leads_to_root() => {
-                self.other_root("its certificate does not come from a root that the recipe names")
+                self.other_root("its certificate is not issued under any of the recipe's roots")
             }
             other => {
-                let fact = "its chain is not one that winimg can judge";
-                Reason::Unsupported
+                let fact = "its chain is not supported";
+                RefusalReason::Unsupported
                     .refusal(format!("{fact}: {other:?}"))
                     .found(self.issued_by())
             }
         }
     }
 
-    /// Whether a root has the name of an authority above the leaf.
+    /// Returns true if a root has the name of an authority above the leaf.
     fn leads_to_root(&self) -> bool {
-        let subject_of = |der: &[u8]| Certificate::read(der).ok().map(|c| c.subject.to_vec());
         let roots: Vec<Vec<u8>> = self
             .roots
             .iter()
-            .filter_map(|der| subject_of(der))
+            .filter_map(|der| Some(Certificate::read(der).ok()?.subject.to_vec()))
             .collect();
         let mut issuers = vec![self.leaf.issuer.to_vec()];
         let mut next = 0;
@@ -92,52 +93,52 @@ impl Case<'_> {
             if roots.contains(&issuer) {
                 return true;
             }
-            let above = self
+            let new: Vec<Vec<u8>> = self
                 .set
                 .iter()
-                .filter_map(|der| Certificate::read(der).ok());
-            let above = above
+                .filter_map(|der| Certificate::read(der).ok())
                 .filter(|c| c.subject == issuer)
-                .map(|c| c.issuer.to_vec());
-            let new: Vec<Vec<u8>> = above.filter(|i| !issuers.contains(i)).collect();
+                .map(|c| c.issuer.to_vec())
+                .filter(|i| !issuers.contains(i))
+                .collect();
             issuers.extend(new);
         }
         false
     }
 
-    pub(super) fn other_root(&self, fact: &str) -> Refusal {
+    pub(super) fn other_root(&self, fact: &str) -> SignatureRefusal {
         let expected: Vec<String> = self.roots.iter().map(|der| root_text(der)).collect();
-        let key = if self.wanted == Use::TimeStamping {
+        let key = if self.wanted == CertificateUse::TimeStamping {
             "timestamp_roots"
         } else {
             "roots"
         };
-        Reason::OtherRoot
+        RefusalReason::OtherRoot
             .refusal(fact)
             .expected(if expected.is_empty() {
-                "a root, but none is named".into()
+                "a root, but the recipe names none".into()
             } else {
                 expected.join(" or ")
             })
             .found(self.issued_by())
             .cure(format!(
-                "if this authority is meant, name its root in `{key}`"
+                "if this authority is trusted, add its root to `{key}`"
             ))
     }
 
-    /// The leaf or a certificate above it does not hold at that time.
-    fn outside(&self, reason: Reason) -> Refusal {
+    /// Returns the refusal of a chain in which the leaf or an authority is not valid at that time.
+    fn refuse_time(&self, reason: RefusalReason) -> SignatureRefusal {
         let (at, leaf) = (self.at, self.leaf);
-        let is_out = |c: &Certificate<'_>| match reason {
-            Reason::Expired => at.moment > c.not_after,
-            _ => at.moment < c.not_before,
-        };
-        let own = is_out(leaf);
+        let own = self.is_outside(leaf, reason);
         let mut all = self
             .set
             .iter()
             .filter_map(|der| Certificate::read(der).ok());
-        let other = if own { None } else { all.find(|c| is_out(c)) };
+        let other = if own {
+            None
+        } else {
+            all.find(|c| self.is_outside(c, reason))
+        };
         let which = other.unwrap_or_else(|| leaf.clone());
         let whose = if own {
             "its certificate"
@@ -145,7 +146,7 @@ impl Case<'_> {
             "a certificate of its chain"
         };
         let fact = match reason {
-            Reason::Expired => format!("{whose} had expired when it was used"),
+            RefusalReason::Expired => format!("{whose} had expired when it was used"),
             _ => format!("{whose} was not valid yet when it was used"),
         };
         let span = format!("from {} to {}", which.not_before, which.not_after);
@@ -154,21 +155,31 @@ impl Case<'_> {
             .expected(format_args!("a time {span}, for {}", which.subject_text()))
             .found(at);
         match (reason, at.by) {
-            (Reason::Expired, Clock::Present) => {
-                refusal.cure("take a file whose signature carries a timestamp")
+            (RefusalReason::Expired, TimeSource::Present) => {
+                refusal.cure("use a file whose signature has a timestamp")
             }
             _ => refusal,
         }
     }
 
+    fn is_outside(&self, certificate: &Certificate<'_>, reason: RefusalReason) -> bool {
+        match reason {
+            RefusalReason::Expired => self.at.moment > certificate.not_after,
+            _ => self.at.moment < certificate.not_before,
+        }
+    }
+
     fn shortest_key(&self) -> Option<usize> {
-        let roots = self.roots.iter().map(Vec::as_slice);
-        let all = self.set.iter().copied().chain(roots);
-        all.filter_map(|der| Certificate::read(der).ok()?.rsa_bits)
+        self.set
+            .iter()
+            .copied()
+            .chain(self.roots.iter().map(Vec::as_slice))
+            .filter_map(|der| Certificate::read(der).ok()?.rsa_bits)
             .min()
     }
 
-    /// `CN=Leaf, issued by CN=Authority, issued by CN=Root`, as far as the certificates beside it show.
+    /// Renders `CN=Leaf, issued by CN=Authority, issued by CN=Root`, as far as the certificates are
+    /// known.
     fn issued_by(&self) -> String {
         let mut text = self.leaf.subject_text();
         let mut at = self.leaf.clone();
@@ -176,7 +187,7 @@ impl Case<'_> {
             if at.is_self_issued() {
                 break;
             }
-            text.push_str(&format!(", issued by {}", name::shown(at.issuer)));
+            text.push_str(&format!(", issued by {}", name::render_name(at.issuer)));
             let mut all = self
                 .set
                 .iter()

@@ -1,45 +1,48 @@
-//! The lines of a checksum file: bare, GNU, BSD, OpenSSL, PowerShell, certutil, and digest and name with a sign between them.
+//! Parses the lines of a checksum file: bare, GNU, BSD, OpenSSL, PowerShell, certutil, and digest
+//! and name with a separator.
 //!
-//! Lines that are none of these are kept apart: whether they matter depends on the file that is looked for.
+//! Other lines are returned separately: their relevance depends on the wanted file.
 
 use std::borrow::Cow;
 
+use winimg_base::display_text::{self, is_unseen};
 use winimg_base::problem::Problem;
-use winimg_base::unseen::{self, is_unseen};
 
-/// A line that was understood.
-pub struct Line<'a> {
+/// A parsed line.
+pub struct ChecksumLine<'a> {
     pub number: usize,
-    /// As it stood in the file.
+    /// The text in the file.
     pub text: &'a str,
     pub hex: Cow<'a, str>,
-    /// With `/`, without leading `./`. `None`: a bare digest.
+    /// File name with `/`, without leading `./`. `None`: a bare digest.
     pub name: Option<String>,
     /// The line above a bare digest, as certutil writes it: `SHA256 hash of tool.exe:`.
     pub heading: Option<&'a str>,
-    /// An algorithm that the line names and that the digest's length does not show.
+    /// An algorithm that the line names and that the digest's length does not determine.
     pub foreign: Option<String>,
 }
 
-/// What a file says, line by line.
+/// The lines of a file.
 #[derive(Default)]
-pub struct Lines<'a> {
-    pub checksums: Vec<Line<'a>>,
-    /// Number and text of the lines that are no checksums.
+pub struct ChecksumLines<'a> {
+    pub checksums: Vec<ChecksumLine<'a>>,
+    /// Number and text of the lines that are not checksums.
     pub others: Vec<(usize, &'a str)>,
 }
 
 /// Digest, name and algorithm of one line.
-struct Parts<'a> {
+struct ChecksumParts<'a> {
     hex: Cow<'a, str>,
     name: Option<&'a str>,
     foreign: Option<String>,
 }
 
-pub fn read(text: &str) -> Result<Lines<'_>, Problem> {
-    let mut lines = Lines::default();
-    let numbered = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim()));
-    let said: Vec<(usize, &str)> = numbered
+pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
+    let mut lines = ChecksumLines::default();
+    let said: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .collect();
     let mut rest = said.as_slice();
@@ -49,11 +52,11 @@ pub fn read(text: &str) -> Result<Lines<'_>, Problem> {
         if is_heading(line) {
             continue;
         }
-        let listed = listed(line, after);
+        let listed = parse_list(line, after);
         if listed.is_some() {
             rest = after.get(2..).unwrap_or_default();
         }
-        let Some(parts) = listed.or_else(|| parts(line)) else {
+        let Some(parts) = listed.or_else(|| parse_line(line)) else {
             heading = line.strip_suffix(':');
             lines.others.push((*number, line));
             continue;
@@ -61,90 +64,96 @@ pub fn read(text: &str) -> Result<Lines<'_>, Problem> {
         if parts.name.is_some_and(|n| n.ends_with("...")) {
             return Err(cut_off(*number, line));
         }
-        lines.checksums.push(Line {
+        lines.checksums.push(ChecksumLine {
             number: *number,
             text: line,
             hex: parts.hex,
-            name: parts.name.map(plain),
+            name: parts.name.map(normalize_name),
             heading: heading.take().filter(|_| parts.name.is_none()),
             foreign: parts.foreign,
         });
     }
     match (lines.checksums.as_slice(), lines.others.first()) {
         ([], Some((number, line))) => Err(no_checksum(*number, line)),
-        ([], None) if said.is_empty() => Err(Problem::new("holds only comments")),
-        ([], None) => Err(Problem::new("holds no digest")),
+        ([], None) if said.is_empty() => Err(Problem::new("contains only comments")),
+        ([], None) => Err(Problem::new("contains no digest")),
         _ => Ok(lines),
     }
 }
 
 pub fn no_checksum(number: usize, line: &str) -> Problem {
     let shown: String = line.chars().filter(|c| !is_unseen(*c)).take(80).collect();
-    Problem::new(format!("has a line {number} that is no checksum")).lines([shown])
+    Problem::new(format!("has a line {number} that is not a checksum")).lines([shown])
 }
 
-/// PowerShell cuts what does not fit into the console's width, also into a file.
+/// Returns the error for a line that PowerShell truncated to the console's width, which it also
+/// does in files.
 fn cut_off(number: usize, line: &str) -> Problem {
     Problem::new(format!(
-        "has a line {number} whose path PowerShell has cut off"
+        "has a line {number} whose path was truncated by PowerShell"
     ))
-    .lines([unseen::line(line).chars().take(160).collect::<String>()])
-    .cure("write the digest alone: (Get-FileHash FILE).Hash > FILE.sha256")
+    .lines([display_text::sanitize_line(line)
+        .chars()
+        .take(160)
+        .collect::<String>()])
+    .cure("write only the digest: (Get-FileHash FILE).Hash > FILE.sha256")
 }
 
-/// The two lines above PowerShell's table.
+/// Returns true for the two lines above PowerShell's table.
 fn is_heading(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     words == ["Algorithm", "Hash", "Path"]
         || words.len() == 3 && words.iter().all(|w| w.bytes().all(|b| b == b'-'))
 }
 
-/// PowerShell's list: `Algorithm : SHA256`, `Hash : …`, `Path : …`, in this order.
-fn listed<'a>(line: &'a str, after: &[(usize, &'a str)]) -> Option<Parts<'a>> {
-    let value = |line: &'a str, key: &str| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim_end() == key).then_some(value.trim())
-    };
-    let algorithm = value(line, "Algorithm")?;
-    let hex = value(after.first()?.1, "Hash")?;
-    let name = value(after.get(1)?.1, "Path")?;
-    named(algorithm, hex, name)
+/// Parses PowerShell's list: `Algorithm : SHA256`, `Hash : …`, `Path : …`, in this order.
+fn parse_list<'a>(line: &'a str, after: &[(usize, &'a str)]) -> Option<ChecksumParts<'a>> {
+    let algorithm = value_of(line, "Algorithm")?;
+    let hex = value_of(after.first()?.1, "Hash")?;
+    let name = value_of(after.get(1)?.1, "Path")?;
+    check_algorithm(algorithm, hex, name)
 }
 
-fn parts(line: &str) -> Option<Parts<'_>> {
-    tagged(line)
-        .or_else(|| tabled(line))
-        .or_else(|| gnu(line))
-        .or_else(|| labelled(line))
-        .or_else(|| separated(line))
+fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let (name, value) = line.split_once(':')?;
+    (name.trim_end() == key).then_some(value.trim())
+}
+
+fn parse_line(line: &str) -> Option<ChecksumParts<'_>> {
+    parse_tagged(line)
+        .or_else(|| parse_table_row(line))
+        .or_else(|| parse_gnu(line))
+        .or_else(|| parse_labelled(line))
+        .or_else(|| parse_separated(line))
         .or_else(|| in_pairs(line))
 }
 
-/// `hex  name`, `hex *name`, `hex`.
-fn gnu(line: &str) -> Option<Parts<'_>> {
-    // GNU marks escaped names so; no file of a release is named like that, and such a name will not match.
+/// Parses `hex  name`, `hex *name`, `hex`.
+fn parse_gnu(line: &str) -> Option<ChecksumParts<'_>> {
+    // GNU marks escaped names with a backslash. No file of a release needs that, so such a name
+    // will not match.
     let line = line.strip_prefix('\\').unwrap_or(line);
     let Some((hex, rest)) = line.split_once([' ', '\t']) else {
         return is_hex(line).then(|| bare(line));
     };
     let name = rest.trim_start();
     let name = name.strip_prefix('*').unwrap_or(name);
-    (is_hex(hex) && !name.is_empty()).then(|| Parts {
+    (is_hex(hex) && !name.is_empty()).then(|| ChecksumParts {
         hex: hex.into(),
         name: Some(name),
         foreign: None,
     })
 }
 
-fn bare(hex: &str) -> Parts<'_> {
-    Parts {
+fn bare(hex: &str) -> ChecksumParts<'_> {
+    ChecksumParts {
         hex: hex.into(),
         name: None,
         foreign: None,
     }
 }
 
-/// How the names of algorithms begin.
+/// Prefixes of algorithm names.
 const ALGORITHMS: [&str; 8] = [
     "MD",
     "SHA",
@@ -156,32 +165,32 @@ const ALGORITHMS: [&str; 8] = [
     "TIGER",
 ];
 
-/// What stands before a digest and is no file's name.
+/// Labels before a digest that are not file names.
 const LABELS: [&str; 4] = ["HASH", "CHECKSUM", "DIGEST", "FINGERPRINT"];
 
-/// Whether it is the name of an algorithm, and not of a file.
+/// Returns true for the name of an algorithm, as opposed to that of a file.
 fn is_algorithm(tag: &str) -> bool {
     let upper = tag.to_ascii_uppercase();
     ALGORITHMS.iter().any(|start| upper.starts_with(start)) && !tag.contains(['.', ' '])
 }
 
-/// `sha256:hex`, `SHA256: hex`, `sha256=hex  name`: an algorithm before what would be a line without it.
-fn labelled(line: &str) -> Option<Parts<'_>> {
+/// Parses `sha256:hex`, `SHA256: hex`, `sha256=hex  name`: an algorithm before a complete line.
+fn parse_labelled(line: &str) -> Option<ChecksumParts<'_>> {
     let (tag, rest) = line.split_once([':', '='])?;
     let tag = tag.trim_end();
-    let parts = gnu(rest.trim_start())?;
+    let parts = parse_gnu(rest.trim_start())?;
     if LABELS.iter().any(|label| tag.eq_ignore_ascii_case(label)) {
         return Some(parts);
     }
     if !is_algorithm(tag) {
         return None;
     }
-    let foreign = named(tag, &parts.hex, parts.name.unwrap_or("-"))?.foreign;
-    Some(Parts { foreign, ..parts })
+    let foreign = check_algorithm(tag, &parts.hex, parts.name.unwrap_or("-"))?.foreign;
+    Some(ChecksumParts { foreign, ..parts })
 }
 
-/// Digest and name with a sign between them: `hex;name`, `hex,name`, `name: hex`, `name  hex`.
-fn separated(line: &str) -> Option<Parts<'_>> {
+/// Parses digest and name with a separator: `hex;name`, `hex,name`, `name: hex`, `name  hex`.
+fn parse_separated(line: &str) -> Option<ChecksumParts<'_>> {
     let first = line.split_once([';', ',', '|']);
     let last = line.rsplit_once([';', ',', '|', ':', ' ', '\t']);
     let (hex, name) = match (first, last) {
@@ -192,10 +201,11 @@ fn separated(line: &str) -> Option<Parts<'_>> {
         _ => return None,
     };
     let (hex, name) = (strip_quotes(hex), strip_quotes(name));
-    // `SHA512 (name) = hex` with a digest of another length, and headings with the digest behind them.
+    // Excludes `SHA512 (name) = hex` with a digest of the wrong length, and headings before a
+    // digest.
     let is_name =
         !name.is_empty() && !name.contains(['(', ')', '=']) && !is_hex(name) && !is_algorithm(name);
-    is_name.then(|| Parts {
+    is_name.then(|| ChecksumParts {
         hex: hex.into(),
         name: Some(name),
         foreign: None,
@@ -206,42 +216,46 @@ fn strip_quotes(text: &str) -> &str {
     text.trim().trim_matches(['"', '\'', '*']).trim()
 }
 
-/// `ba 78 16 …`: certutil before Windows 10.
-fn in_pairs(line: &str) -> Option<Parts<'_>> {
+/// Parses `ba 78 16 …`, as written by certutil before Windows 10.
+fn in_pairs(line: &str) -> Option<ChecksumParts<'_>> {
     let pairs: Vec<&str> = line.split(' ').collect();
-    let is_pair = |pair: &&str| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
-    let is_digest = [16, 20, 32, 64].contains(&pairs.len()) && pairs.iter().all(is_pair);
-    is_digest.then(|| Parts {
+    let is_digest = [16, 20, 32, 64].contains(&pairs.len())
+        && pairs
+            .iter()
+            .all(|pair| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit()));
+    is_digest.then(|| ChecksumParts {
         hex: pairs.concat().into(),
         name: None,
         foreign: None,
     })
 }
 
-/// `SHA256 (name) = hex` (BSD), `SHA2-256(name)= hex` (OpenSSL).
-fn tagged(line: &str) -> Option<Parts<'_>> {
+/// Parses `SHA256 (name) = hex` (BSD), `SHA2-256(name)= hex` (OpenSSL).
+fn parse_tagged(line: &str) -> Option<ChecksumParts<'_>> {
     let (tag, rest) = line.split_once('(')?;
     let (name, hex) = rest.rsplit_once('=')?;
-    named(
+    check_algorithm(
         tag.trim_end(),
         hex.trim(),
         name.trim_end().strip_suffix(')')?,
     )
 }
 
-/// A row of PowerShell's table: `SHA256  HEX  C:\path`.
-fn tabled(line: &str) -> Option<Parts<'_>> {
+/// Parses a row of PowerShell's table: `SHA256  HEX  C:\path`.
+fn parse_table_row(line: &str) -> Option<ChecksumParts<'_>> {
     let (tag, rest) = line.split_once(char::is_whitespace)?;
     let (hex, name) = rest.trim_start().split_once(char::is_whitespace)?;
-    named(tag, hex, name.trim())
+    check_algorithm(tag, hex, name.trim())
 }
 
-/// A line that names its algorithm. One whose digest has another length is damaged.
-fn named<'a>(tag: &str, hex: &'a str, name: &'a str) -> Option<Parts<'a>> {
-    let is_tag = |c: char| c.is_ascii_alphanumeric() || "-/".contains(c);
-    // What is long and hexadecimal is a digest, not the name of an algorithm.
-    if tag.is_empty() || !tag.chars().all(is_tag) || is_hex(tag) || !is_hex(hex) || name.is_empty()
-    {
+/// Returns a line with an algorithm; `None` if the digest does not have that algorithm's length.
+fn check_algorithm<'a>(tag: &str, hex: &'a str, name: &'a str) -> Option<ChecksumParts<'a>> {
+    let is_tag = !tag.is_empty()
+        && tag
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-/".contains(c));
+    // A long hexadecimal word is a digest, not the name of an algorithm.
+    if !is_tag || is_hex(tag) || !is_hex(hex) || name.is_empty() {
         return None;
     }
     let plain = tag.to_ascii_uppercase().replace("SHA2-", "SHA");
@@ -252,25 +266,27 @@ fn named<'a>(tag: &str, hex: &'a str, name: &'a str) -> Option<Parts<'a>> {
         "SHA512" | "SHA-512" => Some(128),
         _ => None,
     };
-    length.is_none_or(|n| n == hex.len()).then(|| Parts {
-        hex: hex.into(),
-        name: Some(name),
-        foreign: length.is_none().then(|| format!("a {tag}")),
-    })
+    length
+        .is_none_or(|n| n == hex.len())
+        .then(|| ChecksumParts {
+            hex: hex.into(),
+            name: Some(name),
+            foreign: length.is_none().then(|| format!("a {tag}")),
+        })
 }
 
-/// Whether a text holds a digest anywhere.
+/// Returns true if a text contains a digest anywhere.
 pub fn holds_hex(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_hexdigit())
         .any(|run| run.len() >= 32)
 }
 
-/// At least an MD5's length: words such as `cafe` are no digests.
+/// Returns true for hexadecimal text with at least the length of an MD5: `cafe` is not a digest.
 fn is_hex(text: &str) -> bool {
     text.len() >= 32 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-pub fn plain(name: &str) -> String {
+pub fn normalize_name(name: &str) -> String {
     let name = name.trim().replace('\\', "/");
     let mut rest = name.as_str();
     while let Some(shorter) = rest.strip_prefix("./") {

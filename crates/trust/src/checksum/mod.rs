@@ -1,10 +1,11 @@
-//! Checksum files as publishers write them: pure.
+//! Reads checksum files of publishers. Pure.
 //!
-//! Takes bare digests, `sha256sum` lines (text and binary mark, with paths), BSD and OpenSSL lines, what PowerShell's
-//! `Get-FileHash` and certutil write, and name and digest with a sign between them; with BOM, CRLF, UTF-16, Latin-1, any
-//! case. Words around the lines are passed over where a line names the wanted file. Refuses what does not say exactly one
-//! thing about it: it never takes "the first line", and no line about a file of that name in another folder. A signed
-//! checksum file is judged by its caller before it is read here.
+//! Accepts bare digests, `sha256sum` lines (text and binary mark, with paths), BSD and OpenSSL
+//! lines, the output of PowerShell's `Get-FileHash` and of certutil, and name and digest with a
+//! separator; with BOM, CRLF, UTF-16, Latin-1, in any case. Other text is ignored if a line names
+//! the wanted file. Refuses a file without exactly one digest for it: never falls back to the first
+//! line, or to a file of that name in a different folder. The caller verifies a signed checksum
+//! file before it is read here.
 
 mod line;
 mod platform;
@@ -15,82 +16,83 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::markup;
 use winimg_base::problem::Problem;
 
-use self::line::{Line, Lines, holds_hex, no_checksum, plain};
+use self::line::{ChecksumLine, ChecksumLines, holds_hex, no_checksum, normalize_name};
 
-/// Bytes. Kubernetes' tree-wide SHA256SUMS has a tenth of this.
+/// Maximum size in bytes. Kubernetes' tree-wide SHA256SUMS has a tenth of this.
 pub const LIMIT: u64 = 1 << 20;
 
 /// The line about the wanted file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundChecksum {
     pub digest: Digest,
-    /// The SHA-512 of another line, where `digest` is a SHA-256.
+    /// The SHA-512 of another line, if `digest` is a SHA-256.
     pub also: Option<Digest>,
-    /// As it stood in the file, without line end.
+    /// The text in the file, without line end.
     pub line: String,
 }
 
-/// Which line is looked for.
+/// Selects the line of the wanted file.
 #[derive(Clone, Copy, Debug)]
-pub enum Wanted<'a> {
-    /// As a recipe names it: a file name, or a path's end when it holds `/`.
+pub enum WantedChecksum<'a> {
+    /// Name in a recipe: a file name, or the end of a path if it contains `/`.
     Entry(&'a str),
-    /// The path that the file was fetched from, with `/`.
+    /// Path that the file was fetched from, with `/`.
     Path(&'a str),
 }
 
-/// Finds what the file says about the wanted one. A problem's fact fits after "the checksum file".
-pub fn find(bytes: &[u8], wanted: Wanted<'_>) -> Result<Found, Problem> {
+/// Finds the digest of the wanted file. A problem's fact fits after "the checksum file".
+pub fn find(bytes: &[u8], wanted: WantedChecksum<'_>) -> Result<FoundChecksum, Problem> {
     if bytes.len() as u64 > LIMIT {
-        return Err(Problem::new(format!("is longer than {LIMIT} bytes")));
+        return Err(Problem::new(format!("exceeds {LIMIT} bytes")));
     }
     let text = decode(bytes)?;
     let lines = line::read(&text)?;
     match wanted {
-        Wanted::Entry(entry) => decide(&matching(&lines, entry)?, entry),
-        Wanted::Path(path) => {
+        WantedChecksum::Entry(entry) => choose_digest(&find_matching(&lines, entry)?, entry),
+        WantedChecksum::Path(path) => {
             let entry = path.rsplit('/').next().unwrap_or(path);
-            let matching = matching(&lines, entry)?;
-            decide(&of_path(&lines.checksums, matching, path)?, entry)
+            let matching = find_matching(&lines, entry)?;
+            choose_digest(&of_path(&lines.checksums, matching, path)?, entry)
         }
     }
 }
 
-/// Of the lines about files of that name those about this one: where the file lists several folders, a line is about the
-/// file in its folder. The folders above all that is listed are where its publisher made it.
+/// Selects the lines about this file from those about files of that name: if the file lists several
+/// folders, the folder of a line must match. The common parent of all listed files is the
+/// publisher's own folder and is ignored.
 fn of_path<'a>(
-    lines: &[Line<'_>],
-    matching: Vec<&'a Line<'a>>,
+    lines: &[ChecksumLine<'_>],
+    matching: Vec<&'a ChecksumLine<'a>>,
     path: &str,
-) -> Result<Vec<&'a Line<'a>>, Problem> {
-    let names = || lines.iter().filter_map(|line| line.name.as_deref());
-    let folders = names().filter_map(|name| name.rsplit_once('/'));
-    let above = folders
+) -> Result<Vec<&'a ChecksumLine<'a>>, Problem> {
+    let above = lines
+        .iter()
+        .filter_map(|line| line.name.as_deref()?.rsplit_once('/'))
         .map(|(folder, _)| folder)
-        .reduce(common)
+        .reduce(find_common_parent)
         .unwrap_or_default();
-    let is_it = |line: &&Line<'_>| {
+    let (own, others): (Vec<_>, Vec<_>) = matching.into_iter().partition(|line| {
         let name = line.name.as_deref().unwrap_or_default();
         let below = name.strip_prefix(above).unwrap_or(name);
         let below = below.trim_start_matches('/');
-        // A bare digest is alone in its file.
-        line.name.is_none() || self::names(path, below) && !platform::differs(name, path)
-    };
-    let (own, others): (Vec<_>, Vec<_>) = matching.into_iter().partition(is_it);
+        // A bare digest is the only line of its file.
+        line.name.is_none()
+            || matches_name(path, below) && !platform::is_different_build(name, path)
+    });
     if !own.is_empty() {
         return Ok(own);
     }
     let listed = others.iter().filter_map(|line| line.name.as_deref());
     Err(
-        Problem::new("names a file of that name in another folder than it was fetched from")
+        Problem::new("lists a file of that name in a different folder than it was fetched from")
             .expected(path)
             .found(listed.collect::<Vec<_>>().join(", "))
-            .cure("name the line with checksum_entry, if it is about this file"),
+            .cure("if the line is for this file, name it with checksum_entry"),
     )
 }
 
-/// The folders that two paths begin with.
-fn common<'a>(one: &'a str, other: &str) -> &'a str {
+/// Returns the common parent of two paths.
+fn find_common_parent<'a>(one: &'a str, other: &str) -> &'a str {
     let mut end = 0;
     for (mine, its) in one.split('/').zip(other.split('/')) {
         if mine != its {
@@ -104,16 +106,17 @@ fn common<'a>(one: &'a str, other: &str) -> &'a str {
 fn decode(bytes: &[u8]) -> Result<String, Problem> {
     if markup::is_page(bytes) {
         return Err(
-            Problem::new("is a web page").cure("open the address in a browser to see what it says")
+            Problem::new("is a web page").cure("open the address in a browser to see the page")
         );
     }
     // PowerShell's `>` writes UTF-16 with a BOM.
     let (encoding, _) = encoding_rs::Encoding::for_bom(bytes).unwrap_or((encoding_rs::UTF_8, 0));
     let (text, malformed) = encoding.decode_with_bom_removal(bytes);
-    let (text, malformed) = match malformed && encoding == encoding_rs::UTF_8 {
-        // One name that an old system wrote does not take the others away.
-        true => encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes),
-        false => (text, malformed),
+    let (text, malformed) = if malformed && encoding == encoding_rs::UTF_8 {
+        // A single name in a legacy encoding must not invalidate the other lines.
+        encoding_rs::WINDOWS_1252.decode_without_bom_handling(bytes)
+    } else {
+        (text, malformed)
     };
     if malformed || text.contains('\0') {
         return Err(Problem::new("is not text"));
@@ -123,8 +126,9 @@ fn decode(bytes: &[u8]) -> Result<String, Problem> {
     }
     let start = text.trim_start();
     if start.starts_with("-----BEGIN PGP SIGNED MESSAGE") {
-        return Err(Problem::new("is signed in clear with OpenPGP, which is not read here").cure(
-            "name its key with checksum_signature and form = \"clearsigned\", or copy the line's digest into the recipe as sha256",
+        return Err(Problem::new("is clearsigned with OpenPGP").cure(
+            "name its key with checksum_signature and form = \"clearsigned\", or copy the line's \
+             digest into the recipe as sha256",
         ));
     }
     if start.starts_with("-----BEGIN ") || start.starts_with("untrusted comment:") {
@@ -138,69 +142,83 @@ fn decode(bytes: &[u8]) -> Result<String, Problem> {
     Ok(text.into_owned())
 }
 
-fn matching<'a>(lines: &'a Lines<'a>, entry: &str) -> Result<Vec<&'a Line<'a>>, Problem> {
-    let wanted = plain(entry);
+fn find_matching<'a>(
+    lines: &'a ChecksumLines<'a>,
+    entry: &str,
+) -> Result<Vec<&'a ChecksumLine<'a>>, Problem> {
+    let wanted = normalize_name(entry);
     if let ([only], []) = (lines.checksums.as_slice(), lines.others.as_slice())
         && only.name.is_none()
     {
         return Ok(vec![only]);
     }
-    let is_about = |line: &&Line<'_>| match (&line.name, line.heading) {
-        (Some(name), _) => names(name, &wanted),
-        (None, Some(heading)) => is_heading_of(heading, &wanted),
-        (None, None) => false,
-    };
-    let found: Vec<_> = lines.checksums.iter().filter(is_about).collect();
+    let found: Vec<_> = lines
+        .checksums
+        .iter()
+        .filter(|line| match (&line.name, line.heading) {
+            (Some(name), _) => matches_name(name, &wanted),
+            (None, Some(heading)) => is_heading_of(heading, &wanted),
+            (None, None) => false,
+        })
+        .collect();
     let mut others = lines.others.iter();
-    // Whatever else such a line says, it may say another thing about the file.
-    let unclear = others.find(|(_, text)| holds_hex(text) && plain(text).contains(&wanted));
+    // An unparsed line with a digest may contradict the others.
+    let unclear =
+        others.find(|(_, text)| holds_hex(text) && normalize_name(text).contains(&wanted));
     if let Some((number, text)) = unclear {
         return Err(no_checksum(*number, text));
     }
     if !found.is_empty() {
         return Ok(found);
     }
-    let named = lines.checksums.iter().filter_map(|l| l.name.as_deref());
-    let listed: BTreeSet<&str> = named.collect();
+    let listed: BTreeSet<&str> = lines
+        .checksums
+        .iter()
+        .filter_map(|line| line.name.as_deref())
+        .collect();
     if listed.is_empty() {
         return Err(match lines.others.first() {
             Some((number, text)) => no_checksum(*number, text),
-            None => Problem::new("holds several digests without names"),
+            None => Problem::new("contains several digests without names"),
         });
     }
     let more = listed.len().saturating_sub(20);
     let more = (more > 0).then(|| format!("and {more} more"));
-    let listed = listed.iter().take(20);
-    let lines = listed.map(|name| format!("it lists {name}")).chain(more);
-    Err(Problem::new(format!("says nothing about {wanted}"))
+    let lines = listed
+        .iter()
+        .take(20)
+        .map(|name| format!("it lists {name}"))
+        .chain(more);
+    Err(Problem::new(format!("does not list {wanted}"))
         .lines(lines)
-        .cure("name the line with checksum_entry, or give the checksum file of this version"))
+        .cure("name the line with checksum_entry, or use the checksum file of this version"))
 }
 
-/// Whether the line above a digest ends in the wanted file: `SHA256 hash of tool.exe`.
+/// Returns true if the line above a digest ends with the wanted file: `SHA256 hash of tool.exe`.
 fn is_heading_of(heading: &str, wanted: &str) -> bool {
-    let heading = plain(heading.trim_end().trim_matches(['"', '\'']));
+    let heading = normalize_name(heading.trim_end().trim_matches(['"', '\'']));
     match heading.strip_suffix(wanted) {
         Some(before) => before.ends_with(|c: char| c.is_whitespace() || "/\"'".contains(c)),
         None => false,
     }
 }
 
-/// Whether a line's name is the wanted file: by the last segment, or by as many as are wanted.
-fn names(name: &str, wanted: &str) -> bool {
+/// Returns true if a line's name ends with all segments of the wanted name.
+fn matches_name(name: &str, wanted: &str) -> bool {
     match name.strip_suffix(wanted) {
         Some(before) => before.is_empty() || before.ends_with('/'),
         None => false,
     }
 }
 
-/// One digest out of all lines about the file: SHA-256 before SHA-512, weak ones only to name them.
-fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
-    let mut strong: Vec<Found> = Vec::new();
+/// Selects a digest from all lines about the file: SHA-256 before SHA-512; weak ones are only
+/// reported.
+fn choose_digest(lines: &[&ChecksumLine<'_>], entry: &str) -> Result<FoundChecksum, Problem> {
+    let mut strong: Vec<FoundChecksum> = Vec::new();
     let mut weak = None;
     for line in lines {
         let digest = match &line.foreign {
-            Some(algorithm) => Err(format!("is {algorithm}: give a SHA-256")),
+            Some(algorithm) => Err(format!("is {algorithm}: use a SHA-256")),
             None => Digest::from_hex(&line.hex),
         };
         match digest {
@@ -209,12 +227,12 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
                     .iter()
                     .find(|f| f.digest.algorithm == digest.algorithm && f.digest != digest);
                 if let Some(other) = clash {
-                    let fact = format!("says two different things about {entry}");
+                    let fact = format!("lists two different digests for {entry}");
                     return Err(Problem::new(fact)
                         .lines([other.line.as_str(), line.text])
-                        .cure("name one line by its path with checksum_entry"));
+                        .cure("select a line by its path with checksum_entry"));
                 }
-                strong.push(Found {
+                strong.push(FoundChecksum {
                     digest,
                     also: None,
                     line: line.text.to_string(),
@@ -227,10 +245,14 @@ fn decide(lines: &[&Line<'_>], entry: &str) -> Result<Found, Problem> {
             }
         }
     }
-    let best = |algorithm| strong.iter().find(|f| f.digest.algorithm == algorithm);
-    let long = best(Algorithm::Sha512);
-    match best(Algorithm::Sha256).or(long) {
-        Some(found) => Ok(Found {
+    let short = strong
+        .iter()
+        .find(|found| found.digest.algorithm == Algorithm::Sha256);
+    let long = strong
+        .iter()
+        .find(|found| found.digest.algorithm == Algorithm::Sha512);
+    match short.or(long) {
+        Some(found) => Ok(FoundChecksum {
             also: long
                 .map(|long| long.digest.clone())
                 .filter(|long| *long != found.digest),

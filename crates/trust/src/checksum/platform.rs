@@ -1,9 +1,9 @@
-//! Whether the folders of two paths speak of two builds of one program: another architecture, system or version.
+//! Detects paths of other builds of a program: another architecture, operating system or version.
 //!
-//! Files of all builds often have the same name, and are told apart by their folders alone.
+//! Files of all builds often have the same name and differ only in their folders.
 
-/// Names of one architecture or system in a row.
-const KINDS: [&[&[&str]]; 2] = [
+/// Each row has the names of one architecture or system.
+const PLATFORM_ALIASES: [&[&[&str]]; 2] = [
     &[
         &["amd64", "x86_64", "x64", "win64"],
         &["arm64", "aarch64"],
@@ -21,49 +21,57 @@ const KINDS: [&[&[&str]]; 2] = [
     ],
 ];
 
-/// Whether the folders of a listed file contradict those of the path that the wanted file was fetched from. What only one of them
-/// says contradicts nothing: it is where its publisher made the file.
-pub fn differs(listed: &str, wanted: &str) -> bool {
+/// Returns true if the folders of a listed file contradict those of the path that the wanted file
+/// was fetched from. A property found in only one path is not a contradiction.
+pub fn is_different_build(listed: &str, wanted: &str) -> bool {
     let (Some((listed, _)), Some((wanted, _))) = (listed.rsplit_once('/'), wanted.rsplit_once('/'))
     else {
         return false;
     };
-    let (one, other) = (versions(listed), versions(wanted));
-    let other_version =
+    let (one, other) = (find_versions(listed), find_versions(wanted));
+    let versions_differ =
         !one.is_empty() && !other.is_empty() && !one.iter().any(|it| other.contains(it));
-    let (listed, wanted) = (words(listed), words(wanted));
-    let other_kind = KINDS.iter().any(|kind| {
-        let (one, other) = (said(kind, &listed), said(kind, &wanted));
+    let (listed, wanted) = (split_words(listed), split_words(wanted));
+    let kinds_differ = PLATFORM_ALIASES.iter().any(|kind| {
+        let (one, other) = (find_rows(kind, &listed), find_rows(kind, &wanted));
         !one.is_empty() && !other.is_empty() && !one.iter().any(|it| other.contains(it))
     });
-    other_kind || other_version
+    kinds_differ || versions_differ
 }
 
-/// The numbers of the names that are among the words.
-fn said(kind: &[&[&str]], words: &[String]) -> Vec<usize> {
-    let is_said = |names: &&[&str]| names.iter().any(|name| words.iter().any(|w| w == name));
-    let numbered = kind.iter().enumerate();
-    let found = numbered.filter(|(_, names)| is_said(names));
-    found.map(|(number, _)| number).collect()
+/// Returns the indexes of the rows that contain any of the words.
+fn find_rows(kind: &[&[&str]], words: &[String]) -> Vec<usize> {
+    kind.iter()
+        .enumerate()
+        .filter(|(_, names)| names.iter().any(|name| words.iter().any(|w| w == name)))
+        .map(|(number, _)| number)
+        .collect()
 }
 
-fn words(folders: &str) -> Vec<String> {
+fn split_words(folders: &str) -> Vec<String> {
     let folders = folders.to_lowercase();
-    // Not by `_`, which is in `x86_64`.
-    let words = folders.split(['/', '-', ' ']);
-    words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
+    // Not split at `_`, because of `x86_64`.
+    folders
+        .split(['/', '-', ' '])
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
-/// Folders that are called as a version of three numbers, without the `v` before it. Of two numbers are releases of systems, too.
-fn versions(folders: &str) -> Vec<&str> {
-    let names = folders.split('/');
-    let plain = names.map(|name| name.strip_prefix(['v', 'V']).unwrap_or(name));
-    let is_version = |name: &&str| {
-        let mut parts = name.split('.');
-        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-        parts.clone().count() == 3 && parts.all(is_number)
-    };
-    plain.filter(is_version).collect()
+/// Returns the folders named like a version of three numbers, without a leading `v`. Versions
+/// of two numbers are ignored: operating system releases look like that (22.04).
+fn find_versions(folders: &str) -> Vec<&str> {
+    folders
+        .split('/')
+        .map(|name| name.strip_prefix(['v', 'V']).unwrap_or(name))
+        .filter(|name| is_version(name))
+        .collect()
+}
+
+fn is_version(name: &str) -> bool {
+    let mut parts = name.split('.');
+    parts.clone().count() == 3
+        && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -92,11 +100,11 @@ mod tests {
             ("opt/python-3.11.2/dist/kubelet.exe", false),
             ("v1.31/kubelet.exe", false),
         ] {
-            assert_eq!(differs(listed, wanted), is_other, "{listed}");
+            assert_eq!(is_different_build(listed, wanted), is_other, "{listed}");
         }
-        // Nothing is known of what it was fetched from.
+        // The wanted path says nothing about the build.
         for listed in ["bin/windows/arm64/a.exe", "v2.0/a.exe", "a.exe"] {
-            assert!(!differs(listed, "download/a.exe"), "{listed}");
+            assert!(!is_different_build(listed, "download/a.exe"), "{listed}");
         }
     }
 }

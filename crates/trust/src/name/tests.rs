@@ -6,7 +6,7 @@ const WHOLE: &str = r"CN=Example\, Corp,OU=A+serialNumber=7,O=Example,C=US";
 
 #[test]
 fn a_pin_is_met_by_whole_attributes_only() {
-    let name = Name::parse(WHOLE).unwrap();
+    let name = DistinguishedName::parse(WHOLE).unwrap();
     assert_eq!(name.to_string(), WHOLE);
     for met in [
         WHOLE,
@@ -17,7 +17,10 @@ fn a_pin_is_met_by_whole_attributes_only() {
         "O=#0c074578616d706c65",
         "SERIALNUMBER=7",
     ] {
-        assert!(name.holds(&Name::parse(met).unwrap()), "{met}");
+        assert!(
+            name.contains(&DistinguishedName::parse(met).unwrap()),
+            "{met}"
+        );
     }
     for other in [
         "CN=Example",
@@ -27,7 +30,10 @@ fn a_pin_is_met_by_whole_attributes_only() {
         "L=US",
         r"O=Example\ ",
     ] {
-        assert!(!name.holds(&Name::parse(other).unwrap()), "{other}");
+        assert!(
+            !name.contains(&DistinguishedName::parse(other).unwrap()),
+            "{other}"
+        );
     }
 }
 
@@ -43,9 +49,12 @@ fn a_name_is_read_as_each_tool_prints_it() {
         "/C=US/ST=California/L=Town/O=Example, Inc./CN=Example, Inc.",
         r"CN=Example\, Inc., O=Example\2C Inc., L=Town, ST=California, C=US",
     ] {
-        let (read, whole) = (Name::parse(printed).unwrap(), Name::parse(name).unwrap());
+        let (read, whole) = (
+            DistinguishedName::parse(printed).unwrap(),
+            DistinguishedName::parse(name).unwrap(),
+        );
         assert!(
-            read.holds(&whole) && whole.holds(&read),
+            read.contains(&whole) && whole.contains(&read),
             "{printed}: {read}"
         );
     }
@@ -66,7 +75,7 @@ fn a_name_is_read_as_each_tool_prints_it() {
         ("/O=a/b/CN=c", "O=a/b,CN=c"),
     ] {
         assert_eq!(
-            Name::parse(printed).unwrap().to_string(),
+            DistinguishedName::parse(printed).unwrap().to_string(),
             shown,
             "{printed}"
         );
@@ -78,22 +87,25 @@ fn a_name_is_read_as_each_tool_prints_it() {
         "OID.a=A",
         "/O",
     ] {
-        assert!(Name::parse(broken).is_err(), "{broken}");
+        assert!(DistinguishedName::parse(broken).is_err(), "{broken}");
     }
     // Another value than what the quotation marks hold.
-    let name = Name::parse(r#"CN="Example, Inc.", C=US"#).unwrap();
+    let name = DistinguishedName::parse(r#"CN="Example, Inc.", C=US"#).unwrap();
     for other in [
         r#"CN="Example""#,
         r"CN=Example\, Inc",
         r#"O="Example, Inc.""#,
     ] {
-        assert!(!name.holds(&Name::parse(other).unwrap()), "{other}");
+        assert!(
+            !name.contains(&DistinguishedName::parse(other).unwrap()),
+            "{other}"
+        );
     }
 }
 
 #[test]
 fn what_looks_alike_is_another_and_is_shown_as_it_is() {
-    let pin = Name::parse("CN=Example Corp").unwrap();
+    let pin = DistinguishedName::parse("CN=Example Corp").unwrap();
     for (other, shown) in [
         ("CN=Example\u{a0}Corp", "CN=Example\u{a0}Corp"),
         ("CN=Еxample Corp", "CN=Еxample Corp"),
@@ -106,8 +118,8 @@ fn what_looks_alike_is_another_and_is_shown_as_it_is() {
         (r"O=A\+CN=Example Corp", r"O=A\+CN=Example Corp"),
         ("OU=Example Corp", "OU=Example Corp"),
     ] {
-        let other = Name::parse(other).unwrap();
-        assert!(!other.holds(&pin), "{other}");
+        let other = DistinguishedName::parse(other).unwrap();
+        assert!(!other.contains(&pin), "{other}");
         assert_eq!(other.to_string(), shown);
     }
 }
@@ -121,23 +133,29 @@ fn a_name_says_who_and_not_only_where() {
         "CN=",
         "1.2.3=A",
     ] {
-        assert!(!Name::parse(nobody).unwrap().identifies(), "{nobody}");
+        assert!(
+            !DistinguishedName::parse(nobody).unwrap().is_identifying(),
+            "{nobody}"
+        );
     }
     for somebody in ["CN=A", "C=US,O=A", "serialNumber=7", "2.5.4.3=A"] {
-        assert!(Name::parse(somebody).unwrap().identifies(), "{somebody}");
+        assert!(
+            DistinguishedName::parse(somebody).unwrap().is_identifying(),
+            "{somebody}"
+        );
     }
 }
 
 #[test]
 fn what_is_no_name_is_reported() {
-    let refusal = |text: &str| Name::parse(text).unwrap_err();
+    let refusal = |text: &str| DistinguishedName::parse(text).unwrap_err();
     assert_eq!(
         refusal("Example Corp"),
-        r#"has "Example Corp" where an attribute such as CN=Example Corp was expected"#
+        r#"contains "Example Corp", but expected an attribute such as CN=Example Corp"#
     );
     assert_eq!(
         refusal("CN=A,"),
-        r#"has "" where an attribute such as CN=Example Corp was expected"#
+        r#"contains "", but expected an attribute such as CN=Example Corp"#
     );
     assert_eq!(
         refusal("X=A"),

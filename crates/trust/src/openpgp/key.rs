@@ -1,6 +1,7 @@
-//! A pinned certificate: what it may sign, and when.
+//! A pinned certificate, and its permission to sign at a given time.
 //!
-//! The certificate's self-signatures are checked by rpgpie; weak ones are taken out before, so that nothing rests on them.
+//! rpgpie checks the certificate's self-signatures; weak ones are removed first, so that nothing
+//! depends on them.
 
 use pgp::composed::SignedPublicKey;
 use pgp::crypto::ecc_curve::ECCCurve;
@@ -13,53 +14,53 @@ use pgp::types::{
 use rpgpie::certificate::{Certificate, Checked};
 use winimg_base::digest::Digest;
 
-use super::super::{Reason, Refusal};
-use super::packets::{self, hex_of, shown};
+use super::super::{RefusalReason, SignatureRefusal};
+use super::packets::{self, hex_of, render_time};
 
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct OpenPgpKey {
     fingerprint: Fingerprint,
-    /// Over the whole certificate, with all names, subkeys and signatures.
+    /// Digest of the whole certificate, with all names, subkeys and signatures.
     content: Digest,
     certificate: Certificate,
     checked: Checked,
     revoked: bool,
-    parts: Vec<Part>,
+    parts: Vec<OpenPgpKeyPart>,
 }
 
 /// The primary key or a subkey.
 #[derive(Clone, Debug)]
-struct Part {
+struct OpenPgpKeyPart {
     fingerprint: Fingerprint,
     id: KeyId,
     created: u64,
     revoked: bool,
-    /// Why the key itself is too weak.
+    /// Description of the weakness, if the key is too weak.
     weak: Option<String>,
-    /// The curve, where signatures on it cannot be judged.
+    /// The curve, if it is not supported.
     unsupported: Option<String>,
     primary: bool,
 }
 
-/// The certificate that a recipe's fingerprint names. The error fits after "the OpenPGP key".
-pub fn pinned(certificates: &[SignedPublicKey], asked: &str) -> Result<Key, String> {
-    let plain: String = asked.chars().filter(|c| !c.is_whitespace()).collect();
+/// Finds the certificate with a recipe's fingerprint. The error fits after "the OpenPGP key".
+pub fn find_pinned(certificates: &[SignedPublicKey], wanted: &str) -> Result<OpenPgpKey, String> {
+    let plain: String = wanted.chars().filter(|c| !c.is_whitespace()).collect();
     let plain = plain.to_ascii_uppercase();
     let plain = plain.strip_prefix("0X").unwrap_or(&plain);
     if plain.is_empty() || !plain.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(format!("is pinned by {asked}, which is not hexadecimal"));
+        return Err(format!("is pinned by {wanted}, which is not hexadecimal"));
     }
     match plain.len() {
         40 | 64 => {}
         8 | 16 => {
             return Err(format!(
-                "is pinned by the short id {plain}, which anyone can make again: give the full fingerprint \
-                 of 40 or 64 digits, which gpg --fingerprint shows"
+                "is pinned by the short id {plain}, which can be forged: use the full fingerprint \
+                 of 40 or 64 digits, as shown by gpg --fingerprint"
             ));
         }
         32 => {
             return Err(format!(
-                "is pinned by {plain}, the MD5 fingerprint of a version 3 key, which proves nothing"
+                "is pinned by {plain}, the MD5 fingerprint of a version 3 key, which is insecure"
             ));
         }
         n => {
@@ -68,16 +69,19 @@ pub fn pinned(certificates: &[SignedPublicKey], asked: &str) -> Result<Key, Stri
             ));
         }
     }
-    let named = |key: &dyn KeyDetails| hex_of(&key.fingerprint()) == plain;
-    if let Some(found) = certificates.iter().find(|c| named(&c.primary_key)) {
-        return Key::of(found.clone());
-    }
-    let part = certificates
+    let found = certificates
         .iter()
-        .find(|c| c.public_subkeys.iter().any(|s| named(&s.key)));
+        .find(|c| hex_of(&c.primary_key.fingerprint()) == plain);
+    if let Some(found) = found {
+        return OpenPgpKey::from_certificate(found.clone());
+    }
+    let part = certificates.iter().find(|c| {
+        let mut subkeys = c.public_subkeys.iter();
+        subkeys.any(|subkey| hex_of(&subkey.key.fingerprint()) == plain)
+    });
     Err(match part {
         Some(whole) => format!(
-            "is pinned by {plain}, which is a subkey: give its primary key's fingerprint {}",
+            "is pinned by {plain}, which is a subkey: use its primary key's fingerprint {}",
             hex_of(&whole.primary_key.fingerprint())
         ),
         None => {
@@ -85,38 +89,37 @@ pub fn pinned(certificates: &[SignedPublicKey], asked: &str) -> Result<Key, Stri
                 .iter()
                 .map(|c| hex_of(&c.primary_key.fingerprint()))
                 .collect();
-            format!("holds no {plain}, only {}", there.join(", "))
+            format!("file does not contain {plain}, only {}", there.join(", "))
         }
     })
 }
 
-impl Key {
-    fn of(mut whole: SignedPublicKey) -> Result<Self, String> {
+impl OpenPgpKey {
+    fn from_certificate(mut whole: SignedPublicKey) -> Result<Self, String> {
         let fingerprint = whole.primary_key.fingerprint();
         let name = hex_of(&fingerprint);
-        let content = whole
-            .to_bytes()
-            .map_err(|_| format!("{name} cannot be read: it is damaged"))?;
+        let content = whole.to_bytes().map_err(|_| format!("{name} is damaged"))?;
         let content = Digest::sha256_of(&content);
         if !matches!(whole.primary_key.version(), KeyVersion::V4 | KeyVersion::V6) {
-            return Err(format!("{name} is of a version that winimg does not take"));
+            return Err(format!("{name} has an unsupported version"));
         }
-        if let Some(curve) = unsupported(whole.primary_key.public_params()) {
+        if let Some(curve) = find_unsupported_curve(whole.primary_key.public_params()) {
             return Err(format!(
-                "{name} is on the curve {curve}, which winimg does not support: ask its owner for a key on Ed25519, a NIST curve, or RSA"
+                "{name} uses the curve {curve}, which is not supported: ask its owner for a key on \
+                 Ed25519, a NIST curve, or RSA"
             ));
         }
-        let parts = parts(&whole);
+        let parts = collect_parts(&whole);
         let newest = parts.iter().map(|p| p.created).max().unwrap_or_default();
-        let mut all = signatures(&mut whole).into_iter().flatten();
+        let mut all = collect_signatures(&mut whole).into_iter().flatten();
         if all.any(|s| is_beyond(s, newest)) {
             return Err(format!(
-                "{name} is limited to a time after 2106, which OpenPGP cannot say"
+                "{name} has an expiration time after 2106, the maximum of a 32-bit timestamp"
             ));
         }
         let revoked = !whole.details.revocation_signatures.is_empty();
-        for stack in signatures(&mut whole) {
-            stack.retain(is_strongly_made);
+        for signatures in collect_signatures(&mut whole) {
+            signatures.retain(is_strongly_made);
         }
         let certificate = Certificate::from(whole);
         let checked = Checked::new(certificate.clone());
@@ -124,7 +127,8 @@ impl Key {
         let named = own.users.iter().any(|u| !u.signatures.is_empty());
         if !revoked && !named && own.direct_signatures.is_empty() {
             return Err(format!(
-                "{name} is bound to no name by SHA-256 or better: ask its owner for a new key file"
+                "{name} has no self-signature with SHA-256 or better: ask its owner for a new key \
+                 file"
             ));
         }
         Ok(Self {
@@ -141,8 +145,8 @@ impl Key {
         self.fingerprint.clone()
     }
 
-    /// The digest of the whole certificate, as text.
-    pub fn content(&self) -> String {
+    /// Returns the digest of the whole certificate as text.
+    pub fn content_digest(&self) -> String {
         self.content.to_string()
     }
 
@@ -150,12 +154,12 @@ impl Key {
         &self.certificate
     }
 
-    /// The full fingerprint.
+    /// Returns the full fingerprint as text.
     pub fn name(&self) -> String {
         hex_of(&self.fingerprint)
     }
 
-    fn maker(&self, signature: &Signature) -> Option<&Part> {
+    fn find_issuer(&self, signature: &Signature) -> Option<&OpenPgpKeyPart> {
         let full = signature.issuer_fingerprint();
         let ids = signature.issuer_key_id();
         self.parts
@@ -163,86 +167,84 @@ impl Key {
             .find(|p| full.contains(&&p.fingerprint) || ids.contains(&&p.id))
     }
 
-    /// Whether the signature names this key or a subkey of it as its maker.
+    /// Returns true if the signature names this key or a subkey of it as its issuer.
     pub fn claimed_by(&self, signature: &Signature) -> bool {
-        self.maker(signature).is_some()
+        self.find_issuer(signature).is_some()
     }
 
-    /// The part that the signature names, if it may have signed a file at that time, and might still now.
+    /// Returns the fingerprint of the part that the signature names, if it was allowed to sign
+    /// files at that time and still is.
     pub fn may_have_made(
         &self,
         signature: &Signature,
         now: Timestamp,
-    ) -> Result<Fingerprint, Refusal> {
-        let Some(part) = self.maker(signature) else {
-            return Err(Reason::OtherKey.refusal("no pinned key made it"));
+    ) -> Result<Fingerprint, SignatureRefusal> {
+        let Some(part) = self.find_issuer(signature) else {
+            return Err(RefusalReason::OtherKey.refusal("no pinned key made it"));
         };
         let name = self.name();
-        // A revoked key takes its subkeys with it.
-        let whose = match part.primary || self.revoked {
-            true => format!("the key {name}"),
-            false => format!("the subkey {} of {name}", hex_of(&part.fingerprint)),
+        // Revoking a key also revokes its subkeys.
+        let key_description = if part.primary || self.revoked {
+            format!("the key {name}")
+        } else {
+            format!("the subkey {} of {name}", hex_of(&part.fingerprint))
         };
         if self.revoked || part.revoked {
-            return Err(Reason::Revoked
-                .refusal(format!("{whose} is revoked"))
+            return Err(RefusalReason::Revoked
+                .refusal(format!("{key_description} is revoked"))
                 .cure("ask its owner which key signs now"));
         }
         if let Some(curve) = &part.unsupported {
-            let fact = format!("{whose} is on the curve {curve}, which winimg does not support");
-            return Err(Reason::Unsupported.refusal(fact));
+            let fact = format!("{key_description} uses the curve {curve}, which is not supported");
+            return Err(RefusalReason::Unsupported.refusal(fact));
         }
         if let Some(weak) = &part.weak {
-            return Err(Reason::Weak.refusal(format!("{whose} is {weak}")));
+            return Err(RefusalReason::Weak.refusal(format!("{key_description} is {weak}")));
         }
         packets::in_time(signature, now.as_secs().into())?;
         let made = signature.created().unwrap_or(now);
         if u64::from(made.as_secs()) < part.created {
-            return Err(Reason::NotYetValid
-                .refusal(format!("it is older than {whose}"))
-                .expected(format!("at least {}", shown(part.created)))
-                .found(shown(made.as_secs().into())));
+            return Err(RefusalReason::NotYetValid
+                .refusal(format!("it is dated before {key_description} was created"))
+                .expected(format!("at least {}", render_time(part.created)))
+                .found(render_time(made.as_secs().into())));
         }
-        self.in_force(part, &whose, made, "when it was made")?;
-        self.in_force(part, &whose, now, "by now")?;
+        self.in_force(part, &key_description, made, "had expired when it was made")?;
+        self.in_force(part, &key_description, now, "has expired")?;
         Ok(part.fingerprint.clone())
     }
 
     fn in_force(
         &self,
-        part: &Part,
-        whose: &str,
+        part: &OpenPgpKeyPart,
+        key_description: &str,
         time: Timestamp,
-        when: &str,
-    ) -> Result<(), Refusal> {
+        verdict: &str,
+    ) -> Result<(), SignatureRefusal> {
         let seconds = u64::from(time.as_secs());
         if let Some(end) = self.end(part, time).filter(|end| *end <= seconds) {
-            return Err(Reason::Expired
-                .refusal(format!("{whose} had expired {when}"))
-                .expected(format!("later than {}", shown(seconds)))
-                .found(shown(end))
-                .cure("ask its owner for a key file that says a later time"));
+            return Err(RefusalReason::Expired
+                .refusal(format!("{key_description} {verdict}"))
+                .expected(format!("later than {}", render_time(seconds)))
+                .found(render_time(end))
+                .cure("ask its owner for a key file with a later expiration time"));
         }
         let able = self.checked.valid_signing_capable_component_keys_at(time);
         let mut able = able.iter().map(|v| v.as_componentkey().fingerprint());
         if able.any(|fingerprint| fingerprint == part.fingerprint) {
             return Ok(());
         }
-        let fact = format!("{whose} is not one that may sign files");
-        Err(Reason::WrongUse.refusal(fact))
+        let fact = format!("{key_description} is not allowed to sign files");
+        Err(RefusalReason::WrongUse.refusal(fact))
     }
 
-    /// When the subkey, or the key above it, ends.
-    fn end(&self, part: &Part, at: Timestamp) -> Option<u64> {
-        let ends = |signature: &Signature, created: u64| {
-            let span = u64::from(signature.key_expiration_time()?.as_secs());
-            (span != 0).then_some(created + span)
-        };
+    /// Returns the time at which the subkey, or the key above it, expires.
+    fn end(&self, part: &OpenPgpKeyPart, at: Timestamp) -> Option<u64> {
         let whole = self.checked.as_signed_public_key();
         let primary = self
             .checked
             .active_certificate_self_signature_at(at)
-            .and_then(|s| ends(s, u64::from(whole.primary_key.created_at().as_secs())));
+            .and_then(|s| key_expiry(s, u64::from(whole.primary_key.created_at().as_secs())));
         let own = whole
             .public_subkeys
             .iter()
@@ -251,13 +253,19 @@ impl Key {
             .filter(|s| s.typ() == Some(SignatureType::SubkeyBinding))
             .filter(|s| s.created().is_some_and(|c| c <= at))
             .max_by_key(|s| s.created().map(Timestamp::as_secs))
-            .and_then(|s| ends(s, part.created));
+            .and_then(|s| key_expiry(s, part.created));
         [primary, own].into_iter().flatten().min()
     }
 }
 
-/// Every signature that makes something of a key, a revocation aside: those count in any strength.
-fn signatures(whole: &mut SignedPublicKey) -> Vec<&mut Vec<Signature>> {
+fn key_expiry(signature: &Signature, created: u64) -> Option<u64> {
+    let span = u64::from(signature.key_expiration_time()?.as_secs());
+    (span != 0).then_some(created + span)
+}
+
+/// Returns all signatures of a certificate except key revocations, which are accepted with any
+/// hash.
+fn collect_signatures(whole: &mut SignedPublicKey) -> Vec<&mut Vec<Signature>> {
     let details = &mut whole.details;
     let names = details.users.iter_mut().map(|u| &mut u.signatures);
     let pictures = details
@@ -271,18 +279,23 @@ fn signatures(whole: &mut SignedPublicKey) -> Vec<&mut Vec<Signature>> {
 }
 
 fn is_strongly_made(signature: &Signature) -> bool {
-    let strong = |s: &Signature| s.hash_alg().is_some_and(packets::is_strong);
     is_revocation(signature)
-        || strong(signature) && signature.embedded_signature().is_none_or(strong)
+        || has_strong_hash(signature) && signature.embedded_signature().is_none_or(has_strong_hash)
 }
 
-/// Times have 32 bits, and a reader's sum of two of them must not wrap round into the past.
+fn has_strong_hash(signature: &Signature) -> bool {
+    signature.hash_alg().is_some_and(packets::is_strong)
+}
+
+/// Returns true if an expiration time exceeds 32 bits, because a reader's sum could then wrap
+/// around to a time in the past.
 fn is_beyond(signature: &Signature, newest: u64) -> bool {
     let span = signature.key_expiration_time().map_or(0, |d| d.as_secs());
     let end = newest + u64::from(span);
     let inner = signature.embedded_signature();
     [Some(signature), inner].into_iter().flatten().any(|s| {
-        end > u64::from(u32::MAX) || packets::expiry(s).is_some_and(|e| e > u64::from(u32::MAX))
+        end > u64::from(u32::MAX)
+            || packets::find_expiry(s).is_some_and(|e| e > u64::from(u32::MAX))
     })
 }
 
@@ -297,26 +310,29 @@ fn is_revocation(signature: &Signature) -> bool {
     )
 }
 
-fn parts(whole: &SignedPublicKey) -> Vec<Part> {
-    let part = |key: &dyn KeyDetails, primary: bool, revoked: bool| Part {
-        fingerprint: key.fingerprint(),
-        id: key.legacy_key_id(),
-        created: u64::from(key.created_at().as_secs()),
-        revoked,
-        weak: weakness(key.public_params()),
-        unsupported: unsupported(key.public_params()),
-        primary,
-    };
-    let primary = part(&whole.primary_key, true, false);
+fn collect_parts(whole: &SignedPublicKey) -> Vec<OpenPgpKeyPart> {
+    let primary = build_part(&whole.primary_key, true, false);
     let subkeys = whole.public_subkeys.iter().map(|s| {
         let revoked = s.signatures.iter().any(is_revocation);
-        part(&s.key, false, revoked)
+        build_part(&s.key, false, revoked)
     });
     std::iter::once(primary).chain(subkeys).collect()
 }
 
-/// The name of a curve that the library keeps as opaque bytes.
-fn unsupported(parameters: &PublicParams) -> Option<String> {
+fn build_part(key: &dyn KeyDetails, primary: bool, revoked: bool) -> OpenPgpKeyPart {
+    OpenPgpKeyPart {
+        fingerprint: key.fingerprint(),
+        id: key.legacy_key_id(),
+        created: u64::from(key.created_at().as_secs()),
+        revoked,
+        weak: describe_weakness(key.public_params()),
+        unsupported: find_unsupported_curve(key.public_params()),
+        primary,
+    }
+}
+
+/// Returns the name of a curve that the library does not support.
+fn find_unsupported_curve(parameters: &PublicParams) -> Option<String> {
     let curve = match parameters {
         PublicParams::ECDSA(EcdsaPublicParams::Unsupported { curve, .. })
         | PublicParams::EdDSALegacy(EddsaLegacyPublicParams::Unsupported { curve, .. }) => curve,
@@ -328,7 +344,7 @@ fn unsupported(parameters: &PublicParams) -> Option<String> {
     })
 }
 
-fn weakness(parameters: &PublicParams) -> Option<String> {
+fn describe_weakness(parameters: &PublicParams) -> Option<String> {
     match parameters {
         PublicParams::DSA(_) => Some("a DSA key".into()),
         PublicParams::RSA(_) => {

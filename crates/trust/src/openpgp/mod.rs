@@ -1,9 +1,10 @@
 //! OpenPGP: detached and clearsigned (RFC 9580; RFC 4880).
 //!
-//! Pinned are full fingerprints of primary keys; which of its subkeys may sign, the key file says. A key has to be good at
-//! the time that the signature claims and now as well: that time is the signer's own word, and a stolen key would use an
-//! old one. A revoked key is refused whatever the reason and the date. Refused are digests below SHA-256, also where they
-//! bind a key's parts, short RSA and DSA, and text signatures of files, which cover no line ends.
+//! A rule pins full fingerprints of primary keys; the key file determines which subkeys may sign. A
+//! key must be valid at the time that the signature claims and also now, because the signer chooses
+//! that time and a stolen key would use an old one. A revoked key is refused regardless of reason
+//! and date. Also refuses digests weaker than SHA-256, even in self-signatures, short RSA keys and
+//! DSA, and text signatures of files, which do not cover line ends.
 
 mod key;
 mod packets;
@@ -17,80 +18,94 @@ use pgp::types::{Fingerprint, Timestamp};
 use rpgpie::certificate::Certificate;
 use winimg_base::digest::Digest;
 
-use self::key::Key;
-use super::reading::{self, Reading};
-use super::{Evidence, Judged, Pinned, Reason, Refusal, Scheme, Signer, Subject, checksum};
+use self::key::OpenPgpKey;
+use super::reading::{self, SubjectReader};
+use super::{
+    FileSubject, KeyFileContent, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal,
+    SignatureResult, Signer, checksum,
+};
 
-/// Lines of a clearsigned text; the reader goes over all that came before at each one.
+/// Maximum number of lines of a clearsigned text, because the parser takes quadratic time.
 const LINES: usize = 10_000;
 
 #[derive(Clone, Debug)]
-pub struct Rule {
-    keys: Vec<Key>,
+pub struct OpenPgpRule {
+    keys: Vec<OpenPgpKey>,
 }
 
-impl Rule {
-    /// `keys`: the bytes of a key file (armoured or binary, one certificate or more). `fingerprints`: full ones, in hex,
-    /// with or without blanks; each must be in the file. The error fits after "the OpenPGP key".
+impl OpenPgpRule {
+    /// Creates a rule from the bytes of a key file (armored or binary, one certificate or more) and
+    /// full fingerprints in hex, with or without blanks, which must all be in the file. The error
+    /// fits after "the OpenPGP key".
     pub fn new(keys: &[u8], fingerprints: &[String]) -> Result<Self, String> {
-        let certificates = packets::certificates(keys)?;
+        let certificates = packets::parse_certificates(keys)?;
         if fingerprints.is_empty() {
             return Err("is pinned by no fingerprint".into());
         }
-        let mut pinned: Vec<Key> = Vec::new();
+        let mut pinned: Vec<OpenPgpKey> = Vec::new();
         let mut wrong = Vec::new();
         for asked in fingerprints {
-            match key::pinned(&certificates, asked) {
+            match key::find_pinned(&certificates, asked) {
                 Ok(key) if pinned.iter().any(|k| k.name() == key.name()) => {}
                 Ok(key) => pinned.push(key),
                 Err(fact) => wrong.push(fact),
             }
         }
-        match wrong.is_empty() {
-            true => Ok(Self { keys: pinned }),
-            false => Err(wrong.join("; ")),
+        if wrong.is_empty() {
+            Ok(Self { keys: pinned })
+        } else {
+            Err(wrong.join("; "))
         }
     }
 
-    pub(super) fn pinned(&self) -> Pinned {
-        let mut contents: Vec<String> = self.keys.iter().map(Key::content).collect();
+    pub(super) fn key_content(&self) -> KeyFileContent {
+        let mut contents: Vec<String> = self.keys.iter().map(OpenPgpKey::content_digest).collect();
         contents.sort();
-        Pinned {
-            key: format!("key {}", self.pins()),
+        KeyFileContent {
+            key: format!("key {}", self.describe_pins()),
             digest: Digest::sha256_of(contents.concat().as_bytes()),
         }
     }
 
-    fn pins(&self) -> String {
-        let pins: Vec<String> = self.keys.iter().map(Key::name).collect();
+    fn describe_pins(&self) -> String {
+        let pins: Vec<String> = self.keys.iter().map(OpenPgpKey::name).collect();
         pins.join(", ")
     }
 }
 
-pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence, now: SystemTime) -> Judged {
-    let signatures = packets::detached(reading::signature(evidence)?)?;
-    let ours = ours(rule, &signatures, now, Form::Detached)?;
-    let mut reading = Reading::open(subject)?;
+pub fn judge(
+    rule: &OpenPgpRule,
+    subject: FileSubject<'_>,
+    evidence: &SignatureEvidence,
+    now: SystemTime,
+) -> SignatureResult {
+    let signatures = packets::parse_signatures(reading::read_signature(evidence)?)?;
+    let ours = find_pinned_signatures(rule, &signatures, now, OpenPgpForm::Detached)?;
+    let mut reading = SubjectReader::open(subject)?;
     let data = BufReader::with_capacity(1 << 20, &mut reading);
-    let judged = met(rule, &ours, signatures.len(), data);
+    let judged = verify_signatures(rule, &ours, signatures.len(), data);
     reading.finish(subject)?;
     judged
 }
 
 const BEGIN: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
 
-/// The signed text of a clearsigned file, with plain line ends, and who signed it.
-pub fn signed_text(rule: &Rule, file: &[u8], now: SystemTime) -> Result<(String, Signer), Refusal> {
-    let malformed = |fact: &str| Reason::Malformed.refusal(fact);
-    let file = reading::bounded(file, checksum::LIMIT as usize)?;
+/// Verifies a clearsigned file. Returns its signed text, with Unix line ends, and its signer.
+pub fn signed_text(
+    rule: &OpenPgpRule,
+    file: &[u8],
+    now: SystemTime,
+) -> Result<(String, Signer), SignatureRefusal> {
+    let file = reading::check_bounds(file, checksum::LIMIT as usize)?;
     let text = std::str::from_utf8(file).map_err(|_| malformed("its file is not text"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if !text.trim_start().starts_with(BEGIN) {
-        return Err(match text.contains(BEGIN) {
-            true => malformed("text stands before what is signed"),
-            false => Reason::Missing
+        return Err(if text.contains(BEGIN) {
+            malformed("there is unsigned text before the signed text")
+        } else {
+            RefusalReason::Missing
                 .refusal("there is none: the file is not clearsigned")
-                .cure("leave form out, if its signature is a file of its own"),
+                .cure("if its signature is a separate file, remove `form`")
         });
     }
     if text.lines().count() > LINES {
@@ -101,108 +116,118 @@ pub fn signed_text(rule: &Rule, file: &[u8], now: SystemTime) -> Result<(String,
     }
     only_hashes_above(text)?;
     let (message, _) = CleartextSignedMessage::from_string(text.trim_start()).map_err(|_| {
-        malformed("it cannot be read as clearsigned text, or text stands around what is signed")
+        malformed("it is not valid clearsigned text, or there is unsigned text around it")
     })?;
     let signatures = message.signatures();
-    let ours = ours(rule, signatures, now, Form::Clear)?;
+    let ours = find_pinned_signatures(rule, signatures, now, OpenPgpForm::Clear)?;
     let signed = message.signed_text();
-    let signer = met(rule, &ours, signatures.len(), signed.as_bytes())?;
+    let signer = verify_signatures(rule, &ours, signatures.len(), signed.as_bytes())?;
     Ok((signed.replace("\r\n", "\n"), signer))
 }
 
-/// Refuses headers between the first line and the text other than `Hash`: no signature covers them, and a reader takes them for what was
-/// signed. (RFC 9580, 7.1)
-fn only_hashes_above(text: &str) -> Result<(), Refusal> {
+fn malformed(fact: &str) -> SignatureRefusal {
+    RefusalReason::Malformed.refusal(fact)
+}
+
+/// Refuses headers other than `Hash` above the text, because they are not signed but look as if
+/// they were. (RFC 9580, 7.1)
+fn only_hashes_above(text: &str) -> Result<(), SignatureRefusal> {
     let lines = text.trim_start().lines().skip(1);
     let mut headers = lines.take_while(|line| !line.trim().is_empty());
     match headers.find(|line| !line.starts_with("Hash:")) {
         None => Ok(()),
-        Some(header) => Err(Reason::Uncovered
-            .refusal("a header stands above the text that no signature covers")
+        Some(header) => Err(RefusalReason::Uncovered
+            .refusal("there is an unsigned header above the text")
             .expected("`Hash: …` and an empty line")
-            .found(reading::shown(header))),
+            .found(reading::sanitize(header))),
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum OpenPgpForm {
     Detached,
     Clear,
 }
 
-/// A signature that claims a pinned key, which may have made it.
-struct Ours<'a> {
+/// A signature that names a pinned key, which was allowed to make it.
+struct PinnedSignature<'a> {
     signature: &'a Signature,
-    key: &'a Key,
-    /// The primary key or subkey that was found able. A signature may name several makers.
+    key: &'a OpenPgpKey,
+    /// The primary key or subkey that was allowed to sign. A signature may name several issuers.
     part: Fingerprint,
 }
 
-/// The signatures by pinned keys. One that such a key may not have made condemns all.
-fn ours<'a>(
-    rule: &'a Rule,
+/// Returns the signatures by pinned keys. Fails if such a key was not allowed to make one of them.
+fn find_pinned_signatures<'a>(
+    rule: &'a OpenPgpRule,
     signatures: &'a [Signature],
     now: SystemTime,
-    form: Form,
-) -> Result<Vec<Ours<'a>>, Refusal> {
+    form: OpenPgpForm,
+) -> Result<Vec<PinnedSignature<'a>>, SignatureRefusal> {
     let now = Timestamp::try_from(now)
-        .map_err(|_| Reason::Expired.refusal("the clock is beyond what OpenPGP can say"))?;
+        .map_err(|_| RefusalReason::Expired.refusal("the clock is beyond the range of OpenPGP"))?;
     let mut ours = Vec::new();
     for signature in signatures {
         let Some(key) = rule.keys.iter().find(|k| k.claimed_by(signature)) else {
             continue;
         };
-        packets::sound(signature)?;
-        if form == Form::Detached && signature.typ() == Some(SignatureType::Text) {
-            let fact = "it is over text, whose line ends it does not cover";
-            return Err(Reason::Uncovered
+        packets::check_signature(signature)?;
+        if form == OpenPgpForm::Detached && signature.typ() == Some(SignatureType::Text) {
+            let fact = "it is a text signature, which does not cover line ends";
+            return Err(RefusalReason::Uncovered
                 .refusal(fact)
                 .cure("sign without --textmode"));
         }
         let part = key.may_have_made(signature, now)?;
-        ours.push(Ours {
+        ours.push(PinnedSignature {
             signature,
             key,
             part,
         });
     }
     if ours.is_empty() {
-        return Err(foreign(rule, signatures));
+        return Err(refuse_foreign(rule, signatures));
     }
     Ok(ours)
 }
 
-fn foreign(rule: &Rule, signatures: &[Signature]) -> Refusal {
-    let refusal = Reason::OtherKey
+fn refuse_foreign(rule: &OpenPgpRule, signatures: &[Signature]) -> SignatureRefusal {
+    let refusal = RefusalReason::OtherKey
         .refusal("no pinned key made it")
-        .expected(format!("fingerprint {}", rule.pins()));
-    let mut makers: Vec<String> = signatures.iter().flat_map(packets::makers).collect();
+        .expected(format!("fingerprint {}", rule.describe_pins()));
+    let mut makers: Vec<String> = signatures.iter().flat_map(packets::list_issuers).collect();
     makers.dedup();
-    match makers.is_empty() {
-        true => refusal.found("a signature that does not name its key"),
-        false => refusal.found(makers.join(", ")),
+    if makers.is_empty() {
+        refusal.found("a signature that does not name its key")
+    } else {
+        refusal.found(makers.join(", "))
     }
 }
 
-/// Whether the keys made these signatures over these bytes.
-fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl Read) -> Judged {
+/// Checks that the keys made these signatures over this data.
+fn verify_signatures(
+    rule: &OpenPgpRule,
+    ours: &[PinnedSignature<'_>],
+    all: usize,
+    data: impl Read,
+) -> SignatureResult {
     let signatures: Vec<Signature> = ours.iter().map(|o| o.signature.clone()).collect();
     let certificates: Vec<Certificate> =
         rule.keys.iter().map(|k| k.certificate().clone()).collect();
     let verified = rpgpie::detached::verify(data, &signatures, &certificates)
-        .map_err(|e| Reason::Malformed.refusal(format!("it cannot be judged: {e}")))?;
+        .map_err(|e| RefusalReason::Malformed.refusal(format!("it cannot be verified: {e}")))?;
     for one in ours {
-        let held = verified
+        let is_verified = verified
             .iter()
             .any(|v| *v.sig == *one.signature && v.component == one.part);
-        if !held {
+        if !is_verified {
             return Err(
                 reading::other_bytes().expected(format!("a signature by {}", one.key.name()))
             );
         }
     }
     let Some(first) = ours.first() else {
-        return Err(Reason::Missing.refusal("there is none"));
+        return Err(RefusalReason::Missing.refusal("there is none"));
     };
     let mut remarks = Vec::new();
     if first.part != first.key.fingerprint() {
@@ -214,14 +239,11 @@ fn met(rule: &Rule, ours: &[Ours<'_>], all: usize, data: impl Read) -> Judged {
     if let Some(time) = first.signature.created() {
         remarks.push(format!(
             "dated {} by its signer",
-            packets::shown(time.as_secs().into())
+            packets::render_time(time.as_secs().into())
         ));
     }
     if all > ours.len() {
-        remarks.push(format!(
-            "{} more by keys that are not pinned",
-            all - ours.len()
-        ));
+        remarks.push(format!("{} more by other keys", all - ours.len()));
     }
     Ok(Signer {
         scheme: Scheme::Openpgp,

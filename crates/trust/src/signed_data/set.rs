@@ -1,80 +1,89 @@
-//! The two sets of a SignedData that no signature covers: its hash algorithms, and its certificates.
+//! Checks the two unsigned sets of a SignedData: hash algorithms and certificates.
 //!
-//! Refuses what is in them and is neither, and more of it than signers put there: an archive, or a program's settings.
+//! Refuses anything else in them, such as an archive or a program's settings, and more entries than
+//! signers need.
 
 use super::super::certificate::Certificate;
 use super::super::hash::HashKind;
 use super::super::oid::Oid;
-use super::super::tlv::{self, SEQUENCE, Tlv, context};
-use super::super::{Reason, Refusal};
-use super::at;
+use super::super::tlv::{self, SEQUENCE, Tlv, context_tag};
+use super::super::{RefusalReason, SignatureRefusal};
+use super::describe_range;
 
 const MAX_CERTIFICATES: usize = 64;
-/// Bytes of a certificate; one of RSA with 4096 bits has 2.5 KiB.
-const LONGEST_CERTIFICATE: usize = 4 << 10;
-/// Bytes of all certificates of a signature: a publisher's chain and an authority's for timestamps have 15 KiB.
-const LARGEST_SET: usize = 32 << 10;
+/// Maximum size of a certificate; one with a 4096-bit RSA key has 2.5 KiB.
+const MAX_CERTIFICATE_SIZE: usize = 4 << 10;
+/// Maximum size of all certificates of a signature: the chains of a publisher and of a timestamp
+/// authority take about 15 KiB together.
+const MAX_SET_SIZE: usize = 32 << 10;
 
-/// Every algorithm of the list is a hash's name and nothing more, and the signer's is among them.
-pub(super) fn hash_algorithms(list: &Tlv<'_>, signers: Oid<'_>) -> Result<(), Refusal> {
+/// Checks that the list contains only identifiers of hash algorithms, including the signer's.
+pub(super) fn hash_algorithms(list: &Tlv<'_>, signers: Oid<'_>) -> Result<(), SignatureRefusal> {
     const WHAT: &str = "its list of hash algorithms";
     let mut walk = list.walk(WHAT)?;
     let mut found = Vec::new();
     while let Some(algorithm) = walk.next()? {
         let oid = tlv::plain_algorithm(&algorithm, WHAT)?;
         if found.contains(&oid) || !HashKind::is_known(oid) {
-            return Err(Reason::Uncovered
-                .refusal("its list of hash algorithms, which nobody signed, names something else")
-                .expected("each hash that it is made with, once")
+            return Err(RefusalReason::Uncovered
+                .refusal(
+                    "its unsigned list of hash algorithms contains an unknown or repeated entry",
+                )
+                .expected("each hash algorithm of the signature, once")
                 .found(oid));
         }
         found.push(oid);
     }
-    match found.contains(&signers) {
-        true => Ok(()),
-        false => Err(tlv::malformed(WHAT, "does not name its signer's")),
+    if found.contains(&signers) {
+        Ok(())
+    } else {
+        let fact = "does not contain the signer's algorithm";
+        Err(tlv::refuse_malformed(WHAT, fact))
     }
 }
 
-/// The X.509 certificates, and what else there is: attribute certificates, as Microsoft's timestamps carry them, and copies.
-pub(super) type Set<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
+/// X.509 certificates, and everything else: attribute certificates (as in Microsoft's timestamps)
+/// and duplicates.
+pub(super) type CertificateSet<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
 
-pub(super) fn certificates<'a>(set: &Tlv<'a>, der: &[u8]) -> Result<Set<'a>, Refusal> {
+pub(super) fn read_certificates<'a>(
+    set: &Tlv<'a>,
+    der: &[u8],
+) -> Result<CertificateSet<'a>, SignatureRefusal> {
     const WHAT: &str = "its set of certificates";
     let mut walk = set.walk(WHAT)?;
     let (mut found, mut others) = (Vec::new(), Vec::new());
-    if set.value.len() > LARGEST_SET {
-        return Err(Reason::Uncovered
-            .refusal("its set of certificates, which nobody signed, is larger than any is")
-            .expected(format_args!("{LARGEST_SET} bytes at most"))
-            .found(at(der, set.raw)));
+    if set.value.len() > MAX_SET_SIZE {
+        return Err(RefusalReason::Uncovered
+            .refusal("its unsigned set of certificates exceeds the maximum size")
+            .expected(format_args!("at most {MAX_SET_SIZE} bytes"))
+            .found(describe_range(der, set.raw)));
     }
     while let Some(tlv) = walk.next()? {
-        if tlv.raw.len() > LONGEST_CERTIFICATE {
-            return Err(Reason::Uncovered
-                .refusal(
-                    "a certificate in it is longer than any is, and nobody signed that it is there",
-                )
-                .expected(format_args!("{LONGEST_CERTIFICATE} bytes at most"))
-                .found(at(der, tlv.raw)));
+        if tlv.raw.len() > MAX_CERTIFICATE_SIZE {
+            return Err(RefusalReason::Uncovered
+                .refusal("a certificate in its unsigned set exceeds the maximum size")
+                .expected(format_args!("at most {MAX_CERTIFICATE_SIZE} bytes"))
+                .found(describe_range(der, tlv.raw)));
         }
         let is_certificate = tlv.tag == SEQUENCE;
         if is_certificate {
-            // Bytes that are none would stand there for another reader.
+            // Other data could be hidden here.
             Certificate::read(tlv.raw)?;
-        } else if ![context(1), context(2)].contains(&tlv.tag) {
-            return Err(tlv::malformed(
+        } else if ![context_tag(1), context_tag(2)].contains(&tlv.tag) {
+            return Err(tlv::refuse_malformed(
                 WHAT,
-                "has something in it that is no certificate",
+                "contains something that is not a certificate",
             ));
         }
         if found.len() + others.len() == MAX_CERTIFICATES {
-            let fact = format!("has more than {MAX_CERTIFICATES} in it");
-            return Err(tlv::malformed(WHAT, &fact));
+            let fact = format!("has more than {MAX_CERTIFICATES} members");
+            return Err(tlv::refuse_malformed(WHAT, &fact));
         }
-        match is_certificate && !found.contains(&tlv.raw) {
-            true => found.push(tlv.raw),
-            false => others.push(tlv.raw),
+        if is_certificate && !found.contains(&tlv.raw) {
+            found.push(tlv.raw)
+        } else {
+            others.push(tlv.raw)
         }
     }
     Ok((found, others))

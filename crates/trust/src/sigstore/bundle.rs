@@ -1,7 +1,8 @@
-//! A bundle read and judged. The library verifies; here stands what it has to verify, and that nothing was left out.
+//! Parses and verifies bundles. The library verifies; this module defines what it must verify, and
+//! checks that nothing was omitted.
 //!
-//! Refuses bundles of a key, without an inclusion proof and checkpoint for every entry, or with several signatures in one
-//! envelope.
+//! Refuses bundles by a key, bundles without an inclusion proof and checkpoint for every entry, and
+//! several signatures in one envelope.
 
 use serde_json::Value;
 use sigstore_types::{
@@ -11,16 +12,16 @@ use sigstore_types::{
 use sigstore_verify::crypto::FulcioCiClaims;
 use sigstore_verify::{Error, VerificationPolicy, VerificationResult};
 
-use super::{Rule, refusal, shown};
-use crate::reading::Reading;
-use crate::{Judged, Reason, Refusal, Signer, Subject};
+use super::{SigstoreRule, refusal, sanitize};
+use crate::reading::SubjectReader;
+use crate::{FileSubject, RefusalReason, SignatureRefusal, SignatureResult, Signer};
 use winimg_base::digest::Algorithm;
 use winimg_base::markup;
 
 const GITHUB: &str = "https://github.com/";
 
-/// One JSON document, by its syntax alone.
-pub(super) fn json(bytes: &[u8]) -> Result<Value, Refusal> {
+/// Parses a JSON document.
+pub(super) fn parse_json(bytes: &[u8]) -> Result<Value, SignatureRefusal> {
     serde_json::from_slice(without_mark(bytes)).map_err(|e| not_json(bytes, &e))
 }
 
@@ -28,68 +29,69 @@ pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-pub(super) fn page() -> Refusal {
-    Reason::Malformed
-        .refusal("a web page came in its place")
+pub(super) fn refuse_page() -> SignatureRefusal {
+    RefusalReason::Malformed
+        .refusal("it is a web page")
         .cure("check the `url` of the signature")
 }
 
-pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> Refusal {
+pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> SignatureRefusal {
     if markup::is_page(bytes) {
-        return page();
+        return refuse_page();
     }
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {
-        return Reason::Malformed
+        return RefusalReason::Malformed
             .refusal(format!("it is cut off at {place}"))
-            .cure("fetch it again");
+            .cure("download it again");
     }
-    Reason::Malformed
+    RefusalReason::Malformed
         .refusal(format!("it is not JSON at {place}"))
         .expected("a Sigstore bundle")
-        .found(shown(error))
+        .found(sanitize(error))
 }
 
-/// A bundle as the library understands it, once its shape is one that can be judged.
-pub(super) fn read(value: Value) -> Result<Bundle, Refusal> {
+/// Parses a bundle after checking that its structure is supported.
+pub(super) fn read(value: Value) -> Result<Bundle, SignatureRefusal> {
     let Some(fields) = value.as_object() else {
-        return Err(Reason::Malformed
+        return Err(RefusalReason::Malformed
             .refusal("it is not a Sigstore bundle")
             .expected("a JSON object with a mediaType"));
     };
     if let Some(kind) = fields.get("mediaType") {
         let kind = kind.as_str().unwrap_or_default();
         if kind.parse::<MediaType>().is_err() {
-            return Err(Reason::Unsupported
-                .refusal("it is a bundle of a kind that winimg does not know")
+            return Err(RefusalReason::Unsupported
+                .refusal("its bundle version is not supported")
                 .expected("a Sigstore bundle of version 0.1, 0.2 or 0.3")
-                .found(format!("mediaType `{}`", shown(kind))));
+                .found(format!("mediaType `{}`", sanitize(kind))));
         }
     }
     if !fields.contains_key("verificationMaterial") {
-        return Err(Reason::Malformed
+        return Err(RefusalReason::Malformed
             .refusal("it is not a Sigstore bundle")
             .expected("`verificationMaterial` with a certificate and a log entry"));
     }
     fits_its_kind(&value)?;
     one_signature(&value)?;
     let bundle: Bundle = serde_json::from_value(value).map_err(|e| {
-        Reason::Malformed
+        RefusalReason::Malformed
             .refusal("it cannot be read as a Sigstore bundle")
-            .found(shown(e))
+            .found(sanitize(e))
     })?;
     match bundle.verification_material.content {
         VerificationMaterialContent::PublicKey(_) => Err(of_a_key()),
         _ if bundle.signing_certificate().is_none() => {
-            Err(Reason::Malformed.refusal("the bundle holds no certificate"))
+            Err(RefusalReason::Malformed.refusal("the bundle contains no certificate"))
         }
         _ => Ok(bundle),
     }
 }
 
-/// Versions 0.1 and 0.2 hold a chain of certificates, 0.3 one certificate (sigstore/protobuf-specs: sigstore_bundle.proto). The name of
-/// the version is not signed, and decides what has to be there.
-fn fits_its_kind(value: &Value) -> Result<(), Refusal> {
+/// Checks that the content fits the version: 0.1 and 0.2 contain a chain of certificates, 0.3 one
+/// certificate (sigstore/protobuf-specs: sigstore_bundle.proto). The version is not signed, but
+/// determines what is required.
+fn fits_its_kind(value: &Value) -> Result<(), SignatureRefusal> {
     let kind = value.get("mediaType").and_then(Value::as_str);
     let kind = kind.unwrap_or_default();
     let is_older = ["0.1", "0.2"].iter().any(|version| kind.ends_with(version));
@@ -97,66 +99,72 @@ fn fits_its_kind(value: &Value) -> Result<(), Refusal> {
     if !is_older || !has_one {
         return Ok(());
     }
-    Err(Reason::Malformed
-        .refusal("it has another form than its mediaType says")
-        .expected("a chain of certificates, as versions 0.1 and 0.2 have it")
-        .found(format!("one certificate in a bundle of `{}`", shown(kind))))
+    Err(RefusalReason::Malformed
+        .refusal("its content does not match its mediaType")
+        .expected("a chain of certificates, as in versions 0.1 and 0.2")
+        .found(format!(
+            "one certificate in a bundle of `{}`",
+            sanitize(kind)
+        )))
 }
 
-pub(super) fn of_a_key() -> Refusal {
-    Reason::WrongUse
-        .refusal("it was made with a key, and names nobody")
-        .expected("a certificate that Fulcio issued to an identity")
-        .cure("for a key that you know: kind = \"cosign\", key = \"cosign.pub\"")
+pub(super) fn of_a_key() -> SignatureRefusal {
+    RefusalReason::WrongUse
+        .refusal("it was made with a key and has no identity")
+        .expected("a certificate issued by Fulcio to an identity")
+        .cure("if you trust the key, use kind = \"cosign\", key = \"cosign.pub\"")
 }
 
-/// DSSE allows many signatures; a bundle's certificate and log entry stand for one.
-fn one_signature(value: &Value) -> Result<(), Refusal> {
+/// Refuses envelopes with several signatures: DSSE allows them, but the bundle has evidence for one
+/// only.
+fn one_signature(value: &Value) -> Result<(), SignatureRefusal> {
     let signatures = value
         .pointer("/dsseEnvelope/signatures")
         .and_then(Value::as_array);
     match signatures.map(Vec::len) {
-        Some(n) if n != 1 => Err(Reason::Malformed
-            .refusal("its envelope does not hold exactly one signature")
+        Some(n) if n != 1 => Err(RefusalReason::Malformed
+            .refusal("its envelope does not contain exactly one signature")
             .expected("1 signature")
             .found(format!("{n} signatures"))),
         _ => Ok(()),
     }
 }
 
-/// A statement about a file is not a signature of it: an attestation may well say that the file is bad.
-pub(super) fn is_of_a_file(bundle: &Bundle) -> Result<(), Refusal> {
+/// Refuses attestations, which are not signatures of a file: they may even state that the file is
+/// bad.
+pub(super) fn is_of_a_file(bundle: &Bundle) -> Result<(), SignatureRefusal> {
     match &bundle.content {
         SignatureContent::MessageSignature(_) => Ok(()),
-        _ => Err(Reason::WrongUse
-            .refusal("it is an attestation, and no signature of the file")
-            .cure("write kind = \"attestation\", with the `predicate` that is wanted")),
+        _ => Err(RefusalReason::WrongUse
+            .refusal("it is an attestation, not a signature of the file")
+            .cure("use kind = \"attestation\" with the wanted `predicate`")),
     }
 }
 
-/// The library takes a promise of the log for an entry of bundle v0.1, and one proved entry for all. Winimg does not.
-fn logged(bundle: &Bundle) -> Result<(), Refusal> {
+/// Requires an inclusion proof for every entry. The library accepts an inclusion promise for
+/// bundles v0.1, and one proved entry for all.
+fn check_log_entries(bundle: &Bundle) -> Result<(), SignatureRefusal> {
     let entries = &bundle.verification_material.tlog_entries;
     let cure =
         "ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does";
     if entries.is_empty() {
-        return Err(Reason::NotLogged
-            .refusal("the bundle holds no entry of a transparency log")
+        return Err(RefusalReason::NotLogged
+            .refusal("the bundle contains no transparency log entry")
             .cure(cure));
     }
     for entry in entries {
         let Some(proof) = &entry.inclusion_proof else {
-            return Err(Reason::NotLogged
+            return Err(RefusalReason::NotLogged
                 .refusal("its log entry has no inclusion proof")
                 .expected("an inclusion proof with a signed checkpoint")
                 .found(match entry.inclusion_promise {
-                    Some(_) => "the log's promise alone",
+                    Some(_) => "only the log's promise",
                     None => "neither proof nor promise",
                 })
                 .cure(cure));
         };
         if proof.checkpoint.is_empty() {
-            return Err(Reason::NotLogged
+            return Err(RefusalReason::NotLogged
                 .refusal("its inclusion proof has no signed checkpoint")
                 .cure(cure));
         }
@@ -164,9 +172,13 @@ fn logged(bundle: &Bundle) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Judges a bundle whose content fits the rule's kind.
-pub(super) fn judge(rule: &Rule, subject: Subject<'_>, bundle: &Bundle) -> Judged {
-    logged(bundle)?;
+/// Verifies a bundle whose content fits the rule's scheme.
+pub(super) fn judge(
+    rule: &SigstoreRule,
+    subject: FileSubject<'_>,
+    bundle: &Bundle,
+) -> SignatureResult {
+    check_log_entries(bundle)?;
     let result = verify(rule, subject, bundle)?;
     let complete = result.certificate_verified()
         && result.sct_verified()
@@ -174,40 +186,39 @@ pub(super) fn judge(rule: &Rule, subject: Subject<'_>, bundle: &Bundle) -> Judge
         && result.identity_policy_checked();
     let seen = result.verified_timestamps().iter().min();
     let (true, Some(seen)) = (complete, seen) else {
-        return Err(Reason::Unsupported.refusal(
-            "not all of it was verified: certificate, SCT, log entry, identity and time",
+        return Err(RefusalReason::Unsupported.refusal(
+            "verification is incomplete: certificate, SCT, log entry, identity and time are \
+             required",
         ));
     };
     let remark = run_by(rule, &result)?;
     Ok(Signer {
         scheme: rule.scheme(),
         signer: rule.identity.clone(),
-        pinned_by: rule.pins(),
+        pinned_by: rule.describe_pins(),
         signed_at: Some(seen.to_string()),
         remarks: remark.into_iter().collect(),
     })
 }
 
-/// The repository that ran a GitHub workflow: refused where the rule names another, a remark where it names none and the
-/// workflow is not that repository's own.
-fn run_by(rule: &Rule, result: &VerificationResult) -> Result<Option<String>, Refusal> {
+/// Checks the repository that ran a GitHub workflow. Without a repository in the rule, returns a
+/// remark if the workflow is in a different repository.
+fn run_by(
+    rule: &SigstoreRule,
+    result: &VerificationResult,
+) -> Result<Option<String>, SignatureRefusal> {
     let claims = result.certificate().map(|c| &c.ci_claims);
-    // Certificates from before 2023 have the older extension alone.
-    let older = |c: &FulcioCiClaims| {
-        let name = c.deprecated_github.workflow_repository.as_ref()?;
-        Some(format!("{GITHUB}{name}"))
-    };
-    let source = claims.and_then(|c| c.source_repository_uri.clone().or_else(|| older(c)));
+    let source = claims.and_then(source_repository);
     let source = source.as_deref();
     if let Some(repository) = &rule.repository {
         let wanted = format!("{GITHUB}{repository}");
         if source == Some(wanted.as_str()) {
             return Ok(None);
         }
-        return Err(Reason::OtherIdentity
-            .refusal("its workflow was run by another repository")
+        return Err(RefusalReason::OtherIdentity
+            .refusal("its workflow was run by a different repository")
             .expected(wanted)
-            .found(source.map_or("a certificate without a source repository".into(), shown)));
+            .found(source.map_or("a certificate without a source repository".into(), sanitize)));
     }
     let of_workflow = rule.identity.strip_prefix(GITHUB).unwrap_or_default();
     let owner_and_name: Vec<&str> = of_workflow.splitn(3, '/').take(2).collect();
@@ -216,37 +227,47 @@ fn run_by(rule: &Rule, result: &VerificationResult) -> Result<Option<String>, Re
         .filter(|source| !of_workflow.is_empty() && *source != own)
         .map(|source| {
             format!(
-                "the workflow was called by {}; any repository may call it",
-                shown(source)
+                "the workflow was called by {}; any repository can call it",
+                sanitize(source)
             )
         }))
 }
 
+fn source_repository(claims: &FulcioCiClaims) -> Option<String> {
+    if let Some(uri) = &claims.source_repository_uri {
+        return Some(uri.clone());
+    }
+    // Certificates from before 2023 only have the older extension.
+    let name = claims.deprecated_github.workflow_repository.as_ref()?;
+    Some(format!("{GITHUB}{name}"))
+}
+
 fn verify(
-    rule: &Rule,
-    subject: Subject<'_>,
+    rule: &SigstoreRule,
+    subject: FileSubject<'_>,
     bundle: &Bundle,
-) -> Result<VerificationResult, Refusal> {
+) -> Result<VerificationResult, SignatureRefusal> {
     let policy = VerificationPolicy::new(rule.identity.as_str(), rule.issuer.as_str());
     let verifier = &rule.root.verifier;
-    let refused = |error| refusal::of(error, rule, subject, bundle);
     if let Some(digest) = digest_alone(subject, bundle) {
         match verifier.verify(Artifact::from(digest), bundle, &policy) {
-            // Another digest is wanted: SHA-384 for a P-384 key.
+            // A different digest is required: SHA-384 for a P-384 key.
             Err(Error::UnsupportedArtifact(_)) => {}
-            other => return other.map_err(refused),
+            other => {
+                return other.map_err(|error| refusal::to_refusal(error, rule, subject, bundle));
+            }
         }
     }
-    let mut reading = Reading::open(subject)?;
+    let mut reading = SubjectReader::open(subject)?;
     let result = verifier
         .verify_reader(&mut reading, bundle, &policy)
-        .map_err(refused)?;
+        .map_err(|error| refusal::to_refusal(error, rule, subject, bundle))?;
     reading.finish(subject)?;
     Ok(result)
 }
 
-/// The file's digest, where it can stand for the file. Statements may know a file by its SHA-512 alone.
-fn digest_alone(subject: Subject<'_>, bundle: &Bundle) -> Option<ArtifactDigest> {
+/// Returns the file's digest if it is sufficient. A statement may identify a file only by SHA-512.
+fn digest_alone(subject: FileSubject<'_>, bundle: &Bundle) -> Option<ArtifactDigest> {
     if subject.digest.algorithm != Algorithm::Sha256 {
         return None;
     }

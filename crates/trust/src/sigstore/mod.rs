@@ -1,9 +1,10 @@
-//! Keyless Sigstore signatures: who signed, vouched for by whom, proved by a log, all from the files in hand.
+//! Keyless Sigstore signatures: verifies identity, issuer and log entry offline.
 //!
-//! A bundle (v0.1 to v0.3), the loose parts `.sig` + `.cert` + Rekor's entry, or an in-toto attestation: each becomes a
-//! bundle, and one judge decides. That judge asks for all of it: the signature, the certificate's chain to the trust
-//! root's Fulcio, its SCT, the log's inclusion proof with a signed checkpoint, and the identity and issuer exactly as the
-//! recipe names them. Refuses to accept "anybody", patterns, bundles without a log, keys in place of certificates.
+//! The input is a bundle (v0.1 to v0.3), separate files `.sig` + `.cert` + Rekor's entry, or an
+//! in-toto attestation. Each is converted to a bundle and verified completely: the signature, the
+//! certificate's chain to the trust root's Fulcio, its SCT, the log's inclusion proof with a signed
+//! checkpoint, and exactly the identity and issuer in the recipe. Refuses wildcards, patterns,
+//! bundles without a log entry, and keys in place of certificates.
 //!
 //! Sigstore: Client Spec 4 (verification); sigstore/protobuf-specs: `sigstore_bundle.proto`.
 
@@ -18,28 +19,33 @@ use std::sync::Arc;
 
 pub use loose::{choose_entry, entry_ids, rekor_entry, rekor_query};
 
-use super::reading::shown;
-use super::{Evidence, Judged, Reason, Refusal, Scheme, Subject};
+use super::reading::sanitize;
+use super::{
+    FileSubject, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal, SignatureResult,
+};
 
-/// Bytes of a bundle, of a file of attestations, of the log's answers. A bundle has 10 KiB, npm's provenance 30.
-pub const LIMIT: usize = 8 << 20;
+/// Maximum size in bytes of a bundle, of a file of attestations, or of the log's responses. A
+/// bundle takes about 10 KiB, npm's provenance 30.
+pub const MAX_EVIDENCE_SIZE: usize = 8 << 20;
 
-/// What a keyless signature has to show.
+/// The requirements for a keyless signature.
 #[derive(Clone, Debug)]
-pub struct Rule {
-    /// The certificate's subject alternative name, exactly: an e-mail address, or a workflow's URL.
+pub struct SigstoreRule {
+    /// The exact subject alternative name of the certificate: an e-mail address, or a workflow's
+    /// URL.
     pub identity: String,
-    /// The OpenID Connect issuer that vouched for it, exactly.
+    /// The exact OpenID Connect issuer of the identity.
     pub issuer: String,
     /// The predicate type of an attestation; `None`: a signature of the file itself.
     pub attestation: Option<String>,
-    /// `owner/name` on GitHub that has to have run the workflow.
+    /// The repository that must have run the workflow: `owner/name` on GitHub.
     repository: Option<String>,
     root: Arc<root::TrustRoot>,
 }
 
-impl Rule {
-    /// `trusted_root`: a `trusted_root.json`; the public good instance's unless given. The error fits after "the trust root".
+impl SigstoreRule {
+    /// Creates a rule. `trusted_root` is a `trusted_root.json`; the default is that of the public
+    /// good instance. The error fits after "the trust root".
     pub fn new(
         identity: &str,
         issuer: &str,
@@ -59,11 +65,11 @@ impl Rule {
         })
     }
 
-    /// The workflow has to have been run by this repository, `owner/name` on GitHub.
+    /// Requires that this repository, `owner/name` on GitHub, ran the workflow.
     ///
-    /// An identity names the workflow's file. Where that is a reusable workflow, every repository can call it and be
-    /// vouched for by the same identity; the certificate's source repository (Fulcio: oid-info.md, 1.3.6.1.4.1.57264.1.12)
-    /// distinguishes them.
+    /// An identity names the workflow's file. Any repository can call a reusable workflow and get
+    /// the same identity; the certificate's source repository (Fulcio: oid-info.md,
+    /// 1.3.6.1.4.1.57264.1.12) distinguishes them.
     pub fn of_repository(mut self, repository: &str) -> Self {
         self.repository = Some(repository.into());
         self
@@ -76,8 +82,8 @@ impl Rule {
         }
     }
 
-    /// The pins, as the records show them.
-    fn pins(&self) -> String {
+    /// Describes the pins for lock files and reports.
+    fn describe_pins(&self) -> String {
         let mut pins = format!("identity {} of issuer {}", self.identity, self.issuer);
         let pinned = [
             ("repository", &self.repository),
@@ -92,24 +98,28 @@ impl Rule {
     }
 }
 
-/// Whether a `trusted_root.json` could prove a signature at all. The error fits after "the trust root".
+/// Checks that a `trusted_root.json` can verify signatures. The error fits after "the trust root".
 pub fn check_root(bytes: &[u8]) -> Result<(), String> {
     root::TrustRoot::read(bytes).map(drop)
 }
 
-/// Judges a file by what was published beside it. Asks no network; the log's word comes with the evidence.
-pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
+/// Verifies a file with its evidence, which includes the log entry. Does not use the network.
+pub fn judge(
+    rule: &SigstoreRule,
+    subject: FileSubject<'_>,
+    evidence: &SignatureEvidence,
+) -> SignatureResult {
     let Some(signature) = &evidence.signature else {
-        return Err(Reason::Missing.refusal("there is none"));
+        return Err(RefusalReason::Missing.refusal("there is none"));
     };
-    bounded(signature, "it")?;
+    check_size(signature, "it")?;
     if let Some(predicate) = &rule.attestation {
         return attestation::judge(rule, predicate, subject, signature);
     }
-    let bundle = match loose::Parts::find(signature, evidence)? {
-        Some(parts) => parts.bundle()?,
+    let bundle = match loose::LooseSignature::find(signature, evidence)? {
+        Some(parts) => parts.build_bundle()?,
         None => {
-            let bundle = bundle::read(bundle::json(signature)?)?;
+            let bundle = bundle::read(bundle::parse_json(signature)?)?;
             bundle::is_of_a_file(&bundle)?;
             bundle
         }
@@ -117,12 +127,12 @@ pub fn judge(rule: &Rule, subject: Subject<'_>, evidence: &Evidence) -> Judged {
     bundle::judge(rule, subject, &bundle)
 }
 
-fn bounded(bytes: &[u8], what: &str) -> Result<(), Refusal> {
+fn check_size(bytes: &[u8], what: &str) -> Result<(), SignatureRefusal> {
     match bytes.len() {
-        0 => Err(Reason::Malformed.refusal(format!("{what} is an empty file"))),
-        n if n > LIMIT => Err(Reason::Malformed
-            .refusal(format!("{what} is longer than any of its kind"))
-            .expected(format!("{LIMIT} bytes at most"))
+        0 => Err(RefusalReason::Malformed.refusal(format!("{what} is an empty file"))),
+        n if n > MAX_EVIDENCE_SIZE => Err(RefusalReason::Malformed
+            .refusal(format!("{what} exceeds the maximum size"))
+            .expected(format!("at most {MAX_EVIDENCE_SIZE} bytes"))
             .found(format!("{n} bytes"))),
         _ => Ok(()),
     }

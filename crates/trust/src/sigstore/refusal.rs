@@ -1,6 +1,7 @@
-//! What the library refused, in words: the reason by its error's variant, expected and found from the bundle itself.
+//! Converts errors of the library to refusals: the reason from the error's variant, the expected
+//! and found values from the bundle.
 //!
-//! Nothing here decides whether a signature is taken; it is asked only once one was not.
+//! Only called after a verification has failed; decides nothing.
 
 mod log;
 
@@ -13,129 +14,139 @@ use sigstore_verify::rekor::body::HashedRekordV001Body;
 use sigstore_verify::{CertificateError, Error};
 
 use self::log::in_force;
-use super::certificate::{Claims, Sct};
-use super::{Rule, shown};
-use crate::reading::unreadable;
-use crate::{Reason, Refusal, Subject};
+use super::certificate::{FulcioClaims, Sct};
+use super::{SigstoreRule, sanitize};
+use crate::reading::refuse_unreadable;
+use crate::{FileSubject, RefusalReason, SignatureRefusal};
 
-/// The trust root that winimg ships is as old as winimg; authorities and logs get successors.
-const NEWER: &str = "if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`";
+/// The cure for unknown authorities and logs, which may be newer than the trust root that winimg
+/// ships.
+const TRUSTED_ROOT_CURE: &str = "if you trust it (another Sigstore instance, or a newer \
+    authority or log), set `trusted_root` to its trusted_root.json";
 
-/// The bundle with what its certificate claims.
-struct Case<'a> {
-    rule: &'a Rule,
-    subject: Subject<'a>,
+/// The bundle with the claims of its certificate.
+struct SigstoreCase<'a> {
+    rule: &'a SigstoreRule,
+    subject: FileSubject<'a>,
     bundle: &'a Bundle,
-    claims: Option<Claims>,
+    claims: Option<FulcioClaims>,
 }
 
-pub(super) fn of(error: Error, rule: &Rule, subject: Subject<'_>, bundle: &Bundle) -> Refusal {
-    let case = Case {
+pub(super) fn to_refusal(
+    error: Error,
+    rule: &SigstoreRule,
+    subject: FileSubject<'_>,
+    bundle: &Bundle,
+) -> SignatureRefusal {
+    let case = SigstoreCase {
         rule,
         subject,
         bundle,
-        claims: Claims::of(bundle),
+        claims: FulcioClaims::from_bundle(bundle),
     };
     match error {
         Error::IdentityMismatch { .. } => case.other_identity(),
-        Error::IssuerMismatch { actual, .. } => Reason::OtherIssuer
-            .refusal("its identity was vouched for by another issuer")
+        Error::IssuerMismatch { actual, .. } => RefusalReason::OtherIssuer
+            .refusal("its identity was vouched for by a different issuer")
             .expected(&rule.issuer)
-            .found(actual.map_or("none".into(), shown)),
-        Error::SignatureInvalid(_) => case.changed("its signature does not fit what is signed"),
+            .found(actual.map_or("none".into(), sanitize)),
+        Error::SignatureInvalid(_) => {
+            case.refuse_changed("its signature does not match the signed content")
+        }
         Error::ArtifactMismatch(_) => case.other_bytes(),
-        Error::Certificate(why) => case.certificate(why),
+        Error::Certificate(why) => case.refuse_certificate(why),
         Error::TransparencyLog(why) => case.log(why),
-        Error::Timestamp(why) => case.time(why),
-        Error::Bundle(why) => shape(&why),
-        Error::UnsupportedArtifact(_) => Reason::Unsupported.refusal(
-            "it is of a kind that needs the whole file at once (Ed25519 without a digest)",
+        Error::Timestamp(why) => case.refuse_timestamp(why),
+        Error::Bundle(why) => refuse_structure(&why),
+        Error::UnsupportedArtifact(_) => RefusalReason::Unsupported.refusal(
+            "it needs the whole file in memory (Ed25519 without a digest), which is not supported",
         ),
         Error::UnsupportedBundle(why) | Error::Crypto(CryptoError::UnsupportedAlgorithm(why)) => {
-            Reason::Unsupported
-                .refusal("it is made in a way that winimg cannot judge")
-                .found(shown(why))
+            RefusalReason::Unsupported
+                .refusal("its form is not supported")
+                .found(sanitize(why))
         }
         Error::InvalidTrustRoot(_) | Error::TrustRoot(_) | Error::TrustedCertificate(_) => {
-            Reason::OtherRoot
-                .refusal("the trust root cannot judge it")
-                .found(shown(&error))
+            RefusalReason::OtherRoot
+                .refusal("the trust root cannot verify it")
+                .found(sanitize(&error))
         }
-        Error::ArtifactRead(error) => unreadable(error),
-        Error::InvalidBundle(_) | Error::Types(_) | Error::Crypto(_) => Reason::Malformed
+        Error::ArtifactRead(error) => refuse_unreadable(error),
+        Error::InvalidBundle(_) | Error::Types(_) | Error::Crypto(_) => RefusalReason::Malformed
             .refusal("it cannot be read as a Sigstore bundle")
-            .found(shown(&error)),
-        other => Reason::Unsupported
+            .found(sanitize(&error)),
+        other => RefusalReason::Unsupported
             .refusal("it could not be verified")
-            .found(shown(other)),
+            .found(sanitize(other)),
     }
 }
 
-/// What the bundle's shape lacks.
-fn shape(error: &BundleError) -> Refusal {
+/// Returns the refusal of a structural error in the bundle.
+fn refuse_structure(error: &BundleError) -> SignatureRefusal {
     match error {
         BundleError::MissingInclusionProof(_)
         | BundleError::MissingInclusionPromise(_)
         | BundleError::MissingSigningTimeEvidence
         | BundleError::MissingCheckpoint => {
-            Reason::NotLogged.refusal("its proof of the transparency log is not complete")
+            RefusalReason::NotLogged.refusal("its transparency log proof is incomplete")
         }
         BundleError::LogIndexOutOfRange { .. } | BundleError::CheckpointRootMismatch => {
-            Reason::NotLogged.refusal("its inclusion proof contradicts its checkpoint")
+            RefusalReason::NotLogged.refusal("its inclusion proof contradicts its checkpoint")
         }
-        BundleError::MissingTimestamp => {
-            Reason::NoTimestamp.refusal("nobody says when it was made")
-        }
-        _ => Reason::Malformed.refusal("the bundle is not as its version asks"),
+        BundleError::MissingTimestamp => RefusalReason::NoTimestamp.refusal("it has no timestamp"),
+        _ => RefusalReason::Malformed.refusal("the bundle is invalid for its version"),
     }
-    .found(shown(error))
+    .found(sanitize(error))
 }
 
-impl Case<'_> {
-    fn other_identity(&self) -> Refusal {
-        let refusal = Reason::OtherIdentity
-            .refusal("its certificate was issued to another identity")
+impl SigstoreCase<'_> {
+    fn other_identity(&self) -> SignatureRefusal {
+        let refusal = RefusalReason::OtherIdentity
+            .refusal("its certificate was issued to a different identity")
             .expected(format!(
                 "{} of issuer {}",
                 self.rule.identity, self.rule.issuer
             ));
         match &self.claims {
-            Some(claims) => refusal.found(claims.who()),
+            Some(claims) => refusal.found(claims.describe()),
             None => refusal,
         }
     }
 
-    /// Digests of both sides, as far as the bundle says of which bytes it is.
-    fn changed(&self, fact: &str) -> Refusal {
+    /// Returns the refusal of a changed file, with both digests if the bundle contains one.
+    fn refuse_changed(&self, fact: &str) -> SignatureRefusal {
         if let SignatureContent::DsseEnvelope(_) = &self.bundle.content {
-            return Reason::Changed
-                .refusal("the statement in it or its signature was changed after it was signed");
+            return RefusalReason::Changed
+                .refusal("its statement or signature was changed after signing");
         }
         let found = self.subject.digest;
         match self.signed_digest() {
             Some(digest) if digest == found.to_string() => {
                 let around = "the signature or the bundle around it was changed";
-                Reason::Changed.refusal(format!("{fact}: {around}"))
+                RefusalReason::Changed.refusal(format!("{fact}: {around}"))
             }
-            Some(digest) => Reason::Changed.refusal(fact).expected(digest).found(found),
-            None => Reason::Changed.refusal(fact).found(found),
+            Some(digest) => RefusalReason::Changed
+                .refusal(fact)
+                .expected(digest)
+                .found(found),
+            None => RefusalReason::Changed.refusal(fact).found(found),
         }
     }
 
-    /// The bundle, or only the log entry in it, is of another file.
-    fn other_bytes(&self) -> Refusal {
+    /// Returns the refusal if the bundle, or only its log entry, is for a different file.
+    fn other_bytes(&self) -> SignatureRefusal {
         let found = self.subject.digest.to_string();
         let logged = self.logged_digest();
         if self.signed_digest().as_ref() == Some(&found) && logged.is_some() {
-            return Reason::NotLogged
-                .refusal("its log entry is of other bytes")
+            return RefusalReason::NotLogged
+                .refusal("its log entry is for a different file")
                 .expected(found)
                 .found(logged.unwrap_or_default());
         }
-        self.changed("it is of other bytes")
+        self.refuse_changed("it does not match the file")
     }
 
-    /// The digest that the bundle is about: its own word, or that of its log entry.
+    /// Returns the digest that the bundle claims, or that of its log entry.
     fn signed_digest(&self) -> Option<String> {
         let SignatureContent::MessageSignature(signature) = &self.bundle.content else {
             return None;
@@ -152,8 +163,8 @@ impl Case<'_> {
         self.logged_digest()
     }
 
-    /// What its log entry says of a file.
-    fn logged(&self) -> Option<HashedRekordV001Body> {
+    /// Parses its log entry.
+    fn parse_log_entry(&self) -> Option<HashedRekordV001Body> {
         let entry = self.bundle.verification_material.tlog_entries.first()?;
         match RekorEntryBody::parse(&entry.canonicalized_body, entry.kind_version).ok()? {
             RekorEntryBody::HashedRekordV001(body) => Some(body),
@@ -161,104 +172,109 @@ impl Case<'_> {
         }
     }
 
-    /// The algorithm of the digest in its log entry, where it is not SHA-256.
+    /// Returns the algorithm of the digest in its log entry, unless it is SHA-256.
     fn logged_algorithm(&self) -> Option<HashAlgorithm> {
-        let algorithm = self.logged()?.spec.data.hash.algorithm;
+        let algorithm = self.parse_log_entry()?.spec.data.hash.algorithm;
         (algorithm != HashAlgorithm::Sha2256).then_some(algorithm)
     }
 
-    /// The digest in its log entry.
+    /// Returns the digest in its log entry.
     fn logged_digest(&self) -> Option<String> {
-        let hex = self.logged()?.spec.data.hash.value;
-        Some(format!("sha256:{}", shown(hex.as_str())))
+        let hex = self.parse_log_entry()?.spec.data.hash.value;
+        Some(format!("sha256:{}", sanitize(hex.as_str())))
     }
 
-    /// Of another Sigstore instance altogether: then its logs and timestamps are unknown, too.
-    fn other_root(&self) -> Option<Refusal> {
+    /// Returns the refusal if it is from a different Sigstore instance, whose logs and timestamps
+    /// are also unknown.
+    fn other_root(&self) -> Option<SignatureRefusal> {
         let claims = self.claims.as_ref()?;
         if self.rule.root.names_authority(&claims.authority) {
             return None;
         }
-        let refusal = Reason::OtherRoot
-            .refusal("its certificate comes from an authority that the trust root does not name")
-            .expected(self.rule.root.authorities())
+        let refusal = RefusalReason::OtherRoot
+            .refusal("its certificate was issued by an authority that is not in the trust root")
+            .expected(self.rule.root.describe_authorities())
             .found(&claims.authority);
-        Some(refusal.cure(NEWER))
+        Some(refusal.cure(TRUSTED_ROOT_CURE))
     }
 
-    fn certificate(&self, why: CertificateError) -> Refusal {
-        let unread = || Reason::Malformed.refusal("its certificate cannot be read");
+    fn refuse_certificate(&self, why: CertificateError) -> SignatureRefusal {
+        let unreadable = RefusalReason::Malformed.refusal("its certificate cannot be read");
         if let CertificateError::Malformed(detail) = &why {
-            return unread().found(shown(detail));
+            return unreadable.found(sanitize(detail));
         }
         let Some(claims) = &self.claims else {
-            return unread().found(shown(why));
+            return unreadable.found(sanitize(why));
         };
         match why {
             CertificateError::NotYetValid { time, .. } | CertificateError::Expired { time, .. } => {
-                lifetime(claims, time)
+                refuse_lifetime(claims, time)
             }
-            CertificateError::NoValidAuthority { time } => Reason::OtherRoot
-                .refusal("no authority of the trust root was in force when it was signed")
+            CertificateError::NoValidAuthority { time } => RefusalReason::OtherRoot
+                .refusal("no authority of the trust root was valid when it was signed")
                 .found(format!("signed at {time}")),
-            CertificateError::Sct(detail) => self.sct(claims, &detail),
-            // The library's path building says only "invalid": find out which of the four it is.
+            CertificateError::Sct(detail) => self.refuse_sct(claims, &detail),
+            // The library only reports "invalid" for four different causes.
             why => {
-                let times = self.times();
-                let outside = |t: &&Timestamp| **t < claims.not_before || **t > claims.not_after;
-                if let Some(time) = times.iter().find(outside) {
-                    return lifetime(claims, *time);
+                let times = self.collect_times();
+                let outside = times
+                    .iter()
+                    .find(|time| **time < claims.not_before || **time > claims.not_after);
+                if let Some(time) = outside {
+                    return refuse_lifetime(claims, *time);
                 }
                 if !claims.code_signing {
-                    return Reason::WrongUse
+                    return RefusalReason::WrongUse
                         .refusal("its certificate is not for signing code")
                         .expected("the extended key usage codeSigning");
                 }
                 self.other_root().unwrap_or_else(|| {
-                    let fact = "its certificate was changed after its authority had signed it, or another made it in its name";
-                    Reason::OtherRoot
+                    let fact = "its certificate was changed after it was issued, or forged in the \
+                        name of its authority";
+                    RefusalReason::OtherRoot
                         .refusal(fact)
                         .expected(format!("a signature by {}", claims.authority))
                         .found(match &why {
-                            CertificateError::ChainInvalid(detail) => shown(detail),
-                            other => shown(other),
+                            CertificateError::ChainInvalid(detail) => sanitize(detail),
+                            other => sanitize(other),
                         })
                 })
             }
         }
     }
 
-    fn sct(&self, claims: &Claims, detail: &str) -> Refusal {
+    fn refuse_sct(&self, claims: &FulcioClaims, detail: &str) -> SignatureRefusal {
         let Sct::Of { log, at } = &claims.sct else {
-            return Reason::NotLogged.refusal(match claims.sct {
+            return RefusalReason::NotLogged.refusal(match claims.sct {
                 Sct::Absent => {
-                    "its certificate carries no SCT: no certificate transparency log has seen it"
+                    "its certificate has no SCT: no certificate transparency log has seen it"
                 }
                 _ => "the SCT in its certificate cannot be read",
             });
         };
         let fact = match self.rule.root.ct_log(log) {
-            None => "the SCT in its certificate is of a log that the trust root does not name",
+            None => "the SCT in its certificate is from a log that is not in the trust root",
             Some(key) if !in_force(key, *at) => {
-                "the SCT in its certificate was made when its log was not in force"
+                "the SCT in its certificate was made when its log was not valid"
             }
             Some(_) => {
-                return Reason::NotLogged
-                    .refusal("the SCT in its certificate is of another certificate")
-                    .found(shown(detail));
+                return RefusalReason::NotLogged
+                    .refusal("the SCT in its certificate is for a different certificate")
+                    .found(sanitize(detail));
             }
         };
-        Reason::NotLogged
+        RefusalReason::NotLogged
             .refusal(fact)
             .found(format!("log {} at {at}", hex::encode(log)))
-            .cure(NEWER)
+            .cure(TRUSTED_ROOT_CURE)
     }
 }
 
-fn lifetime(claims: &Claims, time: Timestamp) -> Refusal {
-    let refusal = match time < claims.not_before {
-        true => Reason::NotYetValid.refusal("its certificate was not yet valid when it was signed"),
-        false => Reason::Expired.refusal("its certificate had expired when it was signed"),
+fn refuse_lifetime(claims: &FulcioClaims, time: Timestamp) -> SignatureRefusal {
+    let refusal = if time < claims.not_before {
+        RefusalReason::NotYetValid.refusal("its certificate was not yet valid when it was signed")
+    } else {
+        RefusalReason::Expired.refusal("its certificate had expired when it was signed")
     };
-    refusal.expected(claims.lifetime()).found(time)
+    refusal.expected(claims.describe_lifetime()).found(time)
 }

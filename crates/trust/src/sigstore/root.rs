@@ -1,4 +1,5 @@
-//! The trust root: whose certificates, logs and timestamps count. Refuses a root that could never prove a signature.
+//! The trust root: the accepted authorities, logs and timestamps. Refuses a root that cannot verify
+//! any signature.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,11 +9,11 @@ use sigstore_trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot};
 use sigstore_types::LogKeyId;
 use sigstore_verify::Verifier;
 
-use super::certificate::Authority;
-use super::{LIMIT, shown};
+use super::certificate::FulcioAuthority;
+use super::{MAX_EVIDENCE_SIZE, sanitize};
 use winimg_base::digest::Digest;
 
-/// As sigstore/protobuf-specs `sigstore_trustroot.proto` names it, without the version.
+/// Media type from sigstore/protobuf-specs `sigstore_trustroot.proto`, without the version.
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.trustedroot";
 
 /// A trust root, parsed once.
@@ -20,8 +21,8 @@ pub(super) struct TrustRoot {
     name: String,
     pub(super) trusted: TrustedRoot,
     pub(super) verifier: Verifier,
-    /// As in the file: those that issue to signers first.
-    authorities: Vec<Authority>,
+    /// In the order of the file: those that issue to signers first.
+    authorities: Vec<FulcioAuthority>,
 }
 
 impl fmt::Debug for TrustRoot {
@@ -37,7 +38,7 @@ impl fmt::Display for TrustRoot {
 }
 
 impl TrustRoot {
-    /// Of Sigstore's public good instance, as the library ships it.
+    /// Returns the trust root of Sigstore's public good instance, which the library ships.
     pub(super) fn public_good() -> Result<Arc<Self>, String> {
         static ROOT: OnceLock<Result<Arc<TrustRoot>, String>> = OnceLock::new();
         ROOT.get_or_init(|| {
@@ -49,10 +50,10 @@ impl TrustRoot {
         .clone()
     }
 
-    /// The error fits after "the trust root".
+    /// Parses a trust root. The error fits after "the trust root".
     pub(super) fn read(bytes: &[u8]) -> Result<Arc<Self>, String> {
-        if bytes.len() > LIMIT {
-            return Err(format!("is longer than {LIMIT} bytes"));
+        if bytes.len() > MAX_EVIDENCE_SIZE {
+            return Err(format!("exceeds {MAX_EVIDENCE_SIZE} bytes"));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| "is not text in UTF-8".to_string())?;
         let text = text.trim_start_matches('\u{feff}');
@@ -61,14 +62,14 @@ impl TrustRoot {
 
     fn parse(text: &str, name: String) -> Result<Arc<Self>, String> {
         let root = TrustedRoot::from_json(text)
-            .map_err(|e| format!("is not a trusted_root.json: {}", shown(e)))?;
+            .map_err(|e| format!("is not a trusted_root.json: {}", sanitize(e)))?;
         if !root.media_type.starts_with(MEDIA_TYPE) {
             return Err(format!(
-                "is not a trusted_root.json: its media type is `{}`, and not `{MEDIA_TYPE}…`",
-                shown(&root.media_type)
+                "is not a trusted_root.json: its media type is `{}`, not `{MEDIA_TYPE}…`",
+                sanitize(&root.media_type)
             ));
         }
-        let lacks: Vec<&str> = [
+        let missing: Vec<&str> = [
             (
                 root.certificate_authorities.is_empty(),
                 "certificate authority (Fulcio)",
@@ -80,62 +81,71 @@ impl TrustRoot {
             (root.tlogs.is_empty(), "transparency log (Rekor)"),
         ]
         .into_iter()
-        .filter_map(|(lacking, what)| lacking.then_some(what))
+        .filter_map(|(is_missing, what)| is_missing.then_some(what))
         .collect();
-        if !lacks.is_empty() {
+        if !missing.is_empty() {
             return Err(format!(
-                "names no {}: no signature could be proved by it",
-                lacks.join(", no ")
+                "has no {}, so it cannot verify any signature",
+                missing.join(", no ")
             ));
         }
-        let verifier = Verifier::new(&root).map_err(|e| format!("cannot be used: {}", shown(e)))?;
+        let verifier =
+            Verifier::new(&root).map_err(|e| format!("cannot be used: {}", sanitize(e)))?;
         Ok(Arc::new(Self {
             name,
-            authorities: authorities(&root),
+            authorities: collect_authorities(&root),
             trusted: root,
             verifier,
         }))
     }
 
-    /// Whether the root knows this authority by name and key: what a message says, never what is trusted.
-    pub(super) fn names_authority(&self, authority: &Authority) -> bool {
+    /// Returns true if the root contains this authority, by name and key. Only used in messages,
+    /// never for trust.
+    pub(super) fn names_authority(&self, authority: &FulcioAuthority) -> bool {
         self.authorities.iter().any(|a| a.may_be(authority))
     }
 
-    pub(super) fn authorities(&self) -> String {
-        let names = self.authorities.iter().map(Authority::to_string);
-        names.collect::<Vec<_>>().join("; ")
+    pub(super) fn describe_authorities(&self) -> String {
+        let names: Vec<String> = self
+            .authorities
+            .iter()
+            .map(FulcioAuthority::to_string)
+            .collect();
+        names.join("; ")
     }
 
-    /// The key of a transparency log that the root names.
+    /// Returns the key of a transparency log in the root.
     pub(super) fn log(&self, id: &LogKeyId) -> Option<&PublicKey> {
         let mut logs = self.trusted.tlogs.iter();
         logs.find(|l| l.log_id.key_id == *id).map(|l| &l.public_key)
     }
 
-    /// The key of a certificate transparency log that the root names.
+    /// Returns the key of a certificate transparency log in the root.
     pub(super) fn ct_log(&self, id: &[u8]) -> Option<&PublicKey> {
         let mut logs = self.trusted.ctlogs.iter();
         logs.find(|l| l.log_id.key_id.as_bytes() == id)
             .map(|l| &l.public_key)
     }
 
-    /// The logs' addresses.
-    pub(super) fn logs(&self) -> String {
-        let logs = self.trusted.tlogs.iter();
-        logs.map(|l| shown(&l.base_url))
-            .collect::<Vec<_>>()
-            .join(", ")
+    /// Returns the logs' addresses.
+    pub(super) fn describe_logs(&self) -> String {
+        let logs: Vec<String> = self
+            .trusted
+            .tlogs
+            .iter()
+            .map(|log| sanitize(&log.base_url))
+            .collect();
+        logs.join(", ")
     }
 }
 
-fn authorities(root: &TrustedRoot) -> Vec<Authority> {
+fn collect_authorities(root: &TrustedRoot) -> Vec<FulcioAuthority> {
     let mut found = Vec::new();
     let certificates = root
         .certificate_authorities
         .iter()
         .flat_map(|ca| &ca.cert_chain.certificates);
-    for authority in certificates.filter_map(|c| Authority::of(&c.raw_bytes)) {
+    for authority in certificates.filter_map(|c| FulcioAuthority::from_certificate(&c.raw_bytes)) {
         if !found.contains(&authority) {
             found.push(authority);
         }

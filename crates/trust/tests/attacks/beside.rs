@@ -3,11 +3,11 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use winimg_trust::Reason::{
+use winimg_trust::RefusalReason::{
     self, Changed, Malformed, Missing, NotLogged, OtherIdentity, OtherKey, OtherName, OtherRoot,
     Unsupported,
 };
-use winimg_trust::{Evidence, Rule};
+use winimg_trust::{SignatureEvidence, SignatureRule};
 
 use super::{Attack, Good, Judge, Served, flipped, others, spread};
 use crate::workshop::{PAGE, Shop};
@@ -81,7 +81,7 @@ pub fn goods() -> Vec<Good> {
         .collect()
 }
 
-fn good(kind: &'static str, rule: Rule, now: SystemTime, served: Served) -> Good {
+fn good(kind: &'static str, rule: SignatureRule, now: SystemTime, served: Served) -> Good {
     Good {
         kind,
         judge: Judge::Rule(Box::new(rule), now),
@@ -95,7 +95,7 @@ fn good(kind: &'static str, rule: Rule, now: SystemTime, served: Served) -> Good
     }
 }
 
-fn shop(kind: &'static str, made: &Shop, rule: Rule, signature: &str) -> Good {
+fn shop(kind: &'static str, made: &Shop, rule: SignatureRule, signature: &str) -> Good {
     let served = Served {
         name: "app.exe".into(),
         // A shop's file is large, and is the same for all.
@@ -149,27 +149,28 @@ fn loose() -> Good {
     let served = Served {
         name: "tool.exe".into(),
         file: own("tool.exe"),
-        evidence: Evidence {
+        evidence: SignatureEvidence {
             signature: Some(own("tool.exe.sig")),
             certificate: Some(own("tool.exe.cert")),
             log_entry: Some(own("entries.json")),
-            ..Evidence::default()
+            ..SignatureEvidence::default()
         },
     };
     good("Sigstore, loose parts", rule, SystemTime::now(), served)
 }
 
-fn beside(signature: Vec<u8>) -> Evidence {
-    Evidence {
+fn beside(signature: Vec<u8>) -> SignatureEvidence {
+    SignatureEvidence {
         signature: Some(signature),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     }
 }
 
 /// By who made the signature, the reason for which bytes of the file are another's.
-fn of_other_bytes(good: &Good) -> &'static [Reason] {
+fn of_other_bytes(good: &Good) -> &'static [RefusalReason] {
     match good.kind {
-        // It names files by their digests: this one is not among them, but a program without its head is no program.
+        // It names files by their digests: this one is not among them, but a program without its
+        // head is no program.
         "catalog, of a program" => &[Changed, Malformed, OtherName],
         _ => &[Changed],
     }
@@ -205,13 +206,13 @@ fn no_signatures(good: &Good) -> Vec<Attack> {
     let signature = good.served.evidence.signature.clone().unwrap();
     let half = signature[..signature.len() / 2].to_vec();
     // Without a catalog the file's own signature is asked for, and there is none, nor can be.
-    let missing: &[Reason] = &[Missing, Unsupported];
-    let empty: &[Reason] = match good.kind.split(',').next().unwrap() {
+    let missing: &[RefusalReason] = &[Missing, Unsupported];
+    let empty: &[RefusalReason] = match good.kind.split(',').next().unwrap() {
         "CMS" => &[Missing],
         _ => &[Malformed],
     };
     // Base64 has no end of its own: it is another signature, which no log has.
-    let torn: &[Reason] = match good.kind {
+    let torn: &[RefusalReason] = match good.kind {
         "Sigstore, loose parts" => &[NotLogged],
         _ => &[Malformed],
     };

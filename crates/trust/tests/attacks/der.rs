@@ -1,6 +1,7 @@
-//! Attacks on what is in a signature: DER is taken apart and put together again, with what nobody signed in it.
+//! Attacks on what is in a signature: DER is taken apart and put together again, with what nobody
+//! signed in it.
 
-use winimg_trust::Reason::{self, Changed, Malformed, Uncovered, Unsupported};
+use winimg_trust::RefusalReason::{self, Changed, Malformed, Uncovered, Unsupported};
 
 /// An element of these parts.
 pub fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
@@ -121,7 +122,7 @@ const NESTED: &[u8] = b"\x2b\x06\x01\x04\x01\x82\x37\x02\x04\x01";
 const UNKNOWN: &[u8] = b"\x2b\x06\x01\x04\x01\x82\x37\x63\x01";
 const SHA512: &[u8] = b"\x60\x86\x48\x01\x65\x03\x04\x02\x03";
 
-type Change = (&'static str, &'static [Reason], fn(&mut Parts));
+type Change = (&'static str, &'static [RefusalReason], fn(&mut Parts));
 
 const CHANGES: [Change; 26] = [
     ("revocation lists", &[Uncovered], |p| {
@@ -226,7 +227,7 @@ const CHANGES: [Change; 26] = [
 ];
 
 /// The signature with each of the changes.
-pub fn changed(signature: &[u8]) -> Vec<(&'static str, &'static [Reason], Vec<u8>)> {
+pub fn changed(signature: &[u8]) -> Vec<(&'static str, &'static [RefusalReason], Vec<u8>)> {
     assert_eq!(
         Parts::of(signature).whole(),
         signature,

@@ -5,10 +5,10 @@ use std::io::{Cursor, Write as _};
 use std::time::{Duration, SystemTime};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use winimg_trust::Evidence;
-use winimg_trust::Reason::{
+use winimg_trust::RefusalReason::{
     Changed, Malformed, Missing, OtherName, OtherRoot, Uncovered, Unsupported,
 };
+use winimg_trust::SignatureEvidence;
 use winimg_trust::authenticode;
 
 use super::der;
@@ -18,7 +18,8 @@ use crate::signed;
 
 const ZIP: &[u8] = b"PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
-/// Each with the name of its unsigned file, of another publisher's, and of another file whose signature is moved into it.
+/// Each with the name of its unsigned file, of another publisher's, and of another file whose
+/// signature is moved into it.
 const KINDS: [(&str, &str, [&str; 3]); 9] = [
     (
         "program",
@@ -62,7 +63,7 @@ pub fn goods() -> Vec<Good> {
         served: Served {
             name: name.into(),
             file: read(name),
-            evidence: Evidence::default(),
+            evidence: SignatureEvidence::default(),
         },
         attacks: vec![renamed, bytes, around, others, within],
     });
@@ -75,7 +76,7 @@ pub fn goods() -> Vec<Good> {
         served: Served {
             name: "dual.exe".into(),
             file: fs::read(signed::folder().join("dual.exe")).unwrap(),
-            evidence: Evidence::default(),
+            evidence: SignatureEvidence::default(),
         },
         attacks: vec![renamed, bytes, around, within],
     };
@@ -258,14 +259,14 @@ fn others(good: &Good) -> Vec<Attack> {
 }
 
 fn signature(file: &str, name: &str) -> Option<Vec<u8>> {
-    authenticode::signature(&fixtures().join(file), name).unwrap()
+    authenticode::read_signature(&fixtures().join(file), name).unwrap()
 }
 
 fn within(good: &Good) -> Vec<Attack> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("good");
     fs::write(&path, &good.served.file).unwrap();
-    let signature = authenticode::signature(&path, &good.served.name)
+    let signature = authenticode::read_signature(&path, &good.served.name)
         .unwrap()
         .unwrap();
     let changes = der::changed(&signature).into_iter();
@@ -282,8 +283,9 @@ fn within(good: &Good) -> Vec<Attack> {
     attacks
 }
 
-/// A change of the first of two signatures, which is too weak to be taken: what it says counts for nothing. And one that makes a
-/// package's signature so short that the library that writes it leaves a sector behind.
+/// A change of the first of two signatures, which is too weak to be taken: what it says counts for
+/// nothing. And one that makes a package's signature so short that the library that writes it
+/// leaves a sector behind.
 fn is_free(good: &Good, change: &str) -> bool {
     match good.kind {
         "program, signed twice" => [
@@ -347,12 +349,11 @@ fn with(good: &Good, signature: &[u8]) -> Vec<u8> {
 /// A script's text, and its block.
 fn text_and_block(file: &[u8]) -> (String, String) {
     let (pairs, _) = file.as_chunks::<2>();
-    let text = match file.starts_with(&[0xff, 0xfe]) {
-        true => {
-            let units: Vec<u16> = pairs.iter().copied().map(u16::from_le_bytes).collect();
-            String::from_utf16(&units).unwrap()
-        }
-        false => String::from_utf8(file.to_vec()).unwrap(),
+    let text = if file.starts_with(&[0xff, 0xfe]) {
+        let units: Vec<u16> = pairs.iter().copied().map(u16::from_le_bytes).collect();
+        String::from_utf16(&units).unwrap()
+    } else {
+        String::from_utf8(file.to_vec()).unwrap()
     };
     let mark = text.find("SIG # Begin").unwrap();
     let at = text[..mark].rfind('\n').unwrap() + 1;
@@ -368,14 +369,16 @@ fn script(file: &[u8], signature: &[u8]) -> Vec<u8> {
     let mut inside: Vec<String> = Vec::new();
     for part in base64.as_bytes().chunks(64) {
         let part = std::str::from_utf8(part).unwrap();
-        inside.push(match is_xml {
-            true => format!("<!-- {part} -->"),
-            false => format!("# {part}"),
+        inside.push(if is_xml {
+            format!("<!-- {part} -->")
+        } else {
+            format!("# {part}")
         });
     }
     text.push_str(&format!("{begin}\r\n{}\r\n{end}\r\n", inside.join("\r\n")));
-    match file.starts_with(&[0xff, 0xfe]) {
-        true => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
-        false => text.into_bytes(),
+    if file.starts_with(&[0xff, 0xfe]) {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    } else {
+        text.into_bytes()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use winimg_trust::Reason::{
+use winimg_trust::RefusalReason::{
     self, Changed, Malformed, Missing, OtherIdentity, OtherKey, OtherName, OtherRoot, Unsupported,
 };
 
@@ -14,7 +14,7 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
     let own = |name: &str| sigstore::read(&format!("own/{name}"));
     let cms = |name: &str| fs::read(signed::folder().join(name)).unwrap();
     let catalog = |name: &str| fs::read(containers::fixtures().join(name)).unwrap();
-    let all: Vec<(&str, Vec<u8>, &'static [Reason])> = match good.kind {
+    let all: Vec<(&str, Vec<u8>, &'static [RefusalReason])> = match good.kind {
         "minisign" => vec![
             (
                 "by another key",
@@ -91,7 +91,7 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
             (
                 "of a statement",
                 cosign::made().bytes("attestation.json"),
-                &[Reason::WrongUse, Unsupported],
+                &[RefusalReason::WrongUse, Unsupported],
             ),
         ],
         "OpenPGP, binary" | "OpenPGP, armoured" => vec![
@@ -108,12 +108,12 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
             (
                 "of text",
                 openpgp::made().bytes("text.sig"),
-                &[Reason::Uncovered],
+                &[RefusalReason::Uncovered],
             ),
             (
                 "limited in time",
                 openpgp::made().bytes("limited.sig"),
-                &[Reason::Expired],
+                &[RefusalReason::Expired],
             ),
             (
                 "with a condition",
@@ -127,10 +127,10 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
             (
                 "by a server's certificate",
                 cms("tls-sums.p7s"),
-                &[Reason::WrongUse],
+                &[RefusalReason::WrongUse],
             ),
-            ("expired", cms("short-sums.p7s"), &[Reason::Expired]),
-            ("over SHA-1", cms("sha1-sums.p7s"), &[Reason::Weak]),
+            ("expired", cms("short-sums.p7s"), &[RefusalReason::Expired]),
+            ("over SHA-1", cms("sha1-sums.p7s"), &[RefusalReason::Weak]),
             (
                 "without signed attributes",
                 cms("noattr.p7s"),
@@ -141,13 +141,21 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
         ],
         "catalog, of a program" | "catalog, of a file" => vec![
             ("by another", catalog("other.cat"), &[OtherRoot]),
-            ("of SHA-1", catalog("signed-sha1.cat"), &[Reason::Weak]),
-            ("signed over SHA-1", catalog("weak.cat"), &[Reason::Weak]),
+            (
+                "of SHA-1",
+                catalog("signed-sha1.cat"),
+                &[RefusalReason::Weak],
+            ),
+            (
+                "signed over SHA-1",
+                catalog("weak.cat"),
+                &[RefusalReason::Weak],
+            ),
             ("of other kinds", catalog("signed-kinds.cat"), &[Changed]),
             (
                 "that is a list of trust",
                 catalog("signed-list.cat"),
-                &[Reason::WrongUse],
+                &[RefusalReason::WrongUse],
             ),
             ("never signed", catalog("unsigned.cat"), &[Malformed]),
             (
@@ -159,7 +167,11 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
         "Sigstore, bundle" => vec![
             ("by another", own("email.sigstore.json"), &[OtherIdentity]),
             ("of another file", own("other.sigstore.json"), &[Changed]),
-            ("expired", own("expired.sigstore.json"), &[Reason::Expired]),
+            (
+                "expired",
+                own("expired.sigstore.json"),
+                &[RefusalReason::Expired],
+            ),
             (
                 "below another root",
                 own("foreign-root.sigstore.json"),
@@ -168,29 +180,29 @@ pub fn by_others(good: &Good) -> Vec<Attack> {
             (
                 "in another log",
                 own("foreign-log.sigstore.json"),
-                &[Reason::NotLogged],
+                &[RefusalReason::NotLogged],
             ),
             (
                 "by a server's certificate",
                 own("tls-server.sigstore.json"),
-                &[Reason::WrongUse],
+                &[RefusalReason::WrongUse],
             ),
             (
                 "without an SCT",
                 own("no-sct.sigstore.json"),
-                &[Reason::NotLogged, Malformed],
+                &[RefusalReason::NotLogged, Malformed],
             ),
             (
                 "that is a statement",
                 own("provenance.sigstore.json"),
-                &[Reason::WrongUse],
+                &[RefusalReason::WrongUse],
             ),
         ],
         "Sigstore, attestation" => vec![
             (
                 "that is a signature",
                 own("good.sigstore.json"),
-                &[Reason::WrongUse],
+                &[RefusalReason::WrongUse],
             ),
             (
                 "of another kind",

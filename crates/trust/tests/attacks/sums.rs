@@ -1,8 +1,8 @@
 //! Attacks on checksum files, signed in clear or not at all.
 
-use winimg_trust::checksum::{self, Wanted};
+use winimg_trust::checksum::{self, WantedChecksum};
 use winimg_trust::openpgp as scheme;
-use winimg_trust::{Evidence, Reason};
+use winimg_trust::{RefusalReason, SignatureEvidence};
 
 use super::{Attack, Family, Good, Judge, Refused, Served};
 use crate::openpgp;
@@ -18,7 +18,7 @@ pub fn goods() -> Vec<Good> {
         served: Served {
             name: "SHA256SUMS".into(),
             file,
-            evidence: Evidence::default(),
+            evidence: SignatureEvidence::default(),
         },
         attacks: vec![attack],
     };
@@ -36,7 +36,7 @@ pub fn goods() -> Vec<Good> {
 
 /// Taken: the file is A's.
 fn listed(served: &Served) -> Result<(), Refused> {
-    match checksum::find(&served.file, Wanted::Path(PATH)) {
+    match checksum::find(&served.file, WantedChecksum::Path(PATH)) {
         Ok(found) if found.digest.hex() == A && found.also.is_none() => Ok(()),
         Ok(found) => Err(Refused {
             reason: None,
@@ -55,19 +55,19 @@ fn lines(good: &Good) -> Vec<Attack> {
     let cases = [
         (
             format!("{A}  bin/linux/amd64/kubelet.exe\n{B}  bin/windows/arm64/kubectl.exe\n"),
-            "another folder",
+            "a different folder",
         ),
         (
             format!("{A}  a/kubelet.exe\n{B}  b/kubelet.exe\n"),
-            "another folder",
+            "a different folder",
         ),
         (
             format!("{A}  x/bin/windows/amd64/kubelet.exe\n{B}  y/kubectl.exe\n"),
-            "another folder",
+            "a different folder",
         ),
         (
             format!("{A}  kubelet.exe\n{B}  kubelet.exe\n"),
-            "says two different things",
+            "lists two different digests",
         ),
         (
             format!("{A}  kubelet.exe\n{long}  kubelet.exe\n"),
@@ -76,27 +76,27 @@ fn lines(good: &Good) -> Vec<Attack> {
         (format!("{B}  kubelet.exe\n"), "as well"),
         (
             format!("{A}  kubelet.exe.old\n{B}  old/kubelet\n"),
-            "says nothing about",
+            "does not list",
         ),
-        (format!("{A}  Kubelet.exe\n"), "says nothing about"),
-        (
-            format!("{A}  notkubelet.exe\n{B}  b\n"),
-            "says nothing about",
-        ),
+        (format!("{A}  Kubelet.exe\n"), "does not list"),
+        (format!("{A}  notkubelet.exe\n{B}  b\n"), "does not list"),
         (format!("{A}\n{B}\n"), "several digests without names"),
         (
             format!("{A}  kubelet.exe\nkubelet.exe is {B} since today\n"),
-            "is no checksum",
+            "that is not a checksum",
         ),
         (format!("MD5 (kubelet.exe) = {}\n", &A[..32]), "MD5"),
         (format!("{short}  kubelet.exe\n"), "SHA-1"),
         (
             format!("SHA256 (kubelet.exe) = {short}\n"),
-            "is no checksum",
+            "that is not a checksum",
         ),
         (format!("SHA3-256 (kubelet.exe) = {A}\n"), "SHA3-256"),
         (format!("SHA512/256 (kubelet.exe) = {A}\n"), "SHA512/256"),
-        (format!("SHA256  {A}  C:\\Users\\builder...\n"), "cut off"),
+        (
+            format!("SHA256  {A}  C:\\Users\\builder...\n"),
+            "truncated by PowerShell",
+        ),
         (format!("{}  kubelet.exe\n", &A[..63]), "63 hex digits"),
         (String::new(), "is empty"),
         ("# nothing\n".into(), "only comments"),
@@ -104,7 +104,7 @@ fn lines(good: &Good) -> Vec<Attack> {
         (format!("{{\"kubelet.exe\": \"{A}\"}}"), "JSON"),
         (
             format!("-----BEGIN PGP SIGNED MESSAGE-----\n\n{A}  kubelet.exe\n"),
-            "signed in clear",
+            "is clearsigned",
         ),
         (
             format!("untrusted comment: x\n{A}  kubelet.exe\n"),
@@ -133,13 +133,13 @@ fn clear(served: &Served) -> Result<(), Refused> {
 }
 
 fn texts(good: &Good) -> Vec<Attack> {
-    use Reason::{Changed, Malformed, Missing, OtherKey};
+    use RefusalReason::{Changed, Malformed, Missing, OtherKey};
     let text = String::from_utf8(good.served.file.clone()).unwrap();
     let body = text.find("\n\n").unwrap() + 2;
     let end = text.find("-----BEGIN PGP SIGNATURE").unwrap();
     let with = |at: usize, more: &str| format!("{}{more}{}", &text[..at], &text[at..]);
     let line = format!("{B}  app.exe\n");
-    let cases: Vec<(&str, String, &'static [Reason])> = vec![
+    let cases: Vec<(&str, String, &'static [RefusalReason])> = vec![
         ("a line before the text", with(body, &line), &[Changed]),
         ("a line behind the text", with(end, &line), &[Changed]),
         ("a line before all", with(0, &line), &[Malformed]),

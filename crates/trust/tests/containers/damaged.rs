@@ -51,7 +51,8 @@ fn mutated(good: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     bytes
 }
 
-/// Judges `count` damaged copies of a file. None may panic, and one that is taken has to say what the good one says.
+/// Judges `count` damaged copies of a file. None may panic, and one that is taken has to say what
+/// the good one says.
 fn damaged(name: &str, count: usize, same: fn(&[u8], &[u8]) -> bool) {
     let good = fs::read(fixtures().join(name)).unwrap();
     let place = tree::folder();
@@ -73,7 +74,8 @@ fn damaged(name: &str, count: usize, same: fn(&[u8], &[u8]) -> bool) {
         let path = place.keep().join(name);
         panic!("{name}: damage {turn} {what}; it is in {}", path.display());
     }
-    // Most bytes of a file are signed; if hardly any damage were refused, nothing would have been judged.
+    // Most bytes of a file are signed; if hardly any damage were refused, nothing would have been
+    // judged.
     assert!(refused > count / 2, "{name}: {refused} of {count} refused");
 }
 

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use support::{skip, tree};
 
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{self, Pins};
-use winimg_trust::{Rule, openpgp, roots, sigstore};
+use winimg_trust::authenticode::{self, CertificatePins};
+use winimg_trust::{SignatureRule, openpgp, roots, sigstore};
 
 #[derive(Deserialize)]
 pub struct Table {
@@ -160,7 +160,7 @@ impl Row {
 }
 
 impl SignerPins {
-    pub fn rule(&self) -> Rule {
+    pub fn rule(&self) -> SignatureRule {
         match self {
             Self::Authenticode {
                 subject,
@@ -171,17 +171,17 @@ impl SignerPins {
                 let keys = fs::read_dir(here().join("keys")).unwrap();
                 let mut keys = keys.map(|key| fs::read(key.unwrap().path()).unwrap());
                 let rule = keys.find_map(|key| {
-                    openpgp::Rule::new(&key, std::slice::from_ref(fingerprint)).ok()
+                    openpgp::OpenPgpRule::new(&key, std::slice::from_ref(fingerprint)).ok()
                 });
-                Rule::Openpgp(rule.unwrap_or_else(|| panic!("no key {fingerprint}")))
+                SignatureRule::Openpgp(rule.unwrap_or_else(|| panic!("no key {fingerprint}")))
             }
             Self::Attestation {
                 identity,
                 issuer,
                 predicate,
             } => {
-                let rule = sigstore::Rule::new(identity, issuer, Some(predicate), None);
-                Rule::Sigstore(rule.unwrap())
+                let rule = sigstore::SigstoreRule::new(identity, issuer, Some(predicate), None);
+                SignatureRule::Sigstore(rule.unwrap())
             }
             Self::Unsigned => {
                 let roots = ders(&["digicert-g4".to_string()]);
@@ -191,24 +191,28 @@ impl SignerPins {
     }
 }
 
-fn authenticode_rule(roots: Vec<Vec<u8>>, timestamp_roots: Vec<Vec<u8>>, subject: &str) -> Rule {
-    Rule::Authenticode(authenticode::Rule {
-        pins: Pins {
+fn authenticode_rule(
+    roots: Vec<Vec<u8>>,
+    timestamp_roots: Vec<Vec<u8>>,
+    subject: &str,
+) -> SignatureRule {
+    SignatureRule::Authenticode(authenticode::AuthenticodeRule {
+        pins: CertificatePins {
             roots,
             timestamp_roots,
             subject: Some(subject.into()),
-            ..Pins::default()
+            ..CertificatePins::default()
         },
         needs_timestamp: true,
         needs_extended: true,
-        about: authenticode::About::default(),
+        about: authenticode::PinnedProperties::default(),
     })
 }
 
 /// Roots by winimg's own names, or by their digests out of the list that Windows comes with.
 fn ders(named: &[String]) -> Vec<Vec<u8>> {
     let one = |name: &String| match name.strip_prefix("sha256:") {
-        None => roots::named(name).unwrap().to_vec(),
+        None => roots::find_root(name).unwrap().to_vec(),
         Some(digest) => {
             let list = windows_roots();
             let found = list.iter().find(|r| Digest::sha256_of(r).hex() == digest);
@@ -223,12 +227,13 @@ pub fn windows_roots() -> &'static [Vec<u8>] {
     static LIST: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         let rows = TABLE.fetched(false).unwrap();
         let list = rows.iter().find(|row| row.name() == "cacert.pem").unwrap();
-        authenticode::certificates(&fs::read(&list.path).unwrap()).unwrap()
+        authenticode::parse_certificates(&fs::read(&list.path).unwrap()).unwrap()
     });
     &LIST
 }
 
-/// PyPI's own form of an attestation as the Sigstore bundle that it stands for. (PEP 740; pypi-attestations: `to_bundle`)
+/// PyPI's own form of an attestation as the Sigstore bundle that it stands for. (PEP 740;
+/// pypi-attestations: `to_bundle`)
 fn bundle_of_pypi(bytes: &[u8]) -> Option<Vec<u8>> {
     use serde_json::{Value, json};
     let all: Value = serde_json::from_slice(bytes).ok()?;

@@ -4,7 +4,7 @@ use super::*;
 
 const CONDA: &str = "https://schemas.conda.org/attestations-publish-1.schema.json";
 
-fn provenance(evidence: &[u8]) -> Judged {
+fn provenance(evidence: &[u8]) -> SignatureResult {
     judge(
         &own(IDENTITY, GITHUB, Some(SLSA)),
         "own/tool.exe",
@@ -14,7 +14,7 @@ fn provenance(evidence: &[u8]) -> Judged {
 
 #[test]
 fn statements_about_the_file_are_met() {
-    let conda = |rule: winimg_trust::Rule, name: &str| {
+    let conda = |rule: winimg_trust::SignatureRule, name: &str| {
         let bundle = read(&format!("real/{name}"));
         rendered(&judge(
             &rule,
@@ -122,17 +122,17 @@ fn statements_that_say_something_else_are_refused() {
         (
             "another predicate",
             of("other-predicate.sigstore.json"),
-            r#"Missing: no attestation of this file is of the wanted kind
+            r#"Missing: no attestation of this file has the wanted predicate
               expected predicate https://slsa.dev/provenance/v1
               found https://spdx.dev/Document"#,
         ),
         (
             "an older build",
             of("older.sigstore.json"),
-            r#"Changed: it attests other bytes of tool.exe
+            r#"Changed: it attests a different version of tool.exe
               expected sha256:440083ec854a179d344e1ce5edbd5f2ef02d8d87f91bfd9bdea2d62e2065c310
               found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
-              cure give the attestations of this release as `url`"#,
+              cure use the attestations of this release as `url`"#,
         ),
         (
             "other files",
@@ -144,14 +144,14 @@ fn statements_that_say_something_else_are_refused() {
         (
             "another identity",
             of("by-another.sigstore.json"),
-            r#"OtherIdentity: its certificate was issued to another identity
+            r#"OtherIdentity: its certificate was issued to a different identity
               expected RELEASE of issuer ACTIONS
               found release@example.net of issuer https://accounts.example.net"#,
         ),
         (
             "another identity of several",
             rendered(&stranger),
-            r#"OtherIdentity: none of the 2 attestations of this file is met; of the first, its certificate was issued to another identity
+            r#"OtherIdentity: none of the 2 attestations of this file is valid; the first: its certificate was issued to a different identity
               expected nobody@example.net of issuer ACTIONS
               found release@example.net of issuer https://accounts.example.net"#,
         ),
@@ -172,20 +172,20 @@ fn statements_that_say_something_else_are_refused() {
         (
             "a signature of the file",
             of("good.sigstore.json"),
-            r#"WrongUse: it is a signature of a file, and no attestation
-              cure write kind = "sigstore""#,
+            r#"WrongUse: it is a signature of a file, not an attestation
+              cure use kind = "sigstore""#,
         ),
         (
             "two signatures",
             rendered(&provenance(&two)),
-            r#"Malformed: its envelope does not hold exactly one signature
+            r#"Malformed: its envelope does not contain exactly one signature
               expected 1 signature
               found 2 signatures"#,
         ),
         (
             "no signature",
             rendered(&provenance(&none)),
-            r#"Malformed: its envelope does not hold exactly one signature
+            r#"Malformed: its envelope does not contain exactly one signature
               expected 1 signature
               found 0 signatures"#,
         ),
@@ -199,19 +199,19 @@ fn statements_that_say_something_else_are_refused() {
         (
             "a changed payload",
             rendered(&provenance(&payload)),
-            r#"Changed: the statement in it or its signature was changed after it was signed"#,
+            r#"Changed: its statement or signature was changed after signing"#,
         ),
         (
             "other JSON",
             rendered(&provenance(b"{}\n[]\n")),
-            r#"Missing: the file holds no attestation
-              expected Sigstore bundles with a DSSE envelope around an in-toto statement"#,
+            r#"Missing: the file contains no attestation
+              expected Sigstore bundles with an in-toto statement in a DSSE envelope"#,
         ),
         (
             "cut off",
             rendered(&provenance(&whole[..whole.len() - 100])),
             r#"Malformed: it is cut off at line 4, column 5458
-              cure fetch it again"#,
+              cure download it again"#,
         ),
         (
             "a package",
@@ -228,7 +228,7 @@ fn statements_that_say_something_else_are_refused() {
 fn a_file_that_changes_meanwhile_is_refused() {
     let path = path("own/tool.exe");
     let digest = Digest::sha256_of(b"what it was");
-    let subject = Subject {
+    let subject = FileSubject {
         path: &path,
         name: "tool.exe",
         published: "tool.exe",
@@ -240,7 +240,7 @@ fn a_file_that_changes_meanwhile_is_refused() {
     assert_rendered(&[(
         "changed",
         rendered(&judged),
-        r#"Changed: the file changed while it was judged
+        r#"Changed: the file changed while it was verified
               expected sha256:2b13fd2db31019cd4513e1cdf07b7b6254270714760159c34ee470ada61498b1
               found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
     )]);
@@ -262,7 +262,7 @@ fn an_attestation_without_a_log_is_refused() {
     assert_rendered(&[(
         "private",
         rendered(&judged),
-        r#"NotLogged: the bundle holds no entry of a transparency log
+        r#"NotLogged: the bundle contains no transparency log entry
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
     )]);
 }

@@ -1,4 +1,5 @@
-//! Bundles with a signature of the file itself: those that are met, and real ones that lack something.
+//! Bundles with a signature of the file itself: those that are met, and real ones that lack
+//! something.
 
 use super::*;
 
@@ -88,10 +89,10 @@ fn real_bundles_that_lack_something_are_refused() {
                 GITHUB_LOGIN,
                 CVE,
             ),
-            r#"OtherRoot: its certificate comes from an authority that the trust root does not name
+            r#"OtherRoot: its certificate was issued by an authority that is not in the trust root
               expected CN=sigstore,O=sigstore.dev (key c8c51d00419a2429…); CN=sigstore-intermediate,O=sigstore.dev (key dfd3e9cf56241196…); CN=sigstore,O=sigstore.dev (key 58c01e5f9145a566…)
               found CN=sigstore-intermediate,O=sigstore.dev (key 718630a6147c626f…)
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
         (
             "the log's entry is of another signature",
@@ -100,7 +101,7 @@ fn real_bundles_that_lack_something_are_refused() {
                 CVE,
                 &signed_by(&read("real/bundle_cve_2022_36056.txt.sigstore")),
             )),
-            r#"NotLogged: its log entry is of another signature
+            r#"NotLogged: its log entry is for a different signature
               found certificate in bundle does not match certificate in Rekor entry"#,
         ),
         (
@@ -122,7 +123,7 @@ fn real_bundles_that_lack_something_are_refused() {
                 "https://accounts.google.com",
                 "9b469fc976227a233073b62725fbc98b549c331419d9ed71cc8b286ef2c6fb9b",
             ),
-            r#"NotLogged: the bundle holds no entry of a transparency log
+            r#"NotLogged: the bundle contains no transparency log entry
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
@@ -133,7 +134,7 @@ fn real_bundles_that_lack_something_are_refused() {
                 GITHUB_LOGIN,
                 no_time,
             ),
-            r#"NoTimestamp: nobody whom the trust root names says when it was made
+            r#"NoTimestamp: it has no timestamp from an authority or log in the trust root
               expected a log entry with time and promise (SET), or an RFC 3161 timestamp"#,
         ),
         (
@@ -144,7 +145,7 @@ fn real_bundles_that_lack_something_are_refused() {
                 GITHUB_LOGIN,
                 no_time,
             ),
-            r#"Unsupported: it is a bundle of a kind that winimg does not know
+            r#"Unsupported: its bundle version is not supported
               expected a Sigstore bundle of version 0.1, 0.2 or 0.3
               found mediaType `this is completely wrong`"#,
         ),
@@ -156,7 +157,7 @@ fn real_bundles_that_lack_something_are_refused() {
                 GITHUB_LOGIN,
                 no_time,
             ),
-            r#"Malformed: the bundle holds no certificate"#,
+            r#"Malformed: the bundle contains no certificate"#,
         ),
         (
             "of a key",
@@ -166,9 +167,9 @@ fn real_bundles_that_lack_something_are_refused() {
                 GITHUB,
                 "a0cfc71271d6e278e57cd332ff957c3f7043fdda354c4cbb190a30d56efa01bf",
             ),
-            r#"WrongUse: it was made with a key, and names nobody
-              expected a certificate that Fulcio issued to an identity
-              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
+            r#"WrongUse: it was made with a key and has no identity
+              expected a certificate issued by Fulcio to an identity
+              cure if you trust the key, use kind = "cosign", key = "cosign.pub""#,
         ),
         (
             "of a private instance",
@@ -178,10 +179,10 @@ fn real_bundles_that_lack_something_are_refused() {
                 "http://oidc.local:8080",
                 "bc103b4a84971ef6459b294a2b98568a2bfb72cded09d4acd1e16366a401f95b",
             ),
-            r#"OtherRoot: its certificate comes from an authority that the trust root does not name
+            r#"OtherRoot: its certificate was issued by an authority that is not in the trust root
               expected CN=sigstore,O=sigstore.dev (key c8c51d00419a2429…); CN=sigstore-intermediate,O=sigstore.dev (key dfd3e9cf56241196…); CN=sigstore,O=sigstore.dev (key 58c01e5f9145a566…)
               found O=Linux Foundation,POSTALCODE=57274,STREET=548 Market St,L=San Francisco,ST=California,C=USA (key 8f0f9be51da5d531…)
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
         (
             "an attestation",
@@ -191,8 +192,8 @@ fn real_bundles_that_lack_something_are_refused() {
                 GITHUB_LOGIN,
                 no_time,
             ),
-            r#"WrongUse: it is an attestation, and no signature of the file
-              cure write kind = "attestation", with the `predicate` that is wanted"#,
+            r#"WrongUse: it is an attestation, not a signature of the file
+              cure use kind = "attestation" with the wanted `predicate`"#,
         ),
     ]);
 }
@@ -202,8 +203,8 @@ fn real_bundles_that_lack_something_are_refused() {
 fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
     let root = read("own/trusted_root.json");
     let of = |repository: &str, name: &str| {
-        let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
-        let rule = winimg_trust::Rule::Sigstore(rule.of_repository(repository));
+        let rule = sigstore::SigstoreRule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
+        let rule = winimg_trust::SignatureRule::Sigstore(rule.of_repository(repository));
         let bundle = read(&format!("own/{name}.sigstore.json"));
         rendered(&judge(&rule, "own/tool.exe", &signed_by(&bundle)))
     };
@@ -218,21 +219,21 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
         (
             "another",
             of("example/others", "good"),
-            r#"OtherIdentity: its workflow was run by another repository
+            r#"OtherIdentity: its workflow was run by a different repository
               expected https://github.com/example/others
               found https://github.com/example/tools"#,
         ),
         (
             "called by another",
             of("example/tools", "called"),
-            r#"OtherIdentity: its workflow was run by another repository
+            r#"OtherIdentity: its workflow was run by a different repository
               expected https://github.com/example/tools
               found https://github.com/mallory/tools"#,
         ),
         (
             "nobody's",
             of("example/tools", "no-source"),
-            r#"OtherIdentity: its workflow was run by another repository
+            r#"OtherIdentity: its workflow was run by a different repository
               expected https://github.com/example/tools
               found a certificate without a source repository"#,
         ),
@@ -242,7 +243,7 @@ fn the_repository_that_ran_the_workflow_counts_where_it_is_named() {
             r#"sigstore: RELEASE
               by identity RELEASE of issuer ACTIONS, trust root OWN
               at 2026-03-01T12:00:05Z
-              remark the workflow was called by https://github.com/mallory/tools; any repository may call it"#,
+              remark the workflow was called by https://github.com/mallory/tools; any repository can call it"#,
         ),
         (
             "nobody's, and none is named",
@@ -282,21 +283,21 @@ fn who_signed_and_who_vouched_is_compared_exactly() {
         (
             "a user name",
             rendered(&own_bundle("user-name")),
-            r#"OtherIdentity: its certificate was issued to another identity
+            r#"OtherIdentity: its certificate was issued to a different identity
               expected RELEASE of issuer ACTIONS
               found the user name jo!example.net (otherName 1.3.6.1.4.1.57264.1.7) of issuer ACTIONS"#,
         ),
         (
             "another identity",
             asked(&branch, GITHUB),
-            r#"OtherIdentity: its certificate was issued to another identity
+            r#"OtherIdentity: its certificate was issued to a different identity
               expected https://github.com/example/tools/.github/workflows/release.yml@refs/heads/main of issuer ACTIONS
               found RELEASE of issuer ACTIONS"#,
         ),
         (
             "another issuer",
             asked(IDENTITY, "https://accounts.google.com"),
-            r#"OtherIssuer: its identity was vouched for by another issuer
+            r#"OtherIssuer: its identity was vouched for by a different issuer
               expected https://accounts.google.com
               found ACTIONS"#,
         ),

@@ -49,7 +49,7 @@ fn damaged(good: &[u8], dice: &mut Dice) -> Vec<u8> {
 }
 
 /// A refusal has something to say, in one line each.
-fn speaks(judged: &Judged) {
+fn speaks(judged: &SignatureResult) {
     if let Err(refusal) = judged {
         assert!(!refusal.problem.fact.is_empty());
         let texts = [
@@ -66,11 +66,11 @@ fn speaks(judged: &Judged) {
 
 /// Judges thousands of damaged copies. What is still taken has to say the same of the same file.
 fn survives(
-    rule: &winimg_trust::Rule,
+    rule: &winimg_trust::SignatureRule,
     file: &str,
     good: &[u8],
     seed: u64,
-    evidence: impl Fn(Vec<u8>) -> Evidence,
+    evidence: impl Fn(Vec<u8>) -> SignatureEvidence,
 ) {
     let whole = judge(rule, file, &evidence(good.to_vec()));
     let good_signer = whole.unwrap_or_else(|_| panic!("{file} is met"));
@@ -136,7 +136,8 @@ fn texts<'a>(value: &'a mut Value, found: &mut Vec<&'a mut String>) {
     }
 }
 
-/// Damage below JSON and base64: in certificates, signatures, timestamps, statements, log entries and checkpoints.
+/// Damage below JSON and base64: in certificates, signatures, timestamps, statements, log entries
+/// and checkpoints.
 fn damaged_within(good: &Value, dice: &mut Dice) -> Vec<u8> {
     use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
@@ -170,10 +171,10 @@ fn damage_below_the_encodings_is_judged() {
     let package = "real/signed-package-2.1.0-hb0f4dca_0.conda";
     let root = read("own/trusted_root.json");
     let good = signed_by(&read("own/good.sigstore.json"));
-    let parts = Evidence {
+    let parts = SignatureEvidence {
         signature: Some(read("own/tool.exe.sig")),
         certificate: Some(read("own/tool.exe.cert")),
-        ..Evidence::default()
+        ..SignatureEvidence::default()
     };
     let json = |name: &str| serde_json::from_slice::<Value>(&read(name)).unwrap();
     let bundles = [
@@ -203,15 +204,15 @@ fn damage_below_the_encodings_is_judged() {
         speaks(&judge(
             &own_rule,
             "own/tool.exe",
-            &Evidence {
+            &SignatureEvidence {
                 log_entry,
                 ..parts.clone()
             },
         ));
         let bytes = damaged_within(&root, &mut dice);
-        if let Ok(rule) = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
+        if let Ok(rule) = sigstore::SigstoreRule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
             speaks(&judge(
-                &winimg_trust::Rule::Sigstore(rule),
+                &winimg_trust::SignatureRule::Sigstore(rule),
                 "own/tool.exe",
                 &good,
             ));
@@ -222,20 +223,20 @@ fn damage_below_the_encodings_is_judged() {
 #[test]
 fn damaged_loose_parts_are_judged() {
     let rule = own(IDENTITY, GITHUB, None);
-    let parts = Evidence {
+    let parts = SignatureEvidence {
         signature: Some(read("own/tool.exe.sig")),
         certificate: Some(read("own/tool.exe.cert")),
         log_entry: Some(read("own/entries.json")),
         lists: None,
     };
-    let part = |name: &str, seed, with: &dyn Fn(Vec<u8>) -> Evidence| {
+    let part = |name: &str, seed, with: &dyn Fn(Vec<u8>) -> SignatureEvidence| {
         survives(&rule, "own/tool.exe", &read(name), seed, with);
     };
-    part("own/tool.exe.sig", 4, &|b| Evidence {
+    part("own/tool.exe.sig", 4, &|b| SignatureEvidence {
         signature: Some(b),
         ..parts.clone()
     });
-    part("own/tool.exe.cert", 5, &|b| Evidence {
+    part("own/tool.exe.cert", 5, &|b| SignatureEvidence {
         certificate: Some(b),
         ..parts.clone()
     });
@@ -246,7 +247,7 @@ fn damaged_loose_parts_are_judged() {
         speaks(&judge(
             &rule,
             "own/tool.exe",
-            &Evidence {
+            &SignatureEvidence {
                 log_entry: Some(bytes.clone()),
                 ..parts.clone()
             },
@@ -263,9 +264,9 @@ fn damaged_trust_roots_are_read_or_refused() {
     let mut refused = 0;
     for _ in 0..3000 * longer() {
         let bytes = damaged(&good, &mut dice);
-        match sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
+        match sigstore::SigstoreRule::new(IDENTITY, GITHUB, None, Some(&bytes)) {
             Ok(rule) => speaks(&judge(
-                &winimg_trust::Rule::Sigstore(rule),
+                &winimg_trust::SignatureRule::Sigstore(rule),
                 "own/tool.exe",
                 &bundle,
             )),

@@ -10,19 +10,19 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
         (
             "no SCT",
             rendered(&own_bundle("no-sct")),
-            r#"NotLogged: its certificate carries no SCT: no certificate transparency log has seen it"#,
+            r#"NotLogged: its certificate has no SCT: no certificate transparency log has seen it"#,
         ),
         (
             "the SCT of another log",
             rendered(&own_bundle("foreign-sct")),
-            r#"NotLogged: the SCT in its certificate is of a log that the trust root does not name
+            r#"NotLogged: the SCT in its certificate is from a log that is not in the trust root
               found log 16cc2202e3f10aca058c4870b5604a488a5ce30960d15611ac3be1e82d9fc926 at 2026-03-01T12:00:00Z
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
         (
             "the SCT of another certificate",
             rendered(&own_bundle("borrowed-sct")),
-            r#"NotLogged: the SCT in its certificate is of another certificate
+            r#"NotLogged: the SCT in its certificate is for a different certificate
               found SCT signature verification failed: Verification error: ECDSA_P256_SHA256 signature invalid"#,
         ),
         (
@@ -34,7 +34,7 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
         (
             "logged by another digest",
             rendered(&own_bundle("p384-logged")),
-            r#"Unsupported: its log entry knows the file by a digest that winimg does not judge here
+            r#"Unsupported: its log entry has a digest algorithm that is not supported
               expected SHA2_256
               found SHA2_384"#,
         ),
@@ -55,33 +55,33 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
         (
             "another log",
             rendered(&own_bundle("foreign-log")),
-            r#"NotLogged: its log entry is of a log that the trust root does not name
+            r#"NotLogged: its log entry is from a log that is not in the trust root
               expected https://rekor.example.net
               found log a2cb29229666905b8c636ed81b2c033669ff39809b57efeb8c6ec8d2a486e042
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
         (
             "another instance",
             rendered(&own_bundle("foreign-root")),
-            r#"OtherRoot: its certificate comes from an authority that the trust root does not name
+            r#"OtherRoot: its certificate was issued by an authority that is not in the trust root
               expected CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
               found CN=another fulcio,O=example.net (key d7d0662340e7b877…)
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
         (
             "an authority of the same name",
             rendered(&own_bundle("impostor")),
-            r#"OtherRoot: its certificate was changed after its authority had signed it, or another made it in its name
+            r#"OtherRoot: its certificate was changed after it was issued, or forged in the name of its authority
               expected a signature by CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
               found certificate chain validation failed: InvalidSignatureForPublicKey"#,
         ),
         (
             "our instance for the public good root",
             rendered(&public_root),
-            r#"OtherRoot: its certificate comes from an authority that the trust root does not name
+            r#"OtherRoot: its certificate was issued by an authority that is not in the trust root
               expected CN=sigstore,O=sigstore.dev (key c8c51d00419a2429…); CN=sigstore-intermediate,O=sigstore.dev (key dfd3e9cf56241196…); CN=sigstore,O=sigstore.dev (key 58c01e5f9145a566…)
               found CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
     ]);
 }
@@ -90,13 +90,13 @@ fn what_only_a_dishonest_instance_signs_is_refused() {
 #[test]
 fn a_signature_from_the_future_is_refused() {
     let refusal = own_bundle("from-the-future").unwrap_err();
-    assert_eq!(refusal.reason, winimg_trust::Reason::NotYetValid);
-    assert_eq!(refusal.problem.fact, "the log saw it in the future");
+    assert_eq!(refusal.reason, winimg_trust::RefusalReason::NotYetValid);
+    assert_eq!(refusal.problem.fact, "its log entry is dated in the future");
     assert_eq!(
         refusal.problem.found.as_deref(),
         Some("2045-02-24T12:00:00Z")
     );
-    assert_eq!(refusal.problem.cures, ["set this machine's clock"]);
+    assert_eq!(refusal.problem.cures, ["check this machine's clock"]);
 }
 
 /// Authorities and logs count only for what was made while they were in force.
@@ -106,10 +106,10 @@ fn a_trust_root_whose_parts_had_ended_proves_nothing() {
         let root = edited("own/trusted_root.json", |v| {
             *v.pointer_mut(part).unwrap() = serde_json::json!({ "start": "2026-01-01T00:00:00Z", "end": "2026-02-01T00:00:00Z" });
         });
-        let rule = sigstore::Rule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
+        let rule = sigstore::SigstoreRule::new(IDENTITY, GITHUB, None, Some(&root)).unwrap();
         let good = signed_by(&read("own/good.sigstore.json"));
         rendered(&judge(
-            &winimg_trust::Rule::Sigstore(rule),
+            &winimg_trust::SignatureRule::Sigstore(rule),
             "own/tool.exe",
             &good,
         ))
@@ -118,21 +118,21 @@ fn a_trust_root_whose_parts_had_ended_proves_nothing() {
         (
             "the authority",
             ended("/certificateAuthorities/0/validFor"),
-            r#"OtherRoot: no authority of the trust root was in force when it was signed
+            r#"OtherRoot: no authority of the trust root was valid when it was signed
               found signed at 2026-03-01T12:00:05Z"#,
         ),
         (
             "the log",
             ended("/tlogs/0/publicKey/validFor"),
-            r#"NotLogged: its log entry was made when the log was not in force
+            r#"NotLogged: its log entry was made when the log was not valid
               found 2026-03-01T12:00:05Z"#,
         ),
         (
             "the certificate log",
             ended("/ctlogs/0/publicKey/validFor"),
-            r#"NotLogged: the SCT in its certificate was made when its log was not in force
+            r#"NotLogged: the SCT in its certificate was made when its log was not valid
               found log afc27ee6856ad8974a83ea3341cada616c845d97e033ac7b18483fbace3e33ab at 2026-03-01T12:00:00Z
-              cure if that is another Sigstore instance or a newer part of this one, and you trust it: its trusted_root.json as `trusted_root`"#,
+              cure if you trust it (another Sigstore instance, or a newer authority or log), set `trusted_root` to its trusted_root.json"#,
         ),
     ]);
 }
@@ -149,14 +149,14 @@ fn bundles_of_other_bytes_are_refused() {
         (
             "another file",
             rendered(&judge(&rule, "own/other.exe", &good)),
-            r#"Changed: it is of other bytes
+            r#"Changed: it does not match the file
               expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
               found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
         ),
         (
             "another file's bundle",
             rendered(&own_bundle("other")),
-            r#"Changed: it is of other bytes
+            r#"Changed: it does not match the file
               expected sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277
               found sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e"#,
         ),
@@ -169,7 +169,7 @@ fn bundles_of_other_bytes_are_refused() {
                     .clone();
                 v["messageSignature"]["signature"] = signature;
             })),
-            r#"Changed: its signature does not fit what is signed: the signature or the bundle around it was changed"#,
+            r#"Changed: its signature does not match the signed content: the signature or the bundle around it was changed"#,
         ),
         (
             "without its own word about the file",
@@ -183,14 +183,14 @@ fn bundles_of_other_bytes_are_refused() {
                         .remove("messageDigest");
                 })),
             )),
-            r#"Changed: its signature does not fit what is signed
+            r#"Changed: its signature does not match the signed content
               expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
               found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
         ),
         (
             "the log entry of another file",
             rendered(&own_edited(borrowed)),
-            r#"NotLogged: its log entry is of other bytes
+            r#"NotLogged: its log entry is for a different file
               expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
               found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
         ),
@@ -215,7 +215,7 @@ fn a_changed_certificate_is_refused() {
     assert_rendered(&[(
         "another tag",
         rendered(&changed),
-        r#"OtherRoot: its certificate was changed after its authority had signed it, or another made it in its name
+        r#"OtherRoot: its certificate was changed after it was issued, or forged in the name of its authority
               expected a signature by CN=own fulcio,O=example.net (key d4a1ce352377a38e…)
               found certificate chain validation failed: InvalidSignatureForPublicKey"#,
     )]);

@@ -3,10 +3,10 @@
 use super::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use winimg_trust::Refusal;
+use winimg_trust::SignatureRefusal;
 
-fn loose(signature: &[u8], certificate: Option<&[u8]>, log: Option<&[u8]>) -> Evidence {
-    Evidence {
+fn loose(signature: &[u8], certificate: Option<&[u8]>, log: Option<&[u8]>) -> SignatureEvidence {
+    SignatureEvidence {
         signature: Some(signature.to_vec()),
         certificate: certificate.map(<[u8]>::to_vec),
         log_entry: log.map(<[u8]>::to_vec),
@@ -14,7 +14,7 @@ fn loose(signature: &[u8], certificate: Option<&[u8]>, log: Option<&[u8]>) -> Ev
     }
 }
 
-fn refused<T>(result: Result<T, Refusal>) -> String {
+fn refused<T>(result: Result<T, SignatureRefusal>) -> String {
     rendered(&Err(result.err().expect("it is refused")))
 }
 
@@ -103,33 +103,33 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
         (
             "cosign's own bundle",
             of(older(&text(&cert)).as_bytes(), None, None),
-            r#"NotLogged: no transparency log says that it was made while its certificate was valid
+            r#"NotLogged: no transparency log proves that it was made while its certificate was valid
               expected Rekor's entry about this signature
-              cure ask its publisher for a bundle that cosign makes with --new-bundle-format"#,
+              cure ask its publisher for a bundle made by cosign with --new-bundle-format"#,
         ),
         (
             "cosign's own bundle of a key",
             key_bundle,
-            r#"WrongUse: it was made with a key, and names nobody
-              expected a certificate that Fulcio issued to an identity
-              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
+            r#"WrongUse: it was made with a key and has no identity
+              expected a certificate issued by Fulcio to an identity
+              cure if you trust the key, use kind = "cosign", key = "cosign.pub""#,
         ),
         (
             "a bundle for the log",
             refused(sigstore::choose_entry(&entries, &good, &cert)),
-            r#"WrongUse: it is a bundle, which holds its log entry
-              cure leave `certificate` and `log` out"#,
+            r#"WrongUse: it is a bundle, which contains its log entry
+              cure remove `certificate` and `log`"#,
         ),
         (
             "no certificate",
             of(&sig, None, Some(&entries)),
-            r#"Missing: its certificate is missing: there is a signature alone, and no bundle
-              cure name the address of the certificate as `certificate`, or give the `url` of a bundle"#,
+            r#"Missing: its certificate is missing, and it is not a bundle
+              cure set `certificate` to the address of the certificate, or `url` to that of a bundle"#,
         ),
         (
             "no log entry",
             of(&sig, Some(&cert), None),
-            r#"NotLogged: no transparency log says that it was made while its certificate was valid
+            r#"NotLogged: no transparency log proves that it was made while its certificate was valid
               expected Rekor's entry about this signature
               cure name the log that its publisher uses: log = "https://rekor.sigstore.dev""#,
         ),
@@ -138,26 +138,26 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
             of(&sig, Some(&cert), Some(&read("own/stranger.json"))),
             r#"NotLogged: the log has no entry of this signature by this certificate
               found 1 entry: one by mallory@example.org
-              cure fetch `.sig` and `.cert` again: both have to be of one release"#,
+              cure download `.sig` and `.cert` again: both must be of the same release"#,
         ),
         (
             "nothing in the log",
             of(&sig, Some(&cert), Some(b"[]")),
             r#"NotLogged: the log has no entry of this signature by this certificate
               found no entry at all
-              cure check `log`: its publisher may use another"#,
+              cure check `log`: its publisher may use a different one"#,
         ),
         (
             "the signature of another file",
             of(other.as_bytes(), Some(&cert), Some(&entries)),
             r#"NotLogged: the log has no entry of this signature by this certificate
               found 3 entries: one by RELEASE, one by mallory@example.org, one by release@example.net
-              cure fetch `.sig` and `.cert` again: both have to be of one release"#,
+              cure download `.sig` and `.cert` again: both must be of the same release"#,
         ),
         (
             "for another file",
             other_file,
-            r#"Changed: it is of other bytes
+            r#"Changed: it does not match the file
               expected sha256:5cc588c96dc6d14a11a586618606ab9c8db2550d8f3201ab324b0e07adf38e3e
               found sha256:edab92e1ebf16e0c9b3cb2ed01769a1260a41b36a1bff8a799a82a81d1938277"#,
         ),
@@ -166,23 +166,23 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
             of(&sig, Some(&cert), Some(&unproved)),
             r#"NotLogged: its log entry has no inclusion proof
               expected an inclusion proof with a signed checkpoint
-              found the log's promise alone
+              found only the log's promise
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
             "an answer that is cut off",
             of(&sig, Some(&cert), Some(&entries[..500])),
-            r#"Malformed: of the log's answer: it is cut off at line 4, column 423"#,
+            r#"Malformed: the log's response: it is cut off at line 4, column 423"#,
         ),
         (
             "an answer that is a web page",
             of(&sig, Some(&cert), Some(b"<html>")),
-            r#"Malformed: of the log's answer: a web page came in its place"#,
+            r#"Malformed: the log's response: it is a web page"#,
         ),
         (
             "an answer that is a number",
             of(&sig, Some(&cert), Some(b"7")),
-            r#"Malformed: the log's answer is not one about entries
+            r#"Malformed: the log's response contains no entries
               expected a JSON object of entries by their IDs"#,
         ),
         (
@@ -190,21 +190,21 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
             of(b"hello", Some(&cert), Some(&entries)),
             r#"Malformed: it cannot be read as a signature
               expected base64 of an ECDSA signature, or a Sigstore bundle in JSON
-              found a file that begins with `hello`"#,
+              found a file that starts with `hello`"#,
         ),
         (
             "no certificate in it",
             of(&sig, Some(b"hello"), Some(&entries)),
             r#"Malformed: its certificate cannot be read
               expected one certificate in PEM, or base64 of that
-              found a file that begins with `hello`"#,
+              found a file that starts with `hello`"#,
         ),
         (
             "two certificates",
             of(&sig, Some(&two), Some(&entries)),
-            r#"Malformed: the file of its certificate holds more than that
+            r#"Malformed: the file of its certificate contains more than one PEM block
               expected one certificate in PEM, or base64 of that
-              found a file that begins with `-----BEGIN CERTIFICATE----- MIIDKTCCAs+g`"#,
+              found a file that starts with `-----BEGIN CERTIFICATE----- MIIDKTCCAs+g`"#,
         ),
         (
             "a key in its place",
@@ -213,9 +213,9 @@ fn loose_parts_that_do_not_belong_together_are_refused() {
                 Some(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"),
                 Some(&entries),
             ),
-            r#"WrongUse: it was made with a key, and names nobody
-              expected a certificate that Fulcio issued to an identity
-              cure for a key that you know: kind = "cosign", key = "cosign.pub""#,
+            r#"WrongUse: it was made with a key and has no identity
+              expected a certificate issued by Fulcio to an identity
+              cure if you trust the key, use kind = "cosign", key = "cosign.pub""#,
         ),
     ]);
 }
@@ -294,6 +294,6 @@ fn the_entry_in_hand_is_kept_and_no_other() {
         )),
         r#"NotLogged: the log has no entry of this signature by this certificate
               found 1 entry: one by mallory@example.org
-              cure fetch `.sig` and `.cert` again: both have to be of one release"#,
+              cure download `.sig` and `.cert` again: both must be of the same release"#,
     )]);
 }

@@ -34,7 +34,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         (
             "no entry",
             rendered(&own_edited(|v| entries(v, Vec::new()))),
-            r#"NotLogged: the bundle holds no entry of a transparency log
+            r#"NotLogged: the bundle contains no transparency log entry
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
@@ -42,7 +42,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
             rendered(&removed("inclusionProof")),
             r#"NotLogged: its log entry has no inclusion proof
               expected an inclusion proof with a signed checkpoint
-              found the log's promise alone
+              found only the log's promise
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
@@ -61,7 +61,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
             })),
             r#"NotLogged: its log entry has no inclusion proof
               expected an inclusion proof with a signed checkpoint
-              found the log's promise alone
+              found only the log's promise
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
@@ -77,7 +77,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
             })),
             r#"NotLogged: its log entry has no inclusion proof
               expected an inclusion proof with a signed checkpoint
-              found the log's promise alone
+              found only the log's promise
               cure ask its publisher to sign with a transparency log, as `cosign sign-blob --bundle` does"#,
         ),
         (
@@ -89,7 +89,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
         (
             "no promise",
             rendered(&removed("inclusionPromise")),
-            r#"NoTimestamp: nobody whom the trust root names says when it was made
+            r#"NoTimestamp: it has no timestamp from an authority or log in the trust root
               expected a log entry with time and promise (SET), or an RFC 3161 timestamp"#,
         ),
         (
@@ -97,7 +97,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
             rendered(&own_edited(|v| {
                 entry(v, "/integratedTime", "1772366500".into())
             })),
-            r#"NotLogged: the log's promise does not fit the entry: its time, its place or its content is another
+            r#"NotLogged: the log's promise does not match the entry's time, index or content
               found SET verification failed: Verification error: ECDSA_P256_SHA256 signature invalid"#,
         ),
         (
@@ -108,13 +108,13 @@ fn a_damaged_proof_of_the_log_is_refused() {
                     .unwrap();
                 hashes.as_array_mut().unwrap().reverse();
             })),
-            r#"NotLogged: the log's inclusion proof does not lead to the log's root
+            r#"NotLogged: the log's inclusion proof does not match the log's root
               found inclusion proof verification failed: root hash mismatch: expected 06d512e25bffaabe7b5e8660041851d0c947c5cb25df1bd8e7caeb13b7d06954, computed 26d0d435472009af757990a415f88f5c551a4ee1a8c64de37b7466cce687f7c9"#,
         ),
         (
             "another log's checkpoint",
             rendered(&own_edited(|v| entry(v, checkpoint, foreign))),
-            r#"NotLogged: the checkpoint is not signed by the log, or is of another tree
+            r#"NotLogged: the checkpoint is not signed by the log, or is for a different tree
               found No matching Rekor key found for checkpoint signature"#,
         ),
         (
@@ -122,7 +122,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
             rendered(&own_edited(|v| {
                 entry(v, checkpoint, note.replacen("\n4\n", "\n5\n", 1).into())
             })),
-            r#"NotLogged: the checkpoint is not signed by the log, or is of another tree
+            r#"NotLogged: the checkpoint is not signed by the log, or is for a different tree
               found No valid Rekor signature found on checkpoint"#,
         ),
         (
@@ -138,7 +138,7 @@ fn a_damaged_proof_of_the_log_is_refused() {
             rendered(&own_edited(|v| {
                 entry(v, "/kindVersion/kind", "dsse".into())
             })),
-            r#"Unsupported: it is made in a way that winimg cannot judge
+            r#"Unsupported: its form is not supported
               found Rekor entry dsse/0.0.1 is incompatible with a message signature"#,
         ),
     ]);

@@ -7,11 +7,11 @@ fn what_is_no_bundle_is_refused() {
     let rule = own(IDENTITY, GITHUB, None);
     let good = read("own/good.sigstore.json");
     let of = |bytes: &[u8]| rendered(&judge(&rule, "own/tool.exe", &signed_by(bytes)));
-    let huge = vec![b' '; sigstore::LIMIT + 1];
+    let huge = vec![b' '; sigstore::MAX_EVIDENCE_SIZE + 1];
     assert_rendered(&[
         (
             "nothing",
-            rendered(&judge(&rule, "own/tool.exe", &Evidence::default())),
+            rendered(&judge(&rule, "own/tool.exe", &SignatureEvidence::default())),
             r#"Missing: there is none"#,
         ),
         (
@@ -22,20 +22,20 @@ fn what_is_no_bundle_is_refused() {
         (
             "too much",
             of(&huge),
-            r#"Malformed: it is longer than any of its kind
-              expected 8388608 bytes at most
+            r#"Malformed: it exceeds the maximum size
+              expected at most 8388608 bytes
               found 8388609 bytes"#,
         ),
         (
             "cut off",
             of(&good[..good.len() / 2]),
             r#"Malformed: it is cut off at line 33, column 344
-              cure fetch it again"#,
+              cure download it again"#,
         ),
         (
             "a web page",
             of(b"<!DOCTYPE html><title>Not found</title>"),
-            r#"Malformed: a web page came in its place
+            r#"Malformed: it is a web page
               cure check the `url` of the signature"#,
         ),
         (
@@ -43,7 +43,7 @@ fn what_is_no_bundle_is_refused() {
             of(b"\x00\x01\x02"),
             r#"Malformed: it cannot be read as a signature
               expected base64 of an ECDSA signature, or a Sigstore bundle in JSON
-              found a file that begins with the bytes 000102"#,
+              found a file that starts with the bytes 000102"#,
         ),
         (
             "other JSON",
@@ -61,7 +61,7 @@ fn what_is_no_bundle_is_refused() {
         (
             "control characters",
             of(b"{\"mediaType\": \"\\u001b[2J\\n\\u0000evil\"}"),
-            r#"Unsupported: it is a bundle of a kind that winimg does not know
+            r#"Unsupported: its bundle version is not supported
               expected a Sigstore bundle of version 0.1, 0.2 or 0.3
               found mediaType ` [2J  evil`"#,
         ),
@@ -83,7 +83,8 @@ fn what_is_no_bundle_is_refused() {
 
 #[test]
 fn a_trust_root_that_could_prove_nothing_is_a_complaint() {
-    let root = |bytes: &[u8]| match sigstore::Rule::new(IDENTITY, GITHUB, None, Some(bytes)) {
+    let root = |bytes: &[u8]| match sigstore::SigstoreRule::new(IDENTITY, GITHUB, None, Some(bytes))
+    {
         Ok(_) => "taken".to_string(),
         Err(e) => format!("the trust root {e}"),
     };
@@ -109,24 +110,24 @@ fn a_trust_root_that_could_prove_nothing_is_a_complaint() {
         (
             "a bundle",
             root(&read("own/good.sigstore.json")),
-            r#"the trust root is not a trusted_root.json: its media type is `application/vnd.dev.sigstore.bundle.v0.3+json`, and not `application/vnd.dev.sigstore.trustedroot…`"#,
+            r#"the trust root is not a trusted_root.json: its media type is `application/vnd.dev.sigstore.bundle.v0.3+json`, not `application/vnd.dev.sigstore.trustedroot…`"#,
         ),
         (
             "another file of its maker",
             root(&edited("own/trusted_root.json", |v| {
                 v["mediaType"] = "application/json".into()
             })),
-            r#"the trust root is not a trusted_root.json: its media type is `application/json`, and not `application/vnd.dev.sigstore.trustedroot…`"#,
+            r#"the trust root is not a trusted_root.json: its media type is `application/json`, not `application/vnd.dev.sigstore.trustedroot…`"#,
         ),
         (
             "no CT log",
             lacking(&["ctlogs"]),
-            r#"the trust root names no certificate transparency log (ctlogs): no signature could be proved by it"#,
+            r#"the trust root has no certificate transparency log (ctlogs), so it cannot verify any signature"#,
         ),
         (
             "nothing",
             lacking(&["ctlogs", "tlogs", "certificateAuthorities"]),
-            r#"the trust root names no certificate authority (Fulcio), no certificate transparency log (ctlogs), no transparency log (Rekor): no signature could be proved by it"#,
+            r#"the trust root has no certificate authority (Fulcio), no certificate transparency log (ctlogs), no transparency log (Rekor), so it cannot verify any signature"#,
         ),
         (
             "a broken certificate",

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::*;
 use winimg_base::diag::Diagnostics;
-use winimg_base::event::{Cancel, Silent};
-use winimg_machine::guest::Put;
-use winimg_recipe::plan::Plan;
+use winimg_base::event::{Cancel, SilentSink};
+use winimg_machine::guest::GuestDelivery;
+use winimg_recipe::plan::BuildPlan;
 
 const WORKER: &str = "servicing is at work: process TiWorker.exe\r\n";
 const PENDING: &str = "servicing waits for a restart: RebootPending\r\n";
@@ -44,7 +44,7 @@ impl Guest for Scripted {
         }
     }
 
-    fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+    fn run(&mut self, command: &GuestCommand, output: &mut dyn FnMut(&[u8])) -> Result<GuestExit> {
         assert!(command.arguments.contains(&"000-2".to_owned()));
         self.asked.push("asked".into());
         self.passed += Duration::from_secs(1);
@@ -56,9 +56,9 @@ impl Guest for Scripted {
         match event {
             Event::Answers(code, said) => {
                 output(said.as_bytes());
-                Ok(Exit::Code(code))
+                Ok(GuestExit::Code(code))
             }
-            Event::Falls | Event::FallsAsked => Ok(Exit::GuestGone),
+            Event::Falls | Event::FallsAsked => Ok(GuestExit::GuestGone),
         }
     }
 
@@ -68,7 +68,7 @@ impl Guest for Scripted {
         Ok(())
     }
 
-    fn wait_back(&mut self, timeout: Duration) -> Result<()> {
+    fn wait_for_return(&mut self, timeout: Duration) -> Result<()> {
         self.asked
             .push(format!("back within {} s", timeout.as_secs()));
         Ok(())
@@ -90,7 +90,7 @@ impl Guest for Scripted {
         unreachable!("nobody asks")
     }
 
-    fn put(&mut self, _: Put<'_>) -> Result<()> {
+    fn put(&mut self, _: GuestDelivery<'_>) -> Result<()> {
         unreachable!("nothing is put")
     }
 
@@ -106,18 +106,18 @@ impl Guest for Scripted {
 /// The restarts and what was asked of the guest, or the error.
 fn settled(steady_first: bool, events: &[Event]) -> (Result<u32>, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let plan = Plan {
+    let plan = BuildPlan {
         steps: Vec::new(),
         payload: Vec::new(),
         clone_checks: Vec::new(),
         warnings: Diagnostics::default(),
     };
-    let engine = Engine {
+    let engine = StepRunner {
         plan: &plan,
         payload: Path::new("payload.iso"),
         logs: folder.path(),
         slowness: 1,
-        sink: Arc::new(Silent),
+        sink: Arc::new(SilentSink),
         cancel: Cancel::default(),
         leaves_restarts: false,
     };
@@ -128,9 +128,9 @@ fn settled(steady_first: bool, events: &[Event]) -> (Result<u32>, Vec<String>) {
         events: events.iter().copied().collect(),
         asked: Vec::new(),
     };
-    let wait = Wait {
+    let wait = SettleRequest {
         number: 1,
-        settle: Settle {
+        settle: SettleWait {
             steady: Duration::from_secs(90),
             timeout: Duration::from_secs(1200),
         },
@@ -138,7 +138,7 @@ fn settled(steady_first: bool, events: &[Event]) -> (Result<u32>, Vec<String>) {
         reboot_timeout: Duration::from_secs(600),
         log: &mut log,
     };
-    let settled = engine.settle(&mut guest, wait);
+    let settled = engine.wait_until_idle(&mut guest, wait);
     (settled.map(|settled| settled.restarts), guest.asked)
 }
 
@@ -149,7 +149,7 @@ fn well(steady_first: bool, events: &[Event]) -> (u32, Vec<String>) {
 
 fn text(error: &Error) -> String {
     let text = error.to_string();
-    let lines = text.lines().filter(|line| !line.contains("whole log"));
+    let lines = text.lines().filter(|line| !line.contains("full log"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -210,12 +210,12 @@ fn work_is_waited_for_and_named_when_it_does_not_end() {
     let (error, _) = settled(true, &[busy]);
     assert_eq!(
         text(&error.expect_err("it works for ever")),
-        "Windows was still at work after 20 min\n  \
-         expected: no pending restart and no servicing at work\n  \
+        "Windows was still busy after 20 min\n  \
+         expected: no pending restart and no servicing in progress\n  \
          found: servicing is at work: process TiWorker.exe\n  \
          | > C:\\Windows\\System32\\cmd.exe /d /c C:\\winimg\\payload.cmd 000-2\n  \
          | servicing is at work: process TiWorker.exe\n  \
-         cure: give the step a longer `timeout`, or find in C:\\Windows\\Logs\\CBS\\CBS.log what servicing waits for"
+         cure: give the step a longer `timeout`, or see C:\\Windows\\Logs\\CBS\\CBS.log for what servicing is waiting for"
     );
 }
 
@@ -253,7 +253,7 @@ fn a_question_that_cannot_be_asked_is_an_error() {
     );
     let error = text(&error.expect_err("no disc"));
     assert!(
-        error.starts_with("Windows could not be asked whether it is at rest\n")
+        error.starts_with("cannot query whether Windows is idle\n")
             && error.contains("found: exit code 9")
             && error.contains("no drive holds winimg.payload"),
         "{error}"

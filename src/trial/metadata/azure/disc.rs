@@ -1,46 +1,58 @@
-//! The disc that Azure puts into a machine's drive until it is provisioned.
+//! The disc in an Azure VM's drive until it is provisioned.
 //!
-//! `ovf-env.xml` is what cloudbase-init 1.1.9 reads (azureservice.py), in the schemas of Azure/WALinuxAgent (protocol/ovfenv.py) and
-//! cloud-init (sources/azure). Azure's own answer file and the agent that it starts are not published: those here do what is known
-//! of them (matt.kotsenas.com: Running post setup commands on Azure VMs with SetupComplete2; Microsoft: Custom data and cloud-init on
-//! Azure virtual machines). Reports nothing to the wire server, and installs no guest agent.
+//! `ovf-env.xml` is for cloudbase-init 1.1.9 (azureservice.py), with the schemas of
+//! Azure/WALinuxAgent (protocol/ovfenv.py) and cloud-init (sources/azure). Azure's own answer file
+//! and the agent that it starts are not public; the files here reproduce their known behaviour
+//! (matt.kotsenas.com: Running post setup commands on Azure VMs with SetupComplete2; Microsoft:
+//! Custom data and cloud-init on Azure virtual machines). They report nothing to the wire server,
+//! and install no guest agent.
 
 use winimg_base::markup::{ascii_xml, escape_xml};
-use winimg_base::text::crlf;
-use winimg_formats::iso::{Source, Tree};
+use winimg_base::text::to_crlf;
+use winimg_formats::iso::{DiscSource, DiscTree};
 
-use super::super::Identity;
-use super::machine;
+use super::super::CloneIdentity;
+use super::derive_vm_id;
 
-/// By this file an agent knows the disc.
+/// The file by which an agent recognizes the disc.
 const TAG: &str = "E6DA6616-8EC4-48E0-BE93-58CE6ACE3CFB.tag";
-/// The user's name is a word: it stands in a batch file's arguments.
+/// Gets the user name as a batch argument, so it must be a single word.
 const PROVISION: &str = include_str!("provision.cmd");
 const SETUP_COMPLETE: &str = include_str!("SetupComplete.cmd");
 
-pub fn disc(identity: &Identity) -> Tree {
-    let text = |text: String| Source::Bytes(text.into_bytes());
-    let mut tree = Tree::new("AZURE_PROVISION")
-        .file(TAG, Source::Bytes(Vec::new()))
-        .file("Unattend.xml", text(answer_file(identity)))
-        .file("ovf-env.xml", text(environment(identity)))
-        .file("winimg/provision.cmd", text(crlf(PROVISION)))
-        .file("winimg/SetupComplete.cmd", text(crlf(SETUP_COMPLETE)));
+pub fn create_disc(identity: &CloneIdentity) -> DiscTree {
+    let mut tree = DiscTree::new("AZURE_PROVISION").with_file(TAG, DiscSource::Bytes(Vec::new()));
+    for (name, text) in [
+        ("Unattend.xml", answer_file(identity)),
+        ("ovf-env.xml", render_environment(identity)),
+        ("winimg/provision.cmd", to_crlf(PROVISION)),
+        ("winimg/SetupComplete.cmd", to_crlf(SETUP_COMPLETE)),
+    ] {
+        tree.add(name, DiscSource::Bytes(text.into_bytes()));
+    }
     if !identity.user_data.is_empty() {
         let data = identity.user_data.expose().to_vec();
-        tree.add("CustomData.bin", Source::Bytes(data));
+        tree.add("CustomData.bin", DiscSource::Bytes(data));
     }
     tree
 }
 
-/// A component of the passes below has this identity.
-const COMPONENT: &str = r#"processorArchitecture="amd64" publicKeyToken="31bf3856ad364e35" language="neutral" versionScope="nonSxS""#;
+/// Attributes that identify a component of the passes below.
+const COMPONENT: &str = "processorArchitecture=\"amd64\" publicKeyToken=\"31bf3856ad364e35\" \
+                         language=\"neutral\" versionScope=\"nonSxS\"";
 
-/// For Setup of an image that brings none of its own. Microsoft: Unattended Windows Setup Reference.
-fn answer_file(identity: &Identity) -> String {
+/// Runs `provision.cmd` of the disc, whatever its drive letter is.
+const RUN_PROVISION: &str = "cmd.exe /c for %i in (D E F G H) do \
+                             if exist %i:\\winimg\\provision.cmd \
+                             call %i:\\winimg\\provision.cmd";
+
+/// Renders the answer file for an image without its own. Microsoft: Unattended Windows Setup
+/// Reference.
+fn answer_file(identity: &CloneIdentity) -> String {
     let text = format!(
         r#"<?xml version="1.0" encoding="utf-8"?>
-<unattend xmlns="urn:schemas-microsoft-com:unattend" xmlns:wcm="http://schemas.microsoft.com/WMIConfig/2002/State">
+<unattend xmlns="urn:schemas-microsoft-com:unattend"
+  xmlns:wcm="http://schemas.microsoft.com/WMIConfig/2002/State">
   <settings pass="specialize">
     <component name="Microsoft-Windows-Shell-Setup" {COMPONENT}>
       <ComputerName>{host}</ComputerName>
@@ -50,7 +62,7 @@ fn answer_file(identity: &Identity) -> String {
       <RunSynchronous>
         <RunSynchronousCommand wcm:action="add">
           <Order>1</Order>
-          <Path>cmd.exe /c for %i in (D E F G H) do if exist %i:\winimg\provision.cmd call %i:\winimg\provision.cmd {id} {user}</Path>
+          <Path>{RUN_PROVISION} {id} {user}</Path>
           <Description>winimg: in place of Azure's provisioning agent</Description>
           <WillReboot>Never</WillReboot>
         </RunSynchronousCommand>
@@ -84,18 +96,19 @@ fn answer_file(identity: &Identity) -> String {
 </unattend>
 "#,
         host = escape_xml(&identity.host_name),
-        id = machine(identity).to_string().to_uppercase(),
+        id = derive_vm_id(identity).to_string().to_uppercase(),
         user = escape_xml(&identity.user),
         password = escape_xml(identity.password.expose()),
     );
     ascii_xml(&text)
 }
 
-fn environment(identity: &Identity) -> String {
-    // Where it is named, cloudbase-init wants the file.
-    let custom_data = match identity.user_data.is_empty() {
-        true => "",
-        false => "      <CustomData>CustomData.bin</CustomData>\r\n",
+fn render_environment(identity: &CloneIdentity) -> String {
+    // Only if there is a file: cloudbase-init requires it if it is named here.
+    let custom_data = if identity.user_data.is_empty() {
+        ""
+    } else {
+        "      <CustomData>CustomData.bin</CustomData>\r\n"
     };
     format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\"?>\r\n\
@@ -105,7 +118,8 @@ fn environment(identity: &Identity) -> String {
          xmlns:i=\"http://www.w3.org/2001/XMLSchema-instance\">\r\n\
          \x20 <wa:ProvisioningSection>\r\n\
          \x20   <wa:Version>1.0</wa:Version>\r\n\
-         \x20   <WindowsProvisioningConfigurationSet xmlns=\"http://schemas.microsoft.com/windowsazure\">\r\n\
+         \x20   <WindowsProvisioningConfigurationSet \
+         xmlns=\"http://schemas.microsoft.com/windowsazure\">\r\n\
          \x20     <ConfigurationSetType>WindowsProvisioningConfiguration</ConfigurationSetType>\r\n\
          \x20     <ComputerName>{host}</ComputerName>\r\n\
          \x20     <AdminUsername>{user}</AdminUsername>\r\n\

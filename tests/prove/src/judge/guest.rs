@@ -62,9 +62,10 @@ fn values(row: &Row, probe: &str, wanted: &[(&str, &[&str])]) -> Said {
         (!is_good).then(|| format!("{name}={}", found.unwrap_or("(not printed)")))
     });
     let wrong: Vec<String> = wrong.collect();
-    match wrong.is_empty() {
-        true => Said::Holds,
-        false => Said::Fails(wrong.join("\n")),
+    if wrong.is_empty() {
+        Said::Holds
+    } else {
+        Said::Fails(wrong.join("\n"))
     }
 }
 
@@ -140,9 +141,10 @@ pub fn accounts(row: &Row) -> Said {
             wrong.push(format!("{name}: {}", said.trim()));
         }
     }
-    match wrong.is_empty() {
-        true => Said::Holds,
-        false => Said::Fails(wrong.join("\n")),
+    if wrong.is_empty() {
+        Said::Holds
+    } else {
+        Said::Fails(wrong.join("\n"))
     }
 }
 
@@ -168,10 +170,12 @@ pub fn acl(row: &Row) -> Said {
         })
     };
     let entries: Vec<&str> = said.lines().filter(is_entry).collect();
-    match entries.iter().all(|entry| entry.contains("(I)")) {
-        _ if entries.is_empty() => Said::Silent,
-        true if entries.len() == 2 => Said::Holds,
-        _ => Said::Fails(said.trim().to_owned()),
+    if entries.is_empty() {
+        Said::Silent
+    } else if entries.iter().all(|entry| entry.contains("(I)")) && entries.len() == 2 {
+        Said::Holds
+    } else {
+        Said::Fails(said.trim().to_owned())
     }
 }
 

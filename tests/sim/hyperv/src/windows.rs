@@ -78,9 +78,10 @@ pub fn load(disk: &Path, _scratch: &Path) -> Result<Option<Windows>, String> {
     let text = read(PLACE + 16, length as usize)?;
     let windows: Windows =
         serde_json::from_slice(&text).map_err(|e| format!("the guest's files on the disk: {e}"))?;
-    match read(NUMBER_PLACE, 8)? == windows.number.to_le_bytes() {
-        true => Ok(Some(windows)),
-        false => Err("the disk is a mixture of two installations".into()),
+    if read(NUMBER_PLACE, 8)? == windows.number.to_le_bytes() {
+        Ok(Some(windows))
+    } else {
+        Err("the disk is a mixture of two installations".into())
     }
 }
 
@@ -95,9 +96,10 @@ pub fn save(disk: &Path, windows: &Windows, scratch: &Path, fresh: bool) -> Resu
     }
     change(disk, scratch, |raw| {
         raw.write_all_at(&bytes, PLACE)?;
-        match fresh {
-            true => raw.write_all_at(&windows.number.to_le_bytes(), NUMBER_PLACE),
-            false => Ok(()),
+        if fresh {
+            raw.write_all_at(&windows.number.to_le_bytes(), NUMBER_PLACE)
+        } else {
+            Ok(())
         }
     })
 }

@@ -471,9 +471,10 @@ impl Agent<'_> {
         given.only(known)?;
         let handle = given.number("handle")?;
         let number = u64::try_from(handle).unwrap_or(0);
-        match self.open.contains_key(&number) {
-            true => Ok(number),
-            false => Err(generic(&format!("handle '{handle}' has not been found"))),
+        if self.open.contains_key(&number) {
+            Ok(number)
+        } else {
+            Err(generic(&format!("handle '{handle}' has not been found")))
         }
     }
 

@@ -367,12 +367,13 @@ fn global(value: &str) -> Result<(), String> {
             .map(|(d, p)| (d.to_string(), p.to_string())),
     };
     let (driver, property) = pair.ok_or("Invalid parameter")?;
-    match GLOBALS.iter().any(|(d, p)| *d == driver && *p == property) {
-        true => Ok(()),
+    if GLOBALS.iter().any(|(d, p)| *d == driver && *p == property) {
+        Ok(())
+    } else {
         // QEMU itself only warns and goes on: a global that does nothing is a mistake of ours.
-        false => Err(format!(
+        Err(format!(
             "!warning: global {driver}.{property} has invalid class name"
-        )),
+        ))
     }
 }
 

@@ -179,9 +179,10 @@ pub fn load(disk: &Path, scratch: &Path) -> Result<Option<Windows>, String> {
     let windows: Windows =
         serde_json::from_slice(text).map_err(|e| format!("the guest's state on the disk: {e}"))?;
     let number = bytes.get(ROOM as usize..ROOM as usize + 8);
-    match number == Some(&windows.number.to_le_bytes()) {
-        true => Ok(Some(windows)),
-        false => Err("the disk is a mixture of two installations".into()),
+    if number == Some(&windows.number.to_le_bytes()) {
+        Ok(Some(windows))
+    } else {
+        Err("the disk is a mixture of two installations".into())
     }
 }
 
@@ -195,14 +196,15 @@ pub fn save(disk: &Path, windows: &Windows, scratch: &Path, fresh: bool) -> Resu
         return Err("the guest's state is larger than its place on the disk".into());
     }
     write(disk, bytes, PLACE, scratch)?;
-    match fresh {
-        true => write(
+    if fresh {
+        write(
             disk,
             windows.number.to_le_bytes().to_vec(),
             NUMBER_PLACE,
             scratch,
-        ),
-        false => Ok(()),
+        )
+    } else {
+        Ok(())
     }
 }
 
@@ -250,8 +252,9 @@ fn tool(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<Vec<u8>, String
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     let said = String::from_utf8_lossy(&said).trim().to_string();
     // qemu-io reports a failed write in words alone.
-    match output.status.success() && !said.contains("write failed") {
-        true => Ok(output.stdout),
-        false => Err(format!("{program}: {said}")),
+    if output.status.success() && !said.contains("write failed") {
+        Ok(output.stdout)
+    } else {
+        Err(format!("{program}: {said}"))
     }
 }

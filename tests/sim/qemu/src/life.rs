@@ -79,9 +79,10 @@ fn is_uefi(machine: &Machine) -> bool {
 }
 
 fn say(machine: &Machine, line: &str) {
-    match is_uefi(machine) {
-        true => machine.log("isa-serial", &format!("{line}\r\n")),
-        false => machine.log("isa-debugcon", &format!("{line}\n")),
+    if is_uefi(machine) {
+        machine.log("isa-serial", &format!("{line}\r\n"))
+    } else {
+        machine.log("isa-debugcon", &format!("{line}\n"))
     }
 }
 
@@ -119,22 +120,19 @@ fn moved(machine: &Machine, drive: &str, read: u64, written: u64) {
 }
 
 fn from_disc(machine: &Machine, asks: bool) -> Result<(), Interrupted> {
-    match is_uefi(machine) {
-        true => {
-            say(
-                machine,
-                &format!("BdsDxe: failed to load {PLAIN_DISK}: Not Found"),
-            );
-            say(machine, &format!("BdsDxe: loading {DISC}"));
-            say(machine, &format!("BdsDxe: starting {DISC}"));
-        }
-        false => {
-            say(
-                machine,
-                "Booting from Hard Disk...\nBoot failed: not a bootable disk\n",
-            );
-            say(machine, "Booting from DVD/CD...");
-        }
+    if is_uefi(machine) {
+        say(
+            machine,
+            &format!("BdsDxe: failed to load {PLAIN_DISK}: Not Found"),
+        );
+        say(machine, &format!("BdsDxe: loading {DISC}"));
+        say(machine, &format!("BdsDxe: starting {DISC}"));
+    } else {
+        say(
+            machine,
+            "Booting from Hard Disk...\nBoot failed: not a bootable disk\n",
+        );
+        say(machine, "Booting from DVD/CD...");
     }
     moved(machine, "cd0", 200 << 10, 0);
     if asks && !key_pressed(machine)? {

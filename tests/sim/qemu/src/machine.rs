@@ -386,20 +386,19 @@ impl Machine {
             .cpu
             .split(',')
             .any(|word| word == "hv-crash" || word == "hv-crash=on");
-        let data = match recorder {
-            true => json!({
+        let data = if recorder {
+            json!({
                 "action": "pause", "info": {"type": "hyper-v", "arg1": code, "arg2": 0, "arg3": 0, "arg4": 0, "arg5": 0},
-            }),
-            false
-                if self
-                    .config
-                    .device("pvpanic")
-                    .or(self.config.device("pvpanic-pci"))
-                    .is_some() =>
-            {
-                json!({"action": "pause"})
-            }
-            false => return self.reset(),
+            })
+        } else if self
+            .config
+            .device("pvpanic")
+            .or(self.config.device("pvpanic-pci"))
+            .is_some()
+        {
+            json!({"action": "pause"})
+        } else {
+            return self.reset();
         };
         self.event("GUEST_PANICKED", data);
         self.stop_with("guest-panicked");

@@ -47,9 +47,10 @@ fn run(arguments: &[String]) -> Result<(), String> {
             print(&format!("QEMU emulator version {version}\n"))
         }
         ["-accel", "help"] => {
-            let offered = match script.accelerators.is_empty() {
-                true => vec!["tcg".to_string()],
-                false => script.accelerators,
+            let offered = if script.accelerators.is_empty() {
+                vec!["tcg".to_string()]
+            } else {
+                script.accelerators
             };
             print(&format!(
                 "Accelerators supported in QEMU binary:\n{}\n",
@@ -58,9 +59,10 @@ fn run(arguments: &[String]) -> Result<(), String> {
         }
         _ => {
             let config = args::parse(arguments, &script)?;
-            match Machine::is_whole(&config) {
-                true => whole(config, script),
-                false => canary(config, script),
+            if Machine::is_whole(&config) {
+                whole(config, script)
+            } else {
+                canary(config, script)
             }
         }
     }

@@ -97,11 +97,10 @@ fn negotiated_command(
     let not_found = |desc: String| Err(("CommandNotFound", desc));
     if command == "qmp_capabilities" {
         arguments.only(&["enable"])?;
-        return match std::mem::replace(negotiated, true) {
-            false => Ok(json!({})),
-            true => {
-                not_found("Capabilities negotiation is already complete, command ignored".into())
-            }
+        return if std::mem::replace(negotiated, true) {
+            not_found("Capabilities negotiation is already complete, command ignored".into())
+        } else {
+            Ok(json!({}))
         };
     }
     if !*negotiated {
@@ -116,18 +115,20 @@ fn negotiated_command(
         ),
     ];
     for (moment, here) in moments {
-        let faults = match here {
-            true => machine.moment(moment, command),
-            false => Vec::new(),
+        let faults = if here {
+            machine.moment(moment, command)
+        } else {
+            Vec::new()
         };
         for fault in faults {
             ignored |= fault.deed == Deed::Ignores;
             machine.suffer(&fault);
         }
     }
-    match ignored {
-        true => Ok(json!({})),
-        false => run(machine, command, arguments),
+    if ignored {
+        Ok(json!({}))
+    } else {
+        run(machine, command, arguments)
     }
 }
 
@@ -390,20 +391,22 @@ fn drive(machine: &Machine, arguments: &Arguments<'_>) -> Result<String, Refusal
         _ => return Err(generic("Need exactly one of 'device' and 'id'")),
     };
     let drive = by_id.map_err(|name| ("DeviceNotFound", format!("Device '{name}' not found")))?;
-    match drive.cdrom {
-        true => Ok(drive.id.clone()),
-        false => Err(generic(format!("Device '{}' is not removable", drive.id))),
+    if drive.cdrom {
+        Ok(drive.id.clone())
+    } else {
+        Err(generic(format!("Device '{}' is not removable", drive.id)))
     }
 }
 
 /// A running Windows locks the trays of discs that it uses.
 fn unlocked(machine: &Machine, drive: &str, force: bool) -> Result<(), Refusal> {
     let state = machine.lock();
-    match !force && state.port_open && state.images.contains_key(drive) {
-        true => Err(generic(format!(
+    if !force && state.port_open && state.images.contains_key(drive) {
+        Err(generic(format!(
             "Device '{drive}' is locked and force was not specified, wait for tray to open and try again"
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -212,7 +212,7 @@ pub enum Deed {
     NoCode,
     /// The guest restarts; the program is gone.
     Resets,
-    /// The guest restarts again and again, every `ms`.
+    /// The guest keeps restarting, every `ms`.
     ResetLoop,
     /// The guest restarts and its agent never comes back.
     StaysAway,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::script::{self, RunOutcome, matches};
 use crate::{Power, Shared, crashed, key};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_machine::guest::{Command, Exit, Guest, Put};
+use winimg_machine::guest::{Guest, GuestCommand, GuestDelivery, GuestExit};
 
 pub struct FakeGuest {
     pub(super) shared: Arc<Shared>,
@@ -27,7 +27,7 @@ impl FakeGuest {
 }
 
 impl Guest for FakeGuest {
-    fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+    fn run(&mut self, command: &GuestCommand, output: &mut dyn FnMut(&[u8])) -> Result<GuestExit> {
         let mut line = command.program.clone();
         for argument in &command.arguments {
             line.push(' ');
@@ -40,7 +40,7 @@ impl Guest for FakeGuest {
             if code == 9009 {
                 output(format!("the fake machine's script has no reply to: {line}\r\n").as_bytes());
             }
-            return Ok(Exit::Code(code));
+            return Ok(GuestExit::Code(code));
         };
         let delay = Duration::from_millis(entry.delay_ms);
         self.shared.cancel.sleep(delay.min(command.timeout))?;
@@ -67,7 +67,7 @@ impl Guest for FakeGuest {
         match entry.outcome {
             RunOutcome::GuestGone => {
                 stage.power = Power::Restarting;
-                Ok(Exit::GuestGone)
+                Ok(GuestExit::GuestGone)
             }
             RunOutcome::MachineCrashes => {
                 stage.power = Power::Dead;
@@ -75,28 +75,28 @@ impl Guest for FakeGuest {
             }
             RunOutcome::PowersOff => {
                 stage.power = Power::Off;
-                Ok(Exit::Code(entry.exit))
+                Ok(GuestExit::Code(entry.exit))
             }
-            RunOutcome::Ends | RunOutcome::Hangs => Ok(Exit::Code(entry.exit)),
+            RunOutcome::Ends | RunOutcome::Hangs => Ok(GuestExit::Code(entry.exit)),
         }
     }
 
-    fn put(&mut self, what: Put<'_>) -> Result<()> {
+    fn put(&mut self, what: GuestDelivery<'_>) -> Result<()> {
         match what {
-            Put::Bytes { path, bytes } => {
+            GuestDelivery::Bytes { path, bytes } => {
                 self.shared
                     .note(&format!("put {path} {}", String::from_utf8_lossy(bytes)));
                 self.shared.check()?;
                 self.shared.lock().files.insert(key(path), bytes.to_vec());
             }
-            Put::Disc(iso) => {
+            GuestDelivery::Disc(iso) => {
                 let name = iso.file_name().unwrap_or_default().to_string_lossy();
                 self.shared.note(&format!("disc {name}"));
                 self.shared.check()?;
                 // The real one opens it: a disc that is not there must not pass here either.
                 File::open(iso).map_err(|e| Error::io("open", iso, e))?;
             }
-            Put::NoDiscs => {
+            GuestDelivery::NoDiscs => {
                 self.shared.note("no discs");
                 self.shared.check()?;
             }
@@ -109,12 +109,11 @@ impl Guest for FakeGuest {
         self.shared.check()?;
         let bytes = self.shared.lock().files.get(&key(path)).cloned();
         match bytes {
-            Some(bytes) if bytes.len() > limit => Err(Error::new(
-                Kind::Machine,
-                "the guest's file is larger than it may be",
-            )
-            .at(path)
-            .expected(format!("at most {limit} bytes"))),
+            Some(bytes) if bytes.len() > limit => {
+                Err(Error::new(Kind::Machine, "the guest's file is too large")
+                    .at(path)
+                    .expected(format!("at most {limit} bytes")))
+            }
             other => Ok(other),
         }
     }
@@ -125,7 +124,7 @@ impl Guest for FakeGuest {
         self.shared.come_back(timeout)
     }
 
-    fn wait_back(&mut self, timeout: Duration) -> Result<()> {
+    fn wait_for_return(&mut self, timeout: Duration) -> Result<()> {
         self.shared.note("wait_back");
         self.shared.check()?;
         self.shared.come_back(timeout)

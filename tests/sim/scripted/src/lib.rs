@@ -21,7 +21,8 @@ use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Event, Phase, Sink};
 use winimg_machine::guest::Guest;
 use winimg_machine::vm::{
-    Accel, Camera, Hypervisor, Machine, MachinePlan, Network, Platform, Probe, Settled, Start,
+    Accel, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan, NetworkAccess, ScreenCamera,
+    SettleOutcome, StartMode, VirtualMachine,
 };
 use winimg_recipe::recipe::Firmware;
 
@@ -42,9 +43,9 @@ struct Fake {
 impl Fake {
     /// The files of the disk, the used entries and the restarts to come: those of the machine before, or as the script
     /// begins.
-    fn found(&self, start: &Start) -> (BTreeMap<String, Vec<u8>>, Vec<u32>, u32) {
+    fn found(&self, start: &StartMode) -> (BTreeMap<String, Vec<u8>>, Vec<u32>, u32) {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (Start::Boot, Some(left)) = (start, left.as_ref()) {
+        if let (StartMode::Boot, Some(left)) = (start, left.as_ref()) {
             let stage = left.lock();
             return (stage.files.clone(), stage.used.clone(), stage.again);
         }
@@ -57,13 +58,18 @@ impl Fake {
 
 impl Hypervisor for Fake {
     /// The disks are QEMU's.
-    fn platform(&self) -> Platform {
-        Platform::Qemu
+    fn platform(&self) -> HypervisorKind {
+        HypervisorKind::Qemu
     }
 
-    fn probe(&self, _accel: Accel, _firmware: Firmware, _cancel: &Cancel) -> Result<Probe> {
+    fn probe(
+        &self,
+        _accel: Accel,
+        _firmware: Firmware,
+        _cancel: &Cancel,
+    ) -> Result<HypervisorProbe> {
         let probe = &self.script.probe;
-        Ok(Probe {
+        Ok(HypervisorProbe {
             version: probe.version.clone(),
             accel: probe.accel.clone(),
             remarks: probe.remarks.clone(),
@@ -76,7 +82,7 @@ impl Hypervisor for Fake {
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
-    ) -> Result<Box<dyn Machine>> {
+    ) -> Result<Box<dyn VirtualMachine>> {
         let transcript = match &self.script.transcript {
             Some(path) => path.clone(),
             None => plan.run_dir.join("transcript"),
@@ -105,7 +111,7 @@ impl Hypervisor for Fake {
             plan.controller,
             plan.cpus,
             plan.memory,
-            plan.network != Network::None,
+            plan.network != NetworkAccess::None,
             plan.secure_boot
         ));
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&shared));
@@ -234,9 +240,9 @@ impl FakeMachine {
     }
 }
 
-impl Machine for FakeMachine {
-    fn guest(&mut self) -> Result<Box<dyn Guest>> {
-        if matches!(self.plan.start, Start::Boot) {
+impl VirtualMachine for FakeMachine {
+    fn wait_for_guest(&mut self) -> Result<Box<dyn Guest>> {
+        if matches!(self.plan.start, StartMode::Boot) {
             self.shared.note("boot");
             return Ok(Box::new(FakeGuest {
                 shared: Arc::clone(&self.shared),
@@ -259,11 +265,9 @@ impl Machine for FakeMachine {
                     shared: Arc::clone(&self.shared),
                 }));
             }
-            InstallOutcome::StandsStill => {
-                self.fail("Windows Setup stopped at a screen and waits for a person")
-            }
+            InstallOutcome::StandsStill => self.fail("Windows Setup is waiting for input"),
             InstallOutcome::NothingBoots => self.fail("the firmware finds nothing to boot"),
-            InstallOutcome::RestartLoop => self.fail("Windows Setup restarts again and again"),
+            InstallOutcome::RestartLoop => self.fail("Windows Setup keeps restarting"),
             InstallOutcome::PowersOff => {
                 self.shared.lock().power = Power::Off;
                 self.fail("the machine powered off while Windows was being installed")
@@ -283,9 +287,9 @@ impl Machine for FakeMachine {
     }
 
     /// At rest at once.
-    fn settle(&mut self, _quiet: Duration, _timeout: Duration) -> Settled {
+    fn wait_settled(&mut self, _quiet: Duration, _timeout: Duration) -> SettleOutcome {
         self.shared.note("settle");
-        Settled {
+        SettleOutcome {
             restarts: 0,
             after: self.shared.check().map(|()| Duration::ZERO),
         }
@@ -306,8 +310,8 @@ impl Machine for FakeMachine {
             self.shared.wait(10)?;
             if Instant::now() >= deadline {
                 let kind = match self.plan.start {
-                    Start::Clone { .. } => Kind::Trial,
-                    Start::Install { .. } | Start::Boot => Kind::Machine,
+                    StartMode::Clone { .. } => Kind::Trial,
+                    StartMode::Install { .. } | StartMode::Boot => Kind::Machine,
                 };
                 let fact = format!("the guest did not power off within {} s", timeout.as_secs());
                 return Err(Error::new(kind, fact));
@@ -334,13 +338,13 @@ impl Machine for FakeMachine {
     }
 
     /// A picture of one black pixel.
-    fn screenshot(&mut self, file: &Path) -> Result<()> {
+    fn take_screenshot(&mut self, file: &Path) -> Result<()> {
         self.shared.note("screenshot");
         std::fs::write(file, BLACK_PIXEL).map_err(|e| Error::io("write", file, e))
     }
 
     /// The same pixel in either format.
-    fn camera(&self) -> Camera {
+    fn camera(&self) -> ScreenCamera {
         let shared = Arc::clone(&self.shared);
         Box::new(move |file| {
             if matches!(shared.lock().power, Power::Off | Power::Dead) {

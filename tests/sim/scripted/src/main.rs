@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use winimg::cli;
-use winimg::cmd::{self, Other};
-use winimg_machine::vm::Platform;
+use winimg::cmd::{self, ExternalHypervisor};
+use winimg_machine::vm::HypervisorKind;
 
 fn main() -> ExitCode {
     cmd::run_with(cli::parse(), |name| {
         let file = name.strip_prefix("fake:")?.to_owned();
-        Some(Other {
-            platform: Platform::Qemu,
+        Some(ExternalHypervisor {
+            platform: HypervisorKind::Qemu,
             open: Box::new(move || winimg_scripted::open(Path::new(&file))),
         })
     })

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use winimg_base::error::Kind;
 use winimg_base::event::{Cancel, Event, Phase, Sink};
-use winimg_machine::guest::{Command, Exit, Put};
-use winimg_machine::vm::{Accel, Controller, Disc, MachinePlan, Network, Start};
+use winimg_machine::guest::{GuestCommand, GuestDelivery, GuestExit};
+use winimg_machine::vm::{
+    Accel, CdImage, MachinePlan, NetworkAccess, StartMode, StorageController,
+};
 use winimg_recipe::recipe::Firmware;
 
 use crate::open;
@@ -18,16 +20,16 @@ fn plan(run_dir: &Path) -> MachinePlan {
         name: "winimg-demo".into(),
         firmware: Firmware::Uefi,
         secure_boot: false,
-        controller: Controller::Nvme,
+        controller: StorageController::Nvme,
         disk: run_dir.join("disk.qcow2"),
         room: 0,
         cpus: 4,
         memory: 4 << 30,
-        network: Network::None,
+        network: NetworkAccess::None,
         tpm: false,
         password: winimg_base::text::Secret::new("Password-1"),
-        start: Start::Install {
-            install_disc: Disc {
+        start: StartMode::Install {
+            install_disc: CdImage {
                 file: "/store/overlay.qcow2".into(),
                 format: "qcow2",
                 prompts: false,
@@ -55,7 +57,7 @@ struct Played {
     folder: tempfile::TempDir,
     rendered: Arc<Recorder>,
     cancel: Cancel,
-    machine: Box<dyn winimg_machine::vm::Machine>,
+    machine: Box<dyn winimg_machine::vm::VirtualMachine>,
 }
 
 fn play(script: &str) -> Played {
@@ -76,9 +78,9 @@ fn play(script: &str) -> Played {
     }
 }
 
-fn command(line: &str) -> Command {
+fn command(line: &str) -> GuestCommand {
     let mut words = line.split(' ').map(String::from);
-    Command {
+    GuestCommand {
         program: words.next().expect("a program"),
         arguments: words.collect(),
         timeout: Duration::from_millis(200),
@@ -114,7 +116,7 @@ fn a_whole_life_is_played_and_written_down() {
     let folder = played.folder.path().to_path_buf();
     std::fs::write(folder.join("result.img"), "the image").expect("written");
     std::fs::write(folder.join("p.iso"), "an ISO").expect("written");
-    let mut guest = played.machine.guest().expect("ready");
+    let mut guest = played.machine.wait_for_guest().expect("ready");
     assert_eq!(
         guest.get(r"c:\WINIMG\ready", 10).expect("read"),
         Some(b"ok".to_vec())
@@ -137,27 +139,33 @@ fn a_whole_life_is_played_and_written_down() {
     assert_eq!(
         exits,
         [
-            Exit::Code(0),
-            Exit::Code(1618),
-            Exit::Code(3010),
-            Exit::Code(9009),
-            Exit::GuestGone
+            GuestExit::Code(0),
+            GuestExit::Code(1618),
+            GuestExit::Code(3010),
+            GuestExit::Code(9009),
+            GuestExit::GuestGone
         ]
     );
     assert_eq!(
         String::from_utf8_lossy(&output),
         "The operation completed successfully.\r\nthe fake machine's script has no reply to: C:\\unknown.exe now\r\n"
     );
-    guest.wait_back(Duration::from_secs(1)).expect("back");
+    guest.wait_for_return(Duration::from_secs(1)).expect("back");
     guest
-        .put(Put::Bytes {
+        .put(GuestDelivery::Bytes {
             path: r"C:\a.txt",
             bytes: b"a\r\nb",
         })
         .expect("put");
-    guest.put(Put::Disc(&folder.join("p.iso"))).expect("disc");
-    assert!(guest.put(Put::Disc(&folder.join("missing.iso"))).is_err());
-    guest.put(Put::NoDiscs).expect("none");
+    guest
+        .put(GuestDelivery::Disc(&folder.join("p.iso")))
+        .expect("disc");
+    assert!(
+        guest
+            .put(GuestDelivery::Disc(&folder.join("missing.iso")))
+            .is_err()
+    );
+    guest.put(GuestDelivery::NoDiscs).expect("none");
     assert_eq!(
         guest.get(r"C:\log.txt", 10).expect("read"),
         Some(b"done".to_vec())
@@ -221,7 +229,7 @@ fn every_fault_of_an_installation_has_its_error() {
         (
             "stands-still",
             Kind::Setup,
-            "Windows Setup stopped at a screen and waits for a person",
+            "Windows Setup is waiting for input",
         ),
         (
             "nothing-boots",
@@ -231,7 +239,7 @@ fn every_fault_of_an_installation_has_its_error() {
         (
             "restart-loop",
             Kind::Setup,
-            "Windows Setup restarts again and again",
+            "Windows Setup keeps restarting",
         ),
         (
             "powers-off",
@@ -246,7 +254,11 @@ fn every_fault_of_an_installation_has_its_error() {
         ),
     ] {
         let mut played = play(&format!("[install]\noutcome = \"{outcome}\"\n"));
-        let error = played.machine.guest().map(|_| ()).expect_err(outcome);
+        let error = played
+            .machine
+            .wait_for_guest()
+            .map(|_| ())
+            .expect_err(outcome);
         assert_eq!((error.kind(), error.fact()), (kind, fact), "{outcome}");
     }
 }
@@ -257,9 +269,9 @@ fn every_fault_after_it_has_its_error() {
         "default_exit = 0\n[[run]]\ncommand = '*hang*'\noutcome = 'hangs'\n[[run]]\ncommand = '*crash*'\noutcome = 'machine-crashes'\n\
          [reboot]\noutcome = 'stays-away'\n[off]\noutcome = 'stays-on'\n",
     );
-    let mut guest = played.machine.guest().expect("ready");
+    let mut guest = played.machine.wait_for_guest().expect("ready");
     let mut run = |line: &str| guest.run(&command(line), &mut |_| {});
-    assert_eq!(run(r"C:\any.exe").expect("an end"), Exit::Code(0));
+    assert_eq!(run(r"C:\any.exe").expect("an end"), GuestExit::Code(0));
     assert_eq!(
         run(r"C:\hang.exe").expect_err("hangs").fact(),
         "the program did not end within 0 s"
@@ -274,7 +286,7 @@ fn every_fault_after_it_has_its_error() {
     assert_eq!(error.fact(), "the guest did not power off within 0 s");
 
     let mut played = play("[[run]]\ncommand = '*crash*'\noutcome = 'machine-crashes'\n");
-    let mut guest = played.machine.guest().expect("ready");
+    let mut guest = played.machine.wait_for_guest().expect("ready");
     for _ in 0..2 {
         let error = guest
             .run(&command(r"C:\crash.exe"), &mut |_| {})
@@ -293,7 +305,7 @@ fn an_interrupt_ends_a_hanging_installation() {
     assert_eq!(
         played
             .machine
-            .guest()
+            .wait_for_guest()
             .map(|_| ())
             .expect_err("interrupted")
             .kind(),

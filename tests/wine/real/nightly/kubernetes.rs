@@ -1,6 +1,6 @@
 //! kubeadm, kubelet, kube-log-runner and kube-proxy, as the packs' files start them.
 
-use winimg_machine::guest::Exit;
+use winimg_machine::guest::GuestExit;
 
 use crate::wine::real::Place;
 use crate::wine::real::nightly::networks::KUBECONFIG;
@@ -39,7 +39,7 @@ fn join(place: &mut Place, configuration: &str) {
     let said = place.batch(&format!(
         "set KUBEADM_JOIN_DRYRUN_DIR=C:\\dry\nmkdir C:\\dry\n{KUBEADM} join --dry-run --config C:\\join.yaml --ignore-preflight-errors=all\n"
     ));
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(0), "{}", said.text);
     for (from, to) in [
         ("kubeadm-flags.env", FLAGS),
         ("config.yaml", r"C:\var\lib\kubelet\config.yaml"),
@@ -62,12 +62,15 @@ fn kubeadm_takes_the_joins_configuration() {
     let said = place.run(KUBEADM, &["version", "-o", "short"]);
     assert_eq!(
         (said.exit, said.text.as_str()),
-        (Exit::Code(0), "v1.36.4\n")
+        (GuestExit::Code(0), "v1.36.4\n")
     );
     place.write(r"C:\join.yaml", &join_configuration());
     let validate = ["config", "validate", "--config", r"C:\join.yaml"];
     let said = place.run(KUBEADM, &validate);
-    assert_eq!((said.exit, said.text.as_str()), (Exit::Code(0), "ok\n"));
+    assert_eq!(
+        (said.exit, said.text.as_str()),
+        (GuestExit::Code(0), "ok\n")
+    );
     place.write(
         r"C:\join.yaml",
         &join_configuration().replace("criSocket", "criSockets"),
@@ -218,7 +221,7 @@ fn the_log_is_turned_over_by_the_packs_flags() {
     let said = place.batch(
         "call C:\\k\\LogKubelet.cmd\nC:\\k\\kube-log-runner.exe %LOG% C:\\windows\\system32\\cmd.exe /d /c C:\\many.cmd\n",
     );
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(0), "{}", said.text);
     let logs = std::fs::read_dir(folder).expect("a folder");
     let mut logs: Vec<(String, String)> = logs
         .map(|file| file.expect("a file").path())

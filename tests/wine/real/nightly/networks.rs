@@ -1,7 +1,7 @@
 //! CNI plugins with the configurations that packs lay down, as containerd calls them: configuration on standard input, the rest in
 //! variables. They come as far as the call into Windows' container networks. flanneld with the flags of its DaemonSet and service.
 
-use winimg_machine::guest::Exit;
+use winimg_machine::guest::GuestExit;
 
 use crate::wine::real::{Place, Said, built, digest};
 
@@ -66,7 +66,7 @@ fn the_plugins_say_what_they_know() {
     };
     for plugin in ["win-bridge", "win-overlay", "host-local"] {
         let said = called(&mut place, plugin, "VERSION", "{\"cniVersion\": \"1.0.0\"}");
-        assert_eq!(said.exit, Exit::Code(0), "{plugin}: {}", said.text);
+        assert_eq!(said.exit, GuestExit::Code(0), "{plugin}: {}", said.text);
         for version in ["\"0.2.0\"", "\"0.3.0\""] {
             assert!(said.text.contains(version), "{plugin}: {}", said.text);
         }
@@ -81,7 +81,7 @@ fn a_bridge_is_configured_up_to_the_call_into_windows() {
     };
     let good = delegate(&of_node_services());
     let said = called(&mut place, "win-bridge", "ADD", &good);
-    assert_eq!(said.exit, Exit::Code(1), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(1), "{}", said.text);
     let wanted =
         "error while getting network cbr0: hcnEnumerateNetworks failed in Win32: Module not found.";
     assert!(said.text.contains(wanted), "{}", said.text);
@@ -112,7 +112,7 @@ fn addresses_come_from_the_nodes_subnet() {
         "ADD",
         &delegate(&of_node_services()),
     );
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(0), "{}", said.text);
     assert!(said.text.contains("10.244.1.2/24"), "{}", said.text);
 }
 

@@ -1,6 +1,6 @@
 //! containerd and crictl: the configuration as containerd understands it, the service as it would register itself, the endpoint.
 
-use winimg_machine::guest::Exit;
+use winimg_machine::guest::GuestExit;
 
 use crate::wine::real::Place;
 use crate::wine::registry::Registry;
@@ -14,7 +14,12 @@ fn dumped(place: &mut Place) -> (toml::Table, String) {
     let said = place.batch(&format!(
         "\"{CONTAINERD}\" --config \"{CONFIG}\" config dump >C:\\dump.toml 2>C:\\said.txt\n"
     ));
-    assert_eq!(said.exit, Exit::Code(0), "{}", place.read(r"C:\said.txt"));
+    assert_eq!(
+        said.exit,
+        GuestExit::Code(0),
+        "{}",
+        place.read(r"C:\said.txt")
+    );
     let text = place.read(r"C:\dump.toml");
     (text.parse().expect("TOML"), place.read(r"C:\said.txt"))
 }
@@ -65,7 +70,7 @@ fn containerd_takes_the_packs_configuration_key_by_key() {
 /// The pack's is gone, and what it had started.
 fn without_service(place: &mut Place) {
     let said = place.run(r"C:\Windows\System32\sc.exe", &["delete", "containerd"]);
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(0), "{}", said.text);
     place.node.prefix.stop();
 }
 
@@ -97,7 +102,7 @@ fn containerd_would_register_the_service_that_the_pack_makes() {
     assert!(ours[0].1.is_some(), "{ours:?}");
     without_service(&mut place);
     let said = place.run(CONTAINERD, &["--register-service"]);
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(0), "{}", said.text);
     let own = service(&place.look().registry, "containerd");
     assert_eq!(ours, own);
 }
@@ -111,7 +116,7 @@ fn crictl_asks_at_the_packs_endpoint() {
     let crictl = r"C:\Program Files\containerd\crictl.exe";
     for (command, api) in [("info", "runtime"), ("images", "image")] {
         let said = place.run(crictl, &[command]);
-        assert_eq!(said.exit, Exit::Code(1), "{}", said.text);
+        assert_eq!(said.exit, GuestExit::Code(1), "{}", said.text);
         let wanted = format!(
             "validate CRI v1 {api} API for endpoint \\\"npipe:////./pipe/containerd-containerd\\\""
         );

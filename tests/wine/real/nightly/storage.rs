@@ -1,6 +1,6 @@
 //! csi-proxy as its pack's service.
 
-use winimg_machine::guest::Exit;
+use winimg_machine::guest::GuestExit;
 
 use crate::wine::real::Place;
 
@@ -31,5 +31,5 @@ fn csi_proxy_runs_as_the_packs_service() {
         assert!(log.contains(line), "no {line:?} in\n{log}");
     }
     let said = place.run(r"C:\Windows\System32\sc.exe", &["stop", "csiproxy"]);
-    assert_eq!(said.exit, Exit::Code(0), "{}", said.text);
+    assert_eq!(said.exit, GuestExit::Code(0), "{}", said.text);
 }

@@ -1,42 +1,48 @@
-//! The front of a new dynamic VHD, all that stands before its blocks, and what stands before each.
+//! Builds the metadata of a new dynamic VHD: everything before its blocks, and the bitmap of each
+//! block.
 //!
-//! Pure: the same disk, time and id give the same bytes. Which blocks are there must be known beforehand, so that the file
-//! can be written and hashed from its first byte to its last. Makes no differencing disks.
+//! Deterministic: the same disk, time and id give the same bytes. The set of blocks must be known
+//! beforehand, so that the file can be written and hashed sequentially. Does not support
+//! differencing disks.
 //!
-//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0: dynamic disk header, block allocation table.
+//! Source: Microsoft, "Virtual Hard Disk Image Format Specification" 1.0: dynamic disk header,
+//! block allocation table.
 
 use super::{ABSENT, HEADER};
 use crate::disk::SECTOR;
-use crate::disk::vhd::{FOOTER, Footer, checksum};
+use crate::disk::vhd::{FOOTER, VhdFooter, compute_checksum};
 
 /// Bytes of a block, the specification's usual size.
 pub const BLOCK: u64 = 2 << 20;
-/// Where content begins in the file, and a whole number of it between any two blocks: those of the file systems below.
+/// Alignment of block content in the file: the block size of the underlying file systems.
 const ALIGNMENT: u64 = 4096;
 
-/// What stands before each block: its bitmap, which says of all sectors that they are there, behind as many zeros as align
-/// the content.
-pub fn lead() -> Vec<u8> {
+/// Builds the bytes before each block: zeros to align its content, and a bitmap with all sectors
+/// set.
+pub fn build_lead() -> Vec<u8> {
     let bitmap = BLOCK / SECTOR / 8;
     let mut lead = vec![0; (ALIGNMENT - bitmap) as usize];
     lead.resize(ALIGNMENT as usize, 0xff);
     lead
 }
 
-/// Where the first lead begins in the file of a disk of `len` bytes.
+/// Returns the offset of the first lead in the file of a disk of `len` bytes.
 pub fn end(len: u64) -> u64 {
     (FOOTER + HEADER + len.div_ceil(BLOCK) * 4).next_multiple_of(ALIGNMENT)
 }
 
-/// A copy of the footer, the header and the table. `place` says where the content of a block begins; `None`: it is zeros
-/// and not there. The footer follows the last block once more.
-pub fn front(footer: &Footer, place: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
+/// Builds the copy of the footer, the header and the table. `offset_of` returns the file offset of
+/// a block's content, or `None` for a block of zeros, which is not stored. The footer is repeated
+/// after the last block.
+pub fn build_front(footer: &VhdFooter, offset_of: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
     let blocks = footer.size.div_ceil(BLOCK);
     let mut front = footer.encode_dynamic(FOOTER).to_vec();
-    front.extend_from_slice(&header(blocks));
+    front.extend_from_slice(&build_header(blocks));
     for block in 0..blocks {
-        let bitmap = |content: u64| ((content - BLOCK / SECTOR / 8) / SECTOR) as u32;
-        let entry = place(block).map_or(ABSENT, bitmap);
+        // An entry points to the bitmap before the content.
+        let entry = offset_of(block).map_or(ABSENT, |content| {
+            ((content - BLOCK / SECTOR / 8) / SECTOR) as u32
+        });
         front.extend_from_slice(&entry.to_be_bytes());
     }
     front.resize(front.len().next_multiple_of(SECTOR as usize), 0xff);
@@ -44,16 +50,15 @@ pub fn front(footer: &Footer, place: impl Fn(u64) -> Option<u64>) -> Vec<u8> {
     front
 }
 
-fn header(blocks: u64) -> [u8; HEADER as usize] {
+fn build_header(blocks: u64) -> [u8; HEADER as usize] {
     let mut h = [0; HEADER as usize];
-    let mut put = |at: usize, bytes: &[u8]| h[at..at + bytes.len()].copy_from_slice(bytes);
-    put(0, b"cxsparse");
-    put(8, &u64::MAX.to_be_bytes()); // no other structure follows
-    put(16, &(FOOTER + HEADER).to_be_bytes());
-    put(24, &0x0001_0000u32.to_be_bytes());
-    put(28, &(blocks as u32).to_be_bytes());
-    put(32, &(BLOCK as u32).to_be_bytes());
-    let sum = checksum(&h, 36);
+    h[..8].copy_from_slice(b"cxsparse");
+    h[8..16].copy_from_slice(&u64::MAX.to_be_bytes()); // no other structure follows
+    h[16..24].copy_from_slice(&(FOOTER + HEADER).to_be_bytes());
+    h[24..28].copy_from_slice(&0x0001_0000u32.to_be_bytes());
+    h[28..32].copy_from_slice(&(blocks as u32).to_be_bytes());
+    h[32..36].copy_from_slice(&(BLOCK as u32).to_be_bytes());
+    let sum = compute_checksum(&h, 36);
     h[36..40].copy_from_slice(&sum.to_be_bytes());
     h
 }
@@ -65,12 +70,12 @@ mod tests {
 
     #[test]
     fn the_front_field_by_field() {
-        let footer = Footer {
+        let footer = VhdFooter {
             size: 5 << 20,
             time: 1_700_000_000,
             id: Uuid::nil(),
         };
-        let front = front(&footer, |block| {
+        let front = build_front(&footer, |block| {
             (block != 1).then_some(8192 + block * BLOCK)
         });
         assert_eq!(front.len() as u64, end(footer.size));
@@ -96,7 +101,7 @@ mod tests {
         let sum: u32 = header.iter().map(|b| u32::from(*b)).sum();
         let field: u32 = header[36..40].iter().map(|b| u32::from(*b)).sum();
         assert_eq!(header[36..40], (!(sum - field)).to_be_bytes());
-        let lead = lead();
+        let lead = build_lead();
         assert_eq!((lead.len(), lead[3583], lead[3584]), (4096, 0, 0xff));
     }
 }

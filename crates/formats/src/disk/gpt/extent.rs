@@ -1,46 +1,49 @@
-//! What a partition table and the volumes of a disk say of their own size, compared with what the disk has.
+//! Compares the sizes in the partition table and in the volumes of a disk with the disk itself.
 //!
-//! A disk that lost its end can be read up to there, and most checks of its content hold. So this is looked at first.
+//! A truncated disk can be read up to its end and passes most checks of its content, so this comes
+//! first.
 //!
-//! Sources: UEFI 2.10, 5.3 (GPT); the boot sectors as documented by the Linux-NTFS project (NTFS) and by Microsoft (FAT:
-//! "FAT32 File System Specification"; exFAT: "exFAT file system specification").
+//! Sources: UEFI 2.10, 5.3 (GPT); the boot sectors documented by the Linux-NTFS project (NTFS) and
+//! by Microsoft (FAT: "FAT32 File System Specification"; exFAT: "exFAT file system specification").
 
 use super::super::{COPY_AGAIN, Disk, SECTOR};
-use super::{Partition, Style, Table};
+use super::{DiskPartition, PartitionStyle, PartitionTable};
 use crate::bytes::{u16_le, u32_le, u64_le};
 use winimg_base::error::{Error, Result};
 
-/// Refuses a disk that ends before the sector in which its GPT keeps the backup.
-pub(super) fn reaches(disk: &dyn Disk, backup: u64) -> Result<()> {
-    let needed = backup.saturating_add(1).saturating_mul(disk.sector());
+/// Refuses a disk that ends before the sector of its backup GPT.
+pub(super) fn check_backup_place(disk: &dyn Disk, backup: u64) -> Result<()> {
+    let needed = backup.saturating_add(1).saturating_mul(disk.sector_size());
     if needed <= disk.len() {
         return Ok(());
     }
     Err(
-        Error::failed("the disk is cut short: its partition table was written for a larger one")
+        Error::failed("the disk is truncated: its partition table was written for a larger one")
             .expected(format!("{needed} bytes"))
             .found(format!("{} bytes", disk.len()))
             .cure(COPY_AGAIN),
     )
 }
 
-/// Refuses partitions and volumes that can't be on this disk; all complaints at once.
-pub(super) fn check(disk: &dyn Disk, table: &Table) -> Result<()> {
-    if table.style == Style::None {
+/// Refuses partitions and volumes that cannot be on this disk, and reports all problems at once.
+pub(super) fn check(disk: &dyn Disk, table: &PartitionTable) -> Result<()> {
+    if table.style == PartitionStyle::None {
         return Ok(());
     }
     let mut complaints = Vec::new();
     if !disk.len().is_multiple_of(SECTOR) {
         let len = disk.len();
-        complaints.push(format!("its {len} bytes are not whole sectors of {SECTOR}"));
+        complaints.push(format!(
+            "its {len} bytes are not a multiple of {SECTOR}-byte sectors"
+        ));
     }
     complaints.extend(
         table
             .partitions
             .iter()
-            .filter_map(|p| outside(p, disk.len())),
+            .filter_map(|p| find_outside(p, disk.len())),
     );
-    complaints.extend(overlaps(&table.partitions));
+    complaints.extend(find_overlaps(&table.partitions));
     if complaints.is_empty() {
         complaints = too_large(disk, &table.partitions)?;
     }
@@ -53,25 +56,25 @@ pub(super) fn check(disk: &dyn Disk, table: &Table) -> Result<()> {
     }
 }
 
-fn outside(partition: &Partition, len: u64) -> Option<String> {
+fn find_outside(partition: &DiskPartition, len: u64) -> Option<String> {
     let number = partition.number;
-    let end = partition.start.saturating_add(partition.len);
+    let end = compute_end(partition);
     if partition.len == 0 {
-        return Some(format!("partition {number} ends before it begins"));
+        return Some(format!("partition {number} ends before it starts"));
     }
     (end > len).then(|| {
-        format!("partition {number} ends behind the end of the disk, at {end} of {len} bytes")
+        format!("partition {number} ends beyond the end of the disk, at {end} of {len} bytes")
     })
 }
 
-fn overlaps(partitions: &[Partition]) -> Vec<String> {
-    let mut by_start: Vec<&Partition> = partitions.iter().collect();
+fn find_overlaps(partitions: &[DiskPartition]) -> Vec<String> {
+    let mut by_start: Vec<&DiskPartition> = partitions.iter().collect();
     by_start.sort_by_key(|p| p.start);
     let mut complaints = Vec::new();
-    let mut furthest: Option<&Partition> = None;
+    let mut furthest: Option<&DiskPartition> = None;
     for next in by_start {
         if let Some(before) = furthest
-            && before.start.saturating_add(before.len) > next.start
+            && compute_end(before) > next.start
         {
             let (a, b) = (
                 before.number.min(next.number),
@@ -79,34 +82,39 @@ fn overlaps(partitions: &[Partition]) -> Vec<String> {
             );
             complaints.push(format!("partitions {a} and {b} overlap"));
         }
-        let end = |p: &Partition| p.start.saturating_add(p.len);
-        if furthest.is_none_or(|before| end(before) < end(next)) {
+        if furthest.is_none_or(|before| compute_end(before) < compute_end(next)) {
             furthest = Some(next);
         }
     }
     complaints
 }
 
-fn too_large(disk: &dyn Disk, partitions: &[Partition]) -> Result<Vec<String>> {
+fn compute_end(partition: &DiskPartition) -> u64 {
+    partition.start.saturating_add(partition.len)
+}
+
+fn too_large(disk: &dyn Disk, partitions: &[DiskPartition]) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
     for partition in partitions.iter().filter(|p| p.len >= SECTOR) {
         let mut boot = [0; 512];
         disk.read_at(partition.start, &mut boot)?;
-        let Some((system, claimed)) = claimed(&boot) else {
+        let Some((system, claimed)) = detect_volume(&boot) else {
             continue;
         };
         if claimed > partition.len {
-            let Partition { number, len, .. } = partition;
+            let DiskPartition { number, len, .. } = partition;
             complaints.push(format!(
-                "the {system} volume of partition {number} has {claimed} bytes, the partition {len}"
+                "the {system} volume of partition {number} has {claimed} bytes, but the \
+                 partition {len}"
             ));
         }
     }
     Ok(complaints)
 }
 
-/// The file system of a boot sector, and the bytes that it says its volume has. `None`: no boot sector that is known.
-pub(super) fn claimed(boot: &[u8; 512]) -> Option<(&'static str, u64)> {
+/// Returns the file system of a boot sector, and its volume size in bytes. `None`: not a known boot
+/// sector.
+pub(super) fn detect_volume(boot: &[u8; 512]) -> Option<(&'static str, u64)> {
     let jumps = matches!(boot[0], 0xeb | 0xe9);
     if !jumps || boot[510..] != [0x55, 0xaa] {
         return None;
@@ -134,8 +142,8 @@ pub(super) fn claimed(boot: &[u8; 512]) -> Option<(&'static str, u64)> {
 mod tests {
     use super::*;
 
-    fn partition(number: u32, start: u64, len: u64) -> Partition {
-        Partition {
+    fn partition(number: u32, start: u64, len: u64) -> DiskPartition {
+        DiskPartition {
             number,
             start,
             len,
@@ -152,7 +160,7 @@ mod tests {
             let parts = (1..)
                 .zip(parts)
                 .map(|(n, (start, len))| partition(n, *start, *len));
-            overlaps(&parts.collect::<Vec<_>>()).join("; ")
+            find_overlaps(&parts.collect::<Vec<_>>()).join("; ")
         };
         assert_eq!(found(&[(0, 10), (10, 5), (20, 5)]), "");
         assert_eq!(found(&[(20, 5), (0, 21)]), "partitions 1 and 2 overlap");
@@ -172,7 +180,7 @@ mod tests {
             for (at, bytes) in parts {
                 boot[*at..*at + bytes.len()].copy_from_slice(bytes);
             }
-            claimed(&boot)
+            detect_volume(&boot)
         };
         let ntfs: &[(usize, &[u8])] = &[(3, b"NTFS    "), (11, &[0, 2]), (40, &[7])];
         assert_eq!(boot(ntfs), Some(("NTFS", 7 * 512)));

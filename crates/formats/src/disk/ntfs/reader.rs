@@ -1,32 +1,34 @@
-//! The volume's bytes as the `ntfs` crate gets them, for one question about it.
+//! Reader that passes the volume's bytes to the `ntfs` crate for one query.
 //!
-//! The crate takes a read that fails within a structure for impossible and panics, and follows an index that leads back
-//! to itself without end; an index that is not sound it does not even survive. So a read never fails here: what cannot be read is zeros, which nothing takes for a structure,
-//! and the first such read makes the whole answer an error. Neither does it go on for ever.
+//! The crate panics if a read fails within a structure or an index is damaged, and loops forever in
+//! an index with a cycle. So reads never fail here: unreadable bytes are returned as zeros, which
+//! are no valid structure, and the first such read turns the result into an error. The number of
+//! reads is limited.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-use super::sound::has_broken_index;
-use super::{DiskReader, Fault, Result};
+use super::index_check::has_broken_index;
+use super::{DiskReader, NtfsFault, Result};
 
-/// Reads for one question, content apart. A directory of a million names needs a tenth of this.
+/// Maximum reads of one query, except content. A directory of a million names needs a tenth of
+/// this.
 const MOST_READS: u64 = 1 << 19;
-/// Reads for opening a volume: its table of capitals is read letter by letter.
+/// Maximum reads for opening a volume, whose upcase table is read character by character.
 const MOST_READS_OPENING: u64 = 1 << 21;
 
-/// A structure is not longer, bytes.
+/// Maximum bytes of a structure.
 const STRUCTURE: usize = 64 << 10;
 
-/// A reader that notes what went wrong instead of failing.
-pub(super) struct Fs<'d> {
+/// A reader that records the first fault instead of failing.
+pub(super) struct NtfsReader<'d> {
     inner: DiskReader<'d>,
     left: u64,
     fault: Option<String>,
-    /// A file's own bytes are read, which may look like anything.
+    /// True while a file's content is read, which may look like any structure.
     is_content: bool,
 }
 
-impl<'d> Fs<'d> {
+impl<'d> NtfsReader<'d> {
     pub fn new(volume: &DiskReader<'d>) -> Self {
         Self {
             inner: volume.clone(),
@@ -36,7 +38,7 @@ impl<'d> Fs<'d> {
         }
     }
 
-    pub fn opening(volume: &DiskReader<'d>) -> Self {
+    pub fn with_open_limit(volume: &DiskReader<'d>) -> Self {
         let left = MOST_READS_OPENING;
         Self {
             left,
@@ -44,18 +46,18 @@ impl<'d> Fs<'d> {
         }
     }
 
-    /// Bytes of the volume.
+    /// Returns the size of the volume in bytes.
     pub fn len(&self) -> u64 {
         self.inner.len()
     }
 
-    /// Reads of content are as many as the content's length asks for: they are not counted.
-    pub fn content(&mut self) {
+    /// Switches to reading content. Its length limits the number of reads, so they are not counted.
+    pub fn allow_content(&mut self) {
         self.left = u64::MAX;
         self.is_content = true;
     }
 
-    /// Reads a whole structure at once, so that it can be judged.
+    /// Reads a whole structure at once, so that it can be checked.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut done = self.inner.read(buffer)?;
         while done > 0 && done < buffer.len() && buffer.len() <= STRUCTURE {
@@ -67,24 +69,24 @@ impl<'d> Fs<'d> {
         Ok(done)
     }
 
-    /// The answer, unless a read went wrong on the way to it.
+    /// Returns the answer, or the fault of a read that led to it.
     pub fn end<T>(self, path: &str, answer: Result<T>) -> Result<T> {
         match self.fault {
             None => answer,
-            Some(fault) => Err(Fault::Broken(fault)
-                .of(path)
+            Some(fault) => Err(NtfsFault::Broken(fault)
+                .into_error(path)
                 .cure("check the volume in that Windows: chkdsk /f")),
         }
     }
 }
 
-impl Read for Fs<'_> {
+impl Read for NtfsReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
         }
         let fault = match self.left.checked_sub(1) {
-            None => "its structures lead in a circle".into(),
+            None => "its structures form a cycle".into(),
             Some(left) => {
                 self.left = left;
                 let at = self.inner.stream_position().unwrap_or(u64::MAX);
@@ -93,7 +95,7 @@ impl Read for Fs<'_> {
                         format!("the index at offset {at:#x} of the volume is damaged")
                     }
                     Ok(n) if n > 0 => return Ok(n),
-                    Ok(_) => format!("offset {at:#x} of the volume lies beyond its end"),
+                    Ok(_) => format!("offset {at:#x} of the volume is beyond its end"),
                     Err(e) => e.to_string(),
                 }
             }
@@ -104,7 +106,7 @@ impl Read for Fs<'_> {
     }
 }
 
-impl Seek for Fs<'_> {
+impl Seek for NtfsReader<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.inner.seek(to)
     }

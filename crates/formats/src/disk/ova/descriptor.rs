@@ -1,60 +1,61 @@
-//! What an OVF descriptor says of the package's files and disks, as far as it can be compared with them.
+//! Parses the files and disks of an OVF descriptor, to compare them with the package.
 //!
-//! Elements and attributes are found by their local names, since OVF 0.9, 1.x and 2 differ in their namespaces only.
+//! Elements and attributes are found by their local names, since OVF 0.9, 1.x and 2 differ in their
+//! namespaces only.
 //!
 //! Source: DMTF, DSP0243, "Open Virtualization Format Specification".
 
 use roxmltree::{Document, Node};
 
-/// A descriptor that was read as a whole.
+/// A parsed descriptor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Descriptor {
-    pub files: Vec<File>,
-    pub disks: Vec<Disk>,
+pub struct OvfDescriptor {
+    pub files: Vec<OvfFile>,
+    pub disks: Vec<OvfDiskEntry>,
     /// The ids of the disks that the machines use.
     pub used: Vec<String>,
 }
 
 /// A file of the package.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct OvfFile {
     pub id: String,
     pub href: String,
-    /// Bytes, where the descriptor says it.
+    /// Size in bytes, if stated.
     pub size: Option<u64>,
-    /// Why the member can't be read as it is: it is compressed, or in several parts.
+    /// The reason why the member cannot be read directly: it is compressed, or in several parts.
     pub packed: Option<&'static str>,
 }
 
 /// A disk of the package's machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Disk {
+pub struct OvfDiskEntry {
     pub id: String,
-    /// The file that holds it. A disk without a file begins empty.
+    /// The file with its content. A disk without a file is empty.
     pub file: Option<String>,
-    pub capacity: Option<Capacity>,
+    pub capacity: Option<OvfCapacity>,
 }
 
 /// A number of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
+pub struct OvfCapacity {
     pub number: u64,
-    /// Bytes of one.
+    /// Bytes per unit.
     pub unit: u64,
 }
 
-impl Capacity {
-    /// Whether a disk of `bytes` has this capacity: the same number of units, the last of which need not be full.
+impl OvfCapacity {
+    /// Returns true if a disk of `bytes` has this capacity. Its last unit need not be full.
     pub fn is_of(self, bytes: u64) -> bool {
         bytes.div_ceil(self.unit) == self.number
     }
 }
 
-impl Descriptor {
-    /// The error says in a few words what is wrong.
+impl OvfDescriptor {
+    /// Parses a descriptor. The error is a short reason.
     pub fn parse(text: &str) -> Result<Self, String> {
         let xml = Document::parse(text.trim_start_matches('\u{feff}'))
-            .map_err(|e| format!("the descriptor is not whole XML: {e}"))?;
+            .map_err(|e| format!("the descriptor is not well-formed XML: {e}"))?;
         let root = xml.root_element();
         if root.tag_name().name() != "Envelope" {
             let name = root.tag_name().name();
@@ -62,64 +63,74 @@ impl Descriptor {
                 "the descriptor begins with <{name}>, not <Envelope>"
             ));
         }
-        let all = |name: &'static str| {
-            root.descendants()
-                .filter(move |n| n.is_element() && n.tag_name().name() == name)
-        };
-        let is_system = |n: &Node<'_, '_>| {
-            matches!(
-                n.tag_name().name(),
-                "VirtualSystem" | "VirtualSystemCollection" | "Content"
-            )
-        };
-        if !root.children().any(|n| is_system(&n)) {
+        let systems = ["VirtualSystem", "VirtualSystemCollection", "Content"];
+        if !root
+            .children()
+            .any(|n| systems.contains(&n.tag_name().name()))
+        {
             return Err("the descriptor describes no machine".into());
         }
-        let disks = all("Disk").filter(|n| attribute(*n, "diskId").is_some());
-        let used = all("HostResource").filter_map(|n| n.text());
-        let used = used.filter_map(|text| text.trim().split_once("disk/"));
         Ok(Self {
-            files: all("File").filter_map(file).collect(),
-            disks: disks.map(disk).collect(),
-            used: used.map(|(_, id)| id.to_owned()).collect(),
+            files: find_elements(root, "File").filter_map(parse_file).collect(),
+            disks: find_elements(root, "Disk")
+                .filter(|n| find_attribute(*n, "diskId").is_some())
+                .map(parse_disk)
+                .collect(),
+            used: find_elements(root, "HostResource")
+                .filter_map(|n| n.text())
+                .filter_map(|text| text.trim().split_once("disk/"))
+                .map(|(_, id)| id.to_owned())
+                .collect(),
         })
     }
 }
 
-fn file(node: Node<'_, '_>) -> Option<File> {
-    let compression = attribute(node, "compression").unwrap_or_default();
-    let packed = match (compression, attribute(node, "chunkSize")) {
+/// Iterates over all elements with a local name.
+fn find_elements<'a, 'i: 'a>(
+    root: Node<'a, 'i>,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'a, 'i>> {
+    root.descendants()
+        .filter(move |n| n.is_element() && n.tag_name().name() == name)
+}
+
+fn parse_file(node: Node<'_, '_>) -> Option<OvfFile> {
+    let compression = find_attribute(node, "compression").unwrap_or_default();
+    let packed = match (compression, find_attribute(node, "chunkSize")) {
         (_, Some(_)) => Some("is in several parts"),
         ("" | "identity", None) => None,
         (_, None) => Some("is compressed"),
     };
-    Some(File {
-        id: attribute(node, "id")?.to_owned(),
-        href: attribute(node, "href")?.to_owned(),
-        size: attribute(node, "size").and_then(|size| size.parse().ok()),
+    Some(OvfFile {
+        id: find_attribute(node, "id")?.to_owned(),
+        href: find_attribute(node, "href")?.to_owned(),
+        size: find_attribute(node, "size").and_then(|size| size.parse().ok()),
         packed,
     })
 }
 
-fn disk(node: Node<'_, '_>) -> Disk {
-    let unit = match attribute(node, "capacityAllocationUnits") {
+fn parse_disk(node: Node<'_, '_>) -> OvfDiskEntry {
+    let unit = match find_attribute(node, "capacityAllocationUnits") {
         None => Some(1),
-        Some(words) => unit(words),
+        Some(words) => parse_unit(words),
     };
-    // A number may also be the name of a property: `${size}`.
-    let number = attribute(node, "capacity").and_then(|number| number.trim().parse().ok());
-    let both = unit.zip(number);
-    Disk {
-        id: attribute(node, "diskId").unwrap_or_default().to_owned(),
-        file: attribute(node, "fileRef")
+    // The capacity may also be a property reference: `${size}`.
+    let number = find_attribute(node, "capacity").and_then(|number| number.trim().parse().ok());
+    OvfDiskEntry {
+        id: find_attribute(node, "diskId")
+            .unwrap_or_default()
+            .to_owned(),
+        file: find_attribute(node, "fileRef")
             .filter(|file| !file.is_empty())
             .map(String::from),
-        capacity: both.map(|(unit, number)| Capacity { number, unit }),
+        capacity: unit
+            .zip(number)
+            .map(|(unit, number)| OvfCapacity { number, unit }),
     }
 }
 
-/// Bytes of `byte * 2^30` and of the names that OVF 0.9 had.
-fn unit(words: &str) -> Option<u64> {
+/// Parses a unit such as `byte * 2^30`, or a name of OVF 0.9, into bytes.
+fn parse_unit(words: &str) -> Option<u64> {
     let plain: String = words.split_whitespace().collect::<String>().to_lowercase();
     match plain.as_str() {
         "" | "byte" | "bytes" => return Some(1),
@@ -133,9 +144,10 @@ fn unit(words: &str) -> Option<u64> {
     base.checked_pow(power).filter(|unit| *unit > 0)
 }
 
-fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
-    let mut all = node.attributes();
-    all.find(|a| a.name() == name).map(|a| a.value())
+fn find_attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.attributes()
+        .find(|a| a.name() == name)
+        .map(|a| a.value())
 }
 
 #[cfg(test)]
@@ -154,8 +166,8 @@ mod tests {
  <VirtualSystem ovf:id="vm"><VirtualHardwareSection>
   <Item><rasd:HostResource>ovf:/disk/vmdisk1</rasd:HostResource></Item></VirtualHardwareSection></VirtualSystem>
 </Envelope>"#;
-        let found = Descriptor::parse(text).unwrap();
-        let file = File {
+        let found = OvfDescriptor::parse(text).unwrap();
+        let file = OvfFile {
             id: "file1".into(),
             href: "a-1.vmdk".into(),
             size: Some(68608),
@@ -170,9 +182,12 @@ mod tests {
             (found.disks[1].capacity, &found.disks[1].file),
             (None, &None)
         );
-        let cut = Descriptor::parse(&text[..600]).unwrap_err();
-        assert!(cut.starts_with("the descriptor is not whole XML"), "{cut}");
-        let other = Descriptor::parse("<domain/>").unwrap_err();
+        let cut = OvfDescriptor::parse(&text[..600]).unwrap_err();
+        assert!(
+            cut.starts_with("the descriptor is not well-formed XML"),
+            "{cut}"
+        );
+        let other = OvfDescriptor::parse("<domain/>").unwrap_err();
         assert_eq!(other, "the descriptor begins with <domain>, not <Envelope>");
     }
 
@@ -187,7 +202,7 @@ mod tests {
             ("furlong", None),
             ("byte * 2^99", None),
         ] {
-            assert_eq!(unit(words), expected, "{words}");
+            assert_eq!(parse_unit(words), expected, "{words}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The `.mf` member of an OVA: a digest for each of the other members.
 //!
-//! SHA-1 is read here because programs still write it (VirtualBox, and ovftool for old hardware). It is compared to find
-//! damage; it proves nothing.
+//! SHA-1 is supported because programs still write it (VirtualBox, and ovftool for old hardware).
+//! It only detects damage and is no proof of origin.
 
 use sha1::{Digest as _, Sha1};
 
@@ -13,7 +13,7 @@ use winimg_base::event::Cancel;
 const BUFFER: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ManifestAlgorithm {
     Sha1,
     Sha256,
     Sha512,
@@ -21,52 +21,60 @@ pub enum Kind {
 
 /// One line: the member's name, and its digest in lower-case hex.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct OvaManifestLine {
     pub name: String,
-    pub kind: Kind,
+    pub kind: ManifestAlgorithm,
     pub hex: String,
 }
 
-/// Reads `SHA256(name)= hex`, with blanks anywhere but in the name. The error quotes the line.
-pub fn parse(text: &str) -> Result<Vec<Line>, String> {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines
-        .map(|line| one(line).ok_or_else(|| format!("the manifest has the line {line:?}")))
+/// Parses lines `SHA256(name)= hex`, with spaces anywhere except in the name. The error quotes the
+/// line.
+pub fn parse(text: &str) -> Result<Vec<OvaManifestLine>, String> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(|line| {
+            parse_line(line).ok_or_else(|| format!("the manifest has an invalid line {line:?}"))
+        })
         .collect()
 }
 
-fn one(line: &str) -> Option<Line> {
+fn parse_line(line: &str) -> Option<OvaManifestLine> {
     let (algorithm, rest) = line.split_once('(')?;
     let (name, hex) = rest.rsplit_once(')')?;
     let hex = hex.trim().strip_prefix('=')?.trim().to_lowercase();
     let (kind, digits) = match algorithm.trim().to_lowercase().as_str() {
-        "sha1" => (Kind::Sha1, 40),
-        "sha256" => (Kind::Sha256, 64),
-        "sha512" => (Kind::Sha512, 128),
+        "sha1" => (ManifestAlgorithm::Sha1, 40),
+        "sha256" => (ManifestAlgorithm::Sha256, 64),
+        "sha512" => (ManifestAlgorithm::Sha512, 128),
         _ => return None,
     };
     let is_digest = hex.len() == digits && hex.bytes().all(|b| b.is_ascii_hexdigit());
-    is_digest.then(|| Line {
+    is_digest.then(|| OvaManifestLine {
         name: name.to_owned(),
         kind,
         hex,
     })
 }
 
-/// The digest of a member in lower-case hex.
-pub fn digest(kind: Kind, member: &RawDisk, cancel: &Cancel) -> Result<String> {
+/// Computes the digest of a member in lower-case hex.
+pub fn compute_digest(
+    kind: ManifestAlgorithm,
+    member: &RawDisk,
+    cancel: &Cancel,
+) -> Result<String> {
     match kind {
-        Kind::Sha1 => {
+        ManifestAlgorithm::Sha1 => {
             let mut hasher = Sha1::new();
             read(member, cancel, |part| hasher.update(part))?;
             Ok(hex::encode(hasher.finalize()))
         }
-        Kind::Sha256 => of(Algorithm::Sha256, member, cancel),
-        Kind::Sha512 => of(Algorithm::Sha512, member, cancel),
+        ManifestAlgorithm::Sha256 => hash_member(Algorithm::Sha256, member, cancel),
+        ManifestAlgorithm::Sha512 => hash_member(Algorithm::Sha512, member, cancel),
     }
 }
 
-fn of(algorithm: Algorithm, member: &RawDisk, cancel: &Cancel) -> Result<String> {
+fn hash_member(algorithm: Algorithm, member: &RawDisk, cancel: &Cancel) -> Result<String> {
     let mut hasher = Hasher::new(algorithm);
     read(member, cancel, |part| hasher.update(part))?;
     Ok(hasher.finish().hex())
@@ -97,15 +105,15 @@ mod tests {
             format!("SHA256 (a (1).ovf) = {hex}\r"),
             format!("sha256(a (1).ovf)={hex}"),
         ] {
-            let expected = Line {
+            let expected = OvaManifestLine {
                 name: "a (1).ovf".into(),
-                kind: Kind::Sha256,
+                kind: ManifestAlgorithm::Sha256,
                 hex: hex.to_lowercase(),
             };
             assert_eq!(parse(&format!("\n{line}\n")).unwrap(), [expected], "{line}");
         }
         let sha1 = parse(&format!("SHA1(a.ovf)= {}", "0".repeat(40))).unwrap();
-        assert_eq!(sha1[0].kind, Kind::Sha1);
+        assert_eq!(sha1[0].kind, ManifestAlgorithm::Sha1);
         for bad in [
             "MD5(a.ovf)= 00",
             "SHA256(a.ovf)= 00",

@@ -1,79 +1,82 @@
-//! The front of a new VHDX without a parent: all that stands before its blocks, in pieces of one MiB.
+//! Builds the front of a new VHDX without a parent: everything before its blocks, in pieces of one
+//! MiB.
 //!
-//! Pure: the same disk and ids give the same bytes. Blocks follow the front in the disk's order and without gaps, so which
-//! of them are there must be known beforehand; the file can then be written and hashed from its first byte to its last.
-//! Makes no differencing disks, and nothing of a log, which is empty.
+//! Pure: the same disk and ids give the same bytes. Blocks follow the front in the disk's order and
+//! without gaps, so the set of stored blocks must be known beforehand; the file can then be written
+//! and hashed sequentially. Makes no differencing disks; the log is empty.
 //!
-//! Source: Microsoft, [MS-VHDX] 2.2 (header section), 2.4 (BAT) with 2.5.1.1 (states), 2.6 (metadata).
+//! Source: Microsoft, [MS-VHDX] 2.2 (header section), 2.4 (BAT) with 2.5.1.1 (states), 2.6
+//! (metadata).
 
 use uuid::Uuid;
 
 use super::MIB;
 use super::header::{LEN, PLACES, seal};
-use super::layer::{BITMAP_SECTORS, FULLY_PRESENT};
-use super::region::{self, ITEMS, Item};
+use super::layer::{FULLY_PRESENT, SECTORS_PER_BITMAP};
+use super::region::{self, ITEMS, VhdxMetadataItem};
 use crate::disk::SECTOR;
 use crate::disk::blocks;
 
-/// Bytes of a block, the smallest that the format has: what a disk has scattered over it takes the least room.
+/// Bytes of a block, the format's minimum: scattered data takes the least space.
 pub const BLOCK: u64 = MIB;
-/// Bytes of the largest disk: [`super::open`] reads tables of so many blocks.
+/// Bytes of the largest disk that [`super::open`] can read.
 pub const MOST: u64 = blocks::MOST * BLOCK;
 /// Blocks between two entries for sector bitmaps: the chunk ratio of 2.4.
-const RATIO: u64 = BITMAP_SECTORS * SECTOR / BLOCK;
+const RATIO: u64 = SECTORS_PER_BITMAP * SECTOR / BLOCK;
 /// Pieces before the table: headers, log, metadata.
 const FIXED_PIECES: u64 = 3;
 const ENTRIES: u64 = MIB / 8;
-/// Zeros, and no room in the file.
+/// State of a block of zeros without space in the file.
 const ZERO: u64 = 2;
 
-/// What a file says of itself.
+/// Parameters of a new file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Front {
+pub struct VhdxFront {
     /// Bytes of the disk, whole MiB, at most [`MOST`].
     pub len: u64,
-    /// Whether blocks of zeros have their room, too, and keep it.
+    /// True if blocks of zeros have space in the file, too.
     pub fixed: bool,
     pub file_write: Uuid,
-    /// A child of the disk finds it by this.
+    /// Id by which a child identifies its parent.
     pub data_write: Uuid,
-    /// What the guest sees.
+    /// Disk id that the guest sees.
     pub disk: Uuid,
 }
 
-impl Front {
-    fn blocks(&self) -> u64 {
+impl VhdxFront {
+    fn count_blocks(&self) -> u64 {
         self.len / BLOCK
     }
 
-    /// Without a parent the table ends with the last block's entry.
-    fn entries(&self) -> u64 {
-        let blocks = self.blocks();
+    /// Counts the entries: without a parent the table ends with the last block's entry.
+    fn count_entries(&self) -> u64 {
+        let blocks = self.count_blocks();
         blocks + blocks.saturating_sub(1) / RATIO
     }
 
     fn table_pieces(&self) -> u64 {
-        self.entries().div_ceil(ENTRIES).max(1)
+        self.count_entries().div_ceil(ENTRIES).max(1)
     }
 
-    /// Where the first block begins in the file.
+    /// Returns the offset of the first block in the file.
     pub fn end(&self) -> u64 {
         (FIXED_PIECES + self.table_pieces()) * MIB
     }
 
-    /// The front, one MiB after the other. `place` says where a block is in the file; `None`: it is not there.
-    pub fn pieces<'a>(
+    /// Builds the front in pieces of one MiB. `place` returns the offset of a block; `None`: not
+    /// stored.
+    pub fn build_pieces<'a>(
         &'a self,
         place: impl Fn(u64) -> Option<u64> + 'a,
     ) -> impl Iterator<Item = Vec<u8>> + 'a {
         let empty_log = vec![0; MIB as usize];
-        let table = (0..self.table_pieces()).map(move |piece| self.table(piece, &place));
-        [self.headers(), empty_log, self.metadata()]
+        let table = (0..self.table_pieces()).map(move |piece| self.build_table(piece, &place));
+        [self.build_headers(), empty_log, self.build_metadata()]
             .into_iter()
             .chain(table)
     }
 
-    fn headers(&self) -> Vec<u8> {
+    fn build_headers(&self) -> Vec<u8> {
         let mut bytes = vec![0; MIB as usize];
         bytes[..8].copy_from_slice(b"vhdxfile");
         let creator = "winimg".encode_utf16().flat_map(u16::to_le_bytes);
@@ -109,20 +112,29 @@ impl Front {
         bytes
     }
 
-    fn metadata(&self) -> Vec<u8> {
+    fn build_metadata(&self) -> Vec<u8> {
         let sector = (SECTOR as u32).to_le_bytes().to_vec();
         let parameters = [BLOCK as u32, u32::from(self.fixed)];
-        // Flags: 2 of the disk, not of the file; 4 required. Both sectors are those that Windows was installed on.
-        let items: [(Item, u8, Vec<u8>); 5] = [
+        // Flags: 2 of the disk, not of the file; 4 required. The sector sizes match the installed
+        // Windows.
+        let items: [(VhdxMetadataItem, u8, Vec<u8>); 5] = [
             (
-                Item::FileParameters,
+                VhdxMetadataItem::FileParameters,
                 4,
                 parameters.iter().flat_map(|n| n.to_le_bytes()).collect(),
             ),
-            (Item::DiskSize, 6, self.len.to_le_bytes().to_vec()),
-            (Item::DiskId, 6, self.disk.to_bytes_le().to_vec()),
-            (Item::LogicalSector, 6, sector.clone()),
-            (Item::PhysicalSector, 6, sector),
+            (
+                VhdxMetadataItem::DiskSize,
+                6,
+                self.len.to_le_bytes().to_vec(),
+            ),
+            (
+                VhdxMetadataItem::DiskId,
+                6,
+                self.disk.to_bytes_le().to_vec(),
+            ),
+            (VhdxMetadataItem::LogicalSector, 6, sector.clone()),
+            (VhdxMetadataItem::PhysicalSector, 6, sector),
         ];
         let mut bytes = vec![0; MIB as usize];
         bytes[..8].copy_from_slice(b"metadata");
@@ -142,15 +154,17 @@ impl Front {
         bytes
     }
 
-    /// A MiB of the table. Entries for sector bitmaps are empty: only differencing disks have those.
-    fn table(&self, piece: u64, place: &impl Fn(u64) -> Option<u64>) -> Vec<u8> {
+    /// Builds one MiB of the table. Entries for sector bitmaps are empty: only differencing disks
+    /// have them.
+    fn build_table(&self, piece: u64, place: &impl Fn(u64) -> Option<u64>) -> Vec<u8> {
         let first = piece * ENTRIES;
         let mut bytes = Vec::with_capacity(MIB as usize);
-        for index in first..(first + ENTRIES).min(self.entries()) {
+        for index in first..(first + ENTRIES).min(self.count_entries()) {
             let (chunk, within) = (index / (RATIO + 1), index % (RATIO + 1));
-            let entry = match within == RATIO {
-                true => 0,
-                false => place(chunk * RATIO + within).map_or(ZERO, |at| at | FULLY_PRESENT),
+            let entry = if within == RATIO {
+                0
+            } else {
+                place(chunk * RATIO + within).map_or(ZERO, |at| at | FULLY_PRESENT)
             };
             bytes.extend_from_slice(&entry.to_le_bytes());
         }

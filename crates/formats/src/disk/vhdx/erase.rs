@@ -1,54 +1,55 @@
-//! Zeros over parts of a closed VHDX, in place.
+//! Zeroes parts of a closed VHDX in place.
 //!
-//! Only the topmost file is written, only where it has room of its own for those bytes, and where no structure of it lies.
-//! Blocks keep their places and their states. A file that children were made over loses them: its `DataWriteGuid` changes,
-//! as the format demands ([MS-VHDX] 2.2.2).
+//! Only the topmost file is written, only in its own blocks for those bytes and between its
+//! structures. Blocks keep their places and their states. Existing children of the file become
+//! invalid, since its `DataWriteGuid` changes as the format requires ([MS-VHDX] 2.2.2).
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use super::damaged;
-use super::layer::{Holder, Layer};
-use crate::disk::{Disk, Image, join};
+use super::layer::{BlockHolder, VhdxLayer};
+use super::report_damaged;
+use crate::disk::{Disk, DiskImage, join};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::Positioned as _;
+use winimg_base::io::PositionedIo as _;
 
 const BUFFER: usize = 1 << 20;
 
-/// Zeros over `ranges` of the disk, as far as the topmost file has them, and over what lies in that file between its
-/// structures: bytes of blocks that were given up. Nothing is written where zeros are already. Refuses a file that was not
-/// closed.
-pub fn zero_in_place(image: Image<'_>, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
+/// Zeroes `ranges` of the disk, as far as the topmost file has space for them, and the gaps between
+/// that file's structures: bytes of released blocks. Existing zeros are not written again. Refuses
+/// a file that was not closed.
+pub fn zero_in_place(image: DiskImage<'_>, ranges: &[Range<u64>], cancel: &Cancel) -> Result<()> {
     let disk = super::open(image)?;
     let leaf = disk.leaf();
-    let mut places = unused(leaf)?;
+    let mut places = find_unused(leaf)?;
     for range in ranges {
         if range.end > leaf.len {
-            return Err(
-                Error::failed(format!("zeros beyond the end of {}", image.file.display()))
-                    .at(format!("offset {}", range.end))
-                    .found(format!("{} bytes in all", leaf.len)),
-            );
+            return Err(Error::failed(format!(
+                "cannot zero beyond the end of {}",
+                image.file.display()
+            ))
+            .at(format!("offset {}", range.end))
+            .found(format!("{} bytes in total", leaf.len)));
         }
-        places.extend(rooms(leaf, range));
+        places.extend(find_space(leaf, range));
     }
-    let mut target = Target::open(image.file, leaf)?;
+    let mut target = EraseTarget::open(image.file, leaf)?;
     for place in places {
         target.zero(place, cancel)?;
     }
     target.sync()
 }
 
-/// Where the file has room for a range of the disk. In a block that it holds in part also the sectors that it does not
-/// hold: nobody reads those, and what was left there must go too.
-fn rooms(leaf: &Layer, range: &Range<u64>) -> Vec<Range<u64>> {
+/// Finds the file's space for a range of the disk. In a partially present block this includes the
+/// absent sectors: they are never read, and old data in them must be removed too.
+fn find_space(leaf: &VhdxLayer, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut rooms = Vec::new();
     let mut at = range.start;
     while at < range.end {
         let to = (at - at % leaf.block + leaf.block).min(range.end);
-        if let Holder::Here(place) = leaf.block_holder(at) {
+        if let BlockHolder::InFile(place) = leaf.block_holder(at) {
             join(&mut rooms, place..place + (to - at));
         }
         at = to;
@@ -56,12 +57,12 @@ fn rooms(leaf: &Layer, range: &Range<u64>) -> Vec<Range<u64>> {
     rooms
 }
 
-/// What no structure of the file takes.
-fn unused(leaf: &Layer) -> Result<Vec<Range<u64>>> {
+/// Finds the ranges outside all structures of the file.
+fn find_unused(leaf: &VhdxLayer) -> Result<Vec<Range<u64>>> {
     let mut unused = Vec::new();
     let mut end = 0;
     let last = leaf.file.len();
-    for used in leaf.used()? {
+    for used in leaf.list_used()? {
         if used.start > end {
             unused.push(end..used.start.min(last));
         }
@@ -74,19 +75,23 @@ fn unused(leaf: &Layer) -> Result<Vec<Range<u64>>> {
     Ok(unused)
 }
 
-struct Target<'a> {
+struct EraseTarget<'a> {
     file: File,
     path: &'a Path,
-    leaf: &'a Layer,
+    leaf: &'a VhdxLayer,
     buffer: Vec<u8>,
     written: bool,
 }
 
-impl<'a> Target<'a> {
-    fn open(path: &'a Path, leaf: &'a Layer) -> Result<Self> {
-        let file = File::options().read(true).write(true).open(path);
+impl<'a> EraseTarget<'a> {
+    fn open(path: &'a Path, leaf: &'a VhdxLayer) -> Result<Self> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(|e| Error::io("open", path, e))?;
         Ok(Self {
-            file: file.map_err(|e| Error::io("open", path, e))?,
+            file,
             path,
             leaf,
             buffer: vec![0; BUFFER],
@@ -105,7 +110,7 @@ impl<'a> Target<'a> {
                 .map_err(|e| Error::io("read", self.path, e))?;
             if part.iter().any(|b| *b != 0) {
                 part.fill(0);
-                self.renew()?;
+                self.update_headers()?;
                 self.put(at, &vec![0; len])?;
             }
             at += len as u64;
@@ -119,20 +124,20 @@ impl<'a> Target<'a> {
             .map_err(|e| Error::io("write", self.path, e))
     }
 
-    /// Before the first change: new ids in the older header, then the same in the other, each on the disk before what
-    /// follows it ([MS-VHDX] 2.2.2.1).
-    fn renew(&mut self) -> Result<()> {
+    /// Before the first change writes new ids to the older header, then to the other one, and syncs
+    /// after each ([MS-VHDX] 2.2.2.1).
+    fn update_headers(&mut self) -> Result<()> {
         if self.written {
             return Ok(());
         }
         self.written = true;
-        let first = self.leaf.header.renewed();
+        let first = self.leaf.header.with_new_ids();
         let (Some(first), Some(second)) = (first.clone(), first.and_then(|h| h.next())) else {
-            let why = "the headers' number is the largest there is";
-            return Err(damaged(&self.leaf.file, 0, why));
+            let why = "the headers' sequence number is at its maximum";
+            return Err(report_damaged(&self.leaf.file, 0, why));
         };
         for header in [first, second] {
-            let (at, bytes) = header.written();
+            let (at, bytes) = header.encode();
             self.put(at, &bytes)?;
             self.sync()?;
         }
@@ -140,7 +145,8 @@ impl<'a> Target<'a> {
     }
 
     fn sync(&self) -> Result<()> {
-        let synced = self.file.sync_all();
-        synced.map_err(|e| Error::io("write", self.path, e))
+        self.file
+            .sync_all()
+            .map_err(|e| Error::io("write", self.path, e))
     }
 }

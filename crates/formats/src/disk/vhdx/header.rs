@@ -1,4 +1,4 @@
-//! The two headers, of which the newer counts, and how the next one is made from it.
+//! The two headers, of which the newer one is valid, and updating them.
 //!
 //! Source: Microsoft, [MS-VHDX] 2.2.2 (Headers) and 2.2.2.1 (Updating the Headers).
 
@@ -7,30 +7,30 @@ use std::ops::Range;
 use crc::{CRC_32_ISCSI, Crc};
 use uuid::Uuid;
 
-use super::{KIB64, damaged, guid, read};
+use super::{KIB64, parse_guid, read, report_damaged};
 use crate::bytes::{u16_le, u32_le, u64_le};
 use crate::disk::RawDisk;
-use crate::disk::blocks::refused;
+use crate::disk::blocks::refuse_file;
 use winimg_base::error::Result;
 
-/// Where they are in the file.
+/// Offsets of the headers in the file.
 pub const PLACES: [u64; 2] = [KIB64, 2 * KIB64];
-/// Bytes of one.
+/// Bytes of a header.
 pub const LEN: u64 = 4096;
 
 static CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
 
-/// The header that counts.
+/// The valid header.
 #[derive(Clone)]
-pub struct Header {
-    /// Which of the two it is.
+pub struct VhdxHeader {
+    /// Index among the two.
     slot: usize,
     sequence: u64,
     bytes: Vec<u8>,
 }
 
-/// The checksum of a structure, whose own field (bytes 4 to 8) counts as zero.
-fn checksum(bytes: &[u8]) -> u32 {
+/// Computes the checksum of a structure, with its own field (bytes 4 to 8) as zero.
+fn compute_checksum(bytes: &[u8]) -> u32 {
     let mut sum = CRC.digest();
     sum.update(&bytes[..4]);
     sum.update(&[0; 4]);
@@ -38,35 +38,35 @@ fn checksum(bytes: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// Gives a structure its checksum.
+/// Sets the checksum of a structure.
 pub fn seal(bytes: &mut [u8]) {
-    let sum = checksum(bytes);
+    let sum = compute_checksum(bytes);
     bytes[4..8].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Whether a structure has its signature and the right checksum.
-pub fn sound(bytes: &[u8], signature: &[u8; 4]) -> bool {
-    bytes.starts_with(signature) && u32_le(bytes, 4) == checksum(bytes)
+/// Returns true if a structure has its signature and the right checksum.
+pub fn is_valid(bytes: &[u8], signature: &[u8; 4]) -> bool {
+    bytes.starts_with(signature) && u32_le(bytes, 4) == compute_checksum(bytes)
 }
 
-impl Header {
-    /// The newer of the two; one that was being written when the machine stopped has a wrong checksum. Refuses a file
+impl VhdxHeader {
+    /// Reads the newer of the two; a partially written one has a wrong checksum. Refuses a file
     /// that was not closed.
     pub fn read(file: &RawDisk) -> Result<Self> {
         let mut newest: Option<Self> = None;
         for (slot, at) in PLACES.into_iter().enumerate() {
             let bytes = read(file, at, LEN, "a header")?;
-            if !sound(&bytes, b"head") {
+            if !is_valid(&bytes, b"head") {
                 continue;
             }
             let sequence = u64_le(&bytes, 8);
             match &newest {
                 Some(other) if other.sequence > sequence => {}
                 Some(other) if other.sequence == sequence && other.bytes != bytes => {
-                    return Err(damaged(
+                    return Err(report_damaged(
                         file,
                         at,
-                        "two headers that differ have the same number",
+                        "two different headers have the same sequence number",
                     ));
                 }
                 _ => {
@@ -79,19 +79,19 @@ impl Header {
             }
         }
         let Some(header) = newest else {
-            let why = "neither of the two headers is whole";
-            return Err(damaged(file, KIB64, why));
+            let why = "neither of the two headers is valid";
+            return Err(report_damaged(file, KIB64, why));
         };
         let version = u16_le(&header.bytes, 66);
         if version != 1 {
-            return Err(damaged(file, KIB64, format!("version {version}")));
+            return Err(report_damaged(file, KIB64, format!("version {version}")));
         }
         if header.bytes[48..64] != [0; 16] {
-            return Err(refused(
+            return Err(refuse_file(
                 file,
-                "was not closed in order: its log holds changes that the disk lacks",
+                "was not closed cleanly: its log has changes that are not on the disk",
                 format!(
-                    "shut that machine down, or replay the log: qemu-img check -r all {}",
+                    "shut that VM down, or replay the log: qemu-img check -r all {}",
                     file.path().display()
                 ),
             ));
@@ -99,26 +99,27 @@ impl Header {
         Ok(header)
     }
 
-    /// What changes with the disk's content: a child notes it of its parent.
+    /// Returns the id that changes with the disk's content and by which a child identifies its
+    /// parent.
     pub fn data_write(&self) -> Uuid {
-        guid(&self.bytes[32..48])
+        parse_guid(&self.bytes[32..48])
     }
 
-    /// Where the log is in the file.
+    /// Returns the range of the log in the file.
     pub fn log(&self) -> Range<u64> {
         let start = u64_le(&self.bytes, 72);
         start..start.saturating_add(u32_le(&self.bytes, 68).into())
     }
 
-    /// The header for a file whose content is about to change.
-    pub fn renewed(&self) -> Option<Self> {
+    /// Returns the header for a file with changing content.
+    pub fn with_new_ids(&self) -> Option<Self> {
         let mut next = self.next()?;
         next.bytes[16..32].copy_from_slice(&Uuid::new_v4().to_bytes_le());
         next.bytes[32..48].copy_from_slice(&Uuid::new_v4().to_bytes_le());
         Some(next)
     }
 
-    /// The same once more, for the other place. `None`: the numbers are used up.
+    /// Returns the same header for the other slot. `None`: the sequence number is at its maximum.
     pub fn next(&self) -> Option<Self> {
         let mut next = self.clone();
         next.slot = 1 - self.slot;
@@ -127,8 +128,8 @@ impl Header {
         Some(next)
     }
 
-    /// Where it belongs in the file, and its bytes.
-    pub fn written(&self) -> (u64, Vec<u8>) {
+    /// Returns the offset in the file, and the bytes.
+    pub fn encode(&self) -> (u64, Vec<u8>) {
         let mut bytes = self.bytes.clone();
         seal(&mut bytes);
         (PLACES[self.slot], bytes)

@@ -1,4 +1,4 @@
-//! The parent of a differencing VHDX: how the child names it, where it is, and whether it is still the one.
+//! The parent of a differencing VHDX: parses the child's locator and finds the file.
 //!
 //! Source: Microsoft, [MS-VHDX] 2.6.2.6 (Parent Locator).
 
@@ -9,48 +9,48 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
-use super::{MIB, damaged, guid, read};
+use super::{MIB, parse_guid, read, report_damaged};
 use crate::bytes::{u16_le, u32_le, utf16_le};
-use crate::disk::blocks::refused as unreadable;
+use crate::disk::blocks::refuse_file as unreadable;
 use crate::disk::{RawDisk, backing};
 use winimg_base::error::{Error, Result};
 
-/// The only kind of locator there is.
+/// The only defined kind of locator.
 const VHDX: Uuid = Uuid::from_u128(0xb04aefb7_d19e_4a81_b789_25b8e9445913);
 const RELATIVE: &str = "relative_path";
-/// The keys that name a place, in the order in which they are tried.
+/// The keys with a path, in the order in which they are tried.
 const PLACES: [&str; 3] = [RELATIVE, "volume_path", "absolute_win32_path"];
-/// The second is there while a child is being merged into its parent.
+/// The second is only present while a child is being merged into its parent.
 const LINKAGES: [&str; 2] = ["parent_linkage", "parent_linkage2"];
 
-/// What a child says of its parent.
+/// A child's reference to its parent.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Locator {
-    /// The parent's `DataWriteGuid` is one of them.
+pub struct ParentLocator {
+    /// Accepted values of the parent's `DataWriteGuid`.
     pub linkages: Vec<Uuid>,
     /// Key and path, in the order in which they are tried.
     places: Vec<(&'static str, String)>,
 }
 
-impl Locator {
+impl ParentLocator {
     pub fn read(file: &RawDisk, item: &Range<u64>) -> Result<Self> {
         let len = item.end - item.start;
         if len > MIB {
             let why = format!("a parent locator of {len} bytes");
-            return Err(damaged(file, item.start, why));
+            return Err(report_damaged(file, item.start, why));
         }
         let bytes = read(file, item.start, len, "the parent locator")?;
-        if bytes.len() >= 20 && guid(&bytes) != VHDX {
+        if bytes.len() >= 20 && parse_guid(&bytes) != VHDX {
             return Err(unreadable(
                 file,
                 format!(
-                    "is a differencing VHDX whose parent is of another kind, {}",
-                    guid(&bytes)
+                    "is a differencing VHDX with an unknown kind of parent, {}",
+                    parse_guid(&bytes)
                 ),
                 "merge it first: Merge-VHD",
             ));
         }
-        Self::parse(&bytes).map_err(|why| damaged(file, item.start, why))
+        Self::parse(&bytes).map_err(|why| report_damaged(file, item.start, why))
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {
@@ -65,7 +65,7 @@ impl Locator {
         let entries: Vec<&[u8]> = entries.take(count).collect();
         let mut linkages = Vec::new();
         for key in LINKAGES {
-            let Some(text) = value(bytes, &entries, key)? else {
+            let Some(text) = find_value(bytes, &entries, key)? else {
                 continue;
             };
             let id = Uuid::parse_str(&text).map_err(|_| format!("{key} is {text:?}"))?;
@@ -73,48 +73,49 @@ impl Locator {
         }
         let mut places = Vec::new();
         for key in PLACES {
-            places.extend(value(bytes, &entries, key)?.map(|text| (key, text)));
+            places.extend(find_value(bytes, &entries, key)?.map(|text| (key, text)));
         }
-        if value(bytes, &entries, LINKAGES[0])?.is_none() || places.is_empty() {
-            return Err("a parent locator that lacks the parent's id or its place".into());
+        if find_value(bytes, &entries, LINKAGES[0])?.is_none() || places.is_empty() {
+            return Err("a parent locator without the parent's id or path".into());
         }
         linkages.retain(|id| !id.is_nil());
         Ok(Self { linkages, places })
     }
 }
 
-/// The text of a key, which may not be there. Only the keys that are asked for are decoded.
-fn value(bytes: &[u8], entries: &[&[u8]], key: &str) -> Result<Option<String>, String> {
+/// Finds the text of a key, which is optional. Other keys are not decoded.
+fn find_value(bytes: &[u8], entries: &[&[u8]], key: &str) -> Result<Option<String>, String> {
     let wanted: Vec<u8> = key.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let part = |offset: u32, len: u16| {
-        let start = offset as usize;
-        bytes.get(start..start.checked_add(usize::from(len))?)
-    };
     let mut found = None;
     for entry in entries {
-        if part(u32_le(entry, 0), u16_le(entry, 8)) != Some(&wanted) {
+        if slice_at(bytes, u32_le(entry, 0), u16_le(entry, 8)) != Some(&wanted) {
             continue;
         }
-        let raw = part(u32_le(entry, 4), u16_le(entry, 10))
-            .ok_or_else(|| format!("{key} lies outside the parent locator"))?;
-        let text = String::from_utf16(&utf16_le(raw)).ok();
-        let text = text.filter(|t| !t.is_empty() && !t.contains('\0'));
-        let Some(text) = text.filter(|_| raw.len().is_multiple_of(2)) else {
-            return Err(format!("{key} is not text"));
-        };
+        let raw = slice_at(bytes, u32_le(entry, 4), u16_le(entry, 10))
+            .ok_or_else(|| format!("{key} is outside the parent locator"))?;
+        let text = String::from_utf16(&utf16_le(raw))
+            .ok()
+            .filter(|t| !t.is_empty() && !t.contains('\0') && raw.len().is_multiple_of(2))
+            .ok_or_else(|| format!("{key} is not text"))?;
         if found.replace(text).is_some() {
-            return Err(format!("{key} stands twice in the parent locator"));
+            return Err(format!("{key} appears twice in the parent locator"));
         }
     }
     Ok(found)
 }
 
-pub fn refused(child: &RawDisk, name: impl fmt::Display) -> Error {
+fn slice_at(bytes: &[u8], offset: u32, len: u16) -> Option<&[u8]> {
+    let start = offset as usize;
+    bytes.get(start..start.checked_add(usize::from(len))?)
+}
+
+pub fn refuse_parent(child: &RawDisk, name: impl fmt::Display) -> Error {
     Error::failed(format!("the parent {name} is refused")).at(child.path().display())
 }
 
-/// The parent's file: the first of the named places where there is one. It has to lie below `within`.
-pub fn find(child: &RawDisk, locator: &Locator, within: &Path) -> Result<PathBuf> {
+/// Finds the parent's file: the first existing one of the locator's paths, which must be below
+/// `within`.
+pub fn find(child: &RawDisk, locator: &ParentLocator, within: &Path) -> Result<PathBuf> {
     let mut tried = Vec::new();
     for (key, name) in &locator.places {
         let path = match *key {
@@ -124,9 +125,9 @@ pub fn find(child: &RawDisk, locator: &Locator, within: &Path) -> Result<PathBuf
             }
             _ => PathBuf::from(name),
         };
-        // Elsewhere than on Windows `\\?\d:\disk.vhdx` would be the name of a file in the current folder.
+        // Except on Windows, `\\?\d:\disk.vhdx` would be the name of a file in the current folder.
         if *key != RELATIVE && !path.is_absolute() {
-            tried.push(format!("{key} {name}: not a place on this host"));
+            tried.push(format!("{key} {name}: not a path on this host"));
             continue;
         }
         match path.canonicalize() {
@@ -134,7 +135,7 @@ pub fn find(child: &RawDisk, locator: &Locator, within: &Path) -> Result<PathBuf
                 return backing::plain_below(&path, within)
                     .map(|()| path)
                     .map_err(|why| {
-                        refused(child, format!("{name:?}"))
+                        refuse_parent(child, format!("{name:?}"))
                             .expected(why.expected)
                             .found(why.found)
                     });
@@ -146,9 +147,9 @@ pub fn find(child: &RawDisk, locator: &Locator, within: &Path) -> Result<PathBuf
         }
     }
     Err(Error::failed(format!(
-        "the parent of {} is not there",
+        "the parent of {} does not exist",
         child.path().display()
     ))
     .lines(tried)
-    .cure("bring it back to where its child names it, or build the image again"))
+    .cure("restore it to a path that its child names, or rebuild the image"))
 }

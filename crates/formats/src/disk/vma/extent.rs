@@ -1,48 +1,56 @@
-//! An extent's header as it is read.
+//! Reads an extent's header.
 
-use super::damaged;
 use super::layout::extent::{ARCHIVE, BLOCKS, HEADER, MAGIC, NAMED, SUM};
 use super::layout::{BLOCK, sum_of};
+use super::report_damaged;
 use crate::bytes::{u16_be, u64_be};
 use crate::disk::{Disk as _, RawDisk};
 use winimg_base::error::Result;
 
-pub struct Extent {
+pub struct VmaExtentHeader {
     header: [u8; HEADER as usize],
-    /// Where the next one begins, which is within the file or its end.
+    /// Offset of the next extent, at most the end of the file.
     pub end: u64,
 }
 
-/// A cluster that an extent names.
-pub struct Named {
-    /// A bit for each block that is stored.
+/// A cluster of an extent.
+pub struct VmaCluster {
+    /// One bit per stored block.
     pub stored: u16,
     pub device: u8,
     pub cluster: u32,
 }
 
-impl Extent {
-    /// `at`: within the file. `archive`: the id that the header has.
+impl VmaExtentHeader {
+    /// Reads the extent at `at`, which is within the file. `archive` is the id in the archive's
+    /// header.
     pub fn read(file: &RawDisk, at: u64, archive: [u8; 16]) -> Result<Self> {
-        let bad = |why: &str| Err(damaged(file, at, why));
         let left = file.len().saturating_sub(at);
         let mut header = [0; HEADER as usize];
         if left < HEADER {
-            return bad("the file ends within an extent's header");
+            return Err(report_damaged(
+                file,
+                at,
+                "the file ends within an extent's header",
+            ));
         }
         file.read_at(at, &mut header)?;
         if !header.starts_with(MAGIC) {
-            return bad("no extent where one should begin");
+            return Err(report_damaged(file, at, "there is no extent header"));
         }
         if header[SUM] != sum_of(&header, SUM) {
-            return bad("an extent whose header has a wrong sum");
+            return Err(report_damaged(
+                file,
+                at,
+                "an extent header with a wrong checksum",
+            ));
         }
         if header[ARCHIVE] != archive {
-            return bad("an extent of another archive");
+            return Err(report_damaged(file, at, "an extent of another archive"));
         }
         let blocks = u64::from(u16_be(&header, BLOCKS)) * BLOCK;
         if left - HEADER < blocks {
-            return bad("the file ends within an extent");
+            return Err(report_damaged(file, at, "the file ends within an extent"));
         }
         Ok(Self {
             header,
@@ -50,14 +58,16 @@ impl Extent {
         })
     }
 
-    /// In the order of their blocks.
-    pub fn clusters(&self) -> impl Iterator<Item = Named> {
-        let words = self.header[NAMED..].chunks_exact(8).map(|w| u64_be(w, 0));
-        let all = words.map(|word| Named {
-            stored: (word >> 48) as u16,
-            device: (word >> 32) as u8,
-            cluster: word as u32,
-        });
-        all.filter(|named| named.device != 0)
+    /// Iterates over the clusters in the order of their blocks.
+    pub fn iter_clusters(&self) -> impl Iterator<Item = VmaCluster> {
+        self.header[NAMED..]
+            .chunks_exact(8)
+            .map(|w| u64_be(w, 0))
+            .map(|word| VmaCluster {
+                stored: (word >> 48) as u16,
+                device: (word >> 32) as u8,
+                cluster: word as u32,
+            })
+            .filter(|named| named.device != 0)
     }
 }

@@ -1,4 +1,4 @@
-//! The archive's header as it is read: its id, and its devices. The machine's configuration is not looked at.
+//! Reads the archive's header: its id and its devices. The machine's configuration is ignored.
 
 use std::collections::BTreeMap;
 
@@ -6,57 +6,63 @@ use super::layout::head::{
     ARCHIVE, DEVICE, DEVICES, FIXED, LEN, MAGIC, SIZE, SUM, TEXTS, TEXTS_LEN, VERSION,
 };
 use super::layout::sum_of;
-use super::{FORMAT, damaged};
+use super::{FORMAT, report_damaged};
 use crate::bytes::{u16_le, u32_be, u64_be};
 use crate::disk::{Disk as _, RawDisk, blocks};
 use winimg_base::error::Result;
 
-/// Bytes of the largest header: 256 names, 256 configurations and 255 names of devices, each of 64 KiB, are fewer.
+/// Bytes of the largest header: 256 names, 256 configurations and 255 device names of 64 KiB fit.
 const LARGEST: u64 = 64 << 20;
 
-pub struct Head {
+pub struct VmaArchiveHead {
     pub archive: [u8; 16],
-    /// Where the first extent begins.
+    /// Offset of the first extent.
     pub len: u64,
     /// By their numbers.
-    pub devices: BTreeMap<u8, Device>,
+    pub devices: BTreeMap<u8, VmaArchiveDevice>,
 }
 
-pub struct Device {
+pub struct VmaArchiveDevice {
     /// `drive-scsi0`
     pub name: String,
     /// Bytes, not 0.
     pub len: u64,
 }
 
-impl Device {
-    /// `vmstate` has no size of its own, and its clusters no end (vma-reader.c).
+impl VmaArchiveDevice {
+    /// Returns true for `vmstate`, whose size and number of clusters are not fixed (vma-reader.c).
     pub fn is_memory(&self) -> bool {
         self.name == "vmstate"
     }
 
-    /// Whether it is neither that nor the variables of the firmware or the state of the TPM.
+    /// Returns true unless it is memory, firmware variables or TPM state.
     pub fn is_disk(&self) -> bool {
         let state = ["drive-efidisk", "drive-tpmstate"];
         !self.is_memory() && !state.iter().any(|s| self.name.starts_with(s))
     }
 }
 
-impl Head {
+impl VmaArchiveHead {
     pub fn read(file: &RawDisk) -> Result<Self> {
-        let head = whole(file)?;
-        let bad = |at: usize, why: &str| Err(damaged(file, at as u64, why));
+        let head = read_whole(file)?;
         if head[SUM] != sum_of(&head, SUM) {
-            return bad(SUM.start, "a header with a wrong sum");
+            let why = "a header with a wrong checksum";
+            return Err(report_damaged(file, SUM.start as u64, why));
         }
-        let (start, len) = (u32_be(&head, TEXTS), u32_be(&head, TEXTS_LEN));
-        let (start, len) = (start as usize, len as usize);
+        let start = u32_be(&head, TEXTS) as usize;
+        let len = u32_be(&head, TEXTS_LEN) as usize;
         let texts = match start.checked_add(len).and_then(|end| head.get(start..end)) {
             Some(texts) if start >= FIXED => texts,
-            _ => return bad(TEXTS, "texts outside the header"),
+            _ => {
+                return Err(report_damaged(
+                    file,
+                    TEXTS as u64,
+                    "texts outside the header",
+                ));
+            }
         };
         let mut devices = BTreeMap::new();
-        // There is none with the number 0.
+        // Device numbers start at 1.
         for number in 1..=u8::MAX {
             let at = DEVICES + DEVICE * usize::from(number);
             let len = u64_be(&head, at + SIZE);
@@ -64,9 +70,9 @@ impl Head {
                 continue;
             }
             let Some(name) = name(texts, u32_be(&head, at) as usize) else {
-                return bad(at, "a device without a name");
+                return Err(report_damaged(file, at as u64, "a device without a name"));
             };
-            devices.insert(number, Device { name, len });
+            devices.insert(number, VmaArchiveDevice { name, len });
         }
         let mut archive = [0; 16];
         archive.copy_from_slice(&head[ARCHIVE]);
@@ -78,42 +84,42 @@ impl Head {
     }
 }
 
-/// All bytes of the header.
-fn whole(file: &RawDisk) -> Result<Vec<u8>> {
-    let short = || damaged(file, file.len(), "the file ends within its header");
+/// Reads all bytes of the header.
+fn read_whole(file: &RawDisk) -> Result<Vec<u8>> {
+    const SHORT: &str = "the file ends within its header";
     let mut head = vec![0; FIXED];
     if file.len() < FIXED as u64 {
-        return Err(short());
+        return Err(report_damaged(file, file.len(), SHORT));
     }
     file.read_at(0, &mut head)?;
     if !head.starts_with(MAGIC) {
-        return Err(damaged(file, 0, "no header"));
+        return Err(report_damaged(file, 0, "no header"));
     }
     let version = u32_be(&head, MAGIC.len());
     if version != VERSION {
-        return Err(blocks::refused(
+        return Err(blocks::refuse_file(
             file,
-            format!("is a {FORMAT} of version {version}; winimg knows {VERSION}"),
-            "restore it on a Proxmox VE: qmrestore",
+            format!("is a {FORMAT} of version {version}; winimg supports {VERSION}"),
+            "restore it on Proxmox VE: qmrestore",
         ));
     }
     let len = u64::from(u32_be(&head, LEN));
     if len <= FIXED as u64 || len > LARGEST {
-        return Err(damaged(
+        return Err(report_damaged(
             file,
             LEN as u64,
             format!("a header of {len} bytes"),
         ));
     }
     if len > file.len() {
-        return Err(short());
+        return Err(report_damaged(file, file.len(), SHORT));
     }
     head.resize(len as usize, 0);
     file.read_at(FIXED as u64, &mut head[FIXED..])?;
     Ok(head)
 }
 
-/// A text behind its length that ends with a zero. There is none at 0.
+/// Reads a zero-terminated text that follows its length. Offset 0 means that there is none.
 fn name(texts: &[u8], at: usize) -> Option<String> {
     let len = usize::from(u16_le(texts, at));
     let start = at.checked_add(2).filter(|_| at != 0)?;

@@ -1,48 +1,55 @@
-//! Programs in the guest: `guest-exec` and what became of them.
+//! Runs programs in the guest with `guest-exec`.
 //!
-//! Sources: QEMU qga/commands.c (a Windows status from 0xC0000000 comes as `signal`); glib gspawn-win32.c (what quoting does to arguments).
+//! Sources: QEMU qga/commands.c (a Windows status from 0xC0000000 on is reported as `signal`); glib
+//! gspawn-win32.c (quoting of arguments).
 
 use std::time::{Duration, Instant};
 
 use qapi::qga::{GuestExecCaptureOutput, GuestExecStatus, guest_exec, guest_exec_status};
 
 use super::explain;
-use super::wire::{Trouble, Wire};
-use crate::guest::output::{LONGEST, Text};
-use crate::guest::{Command, Exit, not_ended, not_started, sign_extended};
+use super::wire::{AgentFailure, AgentWire};
+use crate::guest::output::{LONGEST, OutputText};
+use crate::guest::{GuestCommand, GuestExit, not_ended, not_started, sign_extended};
 use winimg_base::error::{Error, Kind, Result};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-pub fn run(wire: &mut Wire, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+pub fn run(
+    wire: &mut AgentWire,
+    command: &GuestCommand,
+    output: &mut dyn FnMut(&[u8]),
+) -> Result<GuestExit> {
     let deadline = wire.now() + command.timeout;
     match start_and_wait(wire, command, deadline) {
         Ok(status) => {
-            deliver(&status, output);
-            exit_code(&status).map(Exit::Code)
+            emit_output(&status, output);
+            exit_code(&status).map(GuestExit::Code)
         }
-        Err(Trouble::Gone) => Ok(Exit::GuestGone),
-        Err(Trouble::Late) => Err(not_ended(
+        Err(AgentFailure::Gone) => Ok(GuestExit::GuestGone),
+        Err(AgentFailure::Late) => Err(not_ended(
             command,
-            "it still runs: the guest agent can neither stop it nor show its output before its end",
+            "it is still running: the guest agent can neither stop it nor return its output \
+             before it exits",
         )),
-        Err(Trouble::Refused(words)) => Err(not_started(command, &words)),
+        Err(AgentFailure::Refused(words)) => Err(not_started(command, &words)),
         Err(other) => Err(explain("a command", other)),
     }
 }
 
-/// The last `guest-exec-status`. It is asked for with the command's whole deadline: the agent forgets a program once it has reported its end, so
-/// that answer must never be given up.
+/// Starts a program and returns the last `guest-exec-status`. Each request has the command's whole
+/// deadline: the agent forgets a program after reporting its end, so that answer must not be
+/// missed.
 fn start_and_wait(
-    wire: &mut Wire,
-    command: &Command,
+    wire: &mut AgentWire,
+    command: &GuestCommand,
     deadline: Instant,
-) -> Result<GuestExecStatus, Trouble> {
+) -> Result<GuestExecStatus, AgentFailure> {
     let start = guest_exec {
         path: command.program.clone(),
         arg: Some(command.arguments.clone()),
-        // Agents before 8.0 know no other way of saying it.
+        // The only form that agents before 8.0 support.
         capture_output: Some(GuestExecCaptureOutput::flag(true)),
         env: None,
         input_data: None,
@@ -52,9 +59,9 @@ fn start_and_wait(
     loop {
         let status = match wire.ask(&guest_exec_status { pid }, deadline) {
             Ok(status) => status,
-            // The agent was replaced by another that does not know the program.
-            Err(Trouble::Refused(words)) => {
-                return Err(Trouble::Broken(
+            // The agent was restarted and does not know the program.
+            Err(AgentFailure::Refused(words)) => {
+                return Err(AgentFailure::Broken(
                     Error::new(Kind::Machine, "the guest agent lost the program it ran")
                         .at(&command.program)
                         .found(words),
@@ -66,14 +73,15 @@ fn start_and_wait(
             return Ok(status);
         }
         if wire.now() + pause >= deadline {
-            return Err(Trouble::Late);
+            return Err(AgentFailure::Late);
         }
         wire.pause(pause)?;
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);
     }
 }
 
-/// The 32-bit code, sign-extended. A POSIX signal, which only a guest that is no Windows has, becomes 128 + its number as in a shell.
+/// Returns the 32-bit code, sign-extended. A POSIX signal, which only a guest other than Windows
+/// reports, becomes 128 + its number like in a shell.
 fn exit_code(status: &GuestExecStatus) -> Result<i64> {
     if let Some(code) = status.exitcode {
         return Ok(sign_extended(code));
@@ -89,13 +97,13 @@ fn exit_code(status: &GuestExecStatus) -> Result<i64> {
     }
 }
 
-/// stdout, then stderr, as text.
-fn deliver(status: &GuestExecStatus, output: &mut dyn FnMut(&[u8])) {
+/// Emits stdout, then stderr, as text.
+fn emit_output(status: &GuestExecStatus, output: &mut dyn FnMut(&[u8])) {
     for (bytes, truncated, name) in [
         (&status.out_data, status.out_truncated, "stdout"),
         (&status.err_data, status.err_truncated, "stderr"),
     ] {
-        let mut text = Text::default();
+        let mut text = OutputText::default();
         for piece in bytes.as_deref().unwrap_or_default().chunks(LONGEST) {
             text.push(piece, output);
         }
@@ -113,7 +121,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD as BASE64;
     use serde_json::{Value, json};
 
-    /// The end of a program as an agent reports it.
+    /// An agent's report of a program's end.
     fn ended(mut rendered: Value) -> GuestExecStatus {
         rendered["exited"] = true.into();
         serde_json::from_value(rendered).expect("a status")
@@ -153,7 +161,7 @@ mod tests {
             "err-data": BASE64.encode(wide),
         }));
         let mut chunks = Vec::new();
-        deliver(&status, &mut |bytes| {
+        emit_output(&status, &mut |bytes| {
             chunks.push(String::from_utf8(bytes.to_vec()).expect("text"))
         });
         assert!(

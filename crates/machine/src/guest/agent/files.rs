@@ -1,6 +1,6 @@
-//! Small files through the agent (`guest-file-*`).
+//! Transfers small files through the agent (`guest-file-*`).
 //!
-//! Refuses large ones: the agent writes 3 MB/s where a disc gives 18 and more.
+//! Refuses large ones: the agent writes 3 MB/s, a disc is read at 18 and more.
 
 use std::time::Duration;
 
@@ -10,45 +10,48 @@ use qapi::qga::{
 };
 
 use super::explain;
-use super::wire::{Trouble, Wire};
-use crate::guest::{Command, Exit, check_size, larger_than};
+use super::wire::{AgentFailure, AgentWire};
+use crate::guest::{GuestCommand, GuestExit, check_size, larger_than};
 use winimg_base::error::{Error, Kind, Result};
 
 const CHUNK: usize = 48 << 10;
-/// What `cmd` answers for a file that is not there; any number that `cmd` itself does not use.
+/// Exit code of `cmd` for a missing file; any number that `cmd` itself does not use.
 const NOT_THERE: i64 = 44;
 
-pub fn put(wire: &mut Wire, path: &str, bytes: &[u8], patience: Duration) -> Result<()> {
+pub fn put(wire: &mut AgentWire, path: &str, bytes: &[u8], patience: Duration) -> Result<()> {
     check_size(path, bytes, "the guest agent")?;
-    let failed = |trouble| explain(&format!("writing {path}"), trouble);
-    let mut file = File::open(wire, path, "w", patience).map_err(failed)?;
-    let written = file.write_all(bytes);
-    let closed = file.close();
-    written.and(closed).map_err(failed)
+    GuestFile::open(wire, path, "w", patience)
+        .and_then(|mut file| {
+            let written = file.write_all(bytes);
+            let closed = file.close();
+            written.and(closed)
+        })
+        .map_err(|trouble| explain(&format!("writing {path}"), trouble))
 }
 
 pub fn get(
-    wire: &mut Wire,
+    wire: &mut AgentWire,
     path: &str,
     limit: usize,
     patience: Duration,
 ) -> Result<Option<Vec<u8>>> {
-    let failed = |trouble| explain(&format!("reading {path}"), trouble);
-    let mut file = match File::open(wire, path, "r", patience) {
+    let doing = format!("reading {path}");
+    let mut file = match GuestFile::open(wire, path, "r", patience) {
         Ok(file) => file,
-        Err(Trouble::Refused(words)) => {
-            return match says_not_found(&words) || is_missing(wire, path, patience)? {
-                true => Ok(None),
-                false => Err(failed(Trouble::Refused(words))),
+        Err(AgentFailure::Refused(words)) => {
+            return if says_not_found(&words) || is_missing(wire, path, patience)? {
+                Ok(None)
+            } else {
+                Err(explain(&doing, AgentFailure::Refused(words)))
             };
         }
-        Err(other) => return Err(failed(other)),
+        Err(other) => return Err(explain(&doing, other)),
     };
     let read = file.read_to(limit);
     let closed = file.close();
     let bytes = read
         .and_then(|bytes| closed.map(|()| bytes))
-        .map_err(failed)?;
+        .map_err(|trouble| explain(&doing, trouble))?;
     if bytes.len() > limit {
         return Err(larger_than(limit, path));
     }
@@ -56,19 +59,19 @@ pub fn get(
 }
 
 /// An open file of the guest.
-struct File<'a> {
-    wire: &'a mut Wire,
+struct GuestFile<'a> {
+    wire: &'a mut AgentWire,
     handle: i64,
     patience: Duration,
 }
 
-impl<'a> File<'a> {
+impl<'a> GuestFile<'a> {
     fn open(
-        wire: &'a mut Wire,
+        wire: &'a mut AgentWire,
         path: &str,
         mode: &str,
         patience: Duration,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, AgentFailure> {
         let deadline = wire.now() + patience;
         let open = guest_file_open {
             path: path.into(),
@@ -82,11 +85,11 @@ impl<'a> File<'a> {
         })
     }
 
-    fn ask<C: QgaCommand>(&mut self, command: &C) -> Result<C::Ok, Trouble> {
+    fn ask<C: QgaCommand>(&mut self, command: &C) -> Result<C::Ok, AgentFailure> {
         self.wire.ask(command, self.wire.now() + self.patience)
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+    fn write_all(&mut self, bytes: &[u8]) -> Result<(), AgentFailure> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let chunk = &rest[..rest.len().min(CHUNK)];
@@ -98,15 +101,15 @@ impl<'a> File<'a> {
             let rendered = self.ask(&write)?.count;
             match usize::try_from(rendered) {
                 Ok(count) if (1..=chunk.len()).contains(&count) => rest = &rest[count..],
-                _ => return Err(miscounted(chunk.len(), rendered)),
+                _ => return Err(report_miscount(chunk.len(), rendered)),
             }
         }
         let handle = self.handle;
         self.ask(&guest_file_flush { handle }).map(drop)
     }
 
-    /// Everything, or a little more than `limit`.
-    fn read_to(&mut self, limit: usize) -> Result<Vec<u8>, Trouble> {
+    /// Reads the whole file, or slightly more than `limit` bytes.
+    fn read_to(&mut self, limit: usize) -> Result<Vec<u8>, AgentFailure> {
         let mut bytes = Vec::new();
         loop {
             let piece = self.ask(&guest_file_read {
@@ -120,21 +123,22 @@ impl<'a> File<'a> {
         }
     }
 
-    fn close(&mut self) -> Result<(), Trouble> {
+    fn close(&mut self) -> Result<(), AgentFailure> {
         let handle = self.handle;
         self.ask(&guest_file_close { handle }).map(drop)
     }
 }
 
-fn miscounted(sent: usize, rendered: i64) -> Trouble {
-    Trouble::Broken(
-        Error::new(Kind::Machine, "the guest agent's reply can't be understood")
-            .expected(format!("that it wrote 1 to {sent} bytes"))
+fn report_miscount(sent: usize, rendered: i64) -> AgentFailure {
+    AgentFailure::Broken(
+        Error::new(Kind::Machine, "invalid reply of the guest agent")
+            .expected(format!("1 to {sent} bytes written"))
             .found(rendered),
     )
 }
 
-/// The English of ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND and ENOENT: the agent passes on the system's sentence, without its number.
+/// Recognizes the English messages of ERROR_FILE_NOT_FOUND, ERROR_PATH_NOT_FOUND and ENOENT: the
+/// agent passes on the system's message without its number.
 fn says_not_found(words: &str) -> bool {
     [
         "cannot find the file specified",
@@ -145,8 +149,9 @@ fn says_not_found(words: &str) -> bool {
     .any(|sentence| words.contains(sentence))
 }
 
-/// Asks a Windows that speaks another language. A blank in the path makes the agent quote it, which `if exist` understands.
-fn is_missing(wire: &mut Wire, path: &str, patience: Duration) -> Result<bool> {
+/// Checks for a missing file on a localized Windows. The agent quotes a path with a space, which
+/// `if exist` accepts.
+fn is_missing(wire: &mut AgentWire, path: &str, patience: Duration) -> Result<bool> {
     let exit = NOT_THERE.to_string();
     let arguments = [
         "/d",
@@ -158,14 +163,14 @@ fn is_missing(wire: &mut Wire, path: &str, patience: Duration) -> Result<bool> {
         "exit",
         exit.as_str(),
     ];
-    let command = Command {
+    let command = GuestCommand {
         program: r"C:\Windows\System32\cmd.exe".into(),
         arguments: arguments.map(String::from).to_vec(),
         timeout: patience,
     };
     match super::exec::run(wire, &command, &mut |_| {}) {
-        Ok(exit) => Ok(exit == Exit::Code(NOT_THERE)),
-        // No such program: then the first refusal stands.
+        Ok(exit) => Ok(exit == GuestExit::Code(NOT_THERE)),
+        // No such program: keep the first refusal.
         Err(e) if e.kind() == Kind::Step => Ok(false),
         Err(e) => Err(e),
     }

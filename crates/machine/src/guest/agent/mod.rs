@@ -1,9 +1,10 @@
-//! The QEMU guest agent, over whatever socket its port ends in.
+//! Client of the QEMU guest agent, over the socket of its port.
 //!
-//! Files of a few KB go through the agent's own calls; everything larger goes onto a disc, which is many times faster. Programs are run without a
-//! shell: arguments are sent raw and the agent quotes them. Never sends `env`, which would replace the guest's whole environment. The agent
-//! can't stream: output comes when the program has ended, so a program that runs for long, or that leaves a child behind, should write to a file
-//! in the guest instead.
+//! Files of a few KB go through the agent's own calls, larger ones onto a disc, which is many times
+//! faster. Programs run without a shell: arguments are sent raw and the agent quotes them. Never
+//! sends `env`, which would replace the guest's whole environment. The agent cannot stream: output
+//! arrives when the program has ended, so a program that runs for long or leaves a child behind
+//! should write to a file in the guest.
 
 mod exec;
 mod files;
@@ -16,93 +17,100 @@ use std::time::{Duration, Instant};
 
 use qapi::qga::{GuestShutdownMode, guest_shutdown};
 
-use self::transcript::Transcript;
-use self::wire::{Trouble, Wire};
-use super::{ChangeDiscs, Command, Ended, Exit, Guest, Put, not_back, not_restarted};
+use self::transcript::AgentTranscript;
+use self::wire::{AgentFailure, AgentWire};
+use super::{
+    ChangeDiscs, Guest, GuestCommand, GuestDelivery, GuestExit, GuestFailure, not_back,
+    not_restarted,
+};
 use winimg_base::error::{Error, Kind, Result};
 
-/// The guest's end of the channel, as the machine sees it.
+/// State of the guest's end of the channel, observed by the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Port {
+pub struct AgentPort {
     pub open: bool,
-    /// How often it was closed or the guest restarted. A change means that what was asked before is lost.
+    /// Number of times it was closed or the guest restarted. A change means that pending requests
+    /// are lost.
     pub downs: u32,
-    /// How often the guest restarted.
+    /// Number of restarts of the guest.
     pub restarts: u32,
     pub off: bool,
 }
 
-impl Port {
-    pub fn change(&mut self, open: bool) {
+impl AgentPort {
+    pub fn set_open(&mut self, open: bool) {
         self.downs += u32::from(!open);
         self.open = open;
     }
 }
 
-/// What the agent needs of the machine around it. Each function returns at once.
-pub struct Host {
-    /// An error as soon as the machine is dead or paused, or the user interrupted.
+/// Functions that the agent needs from the machine. Each returns at once.
+pub struct AgentHost {
+    /// Fails if the machine is dead or paused, or the build was cancelled.
     pub check: Box<dyn Fn() -> Result<()> + Send>,
-    pub port: Box<dyn Fn() -> Port + Send>,
+    pub port: Box<dyn Fn() -> AgentPort + Send>,
     pub discs: Box<ChangeDiscs>,
-    /// Told when the guest is asked (`true`), and when anything comes from it.
-    pub talked: Box<dyn Fn(bool) + Send>,
-    /// The time that deadlines are measured by; it may stand while the machine does.
+    /// Called when a request is sent to the guest (`true`) and when anything is received from it.
+    pub on_contact: Box<dyn Fn(bool) + Send>,
+    /// Returns the time for deadlines; it may be paused while the machine is.
     pub now: Box<dyn Fn() -> Instant + Send>,
 }
 
-/// A guest behind a QEMU guest agent.
-pub struct Agent {
-    wire: Wire,
-    /// For calls that do little; commands bring their own limit.
+/// Guest that is controlled through a QEMU guest agent.
+pub struct AgentGuest {
+    wire: AgentWire,
+    /// Limit for simple calls; commands have their own.
     patience: Duration,
 }
 
-impl Agent {
-    /// `stream` is connected to the port's socket. Nothing is sent yet.
-    pub fn new(stream: UnixStream, host: Host, patience: Duration) -> Result<Self> {
-        let wire = Wire::new(stream, host)?;
+impl AgentGuest {
+    /// Creates the client without sending anything. `stream` is connected to the port's socket.
+    pub fn new(stream: UnixStream, host: AgentHost, patience: Duration) -> Result<Self> {
+        let wire = AgentWire::new(stream, host)?;
         Ok(Self { wire, patience })
     }
 
-    /// Writes the last exchanges into `file`, contents and passwords by their length alone.
+    /// Records the last exchanges in `file`; contents and passwords only by their length.
     #[must_use]
     pub fn written_down(mut self, file: &Path) -> Self {
-        self.wire.write_down(Transcript::open(file));
+        self.wire.write_down(AgentTranscript::open(file));
         self
     }
 
-    /// Waits at most `time` for the agent's first answer. `false`: none yet; trouble of the machine is an error.
+    /// Waits at most `time` for the agent's first answer. Returns false if there is none yet; fails
+    /// if the machine has a problem.
     pub fn try_open(&mut self, time: Duration) -> Result<bool> {
         match self.wire.open(self.wire.now() + time) {
             Ok(()) => Ok(true),
-            Err(Trouble::Late | Trouble::Gone) => Ok(false),
+            Err(AgentFailure::Late | AgentFailure::Gone) => Ok(false),
             Err(trouble) => Err(explain("opening the channel", trouble)),
         }
     }
 
     fn come_back(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
         self.wire.open(deadline).map_err(|trouble| match trouble {
-            Trouble::Gone => {
+            AgentFailure::Gone => {
                 Error::new(Kind::Machine, "the guest powered off instead of restarting")
             }
-            Trouble::Late => not_back(timeout),
+            AgentFailure::Late => not_back(timeout),
             other => explain("the restart", other),
         })
     }
 }
 
-impl Guest for Agent {
-    fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+impl Guest for AgentGuest {
+    fn run(&mut self, command: &GuestCommand, output: &mut dyn FnMut(&[u8])) -> Result<GuestExit> {
         command.check()?;
         exec::run(&mut self.wire, command, output)
     }
 
-    fn put(&mut self, what: Put<'_>) -> Result<()> {
+    fn put(&mut self, what: GuestDelivery<'_>) -> Result<()> {
         match what {
-            Put::Bytes { path, bytes } => files::put(&mut self.wire, path, bytes, self.patience),
-            Put::Disc(iso) => (self.wire.host.discs)(Some(iso)),
-            Put::NoDiscs => (self.wire.host.discs)(None),
+            GuestDelivery::Bytes { path, bytes } => {
+                files::put(&mut self.wire, path, bytes, self.patience)
+            }
+            GuestDelivery::Disc(iso) => (self.wire.host.discs)(Some(iso)),
+            GuestDelivery::NoDiscs => (self.wire.host.discs)(None),
         }
     }
 
@@ -115,35 +123,35 @@ impl Guest for Agent {
         let mode = Some(GuestShutdownMode::Reboot);
         let asked = self.wire.ask(&guest_shutdown { mode }, deadline);
         let gone = match asked {
-            // The agent answers only when it refuses; one that answers nevertheless is believed.
+            // The agent normally answers only if it refuses.
             Ok(_) => self.wire.wait_gone(deadline),
-            Err(Trouble::Gone) => Ok(()),
+            Err(AgentFailure::Gone) => Ok(()),
             Err(other) => Err(other),
         };
         match gone {
             Ok(()) => self.come_back(timeout, deadline),
-            Err(Trouble::Late) => Err(not_restarted(timeout)),
+            Err(AgentFailure::Late) => Err(not_restarted(timeout)),
             Err(other) => Err(explain("the restart", other)),
         }
     }
 
-    fn wait_back(&mut self, timeout: Duration) -> Result<()> {
+    fn wait_for_return(&mut self, timeout: Duration) -> Result<()> {
         let deadline = self.wire.now() + timeout;
         match self.wire.wait_gone(deadline) {
             Ok(()) => self.come_back(timeout, deadline),
-            Err(Trouble::Late) => Err(not_restarted(timeout)),
+            Err(AgentFailure::Late) => Err(not_restarted(timeout)),
             Err(other) => Err(explain("the restart", other)),
         }
     }
 
     fn is_there(&mut self) -> Result<bool> {
         if (self.wire.host.port)().off {
-            return Err(Ended::PoweredOff.into());
+            return Err(GuestFailure::PoweredOff.into());
         }
         match self.wire.watch() {
             Ok(()) => Ok(true),
-            Err(Trouble::Gone) => Ok(false),
-            Err(other) => Err(explain("a look at it", other)),
+            Err(AgentFailure::Gone) => Ok(false),
+            Err(other) => Err(explain("a status check", other)),
         }
     }
 
@@ -153,7 +161,7 @@ impl Guest for Agent {
 
     fn is_off(&mut self) -> Result<bool> {
         match self.wire.watch() {
-            Err(Trouble::Broken(error)) => Err(error),
+            Err(AgentFailure::Broken(error)) => Err(error),
             _ => Ok((self.wire.host.port)().off),
         }
     }
@@ -163,27 +171,30 @@ impl Guest for Agent {
     }
 
     fn shut_down(&mut self) -> Result<()> {
-        // A refusal comes at once; silence means that it was taken.
+        // A refusal is sent at once; no answer means that it was accepted.
         let deadline = self.wire.now() + self.patience.min(Duration::from_secs(3));
         let mode = Some(GuestShutdownMode::Powerdown);
         match self.wire.ask(&guest_shutdown { mode }, deadline) {
-            Ok(_) | Err(Trouble::Gone | Trouble::Late) => Ok(()),
+            Ok(_) | Err(AgentFailure::Gone | AgentFailure::Late) => Ok(()),
             Err(other) => Err(explain("the power-off", other)),
         }
     }
 }
 
-/// `doing` fits after "while" and after "refused".
-fn explain(doing: &str, trouble: Trouble) -> Error {
+/// Builds the error for a failed request. `doing` follows "during" and "refused".
+fn explain(doing: &str, trouble: AgentFailure) -> Error {
     match trouble {
-        Trouble::Gone => Error::new(Kind::Machine, format!("the guest went away during {doing}")),
-        Trouble::Late => Error::new(
+        AgentFailure::Gone => Error::new(
+            Kind::Machine,
+            format!("the guest restarted or closed its channel during {doing}"),
+        ),
+        AgentFailure::Late => Error::new(
             Kind::Machine,
             format!("the guest agent did not answer in time during {doing}"),
         ),
-        Trouble::Refused(words) => {
+        AgentFailure::Refused(words) => {
             Error::new(Kind::Machine, format!("the guest agent refused {doing}")).found(words)
         }
-        Trouble::Broken(error) => error,
+        AgentFailure::Broken(error) => error,
     }
 }

@@ -1,8 +1,8 @@
-//! The last exchanges with the agent, in a file: what was asked, what was answered, when.
+//! Log file of the last exchanges with the agent: requests, answers and times.
 //!
-//! Written as it happens, so that it outlives a machine that dies, and continued by the next machine of the same build.
-//! Refuses contents: data and passwords are shown by their length alone. Never an error: a transcript that can't be written
-//! must not stop a build.
+//! Written immediately, so that it survives a dying machine, and continued by the next machine of
+//! the same build. Data and passwords are only shown by their length. Errors are ignored: a
+//! transcript that cannot be written must not stop a build.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -11,39 +11,40 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Exchanges that are kept. The file may hold twice as many for a while.
+/// Number of exchanges kept. The file may temporarily have twice as many.
 const KEPT: usize = 200;
-/// Bytes of one request or answer.
+/// Maximum bytes of a request or answer.
 const LONGEST: usize = 2 << 10;
-/// Bytes of one text in it.
+/// Maximum bytes of a text in it.
 const LONGEST_TEXT: usize = 1 << 10;
-/// Items of a list, and levels, that are looked into.
+/// Maximum number of list items and levels shown.
 const MOST_ITEMS: usize = 32;
 const DEEPEST: usize = 16;
-/// Values that are contents or secrets.
+/// Members with contents or secrets.
 const HIDDEN: &[&str] = &["input-data", "buf-b64", "password", "out-data", "err-data"];
-/// How an exchange begins in the file.
+/// First character of an exchange in the file.
 const BEGIN: char = '>';
 
-/// A file of exchanges, each of two lines or three:
+/// File of exchanges, with two or three lines each:
 ///
 /// ```text
 /// > 2026-01-02T03:04:05.123Z {"execute":"guest-ping"}
 /// < 2026-01-02T03:04:05.125Z {"return":{}}
 /// = 12 times more, last at 2026-01-02T03:04:07.000Z
 /// ```
-pub struct Transcript {
+pub struct AgentTranscript {
     file: File,
     /// Lengths of the exchanges in the file.
     lengths: VecDeque<u64>,
-    /// The last exchange without its times, for repeats: an agent is asked many times whether a program has ended.
+    /// Last exchange without its times, to detect repetitions: a running program is polled many
+    /// times.
     last: Option<(String, String)>,
-    /// Bytes of the last exchange before the line that counts repeats.
+    /// Bytes of the last exchange before the line that counts repetitions.
     last_own: u64,
     repeats: u32,
 }
 
-impl Transcript {
+impl AgentTranscript {
     /// Goes on with the file where there is one. `None`: it can't be opened.
     pub fn open(path: &Path) -> Option<Self> {
         let mut options = OpenOptions::new();
@@ -67,14 +68,14 @@ impl Transcript {
         })
     }
 
-    /// A request and what came of it.
-    pub fn exchange(&mut self, asked: &str, answered: &str) {
+    /// Records a request and its answer.
+    pub fn record_exchange(&mut self, asked: &str, answered: &str) {
         let time = format!("{:.3}", jiff::Timestamp::now());
         let written = match &self.last {
             Some((a, b)) if a == asked && b == answered => self.repeat(&time),
             _ => self.begin(asked, answered, &time),
         };
-        // A full disk is reported by the work that needs it.
+        // A full disk is reported by the operations that need it.
         let _ = written;
     }
 
@@ -119,25 +120,25 @@ impl Transcript {
     }
 }
 
-/// A message as the transcript shows it: contents by their length, long texts with theirs, cut to [`LONGEST`].
-pub fn summary(message: &Value) -> String {
+/// Renders a message: contents only by their length, long texts truncated, [`LONGEST`] at most.
+pub fn render_message(message: &Value) -> String {
     let text = without_contents(message, DEEPEST).to_string();
-    match text.len() <= LONGEST {
-        true => text,
-        // Its own length would be that of texts which are shortened already.
-        false => format!("{}…", &text[..text.floor_char_boundary(LONGEST)]),
+    if text.len() <= LONGEST {
+        text
+    } else {
+        // Without its length, which would be that of shortened texts.
+        format!("{}…", &text[..text.floor_char_boundary(LONGEST)])
     }
 }
 
-/// The first bytes of a text, and how many there were.
-pub fn cut(text: &str) -> String {
+/// Truncates a long text and appends its length.
+pub fn truncate_text(text: &str) -> String {
     let text = text.trim_end();
-    match text.len() <= LONGEST_TEXT {
-        true => text.to_owned(),
-        false => {
-            let head = &text[..text.floor_char_boundary(LONGEST_TEXT)];
-            format!("{head}… ({} bytes)", text.len())
-        }
+    if text.len() <= LONGEST_TEXT {
+        text.to_owned()
+    } else {
+        let head = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+        format!("{head}… ({} bytes)", text.len())
     }
 }
 
@@ -163,7 +164,7 @@ fn without_contents(value: &Value, levels: usize) -> Value {
             let shown = items.iter().take(MOST_ITEMS);
             shown.map(|item| without_contents(item, below)).collect()
         }
-        Value::String(text) => cut(text).into(),
+        Value::String(text) => truncate_text(text).into(),
         other => other.clone(),
     }
 }
@@ -187,17 +188,17 @@ mod tests {
     fn exchanges_go_on_over_machines_and_repeats_are_counted() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("agent.log");
-        let mut first = Transcript::open(&path).expect("a file");
-        first.exchange("ask", "one");
-        first.exchange("ask", "two");
+        let mut first = AgentTranscript::open(&path).expect("a file");
+        first.record_exchange("ask", "one");
+        first.record_exchange("ask", "two");
         for _ in 0..12 {
-            first.exchange("ask", "two");
+            first.record_exchange("ask", "two");
         }
-        first.exchange("last", "three");
+        first.record_exchange("last", "three");
         drop(first);
-        let mut second = Transcript::open(&path).expect("a file");
-        second.exchange("last", "three");
-        second.exchange("last", "three");
+        let mut second = AgentTranscript::open(&path).expect("a file");
+        second.record_exchange("last", "three");
+        second.record_exchange("last", "three");
         assert_eq!(
             read(&path),
             [
@@ -220,10 +221,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("agent.log");
         for part in 0..3 {
-            let mut transcript = Transcript::open(&path).expect("a file");
+            let mut transcript = AgentTranscript::open(&path).expect("a file");
             for n in 0..KEPT - 10 {
-                transcript.exchange(&format!("{part}.{n}"), "yes");
-                transcript.exchange(&format!("{part}.{n}"), "yes");
+                transcript.record_exchange(&format!("{part}.{n}"), "yes");
+                transcript.record_exchange(&format!("{part}.{n}"), "yes");
             }
         }
         let lines = read(&path);
@@ -239,11 +240,11 @@ mod tests {
             "username": "Administrator", "password": "UGxhbnRlZA==", "crypted": false,
             "deep": [{"buf-b64": "AAAA", "count": 3}]}});
         assert_eq!(
-            summary(&message),
+            render_message(&message),
             "{\"execute\":\"guest-set-user-password\",\"arguments\":{\"username\":\"Administrator\",\
              \"password\":\"(12 characters)\",\"crypted\":false,\"deep\":[{\"buf-b64\":\"(4 characters)\",\"count\":3}]}}"
         );
-        let long = summary(&json!({"return": "ä".repeat(4000)}));
+        let long = render_message(&json!({"return": "ä".repeat(4000)}));
         assert!(long.len() < LONGEST + 64, "{}", long.len());
         assert!(long.contains("… (8000 bytes)"));
     }

@@ -1,6 +1,6 @@
-//! Small files through a session.
+//! Transfers small files through a session.
 //!
-//! Refuses large ones: a session carries text, and a disc is many times faster.
+//! Large files are refused: sessions transfer base64 text, and an ISO is many times faster.
 
 use std::time::Instant;
 
@@ -8,28 +8,28 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::json;
 
-use super::{CREDENTIAL, Direct, FILE_PATIENCE, explain};
+use super::{CREDENTIAL, DirectGuest, FILE_TIMEOUT, explain};
 use crate::guest::{check_size, larger_than};
 use winimg_base::error::{Error, Kind, Result};
 
-pub fn put(direct: &mut Direct, path: &str, bytes: &[u8]) -> Result<()> {
+pub fn put(direct: &mut DirectGuest, path: &str, bytes: &[u8]) -> Result<()> {
     check_size(path, bytes, "a session")?;
     let arguments = [json!(path), json!(BASE64.encode(bytes))];
-    let deadline = Instant::now() + FILE_PATIENCE;
+    let deadline = Instant::now() + FILE_TIMEOUT;
     let written = direct.ask("put", &arguments, &["boot"], deadline, CREDENTIAL);
     written
         .map(|_| ())
-        .map_err(|stop| explain(&format!("writing {path}"), stop))
+        .map_err(|error| explain(&format!("writing {path}"), error))
 }
 
-pub fn get(direct: &mut Direct, path: &str, limit: usize) -> Result<Option<Vec<u8>>> {
+pub fn get(direct: &mut DirectGuest, path: &str, limit: usize) -> Result<Option<Vec<u8>>> {
     let doing = format!("reading {path}");
     let arguments = [json!(path), json!(limit)];
     let select = ["boot", "there", "size", "base64"];
-    let deadline = Instant::now() + FILE_PATIENCE;
+    let deadline = Instant::now() + FILE_TIMEOUT;
     let answer = direct
         .ask("get", &arguments, &select, deadline, CREDENTIAL)
-        .map_err(|stop| explain(&doing, stop))?;
+        .map_err(|error| explain(&doing, error))?;
     if answer["there"] != true {
         return Ok(None);
     }
@@ -44,7 +44,7 @@ pub fn get(direct: &mut Direct, path: &str, limit: usize) -> Result<Option<Vec<u
         Some(bytes) => Ok(Some(bytes)),
         None => Err(Error::new(
             Kind::Machine,
-            format!("the guest's answer can't be understood: {doing}"),
+            format!("invalid answer from the guest while {doing}"),
         )),
     }
 }

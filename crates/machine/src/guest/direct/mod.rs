@@ -1,8 +1,10 @@
-//! PowerShell Direct: sessions into a guest of Hyper-V, without a network and without an agent.
+//! PowerShell Direct: sessions with a Hyper-V guest, without a network or an agent.
 //!
-//! A session may break at any time, and Windows takes none while it starts; so nothing in the guest depends on one. Programs run as SYSTEM in tasks
-//! of their own, as services do, and are asked how they fare. Small files go through the session; everything larger goes onto a disc.
-//! Sources: Microsoft: PowerShell Direct; New-PSSession -VMId; Task Scheduler; RegistryOptions.Volatile.
+//! A session may break at any time, and Windows accepts none while it starts, so nothing in the
+//! guest depends on a session. Programs run as SYSTEM in scheduled tasks and are polled. Small
+//! files go through the session, larger ones onto a disc.
+//! Sources: Microsoft: PowerShell Direct; New-PSSession -VMId; Task Scheduler;
+//! RegistryOptions.Volatile.
 
 mod files;
 mod job;
@@ -14,95 +16,99 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{ChangeDiscs, Command, Ended, Exit, Guest, Put, not_back, not_restarted};
+use super::{
+    ChangeDiscs, Guest, GuestCommand, GuestDelivery, GuestExit, GuestFailure, not_back,
+    not_restarted,
+};
 use winimg_base::error::{Error, Kind, Result};
 
-pub use scripts::{JOB, scripts};
+pub use scripts::{JOB, list_scripts};
 
-/// One script's work, which is little, or a session's opening: where the guest answers it takes seconds.
+/// Limit for a script or for opening a session, which takes seconds if the guest answers.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For what is asked just before its deadline.
+/// Minimum time for a request just before its deadline.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
-/// For files, with what a busy guest adds.
-const FILE_PATIENCE: Duration = Duration::from_secs(180);
-/// Between two attempts at a session.
+/// Limit for files, with a margin for a busy guest.
+const FILE_TIMEOUT: Duration = Duration::from_secs(180);
+/// Interval between two attempts to open a session.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long a Windows that was ready may call its own password wrong.
+/// Limit for a running Windows to reject its password.
 const CREDENTIAL: Duration = Duration::from_secs(60);
-/// The same while Windows starts, which may have updates to finish.
+/// Limit while Windows starts, which may have to finish updates.
 const CREDENTIAL_AT_START: Duration = Duration::from_secs(300);
-/// PowerShells in a row that may fail.
+/// Number of consecutive PowerShell processes that may fail.
 const HOST_FAILURES: u32 = 3;
 
 #[derive(Debug)]
-pub enum Trouble {
-    /// No such account yet, or another password.
+pub enum SessionFailure {
+    /// The account does not exist yet, or has another password.
     Credential(String),
-    /// There is no session any more, or none yet.
+    /// The session broke, or could not be opened.
     Broken(String),
-    /// The script itself says no; the session stays.
+    /// The script threw an exception; the session remains.
     Threw(String),
-    /// What carries the sessions failed and is replaced.
+    /// The host's PowerShell failed and is replaced.
     Host(Error),
-    /// The end: of the machine, or of the build.
+    /// The machine failed, or the build was cancelled.
     Machine(Error),
 }
 
-/// Opens a session in place of the one before, within this time.
-pub type Connect = dyn FnMut(Duration) -> Result<(), Trouble> + Send;
-/// Runs a script in the session: its name, its arguments, what is wanted of its object, and how long it may take.
-pub type Invoke =
-    dyn Fn(&'static str, Vec<Value>, &[&'static str], Duration) -> Result<Value, Trouble> + Send;
+/// Opens a session in place of the previous one, within this time.
+pub type ConnectSession = dyn FnMut(Duration) -> Result<(), SessionFailure> + Send;
+/// Runs a script in the session: name, arguments, properties to select, and time limit.
+pub type InvokeScript = dyn Fn(&'static str, Vec<Value>, &[&'static str], Duration) -> Result<Value, SessionFailure>
+    + Send;
 
-/// What the channel needs of the machine around it.
-pub struct Host {
-    pub connect: Box<Connect>,
-    pub invoke: Box<Invoke>,
-    /// An error as soon as the machine is dead, paused or off, or the user interrupted. `true`: the machine is asked now.
-    pub check: Box<dyn Fn(bool) -> Result<(), Ended> + Send>,
-    /// How often the machine restarted, asked now.
+/// Functions that the channel needs from the machine.
+pub struct SessionHost {
+    pub connect: Box<ConnectSession>,
+    pub invoke: Box<InvokeScript>,
+    /// Fails if the machine is dead, paused or off, or the build was cancelled. With `true` the
+    /// machine is queried now.
+    pub check: Box<dyn Fn(bool) -> Result<(), GuestFailure> + Send>,
+    /// Returns the number of restarts, queried now.
     pub restarts: Box<dyn Fn() -> u32 + Send>,
-    /// The same as it was seen last.
+    /// Returns the last known number of restarts.
     pub known_restarts: Box<dyn Fn() -> u32 + Send>,
     pub discs: Box<ChangeDiscs>,
-    /// Told when the guest is asked (`true`), and when anything comes from it.
-    pub talked: Box<dyn Fn(bool) + Send>,
+    /// Called when a request is sent to the guest (`true`) and when anything is received from it.
+    pub on_contact: Box<dyn Fn(bool) + Send>,
 }
 
 #[derive(Debug)]
-pub enum Opened {
+pub enum OpenAttempt {
     Yes,
-    /// Why the attempt failed.
+    /// Reason the attempt failed.
     NotYet(String),
 }
 
-pub struct Direct {
-    host: Host,
+pub struct DirectGuest {
+    host: SessionHost,
     connected: bool,
-    /// Which start of Windows was spoken to last; a change ends `run`, and `wait_back` waits for one.
+    /// Id of the last boot that answered. A change ends `run`, and `wait_for_return` waits for one.
     boot: String,
     restarts: u32,
     host_failures: u32,
 }
 
-/// How a question ends that has a deadline.
+/// Failure of a request with a deadline.
 #[derive(Debug)]
-enum Stop {
-    /// What was heard last.
+enum RequestFailure {
+    /// Timed out; contains the last failure.
     Late(String),
     Threw(String),
-    Ended(Ended),
+    Ended(GuestFailure),
 }
 
-impl<E: Into<Ended>> From<E> for Stop {
+impl<E: Into<GuestFailure>> From<E> for RequestFailure {
     fn from(ended: E) -> Self {
         Self::Ended(ended.into())
     }
 }
 
-impl Direct {
-    /// Nothing is sent yet.
-    pub fn new(host: Host) -> Self {
+impl DirectGuest {
+    /// Creates the channel without sending anything.
+    pub fn new(host: SessionHost) -> Self {
         Self {
             host,
             connected: false,
@@ -112,56 +118,61 @@ impl Direct {
         }
     }
 
-    /// One attempt at a session and a first answer, each of which may take as long as `left`, within reason. Trouble of the machine is an error.
-    pub fn try_open(&mut self, left: Duration) -> Result<Opened> {
+    /// Tries once to open a session and get an answer; each may take about `left`. Fails if the
+    /// machine has a problem.
+    pub fn try_open(&mut self, left: Duration) -> Result<OpenAttempt> {
         let patience = left.clamp(LEAST_PATIENCE, PATIENCE);
-        match self.attempt("look", &[], &["boot"], patience) {
+        match self.try_request("look", &[], &["boot"], patience) {
             Ok(answer) => {
-                self.arrived(boot_of(&answer));
-                Ok(Opened::Yes)
+                self.record_boot(boot_of(&answer));
+                Ok(OpenAttempt::Yes)
             }
-            Err(Trouble::Credential(said) | Trouble::Broken(said) | Trouble::Threw(said)) => {
-                Ok(Opened::NotYet(said))
-            }
-            Err(Trouble::Host(error) | Trouble::Machine(error)) => Err(error),
+            Err(
+                SessionFailure::Credential(said)
+                | SessionFailure::Broken(said)
+                | SessionFailure::Threw(said),
+            ) => Ok(OpenAttempt::NotYet(said)),
+            Err(SessionFailure::Host(error) | SessionFailure::Machine(error)) => Err(error),
         }
     }
 
-    fn arrived(&mut self, boot: String) {
+    fn record_boot(&mut self, boot: String) {
         self.boot = boot;
         self.restarts = (self.host.known_restarts)();
     }
 
-    /// Opens a session where there is none, then asks once.
-    fn attempt(
+    /// Opens a session if there is none, then sends one request.
+    fn try_request(
         &mut self,
         script: &'static str,
         arguments: &[Value],
         select: &[&'static str],
         patience: Duration,
-    ) -> Result<Value, Trouble> {
-        (self.host.talked)(true);
-        let result = match self.connected {
-            true => Ok(()),
-            false => (self.host.connect)(patience.min(PATIENCE)),
+    ) -> Result<Value, SessionFailure> {
+        (self.host.on_contact)(true);
+        let result = if self.connected {
+            Ok(())
+        } else {
+            (self.host.connect)(patience.min(PATIENCE))
         };
         let result =
             result.and_then(|()| (self.host.invoke)(script, arguments.to_vec(), select, patience));
         match result {
-            Err(Trouble::Host(error)) => {
+            Err(SessionFailure::Host(error)) => {
                 self.connected = false;
                 self.host_failures += 1;
-                match self.host_failures >= HOST_FAILURES {
-                    true => Err(Trouble::Machine(error)),
-                    false => Err(Trouble::Broken(error.fact().to_string())),
+                if self.host_failures >= HOST_FAILURES {
+                    Err(SessionFailure::Machine(error))
+                } else {
+                    Err(SessionFailure::Broken(error.fact().to_string()))
                 }
             }
             Err(trouble) => {
-                self.connected = matches!(trouble, Trouble::Threw(_));
+                self.connected = matches!(trouble, SessionFailure::Threw(_));
                 Err(trouble)
             }
             Ok(answer) => {
-                (self.host.talked)(false);
+                (self.host.on_contact)(false);
                 self.connected = true;
                 self.host_failures = 0;
                 Ok(answer)
@@ -169,7 +180,8 @@ impl Direct {
         }
     }
 
-    /// Asks until the guest answers. Sessions that break are opened again while the machine lives.
+    /// Repeats a request until the guest answers. Broken sessions are reopened while the machine
+    /// runs.
     fn ask(
         &mut self,
         script: &'static str,
@@ -177,34 +189,36 @@ impl Direct {
         select: &[&'static str],
         deadline: Instant,
         wrong_for: Duration,
-    ) -> Result<Value, Stop> {
+    ) -> Result<Value, RequestFailure> {
         let mut wrong_since = None;
         let mut was_connected = self.connected;
         loop {
             (self.host.check)(false)?;
             let left = deadline.saturating_duration_since(Instant::now());
             let patience = left.clamp(LEAST_PATIENCE, PATIENCE);
-            let said = match self.attempt(script, arguments, select, patience) {
+            let said = match self.try_request(script, arguments, select, patience) {
                 Ok(answer) => return Ok(answer),
-                Err(Trouble::Threw(words)) => return Err(Stop::Threw(words)),
-                Err(Trouble::Machine(error) | Trouble::Host(error)) => return Err(error.into()),
-                Err(Trouble::Credential(said)) => {
+                Err(SessionFailure::Threw(words)) => return Err(RequestFailure::Threw(words)),
+                Err(SessionFailure::Machine(error) | SessionFailure::Host(error)) => {
+                    return Err(error.into());
+                }
+                Err(SessionFailure::Credential(said)) => {
                     let since = *wrong_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= wrong_for {
                         return Err(wrong_password(wrong_for, &said).into());
                     }
                     said
                 }
-                Err(Trouble::Broken(said)) => {
+                Err(SessionFailure::Broken(said)) => {
                     wrong_since = None;
                     said
                 }
             };
             (self.host.check)(true)?;
             if Instant::now() >= deadline {
-                return Err(Stop::Late(said));
+                return Err(RequestFailure::Late(said));
             }
-            // A session that just broke is tried again at once, a guest that refused is given time.
+            // Retry at once after a broken session, but wait after a refusal.
             if !was_connected {
                 self.pause(AGAIN, deadline)?;
             }
@@ -212,7 +226,7 @@ impl Direct {
         }
     }
 
-    fn pause(&self, time: Duration, deadline: Instant) -> Result<(), Ended> {
+    fn pause(&self, time: Duration, deadline: Instant) -> Result<(), GuestFailure> {
         let end = (Instant::now() + time).min(deadline);
         while Instant::now() < end {
             (self.host.check)(false)?;
@@ -222,17 +236,17 @@ impl Direct {
         Ok(())
     }
 
-    /// Waits for another start of Windows than the last one.
-    fn come_back(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
+    /// Waits until another boot of Windows answers.
+    fn wait_for_restart(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
         loop {
             let asked = self.ask("look", &[], &["boot"], deadline, CREDENTIAL_AT_START);
             let late = match asked {
                 Ok(answer) if boot_of(&answer) != self.boot => {
-                    self.arrived(boot_of(&answer));
+                    self.record_boot(boot_of(&answer));
                     return Ok(());
                 }
                 Ok(_) => not_restarted(timeout),
-                Err(Stop::Late(said)) => return Err(not_back(timeout).found(said)),
+                Err(RequestFailure::Late(said)) => return Err(not_back(timeout).found(said)),
                 Err(other) => return Err(explain("the restart", other)),
             };
             if Instant::now() >= deadline {
@@ -247,17 +261,17 @@ fn boot_of(answer: &Value) -> String {
     answer["boot"].as_str().unwrap_or_default().to_string()
 }
 
-impl Guest for Direct {
-    fn run(&mut self, command: &Command, output: &mut dyn FnMut(&[u8])) -> Result<Exit> {
+impl Guest for DirectGuest {
+    fn run(&mut self, command: &GuestCommand, output: &mut dyn FnMut(&[u8])) -> Result<GuestExit> {
         command.check()?;
         job::run(self, command, output)
     }
 
-    fn put(&mut self, what: Put<'_>) -> Result<()> {
+    fn put(&mut self, what: GuestDelivery<'_>) -> Result<()> {
         match what {
-            Put::Bytes { path, bytes } => files::put(self, path, bytes),
-            Put::Disc(iso) => (self.host.discs)(Some(iso)),
-            Put::NoDiscs => (self.host.discs)(None),
+            GuestDelivery::Bytes { path, bytes } => files::put(self, path, bytes),
+            GuestDelivery::Disc(iso) => (self.host.discs)(Some(iso)),
+            GuestDelivery::NoDiscs => (self.host.discs)(None),
         }
     }
 
@@ -268,18 +282,20 @@ impl Guest for Direct {
     fn reboot(&mut self, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         (self.host.check)(false)?;
-        match self.attempt("restart", &[], &["boot"], PATIENCE) {
+        match self.try_request("restart", &[], &["boot"], PATIENCE) {
             Ok(answer) => self.boot = boot_of(&answer),
-            // It may have gone before its answer did; `come_back` finds out.
-            Err(Trouble::Broken(_) | Trouble::Credential(_)) => {}
-            Err(Trouble::Threw(words)) => return Err(explain("the restart", Stop::Threw(words))),
-            Err(Trouble::Host(error) | Trouble::Machine(error)) => return Err(error),
+            // It may have restarted before its answer was sent; `wait_for_restart` finds out.
+            Err(SessionFailure::Broken(_) | SessionFailure::Credential(_)) => {}
+            Err(SessionFailure::Threw(words)) => {
+                return Err(explain("the restart", RequestFailure::Threw(words)));
+            }
+            Err(SessionFailure::Host(error) | SessionFailure::Machine(error)) => return Err(error),
         }
-        self.come_back(timeout, deadline)
+        self.wait_for_restart(timeout, deadline)
     }
 
-    fn wait_back(&mut self, timeout: Duration) -> Result<()> {
-        self.come_back(timeout, Instant::now() + timeout)
+    fn wait_for_return(&mut self, timeout: Duration) -> Result<()> {
+        self.wait_for_restart(timeout, Instant::now() + timeout)
     }
 
     fn is_there(&mut self) -> Result<bool> {
@@ -287,13 +303,13 @@ impl Guest for Direct {
         if (self.host.restarts)() == self.restarts {
             return Ok(true);
         }
-        // The count is Hyper-V's; the guest itself knows better whether it restarted.
-        match self.attempt("look", &[], &["boot"], PATIENCE) {
+        // The count comes from Hyper-V; the guest knows its boot reliably.
+        match self.try_request("look", &[], &["boot"], PATIENCE) {
             Ok(answer) if boot_of(&answer) == self.boot => {
                 self.restarts = (self.host.known_restarts)();
                 Ok(true)
             }
-            Err(Trouble::Machine(error)) => Err(error),
+            Err(SessionFailure::Machine(error)) => Err(error),
             _ => Ok(false),
         }
     }
@@ -305,20 +321,23 @@ impl Guest for Direct {
     fn is_off(&mut self) -> Result<bool> {
         match (self.host.check)(true) {
             Ok(()) => Ok(false),
-            Err(Ended::PoweredOff) => Ok(true),
-            Err(Ended::Failed(error)) => Err(error),
+            Err(GuestFailure::PoweredOff) => Ok(true),
+            Err(GuestFailure::Failed(error)) => Err(error),
         }
     }
 
-    fn channel(&self) -> &'static str {
+    fn describe_channel(&self) -> &'static str {
         "PowerShell Direct"
     }
 
     fn shut_down(&mut self) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         match self.ask("off", &[], &["boot"], deadline, CREDENTIAL) {
-            // It may be off already: `Machine::wait_off` sees that.
-            Ok(_) | Err(Stop::Late(_) | Stop::Ended(Ended::PoweredOff)) => Ok(()),
+            // It may already be off: `VirtualMachine::wait_off` notices that.
+            Ok(_)
+            | Err(RequestFailure::Late(_) | RequestFailure::Ended(GuestFailure::PoweredOff)) => {
+                Ok(())
+            }
             Err(other) => Err(explain("the power-off", other)),
         }
     }
@@ -328,26 +347,29 @@ fn wrong_password(time: Duration, said: &str) -> Error {
     Error::new(
         Kind::Machine,
         format!(
-            "Windows has refused the Administrator's password for {} s",
+            "Windows has rejected the Administrator's password for {} s",
             time.as_secs()
         ),
     )
-    .expected("the password of this build, which the answer file or an earlier build gave it")
+    .expected("the password of this build, set by the answer file or an earlier build")
     .found(said)
-    .cure("a step that changes, disables or renames the Administrator shuts winimg out; a layer made with another password needs --fresh")
+    .cure(
+        "remove steps that change, disable or rename the Administrator, which lock winimg out; \
+         if a layer has another password, build with --fresh",
+    )
 }
 
-/// `doing` fits after "during" and after "refused".
-fn explain(doing: &str, stop: Stop) -> Error {
+/// Builds the error for a failed request. `doing` follows "during" and "refused".
+fn explain(doing: &str, stop: RequestFailure) -> Error {
     match stop {
-        Stop::Late(said) => Error::new(
+        RequestFailure::Late(said) => Error::new(
             Kind::Machine,
             format!("the guest did not answer in time during {doing}"),
         )
         .found(said),
-        Stop::Threw(words) => {
+        RequestFailure::Threw(words) => {
             Error::new(Kind::Machine, format!("the guest refused {doing}")).found(words)
         }
-        Stop::Ended(ended) => ended.into(),
+        RequestFailure::Ended(ended) => ended.into(),
     }
 }

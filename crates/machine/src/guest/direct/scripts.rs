@@ -1,8 +1,9 @@
-//! The guest's scripts, whole. What all of them need is written once, in `boot.ps1`, and put where a script's marker line stands.
+//! Scripts for the guest. The part that all of them share is in `boot.ps1`, which replaces a marker
+//! line in each script.
 //!
-//! Pure. No value is ever put into a script's text: they take parameters.
+//! Pure. Values are never inserted into a script's text: scripts have parameters.
 
-/// Each by its name; the channel runs no other.
+/// All scripts by name; the channel runs no others.
 const SCRIPTS: [(&str, &str); 8] = [
     ("look", include_str!("scripts/look.ps1")),
     ("start", include_str!("scripts/start.ps1")),
@@ -14,16 +15,16 @@ const SCRIPTS: [(&str, &str); 8] = [
     ("off", include_str!("scripts/off.ps1")),
 ];
 
-/// What a job's task runs; `start` writes it beside the job.
+/// Script that a job's task runs; `start` writes it beside the job.
 pub const JOB: &str = include_str!("scripts/job.ps1");
 
-/// `Get-Boot`: which start of Windows answers.
+/// Defines `Get-Boot`, which returns the id of the current boot.
 const BOOT: &str = include_str!("scripts/boot.ps1");
-/// The line in whose place it is put: after `param`, which has to come first.
-const MARKER: &str = "# boot.ps1 stands here.";
+/// Line that is replaced by `boot.ps1`, after `param`, which must come first.
+const MARKER: &str = "# boot.ps1 is inserted here.";
 
-/// The scripts by name, as they are written out.
-pub fn scripts() -> Vec<(&'static str, String)> {
+/// Returns the complete scripts by name.
+pub fn list_scripts() -> Vec<(&'static str, String)> {
     let all = SCRIPTS.iter();
     all.map(|(name, text)| (*name, with_boot(text))).collect()
 }
@@ -38,7 +39,7 @@ mod tests {
 
     #[test]
     fn boot_takes_the_place_of_the_marker() {
-        let script = "param([string] $Id)\n# boot.ps1 stands here.\nGet-Boot\n";
+        let script = "param([string] $Id)\n# boot.ps1 is inserted here.\nGet-Boot\n";
         let (head, tail) = ("param([string] $Id)\n", "\nGet-Boot\n");
         assert_eq!(
             with_boot(script),
@@ -57,7 +58,7 @@ mod tests {
             assert_eq!(text.matches(MARKER).count(), 1, "{name}");
             assert!(!text.contains("function Get-Boot"), "{name}");
         }
-        let whole = scripts();
+        let whole = list_scripts();
         assert!(
             whole
                 .iter()

@@ -1,4 +1,4 @@
-//! A guest that is a list of answers: what the channel asks, in which order, and what it makes of each.
+//! Tests of the channel with a guest that is a list of expected requests and answers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,20 +10,23 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Each answer belongs to the script that is named: another question fails the test.
-type Answers = Arc<Mutex<VecDeque<(&'static str, Result<Value, Trouble>)>>>;
+/// Expected scripts with their answers: any other request fails the test.
+type Answers = Arc<Mutex<VecDeque<(&'static str, Result<Value, SessionFailure>)>>>;
 
 struct Scene {
     answers: Answers,
     connects: Arc<Mutex<u32>>,
 }
 
-/// `is_off`: so the machine is found when it is asked.
-fn scene(answers: Vec<(&'static str, Result<Value, Trouble>)>, is_off: bool) -> (Direct, Scene) {
+/// `is_off`: the machine's state when it is queried.
+fn scene(
+    answers: Vec<(&'static str, Result<Value, SessionFailure>)>,
+    is_off: bool,
+) -> (DirectGuest, Scene) {
     let answers: Answers = Arc::new(Mutex::new(answers.into()));
     let connects = Arc::new(Mutex::new(0));
     let (asked, counted) = (Arc::clone(&answers), Arc::clone(&connects));
-    let direct = Direct::new(Host {
+    let direct = DirectGuest::new(SessionHost {
         connect: Box::new(move |_| {
             *counted.lock().expect("a count") += 1;
             Ok(())
@@ -34,38 +37,41 @@ fn scene(answers: Vec<(&'static str, Result<Value, Trouble>)>, is_off: bool) -> 
             assert_eq!(script, wanted);
             answer
         }),
-        check: Box::new(move |fresh| match fresh && is_off {
-            true => Err(Ended::PoweredOff),
-            false => Ok(()),
+        check: Box::new(move |fresh| {
+            if fresh && is_off {
+                Err(GuestFailure::PoweredOff)
+            } else {
+                Ok(())
+            }
         }),
         restarts: Box::new(|| 0),
         known_restarts: Box::new(|| 0),
         discs: Box::new(|_| Ok(())),
-        talked: Box::new(|_| {}),
+        on_contact: Box::new(|_| {}),
     });
     (direct, Scene { answers, connects })
 }
 
-fn boot(id: &str) -> Result<Value, Trouble> {
+fn boot(id: &str) -> Result<Value, SessionFailure> {
     Ok(json!({"boot": id}))
 }
 
-fn poll(id: &str, output: &str, size: usize, exit: Value) -> Result<Value, Trouble> {
+fn poll(id: &str, output: &str, size: usize, exit: Value) -> Result<Value, SessionFailure> {
     Ok(
         json!({"boot": id, "known": true, "ended": !exit.is_null(), "exit": exit, "error": null,
         "output": BASE64.encode(output), "size": size}),
     )
 }
 
-fn command(timeout: u64) -> Command {
-    Command {
+fn command(timeout: u64) -> GuestCommand {
+    GuestCommand {
         program: r"C:\Windows\System32\cmd.exe".into(),
         arguments: vec!["/c".into(), "dir".into()],
         timeout: Duration::from_secs(timeout),
     }
 }
 
-fn run(direct: &mut Direct, timeout: u64) -> (Result<Exit>, String) {
+fn run(direct: &mut DirectGuest, timeout: u64) -> (Result<GuestExit>, String) {
     let mut said = Vec::new();
     let exit = direct.run(&command(timeout), &mut |bytes| {
         said.extend_from_slice(bytes)
@@ -75,7 +81,7 @@ fn run(direct: &mut Direct, timeout: u64) -> (Result<Exit>, String) {
 
 #[test]
 fn a_program_goes_on_while_a_session_breaks() {
-    let broken = || Err(Trouble::Broken("the session ended".into()));
+    let broken = || Err(SessionFailure::Broken("the session ended".into()));
     let (mut direct, scene) = scene(
         vec![
             ("start", boot("a")),
@@ -87,7 +93,7 @@ fn a_program_goes_on_while_a_session_breaks() {
         false,
     );
     let (exit, said) = run(&mut direct, 60);
-    assert_eq!(exit.expect("an end"), Exit::Code(-1_073_741_819));
+    assert_eq!(exit.expect("an end"), GuestExit::Code(-1_073_741_819));
     assert_eq!(said, "one\ntwo\n");
     assert_eq!(*scene.connects.lock().expect("a count"), 2);
     assert!(scene.answers.lock().expect("answers").is_empty());
@@ -102,11 +108,17 @@ fn a_guest_that_restarts_or_powers_off_takes_the_program_along() {
         ],
         false,
     );
-    assert_eq!(run(&mut direct, 60).0.expect("an end"), Exit::GuestGone);
-    let broken = Err(Trouble::Broken("the session ended".into()));
+    assert_eq!(
+        run(&mut direct, 60).0.expect("an end"),
+        GuestExit::GuestGone
+    );
+    let broken = Err(SessionFailure::Broken("the session ended".into()));
     let (mut direct, _) = scene(vec![("start", boot("a")), ("poll", broken)], true);
-    assert_eq!(run(&mut direct, 60).0.expect("an end"), Exit::GuestGone);
-    let broken = Err(Trouble::Broken("the session ended".into()));
+    assert_eq!(
+        run(&mut direct, 60).0.expect("an end"),
+        GuestExit::GuestGone
+    );
+    let broken = Err(SessionFailure::Broken("the session ended".into()));
     let (mut direct, _) = scene(vec![("off", broken)], true);
     direct.shut_down().expect("it is off already");
 }
@@ -125,7 +137,7 @@ fn a_program_that_does_not_start_or_end_is_reported_and_forgotten() {
     );
     assert_eq!(
         run(&mut direct, 60).0.expect_err("no program").to_string(),
-        "the guest can't start the program\n  at: C:\\Windows\\System32\\cmd.exe\n  found: The system cannot find the file specified"
+        "the guest cannot start the program\n  at: C:\\Windows\\System32\\cmd.exe\n  found: The system cannot find the file specified"
     );
     let (mut direct, scene) = scene(
         vec![
@@ -146,7 +158,9 @@ fn a_program_that_does_not_start_or_end_is_reported_and_forgotten() {
 
 #[test]
 fn a_reboot_is_over_when_another_start_of_windows_answers() {
-    let refused = Err(Trouble::Credential("The credential is invalid.".into()));
+    let refused = Err(SessionFailure::Credential(
+        "The credential is invalid.".into(),
+    ));
     let (mut direct, scene) = scene(
         vec![
             ("restart", boot("a")),

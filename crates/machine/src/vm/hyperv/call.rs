@@ -1,13 +1,15 @@
-//! Calls of cmdlets as values: what is asked of the host process, as JSON for it and as PowerShell's own look for people.
+//! Cmdlet calls as values, rendered as JSON for the host process and in PowerShell syntax for
+//! people.
 //!
-//! Pure. No text of a call is ever run as PowerShell: parameters are data. Which cmdlets may be called says `scripts/host.ps1`.
+//! Pure. No text of a call is ever executed as PowerShell: parameters are data. `scripts/host.ps1`
+//! has the list of allowed cmdlets.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// The host process's scripts, written beside it.
+/// Scripts of the host process.
 pub const SCRIPTS: &[(&str, &str)] = &[
     ("host", include_str!("scripts/host.ps1")),
     ("probe", include_str!("scripts/probe.ps1")),
@@ -17,42 +19,42 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("own", include_str!("scripts/own.ps1")),
 ];
 
-/// For cmdlets that ask Hyper-V's service and do little.
+/// Limit for simple cmdlets.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Characters of one value in a line for people.
+/// Maximum characters of a value in messages.
 const LONGEST: usize = 200;
 
-/// What a parameter is given.
+/// Value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Arg {
+pub enum CallArgument {
     Text(String),
     Number(u64),
     Flag(bool),
-    /// An object that an earlier call kept.
+    /// Object kept by an earlier call.
     Kept(&'static str),
-    /// Several of them.
+    /// Several kept objects.
     AllKept(Vec<&'static str>),
-    /// The script block of a guest script.
+    /// Script block of a guest script.
     Block(&'static str),
     List(Vec<Value>),
-    /// Sent, and never shown.
+    /// Sent, but never shown.
     Secret(String),
     Null,
 }
 
-/// One call. `with` is in the order that people read.
+/// One call. `with` keeps the order for messages.
 #[must_use]
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// A cmdlet, or `script:NAME`.
+pub struct CmdletCall {
+    /// Name of a cmdlet, or `script:NAME`.
     pub name: &'static str,
-    pub with: Vec<(&'static str, Arg)>,
+    pub with: Vec<(&'static str, CallArgument)>,
     pub select: Vec<&'static str>,
     pub keep: Option<&'static str>,
     pub patience: Duration,
 }
 
-impl Call {
+impl CmdletCall {
     pub fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -63,29 +65,29 @@ impl Call {
         }
     }
 
-    pub fn with(mut self, name: &'static str, value: Arg) -> Self {
+    pub fn with(mut self, name: &'static str, value: CallArgument) -> Self {
         self.with.push((name, value));
         self
     }
 
-    pub fn text(self, name: &'static str, value: impl Into<String>) -> Self {
-        self.with(name, Arg::Text(value.into()))
+    pub fn with_text(self, name: &'static str, value: impl Into<String>) -> Self {
+        self.with(name, CallArgument::Text(value.into()))
     }
 
-    pub fn number(self, name: &'static str, value: u64) -> Self {
-        self.with(name, Arg::Number(value))
+    pub fn with_number(self, name: &'static str, value: u64) -> Self {
+        self.with(name, CallArgument::Number(value))
     }
 
     pub fn flag(self, name: &'static str, value: bool) -> Self {
-        self.with(name, Arg::Flag(value))
+        self.with(name, CallArgument::Flag(value))
     }
 
-    pub fn on(self, name: &'static str) -> Self {
+    pub fn with_switch(self, name: &'static str) -> Self {
         self.flag(name, true)
     }
 
-    pub fn kept(self, name: &'static str, what: &'static str) -> Self {
-        self.with(name, Arg::Kept(what))
+    pub fn with_kept(self, name: &'static str, what: &'static str) -> Self {
+        self.with(name, CallArgument::Kept(what))
     }
 
     pub fn select(mut self, names: &[&'static str]) -> Self {
@@ -98,17 +100,17 @@ impl Call {
         self
     }
 
-    pub fn within(mut self, patience: Duration) -> Self {
+    pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The request's line, without its end.
+    /// Renders the request without its newline.
     pub fn request(&self, id: u64) -> String {
         let with: Map<String, Value> = self
             .with
             .iter()
-            .map(|(name, arg)| ((*name).to_string(), arg.json()))
+            .map(|(name, arg)| ((*name).to_string(), arg.to_json()))
             .collect();
         let mut request = json!({"id": id, "call": self.name, "with": with});
         if !self.select.is_empty() {
@@ -121,8 +123,8 @@ impl Call {
     }
 }
 
-impl Arg {
-    fn json(&self) -> Value {
+impl CallArgument {
+    fn to_json(&self) -> Value {
         match self {
             Self::Text(text) | Self::Secret(text) => json!(text),
             Self::Number(number) => json!(number),
@@ -136,25 +138,25 @@ impl Arg {
     }
 }
 
-/// As it would be typed; a kept object is a variable, a script block its name.
-impl fmt::Display for Call {
+/// Renders the call in PowerShell syntax, with kept objects as variables and script blocks by name.
+impl fmt::Display for CmdletCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)?;
         for (name, arg) in &self.with {
             match arg {
-                Arg::Flag(true) => write!(f, " -{name}")?,
-                Arg::Flag(false) => write!(f, " -{name}:$false")?,
-                Arg::Text(text) => write!(f, " -{name} {}", shown(text))?,
-                Arg::Number(number) => write!(f, " -{name} {number}")?,
-                Arg::Kept(kept) => write!(f, " -{name} ${kept}")?,
-                Arg::AllKept(kept) => write!(f, " -{name} ${}", kept.join(",$"))?,
-                Arg::Block(script) => write!(f, " -{name} {{{script}}}")?,
-                Arg::List(values) => {
+                CallArgument::Flag(true) => write!(f, " -{name}")?,
+                CallArgument::Flag(false) => write!(f, " -{name}:$false")?,
+                CallArgument::Text(text) => write!(f, " -{name} {}", render_text(text))?,
+                CallArgument::Number(number) => write!(f, " -{name} {number}")?,
+                CallArgument::Kept(kept) => write!(f, " -{name} ${kept}")?,
+                CallArgument::AllKept(kept) => write!(f, " -{name} ${}", kept.join(",$"))?,
+                CallArgument::Block(script) => write!(f, " -{name} {{{script}}}")?,
+                CallArgument::List(values) => {
                     let each: Vec<String> = values.iter().map(shown_value).collect();
                     write!(f, " -{name} @({})", each.join(","))?;
                 }
-                Arg::Secret(_) => write!(f, " -{name} ***")?,
-                Arg::Null => write!(f, " -{name} $null")?,
+                CallArgument::Secret(_) => write!(f, " -{name} ***")?,
+                CallArgument::Null => write!(f, " -{name} $null")?,
             }
         }
         Ok(())
@@ -163,20 +165,23 @@ impl fmt::Display for Call {
 
 fn shown_value(value: &Value) -> String {
     match value {
-        Value::String(text) => shown(text),
+        Value::String(text) => render_text(text),
         other => other.to_string(),
     }
 }
 
-/// In single quotes where PowerShell needs them. Contents of files are shown by their length.
-fn shown(text: &str) -> String {
+/// Renders a text, in single quotes if PowerShell needs them. Long texts are shown by their length.
+fn render_text(text: &str) -> String {
     if text.chars().count() > LONGEST {
         return format!("[{} characters]", text.chars().count());
     }
-    let plain = |c: char| c.is_ascii_alphanumeric() || r":\/._-".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_string(),
-        false => format!("'{}'", text.replace('\'', "''")),
+    let is_plain = text
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || r":\/._-".contains(c));
+    if !text.is_empty() && is_plain {
+        text.to_string()
+    } else {
+        format!("'{}'", text.replace('\'', "''"))
     }
 }
 
@@ -186,10 +191,10 @@ mod tests {
 
     #[test]
     fn a_call_is_data_for_the_host_and_a_line_for_people() {
-        let call = Call::new(r"Hyper-V\New-VHD")
-            .text("Path", r"C:\a b\disk.vhdx")
-            .number("SizeBytes", 34_359_738_368)
-            .on("Dynamic")
+        let call = CmdletCall::new(r"Hyper-V\New-VHD")
+            .with_text("Path", r"C:\a b\disk.vhdx")
+            .with_number("SizeBytes", 34_359_738_368)
+            .with_switch("Dynamic")
             .select(&["Path"])
             .keep("disk");
         assert_eq!(
@@ -200,9 +205,9 @@ mod tests {
             call.to_string(),
             r"Hyper-V\New-VHD -Path 'C:\a b\disk.vhdx' -SizeBytes 34359738368 -Dynamic"
         );
-        let order = Call::new(r"Hyper-V\Set-VMFirmware")
-            .kept("VM", "vm")
-            .with("BootOrder", Arg::AllKept(vec!["disk", "install"]));
+        let order = CmdletCall::new(r"Hyper-V\Set-VMFirmware")
+            .with_kept("VM", "vm")
+            .with("BootOrder", CallArgument::AllKept(vec!["disk", "install"]));
         assert_eq!(
             order.request(8),
             r#"{"id":8,"call":"Hyper-V\\Set-VMFirmware","with":{"VM":{"$kept":"vm"},"BootOrder":{"$kept":["disk","install"]}}}"#
@@ -215,21 +220,21 @@ mod tests {
 
     #[test]
     fn a_secret_is_sent_and_never_shown() {
-        let call = Call::new("script:credential")
-            .text("User", "Administrator")
-            .with("Password", Arg::Secret("Open-Sesame-42!".into()))
+        let call = CmdletCall::new("script:credential")
+            .with_text("User", "Administrator")
+            .with("Password", CallArgument::Secret("Open-Sesame-42!".into()))
             .keep("credential");
         assert!(call.request(1).contains("Open-Sesame-42!"));
         assert_eq!(
             call.to_string(),
             "script:credential -User Administrator -Password ***"
         );
-        let invoke = Call::new(r"Microsoft.PowerShell.Core\Invoke-Command")
-            .kept("Session", "session")
-            .with("ScriptBlock", Arg::Block("put"))
+        let invoke = CmdletCall::new(r"Microsoft.PowerShell.Core\Invoke-Command")
+            .with_kept("Session", "session")
+            .with("ScriptBlock", CallArgument::Block("put"))
             .with(
                 "ArgumentList",
-                Arg::List(vec![json!(r"C:\x y"), json!("A".repeat(300)), json!(64)]),
+                CallArgument::List(vec![json!(r"C:\x y"), json!("A".repeat(300)), json!(64)]),
             );
         assert_eq!(
             invoke.to_string(),

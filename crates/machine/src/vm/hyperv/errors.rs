@@ -1,27 +1,28 @@
-//! What PowerShell and Hyper-V refuse, as errors that say what to do.
+//! Translates failures of PowerShell and Hyper-V into errors with a cure.
 //!
-//! Pure. Texts of Hyper-V differ by its language, so a cure is looked for by the error's code and its id first and by English words second; what
-//! is not known is shown as it is. (Microsoft: about_Throw, ErrorRecord.FullyQualifiedErrorId; Win32 error codes.)
+//! Pure. Messages of Hyper-V are localized, so known errors are recognized by code and id first and
+//! by English words second; others are shown unchanged. (Microsoft: about_Throw,
+//! ErrorRecord.FullyQualifiedErrorId; Win32 error codes.)
 
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::CmdletCall;
 use winimg_base::error::{Error, Kind};
 
-/// Who refused, by the exception's type, which is the same in every language.
+/// Origin of a refusal, by the exception's type, which is not localized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refuser {
+pub enum RefusalSource {
     /// A script in the guest (Microsoft: RemoteException).
     Guest,
-    /// PowerShell Direct, which takes no such account or password. It throws this type for nothing else where a user is named (PowerShell:
-    /// RemoteSessionHyperVSocketClient.Connect).
+    /// PowerShell Direct rejected the account or password. It throws this type for nothing else if
+    /// a user is given (PowerShell: RemoteSessionHyperVSocketClient.Connect).
     LogOn,
     /// The cmdlet, or Hyper-V.
     Host,
 }
 
-impl Refuser {
-    fn of(exception: &str) -> Self {
+impl RefusalSource {
+    fn from_exception(exception: &str) -> Self {
         match exception {
             "System.Management.Automation.RemoteException" => Self::Guest,
             "System.Management.Automation.Remoting.PSDirectException" => Self::LogOn,
@@ -30,38 +31,39 @@ impl Refuser {
     }
 }
 
-/// An error record of PowerShell.
+/// PowerShell error record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct CallRefusal {
     pub call: String,
     pub message: String,
     pub id: String,
     pub category: String,
-    pub by: Refuser,
+    pub by: RefusalSource,
 }
 
-impl Refusal {
-    pub fn of(call: &Call, error: &Value) -> Self {
-        let text = |name: &str| error[name].as_str().unwrap_or_default().to_string();
+impl CallRefusal {
+    pub fn from_record(call: &CmdletCall, error: &Value) -> Self {
+        let [message, id, category, exception] = ["message", "id", "category", "type"]
+            .map(|name| error[name].as_str().unwrap_or_default().to_string());
         Self {
             call: call.to_string(),
-            message: text("message"),
-            id: text("id"),
-            category: text("category"),
-            by: Refuser::of(&text("type")),
+            message,
+            id,
+            category,
+            by: RefusalSource::from_exception(&exception),
         }
     }
 
-    fn holds(&self, words: &[&str]) -> bool {
+    fn contains_any(&self, words: &[&str]) -> bool {
         words.iter().any(|w| self.message.contains(w))
     }
 }
 
-/// Why a call gave nothing.
+/// Failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    Refused(Refusal),
-    /// It did not answer in time, and was ended.
+pub enum CallFailure {
+    Refused(CallRefusal),
+    /// PowerShell did not answer in time and was killed.
     Late {
         doing: String,
         seconds: u64,
@@ -77,21 +79,21 @@ pub enum Trouble {
     Interrupted,
 }
 
-impl Trouble {
-    pub fn died(how: impl Into<String>) -> Self {
+impl CallFailure {
+    pub fn from_death(how: impl Into<String>) -> Self {
         Self::Died {
             how: how.into(),
             words: Vec::new(),
         }
     }
 
-    pub fn garbled(line: &str) -> Self {
+    pub fn from_garbage(line: &str) -> Self {
         Self::Garbled {
             line: line.chars().take(200).collect(),
         }
     }
 
-    /// Whether the process can't be trusted any more.
+    /// Returns true if the process is in an unknown state.
     pub fn ends_process(&self) -> bool {
         !matches!(self, Self::Refused(_) | Self::NoPowerShell(_))
     }
@@ -103,15 +105,15 @@ impl Trouble {
         }
     }
 
-    /// One line.
-    pub fn fact(&self) -> String {
+    /// Describes the failure in one line.
+    pub fn describe(&self) -> String {
         match self {
             Self::Refused(refusal) => first_line(&refusal.message),
             Self::Late { doing, seconds } => {
-                format!("PowerShell did not answer {doing} within {seconds} s and was ended")
+                format!("PowerShell did not answer {doing} within {seconds} s and was killed")
             }
-            Self::Died { how, .. } => format!("the PowerShell that speaks to Hyper-V died: {how}"),
-            Self::Garbled { line } => format!("PowerShell answered nonsense: {line}"),
+            Self::Died { how, .. } => format!("the PowerShell process for Hyper-V died: {how}"),
+            Self::Garbled { line } => format!("unexpected output of PowerShell: {line}"),
             Self::NoPowerShell(how) => how.clone(),
             Self::Interrupted => "interrupted".to_string(),
         }
@@ -122,35 +124,37 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim().to_string()
 }
 
-/// A known refusal: how it is recognised, whose fault it is, and what to do.
-struct Known {
-    /// Of the message or the id: codes are the same in every language.
+/// A known refusal with its cure.
+struct KnownRefusal {
+    /// Codes in the message or the id, which are not localized.
     codes: &'static [&'static str],
     words: &'static [&'static str],
     kind: Kind,
     cure: &'static str,
 }
 
-const KNOWN: &[Known] = &[
-    Known {
+const KNOWN: &[KnownRefusal] = &[
+    KnownRefusal {
         codes: &["0x8007000E", "0x800705AA"],
         words: &["Not enough memory in the system", "ran out of memory"],
         kind: Kind::Host,
-        cure: "close other machines, or give this one less memory: [machine] memory",
+        cure: "stop other machines, or give this one less memory: [machine] memory",
     },
-    Known {
+    KnownRefusal {
         codes: &["0x80070020"],
         words: &["being used by another process", "is locked"],
         kind: Kind::Host,
-        cure: "another program has the file open: another virtual machine, a backup, a virus scanner, or a mounted disk",
+        cure: "close the program that has the file open: another virtual machine, a backup, \
+               a virus scanner, or a mounted disk",
     },
-    Known {
+    KnownRefusal {
         codes: &["0x80070070"],
         words: &["not enough space on the disk", "not enough disk space"],
         kind: Kind::Host,
-        cure: "make room there (`winimg cache prune` removes what builds no longer need), or put the cache elsewhere",
+        cure: "free some space there (`winimg cache prune` removes unused entries), \
+               or move the cache to another disk",
     },
-    Known {
+    KnownRefusal {
         codes: &["0x80070005"],
         words: &[
             "do not have the required permission",
@@ -159,9 +163,9 @@ const KNOWN: &[Known] = &[
             "requires elevation",
         ],
         kind: Kind::Host,
-        cure: "run winimg from an elevated prompt: Hyper-V's disks are mounted by administrators only",
+        cure: "run winimg from an elevated prompt: only administrators can mount Hyper-V's disks",
     },
-    Known {
+    KnownRefusal {
         codes: &["0x800706BA"],
         words: &[
             "was unable to connect to the service",
@@ -170,20 +174,21 @@ const KNOWN: &[Known] = &[
         kind: Kind::Host,
         cure: "start Hyper-V's service: Start-Service vmms",
     },
-    // Said of a service that does not run, and of an object that is gone.
-    Known {
+    // Used for a stopped service and for a missing object.
+    KnownRefusal {
         codes: &[],
         words: &["Virtual Machine Management service"],
         kind: Kind::Machine,
-        cure: "see whether Hyper-V's service runs (Get-Service vmms), and whether somebody removed the machine",
+        cure: "check that Hyper-V's service runs (Get-Service vmms), \
+               and that the machine was not removed",
     },
-    Known {
+    KnownRefusal {
         codes: &["CommandNotFoundException"],
         words: &["is not recognized as the name of a cmdlet"],
         kind: Kind::Host,
         cure: "install Hyper-V's PowerShell module: Install-WindowsFeature Hyper-V-PowerShell",
     },
-    Known {
+    KnownRefusal {
         codes: &["0xC03A000E"],
         words: &[
             "chain of virtual hard disks is corrupted",
@@ -193,38 +198,39 @@ const KNOWN: &[Known] = &[
         kind: Kind::Machine,
         cure: "a layer below this disk was changed: build with --fresh",
     },
-    Known {
+    KnownRefusal {
         codes: &["0xC0351000", "0xC035001E"],
         words: &["hypervisor is not running"],
         kind: Kind::Host,
-        cure: "switch virtualisation on in the firmware, then: bcdedit /set hypervisorlaunchtype auto, and restart this host",
+        cure: "enable virtualisation in the firmware, \
+               then: bcdedit /set hypervisorlaunchtype auto, and restart this host",
     },
 ];
 
-/// `doing` completes "Hyper-V refused to …".
-pub fn explain(doing: &str, trouble: &Trouble) -> Error {
+/// Builds the error for a failed call. `doing` completes "Hyper-V refused to …".
+pub fn explain(doing: &str, trouble: &CallFailure) -> Error {
     let refusal = match trouble {
-        Trouble::Refused(refusal) => refusal,
-        Trouble::Interrupted => return Error::cancelled(),
-        Trouble::NoPowerShell(_) => {
-            return Error::new(Kind::Host, trouble.fact()).cure(
-                "Hyper-V is a part of Windows: on another host leave --hypervisor away, and QEMU runs the machine",
-            );
+        CallFailure::Refused(refusal) => refusal,
+        CallFailure::Interrupted => return Error::cancelled(),
+        CallFailure::NoPowerShell(_) => {
+            return Error::new(Kind::Host, trouble.describe())
+                .cure("Hyper-V needs Windows: on other hosts omit --hypervisor to use QEMU");
         }
-        Trouble::Died { words, .. } => {
-            return Error::new(Kind::Machine, trouble.fact())
+        CallFailure::Died { words, .. } => {
+            return Error::new(Kind::Machine, trouble.describe())
                 .at(doing)
                 .lines(words);
         }
-        Trouble::Late { .. } | Trouble::Garbled { .. } => {
-            return Error::new(Kind::Machine, trouble.fact())
+        CallFailure::Late { .. } | CallFailure::Garbled { .. } => {
+            return Error::new(Kind::Machine, trouble.describe())
                 .at(doing)
-                .cure("see Hyper-V's own log: Get-WinEvent Microsoft-Windows-Hyper-V-VMMS-Admin");
+                .cure("check Hyper-V's log: Get-WinEvent Microsoft-Windows-Hyper-V-VMMS-Admin");
         }
     };
     let known = KNOWN.iter().find(|known| {
-        let code = |code: &&str| refusal.message.contains(*code) || refusal.id.contains(*code);
-        known.codes.iter().any(code) || refusal.holds(known.words)
+        let mut codes = known.codes.iter();
+        codes.any(|code| refusal.message.contains(code) || refusal.id.contains(code))
+            || refusal.contains_any(known.words)
     });
     let kind = known.map_or(Kind::Machine, |known| known.kind);
     let error = Error::new(kind, format!("Hyper-V refused to {doing}"))
@@ -249,48 +255,48 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn refused(call: Call, message: &str) -> Trouble {
+    fn refused(call: CmdletCall, message: &str) -> CallFailure {
         let error = json!({"message": message, "id": "InvalidParameter,Microsoft.HyperV.PowerShell.Commands.NewVM",
             "category": "InvalidArgument", "type": "Microsoft.HyperV.PowerShell.VirtualizationException"});
-        Trouble::Refused(Refusal::of(&call, &error))
+        CallFailure::Refused(CallRefusal::from_record(&call, &error))
     }
 
     #[test]
     fn what_hyper_v_refuses_is_reported_with_its_cure() {
-        let start = Call::new(r"Hyper-V\Start-VM").kept("VM", "vm");
+        let start = CmdletCall::new(r"Hyper-V\Start-VM").with_kept("VM", "vm");
         let message = "'winimg-1' failed to start.\r\n\r\nNot enough memory in the system to start the virtual machine winimg-1 with ram size 4096 megabytes. (0x8007000E).";
         assert_eq!(
             explain("start the machine", &refused(start, message)).to_string(),
             "Hyper-V refused to start the machine\n  at: Hyper-V\\Start-VM -VM $vm\n  found: 'winimg-1' failed to start.\n  \
              | Not enough memory in the system to start the virtual machine winimg-1 with ram size 4096 megabytes. (0x8007000E).\n  \
-             cure: close other machines, or give this one less memory: [machine] memory"
+             cure: stop other machines, or give this one less memory: [machine] memory"
         );
-        let odd = Call::new(r"Hyper-V\New-VM").text("Name", "winimg-1");
+        let odd = CmdletCall::new(r"Hyper-V\New-VM").with_text("Name", "winimg-1");
         assert_eq!(
-            explain("make the machine", &refused(odd, "Etwas ging schief.")).to_string(),
-            "Hyper-V refused to make the machine\n  at: Hyper-V\\New-VM -Name winimg-1\n  found: Etwas ging schief.\n  \
+            explain("create the machine", &refused(odd, "Etwas ging schief.")).to_string(),
+            "Hyper-V refused to create the machine\n  at: Hyper-V\\New-VM -Name winimg-1\n  found: Etwas ging schief.\n  \
              | InvalidParameter,Microsoft.HyperV.PowerShell.Commands.NewVM (InvalidArgument)"
         );
     }
 
     #[test]
     fn each_way_a_process_fails_is_named() {
-        let late = Trouble::Late {
+        let late = CallFailure::Late {
             doing: r"Hyper-V\Get-VM".into(),
             seconds: 60,
         };
         let facts = [
             late,
-            Trouble::died("it ended"),
-            Trouble::garbled("WARNING: x"),
+            CallFailure::from_death("it ended"),
+            CallFailure::from_garbage("WARNING: x"),
         ]
         .map(|t| explain("look at the machine", &t).fact().to_string());
         assert_eq!(
             facts,
             [
-                r"PowerShell did not answer Hyper-V\Get-VM within 60 s and was ended",
-                "the PowerShell that speaks to Hyper-V died: it ended",
-                "PowerShell answered nonsense: WARNING: x",
+                r"PowerShell did not answer Hyper-V\Get-VM within 60 s and was killed",
+                "the PowerShell process for Hyper-V died: it ended",
+                "unexpected output of PowerShell: WARNING: x",
             ]
         );
     }

@@ -1,7 +1,9 @@
-//! The one PowerShell that carries out our calls: a process, a line of JSON each way, a deadline for each.
+//! The PowerShell process that executes our calls: one line of JSON in each direction, with a
+//! deadline.
 //!
-//! What is called is decided elsewhere. A process that hangs, dies or talks nonsense is replaced by another, which learns which machine is ours;
-//! the call it had is an error. The process is not killed with us: when its input ends it removes the machine itself, then it goes.
+//! A process that hangs, dies or sends invalid output is replaced by a new one, which gets the id
+//! of our machine; the pending call fails. The process survives winimg: when its input ends it
+//! removes the machine and exits.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read as _, Write as _};
@@ -14,47 +16,47 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::call::{Call, SCRIPTS};
-use super::errors::{Refusal, Trouble, explain};
+use super::call::{CmdletCall, SCRIPTS};
+use super::errors::{CallFailure, CallRefusal, explain};
 use crate::guest::direct;
 use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{Lock, WorkFolder, lock_of, without_secrets, write_atomically};
+use winimg_base::io::{FileLock, WorkFolder, lock_of, without_secrets, write_atomically};
 
-/// What the process says first.
+/// Version in the first line of the process.
 const PROTOCOL: u64 = 1;
-/// Windows PowerShell takes seconds to start, on a busy host more.
+/// Limit for starting Windows PowerShell, which takes seconds, longer on a busy host.
 const START: Duration = Duration::from_secs(90);
-/// After an interrupt, for the call that is under way.
+/// Time for the pending call after an interrupt.
 const GRACE: Duration = Duration::from_secs(5);
-/// From the end of its input to its own end: it may have a machine to remove.
+/// Limit from the end of its input to its exit: it may have to remove a machine.
 const END: Duration = Duration::from_secs(60);
-/// Bytes of one answer. The largest are pictures of the screen, of 2 to 3 MB.
+/// Maximum bytes of an answer. The largest are screenshots of 2 to 3 MB.
 const LONGEST_LINE: u64 = 64 << 20;
 const GLANCE: Duration = Duration::from_millis(50);
 
-pub struct Host {
+pub struct PowerShellHost {
     program: PathBuf,
-    /// Declared before the folder, which on Windows can't go while a file in it is open.
-    _lock: Lock,
+    /// Declared before the folder: Windows cannot remove a folder with an open file.
+    _lock: FileLock,
     folder: TempDir,
-    inner: Mutex<Inner>,
+    inner: Mutex<HostState>,
 }
 
 #[derive(Default)]
-struct Inner {
-    process: Option<Process>,
-    /// How many processes there were.
+struct HostState {
+    process: Option<PowerShellProcess>,
+    /// Number of processes so far.
     generation: u32,
     next_id: u64,
-    /// The machine that a new process has to know.
+    /// Machine that a new process has to know.
     owned: Option<String>,
     log: Option<CallLog>,
 }
 
-impl Host {
-    /// Writes the scripts. Starts nothing.
+impl PowerShellHost {
+    /// Writes the scripts, but does not start the process.
     pub fn new(program: PathBuf) -> Result<Self> {
         let temporary = std::env::temp_dir();
         let folder = tempfile::Builder::new()
@@ -62,16 +64,16 @@ impl Host {
             .tempdir()
             .map_err(|e| Error::io("create a folder in", &temporary, e))?;
         let path = lock_of(folder.path());
-        let lock = Lock::try_take(&path)?.ok_or_else(|| {
+        let lock = FileLock::try_take(&path)?.ok_or_else(|| {
             Error::new(Kind::Failed, "a fresh folder is already locked").at(path.display())
         })?;
         let scripts = folder.path().join("hyperv");
         std::fs::create_dir(&scripts).map_err(|e| Error::io("create", &scripts, e))?;
         let own = SCRIPTS.iter().map(|(name, text)| (*name, (*text).into()));
-        for (name, text) in own.chain(direct::scripts()) {
+        for (name, text) in own.chain(direct::list_scripts()) {
             write_atomically(
                 &scripts.join(format!("{name}.ps1")),
-                winimg_base::text::crlf(&text).as_bytes(),
+                winimg_base::text::to_crlf(&text).as_bytes(),
             )?;
         }
         Ok(Self {
@@ -82,25 +84,25 @@ impl Host {
         })
     }
 
-    /// Adds each call from now on to a file, without secrets. A file that can't be written stops nothing.
+    /// Appends each call from now on to a file, without secrets. Errors of that file are ignored.
     pub fn write_down(&self, file: &Path) {
         lock(&self.inner).log = CallLog::open(file);
     }
 
-    /// The machine that goes when we do; none from the moment it was removed.
-    pub fn own(&self, id: Option<&str>) {
+    /// Sets the machine that is removed when winimg ends; `None` after it was removed.
+    pub fn set_owned(&self, id: Option<&str>) {
         lock(&self.inner).owned = id.map(String::from);
     }
 
-    /// Of the process that takes the next call; a new one keeps nothing of what an older one kept.
-    pub fn generation(&self, cancel: &Cancel) -> Result<u32, Trouble> {
+    /// Returns the generation of the process for the next call. A new process has no kept objects.
+    pub fn generation(&self, cancel: &Cancel) -> Result<u32, CallFailure> {
         let mut inner = lock(&self.inner);
         self.process(&mut inner, cancel)?;
         Ok(inner.generation)
     }
 
-    /// Carries out one call; others wait. What it gave, as far as it was selected.
-    pub fn call(&self, call: &Call, cancel: &Cancel) -> Result<Vec<Value>, Trouble> {
+    /// Executes one call and returns the selected properties. Concurrent calls wait.
+    pub fn call(&self, call: &CmdletCall, cancel: &Cancel) -> Result<Vec<Value>, CallFailure> {
         let mut inner = lock(&self.inner);
         let result = self.process(&mut inner, cancel).and_then(|()| {
             let began = Instant::now();
@@ -111,8 +113,8 @@ impl Host {
             }
             result
         });
-        if result.as_ref().is_err_and(Trouble::ends_process) {
-            // What it still does is not known: a new one begins anew.
+        if result.as_ref().is_err_and(CallFailure::ends_process) {
+            // Its state is unknown: start a new one.
             if let Some(process) = inner.process.take() {
                 process.kill();
             }
@@ -120,49 +122,52 @@ impl Host {
         result.map_err(|trouble| trouble.with_words(self.last_words()))
     }
 
-    /// The same for a call whose refusal is an error: `doing` completes "Hyper-V refused to …".
-    pub fn order(&self, doing: &str, call: &Call, cancel: &Cancel) -> Result<Vec<Value>> {
+    /// Executes a call and converts its failure: `doing` completes "Hyper-V refused to …".
+    pub fn order(&self, doing: &str, call: &CmdletCall, cancel: &Cancel) -> Result<Vec<Value>> {
         self.call(call, cancel)
             .map_err(|trouble| explain(doing, &trouble))
     }
 
-    fn script(&self) -> PathBuf {
+    fn script_path(&self) -> PathBuf {
         self.folder.path().join("hyperv").join("host.ps1")
     }
 
-    fn stderr(&self) -> PathBuf {
+    fn stderr_path(&self) -> PathBuf {
         self.folder.path().join("hyperv").join("host.err")
     }
 
-    /// A process that answers; a new one knows its machine again.
-    fn process(&self, inner: &mut Inner, cancel: &Cancel) -> Result<(), Trouble> {
+    /// Ensures that a process is running. A new one gets the id of our machine.
+    fn process(&self, inner: &mut HostState, cancel: &Cancel) -> Result<(), CallFailure> {
         if inner.process.is_some() {
             return Ok(());
         }
-        let process = Process::start(&self.program, &self.script(), &self.stderr())?;
+        let process =
+            PowerShellProcess::start(&self.program, &self.script_path(), &self.stderr_path())?;
         process.wait_ready(cancel)?;
         inner.process = Some(process);
         inner.generation += 1;
         let Some(id) = inner.owned.clone() else {
             return Ok(());
         };
-        let found = Call::new(r"Hyper-V\Get-VM").text("Id", &id).keep("vm");
+        let found = CmdletCall::new(r"Hyper-V\Get-VM")
+            .with_text("Id", &id)
+            .keep("vm");
         match inner.ask(&found, cancel) {
-            // A machine that is gone is found so by the next look at it.
-            Ok(_) | Err(Trouble::Refused(_)) => {}
+            // A missing machine is noticed by the next status query.
+            Ok(_) | Err(CallFailure::Refused(_)) => {}
             Err(other) => return Err(other),
         }
-        let own = Call::new("script:own").text("VmId", &id);
+        let own = CmdletCall::new("script:own").with_text("VmId", &id);
         inner.ask(&own, cancel).map(|_| ())
     }
 
-    /// The last lines of what PowerShell said outside the protocol.
+    /// Returns the last lines of PowerShell's stderr.
     fn last_words(&self) -> Vec<String> {
-        last_lines(&self.stderr(), 0, 5)
+        last_lines(&self.stderr_path(), 0, 5)
     }
 }
 
-impl Drop for Host {
+impl Drop for PowerShellHost {
     fn drop(&mut self) {
         if let Some(process) = lock(&self.inner).process.take() {
             process.end();
@@ -170,28 +175,29 @@ impl Drop for Host {
     }
 }
 
-impl Inner {
-    fn ask(&mut self, call: &Call, cancel: &Cancel) -> Result<Vec<Value>, Trouble> {
+impl HostState {
+    fn ask(&mut self, call: &CmdletCall, cancel: &Cancel) -> Result<Vec<Value>, CallFailure> {
         self.next_id += 1;
         let id = self.next_id;
         let Some(process) = &mut self.process else {
-            return Err(Trouble::died("it was not started"));
+            return Err(CallFailure::from_death("it was not started"));
         };
         process.send(&call.request(id))?;
-        process.answer(id, call, cancel)
+        process.read_answer(id, call, cancel)
     }
 }
 
-struct Process {
+struct PowerShellProcess {
     child: Child,
     input: ChildStdin,
     lines: Receiver<std::io::Result<String>>,
 }
 
-impl Process {
-    fn start(program: &Path, script: &Path, stderr: &Path) -> Result<Self, Trouble> {
+impl PowerShellProcess {
+    fn start(program: &Path, script: &Path, stderr: &Path) -> Result<Self, CallFailure> {
         let errors = OpenOptions::new().create(true).append(true).open(stderr);
-        let errors = errors.map_err(|e| Trouble::died(format!("{}: {e}", stderr.display())))?;
+        let errors =
+            errors.map_err(|e| CallFailure::from_death(format!("{}: {e}", stderr.display())))?;
         let mut command = Command::new(program);
         command
             .args([
@@ -207,17 +213,17 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(errors);
         without_secrets(&mut command);
-        alone(&mut command);
+        detach(&mut command);
         let mut child = command.spawn().map_err(|e| {
-            Trouble::NoPowerShell(format!("{} cannot be started: {e}", program.display()))
+            CallFailure::NoPowerShell(format!("{} cannot be started: {e}", program.display()))
         })?;
         tracing::debug!(program = %program.display(), pid = child.id(), "started PowerShell");
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Trouble::died("its pipes are missing"));
+            return Err(CallFailure::from_death("its pipes are missing"));
         };
         let (sender, lines) = sync_channel(16);
         let reader = std::thread::Builder::new().name("powershell".into());
-        // It ends with the pipe, or with the process that would have asked for more.
+        // The thread ends with the pipe, or when the receiver is dropped.
         let spawned = reader.spawn(move || {
             let mut output = BufReader::new(output);
             while let Some(line) = next_line(&mut output) {
@@ -226,7 +232,7 @@ impl Process {
                 }
             }
         });
-        spawned.map_err(|e| Trouble::died(format!("no thread can be started: {e}")))?;
+        spawned.map_err(|e| CallFailure::from_death(format!("cannot start a thread: {e}")))?;
         Ok(Self {
             child,
             input,
@@ -234,48 +240,60 @@ impl Process {
         })
     }
 
-    fn wait_ready(&self, cancel: &Cancel) -> Result<(), Trouble> {
-        let line = self.line("its start", START, cancel)?;
+    fn wait_ready(&self, cancel: &Cancel) -> Result<(), CallFailure> {
+        let line = self.read_line("its start", START, cancel)?;
         let said: Option<Value> = serde_json::from_str(&line).ok();
         match said.as_ref().and_then(|said| said["ready"].as_u64()) {
             Some(PROTOCOL) => Ok(()),
-            _ => Err(Trouble::garbled(&line)),
+            _ => Err(CallFailure::from_garbage(&line)),
         }
     }
 
-    fn send(&mut self, request: &str) -> Result<(), Trouble> {
+    fn send(&mut self, request: &str) -> Result<(), CallFailure> {
         let line = format!("{request}\n");
         let sent = self.input.write_all(line.as_bytes());
         sent.and_then(|()| self.input.flush())
-            .map_err(|e| Trouble::died(format!("its input is closed: {e}")))
+            .map_err(|e| CallFailure::from_death(format!("its input is closed: {e}")))
     }
 
-    fn answer(&self, id: u64, call: &Call, cancel: &Cancel) -> Result<Vec<Value>, Trouble> {
-        let line = self.line(call.name, call.patience, cancel)?;
+    fn read_answer(
+        &self,
+        id: u64,
+        call: &CmdletCall,
+        cancel: &Cancel,
+    ) -> Result<Vec<Value>, CallFailure> {
+        let line = self.read_line(call.name, call.patience, cancel)?;
         let Ok(answer) = serde_json::from_str::<Value>(&line) else {
-            return Err(Trouble::garbled(&line));
+            return Err(CallFailure::from_garbage(&line));
         };
         if answer["id"].as_u64() != Some(id) {
-            return Err(Trouble::garbled(&line));
+            return Err(CallFailure::from_garbage(&line));
         }
         if let Some(error) = answer.get("error") {
-            return Err(Trouble::Refused(Refusal::of(call, error)));
+            return Err(CallFailure::Refused(CallRefusal::from_record(call, error)));
         }
         match answer.get("done").and_then(Value::as_array) {
             Some(done) => Ok(done.clone()),
-            None => Err(Trouble::garbled(&line)),
+            None => Err(CallFailure::from_garbage(&line)),
         }
     }
 
-    /// The next line. An interrupt leaves it a moment to end in order.
-    fn line(&self, doing: &str, patience: Duration, cancel: &Cancel) -> Result<String, Trouble> {
+    /// Reads the next line. After an interrupt the call has a moment to finish.
+    fn read_line(
+        &self,
+        doing: &str,
+        patience: Duration,
+        cancel: &Cancel,
+    ) -> Result<String, CallFailure> {
         let mut deadline = Instant::now() + patience;
         let mut interrupted = false;
         loop {
             match self.lines.recv_timeout(GLANCE) {
                 Ok(Ok(line)) => return Ok(line),
-                Ok(Err(e)) => return Err(Trouble::died(e.to_string())),
-                Err(RecvTimeoutError::Disconnected) => return Err(Trouble::died("it ended")),
+                Ok(Err(e)) => return Err(CallFailure::from_death(e.to_string())),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(CallFailure::from_death("it ended"));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if cancel.is_cancelled() && !interrupted {
@@ -283,12 +301,13 @@ impl Process {
                 deadline = deadline.min(Instant::now() + GRACE);
             }
             if Instant::now() >= deadline {
-                return Err(match interrupted {
-                    true => Trouble::Interrupted,
-                    false => Trouble::Late {
+                return Err(if interrupted {
+                    CallFailure::Interrupted
+                } else {
+                    CallFailure::Late {
                         doing: doing.to_string(),
                         seconds: patience.as_secs(),
-                    },
+                    }
                 });
             }
         }
@@ -309,7 +328,7 @@ impl Process {
         drop(input);
         let deadline = Instant::now() + END;
         while Instant::now() < deadline {
-            // Its last lines must not fill the pipe.
+            // Keep the pipe from filling up.
             while lines.try_recv().is_ok() {}
             match child.try_wait() {
                 Ok(None) => std::thread::sleep(GLANCE),
@@ -321,16 +340,17 @@ impl Process {
     }
 }
 
-/// Out of our group: a Ctrl-C in the terminal is ours to handle.
+/// Moves the process out of our group, so that only winimg receives Ctrl-C.
 #[cfg(unix)]
-fn alone(command: &mut Command) {
+fn detach(command: &mut Command) {
     use std::os::unix::process::CommandExt as _;
     command.process_group(0);
 }
 
-/// Without a console of ours, whose Ctrl-C is ours to handle (Microsoft: Process Creation Flags, CREATE_NO_WINDOW).
+/// Detaches the process from our console, so that only winimg receives Ctrl-C (Microsoft: Process
+/// Creation Flags, CREATE_NO_WINDOW).
 #[cfg(windows)]
-fn alone(command: &mut Command) {
+fn detach(command: &mut Command) {
     use std::os::windows::process::CommandExt as _;
     command.creation_flags(0x0800_0000);
 }
@@ -344,12 +364,12 @@ fn next_line(output: &mut impl BufRead) -> Option<std::io::Result<String>> {
             let text = String::from_utf8(bytes);
             Some(text.map_err(|_| std::io::Error::other("its answer is not UTF-8")))
         }
-        Ok(_) => Some(Err(std::io::Error::other("its last line is cut short"))),
+        Ok(_) => Some(Err(std::io::Error::other("its last line is incomplete"))),
         Err(e) => Some(Err(e)),
     }
 }
 
-/// What was called, when, for how long and with what outcome. Repeats are counted, not written.
+/// Log of calls with time, duration and outcome. Repetitions are only counted.
 struct CallLog {
     file: File,
     last: String,
@@ -366,8 +386,8 @@ impl CallLog {
         })
     }
 
-    fn write(&mut self, call: &str, took: Duration, trouble: Option<&Trouble>) {
-        let outcome = trouble.map_or_else(String::new, |t| format!("\n  {}", t.fact()));
+    fn write(&mut self, call: &str, took: Duration, trouble: Option<&CallFailure>) {
+        let outcome = trouble.map_or_else(String::new, |t| format!("\n  {}", t.describe()));
         let line = format!("{call}{outcome}");
         if line == self.last {
             self.repeats += 1;
@@ -379,7 +399,7 @@ impl CallLog {
             text = format!("  {} times more, until {time}\n", self.repeats);
         }
         text += &format!("{time} [{:.1} s] {line}\n", took.as_secs_f64());
-        // A full disk is reported by the work that needs it.
+        // A full disk is reported by the operations that need it.
         let _ = self.file.write_all(text.as_bytes());
         self.last = line;
         self.repeats = 0;

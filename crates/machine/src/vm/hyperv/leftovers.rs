@@ -1,37 +1,37 @@
-//! What killed builds left of machines: those that nobody needs any more.
+//! Removes the machines of killed builds.
 //!
-//! Ours is a machine whose name and notes say so, and dead is its build when nobody holds the lock in the run directory that the notes name.
-//! Touches no other machine.
+//! Our machines are recognized by their names and notes; a build is dead if the lock in the run
+//! directory from the notes is free. Other machines are never touched.
 
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::call::Call;
-use super::host::Host;
-use super::making::{NAME, NOTES};
+use super::call::CmdletCall;
+use super::host::PowerShellHost;
 use super::running;
+use super::setup_calls::{NAME, NOTES};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io;
 
-/// Removes the machines of dead builds, and says so.
-pub fn remove(host: &Host, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
-    let list = Call::new(r"Hyper-V\Get-VM").select(&["Id", "Name", "Notes", "State"]);
+/// Removes and reports the machines of dead builds.
+pub fn remove(host: &PowerShellHost, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
+    let list = CmdletCall::new(r"Hyper-V\Get-VM").select(&["Id", "Name", "Notes", "State"]);
     for vm in &host.order("list its machines", &list, cancel)? {
-        let Some(left) = Left::of(vm) else {
+        let Some(left) = LeftoverMachine::from_vm(vm) else {
             continue;
         };
         if left.is_needed() {
             continue;
         }
         sink.note(format!(
-            "removing what an interrupted build left: the virtual machine {}",
+            "removing the virtual machine {} of an interrupted build",
             left.name
         ));
         if !running::remove(host, &left.id) {
             sink.warn(format!(
-                "the virtual machine {} of an interrupted build could not be removed",
+                "could not remove the virtual machine {} of an interrupted build",
                 left.name
             ));
         }
@@ -39,21 +39,21 @@ pub fn remove(host: &Host, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
     Ok(())
 }
 
-struct Left {
+struct LeftoverMachine {
     id: String,
     name: String,
     run_dir: PathBuf,
 }
 
-impl Left {
-    fn of(vm: &Value) -> Option<Self> {
-        let text = |name: &str| vm[name].as_str().map(str::trim);
-        let name = text("Name")?.to_string();
-        let run_dir = text("Notes")?.strip_prefix(NOTES)?;
+impl LeftoverMachine {
+    fn from_vm(vm: &Value) -> Option<Self> {
+        let [id, name, notes] = ["Id", "Name", "Notes"].map(|key| vm[key].as_str().map(str::trim));
+        let name = name.filter(|name| name.starts_with(NAME))?;
+        let run_dir = notes?.strip_prefix(NOTES)?;
         Some(Self {
-            id: text("Id")?.to_string(),
+            id: id?.to_string(),
+            name: name.to_string(),
             run_dir: PathBuf::from(run_dir),
-            name: Some(name).filter(|name| name.starts_with(NAME))?,
         })
     }
 
@@ -68,20 +68,21 @@ mod tests {
     use serde_json::json;
     use std::path::Path;
     use std::time::{Duration, Instant};
-    use winimg_base::io::Lock;
+    use winimg_base::io::FileLock;
 
     #[test]
     fn only_machines_of_dead_builds_are_left_over() {
         let folder = tempfile::tempdir().expect("a folder");
         let vm = |name: &str, notes: String| json!({"Id": "1", "Name": name, "Notes": notes, "State": "Running"});
         let notes = |dir: &Path| format!("{NOTES}{}\r\n", dir.display());
-        assert!(Left::of(&vm("sql-server", notes(folder.path()))).is_none());
-        assert!(Left::of(&vm("winimg-1", "mine".into())).is_none());
-        let gone = Left::of(&vm("winimg-1", notes(&folder.path().join("gone")))).expect("ours");
+        assert!(LeftoverMachine::from_vm(&vm("sql-server", notes(folder.path()))).is_none());
+        assert!(LeftoverMachine::from_vm(&vm("winimg-1", "mine".into())).is_none());
+        let gone = LeftoverMachine::from_vm(&vm("winimg-1", notes(&folder.path().join("gone"))))
+            .expect("ours");
         assert!(!gone.is_needed());
-        let held = Lock::try_take(&io::lock_of(folder.path()));
+        let held = FileLock::try_take(&io::lock_of(folder.path()));
         let held = held.expect("a lock").expect("nobody holds it");
-        let ours = Left::of(&vm("winimg-2", notes(folder.path()))).expect("ours");
+        let ours = LeftoverMachine::from_vm(&vm("winimg-2", notes(folder.path()))).expect("ours");
         assert!(ours.is_needed());
         drop(held);
         // What another test starts just now holds this one's open files until its exec.

@@ -1,60 +1,65 @@
-//! Hyper-V on this host.
+//! Hyper-V backend.
 //!
-//! `call` and `making` decide what is asked of Hyper-V, `host` has one PowerShell carry it out, `machine` makes a machine, `running` drives it for
-//! the supervisor. Builds no PowerShell text from values, installs no role and changes no setting of the host.
-//! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI provider (v2).
+//! `call` and `setup_calls` build the calls, `host` executes them in one PowerShell process,
+//! `create` creates a machine, and `running` implements the driver. Never builds PowerShell text
+//! from values, installs no role and changes no setting of the host.
+//! Sources: Microsoft: Hyper-V module for Windows PowerShell; PowerShell Direct; Hyper-V WMI
+//! provider (v2).
 
 pub mod call;
+mod create;
 mod disks;
 mod errors;
-mod figures;
 mod host;
 mod leftovers;
-mod machine;
-mod making;
 mod picture;
 mod probe;
 mod running;
+mod setup_calls;
+mod vm_status;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use self::host::Host;
-use self::probe::Found;
-pub use self::probe::{Examined, Need};
-use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Needs, Platform, Probe, Start, lock};
+use self::host::PowerShellHost;
+use self::probe::HyperVHost;
+pub use self::probe::{HostNeed, HostReport};
+use super::supervisor::{PausableClock, SupervisedMachine, SupervisorSettings, disk_space};
+use super::{
+    Accel, HostRequirements, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan, StartMode,
+    VirtualMachine, lock,
+};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::{WorkFolder, folder_of};
-use winimg_formats::disk::Image;
+use winimg_formats::disk::DiskImage;
 use winimg_recipe::recipe::Firmware;
 
-/// The log of calls in a machine's run directory.
+/// Name of the call log in a machine's run directory.
 const LOG: &str = "hyperv.log";
 
-pub struct HyperV {
-    host: Arc<Host>,
-    found: Mutex<Option<Found>>,
+pub struct HyperVHypervisor {
+    host: Arc<PowerShellHost>,
+    found: Mutex<Option<HyperVHost>>,
 }
 
-impl HyperV {
-    /// Starts nothing.
+impl HyperVHypervisor {
+    /// Does not start PowerShell.
     pub fn find() -> Result<Self> {
         Ok(Self {
-            host: Arc::new(Host::new(program())?),
+            host: Arc::new(PowerShellHost::new(find_program())?),
             found: Mutex::default(),
         })
     }
 
-    /// All that a build needs of this host, whether it is there or not.
-    pub fn examine(&self, accel: Accel, cancel: &Cancel) -> Result<Examined> {
+    /// Checks all requirements of a build on this host.
+    pub fn inspect_host(&self, accel: Accel, cancel: &Cancel) -> Result<HostReport> {
         check_accel(accel)?;
-        probe::examine(&self.host, cancel)
+        probe::inspect_host(&self.host, cancel)
     }
 
-    /// Looks at the host, once.
-    fn look(&self, cancel: &Cancel) -> Result<Found> {
+    /// Probes the host on the first call.
+    fn probe_once(&self, cancel: &Cancel) -> Result<HyperVHost> {
         let mut found = lock(&self.found);
         if let Some(found) = &*found {
             return Ok(found.clone());
@@ -63,8 +68,9 @@ impl HyperV {
     }
 }
 
-/// Windows PowerShell, which has the Hyper-V module. Elsewhere the first of that name in `PATH`.
-fn program() -> PathBuf {
+/// Returns the path of Windows PowerShell, which has the Hyper-V module; on other systems the name
+/// alone, to be found in `PATH`.
+fn find_program() -> PathBuf {
     let system = std::env::var_os("SystemRoot").filter(|_| cfg!(windows));
     match system {
         Some(root) => PathBuf::from(root).join(r"System32\WindowsPowerShell\v1.0\powershell.exe"),
@@ -72,50 +78,50 @@ fn program() -> PathBuf {
     }
 }
 
-impl Hypervisor for HyperV {
-    fn platform(&self) -> Platform {
-        Platform::HyperV
+impl Hypervisor for HyperVHypervisor {
+    fn platform(&self) -> HypervisorKind {
+        HypervisorKind::HyperV
     }
 
-    fn probe(&self, accel: Accel, _firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+    fn probe(&self, accel: Accel, _firmware: Firmware, cancel: &Cancel) -> Result<HypervisorProbe> {
         cancel.check()?;
         check_accel(accel)?;
-        Ok(self.look(cancel)?.probe)
+        Ok(self.probe_once(cancel)?.probe)
     }
 
-    fn check_host(&self, _needs: &Needs, cancel: &Cancel) -> Result<()> {
-        self.look(cancel).map(drop)
+    fn check_host(&self, _needs: &HostRequirements, cancel: &Cancel) -> Result<()> {
+        self.probe_once(cancel).map(drop)
     }
 
     fn remove_leftovers(&self, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
-        // Another user's can't be removed, and need not be.
+        // Those of other users cannot be removed.
         let _ = WorkFolder::Scripts.remove_left(&std::env::temp_dir(), sink);
         leftovers::remove(&self.host, sink, cancel)
     }
 
-    /// The machine is made and off; `Machine::guest` starts it.
+    /// Creates the machine, which is off; `VirtualMachine::wait_for_guest` starts it.
     fn start(
         &self,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
-    ) -> Result<Box<dyn Machine>> {
-        if matches!(plan.start, Start::Clone { .. }) {
+    ) -> Result<Box<dyn VirtualMachine>> {
+        if matches!(plan.start, StartMode::Clone { .. }) {
             self.platform().check_clones()?;
         }
-        let plan = plan.absolute(self.platform())?;
-        let found = self.look(&cancel)?;
+        let plan = plan.resolve_paths(self.platform())?;
+        let found = self.probe_once(&cancel)?;
         self.host.write_down(&plan.run_dir.join(LOG));
         self.remove_leftovers(sink.as_ref(), &cancel)?;
-        room::check(folder_of(&plan.disk), plan.room)?;
-        let running = machine::new(&self.host, &plan, &found, &cancel)?;
-        let terms = Terms {
+        disk_space::check(folder_of(&plan.disk), plan.room)?;
+        let running = create::new(&self.host, &plan, &found, &cancel)?;
+        let terms = SupervisorSettings {
             platform: self.platform(),
             slowness: 1,
-            clock: Arc::<Clock>::default(),
+            clock: Arc::<PausableClock>::default(),
             room: None,
         };
-        let machine = Supervised::new(Arc::new(running), plan, sink, cancel, terms)?;
+        let machine = SupervisedMachine::new(Arc::new(running), plan, sink, cancel, terms)?;
         Ok(Box::new(machine))
     }
 
@@ -141,7 +147,7 @@ impl Hypervisor for HyperV {
         disks::move_parent(&self.host, disk, parent, cancel)
     }
 
-    fn close_disk(&self, disk: Image<'_>, cancel: &Cancel) -> Result<Vec<String>> {
+    fn close_disk(&self, disk: DiskImage<'_>, cancel: &Cancel) -> Result<Vec<String>> {
         disks::close(&self.host, disk, cancel)
     }
 }
@@ -149,11 +155,10 @@ impl Hypervisor for HyperV {
 fn check_accel(accel: Accel) -> Result<()> {
     match accel {
         Accel::Auto => Ok(()),
-        _ => Err(Error::new(
-            Kind::Recipe,
-            "Hyper-V has no accelerators to choose from: it is one",
-        )
-        .at("--accel")
-        .expected("auto")),
+        _ => Err(
+            Error::new(Kind::Recipe, "Hyper-V has no choice of accelerators")
+                .at("--accel")
+                .expected("auto"),
+        ),
     }
 }

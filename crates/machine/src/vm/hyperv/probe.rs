@@ -1,18 +1,18 @@
-//! Whether this host can run machines of Hyper-V, and what it lacks.
+//! Checks that this host can run machines of Hyper-V.
 //!
-//! Pure but for the two questions. All that is missing is reported at once, each with its cure.
+//! Pure except for two queries. Reports all missing requirements at once, each with its cure.
 
 use serde_json::Value;
 
-use super::call::Call;
-use super::host::Host;
-use crate::vm::Probe;
+use super::call::CmdletCall;
+use super::host::PowerShellHost;
+use crate::vm::HypervisorProbe;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 
-/// What `probe.ps1` and `Get-VMHost` say.
+/// Output of `probe.ps1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct HostFacts {
     os: String,
     build: String,
     hypervisor: bool,
@@ -22,25 +22,26 @@ pub struct Facts {
     nested: bool,
 }
 
-/// What is known of a host that has all.
+/// Properties of a host that meets all requirements.
 #[derive(Clone, Debug)]
-pub struct Found {
-    pub probe: Probe,
-    /// Logical ones.
+pub struct HyperVHost {
+    pub probe: HypervisorProbe,
+    /// Number of logical processors.
     pub processors: u64,
-    /// Its machines make checkpoints by themselves unless that is switched off (Microsoft: Set-VM; since Windows 10 1709).
+    /// True if machines create automatic checkpoints by default (Microsoft: Set-VM; since Windows
+    /// 10 1709).
     pub checkpoints: bool,
 }
 
-/// For what is wrong with a question.
-const LOOKING: &str = "look at this host";
-/// The first build of Windows whose Set-VM knows AutomaticCheckpointsEnabled.
+/// Completes "Hyper-V refused to …" for the queries.
+const LOOKING: &str = "describe this host";
+/// First build of Windows whose Set-VM has AutomaticCheckpointsEnabled.
 const CHECKPOINTS_SINCE: u64 = 16_299;
 
-/// One thing that a build needs of the host.
+/// Requirement of a build on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// It is there: a line that says so.
+pub enum HostNeed {
+    /// It is met; the text describes it.
     Has(String),
     Lacks {
         what: &'static str,
@@ -48,83 +49,92 @@ pub enum Need {
     },
 }
 
-/// What was found of all that is needed.
+/// All requirements with their results.
 #[derive(Clone, Debug)]
-pub struct Examined {
-    /// `Microsoft Windows Server 2022 Standard, 10.0.20348`
+pub struct HostReport {
+    /// For example `Microsoft Windows Server 2022 Standard, 10.0.20348`.
     pub host: String,
-    pub needs: Vec<Need>,
+    pub needs: Vec<HostNeed>,
     pub remarks: Vec<String>,
 }
 
-pub fn ask(host: &Host, cancel: &Cancel) -> Result<Found> {
-    let facts = facts(host, cancel)?;
+pub fn ask(host: &PowerShellHost, cancel: &Cancel) -> Result<HyperVHost> {
+    let facts = read_facts(host, cancel)?;
     let probe = judge(&facts)?;
-    Ok(Found {
+    Ok(HyperVHost {
         probe,
-        processors: processors(host, cancel)?,
+        processors: count_processors(host, cancel)?,
         checkpoints: facts.makes_checkpoints(),
     })
 }
 
-pub fn examine(host: &Host, cancel: &Cancel) -> Result<Examined> {
-    let facts = facts(host, cancel)?;
+pub fn inspect_host(host: &PowerShellHost, cancel: &Cancel) -> Result<HostReport> {
+    let facts = read_facts(host, cancel)?;
     let mut needs = needs(&facts);
-    // Only a host that has all is asked more.
-    if needs.iter().all(|need| matches!(need, Need::Has(_))) {
-        let count = processors(host, cancel)?;
-        needs.push(Need::Has(format!(
+    // Query only a host that meets all other requirements.
+    if needs.iter().all(|need| matches!(need, HostNeed::Has(_))) {
+        let count = count_processors(host, cancel)?;
+        needs.push(HostNeed::Has(format!(
             "Hyper-V answers: {count} logical processors"
         )));
     }
-    Ok(Examined {
-        host: format!("{}, {}", facts.named(), facts.build),
+    Ok(HostReport {
+        host: format!("{}, {}", facts.os_name(), facts.build),
         needs,
-        remarks: facts.remarks(),
+        remarks: facts.list_remarks(),
     })
 }
 
-fn facts(host: &Host, cancel: &Cancel) -> Result<Facts> {
-    let answer = host.order(LOOKING, &Call::new("script:probe").select(&["*"]), cancel)?;
-    Ok(Facts::of(answer.first().unwrap_or(&Value::Null)))
+fn read_facts(host: &PowerShellHost, cancel: &Cancel) -> Result<HostFacts> {
+    let answer = host.order(
+        LOOKING,
+        &CmdletCall::new("script:probe").select(&["*"]),
+        cancel,
+    )?;
+    Ok(HostFacts::from_answer(
+        answer.first().unwrap_or(&Value::Null),
+    ))
 }
 
-/// Logical ones.
-fn processors(host: &Host, cancel: &Cancel) -> Result<u64> {
-    let call = Call::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
+/// Returns the number of logical processors.
+fn count_processors(host: &PowerShellHost, cancel: &Cancel) -> Result<u64> {
+    let call = CmdletCall::new(r"Hyper-V\Get-VMHost").select(&["LogicalProcessorCount"]);
     let answer = host.order(LOOKING, &call, cancel)?;
     let count = answer.first();
     let count = count.and_then(|host| host["LogicalProcessorCount"].as_u64());
     Ok(count.unwrap_or(1).max(1))
 }
 
-impl Facts {
-    fn of(answer: &Value) -> Self {
-        let text = |name: &str| answer[name].as_str().unwrap_or_default().to_string();
-        let flag = |name: &str| answer[name].as_bool().unwrap_or(false);
+impl HostFacts {
+    fn from_answer(answer: &Value) -> Self {
+        let [os, service, module] = ["os", "service", "module"]
+            .map(|name| answer[name].as_str().unwrap_or_default().to_string());
+        let [hypervisor, admin, nested] = ["hypervisorPresent", "admin", "nested"]
+            .map(|name| answer[name].as_bool().unwrap_or(false));
         Self {
-            os: text("os"),
+            os,
             build: match &answer["build"] {
                 Value::Number(number) => format!("10.0.{number}"),
                 other => other.as_str().unwrap_or_default().to_string(),
             },
-            hypervisor: flag("hypervisorPresent"),
-            service: text("service"),
-            admin: flag("admin"),
-            module: text("module"),
-            nested: flag("nested"),
+            hypervisor,
+            service,
+            admin,
+            module,
+            nested,
         }
     }
 
-    fn named(&self) -> &str {
+    fn os_name(&self) -> &str {
         match self.os.as_str() {
             "" => "an unknown Windows",
             os => os,
         }
     }
 
-    fn remarks(&self) -> Vec<String> {
-        let nested = "Hyper-V runs in a virtual machine itself (nested): it is slower, and deadlines stay as they are";
+    fn list_remarks(&self) -> Vec<String> {
+        let nested = "Hyper-V runs in a virtual machine (nested): it is slower, \
+                      and deadlines are not extended";
         let remarks = self.nested.then(|| nested.to_string());
         remarks.into_iter().collect()
     }
@@ -135,55 +145,62 @@ impl Facts {
     }
 }
 
-fn needs(facts: &Facts) -> Vec<Need> {
-    let has = |there: bool, words: String, what: &'static str, cure: &'static str| match there {
-        true => Need::Has(words),
-        false => Need::Lacks { what, cure },
-    };
+fn needs(facts: &HostFacts) -> Vec<HostNeed> {
     let module = facts.module.as_str();
     let there = !matches!(facts.service.as_str(), "" | "missing");
-    let runs = "Hyper-V's service (vmms) runs".to_string();
+    let runs = "Hyper-V's service (vmms) is running".to_string();
     vec![
-        has(
+        to_need(
             !matches!(module, "" | "missing"),
             format!("the Hyper-V module for Windows PowerShell, version {module}"),
             "the Hyper-V module for Windows PowerShell",
             "Install-WindowsFeature Hyper-V-PowerShell, or on a client \
-             Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell",
+             Enable-WindowsOptionalFeature -Online \
+             -FeatureName Microsoft-Hyper-V-Management-PowerShell",
         ),
-        match there {
-            true => has(
+        if there {
+            to_need(
                 facts.service == "Running",
                 runs,
-                "Hyper-V's service, which does not run",
+                "Hyper-V's service, which is stopped",
                 "Start-Service vmms",
-            ),
-            false => Need::Lacks {
+            )
+        } else {
+            HostNeed::Lacks {
                 what: "the Hyper-V role, whose service is vmms",
                 cure: "Install-WindowsFeature Hyper-V -Restart, or on a client \
                        Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V -All",
-            },
+            }
         },
-        has(
+        to_need(
             facts.hypervisor,
-            "the hypervisor runs".into(),
+            "the hypervisor is running".into(),
             "a running hypervisor",
-            "switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart",
+            "enable virtualisation in the firmware, \
+             then bcdedit /set hypervisorlaunchtype auto, and restart",
         ),
-        has(
+        to_need(
             facts.admin,
             "this prompt has the rights to run machines".into(),
-            "rights",
+            "rights to run machines",
             "run winimg from an elevated prompt",
         ),
     ]
 }
 
-fn judge(facts: &Facts) -> Result<Probe> {
+fn to_need(is_met: bool, words: String, what: &'static str, cure: &'static str) -> HostNeed {
+    if is_met {
+        HostNeed::Has(words)
+    } else {
+        HostNeed::Lacks { what, cure }
+    }
+}
+
+fn judge(facts: &HostFacts) -> Result<HypervisorProbe> {
     let needs = needs(facts);
     let lacks = needs.iter().filter_map(|need| match need {
-        Need::Has(_) => None,
-        Need::Lacks { what, cure } => Some(format!("{what}: {cure}")),
+        HostNeed::Has(_) => None,
+        HostNeed::Lacks { what, cure } => Some(format!("{what}: {cure}")),
     });
     let lacks: Vec<String> = lacks.collect();
     if !lacks.is_empty() {
@@ -192,14 +209,14 @@ fn judge(facts: &Facts) -> Result<Probe> {
             n => format!("{n} requirements of Hyper-V are missing on this host"),
         };
         return Err(Error::new(Kind::Host, words)
-            .found(facts.named())
+            .found(facts.os_name())
             .lines(lacks)
             .cure("install or enable the above and build again"));
     }
-    Ok(Probe {
+    Ok(HypervisorProbe {
         version: format!("Hyper-V {}", facts.build),
         accel: "hyperv".into(),
-        remarks: facts.remarks(),
+        remarks: facts.list_remarks(),
         slowness: 1,
     })
 }
@@ -211,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_host_that_has_all_is_named_by_its_build() {
-        let facts = Facts::of(&json!({
+        let facts = HostFacts::from_answer(&json!({
             "os": "Microsoft Windows Server 2022 Standard", "build": "10.0.20348", "hypervisorPresent": true,
             "service": "Running", "admin": true, "module": "2.0.0.0", "nested": true,
         }));
@@ -222,13 +239,13 @@ mod tests {
         );
         assert_eq!(probe.remarks.len(), 1);
         assert!(facts.makes_checkpoints());
-        let old = Facts::of(&json!({"build": "10.0.14393"}));
+        let old = HostFacts::from_answer(&json!({"build": "10.0.14393"}));
         assert!(!old.makes_checkpoints());
     }
 
     #[test]
     fn all_that_is_missing_is_reported_at_once() {
-        let facts = Facts::of(&json!({
+        let facts = HostFacts::from_answer(&json!({
             "os": "Microsoft Windows 11 Pro", "build": "10.0.22631", "hypervisorPresent": false,
             "service": "Stopped", "admin": false, "module": "", "nested": false,
         }));
@@ -236,9 +253,9 @@ mod tests {
             judge(&facts).expect_err("nothing is there").to_string(),
             "4 requirements of Hyper-V are missing on this host\n  found: Microsoft Windows 11 Pro\n  \
              | the Hyper-V module for Windows PowerShell: Install-WindowsFeature Hyper-V-PowerShell, or on a client Enable-WindowsOptionalFeature -Online -FeatureName Microsoft-Hyper-V-Management-PowerShell\n  \
-             | Hyper-V's service, which does not run: Start-Service vmms\n  \
-             | a running hypervisor: switch virtualisation on in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n  \
-             | rights: run winimg from an elevated prompt\n  \
+             | Hyper-V's service, which is stopped: Start-Service vmms\n  \
+             | a running hypervisor: enable virtualisation in the firmware, then bcdedit /set hypervisorlaunchtype auto, and restart\n  \
+             | rights to run machines: run winimg from an elevated prompt\n  \
              cure: install or enable the above and build again"
         );
     }

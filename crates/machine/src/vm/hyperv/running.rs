@@ -1,6 +1,6 @@
-//! A machine of Hyper-V that exists, as the supervisor drives it.
+//! [`MachineDriver`] for an existing Hyper-V machine.
 //!
-//! Translates calls into the few questions and orders that the rest needs. Decides nothing.
+//! Translates the driver's operations to calls. Decides nothing.
 
 mod channel;
 
@@ -11,62 +11,64 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::channel::Sessions;
-use super::call::{Arg, Call};
-use super::errors::{Trouble, explain};
-use super::figures::{self, ASKED, Figures};
-use super::host::Host;
-use super::making::{self, PAYLOAD, VM};
+use self::channel::SessionChannel;
+use super::call::CmdletCall;
+use super::errors::{CallFailure, explain};
+use super::host::PowerShellHost;
 use super::picture;
-use crate::vm::driver::{Channel, Driver, Fault, Glance, Link, Load, Oversight, State};
-use crate::vm::seen::Seen;
-use crate::vm::{MachinePlan, Platform, lock};
+use super::setup_calls::{self, PAYLOAD, VM};
+use super::vm_status::{self, STATUS_PROPERTIES, VmStatus};
+use crate::vm::driver::{
+    ChannelLink, GuestChannel, HypervisorFault, MachineDriver, MachineLoad, MachineOversight,
+    MachineState, MachineStatus,
+};
+use crate::vm::observation::MachineObservation;
+use crate::vm::{HypervisorKind, MachinePlan, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_base::text::Secret;
 
-/// Looks in a row that may fail before that is what is wrong.
-const MISSES: u32 = 3;
-/// A look at a machine, with what a busy host adds.
-const LOOK: Duration = Duration::from_secs(60);
-/// Up (Microsoft: Virtual-Key Codes, VK_UP).
+/// Number of consecutive status queries that may fail before that is an error.
+const MAX_FAILED_QUERIES: u32 = 3;
+/// Limit for a status query on a busy host.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Key code of Up (Microsoft: Virtual-Key Codes, VK_UP).
 const UP: u64 = 0x26;
-/// To turn it off and remove it.
-const REMOVAL: Duration = Duration::from_secs(120);
+/// Limit for turning the machine off and removing it.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct Running {
-    pub host: Arc<Host>,
+pub struct HyperVMachine {
+    pub host: Arc<PowerShellHost>,
     pub id: String,
     pub cancel: Cancel,
-    /// Of the guest's Administrator.
+    /// Password of the guest's Administrator.
     pub password: Secret,
     name: String,
     disk: PathBuf,
     processors: u64,
-    /// Where each DVD drive is, by the name it is kept under.
+    /// Positions of the DVD drives, by the names of their objects in the PowerShell process.
     drives: Vec<(&'static str, Value)>,
-    /// The process that keeps our objects, as its generation.
-    kept_by: AtomicU32,
-    figures: Mutex<(Figures, Option<Instant>)>,
-    misses: Mutex<(u32, Option<Trouble>)>,
+    /// Generation of the PowerShell process that holds the drive objects.
+    drives_generation: AtomicU32,
+    status: Mutex<(VmStatus, Option<Instant>)>,
+    failed_queries: Mutex<(u32, Option<CallFailure>)>,
     removed: AtomicBool,
 }
 
-impl Running {
-    /// `made`: its id and its name.
+impl HyperVMachine {
     pub fn new(
-        host: Arc<Host>,
+        host: Arc<PowerShellHost>,
         plan: &MachinePlan,
-        made: (String, String),
+        id: String,
+        name: String,
         drives: Vec<(&'static str, Value)>,
         processors: u64,
         cancel: Cancel,
     ) -> Result<Self> {
-        let (id, name) = made;
         let generation = host.generation(&cancel);
-        let generation = generation.map_err(|trouble| explain("make the machine", &trouble))?;
+        let generation = generation.map_err(|error| explain("create the machine", &error))?;
         Ok(Self {
-            kept_by: AtomicU32::new(generation),
+            drives_generation: AtomicU32::new(generation),
             host,
             id,
             name,
@@ -75,72 +77,72 @@ impl Running {
             disk: plan.disk.clone(),
             processors,
             drives,
-            figures: Mutex::default(),
-            misses: Mutex::default(),
+            status: Mutex::default(),
+            failed_queries: Mutex::default(),
             removed: AtomicBool::new(false),
         })
     }
 
-    /// A call whose refusal ends the build.
-    fn order(&self, doing: &str, call: &Call) -> Result<Vec<Value>> {
+    /// Executes a call whose failure ends the build.
+    fn order(&self, doing: &str, call: &CmdletCall) -> Result<Vec<Value>> {
         self.host.order(doing, call, &self.cancel)
     }
 
-    /// Asks Hyper-V. A single answer that fails is none: the machine is then what it was.
-    pub fn look(&self) -> Figures {
-        let call = Call::new(r"Hyper-V\Get-VM")
-            .text("Id", &self.id)
-            .select(&ASKED)
-            .within(LOOK);
+    /// Queries Hyper-V. A single failure is ignored: the previous status remains.
+    pub fn refresh(&self) -> VmStatus {
+        let call = CmdletCall::new(r"Hyper-V\Get-VM")
+            .with_text("Id", &self.id)
+            .select(&STATUS_PROPERTIES)
+            .with_patience(QUERY_TIMEOUT);
         let answer = self.host.call(&call, &self.cancel);
-        let mut held = lock(&self.figures);
-        let (figures, at) = &mut *held;
+        let mut guard = lock(&self.status);
+        let (status, at) = &mut *guard;
         match answer {
             Ok(answer) => {
                 let now = Instant::now();
                 let since = at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
                 *at = Some(now);
                 let answer = answer.into_iter().next().unwrap_or_default();
-                figures.take(&answer, since, self.processors);
-                *lock(&self.misses) = (0, None);
+                status.take(&answer, since, self.processors);
+                *lock(&self.failed_queries) = (0, None);
             }
-            Err(Trouble::Interrupted) => {}
-            Err(trouble) => {
-                if matches!(trouble, Trouble::Refused(_)) && self.is_gone() {
-                    figures.state = State::Gone("it vanished".into());
+            Err(CallFailure::Interrupted) => {}
+            Err(error) => {
+                if matches!(error, CallFailure::Refused(_)) && self.is_gone() {
+                    status.state = MachineState::Gone("the machine disappeared".into());
                 }
-                let mut misses = lock(&self.misses);
-                *misses = (misses.0 + 1, Some(trouble));
+                let mut failed = lock(&self.failed_queries);
+                *failed = (failed.0 + 1, Some(error));
             }
         }
-        figures.clone()
+        status.clone()
     }
 
     fn is_gone(&self) -> bool {
         is_gone(&self.host, &self.id, &self.cancel)
     }
 
-    pub fn figures(&self) -> Figures {
-        lock(&self.figures).0.clone()
+    pub fn figures(&self) -> VmStatus {
+        lock(&self.status).0.clone()
     }
 
     fn is_removed(&self) -> bool {
         self.removed.load(Ordering::SeqCst)
     }
 
-    /// Puts an ISO into the payload drive, or empties all drives.
-    pub fn discs(&self, iso: Option<&Path>) -> Result<()> {
+    /// Inserts an ISO into the payload drive, or empties all drives.
+    pub fn change_discs(&self, iso: Option<&Path>) -> Result<()> {
         self.keep_drives()?;
         if let Some(iso) = iso {
-            let iso = Platform::HyperV.absolute(iso)?;
-            let change = making::change_disc(PAYLOAD, Some(&iso));
+            let iso = HypervisorKind::HyperV.resolve_path(iso)?;
+            let change = setup_calls::change_disc(PAYLOAD, Some(&iso));
             return self
-                .order("put a disc into the machine", &change)
+                .order("insert a disc into the machine", &change)
                 .map(|_| ());
         }
         for (drive, _) in self.drives.iter().rev() {
-            let change = making::change_disc(drive, None);
-            self.order("take a disc out of the machine", &change)?;
+            let change = setup_calls::change_disc(drive, None);
+            self.order("eject a disc of the machine", &change)?;
         }
         Ok(())
     }
@@ -149,177 +151,205 @@ impl Running {
     fn remove_drives(&self) -> Result<()> {
         self.keep_drives()?;
         for (drive, _) in &self.drives {
-            let remove = Call::new(r"Hyper-V\Remove-VMDvdDrive").kept("VMDvdDrive", drive);
+            let remove =
+                CmdletCall::new(r"Hyper-V\Remove-VMDvdDrive").with_kept("VMDvdDrive", drive);
             self.order("remove a drive of the machine", &remove)?;
         }
         Ok(())
     }
 
-    /// A new process keeps nothing: the drives are found again by where they are.
+    /// A new process has no kept objects: finds the drives again by their positions.
     fn keep_drives(&self) -> Result<()> {
         let generation = self.host.generation(&self.cancel);
         let generation =
-            generation.map_err(|trouble| explain("find the machine's drives", &trouble))?;
-        if self.kept_by.load(Ordering::SeqCst) == generation {
+            generation.map_err(|error| explain("find the machine's drives", &error))?;
+        if self.drives_generation.load(Ordering::SeqCst) == generation {
             return Ok(());
         }
         for (drive, place) in &self.drives {
-            let number = |name: &str| Arg::Number(place[name].as_u64().unwrap_or(0));
-            let find = Call::new(r"Hyper-V\Get-VMDvdDrive")
-                .kept("VM", VM)
-                .with("ControllerNumber", number("ControllerNumber"))
-                .with("ControllerLocation", number("ControllerLocation"))
-                .keep(drive);
-            self.order("find the machine's drives", &find)?;
+            let mut find = CmdletCall::new(r"Hyper-V\Get-VMDvdDrive").with_kept("VM", VM);
+            for name in setup_calls::DRIVE {
+                find = find.with_number(name, place[name].as_u64().unwrap_or(0));
+            }
+            self.order("find the machine's drives", &find.keep(drive))?;
         }
-        self.kept_by.store(generation, Ordering::SeqCst);
+        self.drives_generation.store(generation, Ordering::SeqCst);
         Ok(())
     }
 
-    /// With a checkpoint the machine's last writes would lie in another file than the one that is sealed.
+    /// Fails if a checkpoint exists: the last writes would be in its .avhdx file, not in the disk
+    /// that is sealed.
     fn no_checkpoint(&self) -> Result<()> {
-        let find = Call::new(r"Hyper-V\Get-VMHardDiskDrive")
-            .kept("VM", VM)
+        let find = CmdletCall::new(r"Hyper-V\Get-VMHardDiskDrive")
+            .with_kept("VM", VM)
             .select(&["Path"]);
-        let found = self.order("look at the machine's disk", &find)?;
+        let found = self.order("read the machine's disk", &find)?;
         let path = found.first().and_then(|disk| disk["Path"].as_str());
         let path = path.unwrap_or_default();
         let extension = path.rsplit('.').next().unwrap_or_default();
         if extension.eq_ignore_ascii_case("avhdx") {
-            return Err(
-                Error::new(Kind::Machine, "somebody made a checkpoint of the machine")
-                    .at(path)
-                    .expected(self.disk.display())
-                    .cure("leave machines whose names begin with winimg- to winimg; backup programs make checkpoints, too"),
-            );
+            return Err(Error::new(
+                Kind::Machine,
+                "another program created a checkpoint of the machine",
+            )
+            .at(path)
+            .expected(self.disk.display())
+            .cure(
+                "do not change machines whose names begin with winimg-, \
+                 and exclude them from backups, which create checkpoints",
+            ));
         }
         Ok(())
     }
 }
 
-impl Driver for Running {
+impl MachineDriver for HyperVMachine {
     fn power_on(&self) -> Result<()> {
-        let call = Call::new(r"Hyper-V\Start-VM").kept("VM", VM);
+        let call = CmdletCall::new(r"Hyper-V\Start-VM").with_kept("VM", VM);
         self.order("start the machine", &call).map(|_| ())
     }
 
-    fn glance(&self, fresh: bool) -> Result<Glance> {
+    fn read_status(&self, fresh: bool) -> Result<MachineStatus> {
         if self.is_removed() {
-            return Ok(Glance {
-                state: State::Gone("it was removed".into()),
-                ..Glance::default()
+            return Ok(MachineStatus {
+                state: MachineState::Gone("the machine was removed".into()),
+                ..MachineStatus::default()
             });
         }
-        let figures = match fresh {
-            true => self.look(),
-            false => self.figures(),
+        let status = if fresh {
+            self.refresh()
+        } else {
+            self.figures()
         };
-        if let (State::Running, (MISSES.., Some(trouble))) = (&figures.state, &*lock(&self.misses))
+        if let (MachineState::Running, (MAX_FAILED_QUERIES.., Some(error))) =
+            (&status.state, &*lock(&self.failed_queries))
         {
-            return Err(explain("look at the machine", trouble));
+            return Err(explain("report the machine's state", error));
         }
-        Ok(Glance {
-            words: Some(figures.words()),
-            state: figures.state,
-            restarts: figures.restarts,
-            link: Link::default(),
+        Ok(MachineStatus {
+            log_text: Some(status.describe()),
+            state: status.state,
+            restarts: status.restarts,
+            link: ChannelLink::default(),
         })
     }
 
-    /// The disk's file grows as the guest writes; Hyper-V does not say what it reads.
-    fn load(&self) -> Result<Load> {
+    /// The disk's file grows as the guest writes; Hyper-V does not report reads.
+    fn load(&self) -> Result<MachineLoad> {
         let written = std::fs::metadata(&self.disk).map_or(0, |found| found.len());
-        Ok(Load {
+        Ok(MachineLoad {
             disk_written: written,
-            moved: written,
+            transferred: written,
             demand: Some(self.figures().demand),
-            ..Load::default()
+            ..MachineLoad::default()
         })
     }
 
-    fn picture(&self) -> Result<Vec<u8>> {
-        let none = || Error::new(Kind::Machine, "Hyper-V gives no picture of the screen now");
+    fn take_picture(&self) -> Result<Vec<u8>> {
         if self.is_removed() {
-            return Err(none());
+            return Err(no_picture());
         }
-        let call = Call::new("script:screen")
-            .text("VmId", &self.id)
-            .number("Width", picture::WIDTH)
-            .number("Height", picture::HEIGHT)
+        let call = CmdletCall::new("script:screen")
+            .with_text("VmId", &self.id)
+            .with_number("Width", picture::WIDTH)
+            .with_number("Height", picture::HEIGHT)
             .select(&["*"])
-            .within(LOOK);
-        let answer = self.host.call(&call, &self.cancel).map_err(|_| none())?;
-        answer.first().and_then(picture::ppm).ok_or_else(none)
+            .with_patience(QUERY_TIMEOUT);
+        let answer = self
+            .host
+            .call(&call, &self.cancel)
+            .map_err(|_| no_picture())?;
+        answer
+            .first()
+            .and_then(picture::to_ppm)
+            .ok_or_else(no_picture)
     }
 
     fn press_up(&self) -> Result<()> {
-        let call = Call::new("script:key")
-            .text("VmId", &self.id)
-            .number("Key", UP)
+        let call = CmdletCall::new("script:key")
+            .with_text("VmId", &self.id)
+            .with_number("Key", UP)
             .select(&["*"]);
         self.order("press a key", &call).map(|_| ())
     }
 
+    /// Only clones are shut down with the power button, and Hyper-V starts no clones.
     fn press_power_button(&self) -> Result<()> {
-        Platform::HyperV.check_clones()
+        HypervisorKind::HyperV.check_clones()
     }
 
-    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
-        Ok(Box::new(Sessions::new(self, &oversight)))
+    fn open_channel(
+        self: Arc<Self>,
+        oversight: Arc<dyn MachineOversight>,
+    ) -> Result<Box<dyn GuestChannel>> {
+        Ok(Box::new(SessionChannel::new(self, &oversight)))
     }
 
-    /// Hyper-V sends no event when a machine ends: it is looked for.
+    /// Hyper-V sends no event when a machine ends; the status queries notice it.
     fn has_ended(&self, _patience: Duration) -> bool {
         self.is_removed()
     }
 
-    /// Removes the machine: the disk is nobody's then.
-    fn settle(&self) -> Result<bool> {
+    /// Removes the machine, which releases its disk.
+    fn check_disk_released(&self) -> Result<bool> {
         self.no_checkpoint()?;
         self.remove_drives()?;
         self.stop();
         Ok(true)
     }
 
-    /// Ends it and removes it; its disk stays. Not stopped by an interrupt.
+    /// Turns the machine off and removes it, but keeps its disk. Cannot be interrupted.
     fn stop(&self) {
         if !self.removed.swap(true, Ordering::SeqCst) {
             remove(&self.host, &self.id);
         }
     }
 
-    fn halted(&self, fault: Fault, words: &str, look: &dyn Fn() -> Seen) -> Error {
-        look().shown(figures::halted(fault, words))
+    fn describe_halt(
+        &self,
+        fault: HypervisorFault,
+        words: &str,
+        look: &dyn Fn() -> MachineObservation,
+    ) -> Error {
+        look().attach_screen(vm_status::describe_halt(fault, words))
     }
 
-    fn gone(&self, _how: &str) -> Error {
-        match self.is_removed() {
-            true => Error::new(Kind::Machine, "the machine was stopped"),
-            false => figures::vanished(&self.name),
+    fn describe_exit(&self, _how: &str) -> Error {
+        if self.is_removed() {
+            Error::new(Kind::Machine, "the machine was stopped")
+        } else {
+            vm_status::describe_vanished(&self.name)
         }
     }
 }
 
-/// Hyper-V answers, and does not list it. A refusal's own words differ by language.
-fn is_gone(host: &Host, id: &str, cancel: &Cancel) -> bool {
-    let list = Call::new(r"Hyper-V\Get-VM").select(&["Id"]).within(LOOK);
+fn no_picture() -> Error {
+    Error::new(Kind::Machine, "Hyper-V returned no screenshot")
+}
+
+/// Returns true if Hyper-V answers and does not list the machine. Error messages are localized and
+/// cannot be compared.
+fn is_gone(host: &PowerShellHost, id: &str, cancel: &Cancel) -> bool {
+    let list = CmdletCall::new(r"Hyper-V\Get-VM")
+        .select(&["Id"])
+        .with_patience(QUERY_TIMEOUT);
     host.call(&list, cancel).is_ok_and(|all| {
         let ids = all.iter().filter_map(|vm| vm["Id"].as_str());
         !ids.into_iter().any(|found| found.eq_ignore_ascii_case(id))
     })
 }
 
-/// Turns a machine off and removes it. Three attempts at most: Hyper-V may be busy with it.
-pub fn remove(host: &Host, id: &str) -> bool {
+/// Turns a machine off and removes it, in at most three attempts: Hyper-V may be busy with it.
+pub fn remove(host: &PowerShellHost, id: &str) -> bool {
     let never = Cancel::default();
-    let call = |call: Call| host.call(&call.within(REMOVAL), &never);
+    let call = |call: CmdletCall| host.call(&call.with_patience(REMOVE_TIMEOUT), &never);
     for attempt in 0..3 {
         if attempt > 0 {
             let _ = never.sleep(Duration::from_secs(1));
         }
         let found = call(
-            Call::new(r"Hyper-V\Get-VM")
-                .text("Id", id)
+            CmdletCall::new(r"Hyper-V\Get-VM")
+                .with_text("Id", id)
                 .select(&["State"])
                 .keep("leaving"),
         );
@@ -331,13 +361,13 @@ pub fn remove(host: &Host, id: &str) -> bool {
         };
         let state = found.first().map(|vm| vm["State"].clone());
         if state != Some(json!("Off")) {
-            let off = Call::new(r"Hyper-V\Stop-VM").kept("VM", "leaving");
-            let _ = call(off.on("TurnOff").on("Force"));
+            let off = CmdletCall::new(r"Hyper-V\Stop-VM").with_kept("VM", "leaving");
+            let _ = call(off.with_switch("TurnOff").with_switch("Force"));
         }
-        let gone = Call::new(r"Hyper-V\Remove-VM").kept("VM", "leaving");
-        if call(gone.on("Force")).is_ok() {
-            host.own(None);
-            let _ = call(Call::new("script:own").text("VmId", ""));
+        let gone = CmdletCall::new(r"Hyper-V\Remove-VM").with_kept("VM", "leaving");
+        if call(gone.with_switch("Force")).is_ok() {
+            host.set_owned(None);
+            let _ = call(CmdletCall::new("script:own").with_text("VmId", ""));
             return true;
         }
     }

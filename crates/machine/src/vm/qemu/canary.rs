@@ -1,8 +1,9 @@
-//! The boot canary: a guest of four instructions that shows whether an accelerator runs guests at all.
+//! Boot canary: a guest of four instructions that tests an accelerator.
 //!
-//! `/dev/kvm`, `query-kvm` and bare ioctls all look healthy on hosts whose KVM crashes or crawls under a real guest, so the same QEMU,
-//! machine and processor boot a sector that writes to `isa-debug-exit` (QEMU: hw/misc/debugexit.c: the process ends with 2 × value + 1).
-//! For UEFI the firmware itself is started too, since some KVMs fail only there.
+//! `/dev/kvm`, `query-kvm` and plain ioctls look healthy on hosts whose KVM crashes or crawls with
+//! a real guest. The same QEMU, machine and processor therefore boot a sector that writes to
+//! `isa-debug-exit` (QEMU: hw/misc/debugexit.c: the process exits with 2 × value + 1). For UEFI the
+//! firmware is started too, because some KVMs fail only there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,30 +11,30 @@ use std::time::{Duration, Instant};
 
 use qapi::qmp::{cont, query_status};
 
-use super::args::{Acceleration, Arguments, path};
-use super::firmware::Pair;
-use super::process::{Process, describe};
-use super::program::Program;
-use super::qmp::{PATIENCE, Qmp};
+use super::args::{Acceleration, QemuArguments, escape_path};
+use super::firmware::FirmwarePair;
+use super::process::{ChildProcess, describe};
+use super::program::QemuProgram;
+use super::qmp::{PATIENCE, QmpClient};
 use super::rundir::RunDir;
 use winimg_base::error::{Error, Result};
 
-/// A healthy accelerator needs 0.2 s here, a crawling one more than 3 s.
+/// Limit for an accelerator: a healthy one needs 0.2 s, a crawling one more than 3 s.
 const HARDWARE_LIMIT: Duration = Duration::from_millis(1500);
-/// An emulator on a busy host gets longer: it has no rival to fall back to.
+/// Limit for emulation, which has no fallback and may run on a busy host.
 const EMULATOR_LIMIT: Duration = Duration::from_secs(30);
-/// How long the UEFI firmware must run.
+/// Time for which the UEFI firmware must run.
 const FIRMWARE_TIME: Duration = Duration::from_secs(1);
 
 /// `mov al, 31h; out 0F4h, al; hlt; jmp -3`
 const CODE: [u8; 7] = [0xb0, 0x31, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd];
 const SUNG: i32 = 2 * 0x31 + 1;
 
-/// What became of the canary.
+/// Result of the canary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CanaryOutcome {
     Works,
-    /// QEMU or the guest ended otherwise than it should: how, and QEMU's last words.
+    /// QEMU or the guest ended unexpectedly.
     Crashes {
         how: String,
         words: String,
@@ -42,35 +43,34 @@ pub enum Outcome {
     Crawls {
         limit: Duration,
     },
-    /// QEMU would not start: bad processor flags, no rights, no such accelerator.
+    /// QEMU did not start: bad processor flags, no permission, no such accelerator.
     Refused {
         words: String,
     },
-    /// Fine as such, but the UEFI firmware stops on it.
+    /// The guest works, but the UEFI firmware stops.
     FirmwareCrashes {
         how: String,
     },
 }
 
-impl Outcome {
-    /// In words, for the remark that is shown loudly; `None` when it works.
-    pub fn remark(&self, accel: &str) -> Option<String> {
+impl CanaryOutcome {
+    /// Returns the remark for the user; `None` if it works.
+    pub fn describe(&self, accel: &str) -> Option<String> {
         let name = accel.to_uppercase();
-        let with = |words: &str| match words.is_empty() {
-            true => String::new(),
-            false => format!(" ({words})"),
-        };
         Some(match self {
             Self::Works => return None,
             Self::Crashes { how, words } => format!(
                 "the kernel offers {name}, but a guest on it crashes: {how}{}",
-                with(words)
+                in_parentheses(words)
             ),
             Self::Crawls { limit } => format!(
-                "the kernel offers {name}, but a guest on it crawls: four instructions took more than {} ms",
+                "the kernel offers {name}, but a guest on it crawls: \
+                 four instructions took more than {} ms",
                 limit.as_millis()
             ),
-            Self::Refused { words } => format!("QEMU does not start with {name}{}", with(words)),
+            Self::Refused { words } => {
+                format!("QEMU does not start with {name}{}", in_parentheses(words))
+            }
             Self::FirmwareCrashes { how } => {
                 format!("the kernel offers {name}, but UEFI firmware on it crashes: {how}")
             }
@@ -78,45 +78,53 @@ impl Outcome {
     }
 }
 
-/// Sends the canary. An error means that it could not be sent at all.
-pub fn send(program: &Program, how: &Acceleration, uefi: Option<&Pair>) -> Result<Outcome> {
+/// Runs the canary. Fails only if it could not be run at all.
+pub fn send(
+    program: &QemuProgram,
+    how: &Acceleration,
+    uefi: Option<&FirmwarePair>,
+) -> Result<CanaryOutcome> {
     let dir = private_folder()?;
     match boot_sector(program, how, dir.path())? {
-        Outcome::Works => {}
+        CanaryOutcome::Works => {}
         other => return Ok(other),
     }
     match uefi {
-        // Emulation has no such fault, and the firmware's second would only cost time.
+        // Emulation does not have this problem.
         Some(pair) if how.accel != "tcg" => send_firmware(program, how, pair),
-        _ => Ok(Outcome::Works),
+        _ => Ok(CanaryOutcome::Works),
     }
 }
 
-/// Its second half alone: the UEFI firmware must run for a second without stopping the machine.
-pub fn send_firmware(program: &Program, how: &Acceleration, uefi: &Pair) -> Result<Outcome> {
+/// Runs only its second half: the UEFI firmware must run for a second without stopping the machine.
+pub fn send_firmware(
+    program: &QemuProgram,
+    how: &Acceleration,
+    uefi: &FirmwarePair,
+) -> Result<CanaryOutcome> {
     let dir = private_folder()?;
     boot_firmware(program, how, uefi, dir.path())
 }
 
-/// Created 0700, removed on drop.
+/// Creates a folder with mode 0700, removed on drop.
 fn private_folder() -> Result<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("winimg-").tempdir();
     folder.map_err(|e| Error::io("create a folder in", std::env::temp_dir(), e))
 }
 
-fn boot_sector(program: &Program, how: &Acceleration, dir: &Path) -> Result<Outcome> {
+fn boot_sector(program: &QemuProgram, how: &Acceleration, dir: &Path) -> Result<CanaryOutcome> {
     let image = dir.join("canary.img");
     let mut sector = vec![0; 1 << 20];
     sector[..CODE.len()].copy_from_slice(&CODE);
     sector[510..512].copy_from_slice(&[0x55, 0xaa]);
     std::fs::write(&image, sector).map_err(|e| Error::io("write", &image, e))?;
-    let mut args = bare(how, false);
+    let mut args = build_bare_arguments(how, false);
     args.add("-device", "isa-debug-exit,iobase=0xf4,iosize=1");
     args.add(
         "-drive",
         format!(
             "if=none,id=canary,format=raw,snapshot=on,file={}",
-            path(&image)
+            escape_path(&image)
         ),
     );
     args.add("-device", "virtio-blk-pci,drive=canary,bootindex=1");
@@ -124,15 +132,15 @@ fn boot_sector(program: &Program, how: &Acceleration, dir: &Path) -> Result<Outc
         "tcg" => EMULATOR_LIMIT,
         _ => HARDWARE_LIMIT,
     };
-    let process = Process::spawn(&program.path, &args.0, &dir.join("canary.log"))?;
+    let process = ChildProcess::spawn(&program.path, &args.0, &dir.join("canary.log"))?;
     let Some(status) = process.wait(limit) else {
-        return Ok(Outcome::Crawls { limit });
+        return Ok(CanaryOutcome::Crawls { limit });
     };
     let words = process.last_words().pop().unwrap_or_default();
     Ok(match status.code() {
-        Some(SUNG) => Outcome::Works,
-        Some(1) => Outcome::Refused { words },
-        _ => Outcome::Crashes {
+        Some(SUNG) => CanaryOutcome::Works,
+        Some(1) => CanaryOutcome::Refused { words },
+        _ => CanaryOutcome::Crashes {
             how: format!("QEMU ended with {}", describe(status)),
             words,
         },
@@ -140,61 +148,75 @@ fn boot_sector(program: &Program, how: &Acceleration, dir: &Path) -> Result<Outc
 }
 
 fn boot_firmware(
-    program: &Program,
+    program: &QemuProgram,
     how: &Acceleration,
-    pair: &Pair,
+    pair: &FirmwarePair,
     dir: &Path,
-) -> Result<Outcome> {
+) -> Result<CanaryOutcome> {
     let dir = RunDir::new(dir)?;
-    std::fs::copy(&pair.vars, dir.vars()).map_err(|e| Error::io("copy", &pair.vars, e))?;
-    let mut args = bare(how, pair.smm);
+    std::fs::copy(&pair.vars, dir.variables_file())
+        .map_err(|e| Error::io("copy", &pair.vars, e))?;
+    let mut args = build_bare_arguments(how, pair.smm);
     args.add_flash(pair, &dir);
     args.add_monitor(&dir);
     args.flag("-S");
-    let process = Process::spawn(&program.path, &args.0, &dir.stderr())?;
-    let ended = || match process.ended() {
-        Some(status) => Err(process.death("the firmware's canary", status)),
-        None => Ok(()),
-    };
-    let qmp = match Qmp::connect(&dir.qmp(), PATIENCE, &ended, Arc::default()) {
+    let process = ChildProcess::spawn(&program.path, &args.0, &dir.qemu_log())?;
+    let connected = QmpClient::connect(
+        &dir.qmp_socket(),
+        PATIENCE,
+        &|| match process.exit_status() {
+            Some(status) => Err(process.describe_death("the firmware's canary", status)),
+            None => Ok(()),
+        },
+        Arc::default(),
+    );
+    let qmp = match connected {
         Ok(qmp) => qmp,
-        Err(_) if process.ended().is_some() => return Ok(firmware_died(&process)),
+        Err(_) if process.exit_status().is_some() => return Ok(firmware_died(&process)),
         Err(e) => return Err(e),
     };
     let asked = qmp.order(&cont {}, PATIENCE);
     let deadline = Instant::now() + FIRMWARE_TIME;
     while Instant::now() < deadline {
-        if process.ended().is_some() || asked.is_err() {
+        if process.exit_status().is_some() || asked.is_err() {
             return Ok(firmware_died(&process));
         }
-        if qmp.seen().stopped {
+        if qmp.events().stopped {
             let how = qmp.query(&query_status {}, PATIENCE)?.status;
-            return Ok(Outcome::FirmwareCrashes { how });
+            return Ok(CanaryOutcome::FirmwareCrashes { how });
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Ok(Outcome::Works)
+    Ok(CanaryOutcome::Works)
 }
 
-fn firmware_died(process: &Process) -> Outcome {
+fn firmware_died(process: &ChildProcess) -> CanaryOutcome {
     let how = match process.wait(Duration::from_secs(1)) {
         Some(status) => format!("QEMU ended with {}", describe(status)),
         None => "QEMU does not answer".to_string(),
     };
-    Outcome::FirmwareCrashes { how }
+    CanaryOutcome::FirmwareCrashes { how }
 }
 
-/// A machine like the real one, without its devices.
-fn bare(how: &Acceleration, smm: bool) -> Arguments {
+/// Builds the arguments of a machine like the real one, without its devices.
+fn build_bare_arguments(how: &Acceleration, smm: bool) -> QemuArguments {
     let smm = if smm { "on" } else { "off" };
-    let mut args = Arguments::default();
+    let mut args = QemuArguments::default();
     args.add("-machine", format!("q35,smm={smm}"));
-    args.add("-accel", how.argument());
+    args.add("-accel", how.to_argument());
     args.add("-cpu", &how.cpu);
     args.add("-m", "256M");
     args.add_nothing_else();
     args.add("-nic", "none");
     args
+}
+
+fn in_parentheses(words: &str) -> String {
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(" ({words})")
+    }
 }
 
 #[cfg(test)]
@@ -203,22 +225,22 @@ mod tests {
 
     #[test]
     fn every_outcome_has_its_sentence() {
-        let crash = Outcome::Crashes {
+        let crash = CanaryOutcome::Crashes {
             how: "QEMU ended with signal 6 (SIGABRT)".into(),
             words: "error: failed to set MSR 0x10a to 0x69".into(),
         };
-        let crawl = Outcome::Crawls {
+        let crawl = CanaryOutcome::Crawls {
             limit: HARDWARE_LIMIT,
         };
-        let refused = Outcome::Refused {
+        let refused = CanaryOutcome::Refused {
             words: "failed to initialize kvm: Permission denied".into(),
         };
-        let firmware = Outcome::FirmwareCrashes {
+        let firmware = CanaryOutcome::FirmwareCrashes {
             how: "internal-error".into(),
         };
-        let remarks: Vec<_> = [Outcome::Works, crash, crawl, refused, firmware]
+        let remarks: Vec<_> = [CanaryOutcome::Works, crash, crawl, refused, firmware]
             .iter()
-            .map(|o| o.remark("kvm").unwrap_or_default())
+            .map(|o| o.describe("kvm").unwrap_or_default())
             .collect();
         assert_eq!(
             remarks,

@@ -1,6 +1,6 @@
-//! The monitor's commands as this crate gives them, and what it reads of their replies (QEMU: QMP reference).
+//! Monitor commands used here, and the parts of their replies that are read (QEMU: QMP reference).
 //!
-//! Pure. Members that a command may go without are left out, so that a QEMU that has never heard of them takes it.
+//! Pure. Optional members are omitted, so that older versions of QEMU accept the commands.
 
 use std::path::Path;
 
@@ -12,20 +12,20 @@ use qapi::qmp::{
 use serde::Deserialize;
 
 use super::args::{ANSWER_CD, INSTALL_CD};
-use super::qmp::Query;
+use super::qmp::QmpQuery;
 
-/// Presses one key and lets go of it.
-pub fn press(key: QKeyCode) -> send_key {
+/// Presses and releases one key.
+pub fn send_key_press(key: QKeyCode) -> send_key {
     send_key {
         keys: vec![KeyValue::qcode(QKeyCodeWrapper { data: key })],
         hold_time: None,
     }
 }
 
-/// The screen as a PPM. `file` is absolute, and Unicode.
-pub fn picture(file: &Path) -> screendump {
+/// Writes the screen as a PPM. `file` is absolute and Unicode.
+pub fn take_picture(file: &Path) -> screendump {
     screendump {
-        filename: text(file),
+        filename: to_text(file),
         format: Some(ImageFormat::ppm),
         device: None,
         head: None,
@@ -45,7 +45,8 @@ pub fn eject_all() -> [eject; 2] {
     })
 }
 
-/// Puts an ISO into the answer drive, whatever lies there. `iso` is absolute, and Unicode.
+/// Inserts an ISO into the answer drive in place of the current disc. `iso` is absolute and
+/// Unicode.
 #[allow(
     deprecated,
     reason = "`device`, which is left out, is a member nevertheless"
@@ -53,7 +54,7 @@ pub fn eject_all() -> [eject; 2] {
 pub fn insert(iso: &Path) -> blockdev_change_medium {
     blockdev_change_medium {
         id: Some(ANSWER_CD.into()),
-        filename: text(iso),
+        filename: to_text(iso),
         format: Some("raw".into()),
         force: Some(true),
         read_only_mode: Some(BlockdevChangeReadOnlyMode::retain),
@@ -61,38 +62,39 @@ pub fn insert(iso: &Path) -> blockdev_change_medium {
     }
 }
 
-fn text(path: &Path) -> String {
+fn to_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// What the machine is doing, in QEMU's word for it. qapi's type knows the words of one release.
+/// State of the machine, by QEMU's name. Not qapi's type, which only knows the names of one
+/// release.
 #[derive(Deserialize)]
-pub struct Status {
+pub struct QemuStatus {
     pub status: String,
 }
 
-impl Status {
-    pub fn runs(&self) -> bool {
+impl QemuStatus {
+    pub fn is_running(&self) -> bool {
         self.status == RunState::running.name()
     }
 }
 
-impl Query for query_status {
-    type Reply = Status;
+impl QmpQuery for query_status {
+    type Reply = QemuStatus;
 }
 
-/// What a drive has moved. qapi's type demands counters that QEMU has had since 8.1 alone.
+/// Bytes moved by a drive. Not qapi's type, which requires counters that exist only since QEMU 8.1.
 #[derive(Deserialize)]
 pub struct DriveStats {
-    /// The drive's `id`; older QEMUs leave it out for a node without one.
+    /// The drive's `id`; older versions omit it for a node without one.
     #[serde(default)]
     pub device: String,
-    pub stats: Counters,
+    pub stats: DriveCounters,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Counters {
+pub struct DriveCounters {
     /// Bytes.
     pub rd_bytes: u64,
     /// Bytes.
@@ -100,7 +102,7 @@ pub struct Counters {
     pub failed_wr_operations: u64,
 }
 
-impl Query for query_blockstats {
+impl QmpQuery for query_blockstats {
     type Reply = Vec<DriveStats>;
 }
 
@@ -123,9 +125,9 @@ mod tests {
             request_line(&quit {}, 5),
             request_line(&query_status {}, 6),
             request_line(&query_blockstats { query_nodes: None }, 7),
-            request_line(&press(QKeyCode::up), 8),
-            request_line(&picture(Path::new("/run/w/last.ppm")), 9),
-            request_line(&picture(Path::new("/w/żółw \"1\".ppm")), 10),
+            request_line(&send_key_press(QKeyCode::up), 8),
+            request_line(&take_picture(Path::new("/run/w/last.ppm")), 9),
+            request_line(&take_picture(Path::new("/w/żółw \"1\".ppm")), 10),
             request_line(&answer, 11),
             request_line(&install, 12),
             request_line(&insert(Path::new("/run/w/payload.iso")), 13),
@@ -151,7 +153,7 @@ mod tests {
         );
     }
 
-    /// As an older QEMU answers, and as one does that is newer than qapi's schema.
+    /// Replies of an older QEMU, and of one that is newer than qapi's schema.
     #[test]
     fn replies_of_other_releases_are_read() {
         let old = json!([
@@ -159,7 +161,7 @@ mod tests {
             {"node-name": "#block042", "stats": {}},
         ]);
         assert!(<query_blockstats as qapi::Command>::Ok::deserialize(&old).is_err());
-        let read = <query_blockstats as Query>::Reply::deserialize(&old).expect("drives");
+        let read = <query_blockstats as QmpQuery>::Reply::deserialize(&old).expect("drives");
         let figures = |d: &DriveStats| {
             let s = &d.stats;
             (
@@ -175,9 +177,12 @@ mod tests {
         );
         let new = json!({"running": false, "status": "hibernated", "since": 4});
         assert!(<query_status as qapi::Command>::Ok::deserialize(&new).is_err());
-        let read = Status::deserialize(&new).expect("a status");
-        assert_eq!((read.runs(), read.status.as_str()), (false, "hibernated"));
-        let running = Status::deserialize(&json!({"status": "running"})).expect("a status");
-        assert!(running.runs());
+        let read = QemuStatus::deserialize(&new).expect("a status");
+        assert_eq!(
+            (read.is_running(), read.status.as_str()),
+            (false, "hibernated")
+        );
+        let running = QemuStatus::deserialize(&json!({"status": "running"})).expect("a status");
+        assert!(running.is_running());
     }
 }

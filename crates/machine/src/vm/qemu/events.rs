@@ -1,7 +1,7 @@
-//! What QEMU's events add up to (QEMU: docs/interop/qmp-spec, run-state and char schemas).
+//! Accumulates QEMU's events (QEMU: docs/interop/qmp-spec, run-state and char schemas).
 //!
-//! Pure: one event goes in, the sum changes. Knows nothing of sockets. Members are looked up one by one where qapi's type of the
-//! event is too strict: older QEMUs give no reason for a reset, newer ones know more reasons, and no fault of a drive may be lost.
+//! Pure. Members are read individually where qapi's event type is too strict: older versions give
+//! no reason for a reset, newer ones have more reasons, and no drive error may be lost.
 
 use std::time::{Duration, Instant};
 
@@ -13,46 +13,46 @@ use qapi::{Enum as _, Event as _};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::guest::agent::Port;
-use crate::vm::bugcheck::Panic;
+use crate::guest::agent::AgentPort;
+use crate::vm::bugcheck::KernelCrash;
 
-/// The id of the agent's port, by which `VSERPORT_CHANGE` names it.
+/// Id of the agent's port in `VSERPORT_CHANGE`.
 pub const AGENT_PORT: &str = "agent0";
 
-/// One restart comes as up to three `RESET`s in a row.
+/// Interval in which a restart may send up to three `RESET`s.
 const ONE_RESTART: Duration = Duration::from_secs(1);
 
-/// Why the machine went off by itself.
+/// Reason the machine powered off by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shutdown {
-    /// The guest asked for it.
+pub struct QemuShutdown {
+    /// Requested by the guest.
     pub guest: bool,
-    /// QEMU's word for it: `guest-shutdown`, `host-qmp-quit`, `guest-panic` …
+    /// QEMU's name: `guest-shutdown`, `host-qmp-quit`, `guest-panic` …
     pub reason: String,
 }
 
-/// The sum of all events so far.
+/// Accumulated state of all events so far.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
-    /// Restarts that the guest asked for.
+pub struct QemuEvents {
+    /// Restarts requested by the guest.
     pub restarts: u32,
-    pub port: Port,
+    pub port: AgentPort,
     /// `STOP` without a `RESUME` after it.
     pub stopped: bool,
-    /// `STOP` because a write found no room on the host, without a `RESUME` after it.
+    /// `STOP` because the host's disk was full, without a `RESUME` after it.
     pub no_room: bool,
-    /// Faults of drives, in words.
+    /// Descriptions of drive errors.
     pub faults: Vec<String>,
-    /// What the guest's kernel reported when it crashed.
-    pub panic: Option<Panic>,
-    /// When the port opened or closed, or the guest restarted.
+    /// Crash report of the guest's kernel.
+    pub panic: Option<KernelCrash>,
+    /// Time at which the port opened or closed, or the guest restarted.
     pub port_changed: Option<Instant>,
-    pub shutdown: Option<Shutdown>,
-    /// When the guest's last restart began.
+    pub shutdown: Option<QemuShutdown>,
+    /// Start of the guest's last restart.
     restarted: Option<Instant>,
 }
 
-impl Seen {
+impl QemuEvents {
     pub fn add(&mut self, event: &Value, now: Instant) {
         let data = &event["data"];
         match event["event"].as_str().unwrap_or_default() {
@@ -61,7 +61,7 @@ impl Seen {
                 if let Ok(change) = VSERPORT_CHANGE::deserialize(data)
                     && change.id == AGENT_PORT
                 {
-                    self.port.change(change.open);
+                    self.port.set_open(change.open);
                     self.port_changed = Some(now);
                 }
             }
@@ -73,25 +73,25 @@ impl Seen {
             SHUTDOWN::NAME => {
                 let guest = data["guest"] == true;
                 self.port.off |= guest;
-                self.shutdown = Some(Shutdown {
+                self.shutdown = Some(QemuShutdown {
                     guest,
-                    reason: text(&data["reason"]),
+                    reason: read_text(&data["reason"]),
                 });
             }
             BLOCK_IO_ERROR::NAME if data["action"] != BlockErrorAction::stop.name() => {}
             BLOCK_IO_ERROR::NAME if data["nospace"] == true => self.no_room = true,
             BLOCK_IO_ERROR::NAME => self.faults.push(format!(
                 "{} of drive {} failed: {}",
-                text(&data["operation"]),
-                text(&data["device"]),
-                text(&data["reason"])
+                read_text(&data["operation"]),
+                read_text(&data["device"]),
+                read_text(&data["reason"])
             )),
-            GUEST_PANICKED::NAME => self.panic = Some(panic(&data["info"])),
+            GUEST_PANICKED::NAME => self.panic = Some(parse_panic(&data["info"])),
             _ => {}
         }
     }
 
-    /// A reset from the host (`system_reset`) is ours and no restart of the guest.
+    /// Counts a reset by the guest. One by the host (`system_reset`) comes from winimg.
     fn reset(&mut self, data: &Value, now: Instant) {
         if data["guest"] != true {
             return;
@@ -99,7 +99,7 @@ impl Seen {
         self.port.downs += 1;
         self.port.restarts += 1;
         self.port_changed = Some(now);
-        // From its beginning, not from the last `RESET`: a guest that restarts without a pause must add up to a loop.
+        // Measured from the first `RESET`, so that a guest that restarts without a pause is a loop.
         let again = self
             .restarted
             .is_some_and(|began| now.saturating_duration_since(began) < ONE_RESTART);
@@ -110,18 +110,19 @@ impl Seen {
     }
 }
 
-/// The Hyper-V crash registers hold the stop code and its four parameters; other reports of a crash hold none.
-fn panic(info: &Value) -> Panic {
+/// Parses a crash report. Only the Hyper-V crash registers contain the stop code and its
+/// parameters.
+fn parse_panic(info: &Value) -> KernelCrash {
     match GuestPanicInformation::deserialize(info) {
-        Ok(GuestPanicInformation::hyper_v(rendered)) => Panic {
+        Ok(GuestPanicInformation::hyper_v(rendered)) => KernelCrash {
             code: Some(rendered.arg1),
             parameters: vec![rendered.arg2, rendered.arg3, rendered.arg4, rendered.arg5],
         },
-        _ => Panic::default(),
+        _ => KernelCrash::default(),
     }
 }
 
-fn text(value: &Value) -> String {
+fn read_text(value: &Value) -> String {
     value.as_str().unwrap_or("unknown").to_string()
 }
 
@@ -130,11 +131,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What the guest's resets at these times, in ms, add up to.
-    fn restarts(times: impl IntoIterator<Item = u64>) -> Seen {
+    /// Returns the events after guest resets at these times, in ms.
+    fn restarts(times: impl IntoIterator<Item = u64>) -> QemuEvents {
         let start = Instant::now();
         let guest = json!({"event": "RESET", "data": {"guest": true, "reason": "guest-reset"}});
-        let mut seen = Seen::default();
+        let mut seen = QemuEvents::default();
         for ms in times {
             seen.add(&guest, start + Duration::from_millis(ms));
         }
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn the_port_counts_closings_and_only_its_own() {
         let change = |id: &str, open: bool| json!({"event": "VSERPORT_CHANGE", "data": {"id": id, "open": open}});
-        let mut seen = Seen::default();
+        let mut seen = QemuEvents::default();
         for event in [
             change(AGENT_PORT, true),
             change("other", false),
@@ -168,7 +169,7 @@ mod tests {
         ] {
             seen.add(&event, Instant::now());
         }
-        let expected = Port {
+        let expected = AgentPort {
             open: true,
             downs: 1,
             restarts: 0,
@@ -183,7 +184,7 @@ mod tests {
             json!({"event": "BLOCK_IO_ERROR", "data": {"device": "disk0",
             "operation": "write", "action": "stop", "nospace": nospace, "reason": reason}})
         };
-        let mut seen = Seen::default();
+        let mut seen = QemuEvents::default();
         seen.add(&error(true, "No space left on device"), Instant::now());
         seen.add(&json!({"event": "STOP"}), Instant::now());
         assert!(seen.no_room && seen.stopped && seen.faults.is_empty());
@@ -200,7 +201,7 @@ mod tests {
             &json!({"event": "GUEST_PANICKED", "data": {"action": "pause", "info": info}}),
             Instant::now(),
         );
-        let panic = Panic {
+        let panic = KernelCrash {
             code: Some(123),
             parameters: vec![1, 2, 3, 4],
         };
@@ -212,10 +213,10 @@ mod tests {
         assert!(seen.port.off);
     }
 
-    /// As QEMU before 4.0 sends them, without a reason; and with words that came after qapi's schema.
+    /// Events of QEMU before 4.0, without a reason, and with values newer than qapi's schema.
     #[test]
     fn events_of_other_releases_count() {
-        let mut seen = Seen::default();
+        let mut seen = QemuEvents::default();
         for event in [
             json!({"event": "RESET", "data": {"guest": true}}),
             json!({"event": "SHUTDOWN", "data": {"guest": true}}),
@@ -225,12 +226,12 @@ mod tests {
         ] {
             seen.add(&event, Instant::now());
         }
-        let shutdown = Shutdown {
+        let shutdown = QemuShutdown {
             guest: true,
             reason: "unknown".into(),
         };
         assert_eq!((seen.restarts, seen.shutdown), (1, Some(shutdown)));
         assert_eq!(seen.faults, ["zone-append of drive unknown failed: gone"]);
-        assert_eq!(seen.panic, Some(Panic::default()));
+        assert_eq!(seen.panic, Some(KernelCrash::default()));
     }
 }

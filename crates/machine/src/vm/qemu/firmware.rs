@@ -1,7 +1,8 @@
-//! The UEFI firmware and its empty variable store, as a pair that belongs together.
+//! Finds the UEFI firmware and its matching empty variable store.
 //!
-//! Reads QEMU's firmware descriptors (QEMU: docs/interop/firmware.json), then tries the paths of the large distributions. A code image of one
-//! size family with the variables of the other boots into nothing, so such a pair is never taken. Downloads nothing.
+//! Reads QEMU's firmware descriptors (QEMU: docs/interop/firmware.json), then tries the paths of
+//! the large distributions. A code image does not boot with variables of another size family, so
+//! such a pair is never used. Downloads nothing.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,25 +11,25 @@ use serde::Deserialize;
 
 use winimg_base::error::{Error, Kind, Result};
 
-/// A code image and the template of its variables.
+/// Code image and template of its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pair {
+pub struct FirmwarePair {
     pub code: PathBuf,
     pub vars: PathBuf,
-    /// `raw` or `qcow2`, of both.
-    pub format: Format,
+    /// Format of both files.
+    pub format: FirmwareFormat,
     /// Needs `smm=on` and secure flash.
     pub smm: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum FirmwareFormat {
     Raw,
     Qcow2,
 }
 
-impl Format {
+impl FirmwareFormat {
     pub fn name(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -37,17 +38,17 @@ impl Format {
     }
 }
 
-/// Where to look; `system` on a real host.
+/// Paths to search; `from_system` on a real host.
 #[derive(Clone, Debug)]
-pub struct Places {
-    /// Descriptor folders; an earlier one's file hides a later one's of the same name.
+pub struct FirmwarePaths {
+    /// Descriptor folders; a file overrides those of the same name in later folders.
     pub descriptors: Vec<PathBuf>,
-    /// Prepended to the known paths, empty on a real host.
+    /// Prefix of the known paths; `/` on a real host.
     pub root: PathBuf,
 }
 
-impl Places {
-    pub fn system() -> Self {
+impl FirmwarePaths {
+    pub fn from_system() -> Self {
         let user = match std::env::var_os("XDG_CONFIG_HOME") {
             Some(home) if !home.is_empty() => Some(PathBuf::from(home)),
             _ => std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")),
@@ -65,7 +66,8 @@ impl Places {
     }
 }
 
-/// Code, and whether it is for Secure Boot with enrolled keys; [`variables_of`] lie beside it. 4 MiB pairs first.
+/// Code image, and true if it is for Secure Boot with enrolled keys. The variables' path comes from
+/// [`derive_variables_path`]. 4 MiB pairs first.
 const KNOWN: &[(&str, bool)] = &[
     // Debian, Ubuntu
     ("usr/share/OVMF/OVMF_CODE_4M.fd", false),
@@ -87,32 +89,35 @@ const KNOWN: &[(&str, bool)] = &[
     ("usr/local/share/qemu/edk2-x86_64-code.fd", false),
 ];
 
-/// Distributions name them alike; QEMU's own builds share one file between 32 and 64 bits.
-fn variables_of(code: &str) -> String {
+/// Derives the path of the variables from that of the code. QEMU's own builds share one file
+/// between 32 and 64 bits.
+fn derive_variables_path(code: &str) -> String {
     code.replace("edk2-x86_64-code", "edk2-i386-vars")
         .replace("_CODE", "_VARS")
         .replace("-code", "-vars")
 }
 
-/// The best pair for q35. With `secure_boot` only one whose Microsoft keys are enrolled, without it only one that leaves it off.
-pub fn find(places: &Places, secure_boot: bool) -> Result<Pair> {
+/// Finds the best pair for q35: with `secure_boot` one with enrolled Microsoft keys, otherwise one
+/// with Secure Boot off.
+pub fn find(places: &FirmwarePaths, secure_boot: bool) -> Result<FirmwarePair> {
     let mut refused = Vec::new();
-    let mut pairs: Vec<(bool, Pair)> = Vec::new();
-    let described = described(places, secure_boot, &mut refused);
+    let mut pairs: Vec<(bool, FirmwarePair)> = Vec::new();
+    let described = read_descriptors(places, secure_boot, &mut refused);
     let known = KNOWN
         .iter()
         .filter(|k| k.1 == secure_boot)
-        .map(|(code, smm)| Pair {
+        .map(|(code, smm)| FirmwarePair {
             code: places.root.join(code),
-            vars: places.root.join(variables_of(code)),
-            format: match code.ends_with(".qcow2") {
-                true => Format::Qcow2,
-                false => Format::Raw,
+            vars: places.root.join(derive_variables_path(code)),
+            format: if code.ends_with(".qcow2") {
+                FirmwareFormat::Qcow2
+            } else {
+                FirmwareFormat::Raw
             },
             smm: *smm,
         });
     for pair in described.into_iter().chain(known) {
-        match family(&pair) {
+        match check_size_family(&pair) {
             Ok(Some(large)) => pairs.push((large, pair)),
             Ok(None) => {}
             Err(why) => refused.push(why),
@@ -122,56 +127,62 @@ pub fn find(places: &Places, secure_boot: bool) -> Result<Pair> {
     if best < pairs.len() {
         return Ok(pairs.swap_remove(best).1);
     }
-    let (what, otherwise) = match secure_boot {
-        true => (
+    let (what, otherwise) = if secure_boot {
+        (
             "no UEFI firmware with Secure Boot and enrolled keys was found",
             "set secure_boot = false",
-        ),
-        false => (
+        )
+    } else {
+        (
             "no UEFI firmware for QEMU was found",
             "build for firmware = \"bios\"",
-        ),
+        )
     };
     let cure =
         format!("install it (Debian, Ubuntu: ovmf; Fedora, Arch: edk2-ovmf), or {otherwise}");
     Err(Error::new(Kind::Host, what)
-        .absent()
+        .mark_absent()
         .lines(refused)
         .cure(cure))
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Descriptor {
+struct FirmwareDescriptor {
     interface_types: Vec<String>,
-    mapping: Mapping,
-    targets: Vec<Target>,
+    mapping: FirmwareMapping,
+    targets: Vec<FirmwareTarget>,
     features: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Mapping {
+struct FirmwareMapping {
     device: String,
     mode: Option<String>,
-    executable: Option<Image>,
-    nvram_template: Option<Image>,
+    executable: Option<FirmwareImage>,
+    nvram_template: Option<FirmwareImage>,
 }
 
 #[derive(Deserialize)]
-struct Image {
+struct FirmwareImage {
     filename: PathBuf,
-    format: Format,
+    format: FirmwareFormat,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct FirmwareTarget {
     architecture: String,
     machines: Vec<String>,
 }
 
-/// Matching pairs of all descriptors, in the order that the specification gives: by file name, folders merged.
-fn described(places: &Places, secure_boot: bool, refused: &mut Vec<String>) -> Vec<Pair> {
+/// Returns the matching pairs of all descriptors in the order of the specification: by file name,
+/// over all folders.
+fn read_descriptors(
+    places: &FirmwarePaths,
+    secure_boot: bool,
+    refused: &mut Vec<String>,
+) -> Vec<FirmwarePair> {
     let mut files = BTreeMap::new();
     for folder in &places.descriptors {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -184,7 +195,7 @@ fn described(places: &Places, secure_boot: bool, refused: &mut Vec<String>) -> V
     let mut pairs = Vec::new();
     for path in files.values() {
         let text = match std::fs::read(path) {
-            // An empty file of a higher folder switches the lower one's off.
+            // An empty file disables the one of the same name in later folders.
             Ok(text) if text.is_empty() => continue,
             Ok(text) => text,
             Err(e) => {
@@ -192,9 +203,9 @@ fn described(places: &Places, secure_boot: bool, refused: &mut Vec<String>) -> V
                 continue;
             }
         };
-        match serde_json::from_slice::<Descriptor>(&text) {
-            Ok(descriptor) => pairs.extend(descriptor.pair(secure_boot)),
-            // Descriptors of other devices have other shapes; only a broken flash one is worth a word.
+        match serde_json::from_slice::<FirmwareDescriptor>(&text) {
+            Ok(descriptor) => pairs.extend(descriptor.into_pair(secure_boot)),
+            // Descriptors of other devices have other shapes; only report invalid JSON.
             Err(e) if e.is_syntax() || e.is_eof() => {
                 refused.push(format!("{}: {e}", path.display()))
             }
@@ -204,29 +215,35 @@ fn described(places: &Places, secure_boot: bool, refused: &mut Vec<String>) -> V
     pairs
 }
 
-impl Descriptor {
-    fn pair(self, secure_boot: bool) -> Option<Pair> {
-        let has = |feature: &str| self.features.iter().any(|f| f == feature);
+impl FirmwareDescriptor {
+    fn into_pair(self, secure_boot: bool) -> Option<FirmwarePair> {
         let fits = self.interface_types.iter().any(|i| i == "uefi")
             && self.mapping.device == "flash"
             && self.mapping.mode.as_deref().is_none_or(|m| m == "split")
-            && self.targets.iter().any(Target::is_q35);
-        let secure = match secure_boot {
-            true => has("secure-boot") && has("enrolled-keys"),
-            false => !has("secure-boot") && !has("enrolled-keys") && !has("requires-smm"),
+            && self.targets.iter().any(FirmwareTarget::is_q35);
+        let secure = if secure_boot {
+            self.has("secure-boot") && self.has("enrolled-keys")
+        } else {
+            !["secure-boot", "enrolled-keys", "requires-smm"]
+                .iter()
+                .any(|feature| self.has(feature))
         };
         let code = self.mapping.executable.as_ref()?;
         let vars = self.mapping.nvram_template.as_ref()?;
-        (fits && secure && code.format == vars.format).then(|| Pair {
+        (fits && secure && code.format == vars.format).then(|| FirmwarePair {
             code: code.filename.clone(),
             vars: vars.filename.clone(),
             format: code.format,
-            smm: has("requires-smm"),
+            smm: self.has("requires-smm"),
         })
+    }
+
+    fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|f| f == feature)
     }
 }
 
-impl Target {
+impl FirmwareTarget {
     fn is_q35(&self) -> bool {
         self.architecture == "x86_64"
             && self
@@ -236,23 +253,24 @@ impl Target {
     }
 }
 
-/// Whether the pair is of the 4 MiB family; `None` when it is not there, an error in words when it does not fit together.
-fn family(pair: &Pair) -> Result<Option<bool>, String> {
-    let size = |path: &Path| std::fs::metadata(path).ok().map(|m| m.len());
-    let (Some(code), Some(vars)) = (size(&pair.code), size(&pair.vars)) else {
+/// Returns true for a pair of the 4 MiB family and `None` if a file is missing. Fails with a
+/// message if the files do not match.
+fn check_size_family(pair: &FirmwarePair) -> Result<Option<bool>, String> {
+    let (Ok(code), Ok(vars)) = (std::fs::metadata(&pair.code), std::fs::metadata(&pair.vars))
+    else {
         return Ok(None);
     };
-    if pair.format == Format::Qcow2 {
-        // A qcow2 file's length says nothing; Fedora's pairs of both families carry the family in the name.
+    if pair.format == FirmwareFormat::Qcow2 {
+        // The length of a qcow2 file is meaningless; Fedora's file names contain the family.
         return Ok(Some(
             pair.code.to_string_lossy().to_lowercase().contains("4m"),
         ));
     }
-    match code + vars {
+    match code.len() + vars.len() {
         0x20_0000 => Ok(Some(false)),
         0x40_0000 => Ok(Some(true)),
         sum => Err(format!(
-            "{} and {} are no pair: together {sum} bytes, not 2 or 4 MiB",
+            "{} and {} do not match: {sum} bytes together instead of 2 or 4 MiB",
             pair.code.display(),
             pair.vars.display()
         )),
@@ -265,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_variables_of_each_distribution_are_named_by_their_code() {
-        let named = KNOWN.iter().map(|(code, _)| variables_of(code));
+        let named = KNOWN.iter().map(|(code, _)| derive_variables_path(code));
         let named: Vec<String> = named.collect();
         assert_eq!(
             named,

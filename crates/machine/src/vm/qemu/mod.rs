@@ -1,100 +1,109 @@
-//! QEMU on this host.
+//! QEMU backend.
 //!
-//! `program` and `firmware` find what is installed, `canary` and `choice` decide the accelerator, `args` writes the command line, `process`,
-//! `qmp` and `commands` hold the child, `tpm` the one beside it, `running` drives them for the supervisor. Downloads and configures nothing.
+//! `program` and `firmware` find the installed files, `canary` and `accel_choice` select the
+//! accelerator, `args` builds the command line, `process`, `qmp` and `commands` control QEMU, `tpm`
+//! controls swtpm, and `running` implements the driver. Downloads and configures nothing.
 
+mod accel_cache;
+pub mod accel_choice;
 pub mod args;
 pub mod canary;
-pub mod choice;
 mod commands;
 pub mod events;
 pub mod firmware;
+pub mod firmware_log;
 pub mod process;
 pub mod program;
 pub mod qmp;
 pub mod rundir;
 mod running;
-pub mod stage;
 pub mod tpm;
-mod verdicts;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use self::choice::{Choice, Host};
-use self::firmware::{Pair, Places};
-use self::program::Program;
+use self::accel_cache::{AccelCache, AccelQuery};
+use self::accel_choice::{AccelChoice, HostAccel};
+use self::firmware::{FirmwarePair, FirmwarePaths};
+use self::program::QemuProgram;
 use self::rundir::RunDir;
-use self::running::{Conditions, Running};
-use self::verdicts::{Question, Verdicts};
-use super::driver::Hold;
-use super::supervisor::{Clock, Supervised, Terms, room};
-use super::{Accel, Hypervisor, Machine, MachinePlan, Needs, Platform, Probe, lock};
+use self::running::{QemuContext, QemuMachine};
+use super::driver::PauseControl;
+use super::supervisor::{PausableClock, SupervisedMachine, SupervisorSettings, disk_space};
+use super::{
+    Accel, HostRequirements, Hypervisor, HypervisorKind, HypervisorProbe, MachinePlan,
+    VirtualMachine, lock,
+};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::{Cancel, Sink};
 use winimg_base::io::folder_of;
 use winimg_recipe::recipe::Firmware;
 
-/// Lets the accelerator's verdict be forgotten where an error speaks against it.
-type Doubt = Box<dyn Fn(&Error) + Send + Sync>;
+/// Called with the error of a machine that failed to start; may clear the cached accelerator.
+type FailureHook = Box<dyn Fn(&Error) + Send + Sync>;
 
-/// What was asked for and what was chosen. `question`: none on a host that does not say when it was started.
+/// Selected accelerator of a combination. `question` is `None` on a host without a boot id.
 #[derive(Clone)]
-struct Chosen {
+struct ChosenAccel {
     asked: (Accel, Firmware),
-    choice: Choice,
-    question: Option<Question>,
+    choice: AccelChoice,
+    question: Option<AccelQuery>,
 }
 
-/// QEMU as found in `PATH` or named by `WINIMG_QEMU`.
-pub struct Qemu {
-    program: Program,
-    places: Places,
-    /// The canary is booted once for each combination.
-    chosen: Mutex<Vec<Chosen>>,
-    verdicts: Verdicts,
+/// QEMU found in `PATH` or set with `WINIMG_QEMU`.
+pub struct QemuHypervisor {
+    program: QemuProgram,
+    places: FirmwarePaths,
+    /// Results of the canary, which runs once per combination.
+    chosen: Mutex<Vec<ChosenAccel>>,
+    verdicts: AccelCache,
 }
 
-impl Qemu {
+impl QemuHypervisor {
     pub fn find() -> Result<Self> {
-        Ok(Self::new(program::find()?, Places::system()))
+        Ok(Self::new(program::find()?, FirmwarePaths::from_system()))
     }
 
-    pub fn new(program: Program, places: Places) -> Self {
+    pub fn new(program: QemuProgram, places: FirmwarePaths) -> Self {
         Self {
             program,
             places,
             chosen: Mutex::default(),
-            verdicts: Verdicts::default(),
+            verdicts: AccelCache::default(),
         }
     }
 
-    /// Keeps what the canary said in this folder, for the next builds.
+    /// Caches the canary's results in this folder for later builds.
     #[must_use]
-    pub fn remembering(mut self, folder: &Path) -> Self {
-        self.verdicts = Verdicts::kept_in(folder);
+    pub fn with_cache(mut self, folder: &Path) -> Self {
+        self.verdicts = AccelCache::kept_in(folder);
         self
     }
 
-    fn choose(&self, accel: Accel, firmware: Firmware, uefi: Option<&Pair>) -> Result<Chosen> {
+    fn choose(
+        &self,
+        accel: Accel,
+        firmware: Firmware,
+        uefi: Option<&FirmwarePair>,
+    ) -> Result<ChosenAccel> {
         let mut known = lock(&self.chosen);
         if let Some(chosen) = known.iter().find(|c| c.asked == (accel, firmware)) {
             return Ok(chosen.clone());
         }
-        let host = Host {
+        let host = HostAccel {
             accelerators: &self.program.accelerators,
-            kvm_obstacle: choice::kvm_obstacle(),
-            is_amd: choice::is_amd(),
+            kvm_obstacle: accel_choice::kvm_obstacle(),
+            is_amd: accel_choice::is_amd(),
         };
         let now = jiff::Timestamp::now().as_second();
-        let question = self.question(accel, firmware, &host);
+        let question = self.build_query(accel, firmware, &host);
         let kept = question.as_ref().and_then(|q| self.verdicts.find(q, now));
         tracing::debug!(?accel, known = kept.is_some(), "the accelerator is chosen");
         let choice = match kept {
             Some(choice) => choice,
             None => {
                 let send = &mut |how: &_| canary::send(&self.program, how, uefi);
-                let choice = choice::choose(accel, &host, send)?;
+                let choice = accel_choice::choose(accel, &host, send)?;
                 if let Some(question) = &question {
                     self.verdicts.keep(question, &choice, now);
                 }
@@ -102,7 +111,7 @@ impl Qemu {
             }
         };
         tracing::debug!(?choice, "the accelerator was chosen");
-        let chosen = Chosen {
+        let chosen = ChosenAccel {
             asked: (accel, firmware),
             choice,
             question,
@@ -111,9 +120,14 @@ impl Qemu {
         Ok(chosen)
     }
 
-    fn question(&self, accel: Accel, firmware: Firmware, host: &Host<'_>) -> Option<Question> {
-        Some(Question {
-            host: verdicts::host()?,
+    fn build_query(
+        &self,
+        accel: Accel,
+        firmware: Firmware,
+        host: &HostAccel<'_>,
+    ) -> Option<AccelQuery> {
+        Some(AccelQuery {
+            host: accel_cache::read_boot_id()?,
             accel,
             firmware,
             program: self.program.path.clone(),
@@ -123,8 +137,8 @@ impl Qemu {
         })
     }
 
-    /// For errors of a machine that does not come up.
-    fn doubt(&self, question: Option<Question>) -> Doubt {
+    /// Returns the hook for errors of a machine that fails to start.
+    fn build_failure_hook(&self, question: Option<AccelQuery>) -> FailureHook {
         let verdicts = self.verdicts.clone();
         Box::new(move |error| {
             if matches!(error.kind(), Kind::Machine | Kind::Trial)
@@ -135,7 +149,7 @@ impl Qemu {
         })
     }
 
-    fn firmware(&self, firmware: Firmware, secure_boot: bool) -> Result<Option<Pair>> {
+    fn find_firmware(&self, firmware: Firmware, secure_boot: bool) -> Result<Option<FirmwarePair>> {
         match (firmware, secure_boot) {
             (Firmware::Uefi, secure_boot) => firmware::find(&self.places, secure_boot).map(Some),
             (Firmware::Bios, false) => Ok(None),
@@ -147,16 +161,16 @@ impl Qemu {
     }
 }
 
-impl Hypervisor for Qemu {
-    fn platform(&self) -> Platform {
-        Platform::Qemu
+impl Hypervisor for QemuHypervisor {
+    fn platform(&self) -> HypervisorKind {
+        HypervisorKind::Qemu
     }
 
-    fn probe(&self, accel: Accel, firmware: Firmware, cancel: &Cancel) -> Result<Probe> {
+    fn probe(&self, accel: Accel, firmware: Firmware, cancel: &Cancel) -> Result<HypervisorProbe> {
         cancel.check()?;
-        let uefi = self.firmware(firmware, false)?;
+        let uefi = self.find_firmware(firmware, false)?;
         let choice = self.choose(accel, firmware, uefi.as_ref())?.choice;
-        Ok(Probe {
+        Ok(HypervisorProbe {
             version: format!("QEMU {}", self.program.version),
             accel: choice.how.accel,
             remarks: choice.remarks,
@@ -164,71 +178,74 @@ impl Hypervisor for Qemu {
         })
     }
 
-    fn check_host(&self, needs: &Needs, _cancel: &Cancel) -> Result<()> {
-        self.firmware(needs.firmware, needs.secure_boot)?;
-        match needs.tpm {
-            true => tpm::find().map(drop),
-            false => Ok(()),
+    fn check_host(&self, needs: &HostRequirements, _cancel: &Cancel) -> Result<()> {
+        self.find_firmware(needs.firmware, needs.secure_boot)?;
+        if needs.tpm {
+            tpm::find().map(drop)
+        } else {
+            Ok(())
         }
     }
 
-    /// The machine is made and stands before its first instruction; `Machine::guest` lets it go.
+    /// Creates the machine paused at its first instruction; `VirtualMachine::wait_for_guest` starts
+    /// it.
     fn start(
         &self,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
-    ) -> Result<Box<dyn Machine>> {
-        let plan = plan.absolute(self.platform())?;
+    ) -> Result<Box<dyn VirtualMachine>> {
+        let plan = plan.resolve_paths(self.platform())?;
         let dir = RunDir::new(&plan.run_dir)?;
-        let uefi = self.firmware(plan.firmware, plan.secure_boot)?;
-        let Chosen {
+        let uefi = self.find_firmware(plan.firmware, plan.secure_boot)?;
+        let ChosenAccel {
             choice, question, ..
         } = self.choose(plan.accel, plan.firmware, uefi.as_ref())?;
         if let Some(pair) = &uefi {
-            own_variables(pair, &dir.vars())?;
+            own_variables(pair, &dir.variables_file())?;
         }
         tracing::debug!(?uefi, "the firmware was chosen");
         args::check_forwards(&plan.network)?;
-        let swtpm = match plan.tpm {
-            true => Some(tpm::find()?.path),
-            false => None,
+        let swtpm = if plan.tpm {
+            Some(tpm::find()?.path)
+        } else {
+            None
         };
-        let arguments = args::arguments(&plan, &choice.how, uefi.as_ref(), &dir);
-        room::check(folder_of(&plan.disk), plan.room)?;
-        let patience = room::patience()?;
-        let clock = Arc::<Clock>::default();
-        let running = Running::start(
+        let arguments = args::build_arguments(&plan, &choice.how, uefi.as_ref(), &dir);
+        disk_space::check(folder_of(&plan.disk), plan.room)?;
+        let patience = disk_space::read_wait_limit()?;
+        let clock = Arc::<PausableClock>::default();
+        let running = QemuMachine::start(
             &self.program.path,
             &arguments,
             dir,
             &plan,
-            Conditions {
+            QemuContext {
                 cancel: cancel.clone(),
                 clock: Arc::clone(&clock),
                 slowness: choice.slowness,
-                doubt: self.doubt(question),
+                doubt: self.build_failure_hook(question),
                 swtpm,
             },
         )?;
         let running = Arc::new(running);
-        let terms = Terms {
+        let terms = SupervisorSettings {
             platform: self.platform(),
             slowness: choice.slowness,
             clock,
-            room: Some((Arc::clone(&running) as Arc<dyn Hold>, patience)),
+            room: Some((Arc::clone(&running) as Arc<dyn PauseControl>, patience)),
         };
-        let machine = Supervised::new(running, plan, sink, cancel, terms)?;
+        let machine = SupervisedMachine::new(running, plan, sink, cancel, terms)?;
         Ok(Box::new(machine))
     }
 }
 
-/// A copy of the empty variables for this machine alone; one that is already there is a layer's and stays.
-fn own_variables(pair: &Pair, vars: &Path) -> Result<()> {
+/// Copies the empty variables for this machine. An existing copy belongs to a layer and is kept.
+fn own_variables(pair: &FirmwarePair, vars: &Path) -> Result<()> {
     if vars.exists() {
         return Ok(());
     }
     let bytes = std::fs::read(&pair.vars).map_err(|e| Error::io("read", &pair.vars, e))?;
-    // Read and written rather than copied: the template may be read-only, and its rights must not come along.
+    // Read and written rather than copied: the template's permissions may be read-only.
     std::fs::write(vars, bytes).map_err(|e| Error::io("write", vars, e))
 }

@@ -1,7 +1,8 @@
-//! QEMU, or swtpm beside it, as a child that can't outlive us.
+//! Runs QEMU or swtpm as a child process that cannot outlive winimg.
 //!
-//! No shell, no inherited input. On Linux the kernel kills it with its parent (prctl(2), `PR_SET_PDEATHSIG`); that signal comes when the
-//! spawning *thread* ends, so a thread of its own spawns the child and stays until the child has ended.
+//! No shell, no inherited input. On Linux the kernel kills the child with its parent (prctl(2),
+//! `PR_SET_PDEATHSIG`); the signal is sent when the spawning *thread* ends, so a dedicated thread
+//! spawns the child and lives until the child has ended.
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,24 +19,25 @@ use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{spawn, without_secrets};
 
-/// A child process; dropping it kills it and waits until it is gone.
-pub struct Process {
+/// Child process that is killed and reaped on drop.
+pub struct ChildProcess {
     pid: u32,
-    shared: Arc<Shared>,
+    shared: Arc<ChildState>,
     keeper: Option<JoinHandle<()>>,
     stderr: PathBuf,
-    /// Where its part of the log begins.
+    /// Offset of its part of the log.
     stderr_start: u64,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ChildState {
     status: Mutex<Option<ExitStatus>>,
     ended: Condvar,
 }
 
-impl Process {
-    /// Starts `program`; its stderr is added to the file `stderr`. Its own process group: a Ctrl-C is ours to handle.
+impl ChildProcess {
+    /// Starts `program` and appends its stderr to the file `stderr`. It gets its own process group,
+    /// so that only winimg receives Ctrl-C.
     pub fn spawn(program: &Path, arguments: &[String], stderr: &Path) -> Result<Self> {
         Self::start(Command::new(program), arguments, stderr)
     }
@@ -59,14 +61,14 @@ impl Process {
         let stderr_start = log.metadata().map_or(0, |m| m.len());
         command
             .args(arguments)
-            // Messages that are looked at, and shown, are in English.
+            // Messages are parsed and shown in English.
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .process_group(0);
         without_secrets(&mut command);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ChildState::default());
         let for_keeper = Arc::clone(&shared);
         let (sender, receiver) = mpsc::channel();
         let keeper = std::thread::Builder::new()
@@ -81,12 +83,16 @@ impl Process {
                 }
             })
             .map_err(|e| Error::io("start", &program, e))?;
-        let cannot = |e| Error::io("start", &program, e);
         let pid = receiver
             .recv()
-            .map_err(|_| cannot(std::io::Error::other("its thread ended")))?
-            .map_err(cannot)?;
-        tracing::debug!(program = %program.display(), pid, arguments = arguments.join(" "), "started a child");
+            .unwrap_or_else(|_| Err(std::io::Error::other("its thread ended")))
+            .map_err(|e| Error::io("start", &program, e))?;
+        tracing::debug!(
+            program = %program.display(),
+            pid,
+            arguments = arguments.join(" "),
+            "started a child"
+        );
         Ok(Self {
             pid,
             shared,
@@ -100,8 +106,8 @@ impl Process {
         self.pid
     }
 
-    /// How it ended, when it has.
-    pub fn ended(&self) -> Option<ExitStatus> {
+    /// Returns its exit status if it has ended.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
         *lock(&self.shared.status)
     }
 
@@ -112,7 +118,7 @@ impl Process {
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits for its end for a second; after that it is killed.
+    /// Waits a second for its end, then kills it.
     pub fn end(&self) {
         if self.wait(Duration::from_secs(1)).is_none() {
             self.kill();
@@ -120,7 +126,8 @@ impl Process {
         }
     }
 
-    /// SIGKILL, unless it has ended. The child is reaped only under the same lock, so the number is still its own.
+    /// Sends SIGKILL unless it has ended. It is reaped only under the same lock, so the pid is
+    /// still valid.
     pub fn kill(&self) {
         let status = lock(&self.shared.status);
         if status.is_none()
@@ -130,10 +137,11 @@ impl Process {
         }
     }
 
-    /// How much processor it wanted so far: the time its threads ran and the time they were ready but had to wait for a processor. On a host
-    /// with more to do than processors a busy guest runs little and waits much; an idle one does neither.
-    /// (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` where the host does not say.
-    pub fn demand(&self) -> Option<Duration> {
+    /// Returns its processor demand so far: the time its threads ran plus the time they were
+    /// runnable. On an overloaded host a busy guest runs little and waits a lot; an idle one does
+    /// neither. (Linux: Documentation/scheduler/sched-stats, `/proc/<pid>/schedstat`.) `None` if
+    /// the host does not report it.
+    pub fn measure_demand(&self) -> Option<Duration> {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).ok()?;
         let each = threads.flatten().filter_map(|thread| {
             let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
@@ -143,13 +151,13 @@ impl Process {
         Some(Duration::from_nanos(each.sum())).filter(|sum| !sum.is_zero())
     }
 
-    /// The last lines of its stderr.
+    /// Returns the last lines of its stderr.
     pub fn last_words(&self) -> Vec<String> {
         last_lines(&self.stderr, self.stderr_start, 10)
     }
 
-    /// The error for a child that ended although nobody asked it to.
-    pub fn death(&self, what: &str, status: ExitStatus) -> Error {
+    /// Builds the error for a child that ended unexpectedly.
+    pub fn describe_death(&self, what: &str, status: ExitStatus) -> Error {
         Error::new(
             Kind::Machine,
             format!("{what} ended with {}", describe(status)),
@@ -159,7 +167,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.kill();
         if let Some(keeper) = self.keeper.take() {
@@ -168,15 +176,15 @@ impl Drop for Process {
     }
 }
 
-/// Stays until the child has ended; then reaps it, under the lock that `kill` takes.
-fn keep(mut child: Child, shared: &Shared) {
+/// Waits until the child has ended, then reaps it under the lock that `kill` takes.
+fn keep(mut child: Child, shared: &ChildState) {
     loop {
         wait_unreaped(&child);
         let mut status = lock(&shared.status);
         match child.try_wait() {
             Ok(None) => {}
             Ok(ended) => *status = ended,
-            // It has ended, or somebody else reaped it: how is not known.
+            // It was reaped elsewhere: the status is unknown.
             Err(_) => *status = Some(ExitStatus::from_raw(0xff00)),
         }
         if status.is_some() {
@@ -201,7 +209,7 @@ fn wait_unreaped(_child: &Child) {
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// `exit status 1`, `signal 6 (SIGABRT)`.
+/// Returns for example `exit status 1` or `signal 6 (SIGABRT)`.
 pub fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),

@@ -1,6 +1,6 @@
-//! The QEMU program: where it is, its version, what it was built with.
+//! Finds the QEMU program, its version and its accelerators.
 //!
-//! Looks, and judges only the version. Refuses to install anything.
+//! Checks only the version. Installs nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,29 +10,35 @@ use winimg_base::io::without_secrets;
 
 pub const NAME: &str = "qemu-system-x86_64";
 
-/// Where Red Hat's distributions have it, outside of `PATH`.
+/// Path on Red Hat's distributions, outside of `PATH`.
 const RED_HAT: &str = "/usr/libexec/qemu-kvm";
 
-/// `screendump` writes PNG and `blockdev-change-medium` knows `force` from here on (QEMU: qapi/ui.json, qapi/block.json, "Since").
+/// Oldest version in which `screendump` writes PNG and `blockdev-change-medium` has `force` (QEMU:
+/// qapi/ui.json, qapi/block.json, "Since").
 const OLDEST: (u32, u32) = (7, 1);
 
-/// A QEMU that can be used.
+/// Installed QEMU of a supported version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct QemuProgram {
     pub path: PathBuf,
-    /// `7.2.22`
+    /// For example `7.2.22`.
     pub version: String,
-    /// `tcg`, `kvm` …: what it was built with, not what the host can do.
+    /// Accelerators that it was built with (`tcg`, `kvm` …), not those that the host supports.
     pub accelerators: Vec<String>,
 }
 
-/// `WINIMG_QEMU`, else the first in `PATH`, else that of RHEL and its like.
-pub fn find() -> Result<Program> {
-    let path = named("WINIMG_QEMU", NAME).or_else(|| outside_of_path(RED_HAT)).ok_or_else(|| {
-        Error::new(Kind::Host, format!("{NAME} is not in PATH"))
-            .absent()
-            .cure("install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core; RHEL, Rocky, Alma: qemu-kvm), or set WINIMG_QEMU")
-    })?;
+/// Finds `WINIMG_QEMU`, or else the first in `PATH`, or else that of RHEL and its derivatives.
+pub fn find() -> Result<QemuProgram> {
+    let path = find_program("WINIMG_QEMU", NAME)
+        .or_else(|| outside_of_path(RED_HAT))
+        .ok_or_else(|| {
+            Error::new(Kind::Host, format!("{NAME} is not in PATH"))
+                .mark_absent()
+                .cure(
+                    "install it (Debian, Ubuntu: qemu-system-x86; Fedora: qemu-system-x86-core; \
+                     RHEL, Rocky, Alma: qemu-kvm), or set WINIMG_QEMU",
+                )
+        })?;
     let version = parse_version(&ask(&path, &["--version"])?);
     let version = version.ok_or_else(|| {
         Error::new(Kind::Host, "this is not QEMU")
@@ -42,15 +48,15 @@ pub fn find() -> Result<Program> {
     })?;
     check_version(&path, &version)?;
     let accelerators = parse_accelerators(&ask(&path, &["-accel", "help"])?);
-    Ok(Program {
+    Ok(QemuProgram {
         path,
         version,
         accelerators,
     })
 }
 
-/// What the variable names, else the first of this name in `PATH`.
-pub(super) fn named(variable: &str, name: &str) -> Option<PathBuf> {
+/// Returns the path in the variable, or else the first program of this name in `PATH`.
+pub(super) fn find_program(variable: &str, name: &str) -> Option<PathBuf> {
     match std::env::var_os(variable) {
         Some(path) if !path.is_empty() => Some(PathBuf::from(path)),
         _ => std::env::split_paths(&std::env::var_os("PATH")?)
@@ -64,7 +70,7 @@ fn outside_of_path(path: &str) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-/// What it prints.
+/// Returns the output of a program.
 pub(super) fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(path);
     without_secrets(&mut command);
@@ -100,7 +106,7 @@ fn check_version(path: &Path, version: &str) -> Result<()> {
         .at(path.display())
         .expected(format!("{}.{} or later", OLDEST.0, OLDEST.1))
         .found(version)
-        .cure("install a newer one and name it with WINIMG_QEMU"))
+        .cure("install a newer version, or set WINIMG_QEMU to one"))
 }
 
 fn parse_accelerators(text: &str) -> Vec<String> {
@@ -142,7 +148,7 @@ mod tests {
         assert_eq!(
             old,
             "this QEMU is too old\n  at: /usr/bin/qemu-system-x86_64\n  expected: 7.1 or later\n  found: 6.2.0\n  \
-             cure: install a newer one and name it with WINIMG_QEMU"
+             cure: install a newer version, or set WINIMG_QEMU to one"
         );
         let help = "Accelerators supported in QEMU binary:\ntcg\nkvm\n";
         assert_eq!(parse_accelerators(help), ["tcg", "kvm"]);

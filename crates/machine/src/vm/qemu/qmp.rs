@@ -1,7 +1,7 @@
-//! A QMP connection: one thread reads, anyone may ask (QEMU: docs/interop/qmp-spec).
+//! QMP client: one thread reads, any thread may send requests (QEMU: docs/interop/qmp-spec).
 //!
-//! Every request has a deadline; events are summed up as they come. Names and members of the commands are qapi's, which are QEMU's
-//! own schema. Refuses to know what the commands mean.
+//! Every request has a deadline; events are accumulated as they arrive. The commands are defined by
+//! qapi from QEMU's own schema. This module does not interpret them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -17,62 +17,67 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::events::Seen;
+use super::events::QemuEvents;
 use crate::guest::request;
 use crate::vm::lock;
-use crate::vm::supervisor::Clock;
+use crate::vm::supervisor::PausableClock;
 use winimg_base::error::{Error, Kind, Result};
 
-/// How long QEMU may take over a request that does no work. Its main loop can be busy for seconds on a loaded host.
+/// Limit for a request that does no work. QEMU's main loop can be busy for seconds on a loaded
+/// host.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A command that is given for its reply, with what is read of that. A reply type is our own where qapi's refuses what another
-/// release of QEMU answers: members that came later are demanded there, and words that came later are unknown.
-pub trait Query: QmpCommand {
+/// Command with a reply. The reply type is our own where qapi's rejects replies of other releases:
+/// it requires members and knows only values of its own schema's release.
+pub trait QmpQuery: QmpCommand {
     type Reply: DeserializeOwned;
 }
 
-pub struct Qmp {
+pub struct QmpClient {
     writer: Mutex<UnixStream>,
-    shared: Arc<Shared>,
+    shared: Arc<QmpShared>,
     next: AtomicU64,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct QmpShared {
+    state: Mutex<QmpState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    /// By id; `None` while waited for. A reply that nobody waits for any more is dropped.
+struct QmpState {
+    /// Replies by id; `None` while pending. Replies that are no longer expected are dropped.
     replies: BTreeMap<u64, Option<Value>>,
-    seen: Seen,
+    seen: QemuEvents,
     closed: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl QmpShared {
+    fn lock(&self) -> MutexGuard<'_, QmpState> {
         lock(&self.state)
     }
 
-    /// Until `is_done`, at most `patience`.
-    fn wait(&self, patience: Duration, is_done: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    /// Waits until `is_done`, at most `patience`.
+    fn wait(
+        &self,
+        patience: Duration,
+        is_done: impl Fn(&QmpState) -> bool,
+    ) -> MutexGuard<'_, QmpState> {
         let state = self.lock();
         let waited = (self.changed).wait_timeout_while(state, patience, |state| !is_done(state));
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-impl Qmp {
-    /// Connects within `patience` and negotiates. `alive` is asked between tries: QEMU may have refused its arguments.
-    /// Events have the times of `clock`.
+impl QmpClient {
+    /// Connects within `patience` and negotiates. `alive` is called between attempts, because QEMU
+    /// may have rejected its arguments. `clock` provides the time of events.
     pub fn connect(
         path: &Path,
         patience: Duration,
         alive: &dyn Fn() -> Result<()>,
-        clock: Arc<Clock>,
+        clock: Arc<PausableClock>,
     ) -> Result<Self> {
         let deadline = Instant::now() + patience;
         let stream = loop {
@@ -85,15 +90,17 @@ impl Qmp {
             }
             std::thread::sleep(Duration::from_millis(10));
         };
-        let failed = |e| Error::io("use", path, e);
-        stream.set_write_timeout(Some(patience)).map_err(failed)?;
-        let reader = stream.try_clone().map_err(failed)?;
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(QmpShared::default());
         let for_reader = Arc::clone(&shared);
-        std::thread::Builder::new()
-            .name("qmp".into())
-            .spawn(move || read(reader, &for_reader, &clock))
-            .map_err(failed)?;
+        stream
+            .set_write_timeout(Some(patience))
+            .and_then(|()| stream.try_clone())
+            .and_then(|reader| {
+                std::thread::Builder::new()
+                    .name("qmp".into())
+                    .spawn(move || read(reader, &for_reader, &clock))
+            })
+            .map_err(|e| Error::io("use", path, e))?;
         let qmp = Self {
             writer: Mutex::new(stream),
             shared,
@@ -103,22 +110,22 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Gives a command whose reply says nothing but that it was taken.
+    /// Executes a command with an empty reply.
     pub fn order(&self, command: &impl QmpCommand<Ok = Empty>, patience: Duration) -> Result<()> {
         self.request(command, patience).map(drop)
     }
 
-    /// What `command` asks for.
-    pub fn query<Q: Query>(&self, command: &Q, patience: Duration) -> Result<Q::Reply> {
+    /// Executes a command and returns its parsed reply.
+    pub fn query<Q: QmpQuery>(&self, command: &Q, patience: Duration) -> Result<Q::Reply> {
         let reply = self.request(command, patience)?;
         Q::Reply::deserialize(&reply).map_err(|e| {
-            let fact = format!("QEMU's reply to {} can't be understood", Q::NAME);
+            let fact = format!("cannot parse QEMU's reply to {}", Q::NAME);
             let start: String = reply.to_string().chars().take(200).collect();
             Error::new(Kind::Machine, fact).found(start).because(e)
         })
     }
 
-    /// The `return` of `command`.
+    /// Executes a command and returns the `return` member of its reply.
     fn request<C: QmpCommand>(&self, command: &C, patience: Duration) -> Result<Value> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let line = request_line(command, id);
@@ -148,49 +155,47 @@ impl Qmp {
     }
 
     fn reply(&self, command: &str, id: u64, patience: Duration) -> Result<Value> {
-        let has_come = |state: &State| state.replies.get(&id).is_some_and(Option::is_some);
-        let mut state = self
-            .shared
-            .wait(patience, |state| state.closed || has_come(state));
+        let mut state = self.shared.wait(patience, |state| {
+            state.closed || state.replies.get(&id).is_some_and(Option::is_some)
+        });
         if let Some(reply) = state.replies.get_mut(&id).and_then(Option::take) {
             return Ok(reply);
         }
-        let fact = match state.closed {
-            true => format!("QEMU ended before it answered {command}"),
-            false => {
-                let seconds = patience.as_secs();
-                format!("QEMU did not answer {command} within {seconds} s")
-            }
+        let fact = if state.closed {
+            format!("QEMU ended before it answered {command}")
+        } else {
+            let seconds = patience.as_secs();
+            format!("QEMU did not answer {command} within {seconds} s")
         };
         Err(Error::new(Kind::Machine, fact))
     }
 
-    pub fn seen(&self) -> Seen {
+    pub fn events(&self) -> QemuEvents {
         self.shared.lock().seen.clone()
     }
 
-    /// Waits until QEMU has closed the connection, so that no event is missing any more.
+    /// Waits until QEMU has closed the connection, so that all events have been read.
     pub fn wait_closed(&self, patience: Duration) {
         drop(self.shared.wait(patience, |state| state.closed));
     }
 }
 
-impl Drop for Qmp {
+impl Drop for QmpClient {
     fn drop(&mut self) {
-        // Ends the reading thread, whose clone of the stream would keep the connection.
+        // Ends the reader thread, whose clone of the stream would keep the connection open.
         let writer = lock(&self.writer);
         let _ = writer.shutdown(std::net::Shutdown::Both);
     }
 }
 
-/// One request, with its newline.
+/// Renders a request with its newline.
 pub(super) fn request_line<C: QmpCommand>(command: &C, id: u64) -> String {
-    let mut request = request::of(command);
+    let mut request = request::to_json(command);
     request["id"] = id.into();
     format!("{request}\n")
 }
 
-fn read(stream: UnixStream, shared: &Shared, clock: &Clock) {
+fn read(stream: UnixStream, shared: &QmpShared, clock: &PausableClock) {
     for line in BufReader::new(stream).split(b'\n') {
         let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
@@ -223,12 +228,12 @@ mod tests {
 
     use super::*;
 
-    /// A monitor that answers each request with the next of `replies`, then says `last` once it is let.
+    /// A monitor that answers each request with the next of `replies`, then sends `last` on demand.
     fn monitor(
         replies: Vec<Value>,
         last: Value,
-        clock: &Arc<Clock>,
-    ) -> (Qmp, Sender<()>, JoinHandle<()>) {
+        clock: &Arc<PausableClock>,
+    ) -> (QmpClient, Sender<()>, JoinHandle<()>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("qmp.sock");
         let listener = UnixListener::bind(&path).expect("a socket");
@@ -244,24 +249,24 @@ mod tests {
             waits.recv().expect("a word");
             writeln!(stream, "{last}").expect("an event");
         });
-        let qmp = Qmp::connect(&path, PATIENCE, &|| Ok(()), Arc::clone(clock));
+        let qmp = QmpClient::connect(&path, PATIENCE, &|| Ok(()), Arc::clone(clock));
         (qmp.expect("a connection"), goes_on, qemu)
     }
 
-    /// What the watch measures the agent's silence by: both ends of it by the same clock.
+    /// Both ends of the agent's silence are measured with the same clock.
     #[test]
     fn events_have_the_machines_time() {
-        let clock = Arc::new(Clock::default());
+        let clock = Arc::new(PausableClock::default());
         let event = json!({"event": "VSERPORT_CHANGE", "data": {"id": "agent0", "open": true}});
         let (qmp, goes_on, qemu) = monitor(vec![json!({})], event, &clock);
         clock.stop();
         goes_on.send(()).expect("it listens");
         qemu.join().expect("it ends");
         qmp.wait_closed(PATIENCE);
-        assert_eq!(qmp.seen().port_changed, Some(clock.now()));
+        assert_eq!(qmp.events().port_changed, Some(clock.now()));
     }
 
-    /// What can't be read is an error, and nothing is made up for it.
+    /// An unreadable reply is an error, not a default value.
     #[test]
     fn a_reply_of_another_shape_is_an_error() {
         let replies = vec![json!({}), json!({"running": true})];
@@ -269,7 +274,7 @@ mod tests {
         let refused = qmp.query(&query_status {}, PATIENCE).err();
         assert_eq!(
             refused.expect("no status").to_string(),
-            "QEMU's reply to query-status can't be understood: missing field `status`\n  found: {\"running\":true}"
+            "cannot parse QEMU's reply to query-status: missing field `status`\n  found: {\"running\":true}"
         );
         goes_on.send(()).expect("it listens");
         qemu.join().expect("it ends");

@@ -1,33 +1,35 @@
-//! The machine's private directory: which file lies where, and that its sockets' names fit.
+//! File names in the machine's private directory.
 //!
-//! Refuses a directory too deep for Unix sockets before QEMU does so in worse words. Creates nothing.
+//! Rejects paths too long for Unix sockets, with a clearer message than QEMU's. Does not create the
+//! directory.
 
 use std::path::{Path, PathBuf};
 
 use winimg_base::error::{Error, Kind, Result};
 
-/// Bytes of a Unix socket's path without its final NUL (unix(7): `sun_path` has 108 on Linux, 104 elsewhere).
+/// Maximum bytes of a Unix socket's path without the final NUL (unix(7): `sun_path` has 108 on
+/// Linux, 104 elsewhere).
 const SOCKET_PATH_LIMIT: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
-/// Names in it that swtpm is given, which runs there.
+/// Names passed to swtpm, which runs in this directory.
 pub const TPM_SOCKET: &str = "tpm.sock";
 pub const TPM_STATE: &str = "tpm";
 
-/// An absolute path with the names below it.
+/// Absolute path of the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDir(PathBuf);
 
 impl RunDir {
-    /// `path` exists and is 0700; here only its length is judged.
+    /// Checks the length of `path`, which must exist with mode 0700.
     pub fn new(path: &Path) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|e| Error::io("resolve", path, e))?;
         let dir = Self(path);
-        let longest = dir.agent();
+        let longest = dir.agent_socket();
         let length = longest.as_os_str().len();
         if length > SOCKET_PATH_LIMIT {
             return Err(Error::new(
                 Kind::Host,
-                "the machine's directory is too deep for a Unix socket",
+                "the path of the machine's directory is too long for a Unix socket",
             )
             .at(longest.display())
             .expected(format!("at most {SOCKET_PATH_LIMIT} bytes"))
@@ -41,11 +43,11 @@ impl RunDir {
         &self.0
     }
 
-    pub fn qmp(&self) -> PathBuf {
+    pub fn qmp_socket(&self) -> PathBuf {
         self.0.join("qmp.sock")
     }
 
-    pub fn agent(&self) -> PathBuf {
+    pub fn agent_socket(&self) -> PathBuf {
         self.0.join("agent.sock")
     }
 
@@ -54,43 +56,43 @@ impl RunDir {
         self.0.join("agent.log")
     }
 
-    /// What the guest writes to COM1; under UEFI the firmware's console too.
-    pub fn serial(&self) -> PathBuf {
+    /// Output of the guest on COM1; under UEFI also the firmware's console.
+    pub fn serial_log(&self) -> PathBuf {
         self.0.join("serial.log")
     }
 
-    /// What SeaBIOS writes to its debug port.
+    /// Output of SeaBIOS on its debug port.
     pub fn bios_log(&self) -> PathBuf {
         self.0.join("seabios.log")
     }
 
-    /// QEMU's own complaints.
-    pub fn stderr(&self) -> PathBuf {
+    /// QEMU's stderr.
+    pub fn qemu_log(&self) -> PathBuf {
         self.0.join("qemu.log")
     }
 
     /// swtpm's control channel.
-    pub fn tpm(&self) -> PathBuf {
+    pub fn tpm_socket(&self) -> PathBuf {
         self.0.join(TPM_SOCKET)
     }
 
-    /// What the TPM keeps; no log, and in no evidence.
+    /// State of the TPM; not a log, and never part of diagnostics.
     pub fn tpm_state(&self) -> PathBuf {
         self.0.join(TPM_STATE)
     }
 
-    /// swtpm's own complaints.
+    /// swtpm's stderr.
     pub fn tpm_log(&self) -> PathBuf {
         self.0.join("swtpm.log")
     }
 
     /// This machine's own UEFI variables.
-    pub fn vars(&self) -> PathBuf {
+    pub fn variables_file(&self) -> PathBuf {
         self.0.join(crate::vm::VARIABLES)
     }
 
-    /// A picture of the screen, until it is read.
-    pub fn screen(&self) -> PathBuf {
+    /// Temporary picture of the screen.
+    pub fn screen_file(&self) -> PathBuf {
         self.0.join("screen.ppm")
     }
 }
@@ -106,7 +108,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             format!(
-                "the machine's directory is too deep for a Unix socket\n  at: {deep}/agent.sock\n  \
+                "the path of the machine's directory is too long for a Unix socket\n  at: {deep}/agent.sock\n  \
                  expected: at most {SOCKET_PATH_LIMIT} bytes\n  found: 116 bytes\n  \
                  cure: set TMPDIR to a shorter path"
             )

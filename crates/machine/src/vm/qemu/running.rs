@@ -1,6 +1,6 @@
-//! A running QEMU, as the supervisor drives it.
+//! A running QEMU: the driver that the supervisor works with.
 //!
-//! Translates QMP into the few questions and orders that the rest needs. Decides nothing.
+//! Translates the driver's operations to QMP. Decides nothing.
 
 mod channel;
 
@@ -20,100 +20,93 @@ use qapi::qmp::{
 use self::channel::AgentChannel;
 use super::args::{DISK_DRIVE, INSTALL_DRIVE};
 use super::commands;
-use super::process::{Process, describe};
-use super::qmp::{PATIENCE, Qmp};
+use super::firmware_log::FirmwareLogTail;
+use super::process::{ChildProcess, describe};
+use super::qmp::{PATIENCE, QmpClient};
 use super::rundir::RunDir;
-use super::stage::Tail;
-use super::tpm::Tpm;
-use super::{Doubt, events};
+use super::tpm::SwtpmProcess;
+use super::{FailureHook, events};
 use crate::vm::driver::{
-    Boot, Channel, Driver, Fault, Glance, Halt, Hold, Line, Link, Load, Oversight, State,
+    ChannelLink, FirmwareEvent, FirmwareMonitor, GuestChannel, HaltReason, HypervisorFault,
+    MachineDriver, MachineLoad, MachineOversight, MachineState, MachineStatus, PauseControl,
 };
+use crate::vm::observation::MachineObservation;
 use crate::vm::screen::pictures;
-use crate::vm::seen::Seen;
-use crate::vm::supervisor::Clock;
-use crate::vm::{MachinePlan, Platform, Start, lock};
+use crate::vm::supervisor::PausableClock;
+use crate::vm::{HypervisorKind, MachinePlan, StartMode, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
 use winimg_recipe::recipe::Firmware;
 
-/// How long QEMU may take to open its monitor.
+/// Limit for QEMU to open its monitor.
 const START: Duration = Duration::from_secs(30);
 
-pub struct Running {
+pub struct QemuMachine {
     pub dir: RunDir,
     pub slowness: u32,
-    qmp: Qmp,
-    process: Process,
-    /// Behind QEMU, so that it is dropped later.
-    tpm: Option<Tpm>,
-    /// How the TPM ended, once that was seen before QEMU's own end.
+    qmp: QmpClient,
+    process: ChildProcess,
+    /// Declared after `process`, so that it is dropped later.
+    tpm: Option<SwtpmProcess>,
+    /// Exit status of swtpm, if it ended before QEMU.
     tpm_lost: OnceLock<ExitStatus>,
     /// This machine's part of the firmware's log.
-    firmware_log: Mutex<Tail>,
-    /// Held while a picture lies in its file.
+    firmware_log: Mutex<FirmwareLogTail>,
+    /// Locked while a picture is in its file.
     screen: Mutex<()>,
-    doubt: Doubt,
+    doubt: FailureHook,
 }
 
-/// What a QEMU is started under, besides the plan.
-pub struct Conditions {
+/// Context for starting QEMU, besides the plan.
+pub struct QemuContext {
     pub cancel: Cancel,
-    /// Events get its times.
-    pub clock: Arc<Clock>,
+    /// Clock of the events.
+    pub clock: Arc<PausableClock>,
     pub slowness: u32,
-    pub doubt: Doubt,
-    /// The program, where the plan has a TPM.
+    pub doubt: FailureHook,
+    /// Path of swtpm, if the plan has a TPM.
     pub swtpm: Option<PathBuf>,
 }
 
-impl Running {
-    /// The machine stands before its first instruction.
+impl QemuMachine {
+    /// Starts QEMU with the machine paused at its first instruction.
     pub fn start(
         program: &Path,
         arguments: &[String],
         dir: RunDir,
         plan: &MachinePlan,
-        conditions: Conditions,
+        conditions: QemuContext,
     ) -> Result<Self> {
         let heading = match plan.start {
-            Start::Install { .. } => "installs Windows",
-            Start::Boot => "boots from its disk",
-            Start::Clone { .. } => "starts as a clone",
+            StartMode::Install { .. } => "installs Windows",
+            StartMode::Boot => "boots from its disk",
+            StartMode::Clone { .. } => "starts as a clone",
         };
-        let heading = format!("=== {}: a machine {heading} ===", pictures::now());
+        let heading = format!("=== {}: a machine {heading} ===", pictures::format_now());
 
-        for socket in [dir.qmp(), dir.agent()] {
-            // What a dead process left; QEMU makes its own.
+        for socket in [dir.qmp_socket(), dir.agent_socket()] {
+            // Left by a dead process; QEMU creates its own.
             let _ = std::fs::remove_file(socket);
         }
-        let serial = begin_log(&dir.serial(), &heading)?;
+        let serial = begin_log(&dir.serial_log(), &heading)?;
         let firmware_log = match plan.firmware {
-            Firmware::Uefi => Tail::after(dir.serial(), serial),
+            Firmware::Uefi => FirmwareLogTail::from_offset(dir.serial_log(), serial),
             Firmware::Bios => {
                 let start = begin_log(&dir.bios_log(), &heading)?;
-                Tail::after(dir.bios_log(), start)
+                FirmwareLogTail::from_offset(dir.bios_log(), start)
             }
         };
-        begin_log(&dir.stderr(), &heading)?;
+        begin_log(&dir.qemu_log(), &heading)?;
         let cancel = &conditions.cancel;
         let tpm = conditions.swtpm.as_ref().map(|swtpm| {
             begin_log(&dir.tpm_log(), &heading)?;
-            // A clone is one machine, however often it is started.
-            let keeps_state = matches!(plan.start, Start::Clone { .. });
-            Tpm::start(swtpm, &dir, keeps_state, cancel)
+            // A clone keeps its TPM over all starts.
+            let keeps_state = matches!(plan.start, StartMode::Clone { .. });
+            SwtpmProcess::start(swtpm, &dir, keeps_state, cancel)
         });
         let tpm = tpm.transpose()?;
-        let started = || -> Result<(Process, Qmp)> {
-            let process = Process::spawn(program, arguments, &dir.stderr())?;
-            let alive = || match process.ended() {
-                Some(status) => Err(process.death("QEMU did not start: it", status)),
-                None => conditions.cancel.check(),
-            };
-            let qmp = Qmp::connect(&dir.qmp(), START, &alive, conditions.clock)?;
-            Ok((process, qmp))
-        };
-        let (process, qmp) = started().inspect_err(|error| (conditions.doubt)(error))?;
+        let (process, qmp) = launch(program, arguments, &dir, cancel, conditions.clock)
+            .inspect_err(|error| (conditions.doubt)(error))?;
         Ok(Self {
             qmp,
             process,
@@ -127,104 +120,105 @@ impl Running {
         })
     }
 
-    /// Gives a command whose reply says nothing but that it was taken.
+    /// Executes a command with an empty reply.
     fn order(&self, command: &impl QmpCommand<Ok = Empty>) -> Result<()> {
         self.qmp.order(command, PATIENCE)
     }
 
-    pub fn seen(&self) -> events::Seen {
-        self.qmp.seen()
+    pub fn events(&self) -> events::QemuEvents {
+        self.qmp.events()
     }
 
-    fn state(&self) -> State {
-        if let Some(status) = self.process.ended() {
-            // Its last events may still be on their way.
+    fn read_state(&self) -> MachineState {
+        if let Some(status) = self.process.exit_status() {
+            // The last events may not have been read yet.
             self.qmp.wait_closed(Duration::from_secs(1));
-            return match self.seen().shutdown {
-                Some(shutdown) if shutdown.guest => State::Off,
+            return match self.events().shutdown {
+                Some(shutdown) if shutdown.guest => MachineState::Off,
                 Some(shutdown) => {
-                    State::Gone(format!("{} ({})", describe(status), shutdown.reason))
+                    MachineState::Gone(format!("{} ({})", describe(status), shutdown.reason))
                 }
-                None => State::Gone(describe(status)),
+                None => MachineState::Gone(describe(status)),
             };
         }
-        let seen = self.seen();
+        let seen = self.events();
         if seen.shutdown.as_ref().is_some_and(|s| s.guest) {
-            return State::Off;
+            return MachineState::Off;
         }
-        if let Some(status) = self.tpm.as_ref().and_then(Tpm::ended) {
-            // A QEMU that ends takes swtpm along, and may be gone a moment later than it.
+        if let Some(status) = self.tpm.as_ref().and_then(SwtpmProcess::exit_status) {
+            // swtpm ends together with QEMU, possibly a moment earlier.
             return match self.process.wait(Duration::from_secs(1)) {
-                Some(_) => self.state(),
-                None => State::Gone(describe(*self.tpm_lost.get_or_init(|| status))),
+                Some(_) => self.read_state(),
+                None => MachineState::Gone(describe(*self.tpm_lost.get_or_init(|| status))),
             };
         }
-        // The common case costs a lock, no question to QEMU.
+        // The common case needs only a lock, no request to QEMU.
         if !seen.stopped {
-            return State::Running;
+            return MachineState::Running;
         }
         if seen.no_room {
-            return State::Stopped(Halt::NoRoom);
+            return MachineState::Stopped(HaltReason::DiskFull);
         }
         let status = match self.qmp.query(&query_status {}, PATIENCE) {
-            // It went on between the event and the question.
-            Ok(status) if status.runs() => return State::Running,
+            // It resumed between the event and the query.
+            Ok(status) if status.is_running() => return MachineState::Running,
             status => status.map_or_else(|_| "paused".to_string(), |s| s.status),
         };
         let fault = match status.as_str() {
-            "io-error" => Fault::Drive,
-            "internal-error" => Fault::Internal,
-            _ => Fault::Other,
+            "io-error" => HypervisorFault::Drive,
+            "internal-error" => HypervisorFault::Internal,
+            _ => HypervisorFault::Other,
         };
         if let Some(panic) = seen.panic {
-            return State::Stopped(Halt::Crash(panic));
+            return MachineState::Stopped(HaltReason::Crash(panic));
         }
         let mut words = status;
         for fault in &seen.faults {
             words.push_str(&format!(" ({fault})"));
         }
-        State::Stopped(Halt::Own(fault, words))
+        MachineState::Stopped(HaltReason::Hypervisor(fault, words))
     }
 
-    /// Puts an ISO into the answer drive, or empties both. The guest may have locked the tray: it is forced.
-    pub fn discs(&self, iso: Option<&Path>) -> Result<()> {
+    /// Inserts an ISO into the answer drive, or ejects both discs. Forced, because the guest may
+    /// have locked the tray.
+    pub fn change_discs(&self, iso: Option<&Path>) -> Result<()> {
         let Some(iso) = iso else {
             return commands::eject_all().iter().try_for_each(|e| self.order(e));
         };
-        let iso = Platform::Qemu.absolute(iso)?;
+        let iso = HypervisorKind::Qemu.resolve_path(iso)?;
         self.order(&commands::insert(&iso))
             .map_err(|e| e.at(iso.display()))
     }
 }
 
-impl Driver for Running {
+impl MachineDriver for QemuMachine {
     fn power_on(&self) -> Result<()> {
         self.order(&cont {})
     }
 
-    fn glance(&self, _fresh: bool) -> Result<Glance> {
-        let state = self.state();
-        let seen = self.seen();
-        Ok(Glance {
+    fn read_status(&self, _fresh: bool) -> Result<MachineStatus> {
+        let state = self.read_state();
+        let seen = self.events();
+        Ok(MachineStatus {
             state,
             restarts: seen.restarts,
-            link: Link {
+            link: ChannelLink {
                 open: seen.port.open,
                 changed: seen.port_changed,
             },
-            words: None,
+            log_text: None,
         })
     }
 
-    fn load(&self) -> Result<Load> {
+    fn load(&self) -> Result<MachineLoad> {
         let question = query_blockstats { query_nodes: None };
-        let mut load = Load {
-            demand: self.process.demand(),
-            ..Load::default()
+        let mut load = MachineLoad {
+            demand: self.process.measure_demand(),
+            ..MachineLoad::default()
         };
         for drive in self.qmp.query(&question, PATIENCE)? {
             let stats = drive.stats;
-            load.moved += stats.rd_bytes + stats.wr_bytes;
+            load.transferred += stats.rd_bytes + stats.wr_bytes;
             match drive.device.as_str() {
                 INSTALL_DRIVE => load.disc_read = stats.rd_bytes,
                 DISK_DRIVE => {
@@ -237,28 +231,31 @@ impl Driver for Running {
         Ok(load)
     }
 
-    fn picture(&self) -> Result<Vec<u8>> {
+    fn take_picture(&self) -> Result<Vec<u8>> {
         let _screen = lock(&self.screen);
-        let file = self.dir.screen();
-        self.order(&commands::picture(&file))?;
+        let file = self.dir.screen_file();
+        self.order(&commands::take_picture(&file))?;
         let bytes = std::fs::read(&file).map_err(|e| Error::io("read", &file, e));
         let _ = std::fs::remove_file(file);
         bytes
     }
 
-    fn firmware(&self) -> Option<&dyn Boot> {
+    fn firmware(&self) -> Option<&dyn FirmwareMonitor> {
         Some(self)
     }
 
     fn press_up(&self) -> Result<()> {
-        self.order(&commands::press(QKeyCode::up))
+        self.order(&commands::send_key_press(QKeyCode::up))
     }
 
     fn press_power_button(&self) -> Result<()> {
         self.order(&system_powerdown {})
     }
 
-    fn channel(self: Arc<Self>, oversight: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
+    fn open_channel(
+        self: Arc<Self>,
+        oversight: Arc<dyn MachineOversight>,
+    ) -> Result<Box<dyn GuestChannel>> {
         Ok(Box::new(AgentChannel::new(self, &oversight)?))
     }
 
@@ -266,30 +263,31 @@ impl Driver for Running {
         self.process.wait(patience).is_some()
     }
 
-    fn settle(&self) -> Result<bool> {
-        let Some(status) = self.process.ended() else {
+    fn check_disk_released(&self) -> Result<bool> {
+        let Some(status) = self.process.exit_status() else {
             return Ok(false);
         };
         if let Some(tpm) = &self.tpm {
             tpm.stop();
         }
-        match status.success() {
-            true => Ok(true),
-            false => Err(Error::new(
+        if status.success() {
+            Ok(true)
+        } else {
+            Err(Error::new(
                 Kind::Machine,
                 format!(
                     "the guest powered off, but QEMU ended with {}",
                     describe(status)
                 ),
             )
-            .at(self.dir.stderr().display())
-            .lines(self.process.last_words())),
+            .at(self.dir.qemu_log().display())
+            .lines(self.process.last_words()))
         }
     }
 
-    /// `quit` and a second for it, then SIGKILL.
+    /// Sends `quit`, waits a second, then sends SIGKILL.
     fn stop(&self) {
-        if self.process.ended().is_none() {
+        if self.process.exit_status().is_none() {
             let _ = self.qmp.order(&quit {}, Duration::from_secs(1));
             self.process.end();
         }
@@ -298,34 +296,40 @@ impl Driver for Running {
         }
     }
 
-    fn halted(&self, fault: Fault, words: &str, _look: &dyn Fn() -> Seen) -> Error {
+    fn describe_halt(
+        &self,
+        fault: HypervisorFault,
+        words: &str,
+        _look: &dyn Fn() -> MachineObservation,
+    ) -> Error {
         let error = Error::new(Kind::Machine, format!("the machine stopped: {words}"))
-            .at(self.dir.stderr().display())
+            .at(self.dir.qemu_log().display())
             .lines(self.process.last_words());
         match fault {
-            Fault::Drive => error.cure("look in the host's log (dmesg) for why its disk failed"),
-            Fault::Internal => error
-                .cure("this host's virtualisation is broken: take --accel tcg, or another host"),
+            HypervisorFault::Drive => error.cure("check the host's log (dmesg) for disk errors"),
+            HypervisorFault::Internal => {
+                error.cure("virtualisation on this host is broken: use --accel tcg or another host")
+            }
             _ => error,
         }
     }
 
-    fn gone(&self, how: &str) -> Error {
+    fn describe_exit(&self, how: &str) -> Error {
         if let (Some(tpm), Some(status)) = (&self.tpm, self.tpm_lost.get()) {
-            return tpm.died(*status);
+            return tpm.describe_death(*status);
         }
         Error::new(Kind::Machine, format!("QEMU died: {how}"))
-            .at(self.dir.stderr().display())
+            .at(self.dir.qemu_log().display())
             .lines(self.process.last_words())
     }
 
-    fn doubt(&self, error: &Error) {
+    fn note_failed_start(&self, error: &Error) {
         (self.doubt)(error);
     }
 }
 
-impl Boot for Running {
-    fn log(&self) -> Result<Vec<Line>> {
+impl FirmwareMonitor for QemuMachine {
+    fn log(&self) -> Result<Vec<FirmwareEvent>> {
         lock(&self.firmware_log).read()
     }
 
@@ -334,8 +338,8 @@ impl Boot for Running {
     }
 }
 
-impl Hold for Running {
-    fn hold(&self) -> Result<()> {
+impl PauseControl for QemuMachine {
+    fn pause(&self) -> Result<()> {
         self.order(&stop {})
     }
 
@@ -344,18 +348,40 @@ impl Hold for Running {
     }
 
     fn found_no_room(&self) -> bool {
-        self.seen().no_room
+        self.events().no_room
     }
 }
 
-/// Adds a heading to a log that several machines write to, one after the other; the length with it.
+/// Starts QEMU and connects to its monitor.
+fn launch(
+    program: &Path,
+    arguments: &[String],
+    dir: &RunDir,
+    cancel: &Cancel,
+    clock: Arc<PausableClock>,
+) -> Result<(ChildProcess, QmpClient)> {
+    let process = ChildProcess::spawn(program, arguments, &dir.qemu_log())?;
+    let qmp = QmpClient::connect(
+        &dir.qmp_socket(),
+        START,
+        &|| match process.exit_status() {
+            Some(status) => Err(process.describe_death("QEMU did not start: it", status)),
+            None => cancel.check(),
+        },
+        clock,
+    )?;
+    Ok((process, qmp))
+}
+
+/// Appends a heading to a log that is shared by consecutive machines. Returns the length after it.
 fn begin_log(path: &Path, heading: &str) -> Result<u64> {
-    let write = || -> std::io::Result<u64> {
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        // A line that a machine did not finish must not swallow the heading.
-        let gap = if file.metadata()?.len() > 0 { "\n" } else { "" };
-        file.write_all(format!("{gap}{heading}\n").as_bytes())?;
-        Ok(file.metadata()?.len())
-    };
-    write().map_err(|e| Error::io("write", path, e))
+    append_heading(path, heading).map_err(|e| Error::io("write", path, e))
+}
+
+fn append_heading(path: &Path, heading: &str) -> std::io::Result<u64> {
+    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+    // An unfinished line of the previous machine must not run into the heading.
+    let gap = if file.metadata()?.len() > 0 { "\n" } else { "" };
+    file.write_all(format!("{gap}{heading}\n").as_bytes())?;
+    Ok(file.metadata()?.len())
 }

@@ -1,13 +1,13 @@
-//! swtpm: the TPM of QEMU's machines, a child beside each.
+//! swtpm: the TPM of QEMU machines, a child process per machine.
 //!
-//! It works in the machine's folder and by names alone, because its options know no way to write a path with a comma. It has no certificate
-//! of a manufacturer, which only attestation asks for.
+//! It runs in the machine's folder with relative names, because its options cannot escape a comma
+//! in a path. It has no manufacturer certificate, which only attestation needs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use super::process::{Process, describe};
+use super::process::{ChildProcess, describe};
 use super::program;
 use super::rundir::{RunDir, TPM_SOCKET, TPM_STATE};
 use winimg_base::error::{Error, Kind, Result};
@@ -16,29 +16,29 @@ use winimg_base::io;
 
 pub const NAME: &str = "swtpm";
 
-/// How long it may take to open its socket.
+/// Limit for opening its socket.
 const START: Duration = Duration::from_secs(30);
 
-/// A swtpm that can be used.
+/// Installed swtpm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct SwtpmProgram {
     pub path: PathBuf,
-    /// `0.7.1`
+    /// For example `0.7.1`.
     pub version: String,
 }
 
-/// `WINIMG_SWTPM`, else the first in `PATH`.
-pub fn find() -> Result<Program> {
-    let path = program::named("WINIMG_SWTPM", NAME).ok_or_else(|| {
-        Error::new(Kind::Host, format!("{NAME} is not in PATH")).absent().cure(
+/// Finds `WINIMG_SWTPM`, or else the first in `PATH`.
+pub fn find() -> Result<SwtpmProgram> {
+    let path = program::find_program("WINIMG_SWTPM", NAME).ok_or_else(|| {
+        Error::new(Kind::Host, format!("{NAME} is not in PATH")).mark_absent().cure(
             "install it (Debian, Ubuntu, Fedora: swtpm) or set WINIMG_SWTPM, or set tpm = false",
         )
     })?;
-    // It is started in another folder.
+    // It is started in a different folder.
     let path = std::path::absolute(&path).map_err(|e| Error::io("resolve", &path, e))?;
     let said = program::ask(&path, &["--version"])?;
     match parse_version(&said) {
-        Some(version) => Ok(Program { path, version }),
+        Some(version) => Ok(SwtpmProgram { path, version }),
         None => Err(Error::new(Kind::Host, "this is not swtpm")
             .at(path.display())
             .expected("a version, such as \"TPM emulator version 0.7.1\"")
@@ -52,8 +52,9 @@ fn parse_version(text: &str) -> Option<String> {
     Some(word.to_string()).filter(|word| !word.is_empty())
 }
 
-/// Everything after the program's name. `--terminate`: it ends with QEMU's connection, where nothing else ends it.
-pub fn arguments() -> Vec<String> {
+/// Returns all arguments after the program's name. With `--terminate` it exits when QEMU
+/// disconnects.
+pub fn build_arguments() -> Vec<String> {
     let state = format!("dir={TPM_STATE},mode=0600");
     let control = format!("type=unixio,path={TPM_SOCKET},mode=0600");
     let words = ["socket", "--tpm2", "--tpmstate", &state, "--ctrl", &control];
@@ -64,27 +65,27 @@ pub fn arguments() -> Vec<String> {
         .collect()
 }
 
-/// A running swtpm; dropping it ends it.
-pub struct Tpm {
-    process: Process,
+/// Running swtpm, stopped on drop.
+pub struct SwtpmProcess {
+    process: ChildProcess,
     log: PathBuf,
 }
 
-impl Tpm {
-    /// Returns once QEMU can connect. Without `keeps_state` the TPM is a new one, which holds nothing.
+impl SwtpmProcess {
+    /// Returns once QEMU can connect. Without `keeps_state` the TPM is new and empty.
     pub fn start(program: &Path, dir: &RunDir, keeps_state: bool, cancel: &Cancel) -> Result<Self> {
-        let (socket, state, log) = (dir.tpm(), dir.tpm_state(), dir.tpm_log());
+        let (socket, state, log) = (dir.tpm_socket(), dir.tpm_state(), dir.tpm_log());
         io::remove_if_there(&socket)?;
         if !keeps_state {
             io::remove_folder_if_there(&state)?;
         }
         io::create_private_folders(&state)?;
-        let process = Process::spawn_in(dir.folder(), program, &arguments(), &log)?;
+        let process = ChildProcess::spawn_in(dir.folder(), program, &build_arguments(), &log)?;
         let began = Instant::now();
         while !socket.exists() {
             cancel.check()?;
             if let Some(status) = process.wait(Duration::from_millis(10)) {
-                return Err(process.death("swtpm did not start: it", status));
+                return Err(process.describe_death("swtpm did not start: it", status));
             }
             if began.elapsed() > START {
                 let seconds = START.as_secs();
@@ -97,18 +98,20 @@ impl Tpm {
         Ok(Self { process, log })
     }
 
-    /// How it ended, when it has.
-    pub fn ended(&self) -> Option<ExitStatus> {
-        self.process.ended()
+    /// Returns its exit status if it has ended.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        self.process.exit_status()
     }
 
-    /// QEMU is gone: it ends by itself, or is ended. Its socket's name is free afterwards.
+    /// Called when QEMU has ended: waits for its end or kills it. The socket's name is free
+    /// afterwards.
     pub fn stop(&self) {
         self.process.end();
     }
 
-    /// The error of one that ended before its machine: Windows goes on, but each of its questions to the TPM fails.
-    pub fn died(&self, status: ExitStatus) -> Error {
+    /// Builds the error for a swtpm that ended before its machine: Windows keeps running, but its
+    /// TPM requests fail.
+    pub fn describe_death(&self, status: ExitStatus) -> Error {
         let fact = format!("swtpm, the machine's TPM, died: {}", describe(status));
         Error::new(Kind::Machine, fact)
             .at(self.log.display())
@@ -131,7 +134,7 @@ mod tests {
     #[test]
     fn its_command_line() {
         assert_eq!(
-            arguments().join(" "),
+            build_arguments().join(" "),
             "socket --tpm2 --tpmstate dir=tpm,mode=0600 --ctrl type=unixio,path=tpm.sock,mode=0600 --terminate"
         );
     }

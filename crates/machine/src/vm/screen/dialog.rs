@@ -1,48 +1,59 @@
-//! The boxes and pages at which Windows stops and waits for a person, by their English texts.
+//! Dialogs and pages at which Windows waits for input, recognized by their English texts.
 //!
-//! Pure: a text that was read from the screen goes in, a name, a cause and a cure come out. Sources: the texts are Windows Setup's own
-//! (Microsoft: Windows Setup log files and event logs; Unattended Windows Setup Reference). A Windows in another language is not recognised here.
+//! Pure: maps a screen's text to a name, a cause and a cure. Sources: the texts are those of
+//! Windows Setup (Microsoft: Windows Setup log files and event logs; Unattended Windows Setup
+//! Reference). Other languages are not recognized.
 
 use crate::vm::bugcheck::{self, StopCode};
-use crate::vm::reading::{holds, squash};
+use crate::vm::fuzzy_text::{contains_fuzzy, normalize_text};
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Dialog {
-    /// Fits after "Windows stopped: ".
+    /// End of a sentence that begins with "Windows stopped: ".
     pub name: &'static str,
     pub cause: &'static str,
     pub cure: &'static str,
-    /// Windows never gets over it, even where its guest agent answers behind it.
+    /// Windows never continues, even if its guest agent answers.
     pub hopeless: bool,
-    /// Any of these on the screen; the first that fits wins, so the more special stand first.
+    /// One of these is on the screen. The first match wins, so specific dialogs come first.
     phrases: &'static [&'static str],
 }
 
-/// What the text on a screen turned out to be.
+/// Recognized content of a screen.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum KnownScreen {
     Dialog(&'static Dialog),
     StopError(&'static StopCode),
 }
 
-/// Looks a text up; `None` when it is no box that is known.
-pub fn find(text: &str) -> Option<Known> {
-    let text = squash(text);
+/// Recognizes a screen by its text; `None` if it is unknown.
+pub fn find(text: &str) -> Option<KnownScreen> {
+    let text = normalize_text(text);
     let stopped = ["stop code", "STOP: 0x", "ran into a problem"];
-    if stopped.iter().any(|p| holds(&text, &squash(p)))
+    if stopped
+        .iter()
+        .any(|p| contains_fuzzy(&text, &normalize_text(p)))
         && let Some(known) = bugcheck::on_screen(&text)
     {
-        return Some(Known::StopError(known));
+        return Some(KnownScreen::StopError(known));
     }
-    let fits = |d: &&Dialog| d.phrases.iter().any(|p| holds(&text, &squash(p)));
-    DIALOGS.iter().find(fits).map(Known::Dialog)
+    DIALOGS
+        .iter()
+        .find(|d| {
+            d.phrases
+                .iter()
+                .any(|p| contains_fuzzy(&text, &normalize_text(p)))
+        })
+        .map(KnownScreen::Dialog)
 }
 
 const DIALOGS: &[Dialog] = &[
     Dialog {
         name: "the answer file cannot be read",
-        cause: "its syntax, an unknown component or element, a letter that is no ASCII, a setting in the wrong pass, or a value that Windows refuses, such as a simple password",
-        cure: "the box names the pass, and often the component and the line",
+        cause: "its syntax, an unknown component or element, a non-ASCII character, \
+                a setting in the wrong pass, or a value that Windows rejects, \
+                such as a simple password",
+        cure: "look at the dialog: it names the pass, and often the component and the line",
         hopeless: true,
         phrases: &[
             "could not parse or process the unattend answer file",
@@ -51,8 +62,10 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "the search for the answer file failed",
-        cause: "Setup could not read the disc or the drive on which the answer file is, or the file is damaged",
-        cure: "check that the answer file is well-formed XML in UTF-8, and that the machine keeps its answer disc until the first restart",
+        cause: "Setup could not read the disc or drive with the answer file, \
+                or the file is damaged",
+        cure: "check that the answer file is well-formed XML in UTF-8, \
+               and that the machine keeps its answer disc until the first restart",
         hopeless: true,
         phrases: &[
             "encountered an internal error while loading or searching for an unattend answer file",
@@ -60,7 +73,8 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "the answer file's disk layout cannot be applied",
-        cause: "no disk was found (its driver is missing), the layout does not fit the firmware (GPT for UEFI, MBR for BIOS), or a wrong DiskID",
+        cause: "no disk was found (its driver is missing), the layout does not fit the firmware \
+                (GPT for UEFI, MBR for BIOS), or a wrong DiskID",
         cure: "check disk_bus, the drivers in DriverPaths and DiskConfiguration",
         hopeless: true,
         phrases: &[
@@ -80,7 +94,8 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "the license terms are not found",
-        cause: "the image and the product key do not belong together, or the guest has too little memory",
+        cause: "the image and the product key do not belong together, \
+                or the guest has too little memory",
         cure: "check the image's name and the key, and give the machine 2 GiB or more",
         hopeless: false,
         phrases: &["cannot find the Microsoft Software License Terms"],
@@ -94,8 +109,9 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "a media driver is missing",
-        cause: "Setup does not see the CD it was started from: it is not on AHCI, or boot.wim has no driver for it",
-        cure: "this is a medium that was changed: take the original one",
+        cause: "Setup does not see the CD it was started from: it is not on AHCI, \
+                or boot.wim has no driver for it",
+        cure: "the medium was modified: use the original one",
         hopeless: false,
         phrases: &[
             "A media driver your computer needs is missing",
@@ -105,28 +121,35 @@ const DIALOGS: &[Dialog] = &[
     Dialog {
         name: "Setup sees no disk",
         cause: "Setup has no driver for the controller of the disk, or the machine has no disk",
-        cure: "build with disk_bus = \"nvme\" or \"ahci\", or put the driver's folder into DriverPaths of the windowsPE pass",
+        cure: "build with disk_bus = \"nvme\" or \"ahci\", \
+               or put the driver's folder into DriverPaths of the windowsPE pass",
         hopeless: false,
         phrases: &["We couldn't find any drives"],
     },
     Dialog {
         name: "the page for Setup's language",
-        cause: "Setup found no answer file, or one without International-Core-WinPE in its windowsPE pass",
-        cure: "check that the file is called Autounattend.xml, is at the root of its disc, and sets SetupUILanguage in the windowsPE pass",
+        cause: "Setup found no answer file, \
+                or one without International-Core-WinPE in its windowsPE pass",
+        cure: "check that the file is called Autounattend.xml, is at the root of its disc, \
+               and sets SetupUILanguage in the windowsPE pass",
         hopeless: false,
         phrases: &["Time and currency format", "Select language settings"],
     },
     Dialog {
         name: "Setup cannot read the files of the installation",
-        cause: "the install medium or its copy is damaged, the disk is full, or the host's memory is faulty (0x80070570, 0x8007000D)",
-        cure: "compare the medium's digest with the publisher's; then give the machine a larger disk_size and more memory",
+        cause: "the install medium or its copy is damaged, the disk is full, \
+                or the host's memory is faulty (0x80070570, 0x8007000D)",
+        cure: "compare the medium's digest with the publisher's; \
+               then give the machine a larger disk_size and more memory",
         hopeless: true,
         phrases: &["Windows cannot install required files"],
     },
     Dialog {
         name: "the next start could not be prepared",
-        cause: "Setup could not write the boot files: the disk's layout does not fit the firmware, or a second disk has the system partition",
-        cure: "give the machine one disk, with an EFI system partition (UEFI) or an active partition (BIOS)",
+        cause: "Setup could not write the boot files: the disk's layout does not fit the firmware, \
+                or a second disk has the system partition",
+        cure: "give the machine one disk, \
+               with an EFI system partition (UEFI) or an active partition (BIOS)",
         hopeless: true,
         phrases: &["could not prepare the computer to boot into the next phase of installation"],
     },
@@ -143,8 +166,10 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "the installation has failed",
-        cause: "applying the image failed; Server 2025 may choose CompactOS and fail with 0x80071160",
-        cure: "a larger disk, or <Compact>false</Compact> in the answer file; then check the medium's digest",
+        cause: "applying the image failed; \
+                Server 2025 may choose CompactOS and fail with 0x80071160",
+        cure: "use a larger disk, or <Compact>false</Compact> in the answer file; \
+               then check the medium's digest",
         hopeless: true,
         phrases: &[
             "Windows Server installation has failed",
@@ -153,29 +178,33 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "an unexpected restart",
-        cause: "something restarted the machine during the specialize or oobeSystem pass: a command, a driver, or the host",
-        cure: "no command of the answer file may restart Windows; build again",
+        cause: "something restarted the machine during the specialize or oobeSystem pass: \
+                a command, a driver, or the host",
+        cure: "remove restarts from the answer file's commands, and build again",
         hopeless: true,
         phrases: &["The computer restarted unexpectedly or encountered an unexpected error"],
     },
     Dialog {
         name: "the system could not be configured",
-        cause: "a command of the specialize pass failed, or the image was made from a half-sealed one",
-        cure: "C:\\Windows\\Panther\\setuperr.log on the disk names the command or the component",
+        cause: "a command of the specialize pass failed, \
+                or the image was made from a half-sealed one",
+        cure: "find the command or component in C:\\Windows\\Panther\\setuperr.log on the disk",
         hopeless: true,
         phrases: &["Windows could not finish configuring the system"],
     },
     Dialog {
         name: "the installation could not be completed",
-        cause: "the image was sealed in audit mode, or an account page was skipped without an account",
+        cause: "the image was sealed in audit mode, \
+                or an account page was skipped without an account",
         cure: "generalize with /oobe, and set the Administrator's password in the answer file",
         hopeless: true,
         phrases: &["Windows could not complete the installation"],
     },
     Dialog {
-        name: "a fatal error while sysprep ran",
-        cause: "an app that is installed for one user only, a pending restart, or BitLocker (Microsoft: Sysprep process overview)",
-        cure: "C:\\Windows\\System32\\Sysprep\\Panther\\setupact.log names what stopped it",
+        name: "a fatal error in sysprep",
+        cause: "an app that is installed for one user only, a pending restart, or BitLocker \
+                (Microsoft: Sysprep process overview)",
+        cure: "find the reason in C:\\Windows\\System32\\Sysprep\\Panther\\setupact.log",
         hopeless: true,
         phrases: &[
             "A fatal error occurred while trying to sysprep the machine",
@@ -195,7 +224,8 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "the page for the Administrator's password",
-        cause: "the oobeSystem pass has no AdministratorPassword, or HideLocalAccountScreen is missing",
+        cause: "the oobeSystem pass has no AdministratorPassword, \
+                or HideLocalAccountScreen is missing",
         cure: "set UserAccounts/AdministratorPassword in the oobeSystem pass",
         hopeless: false,
         phrases: &[
@@ -206,14 +236,17 @@ const DIALOGS: &[Dialog] = &[
     Dialog {
         name: "the CD's key prompt",
         cause: "the loader of the install disc waits for a key, or ran out of time",
-        cure: "take a medium that boots without a prompt; winimg answers the prompt of UEFI firmware only",
+        cure: "use a medium that boots without a prompt; \
+               winimg answers the prompt of UEFI firmware only",
         hopeless: false,
         phrases: &["Press any key to boot from CD or DVD"],
     },
     Dialog {
         name: "Windows' boot loader needs a repair",
-        cause: "the boot configuration does not find the disk or the files of Windows, or a boot driver is missing or not signed",
-        cure: "the box names a file and a status; the disk's bus must be the one Windows was installed on",
+        cause: "the boot configuration does not find the disk or the files of Windows, \
+                or a boot driver is missing or not signed",
+        cure: "look at the dialog for a file and a status; \
+               the disk's bus must be the one Windows was installed on",
         hopeless: false,
         phrases: &[
             "needs to be repaired",
@@ -229,7 +262,7 @@ const DIALOGS: &[Dialog] = &[
     Dialog {
         name: "Windows' recovery",
         cause: "Windows failed to start twice and offers to repair itself",
-        cure: "what happened before is in the earlier pictures: a stop error, mostly",
+        cure: "look at the earlier pictures: mostly a stop error came first",
         hopeless: false,
         phrases: &[
             "Automatic Repair couldn't repair your PC",
@@ -240,14 +273,16 @@ const DIALOGS: &[Dialog] = &[
     Dialog {
         name: "the firmware's shell",
         cause: "the firmware found nothing to boot and opened its own shell",
-        cure: "check that the ISO boots with UEFI firmware, or that the disk holds its EFI partition",
+        cure: "check that the ISO boots with UEFI firmware, \
+               or that the disk has an EFI partition",
         hopeless: false,
         phrases: &["UEFI Interactive Shell"],
     },
     Dialog {
         name: "nothing to boot",
         cause: "the firmware found nothing to boot",
-        cure: "check that the ISO boots with this firmware, or that the disk holds an active partition",
+        cure: "check that the ISO boots with this firmware, \
+               or that the disk has an active partition",
         hopeless: false,
         phrases: &[
             "No bootable device",
@@ -256,8 +291,10 @@ const DIALOGS: &[Dialog] = &[
     },
     Dialog {
         name: "Hyper-V's firmware could not start the boot loader",
-        cause: "Secure Boot refuses the loader, no key was pressed at the CD's prompt, or the disk holds no loader",
-        cure: "take a medium that boots without a prompt, and check the machine's Secure Boot template (Microsoft Windows)",
+        cause: "Secure Boot rejects the loader, no key was pressed at the CD's prompt, \
+                or the disk has no loader",
+        cure: "use a medium that boots without a prompt, \
+               and check the machine's Secure Boot template (Microsoft Windows)",
         hopeless: false,
         phrases: &["The boot loader failed"],
     },
@@ -275,7 +312,7 @@ mod tests {
             for phrase in dialog.phrases {
                 let text = format!("Install Windows\n{}\nOK", phrase.to_uppercase());
                 let found = find(&text);
-                assert_eq!(found, Some(Known::Dialog(dialog)), "{phrase}");
+                assert_eq!(found, Some(KnownScreen::Dialog(dialog)), "{phrase}");
             }
         }
     }
@@ -315,7 +352,7 @@ mod tests {
             For more information visit https://www.windows.com/stopcode\nStop code: INACCESSIBLE BOOT DEVICE";
         let found = find(text);
         assert!(
-            matches!(found, Some(Known::StopError(code)) if code.code == 0x7b),
+            matches!(found, Some(KnownScreen::StopError(code)) if code.code == 0x7b),
             "{found:?}"
         );
     }

@@ -1,6 +1,7 @@
-//! Screens as the judge compares them: a grid of checksums, so that a blinking cursor is not a change, and the colour that most of it has.
+//! Screens for comparison: a grid of checksums, so that a blinking cursor is not a change, and the
+//! most common colour.
 //!
-//! Refuses to recognise text or pictures; it only says how much differs.
+//! Recognizes neither text nor pictures; only measures differences.
 
 pub mod dialog;
 pub mod ocr;
@@ -11,28 +12,31 @@ use std::collections::BTreeMap;
 
 use flate2::Crc;
 
-pub use self::png::png;
+pub use self::png::encode_png;
 
-/// Pixels a cell is wide and high. A text cursor of 9 by 16 touches two cells at most, a dialog's caret three.
+/// Width and height of a cell in pixels. A text cursor of 9 by 16 touches at most two cells, a
+/// dialog's caret three.
 const CELL: usize = 16;
 
-/// Cells that may differ between two looks at a screen that stands still.
+/// Cells that may differ between two samples of an unchanged screen.
 pub const CURSOR_CELLS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Screen {
+pub struct ScreenGrid {
     width: usize,
     height: usize,
     cells: Vec<u32>,
-    /// The commonest colour of single pixels, and how many of a thousand have it.
+    /// Most common pixel colour, and its share in thousandths.
     colour: ([u8; 3], usize),
 }
 
-/// Backgrounds of Windows' stop errors: Server 2016 to 2022, 2012 R2, and the text screens before. Server 2025's is black, which says nothing.
+/// Backgrounds of Windows' stop errors: Server 2016 to 2022, 2012 R2, and the older text screens.
+/// Server 2025 has a black one, which is not specific.
 const STOP_BLUES: [[u8; 3]; 3] = [[0x00, 0x78, 0xd7], [0x11, 0x73, 0xaa], [0x00, 0x00, 0x80]];
 
-impl Screen {
-    /// From a binary PPM of 8 bits a channel, as QEMU's `screendump` writes it without a format. `None`: not one, or cut short.
+impl ScreenGrid {
+    /// Parses a binary PPM of 8 bits per channel, the default format of QEMU's `screendump`. `None`
+    /// if it is invalid or truncated.
     pub fn from_ppm(bytes: &[u8]) -> Option<Self> {
         let (width, height, pixels) = split_ppm(bytes)?;
         let columns = width.div_ceil(CELL);
@@ -48,25 +52,27 @@ impl Screen {
             width,
             height,
             cells: cells.collect(),
-            colour: commonest(pixels),
+            colour: find_commonest(pixels),
         })
     }
 
-    /// One colour and next to nothing else: no box, whatever Windows does behind it.
+    /// Returns true if the screen has almost only one colour, so that it shows no dialog.
     pub fn is_blank(&self) -> bool {
         self.colour.1 >= 998
     }
 
-    /// The colour of a stop error with something on it. Pages of Setup may have it too: a hint, no proof.
+    /// Returns true if the background has the colour of a stop error. Only a hint: pages of Setup
+    /// may have it too.
     pub fn is_stop_blue(&self) -> bool {
-        let near = |a: u8, b: u8| a.abs_diff(b) <= 8;
         let (colour, share) = self.colour;
-        let blue = |stop: &[u8; 3]| colour.iter().zip(stop).all(|(a, b)| near(*a, *b));
-        (600..998).contains(&share) && STOP_BLUES.iter().any(blue)
+        (600..998).contains(&share)
+            && STOP_BLUES
+                .iter()
+                .any(|blue| colour.iter().zip(blue).all(|(a, b)| a.abs_diff(*b) <= 8))
     }
 
-    /// How many cells differ; all of them when the resolution does.
-    pub fn changed(&self, other: &Self) -> usize {
+    /// Returns the number of different cells; all cells if the resolution differs.
+    pub fn count_changed(&self, other: &Self) -> usize {
         if (self.width, self.height) != (other.width, other.height) {
             return self.cells.len().max(other.cells.len());
         }
@@ -74,25 +80,26 @@ impl Screen {
         pairs.filter(|(a, b)| a != b).count()
     }
 
-    /// The cells that differ from those of another screen of the same size: their places and what they show here.
-    pub fn differing(&self, other: &Self) -> impl Iterator<Item = (usize, u32)> {
+    /// Returns the positions and checksums of the cells that differ from a screen of the same size.
+    pub fn iter_changed(&self, other: &Self) -> impl Iterator<Item = (usize, u32)> {
         let pairs = self.cells.iter().zip(&other.cells).enumerate();
         pairs.filter_map(|(place, (here, there))| (here != there).then_some((place, *here)))
     }
 
-    /// The same but for a cursor.
-    pub fn stands(&self, other: &Self) -> bool {
-        self.changed(other) <= CURSOR_CELLS
+    /// Returns true if the screens are equal apart from a cursor.
+    pub fn is_unchanged(&self, other: &Self) -> bool {
+        self.count_changed(other) <= CURSOR_CELLS
     }
 
-    /// A twentieth of the screen is new: worth a picture.
+    /// Returns true if more than a twentieth of the screen differs, which is worth a picture.
     pub fn is_another(&self, other: &Self) -> bool {
-        self.changed(other) * 20 > self.cells.len()
+        self.count_changed(other) * 20 > self.cells.len()
     }
 }
 
-/// Looks at every seventh pixel: no screen's pattern has that width everywhere.
-fn commonest(pixels: &[u8]) -> ([u8; 3], usize) {
+/// Returns the most common colour and its share. Samples every seventh pixel: no pattern of a
+/// screen has that period.
+fn find_commonest(pixels: &[u8]) -> ([u8; 3], usize) {
     let mut counts: BTreeMap<[u8; 3], usize> = BTreeMap::new();
     let mut all = 0;
     for pixel in pixels.as_chunks::<3>().0.iter().step_by(7) {
@@ -105,26 +112,29 @@ fn commonest(pixels: &[u8]) -> ([u8; 3], usize) {
     })
 }
 
-/// Width, height and exactly the pixels of a `P6` file.
+/// Returns width, height and pixels of a `P6` file.
 pub fn split_ppm(bytes: &[u8]) -> Option<(usize, usize, &[u8])> {
-    let mut rest = bytes;
-    let mut word = || -> Option<&[u8]> {
-        let start = rest.iter().position(|b| !b.is_ascii_whitespace())?;
-        let end = start + rest[start..].iter().position(u8::is_ascii_whitespace)?;
-        let word = &rest[start..end];
-        // Exactly one blank ends the header, so no more than one is taken.
-        rest = &rest[end + 1..];
-        Some(word)
-    };
-    if word()? != b"P6" {
+    let (magic, rest) = split_word(bytes)?;
+    let (width, rest) = split_word(rest)?;
+    let (height, rest) = split_word(rest)?;
+    let (depth, rest) = split_word(rest)?;
+    if magic != b"P6" || depth != b"255" {
         return None;
     }
-    let width: usize = std::str::from_utf8(word()?).ok()?.parse().ok()?;
-    let height: usize = std::str::from_utf8(word()?).ok()?.parse().ok()?;
-    if word()? != b"255" || width == 0 || height == 0 || width > 16384 || height > 16384 {
+    let width: usize = std::str::from_utf8(width).ok()?.parse().ok()?;
+    let height: usize = std::str::from_utf8(height).ok()?.parse().ok()?;
+    if width == 0 || height == 0 || width > 16384 || height > 16384 {
         return None;
     }
     Some((width, height, rest.get(..width * height * 3)?))
+}
+
+/// Splits off the first word. Exactly one whitespace character ends the header, so only one is
+/// skipped after the word.
+fn split_word(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let start = bytes.iter().position(|b| !b.is_ascii_whitespace())?;
+    let end = start + bytes[start..].iter().position(u8::is_ascii_whitespace)?;
+    Some((&bytes[start..end], &bytes[end + 1..]))
 }
 
 #[cfg(test)]
@@ -132,7 +142,7 @@ mod tests {
     use super::*;
 
     /// A black text screen of 720 by 400 with white rectangles at the given places.
-    fn screen(rectangles: &[(usize, usize, usize, usize)]) -> Screen {
+    fn screen(rectangles: &[(usize, usize, usize, usize)]) -> ScreenGrid {
         let mut ppm = b"P6\n720 400\n255\n".to_vec();
         for y in 0..400 {
             for x in 0..720 {
@@ -142,7 +152,7 @@ mod tests {
                 ppm.extend([if lit { 255 } else { 0 }; 3]);
             }
         }
-        Screen::from_ppm(&ppm).expect("a whole PPM")
+        ScreenGrid::from_ppm(&ppm).expect("a whole PPM")
     }
 
     #[test]
@@ -150,13 +160,13 @@ mod tests {
         let empty = screen(&[]);
         for column in 0..80 {
             let cursor = screen(&[(column * 9, 16 * 7, 9, 16)]);
-            assert!(cursor.stands(&empty), "column {column}");
-            assert!(cursor.changed(&empty) > 0, "column {column}");
+            assert!(cursor.is_unchanged(&empty), "column {column}");
+            assert!(cursor.count_changed(&empty) > 0, "column {column}");
         }
         let caret = screen(&[(333, 120, 2, 22)]);
-        assert!(caret.stands(&empty));
+        assert!(caret.is_unchanged(&empty));
         let line = screen(&[(0, 0, 90, 16)]);
-        assert!(!line.stands(&empty));
+        assert!(!line.is_unchanged(&empty));
         assert!(!line.is_another(&empty));
         let dialog = screen(&[(100, 100, 400, 200)]);
         assert!(dialog.is_another(&empty));
@@ -169,7 +179,7 @@ mod tests {
             for n in 0..640 * 480 {
                 ppm.extend(if n % 100 < text { [255; 3] } else { back });
             }
-            let screen = Screen::from_ppm(&ppm).expect("a whole PPM");
+            let screen = ScreenGrid::from_ppm(&ppm).expect("a whole PPM");
             (screen.is_blank(), screen.is_stop_blue())
         };
         assert_eq!(of([0; 3], 0), (true, false));
@@ -182,7 +192,7 @@ mod tests {
     #[test]
     fn another_resolution_is_another_screen_and_rubbish_is_none() {
         let empty = screen(&[]);
-        let other = Screen::from_ppm(&[b"P6\n1 1\n255\n".as_slice(), &[0; 3]].concat());
+        let other = ScreenGrid::from_ppm(&[b"P6\n1 1\n255\n".as_slice(), &[0; 3]].concat());
         assert!(other.expect("one pixel").is_another(&empty));
         for bad in [
             &b"P5\n1 1\n255\n\0\0\0"[..],
@@ -191,7 +201,7 @@ mod tests {
             b"P6\n1",
             b"",
         ] {
-            assert_eq!(Screen::from_ppm(bad), None, "{bad:?}");
+            assert_eq!(ScreenGrid::from_ppm(bad), None, "{bad:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The words on a picture of the screen, read by `tesseract` where it is installed.
+//! Reads the text of a screenshot with `tesseract`, if it is installed.
 //!
-//! An aid to people who read the error, never a condition: without the program, or when it takes too long, there are no words. Believes
-//! nothing it reads; what a text means is decided in `dialog`.
+//! Only helps readers of an error: without the program, or if it takes too long, there is no text.
+//! `dialog` interprets the text.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,26 +12,26 @@ use std::time::{Duration, Instant};
 use super::split_ppm;
 use winimg_base::io::{spawn, without_secrets};
 
-/// How long the reading of one screen may take: about what is left of a minute after `setup.still_limit`. On a host with nothing
-/// else to do it is 1 to 2 s.
+/// Limit for reading a screen: about the rest of a minute after `setup.still_limit`. An idle host
+/// needs 1 to 2 s.
 pub const PATIENCE: Duration = Duration::from_secs(13);
-/// Pixels of the longer side that tesseract is given at most.
+/// Maximum length of a side in pixels, for tesseract.
 const LARGEST: usize = 4096;
-/// Lines of an error, and their length.
+/// Maximum number of lines, and of characters per line, in an error.
 const LINES: usize = 16;
 const LINE: usize = 160;
 
-/// `tesseract` in `PATH`.
-pub fn program() -> Option<PathBuf> {
+/// Finds `tesseract` in `PATH`.
+pub fn find_tesseract() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     let name = format!("tesseract{}", std::env::consts::EXE_SUFFIX);
     let mut found = std::env::split_paths(&folders).map(|folder| folder.join(&name));
     found.find(|file| file.is_file())
 }
 
-/// What the first line of `tesseract --version` says; `None` where it is missing.
-pub fn version() -> Option<String> {
-    let mut command = Command::new(program()?);
+/// Returns the first line of `tesseract --version`; `None` if it is not installed.
+pub fn read_version() -> Option<String> {
+    let mut command = Command::new(find_tesseract()?);
     without_secrets(&mut command);
     let output = command.arg("--version").output().ok()?;
     // Versions before 4 print it on stderr.
@@ -40,26 +40,32 @@ pub fn version() -> Option<String> {
     text.lines().next().map(|line| line.trim().to_string())
 }
 
-/// Reads a PPM as QEMU's `screendump` writes it. `folder` is private and takes the picture and the text for as long as it lasts.
-/// `stop` is asked while it lasts.
+/// Reads the text of a PPM from QEMU's `screendump`. Temporary files go into the private `folder`.
+/// Reading ends early once `stop` returns true.
 pub fn read(ppm: &[u8], folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Vec<String> {
     let deadline = Instant::now() + patience;
-    let stop = || Instant::now() >= deadline || stop();
-    let (Some(program), Some(grey)) = (program(), enlarged(ppm)) else {
+    let (Some(program), Some(grey)) = (find_tesseract(), scale_for_ocr(ppm)) else {
         return Vec::new();
     };
     let (picture, text) = (folder.join("last.pgm"), folder.join("last.txt"));
-    let read = || -> std::io::Result<String> {
-        std::fs::write(&picture, grey)?;
-        run(&program, &picture, &folder.join("last"), &stop)?;
-        let mut bytes = Vec::new();
-        File::open(&text)?.take(64 << 10).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let found = read().unwrap_or_default();
+    let found = std::fs::write(&picture, grey)
+        .and_then(|()| {
+            run(&program, &picture, &folder.join("last"), &|| {
+                Instant::now() >= deadline || stop()
+            })
+        })
+        .and_then(|()| read_start(&text))
+        .unwrap_or_default();
     let _ = std::fs::remove_file(picture);
     let _ = std::fs::remove_file(text);
-    lines(&found)
+    filter_lines(&found)
+}
+
+/// Reads at most the first 64 KiB of a text file.
+fn read_start(file: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(64 << 10).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn run(
@@ -73,7 +79,7 @@ fn run(
         .arg(picture)
         .arg(base)
         .args(["-l", "eng", "--psm", "6"])
-        // A build has more to do than this.
+        // Leave the other processors to the build.
         .env("OMP_THREAD_LIMIT", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -94,12 +100,18 @@ fn run(
     }
 }
 
-/// A grey PGM, two or three times as large: the reader was made for scanned paper, whose letters have many more pixels than a screen's.
-/// Dark screens are turned around, so that most letters are dark on light.
-fn enlarged(ppm: &[u8]) -> Option<Vec<u8>> {
+/// Converts to a grey PGM of two or three times the size: tesseract expects scanned paper, where
+/// letters have many more pixels. Dark screens are inverted, so that most letters are dark on
+/// light.
+fn scale_for_ocr(ppm: &[u8]) -> Option<Vec<u8>> {
     let (width, height, pixels) = split_ppm(ppm)?;
     let times = (1..=3).rev().find(|n| width.max(height) * n <= LARGEST)?;
-    let grey: Vec<u8> = pixels.as_chunks::<3>().0.iter().map(brightness).collect();
+    let grey: Vec<u8> = pixels
+        .as_chunks::<3>()
+        .0
+        .iter()
+        .map(compute_brightness)
+        .collect();
     let sum: u64 = grey.iter().map(|g| u64::from(*g)).sum();
     let dark = sum / (grey.len() as u64) < 100;
     let mut out = format!("P5\n{} {}\n255\n", width * times, height * times).into_bytes();
@@ -116,23 +128,24 @@ fn enlarged(ppm: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-fn brightness([r, g, b]: &[u8; 3]) -> u8 {
+fn compute_brightness([r, g, b]: &[u8; 3]) -> u8 {
     let sum = 299 * u32::from(*r) + 587 * u32::from(*g) + 114 * u32::from(*b);
     u8::try_from(sum / 1000).unwrap_or(u8::MAX)
 }
 
-/// The lines that hold words, made harmless.
-fn lines(text: &str) -> Vec<String> {
-    let line = |line: &str| -> Option<String> {
-        let plain: String = line
-            .chars()
-            .filter(|c| !c.is_control())
-            .take(LINE)
-            .collect();
-        let letters = plain.chars().filter(|c| c.is_ascii_alphanumeric()).count();
-        (letters >= 3).then(|| plain.trim().to_string())
-    };
-    text.lines().filter_map(line).take(LINES).collect()
+/// Returns the lines that contain words, without control characters.
+fn filter_lines(text: &str) -> Vec<String> {
+    text.lines().filter_map(clean_line).take(LINES).collect()
+}
+
+fn clean_line(line: &str) -> Option<String> {
+    let plain: String = line
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LINE)
+        .collect();
+    let letters = plain.chars().filter(|c| c.is_ascii_alphanumeric()).count();
+    (letters >= 3).then(|| plain.trim().to_string())
 }
 
 #[cfg(test)]
@@ -142,16 +155,16 @@ mod tests {
     #[test]
     fn a_picture_becomes_grey_light_and_three_times_as_large() {
         let ppm = b"P6\n2 1\n255\n\xff\xff\xff\0\0\0";
-        let pgm = enlarged(ppm).expect("a picture");
+        let pgm = scale_for_ocr(ppm).expect("a picture");
         let (head, pixels) = pgm.split_at(pgm.len() - 18);
         assert_eq!(head, b"P5\n6 3\n255\n");
         assert_eq!(pixels, [255, 255, 255, 0, 0, 0].repeat(3));
-        let dark = enlarged(b"P6\n3 1\n255\n\xff\xff\xff\0\0\0\0\0\0").expect("a picture");
+        let dark = scale_for_ocr(b"P6\n3 1\n255\n\xff\xff\xff\0\0\0\0\0\0").expect("a picture");
         assert_eq!(
             dark[dark.len() - 9..],
             [0, 0, 0, 255, 255, 255, 255, 255, 255]
         );
-        assert_eq!(enlarged(b"P6\n9 9\n255\n"), None);
+        assert_eq!(scale_for_ocr(b"P6\n9 9\n255\n"), None);
     }
 
     #[test]
@@ -160,10 +173,10 @@ mod tests {
             "Install Windows\n\n| _ |\n\x1b[2J {}\x0c\n",
             "x".repeat(500)
         );
-        let read = lines(&text);
+        let read = filter_lines(&text);
         assert_eq!(read.len(), 2);
         assert_eq!(read[0], "Install Windows");
         assert!(read[1].starts_with("[2J xxx") && read[1].len() <= LINE);
-        assert_eq!(lines(&"abc\n".repeat(99)).len(), LINES);
+        assert_eq!(filter_lines(&"abc\n".repeat(99)).len(), LINES);
     }
 }

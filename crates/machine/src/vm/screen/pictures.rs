@@ -1,25 +1,26 @@
-//! The pictures that are kept of a screen, numbered over all machines that run in one directory, with the times they were taken.
+//! Index of the screenshots in a run directory, numbered over all of its machines, with their
+//! times.
 //!
-//! Takes no picture itself and judges none; it says which file comes next and which one goes.
+//! Takes no screenshot itself; decides which file comes next and which one is deleted.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Screen;
+use super::ScreenGrid;
 use winimg_base::error::{Error, Result};
 use winimg_base::io::write_atomically;
 
-/// Pictures kept: enough for the last minutes of anything.
+/// Number of pictures kept: enough for the last minutes.
 const KEPT: usize = 30;
 const TIMES: &str = "times.jsonl";
-/// The picture of a machine that was given up.
+/// Picture of a machine that was given up.
 const STOPPED: &str = "stopped.png";
 
 /// A line of `times.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Entry {
+struct PictureEntry {
     file: String,
     time: String,
     /// Seconds since this machine's power-on.
@@ -27,26 +28,26 @@ struct Entry {
     stage: String,
 }
 
-pub struct Pictures {
+pub struct ScreenPictures {
     folder: PathBuf,
     /// Oldest first.
-    entries: Vec<Entry>,
+    entries: Vec<PictureEntry>,
     next: u32,
-    last: Option<Screen>,
+    last: Option<ScreenGrid>,
 }
 
-impl Pictures {
-    /// Goes on after what an earlier machine left in the folder.
+impl ScreenPictures {
+    /// Opens the folder and continues its numbering.
     pub fn open(folder: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&folder).map_err(|e| Error::io("create", &folder, e))?;
-        // A line that is not ours is dropped: the pictures count, and they carry their numbers.
+        // Invalid lines are dropped: the numbers come from the file names.
         let text = std::fs::read_to_string(folder.join(TIMES)).unwrap_or_default();
         let entries = text.lines().filter_map(|l| serde_json::from_str(l).ok());
-        let entries: Vec<Entry> = entries.collect();
+        let entries: Vec<PictureEntry> = entries.collect();
         let here = std::fs::read_dir(&folder).map_err(|e| Error::io("list", &folder, e))?;
         let numbers = here
             .flatten()
-            .filter_map(|f| number(&f.file_name().to_string_lossy()));
+            .filter_map(|f| parse_number(&f.file_name().to_string_lossy()));
         let next = numbers.max().map_or(0, |n| n.saturating_add(1));
         Ok(Self {
             folder,
@@ -56,8 +57,8 @@ impl Pictures {
         })
     }
 
-    /// Whether this screen is worth a picture: it differs much from the last one that was kept.
-    pub fn wants(&self, screen: &Screen) -> bool {
+    /// Returns true if this screen differs enough from the last one that was kept.
+    pub fn is_worth_keeping(&self, screen: &ScreenGrid) -> bool {
         self.last
             .as_ref()
             .is_none_or(|last| screen.is_another(last))
@@ -67,12 +68,12 @@ impl Pictures {
         self.folder.join(format!("{:04}.png", self.next))
     }
 
-    pub fn stopped(&self) -> PathBuf {
+    pub fn stopped_file(&self) -> PathBuf {
         self.folder.join(STOPPED)
     }
 
-    /// The next picture was taken. The oldest goes when there are too many.
-    pub fn taken(&mut self, of: &Screen, after: Duration, stage: &str) {
+    /// Records that the next picture was taken, and deletes the oldest if there are too many.
+    pub fn record_picture(&mut self, of: &ScreenGrid, after: Duration, stage: &str) {
         self.last = Some(of.clone());
         let file = self.next();
         self.next = self.next.saturating_add(1);
@@ -81,26 +82,26 @@ impl Pictures {
 
     pub fn taken_stopped(&mut self, after: Duration, stage: &str) {
         self.entries.retain(|e| e.file != STOPPED);
-        let file = self.stopped();
+        let file = self.stopped_file();
         self.note(&file, after, stage);
     }
 
-    /// Best effort: a picture without its time is still a picture.
+    /// Adds an entry. Failing to write the list is not an error.
     fn note(&mut self, file: &Path, after: Duration, stage: &str) {
-        self.entries.push(Entry {
+        self.entries.push(PictureEntry {
             file: file
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned(),
-            time: now(),
+            time: format_now(),
             after: (after.as_secs_f64() * 10.0).round() / 10.0,
             stage: stage.to_string(),
         });
         while self.entries.len() > KEPT {
             let old = self.entries.remove(0);
-            // Only names that were given here: the list is a file that others could have written.
-            if number(&old.file).is_some() || old.file == STOPPED {
+            // Only names of this format: the list could have been written by others.
+            if parse_number(&old.file).is_some() || old.file == STOPPED {
                 let _ = std::fs::remove_file(self.folder.join(old.file));
             }
         }
@@ -113,15 +114,15 @@ impl Pictures {
     }
 }
 
-/// The number of `0012.png`.
-fn number(name: &str) -> Option<u32> {
+/// Parses the number in `0012.png`.
+fn parse_number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".png")?;
     let plain = digits.len() >= 4 && digits.bytes().all(|b| b.is_ascii_digit());
     plain.then(|| digits.parse().ok())?
 }
 
-/// To the second, UTC.
-pub fn now() -> String {
+/// Returns the current time in UTC, to the second.
+pub fn format_now() -> String {
     let now = jiff::Timestamp::now();
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -130,29 +131,29 @@ pub fn now() -> String {
 mod tests {
     use super::*;
 
-    fn screen(shade: u8) -> Screen {
+    fn screen(shade: u8) -> ScreenGrid {
         let ppm = [&b"P6\n1 1\n255\n"[..], &[shade; 3]].concat();
-        Screen::from_ppm(&ppm).expect("one pixel")
+        ScreenGrid::from_ppm(&ppm).expect("one pixel")
     }
 
-    fn take(pictures: &mut Pictures, count: u8, stage: &str) {
+    fn take(pictures: &mut ScreenPictures, count: u8, stage: &str) {
         for n in 0..count {
             let of = screen(n);
-            assert!(pictures.wants(&of));
+            assert!(pictures.is_worth_keeping(&of));
             std::fs::write(pictures.next(), [n]).expect("written");
-            pictures.taken(&of, Duration::from_millis(u64::from(n) * 2500), stage);
-            assert!(!pictures.wants(&of));
+            pictures.record_picture(&of, Duration::from_millis(u64::from(n) * 2500), stage);
+            assert!(!pictures.is_worth_keeping(&of));
         }
     }
 
     #[test]
     fn numbers_and_times_go_on_when_another_machine_starts() {
         let folder = tempfile::tempdir().expect("a folder");
-        let open = || Pictures::open(folder.path().join("screens")).expect("opened");
+        let open = || ScreenPictures::open(folder.path().join("screens")).expect("opened");
         take(&mut open(), 2, "Windows Setup");
         take(&mut open(), 1, "the disk boots");
         let mut last = open();
-        std::fs::write(last.stopped(), "png").expect("written");
+        std::fs::write(last.stopped_file(), "png").expect("written");
         last.taken_stopped(Duration::from_secs(90), "Windows");
         let text = std::fs::read_to_string(folder.path().join("screens/times.jsonl"));
         let lines = text
@@ -190,7 +191,7 @@ mod tests {
         std::fs::create_dir(&screens).expect("created");
         let foreign = r#"{"file":"../beside","time":"x","after":0,"stage":""}"#;
         std::fs::write(screens.join(TIMES), format!("{foreign}\nno JSON\n")).expect("written");
-        let mut pictures = Pictures::open(screens.clone()).expect("opened");
+        let mut pictures = ScreenPictures::open(screens.clone()).expect("opened");
         take(&mut pictures, 35, "Windows");
         assert!(beside.exists());
         let mut left: Vec<String> = std::fs::read_dir(&screens)

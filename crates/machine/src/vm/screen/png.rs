@@ -1,4 +1,4 @@
-//! Screens as PNG, which people look at.
+//! Encodes screenshots as PNG.
 //!
 //! Source: W3C: PNG specification, 8-bit RGB without interlace.
 
@@ -8,12 +8,12 @@ use flate2::{Compression, write::ZlibEncoder};
 
 use super::split_ppm;
 
-/// A PPM's picture as a PNG. `None`: not a PPM of 8 bits a channel, or cut short.
-pub fn png(ppm: &[u8]) -> Option<Vec<u8>> {
+/// Converts a PPM to a PNG. `None` if it is not a PPM of 8 bits per channel, or truncated.
+pub fn encode_png(ppm: &[u8]) -> Option<Vec<u8>> {
     let (width, height, pixels) = split_ppm(ppm)?;
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::fast());
     for row in pixels.chunks_exact(width * 3) {
-        // Filter 0: the bytes as they are.
+        // Filter 0: raw bytes.
         packed.write_all(&[0]).ok()?;
         packed.write_all(row).ok()?;
     }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_png_holds_its_chunks_and_the_rows_unchanged() {
-        let png = super::png(b"P6\n1 2\n255\nabcdef").expect("a PNG");
+        let png = super::encode_png(b"P6\n1 2\n255\nabcdef").expect("a PNG");
         assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
         assert_eq!(
             &png[8..33],

@@ -1,6 +1,4 @@
-//! Time as deadlines mean it: it stands while the machine waits for room on the host's disk.
-//!
-//! Knows nothing of why it is stopped.
+//! Clock for deadlines, paused while the machine waits for disk space on the host.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -8,23 +6,23 @@ use std::time::{Duration, Instant};
 use crate::vm::lock;
 
 #[derive(Debug, Default)]
-pub struct Clock(Mutex<Stops>);
+pub struct PausableClock(Mutex<Stops>);
 
 #[derive(Debug, Default)]
 struct Stops {
-    lost: Duration,
+    total: Duration,
     since: Option<Instant>,
 }
 
-impl Clock {
+impl PausableClock {
     pub fn now(&self) -> Instant {
-        self.at(Instant::now())
+        self.read_at(Instant::now())
     }
 
-    fn at(&self, now: Instant) -> Instant {
-        let stops = lock(&self.0);
-        let now = stops.since.unwrap_or(now);
-        now.checked_sub(stops.lost).unwrap_or(now)
+    fn read_at(&self, now: Instant) -> Instant {
+        let state = lock(&self.0);
+        let now = state.since.unwrap_or(now);
+        now.checked_sub(state.total).unwrap_or(now)
     }
 
     pub fn stop(&self) {
@@ -35,7 +33,7 @@ impl Clock {
         self.go_on_at(Instant::now());
     }
 
-    pub fn stands(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         lock(&self.0).since.is_some()
     }
 
@@ -44,9 +42,9 @@ impl Clock {
     }
 
     fn go_on_at(&self, now: Instant) {
-        let mut stops = lock(&self.0);
-        if let Some(since) = stops.since.take() {
-            stops.lost += now.saturating_duration_since(since);
+        let mut state = lock(&self.0);
+        if let Some(since) = state.since.take() {
+            state.total += now.saturating_duration_since(since);
         }
     }
 }
@@ -57,10 +55,10 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_room_is_not_counted() {
-        let clock = Clock::default();
+        let clock = PausableClock::default();
         let start = Instant::now() + Duration::from_secs(1000);
         let at = |s| start + Duration::from_secs(s);
-        let shown = |s| clock.at(at(s)).duration_since(start).as_secs();
+        let shown = |s| clock.read_at(at(s)).duration_since(start).as_secs();
         assert_eq!(shown(5), 5);
         clock.stop_at(at(10));
         clock.stop_at(at(12));

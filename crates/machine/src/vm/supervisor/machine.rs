@@ -1,62 +1,70 @@
-//! The machine as the build sees it.
+//! A supervised machine: the [`VirtualMachine`] that builds work with.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::settle::Settling;
-use super::start::Starting;
-use super::{Clock, Supervisor, room, steps};
-use crate::guest::{Ended, Guest};
-use crate::vm::driver::{Driver, Hold, Oversight, State};
-use crate::vm::{Camera, Machine, MachinePlan, Platform, Settled};
+use super::settle::SettleWatch;
+use super::start::StartWatch;
+use super::{PausableClock, Supervisor, disk_space, step_watch};
+use crate::guest::{Guest, GuestFailure};
+use crate::vm::driver::{MachineDriver, MachineOversight, MachineState, PauseControl};
+use crate::vm::{HypervisorKind, MachinePlan, ScreenCamera, SettleOutcome, VirtualMachine};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Attended, Cancel, Sink};
+use winimg_base::event::{Cancel, Sink, UserControl};
 
-/// Between two looks at a machine that is going off.
+/// Interval between two status checks while the machine powers off.
 const OFF_LOOK: Duration = Duration::from_millis(250);
 
-/// What the supervisor has to know of a machine besides its plan.
-pub struct Terms {
-    pub platform: Platform,
-    /// Multiplies the limits of what a slow processor takes longer for.
+/// Settings of the supervisor besides the machine's plan.
+pub struct SupervisorSettings {
+    pub platform: HypervisorKind,
+    /// Factor for limits that depend on the processor's speed.
     pub slowness: u32,
-    /// What the driver takes the times of its events by.
-    pub clock: Arc<Clock>,
-    /// How long the guest waits for room on the host's disk. `None`: the hypervisor sees to that itself.
-    pub room: Option<(Arc<dyn Hold>, Duration)>,
+    /// Clock of the driver's events.
+    pub clock: Arc<PausableClock>,
+    /// Control and limit for pausing the guest while the host's disk is full. `None` if the
+    /// hypervisor does that itself.
+    pub room: Option<(Arc<dyn PauseControl>, Duration)>,
 }
 
-/// A machine of any driver, watched until it ends.
-pub struct Supervised {
+/// Machine of any driver, watched until it ends.
+pub struct SupervisedMachine {
     supervisor: Arc<Supervisor>,
-    /// What watches beside us.
+    /// Watch threads.
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Supervised {
-    /// The machine is made and waits for its first instruction. Stopped where it can't be watched.
+impl SupervisedMachine {
+    /// Starts watching a machine that is created but not yet running. If that fails, the machine is
+    /// stopped.
     pub fn new(
-        driver: Arc<dyn Driver>,
+        driver: Arc<dyn MachineDriver>,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
-        terms: Terms,
+        terms: SupervisorSettings,
     ) -> Result<Self> {
-        let supervise = || -> Result<Self> {
-            let supervisor = Supervisor::new(Arc::clone(&driver), plan, sink, cancel, &terms)?;
-            let supervisor = Arc::new(supervisor);
-            let mut threads = Vec::new();
-            if let Some((hold, patience)) = terms.room {
-                threads.push(room::keep(Arc::clone(&supervisor), hold, patience)?);
-            }
-            Ok(Self {
-                supervisor,
-                threads,
-            })
-        };
-        supervise().inspect_err(|_| driver.stop())
+        let started = Supervisor::new(Arc::clone(&driver), plan, sink, cancel, &terms);
+        started
+            .and_then(|supervisor| Self::start(supervisor, terms.room))
+            .inspect_err(|_| driver.stop())
+    }
+
+    fn start(
+        supervisor: Supervisor,
+        room: Option<(Arc<dyn PauseControl>, Duration)>,
+    ) -> Result<Self> {
+        let supervisor = Arc::new(supervisor);
+        let mut threads = Vec::new();
+        if let Some((hold, patience)) = room {
+            threads.push(disk_space::keep(Arc::clone(&supervisor), hold, patience)?);
+        }
+        Ok(Self {
+            supervisor,
+            threads,
+        })
     }
 
     fn end_watch(&mut self) {
@@ -67,21 +75,21 @@ impl Supervised {
     }
 }
 
-impl Machine for Supervised {
-    fn guest(&mut self) -> Result<Box<dyn Guest>> {
+impl VirtualMachine for SupervisedMachine {
+    fn wait_for_guest(&mut self) -> Result<Box<dyn Guest>> {
         let driver = &self.supervisor.driver;
         let oversight = Arc::clone(&self.supervisor);
-        let mut channel = Arc::clone(driver).channel(oversight)?;
-        let came_up = Starting::new(&self.supervisor).wait(channel.as_mut());
-        let lookout = came_up.inspect_err(|error| driver.doubt(error))?;
-        self.threads.push(steps::keep(lookout)?);
+        let mut channel = Arc::clone(driver).open_channel(oversight)?;
+        let came_up = StartWatch::new(&self.supervisor).wait(channel.as_mut());
+        let lookout = came_up.inspect_err(|error| driver.note_failed_start(error))?;
+        self.threads.push(step_watch::keep(lookout)?);
         Ok(channel.into_guest())
     }
 
-    fn settle(&mut self, quiet: Duration, timeout: Duration) -> Settled {
-        let settled = Settling::new(&self.supervisor, quiet).wait(timeout);
+    fn wait_settled(&mut self, quiet: Duration, timeout: Duration) -> SettleOutcome {
+        let settled = SettleWatch::new(&self.supervisor, quiet).wait(timeout);
         if let Err(error) = &settled.after {
-            self.supervisor.driver.doubt(error);
+            self.supervisor.driver.note_failed_start(error);
         }
         settled
     }
@@ -95,21 +103,21 @@ impl Machine for Supervised {
         let deadline = supervisor.clock.now() + timeout;
         loop {
             supervisor.cancel.check()?;
-            match supervisor.glance(true)?.state {
-                State::Off => {
+            match supervisor.read_status(true)?.state {
+                MachineState::Off => {
                     self.end_watch();
-                    if supervisor.driver.settle()? {
+                    if supervisor.driver.check_disk_released()? {
                         return Ok(());
                     }
                 }
-                State::Stopped(halt) => return Err(supervisor.halted(&halt)),
-                State::Gone(how) => return Err(supervisor.driver.gone(&how)),
-                State::Running => match supervisor.check(false) {
-                    // It went off since the look above.
-                    Err(Ended::PoweredOff) => continue,
+                MachineState::Stopped(halt) => return Err(supervisor.report_halt(&halt)),
+                MachineState::Gone(how) => return Err(supervisor.driver.describe_exit(&how)),
+                MachineState::Running => match supervisor.check(false) {
+                    // It powered off since the status was read.
+                    Err(GuestFailure::PoweredOff) => continue,
                     found => found?,
                 },
-                State::Held => {}
+                MachineState::PausedForSpace => {}
             }
             if supervisor.clock.now() >= deadline {
                 let fact = format!("the guest did not power off within {} s", timeout.as_secs());
@@ -120,30 +128,30 @@ impl Machine for Supervised {
     }
 
     fn stop(&mut self) {
-        // The guest's channel may still hold its share of the machine: it must find it dead, not keep it alive.
+        // The guest's channel may still have a reference to the machine. It must not keep it alive.
         self.supervisor.driver.stop();
         self.end_watch();
     }
 
-    fn screenshot(&mut self, file: &Path) -> Result<()> {
-        self.supervisor.screenshot(file)
+    fn take_screenshot(&mut self, file: &Path) -> Result<()> {
+        self.supervisor.save_screenshot(file)
     }
 
-    fn camera(&self) -> Camera {
-        // A camera that is kept must not keep the machine alive.
+    fn camera(&self) -> ScreenCamera {
+        // A camera must not keep the machine alive.
         let supervisor = Arc::downgrade(&self.supervisor);
         Box::new(move |file| match supervisor.upgrade() {
-            Some(supervisor) => supervisor.screenshot(file),
+            Some(supervisor) => supervisor.save_screenshot(file),
             None => Err(Error::new(Kind::Machine, "the machine has ended")),
         })
     }
 
-    fn attended(&self) -> Attended {
+    fn attended(&self) -> UserControl {
         self.supervisor.attended.clone()
     }
 }
 
-impl Drop for Supervised {
+impl Drop for SupervisedMachine {
     fn drop(&mut self) {
         self.stop();
     }
@@ -154,34 +162,37 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::vm::driver::{Channel, Fault, Glance, Link, Load};
-    use crate::vm::seen::Seen;
-    use crate::vm::{Accel, Controller, Network, Start};
+    use crate::vm::driver::{
+        ChannelLink, GuestChannel, HypervisorFault, MachineLoad, MachineStatus,
+    };
+    use crate::vm::observation::MachineObservation;
+    use crate::vm::{Accel, NetworkAccess, StartMode, StorageController};
     use winimg_base::event::Event;
     use winimg_base::text::Secret;
     use winimg_recipe::recipe::Firmware;
 
-    /// A guest that is off from the second look at it on; with its power off nothing else is asked of it.
+    /// A guest that is off from the second status on; nothing else is called once it is off.
     #[derive(Default)]
     struct GoesOff(AtomicBool);
 
-    impl Driver for GoesOff {
-        fn glance(&self, _fresh: bool) -> Result<Glance> {
-            Ok(Glance {
-                state: match self.0.swap(true, Ordering::Relaxed) {
-                    false => State::Running,
-                    true => State::Off,
+    impl MachineDriver for GoesOff {
+        fn read_status(&self, _fresh: bool) -> Result<MachineStatus> {
+            Ok(MachineStatus {
+                state: if self.0.swap(true, Ordering::Relaxed) {
+                    MachineState::Off
+                } else {
+                    MachineState::Running
                 },
                 restarts: 0,
-                link: Link {
+                link: ChannelLink {
                     open: false,
                     changed: None,
                 },
-                words: None,
+                log_text: None,
             })
         }
 
-        fn settle(&self) -> Result<bool> {
+        fn check_disk_released(&self) -> Result<bool> {
             Ok(true)
         }
 
@@ -195,11 +206,11 @@ mod tests {
             unreachable!()
         }
 
-        fn load(&self) -> Result<Load> {
+        fn load(&self) -> Result<MachineLoad> {
             unreachable!()
         }
 
-        fn picture(&self) -> Result<Vec<u8>> {
+        fn take_picture(&self) -> Result<Vec<u8>> {
             unreachable!()
         }
 
@@ -211,15 +222,23 @@ mod tests {
             unreachable!()
         }
 
-        fn channel(self: Arc<Self>, _: Arc<dyn Oversight>) -> Result<Box<dyn Channel>> {
+        fn open_channel(
+            self: Arc<Self>,
+            _: Arc<dyn MachineOversight>,
+        ) -> Result<Box<dyn GuestChannel>> {
             unreachable!()
         }
 
-        fn halted(&self, _: Fault, _: &str, _: &dyn Fn() -> Seen) -> Error {
+        fn describe_halt(
+            &self,
+            _: HypervisorFault,
+            _: &str,
+            _: &dyn Fn() -> MachineObservation,
+        ) -> Error {
             unreachable!()
         }
 
-        fn gone(&self, _how: &str) -> Error {
+        fn describe_exit(&self, _how: &str) -> Error {
             unreachable!()
         }
     }
@@ -230,7 +249,7 @@ mod tests {
         fn emit(&self, _event: &Event) {}
     }
 
-    /// Two looks make one turn of the wait, and a guest may go off between them.
+    /// Each iteration of the wait reads the status twice; a guest may power off in between.
     #[test]
     fn a_guest_that_goes_off_while_it_is_looked_at_is_off() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -238,28 +257,29 @@ mod tests {
             name: "test".into(),
             firmware: Firmware::Uefi,
             secure_boot: false,
-            controller: Controller::Nvme,
+            controller: StorageController::Nvme,
             disk: dir.path().join("disk"),
             room: 0,
             cpus: 1,
             memory: 1 << 30,
-            network: Network::None,
+            network: NetworkAccess::None,
             tpm: false,
             password: Secret::new(""),
-            start: Start::Boot,
+            start: StartMode::Boot,
             run_dir: dir.path().into(),
             accel: Accel::Tcg,
             timeout: Duration::from_secs(1),
             still_limit: Duration::from_secs(1),
         };
-        let terms = Terms {
-            platform: Platform::Qemu,
+        let terms = SupervisorSettings {
+            platform: HypervisorKind::Qemu,
             slowness: 1,
             clock: Arc::default(),
             room: None,
         };
         let driver = Arc::new(GoesOff::default());
-        let machine = Supervised::new(driver, plan, Arc::new(Nobody), Cancel::default(), terms);
+        let machine =
+            SupervisedMachine::new(driver, plan, Arc::new(Nobody), Cancel::default(), terms);
         let off = machine.expect("a machine").wait_off(Duration::from_secs(5));
         off.expect("it is off");
     }

@@ -1,19 +1,20 @@
-//! Watches a machine, whatever hypervisor runs it: `start` until the guest's first answer, `steps` from then on, `machine` until it is
-//! off; `settle` where no guest answers.
+//! Watches a machine of any hypervisor: `start` until the guest's first answer, `step_watch` from
+//! then on, `machine` until it is off; `settle` for machines whose guest never answers.
 //!
-//! All that is judged, named and timed stands here once. What the looks mean is decided by `judge`, `watchdog`, `keys` and `room`, purely and
-//! from times that are given; what follows is said in `naming`. Of the hypervisor it knows what a [`Driver`] offers, and no more.
+//! All judgements, error messages and deadlines are here. `judge`, `watchdog`, `boot_prompt` and
+//! `disk_space` decide purely, from samples and times that they are given; `errors` builds the
+//! errors. The hypervisor is only accessed through [`MachineDriver`].
 
+mod boot_prompt;
 mod clock;
+pub mod disk_space;
+mod errors;
 mod judge;
-mod keys;
-mod lookout;
 mod machine;
-mod naming;
-pub mod room;
+mod observer;
 mod settle;
 mod start;
-mod steps;
+mod step_watch;
 mod watchdog;
 
 use std::path::Path;
@@ -21,70 +22,72 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use self::clock::Clock;
+pub use self::clock::PausableClock;
+use self::disk_space::DiskFull;
 pub use self::judge::BOOT_RESTARTS;
-pub use self::machine::{Supervised, Terms};
-use self::room::NoRoom;
-use self::steps::Finding;
-use super::driver::{Driver, Glance, Halt, Link, Oversight, State};
-use super::screen::pictures::Pictures;
-use super::screen::{self, Screen, ocr};
-use super::seen::{self, Purpose, Seen};
-use super::{MachinePlan, Platform, Start, lock};
-use crate::guest::Ended;
+pub use self::machine::{SupervisedMachine, SupervisorSettings};
+use self::step_watch::WatchFinding;
+use super::driver::{
+    ChannelLink, HaltReason, MachineDriver, MachineOversight, MachineState, MachineStatus,
+};
+use super::observation::{self, MachineObservation, MachinePurpose};
+use super::screen::pictures::ScreenPictures;
+use super::screen::{self, ScreenGrid, ocr};
+use super::{HypervisorKind, MachinePlan, StartMode, lock};
+use crate::guest::GuestFailure;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::event::{Attended, Cancel, Sink};
+use winimg_base::event::{Cancel, Sink, UserControl};
 use winimg_base::io::{folder_of, write_atomically};
 
-/// Between two looks at drives, processor and screen.
+/// Interval between two samples of drives, processor and screen.
 pub const SAMPLE: Duration = Duration::from_secs(2);
 
-/// A machine with what is known of it, shared by all that wait for it: its start, its watch, its guest's channel and cameras.
+/// Shared state of a machine, used by its start, its watch, its guest channel and its cameras.
 struct Supervisor {
-    driver: Arc<dyn Driver>,
+    driver: Arc<dyn MachineDriver>,
     cancel: Cancel,
-    /// While it is on, nobody is to judge that the machine stands still.
-    attended: Attended,
-    clock: Arc<Clock>,
-    platform: Platform,
+    /// While it is on, an inactive machine is not an error.
+    attended: UserControl,
+    clock: Arc<PausableClock>,
+    platform: HypervisorKind,
     plan: MachinePlan,
     slowness: u32,
     sink: Arc<dyn Sink>,
-    /// On `clock`.
+    /// Time of power-on, on `clock`.
     powered_on: OnceLock<Instant>,
-    pictures: Mutex<Pictures>,
-    purpose: Mutex<Purpose>,
-    /// Since when the guest has been asked in vain, on `clock`.
+    pictures: Mutex<ScreenPictures>,
+    purpose: Mutex<MachinePurpose>,
+    /// Time of the first unanswered request to the guest, on `clock`.
     asked: Mutex<Option<Instant>>,
-    finding: Mutex<Option<Finding>>,
-    no_room: OnceLock<NoRoom>,
+    finding: Mutex<Option<WatchFinding>>,
+    no_room: OnceLock<DiskFull>,
     over: Mutex<bool>,
     ended: Condvar,
 }
 
 impl Supervisor {
     fn new(
-        driver: Arc<dyn Driver>,
+        driver: Arc<dyn MachineDriver>,
         plan: MachinePlan,
         sink: Arc<dyn Sink>,
         cancel: Cancel,
-        terms: &Terms,
+        terms: &SupervisorSettings,
     ) -> Result<Self> {
         let purpose = match plan.start {
-            Start::Install { .. } => Purpose::Install,
-            Start::Boot => Purpose::Boot,
-            Start::Clone { .. } => Purpose::Clone,
+            StartMode::Install { .. } => MachinePurpose::Install,
+            StartMode::Boot => MachinePurpose::Boot,
+            StartMode::Clone { .. } => MachinePurpose::Clone,
         };
         Ok(Self {
             driver,
             cancel,
-            attended: Attended::default(),
+            attended: UserControl::default(),
             clock: Arc::clone(&terms.clock),
             platform: terms.platform,
             slowness: terms.slowness,
             sink,
             powered_on: OnceLock::new(),
-            pictures: Mutex::new(Pictures::open(plan.run_dir.join("screens"))?),
+            pictures: Mutex::new(ScreenPictures::open(plan.run_dir.join("screens"))?),
             plan,
             purpose: Mutex::new(purpose),
             asked: Mutex::default(),
@@ -95,7 +98,7 @@ impl Supervisor {
         })
     }
 
-    /// Lets it go, once.
+    /// Powers the machine on, once.
     fn power_on(&self) -> Result<()> {
         if self.powered_on.get().is_some() {
             return Ok(());
@@ -105,89 +108,95 @@ impl Supervisor {
         Ok(())
     }
 
-    /// What the driver says, and whether the machine only waits for room.
-    fn glance(&self, fresh: bool) -> Result<Glance> {
-        let mut glance = self.driver.glance(fresh)?;
-        if let State::Stopped(halt) = &glance.state
+    /// Reads the driver's status; a machine paused for disk space is reported as held.
+    fn read_status(&self, fresh: bool) -> Result<MachineStatus> {
+        let mut glance = self.driver.read_status(fresh)?;
+        if let MachineState::Stopped(halt) = &glance.state
             && self.no_room.get().is_none()
-            && (*halt == Halt::NoRoom || self.clock.stands())
+            && (*halt == HaltReason::DiskFull || self.clock.is_stopped())
         {
-            glance.state = State::Held;
+            glance.state = MachineState::PausedForSpace;
         }
         Ok(glance)
     }
 
-    fn halted(&self, halt: &Halt) -> Error {
+    fn report_halt(&self, halt: &HaltReason) -> Error {
         if let Some(no_room) = self.no_room.get() {
             return no_room.error();
         }
-        let look = || self.last_look(self.purpose().words());
+        let stage = self.purpose().label();
         match halt {
-            Halt::NoRoom => room::write_failed(self.disk_folder()),
-            Halt::Crash(panic) => seen::crashed(panic, &look()),
-            Halt::Own(fault, words) => self.driver.halted(*fault, words, &look),
+            HaltReason::DiskFull => disk_space::write_failed(self.disk_folder()),
+            HaltReason::Crash(panic) => observation::report_crash(panic, &self.last_look(stage)),
+            HaltReason::Hypervisor(fault, words) => {
+                self.driver
+                    .describe_halt(*fault, words, &|| self.last_look(stage))
+            }
         }
     }
 
-    /// The machine's last picture with its text, and when it was taken.
-    fn last_look(&self, stage: &str) -> Seen {
-        let mut seen = Seen {
+    /// Takes a last picture of the machine and reads its text.
+    fn last_look(&self, stage: &str) -> MachineObservation {
+        let mut seen = MachineObservation {
             purpose: self.purpose(),
             elapsed: self.elapsed(),
-            restarts: self.driver.glance(false).map_or(0, |g| g.restarts),
+            restarts: self.driver.read_status(false).map_or(0, |g| g.restarts),
             started: true,
             disk_folder: self.disk_folder().to_path_buf(),
-            ..Seen::default()
+            ..MachineObservation::default()
         };
-        let Ok(ppm) = self.driver.picture() else {
+        let Ok(ppm) = self.driver.take_picture() else {
             return seen;
         };
-        let mut pictures = self.pictures();
-        let file = pictures.stopped();
+        let mut pictures = self.lock_pictures();
+        let file = pictures.stopped_file();
         if write_picture(&file, &ppm).is_ok() {
             pictures.taken_stopped(seen.elapsed, stage);
             seen.screenshot = Some(file);
         }
         drop(pictures);
-        seen.blue = Screen::from_ppm(&ppm).is_some_and(|s| s.is_stop_blue());
+        seen.blue = ScreenGrid::from_ppm(&ppm).is_some_and(|s| s.is_stop_blue());
         seen.text = self.read(&ppm);
         seen
     }
 
     fn read(&self, ppm: &[u8]) -> Vec<String> {
-        let stop = || self.cancel.is_cancelled() || self.driver.has_ended(Duration::ZERO);
-        ocr::read(ppm, &self.plan.run_dir, ocr::PATIENCE, &stop)
+        ocr::read(ppm, &self.plan.run_dir, ocr::PATIENCE, &|| {
+            self.cancel.is_cancelled() || self.driver.has_ended(Duration::ZERO)
+        })
     }
 
-    /// Writes the screen: a PPM when the name ends so, a PNG otherwise.
-    fn screenshot(&self, file: &Path) -> Result<()> {
-        let file = self.platform.absolute(file)?;
-        let ppm = self.driver.picture()?;
-        match file.extension().is_some_and(|e| e == "ppm") {
-            true => write_atomically(&file, &ppm),
-            false => write_picture(&file, &ppm),
+    /// Writes the screen: a PPM if the extension is `ppm`, otherwise a PNG.
+    fn save_screenshot(&self, file: &Path) -> Result<()> {
+        let file = self.platform.resolve_path(file)?;
+        let ppm = self.driver.take_picture()?;
+        if file.extension().is_some_and(|e| e == "ppm") {
+            write_atomically(&file, &ppm)
+        } else {
+            write_picture(&file, &ppm)
         }
     }
 
-    fn purpose(&self) -> Purpose {
+    fn purpose(&self) -> MachinePurpose {
         *lock(&self.purpose)
     }
 
-    /// The guest has answered: from here on it is Windows that runs, whatever it was started for.
+    /// Called when the guest has answered: from now on Windows runs, whatever it was started for.
     fn steps_begin(&self) {
-        *lock(&self.purpose) = Purpose::Steps;
+        *lock(&self.purpose) = MachinePurpose::Steps;
     }
 
     fn disk_folder(&self) -> &Path {
         folder_of(&self.plan.disk)
     }
 
-    fn pictures(&self) -> MutexGuard<'_, Pictures> {
+    fn lock_pictures(&self) -> MutexGuard<'_, ScreenPictures> {
         lock(&self.pictures)
     }
 
-    /// How long the guest has been asked in vain since its end of the channel opened, or that end has been closed.
-    fn silence(&self, link: Link) -> Option<Duration> {
+    /// Returns how long the guest has left requests unanswered, or its end of the channel is
+    /// closed.
+    fn measure_silence(&self, link: ChannelLink) -> Option<Duration> {
         let since = match (link.open, *lock(&self.asked), link.changed) {
             (true, asked, Some(changed)) => asked?.max(changed),
             (true, asked, None) => asked?,
@@ -196,8 +205,8 @@ impl Supervisor {
         Some(self.clock.now().saturating_duration_since(since))
     }
 
-    /// What the watch found last.
-    fn find(&self, finding: Option<Finding>) {
+    /// Records the latest finding of the watch.
+    fn find(&self, finding: Option<WatchFinding>) {
         *lock(&self.finding) = finding;
     }
 
@@ -214,27 +223,26 @@ impl Supervisor {
     }
 }
 
-impl Oversight for Supervisor {
-    fn check(&self, fresh: bool) -> Result<(), Ended> {
+impl MachineOversight for Supervisor {
+    fn check(&self, fresh: bool) -> Result<(), GuestFailure> {
         self.cancel.check()?;
-        if let Some(error) = lock(&self.finding).as_ref().and_then(Finding::error) {
+        if let Some(error) = lock(&self.finding).as_ref().and_then(WatchFinding::error) {
             return Err(error.into());
         }
-        match self.glance(fresh)?.state {
-            State::Running | State::Held => Ok(()),
-            State::Off => Err(Ended::PoweredOff),
-            State::Stopped(halt) => Err(self.halted(&halt).into()),
-            State::Gone(how) => Err(self.driver.gone(&how).into()),
+        match self.read_status(fresh)?.state {
+            MachineState::Running | MachineState::PausedForSpace => Ok(()),
+            MachineState::Off => Err(GuestFailure::PoweredOff),
+            MachineState::Stopped(halt) => Err(self.report_halt(&halt).into()),
+            MachineState::Gone(how) => Err(self.driver.describe_exit(&how).into()),
         }
     }
 
-    fn talked(&self, asked: bool) {
+    fn record_contact(&self, asked: bool) {
         let mut since = lock(&self.asked);
-        match asked {
-            true => {
-                since.get_or_insert_with(|| self.clock.now());
-            }
-            false => *since = None,
+        if asked {
+            since.get_or_insert_with(|| self.clock.now());
+        } else {
+            *since = None
         }
     }
 
@@ -251,13 +259,13 @@ impl Oversight for Supervisor {
 }
 
 fn write_picture(file: &Path, ppm: &[u8]) -> Result<()> {
-    let png = screen::png(ppm)
-        .ok_or_else(|| Error::new(Kind::Machine, "the picture of the screen is cut short"))?;
+    let png = screen::encode_png(ppm)
+        .ok_or_else(|| Error::new(Kind::Machine, "the picture of the screen is incomplete"))?;
     write_atomically(file, &png)
 }
 
-/// Something that watches beside the build.
+/// Starts a named watch thread.
 fn spawn(name: &str, watch: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(watch);
-    thread.map_err(|e| Error::new(Kind::Failed, "no thread can be started").because(e))
+    thread.map_err(|e| Error::new(Kind::Failed, "cannot start a thread").because(e))
 }

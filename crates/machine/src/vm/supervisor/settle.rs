@@ -1,130 +1,134 @@
-//! From a clone's power-on to a screen at which nothing happens any more: the watch of an installation, whose standing still is the
-//! aim here, unless the screen is one that waits for a person.
+//! Waits from a clone's power-on until it is idle. Uses the watch of an installation, but here
+//! inactivity is the goal, unless the screen waits for input.
 //!
-//! That nothing happens says nothing of what has become of the clone: the caller powers it off and reads its disk.
+//! An idle clone is not necessarily a good one: the caller powers it off and checks its disk.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Supervisor;
-use super::judge::{Judge, Limits, Sample, Verdict};
-use super::naming;
-use super::start::{GLANCE, Starting};
-use crate::vm::Settled;
-use crate::vm::driver::{Late, Oversight};
-use crate::vm::screen::Screen;
+use super::errors;
+use super::judge::{MachineSample, MachineVerdict, SampleJudge, WatchLimits};
+use super::start::{GLANCE, StartWatch};
+use crate::vm::SettleOutcome;
+use crate::vm::driver::{GuestTimeout, MachineOversight};
+use crate::vm::screen::ScreenGrid;
 use winimg_base::error::Result;
 
-/// A clock on the screen goes on once a minute; what moves more often is Windows at work.
+/// A clock on the screen changes once a minute; anything more frequent is Windows at work.
 const CLOCK: Duration = Duration::from_secs(50);
 
-pub struct Settling {
+pub struct SettleWatch {
     supervisor: Arc<Supervisor>,
-    starting: Starting,
+    starting: StartWatch,
     quiet: Duration,
-    rest: Rest,
+    rest: IdleDetector,
 }
 
-impl Settling {
+impl SettleWatch {
     pub fn new(supervisor: &Arc<Supervisor>, quiet: Duration) -> Self {
         Self {
             supervisor: Arc::clone(supervisor),
-            starting: Starting::new(supervisor),
+            starting: StartWatch::new(supervisor),
             quiet,
-            rest: Rest::new(quiet),
+            rest: IdleDetector::new(quiet),
         }
     }
 
-    pub fn wait(mut self, timeout: Duration) -> Settled {
-        let after = self.rests(timeout);
-        Settled {
+    pub fn wait(mut self, timeout: Duration) -> SettleOutcome {
+        let after = self.wait_until_idle(timeout);
+        SettleOutcome {
             restarts: self.starting.restarts(),
             after,
         }
     }
 
-    fn rests(&mut self, timeout: Duration) -> Result<Duration> {
+    fn wait_until_idle(&mut self, timeout: Duration) -> Result<Duration> {
         self.supervisor.power_on()?;
         let began = self.supervisor.elapsed();
         loop {
             self.supervisor.cancel.check()?;
             let looked = self.look();
             if let Some(after) = looked.map_err(|e| self.starting.or_death(e))? {
-                self.starting.report("nothing moves any more");
+                self.starting.report("no more activity");
                 return Ok(after);
             }
             if self.supervisor.elapsed().saturating_sub(began) >= timeout {
-                let late = Late {
-                    fact: "the clone did not come to rest",
-                    ..Late::default()
+                let late = GuestTimeout {
+                    fact: "the clone did not become idle",
+                    ..GuestTimeout::default()
                 };
-                return Err(naming::too_late(&self.starting.seen(), timeout, late));
+                return Err(errors::too_late(
+                    &self.starting.observe_now(),
+                    timeout,
+                    late,
+                ));
             }
             self.supervisor.cancel.sleep(GLANCE)?;
         }
     }
 
-    /// Since when it rests, once that is long enough.
+    /// Returns the start of the idle time, once it is long enough.
     fn look(&mut self) -> Result<Option<Duration>> {
         let Some((sample, verdict)) = self.starting.observe()? else {
             return Ok(None);
         };
         if self.supervisor.attended.is_on() {
-            self.rest = Rest::new(self.quiet);
-            return self.starting.conclude(&verdict).map(|()| None);
+            self.rest = IdleDetector::new(self.quiet);
+            return self.starting.conclude_watch(&verdict).map(|()| None);
         }
         let stands = match verdict {
-            Verdict::StandsStill { since } => Some(since),
-            Verdict::Fine => None,
-            ended => return self.starting.conclude(&ended).map(|()| None),
+            MachineVerdict::Stalled { since } => Some(since),
+            MachineVerdict::Fine => None,
+            ended => return self.starting.conclude_watch(&ended).map(|()| None),
         };
         let rests = self.rest.look(&sample);
         let Some(since) = rests.or(stands) else {
             return Ok(None);
         };
         if sample.firmware_for.is_some() || self.starting.waits_for_a_person(sample.screen) {
-            let stands = Verdict::StandsStill { since };
-            self.starting.conclude(&stands)?;
+            let stands = MachineVerdict::Stalled { since };
+            self.starting.conclude_watch(&stands)?;
         }
         Ok(rests)
     }
 }
 
-/// Whether a machine has come to rest: as a [`Judge`] sees it, but for the clock of a screen that nobody has logged on to.
-struct Rest {
-    judge: Judge,
-    /// What was on the screen last, and since when.
-    last: Option<(Screen, Duration)>,
-    /// What the judge is shown: the screen as it was before a clock went on.
-    shown: Option<Screen>,
+/// Detects an idle machine with a [`SampleJudge`] that does not see the clock of the lock screen.
+struct IdleDetector {
+    judge: SampleJudge,
+    /// Last screen and the time of its first sample.
+    last: Option<(ScreenGrid, Duration)>,
+    /// Screen that the judge gets: the one before the clock changed.
+    shown: Option<ScreenGrid>,
 }
 
-impl Rest {
+impl IdleDetector {
     fn new(quiet: Duration) -> Self {
         Self {
-            judge: Judge::new(Limits::resting(quiet)),
+            judge: SampleJudge::new(WatchLimits::from_quiet_time(quiet)),
             last: None,
             shown: None,
         }
     }
 
-    /// Since when it rests, once that is long enough.
-    fn look(&mut self, sample: &Sample) -> Option<Duration> {
+    /// Returns the start of the idle time, once it is long enough.
+    fn look(&mut self, sample: &MachineSample) -> Option<Duration> {
         let screen = sample.screen.clone();
         let shown = screen.map(|screen| self.without_clock(screen, sample.at));
-        let sample = Sample {
+        let sample = MachineSample {
             screen: shown,
             ..sample.clone()
         };
-        match self.judge.look(sample) {
-            Verdict::StandsStill { since } => Some(since),
+        match self.judge.judge_sample(sample) {
+            MachineVerdict::Stalled { since } => Some(since),
             _ => None,
         }
     }
 
-    fn without_clock(&mut self, screen: Screen, at: Duration) -> Screen {
+    fn without_clock(&mut self, screen: ScreenGrid, at: Duration) -> ScreenGrid {
         if let (Some((last, since)), Some(shown)) = (&self.last, &self.shown) {
-            if last.stands(&screen) {
+            if last.is_unchanged(&screen) {
                 return shown.clone();
             }
             let shown = shown.clone();
@@ -145,7 +149,7 @@ mod tests {
     use super::*;
 
     /// 20 by 20 cells; as many of them as `text` says differ from a screen of another `shade`.
-    fn screen(shade: u64, text: usize) -> Option<Screen> {
+    fn screen(shade: u64, text: usize) -> Option<ScreenGrid> {
         let mut ppm = b"P6\n320 320\n255\n".to_vec();
         for y in 0..320 {
             for x in 0..320 {
@@ -153,18 +157,19 @@ mod tests {
                 ppm.extend([if lit { (shade % 250) as u8 + 1 } else { 0 }; 3]);
             }
         }
-        Screen::from_ppm(&ppm)
+        ScreenGrid::from_ppm(&ppm)
     }
 
-    /// When a machine with a sample every 2 s is found at rest that has to be quiet for 90 s, and since when.
-    fn rests(change: impl Fn(u64, &mut Sample)) -> Option<(u64, u64)> {
-        let mut rest = Rest::new(Duration::from_secs(90));
+    /// When a machine with a sample every 2 s is found at rest that has to be quiet for 90 s, and
+    /// since when.
+    fn rests(change: impl Fn(u64, &mut MachineSample)) -> Option<(u64, u64)> {
+        let mut rest = IdleDetector::new(Duration::from_secs(90));
         (0..600).step_by(2).find_map(|second| {
-            let mut sample = Sample {
+            let mut sample = MachineSample {
                 at: Duration::from_secs(second),
                 screen: screen(0, 15),
                 demand: Some(Duration::from_millis(second * 40)),
-                ..Sample::default()
+                ..MachineSample::default()
             };
             change(second, &mut sample);
             let since = rest.look(&sample)?;

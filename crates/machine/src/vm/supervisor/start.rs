@@ -1,51 +1,54 @@
-//! From power-on to the guest's first answer, of Setup or of an installed Windows, and every look at one that starts: looks, reports, presses the one key, and ends as soon as
-//! something is over.
+//! Watches Setup or an installed Windows from power-on to the guest's first answer: takes samples,
+//! reports progress, presses the boot prompt's key, and ends as soon as the outcome is clear.
 //!
-//! An answer alone says nothing of Setup's end: the caller of `Machine::guest` looks for that.
+//! An answer does not mean that Setup has finished: the caller of `VirtualMachine::wait_for_guest`
+//! checks that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::judge::{Judge, Limits, Sample, Verdict};
-use super::keys::{Act, Keys};
-use super::lookout::Lookout;
-use super::naming::{self, About};
+use super::boot_prompt::{KeyAction, PromptKeys};
+use super::errors::{self, WatchContext};
+use super::judge::{MachineSample, MachineVerdict, SampleJudge, WatchLimits};
+use super::observer::MachineObserver;
 use super::{SAMPLE, Supervisor};
-use crate::vm::Start;
-use crate::vm::driver::{Channel, Glance, Line, Oversight, State};
-use crate::vm::screen::{Screen, dialog};
-use crate::vm::seen::Seen;
+use crate::vm::StartMode;
+use crate::vm::driver::{
+    FirmwareEvent, GuestChannel, MachineOversight, MachineState, MachineStatus,
+};
+use crate::vm::observation::MachineObservation;
+use crate::vm::screen::{ScreenGrid, dialog};
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Event;
 use winimg_recipe::recipe::Firmware;
 
 pub const GLANCE: Duration = Duration::from_millis(100);
-/// For the last events of a machine that dies.
+/// Time to wait for the last events of a dying machine.
 const DEATH: Duration = Duration::from_millis(200);
 
-pub struct Starting {
+pub struct StartWatch {
     supervisor: Arc<Supervisor>,
-    lookout: Lookout,
-    keys: Keys,
-    limits: Limits,
-    judge: Judge,
+    lookout: MachineObserver,
+    keys: PromptKeys,
+    limits: WatchLimits,
+    judge: SampleJudge,
     next_sample: Duration,
     nothing_boots: bool,
-    /// Since when nothing moves, once that is long enough to be looked at.
+    /// Start of the inactivity, once it has lasted long enough to be checked.
     still_since: Option<Duration>,
-    /// The last screen that was read, and whether it waits for a person.
-    read: Option<(Screen, bool)>,
+    /// Last screen that was read; `true` if it waits for input.
+    read: Option<(ScreenGrid, bool)>,
 }
 
-impl Starting {
+impl StartWatch {
     pub fn new(supervisor: &Arc<Supervisor>) -> Self {
         let still = supervisor.plan.still_limit;
-        let limits = Limits::of(supervisor.purpose(), still, supervisor.slowness);
+        let limits = WatchLimits::from_purpose(supervisor.purpose(), still, supervisor.slowness);
         Self {
-            lookout: Lookout::new(Arc::clone(supervisor)),
-            keys: keys(supervisor),
+            lookout: MachineObserver::new(Arc::clone(supervisor)),
+            keys: new_prompt_keys(supervisor),
             limits,
-            judge: Judge::new(limits),
+            judge: SampleJudge::new(limits),
             next_sample: SAMPLE,
             nothing_boots: false,
             still_since: None,
@@ -54,54 +57,58 @@ impl Starting {
         }
     }
 
-    /// Ends with what goes on watching.
-    pub fn wait(mut self, channel: &mut dyn Channel) -> Result<Lookout> {
+    /// Waits for the first answer and returns the lookout for the watch that follows.
+    pub fn wait(mut self, channel: &mut dyn GuestChannel) -> Result<MachineObserver> {
         let timeout = self.supervisor.plan.timeout;
         self.supervisor.power_on()?;
         loop {
             self.supervisor.cancel.check()?;
-            self.look().map_err(|e| self.or_death(e))?;
+            self.check_once().map_err(|e| self.or_death(e))?;
             let left = timeout.saturating_sub(self.supervisor.elapsed());
-            // The guest may be going down already: then the watch goes on.
+            // The guest may already be shutting down: keep watching then.
             if channel.try_open(left)? {
-                self.lookout.report(channel.opened().into());
+                self.lookout.report(channel.describe_success().into());
                 return Ok(self.lookout);
             }
             if self.supervisor.elapsed() >= timeout {
-                return Err(naming::too_late(&self.seen(), timeout, channel.late()));
+                return Err(errors::too_late(
+                    &self.observe_now(),
+                    timeout,
+                    channel.describe_timeout(),
+                ));
             }
             self.supervisor.cancel.sleep(GLANCE)?;
         }
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn check_once(&mut self) -> Result<()> {
         match self.observe()? {
             Some((sample, verdict)) => {
                 let verdict = self.with_patience(&sample, verdict);
-                self.conclude(&verdict)
+                self.conclude_watch(&verdict)
             }
             None => Ok(()),
         }
     }
 
-    /// A box that is known is the end at once. Any other screen may stand for the whole limit: a Setup at work on a slow host was
-    /// measured with drives and a processor as quiet as those of one that waits for a person.
-    fn with_patience(&mut self, sample: &Sample, verdict: Verdict) -> Verdict {
-        let Verdict::StandsStill { since } = verdict else {
+    /// Fails at once at a known dialog. Any other screen may last for the whole limit: on a slow
+    /// host a working Setup was as quiet as one that waits for input.
+    fn with_patience(&mut self, sample: &MachineSample, verdict: MachineVerdict) -> MachineVerdict {
+        let MachineVerdict::Stalled { since } = verdict else {
             self.still_since = None;
             return verdict;
         };
         let since = *self.still_since.get_or_insert(since);
         let is_over = sample.at.saturating_sub(since) >= self.supervisor.plan.still_limit;
         if is_over || self.waits_for_a_person(sample.screen.clone()) {
-            Verdict::StandsStill { since }
+            MachineVerdict::Stalled { since }
         } else {
-            Verdict::Fine
+            MachineVerdict::Fine
         }
     }
 
-    /// A stop error, a box or a page that is known. Each screen is read once.
-    pub fn waits_for_a_person(&mut self, screen: Option<Screen>) -> bool {
+    /// Returns true for a stop error, a known dialog or a known page. Each screen is read once.
+    pub fn waits_for_a_person(&mut self, screen: Option<ScreenGrid>) -> bool {
         let Some(screen) = screen.filter(|s| !s.is_blank()) else {
             return false;
         };
@@ -109,7 +116,7 @@ impl Starting {
             return true;
         }
         match &self.read {
-            Some((read, waits)) if read.stands(&screen) => *waits,
+            Some((read, waits)) if read.is_unchanged(&screen) => *waits,
             _ => {
                 let text = self.supervisor.read(self.picture()).join("\n");
                 let waits = dialog::find(&text).is_some();
@@ -119,11 +126,11 @@ impl Starting {
         }
     }
 
-    /// Looks, and does what the look asks for; what it means, where that was due.
-    pub fn observe(&mut self) -> Result<Option<(Sample, Verdict)>> {
+    /// Reads the status and reacts to it. Returns a sample and its verdict if one was due.
+    pub fn observe(&mut self) -> Result<Option<(MachineSample, MachineVerdict)>> {
         let is_due = self.supervisor.elapsed() >= self.next_sample;
-        let glance = self.supervisor.glance(is_due)?;
-        if glance.state == State::Held {
+        let glance = self.supervisor.read_status(is_due)?;
+        if glance.state == MachineState::PausedForSpace {
             return Ok(None);
         }
         let now = self.supervisor.elapsed();
@@ -134,12 +141,12 @@ impl Starting {
             let count = self.lookout.restarts;
             self.supervisor.sink.emit(&Event::Restarted { count });
         }
-        let stage = self.lookout.stage();
+        let stage = self.lookout.describe_stage();
         self.lookout.report(stage);
         self.read_firmware(now)?;
         self.press_keys(now)?;
-        // A restart is judged as soon as it is reported: a loop is named with the count that the user saw last.
-        if !restarted && !is_due && glance.state == State::Running {
+        // A restart is judged at once, so that a loop is reported with the count shown last.
+        if !restarted && !is_due && glance.state == MachineState::Running {
             return Ok(None);
         }
         let judged = self.judge(glance, now);
@@ -147,24 +154,24 @@ impl Starting {
         Ok(Some(judged))
     }
 
-    fn judge(&mut self, glance: Glance, now: Duration) -> (Sample, Verdict) {
-        let runs = glance.state == State::Running;
-        let sample = self.lookout.sample(glance, now, self.nothing_boots);
+    fn judge(&mut self, glance: MachineStatus, now: Duration) -> (MachineSample, MachineVerdict) {
+        let runs = glance.state == MachineState::Running;
+        let sample = self.lookout.take_sample(glance, now, self.nothing_boots);
         if runs && self.supervisor.attended.is_on() {
-            // What a person does to the machine is no fault of it.
-            self.judge = Judge::new(self.limits);
-            return (sample, Verdict::Fine);
+            // Not an error: a person is controlling the machine.
+            self.judge = SampleJudge::new(self.limits);
+            return (sample, MachineVerdict::Fine);
         }
-        let verdict = self.judge.look(sample.clone());
+        let verdict = self.judge.judge_sample(sample.clone());
         (sample, verdict)
     }
 
     fn read_firmware(&mut self, now: Duration) -> Result<()> {
         for line in self.lookout.read_firmware()? {
-            if matches!(line, Line::DiscStarts | Line::KeyPrompt) {
+            if matches!(line, FirmwareEvent::DiscStarts | FirmwareEvent::KeyPrompt) {
                 self.lookout.look_at_drives()?;
             }
-            self.keys.saw(&line, now, self.lookout.load.disc_read);
+            self.keys.observe(&line, now, self.lookout.load.disc_read);
         }
         Ok(())
     }
@@ -173,10 +180,10 @@ impl Starting {
         if self.keys.is_pressing() {
             self.lookout.look_at_drives()?;
         }
-        match self.keys.tick(now, self.lookout.load.disc_read) {
-            Act::Nothing => {}
-            Act::PressUp => self.supervisor.driver.press_up()?,
-            Act::StartOver => {
+        match self.keys.next_action(now, self.lookout.load.disc_read) {
+            KeyAction::Nothing => {}
+            KeyAction::PressUp => self.supervisor.driver.press_up()?,
+            KeyAction::StartOver => {
                 let retry = self.keys.retries;
                 self.supervisor.sink.note(format!(
                     "the install disc's key prompt was missed: attempt {}",
@@ -187,17 +194,17 @@ impl Starting {
                     firmware.reset()?;
                 }
             }
-            Act::GiveUp => self.nothing_boots = true,
+            KeyAction::GiveUp => self.nothing_boots = true,
         }
         Ok(())
     }
 
-    /// That the guest asked for, since power-on.
+    /// Returns the number of restarts by the guest since power-on.
     pub fn restarts(&self) -> u32 {
         self.lookout.restarts
     }
 
-    /// The picture of the last sample, as a PPM.
+    /// Returns the picture of the last sample as a PPM.
     pub fn picture(&self) -> &[u8] {
         &self.lookout.ppm
     }
@@ -206,52 +213,54 @@ impl Starting {
         self.lookout.report(text.into());
     }
 
-    /// All that is known, with a last picture.
-    pub fn seen(&self) -> Seen {
-        self.lookout.seen(None)
+    /// Returns all observations, with a last picture.
+    pub fn observe_now(&self) -> MachineObservation {
+        self.lookout.observe_now(None)
     }
 
-    /// The error of a verdict that ends the watch.
-    pub fn conclude(&mut self, verdict: &Verdict) -> Result<()> {
+    /// Fails with the error of a verdict that ends the watch.
+    pub fn conclude_watch(&mut self, verdict: &MachineVerdict) -> Result<()> {
         let since = match verdict {
-            Verdict::Fine => return Ok(()),
-            Verdict::Stopped(halt) => return Err(self.supervisor.halted(halt)),
-            Verdict::Gone(how) => return Err(self.supervisor.driver.gone(how)),
-            Verdict::StandsStill { since } | Verdict::Hangs { since } => Some(*since),
+            MachineVerdict::Fine => return Ok(()),
+            MachineVerdict::Stopped(halt) => return Err(self.supervisor.report_halt(halt)),
+            MachineVerdict::Gone(how) => return Err(self.supervisor.driver.describe_exit(how)),
+            MachineVerdict::Stalled { since } | MachineVerdict::Hangs { since } => Some(*since),
             _ => None,
         };
-        let about = About {
+        let about = WatchContext {
             platform: self.supervisor.platform,
             firmware: self.limits.firmware,
             retries: self.keys.retries,
         };
-        match naming::ending(verdict, &self.lookout.seen(since), &about) {
+        match errors::explain_verdict(verdict, &self.lookout.observe_now(since), &about) {
             Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
-    /// A question that failed because the machine died is reported as that death.
+    /// Replaces an error that was caused by the machine's death with an error about that death.
     pub fn or_death(&mut self, error: Error) -> Error {
         if !self.supervisor.driver.has_ended(DEATH) {
             return error;
         }
-        match self.supervisor.glance(false) {
-            Ok(glance) if glance.state != State::Running => {
-                let verdict = Judge::state(&glance.state);
-                self.conclude(&verdict).err().unwrap_or(error)
+        match self.supervisor.read_status(false) {
+            Ok(glance) if glance.state != MachineState::Running => {
+                let verdict = SampleJudge::judge_state(&glance.state);
+                self.conclude_watch(&verdict).err().unwrap_or(error)
             }
             _ => error,
         }
     }
 }
 
-/// By the firmware's log, where there is one. Microsoft's BIOS loader asks only when a disk boots, and then the disk comes first anyway.
-fn keys(supervisor: &Supervisor) -> Keys {
+/// Follows the firmware's log if there is one. Microsoft's BIOS loader prompts only if a bootable
+/// disk exists, and then the disk is booted first anyway.
+fn new_prompt_keys(supervisor: &Supervisor) -> PromptKeys {
     let plan = &supervisor.plan;
-    let asks = matches!(&plan.start, Start::Install { install_disc, .. } if install_disc.prompts);
+    let asks =
+        matches!(&plan.start, StartMode::Install { install_disc, .. } if install_disc.prompts);
     match supervisor.driver.firmware() {
-        Some(_) => Keys::new(asks && plan.firmware == Firmware::Uefi),
-        None => Keys::blind(asks),
+        Some(_) => PromptKeys::new(asks && plan.firmware == Firmware::Uefi),
+        None => PromptKeys::new_without_log(asks),
     }
 }

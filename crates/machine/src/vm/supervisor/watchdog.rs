@@ -1,38 +1,40 @@
-//! Judges samples of a Windows that has answered once and runs steps: a crash, a box that hangs it, or restarts for ever.
+//! Judges samples of a Windows that runs steps: detects crashes, blocking dialogs and restart
+//! loops.
 //!
-//! Pure. An idle screen is what a good Windows shows while a step works, so a screen alone condemns nothing here: the guest must have been
-//! asked and be silent as well. What a guest that answers was seen with is known to be harmless.
+//! Pure. An idle screen is normal while a step works, so the screen alone is never an error: the
+//! guest must also leave requests unanswered. Screens seen while the guest answers are known to be
+//! harmless.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::judge::{Judge, Limits, Sample, Verdict};
-use crate::vm::screen::Screen;
+use super::judge::{MachineSample, MachineVerdict, SampleJudge, WatchLimits};
+use crate::vm::screen::ScreenGrid;
 
-/// An agent that was silent for less counts as one that answers.
+/// An agent that has been silent for less counts as answering.
 const ALIVE: Duration = Duration::from_secs(5);
-/// Silence that condemns at a screen that is known to be harmless, or shows nothing: servicing keeps the agent silent for half a minute, and
-/// Windows shuts down behind a black screen.
+/// Limit for silence at a harmless or blank screen: servicing keeps the agent silent for half a
+/// minute, and Windows shuts down behind a black screen.
 const LONG_SILENCE: Duration = Duration::from_secs(300);
-/// Harmless screens that are remembered.
+/// Number of harmless screens that are remembered.
 const KNOWN: usize = 16;
 
 #[derive(Debug)]
 pub struct Watchdog {
-    judge: Judge,
+    judge: SampleJudge,
     still: Duration,
-    known: VecDeque<Screen>,
-    shown: Option<(Screen, Duration)>,
-    /// Restarts up to the agent's last sign of life: those were wanted.
+    known: VecDeque<ScreenGrid>,
+    shown: Option<(ScreenGrid, Duration)>,
+    /// Restarts up to the agent's last answer: those were intended.
     restarts: u32,
-    /// Nothing moves, whatever the agent does.
+    /// True if nothing changes, regardless of the agent.
     pub stands: bool,
 }
 
 impl Watchdog {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: WatchLimits) -> Self {
         Self {
-            judge: Judge::new(limits),
+            judge: SampleJudge::new(limits),
             still: limits.still,
             known: VecDeque::new(),
             shown: None,
@@ -41,35 +43,47 @@ impl Watchdog {
         }
     }
 
-    /// `silent`: how long the agent has been asked in vain, or its port has been closed; `None` when nobody asked.
-    pub fn look(&mut self, sample: Sample, silent: Option<Duration>) -> Verdict {
+    /// Judges a sample. `silent` is the time for which the agent has not answered or its port has
+    /// been closed; `None` if no request is pending.
+    pub fn judge_sample(
+        &mut self,
+        sample: MachineSample,
+        silent: Option<Duration>,
+    ) -> MachineVerdict {
         let silent = silent.unwrap_or_default();
         let screen = sample.screen.clone();
         if silent < ALIVE {
             self.restarts = sample.restarts;
         }
-        self.remember(screen.as_ref(), sample.at, silent);
-        let sample = Sample {
+        self.record_screen(screen.as_ref(), sample.at, silent);
+        let sample = MachineSample {
             restarts: sample.restarts.saturating_sub(self.restarts),
             ..sample
         };
-        let verdict = self.judge.look(sample);
-        self.stands = matches!(verdict, Verdict::StandsStill { .. });
+        let verdict = self.judge.judge_sample(sample);
+        self.stands = matches!(verdict, MachineVerdict::Stalled { .. });
         match verdict {
-            Verdict::StandsStill { .. } if silent < self.patience(screen.as_ref()) => Verdict::Fine,
-            // Steps power off and restart as they like; the step that waits for it judges it.
-            Verdict::PoweredOff | Verdict::Stopped(_) | Verdict::Gone(_) => Verdict::Fine,
+            MachineVerdict::Stalled { .. } if silent < self.choose_limit(screen.as_ref()) => {
+                MachineVerdict::Fine
+            }
+            // Steps may power off and restart; the waiting step decides about it.
+            MachineVerdict::PoweredOff | MachineVerdict::Stopped(_) | MachineVerdict::Gone(_) => {
+                MachineVerdict::Fine
+            }
             verdict => verdict,
         }
     }
 
-    /// Harmless is a screen that was there before the agent's last answer.
-    fn remember(&mut self, screen: Option<&Screen>, at: Duration, silent: Duration) {
+    /// Remembers a screen as harmless if it was shown before the agent's last answer.
+    fn record_screen(&mut self, screen: Option<&ScreenGrid>, at: Duration, silent: Duration) {
         let Some(screen) = screen.filter(|s| !s.is_stop_blue()) else {
             return;
         };
-        let same = |(shown, _): &&(Screen, Duration)| shown.stands(screen);
-        let Some((_, since)) = self.shown.as_ref().filter(same) else {
+        let unchanged = self
+            .shown
+            .as_ref()
+            .filter(|(shown, _)| shown.is_unchanged(screen));
+        let Some((_, since)) = unchanged else {
             self.shown = Some((screen.clone(), at));
             return;
         };
@@ -82,11 +96,11 @@ impl Watchdog {
         self.known.push_back(screen.clone());
     }
 
-    fn is_known(&self, screen: &Screen) -> bool {
-        self.known.iter().any(|known| known.stands(screen))
+    fn is_known(&self, screen: &ScreenGrid) -> bool {
+        self.known.iter().any(|known| known.is_unchanged(screen))
     }
 
-    fn patience(&self, screen: Option<&Screen>) -> Duration {
+    fn choose_limit(&self, screen: Option<&ScreenGrid>) -> Duration {
         match screen {
             Some(screen) if !screen.is_blank() && !self.is_known(screen) => self.still,
             _ => self.still.max(LONG_SILENCE),
@@ -97,20 +111,20 @@ impl Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::seen::Purpose;
+    use crate::vm::observation::MachinePurpose;
 
     /// A screen whose upper half has this shade.
-    fn screen(shade: u8) -> Option<Screen> {
+    fn screen(shade: u8) -> Option<ScreenGrid> {
         let mut ppm = b"P6\n320 160\n255\n".to_vec();
         for y in 0..160 {
             for _ in 0..320 {
                 ppm.extend([if y < 80 { shade } else { 0 }; 3]);
             }
         }
-        Screen::from_ppm(&ppm)
+        ScreenGrid::from_ppm(&ppm)
     }
 
-    fn blue() -> Option<Screen> {
+    fn blue() -> Option<ScreenGrid> {
         let mut ppm = b"P6\n320 160\n255\n".to_vec();
         for n in 0..320 * 160 {
             ppm.extend(if n % 20 == 0 {
@@ -119,24 +133,24 @@ mod tests {
                 [0, 0x78, 0xd7]
             });
         }
-        Screen::from_ppm(&ppm)
+        ScreenGrid::from_ppm(&ppm)
     }
 
     const IDLE: u8 = 1;
     const BOX: u8 = 2;
 
-    /// A second of a life: screen, restarts, busy, and since when the agent is silent.
+    /// One second of a simulated machine.
     struct Moment {
-        screen: Option<Screen>,
+        screen: Option<ScreenGrid>,
         restarts: u32,
         busy: bool,
         silent_since: Option<u64>,
     }
 
-    /// The first verdict that is not fine, over 20 minutes of an idle desktop with an agent that answers, but for what `change`
-    /// makes of each second.
-    fn run(change: impl Fn(u64, &mut Moment)) -> Option<(u64, Verdict)> {
-        let limits = Limits::of(Purpose::Steps, Duration::from_secs(45), 1);
+    /// The first verdict that is not fine, over 20 minutes of an idle desktop with an agent that
+    /// answers, but for what `change` makes of each second.
+    fn run(change: impl Fn(u64, &mut Moment)) -> Option<(u64, MachineVerdict)> {
+        let limits = WatchLimits::from_purpose(MachinePurpose::Steps, Duration::from_secs(45), 1);
         let mut dog = Watchdog::new(limits);
         let mut io = 0;
         (0..1200).step_by(2).find_map(|second| {
@@ -148,26 +162,26 @@ mod tests {
             };
             change(second, &mut moment);
             io += u64::from(moment.busy) << 22;
-            let sample = Sample {
+            let sample = MachineSample {
                 at: Duration::from_secs(second),
                 screen: moment.screen,
                 io,
                 demand: Some(Duration::from_millis(second * 40)),
                 restarts: moment.restarts,
-                ..Sample::default()
+                ..MachineSample::default()
             };
             let silent = moment
                 .silent_since
                 .and_then(|since| second.checked_sub(since))
                 .map(Duration::from_secs);
-            let verdict = dog.look(sample, silent);
-            (verdict != Verdict::Fine).then_some((second, verdict))
+            let verdict = dog.judge_sample(sample, silent);
+            (verdict != MachineVerdict::Fine).then_some((second, verdict))
         })
     }
 
-    fn still(at: u64, since: u64) -> Option<(u64, Verdict)> {
+    fn still(at: u64, since: u64) -> Option<(u64, MachineVerdict)> {
         let since = Duration::from_secs(since);
-        Some((at, Verdict::StandsStill { since }))
+        Some((at, MachineVerdict::Stalled { since }))
     }
 
     #[test]
@@ -223,7 +237,7 @@ mod tests {
             m.silent_since = Some(101);
             m.screen = screen((t / 10) as u8);
         });
-        let looping = Verdict::RestartLoop { restarts: 6 };
+        let looping = MachineVerdict::RestartLoop { restarts: 6 };
         assert_eq!(for_ever, Some((220, looping)));
     }
 }

@@ -1,7 +1,7 @@
 //! What is said of two builds that differ.
 
-use super::super::chain::{Action, Content, Installation, Part, Payload};
-use super::super::{Chain, ExitRule};
+use super::super::chain::{BuildPart, GuestAction, InstallationPart, PayloadContent, PayloadPart};
+use super::super::{BuildChain, ExitRule};
 use super::*;
 use crate::recipe::Encoding;
 
@@ -22,8 +22,8 @@ fn machine() -> MachineSpec {
     }
 }
 
-fn installed(machine: MachineSpec) -> (&'static str, Part) {
-    let part = Part::Installation(Box::new(Installation {
+fn installed(machine: MachineSpec) -> (&'static str, BuildPart) {
+    let part = BuildPart::Installation(Box::new(InstallationPart {
         hypervisor: "qemu".into(),
         iso: digest("iso"),
         virtio: None,
@@ -35,21 +35,21 @@ fn installed(machine: MachineSpec) -> (&'static str, Part) {
     ("the installation", part)
 }
 
-fn script(name: &'static str, text: &str) -> (&'static str, Part) {
+fn script(name: &'static str, text: &str) -> (&'static str, BuildPart) {
     judged(name, text, ExitRule::Zero)
 }
 
-fn judged(name: &'static str, text: &str, exit: ExitRule) -> (&'static str, Part) {
+fn judged(name: &'static str, text: &str, exit: ExitRule) -> (&'static str, BuildPart) {
     let text = text.into();
-    let part = Part::Step {
+    let part = BuildPart::Step {
         payload: Vec::new(),
-        ops: vec![Action::Script { text, exit }],
+        ops: vec![GuestAction::Script { text, exit }],
     };
     (name, part)
 }
 
-fn kubelet(version: &str) -> (&'static str, Part) {
-    let content = Content::Component {
+fn kubelet(version: &str) -> (&'static str, BuildPart) {
+    let content = PayloadContent::Component {
         component: "kubelet".into(),
         version: Some(version.into()),
         file: "kubelet.exe".into(),
@@ -58,25 +58,25 @@ fn kubelet(version: &str) -> (&'static str, Part) {
     carrying("step `kubelet`", vec![content])
 }
 
-fn carrying(name: &'static str, contents: Vec<Content>) -> (&'static str, Part) {
+fn carrying(name: &'static str, contents: Vec<PayloadContent>) -> (&'static str, BuildPart) {
     let payload = contents.into_iter().zip(0..);
-    let payload = payload.map(|(content, number)| Payload { number, content });
-    let part = Part::Step {
+    let payload = payload.map(|(content, number)| PayloadPart { number, content });
+    let part = BuildPart::Step {
         payload: payload.collect(),
         ops: Vec::new(),
     };
     (name, part)
 }
 
-fn chain(parts: impl IntoIterator<Item = (&'static str, Part)>) -> Chain {
-    let mut chain = Chain::default();
+fn chain(parts: impl IntoIterator<Item = (&'static str, BuildPart)>) -> BuildChain {
+    let mut chain = BuildChain::default();
     for (name, part) in parts {
         chain.push(name, part);
     }
     chain
 }
 
-fn old() -> [(&'static str, Part); 3] {
+fn old() -> [(&'static str, BuildPart); 3] {
     [
         installed(machine()),
         script("step `a`", "echo one\necho two"),
@@ -87,9 +87,9 @@ fn old() -> [(&'static str, Part); 3] {
 #[test]
 fn a_change_is_described() {
     let mut all = String::new();
-    let mut case = |what: &str, new: &[&(&'static str, Part)]| {
+    let mut case = |what: &str, new: &[&(&'static str, BuildPart)]| {
         let new = chain(new.iter().map(|part| (*part).clone()));
-        let words = change(chain(old()).links(), new.links()).join("\n");
+        let words = describe_change(chain(old()).links(), new.links()).join("\n");
         all += &format!("{what}:\n  {}\n", words.replace('\n', "\n  "));
     };
     let [first, a, last] = &old();
@@ -101,7 +101,10 @@ fn a_change_is_described() {
     case("a line less", &[first, &fewer, last]);
     let codes = judged("step `a`", "echo one\necho two", ExitRule::Any);
     case("other exit codes", &[first, &codes, last]);
-    case("turned off", &[first, &("step `a`", Part::Skipped), last]);
+    case(
+        "turned off",
+        &[first, &("step `a`", BuildPart::Skipped), last],
+    );
     case("a new step", &[first, &b, a, last]);
     case("a step gone", &[first, last]);
     case("another step", &[first, &b, last]);
@@ -117,21 +120,21 @@ fn a_change_is_described() {
     case("one step more", &[first, a, last, a]);
     assert_eq!(
         all,
-        "another version:\n  step `kubelet`: the version of `kubelet` 1.36.0 became 1.36.1\n  \
-         step `kubelet`: the file of `kubelet` sha256:0a140b4261f3… became sha256:2e6b748761fa…\n\
-         another line:\n  step `a`: script 1 echo two became echo 2\n\
-         a line less:\n  step `a`: script 1 has fewer lines\n\
-         other exit codes:\n  step `a`: what script 1 may end with exit 0 became any exit code\n\
-         turned off:\n  step `a`: skipped is new\n  step `a`: script 1 is gone\n  \
-         step `a`: what script 1 may end with is gone\n\
-         a new step:\n  step `b` is new\n\
-         a step gone:\n  step `a` is gone\n\
-         another step:\n  step `b` came in place of step `a`\n\
-         another order:\n  step `kubelet` comes where step `a` was\n\
-         another machine:\n  the installation: machine.disk_bus virtio became ahci\n  \
-         the installation: machine.disk_size 65536 MiB became 66560 MiB\n  \
-         the installation: machine.cpus 4 became 2\n  \
-         the installation: machine.tpm false became true\n\
+        "another version:\n  step `kubelet`: the version of `kubelet` changed from 1.36.0 to 1.36.1\n  \
+         step `kubelet`: the file of `kubelet` changed from sha256:0a140b4261f3… to sha256:2e6b748761fa…\n\
+         another line:\n  step `a`: script 1 changed from echo two to echo 2\n\
+         a line less:\n  step `a`: script 1 is shorter\n\
+         other exit codes:\n  step `a`: the exit rule of script 1 changed from exit 0 to any exit code\n\
+         turned off:\n  step `a`: skipped was added\n  step `a`: script 1 was removed\n  \
+         step `a`: the exit rule of script 1 was removed\n\
+         a new step:\n  step `b` was added\n\
+         a step gone:\n  step `a` was removed\n\
+         another step:\n  step `a` was replaced by step `b`\n\
+         another order:\n  step `kubelet` now comes before step `a`\n\
+         another machine:\n  the installation: machine.disk_bus changed from virtio to ahci\n  \
+         the installation: machine.disk_size changed from 65536 MiB to 66560 MiB\n  \
+         the installation: machine.cpus changed from 4 to 2\n  \
+         the installation: machine.tpm changed from false to true\n\
          one step more:\n  \n"
     );
 }
@@ -141,22 +144,22 @@ fn a_change_is_described() {
 fn whatever_a_step_carries_has_a_name() {
     let contents = |version: &str, text: &str, encoding| {
         vec![
-            Content::Tree {
+            PayloadContent::Tree {
                 component: "cni".into(),
                 version: Some(version.into()),
                 strip: 1,
                 only: vec!["*.exe".into()],
                 digest: digest("tree"),
             },
-            Content::Image {
+            PayloadContent::Image {
                 image: "pause".into(),
                 digest: digest(version),
             },
-            Content::Local {
+            PayloadContent::Local {
                 name: "drivers".into(),
                 digest: digest(text),
             },
-            Content::Text {
+            PayloadContent::Text {
                 file: "kubelet.yaml".into(),
                 text: text.into(),
                 encoding,
@@ -167,12 +170,12 @@ fn whatever_a_step_carries_has_a_name() {
     let old = step(contents("1", "a: b\n", Encoding::Utf8));
     let new = step(contents("2", "a: c\n", Encoding::Utf16));
     assert_eq!(
-        change(old.links(), new.links()).join("\n"),
-        "step `s`: the version of `cni` 1 became 2\n\
-         step `s`: the container image `pause` sha256:6b86b273ff34… became sha256:d4735e3a265e…\n\
-         step `s`: the local file drivers sha256:52c9693cf3f2… became sha256:95805377d127…\n\
-         step `s`: the text p\\0003\\kubelet.yaml a: b became a: c\n\
-         step `s`: the encoding of the text p\\0003\\kubelet.yaml UTF-8 became UTF-16LE with BOM"
+        describe_change(old.links(), new.links()).join("\n"),
+        "step `s`: the version of `cni` changed from 1 to 2\n\
+         step `s`: the container image `pause` changed from sha256:6b86b273ff34… to sha256:d4735e3a265e…\n\
+         step `s`: the local file drivers changed from sha256:52c9693cf3f2… to sha256:95805377d127…\n\
+         step `s`: the text p\\0003\\kubelet.yaml changed from a: b to a: c\n\
+         step `s`: the encoding of the text p\\0003\\kubelet.yaml changed from UTF-8 to UTF-16LE with BOM"
     );
 }
 
@@ -184,8 +187,8 @@ fn of_a_long_line_the_difference_is_shown() {
         )
     };
     assert_eq!(
-        became(&line("gold"), &line("silver")),
-        "…v Tier /t REG_SZ /d gold /f became …v Tier /t REG_SZ /d silver /f"
+        describe_value_change(&line("gold"), &line("silver")),
+        "changed from …v Tier /t REG_SZ /d gold /f to …v Tier /t REG_SZ /d silver /f"
     );
 }
 
@@ -194,8 +197,8 @@ fn every_part_changes_the_keys_from_there_on_and_names_change_none() {
     let [first, a, last] = old();
     let before = chain(old());
     let changed = chain([first.clone(), script("step `a`", "echo"), last.clone()]);
-    assert_eq!(common(before.links(), changed.links()), 1);
+    assert_eq!(count_common(before.links(), changed.links()), 1);
     assert_ne!(before.links()[2].key, changed.links()[2].key);
     let renamed = chain([first, ("step `other`", a.1), last]);
-    assert_eq!(common(before.links(), renamed.links()), 3);
+    assert_eq!(count_common(before.links(), renamed.links()), 3);
 }

@@ -1,13 +1,17 @@
 //! Which expectations of two steps are left, kind by kind.
 
-use super::super::check::{Acl, Bytes, Firewall, FirewallScope, Payload, Planned};
+use super::super::check::{
+    AclCheck, ExpectedPayload, FileDigest, FirewallCheck, FirewallScope, PlannedCheck,
+};
 use super::*;
-use crate::recipe::Start;
+use crate::recipe::ServiceStartMode;
 
 /// What is left of each step's checks, the first being the earliest.
-fn lasting<F, D, I, const N: usize>(mut steps: [Vec<Check<F, D, I>>; N]) -> [Vec<Check<F, D, I>>; N]
+fn lasting<F, D, I, const N: usize>(
+    mut steps: [Vec<ImageCheck<F, D, I>>; N],
+) -> [Vec<ImageCheck<F, D, I>>; N]
 where
-    F: Files + Clone + PartialEq,
+    F: CheckedContent + Clone + PartialEq,
     D: Clone + PartialEq,
     I: Clone + PartialEq,
 {
@@ -17,37 +21,37 @@ where
 
 /// What is left of an earlier step's check, the later one's being left as it is.
 #[track_caller]
-fn after(earlier: &Planned, later: &Planned) -> Option<Planned> {
+fn after(earlier: &PlannedCheck, later: &PlannedCheck) -> Option<PlannedCheck> {
     let [mut left, kept] = lasting([vec![earlier.clone()], vec![later.clone()]]);
     assert_eq!(kept, std::slice::from_ref(later));
     left.pop()
 }
 
-fn service(line: Option<&str>, start: Option<Start>) -> Planned {
-    Planned::Service(Service {
+fn service(line: Option<&str>, start: Option<ServiceStartMode>) -> PlannedCheck {
+    PlannedCheck::Service(ServiceCheck {
         name: "kubelet".into(),
         command_line: line.map(str::to_owned),
         start,
-        ..Service::default()
+        ..ServiceCheck::default()
     })
 }
 
-fn value(key: &str, value: Option<&str>, data: RegistryData) -> Planned {
-    Planned::Registry {
+fn value(key: &str, value: Option<&str>, data: RegistryValueData) -> PlannedCheck {
+    PlannedCheck::Registry {
         key: key.parse().expect("a key"),
         value: value.map(str::to_owned),
         data,
     }
 }
 
-fn missing(path: &str) -> Planned {
-    Planned::Missing {
+fn missing(path: &str) -> PlannedCheck {
+    PlannedCheck::Missing {
         path: path.parse().expect("a path"),
     }
 }
 
-fn acl(path: &str, protected: bool) -> Planned {
-    Planned::Acl(Acl {
+fn acl(path: &str, protected: bool) -> PlannedCheck {
+    PlannedCheck::Acl(AclCheck {
         path: path.parse().expect("a path"),
         protected,
         owner: None,
@@ -59,21 +63,21 @@ const KEY: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\kubelet";
 
 #[test]
 fn a_service_keeps_what_no_later_step_says() {
-    let whole = service(Some("k.exe"), Some(Start::Auto));
-    let mut demand = service(None, Some(Start::Demand));
-    if let Planned::Service(service) = &mut demand {
+    let whole = service(Some("k.exe"), Some(ServiceStartMode::Auto));
+    let mut demand = service(None, Some(ServiceStartMode::Demand));
+    if let PlannedCheck::Service(service) = &mut demand {
         service.name = "KUBELET".into();
     }
     assert_eq!(after(&whole, &demand), Some(service(Some("k.exe"), None)));
     // Said again in full: the earlier one has nothing left to say.
-    let again = service(Some("k.exe --v=2"), Some(Start::Demand));
+    let again = service(Some("k.exe --v=2"), Some(ServiceStartMode::Demand));
     assert_eq!(after(&whole, &again), None);
     // Only that it is there.
     let there = service(None, None);
     assert_eq!(after(&whole, &there), Some(whole.clone()));
     assert_eq!(after(&there, &whole), None);
     // Gone, and made anew.
-    let gone = value(KEY, None, RegistryData::Absent);
+    let gone = value(KEY, None, RegistryValueData::Absent);
     assert_eq!(
         lasting([vec![whole], vec![gone], vec![again.clone()]]),
         [vec![], vec![], vec![again]]
@@ -82,26 +86,30 @@ fn a_service_keeps_what_no_later_step_says() {
 
 #[test]
 fn a_service_and_its_registry_values_do_not_contradict_each_other() {
-    let whole = service(Some("k.exe"), Some(Start::Auto));
-    let start = value(KEY, Some("start"), RegistryData::Dword(3));
-    let other = value(KEY, Some("Environment"), RegistryData::Sz("A=1".into()));
+    let whole = service(Some("k.exe"), Some(ServiceStartMode::Auto));
+    let start = value(KEY, Some("start"), RegistryValueData::Dword(3));
+    let other = value(
+        KEY,
+        Some("Environment"),
+        RegistryValueData::Sz("A=1".into()),
+    );
     assert_eq!(after(&whole, &start), Some(service(Some("k.exe"), None)));
     assert_eq!(after(&whole, &other), Some(whole.clone()));
     assert_eq!(after(&start, &whole), None);
     assert_eq!(after(&other, &whole), Some(other));
     // The key's default value is no deletion.
-    let default = value(KEY, None, RegistryData::Sz("x".into()));
+    let default = value(KEY, None, RegistryValueData::Sz("x".into()));
     assert_eq!(after(&whole, &default), Some(whole));
 }
 
 #[test]
 fn what_lay_in_a_removed_folder_is_not_expected() {
-    let tree = Planned::File {
-        path: GuestPath::known(r"C:\k"),
-        content: Payload::Tree(1),
+    let tree = PlannedCheck::File {
+        path: GuestPath::from_static(r"C:\k"),
+        content: ExpectedPayload::Tree(1),
     };
-    let inside = Planned::Exists {
-        path: GuestPath::known(r"C:\K\sub\x"),
+    let inside = PlannedCheck::Exists {
+        path: GuestPath::from_static(r"C:\K\sub\x"),
     };
     for earlier in [&tree, &inside, &acl(r"C:\k\sub", true)] {
         assert_eq!(after(earlier, &missing(r"C:\k")), None);
@@ -119,15 +127,15 @@ fn what_lay_in_a_removed_folder_is_not_expected() {
 
 #[test]
 fn bytes_outlive_a_later_word_that_something_is_there() {
-    let file = Planned::File {
-        path: GuestPath::known(r"C:\k\kubelet.exe"),
-        content: Payload::File(1),
+    let file = PlannedCheck::File {
+        path: GuestPath::from_static(r"C:\k\kubelet.exe"),
+        content: ExpectedPayload::File(1),
     };
-    let tree = |entry| Planned::File {
-        path: GuestPath::known(r"C:\k"),
-        content: Payload::Tree(entry),
+    let tree = |entry| PlannedCheck::File {
+        path: GuestPath::from_static(r"C:\k"),
+        content: ExpectedPayload::Tree(entry),
     };
-    let there = |path: &str| Planned::Exists {
+    let there = |path: &str| PlannedCheck::Exists {
         path: path.parse().expect("a path"),
     };
     assert_eq!(
@@ -145,7 +153,7 @@ fn bytes_outlive_a_later_word_that_something_is_there() {
 #[test]
 fn the_later_one_of_a_name_wins() {
     let rule = |name: &str, present| {
-        Planned::Firewall(Firewall {
+        PlannedCheck::Firewall(FirewallCheck {
             name: name.into(),
             present,
             inbound: true,
@@ -156,20 +164,20 @@ fn the_later_one_of_a_name_wins() {
             scope: Some(FirewallScope::default()),
         })
     };
-    let feature = |name: &str, enabled| Planned::Feature {
+    let feature = |name: &str, enabled| PlannedCheck::Feature {
         name: name.into(),
         enabled,
     };
-    let capability = |name: &str, present| Planned::Capability {
+    let capability = |name: &str, present| PlannedCheck::Capability {
         name: name.into(),
         present,
     };
-    let user = |name: &str, present| Planned::User {
+    let user = |name: &str, present| PlannedCheck::User {
         name: name.into(),
         present,
         disabled: false,
     };
-    let task = |name: &str, present| Planned::Task {
+    let task = |name: &str, present| PlannedCheck::Task {
         name: name.into(),
         present,
     };
@@ -190,7 +198,7 @@ fn the_later_one_of_a_name_wins() {
 
 #[test]
 fn members_of_a_group_add_up_until_they_are_gone() {
-    let group = |members: &[&str], present| Planned::Group {
+    let group = |members: &[&str], present| PlannedCheck::Group {
         name: "Administrators".into(),
         present,
         members: members.iter().map(|m| (*m).to_owned()).collect(),
@@ -198,7 +206,7 @@ fn members_of_a_group_add_up_until_they_are_gone() {
     let a = group(&["a"], true);
     assert_eq!(after(&a, &group(&["b"], true)), Some(a.clone()));
     assert_eq!(after(&a, &group(&[], false)), None);
-    let gone = Planned::User {
+    let gone = PlannedCheck::User {
         name: "A".into(),
         present: false,
         disabled: false,
@@ -210,10 +218,10 @@ fn members_of_a_group_add_up_until_they_are_gone() {
 }
 
 /// The files of archives, which are known when these are there.
-fn file(path: &str, content: &str) -> Check {
-    Check::File {
+fn file(path: &str, content: &str) -> ImageCheck {
+    ImageCheck::File {
         path: path.parse().expect("a path"),
-        content: Bytes {
+        content: FileDigest {
             size: 1,
             sha256: content.into(),
         },
@@ -222,7 +230,7 @@ fn file(path: &str, content: &str) -> Check {
 
 #[test]
 fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
-    let there = |path: &str| Check::Exists {
+    let there = |path: &str| ImageCheck::Exists {
         path: path.parse().expect("a path"),
     };
     let own = file(r"C:\k\a.exe", "own");
@@ -234,8 +242,8 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
         [vec![own.clone()], vec![there(r"C:\k")]]
     );
     // Gone, and there again with other bytes.
-    let gone = Check::Missing {
-        path: GuestPath::known(r"C:\k\a.exe"),
+    let gone = ImageCheck::Missing {
+        path: GuestPath::from_static(r"C:\k\a.exe"),
     };
     assert_eq!(
         lasting([vec![own], vec![gone], vec![there(r"C:\k\a.exe")]]),
@@ -245,12 +253,12 @@ fn a_file_whose_bytes_are_expected_is_not_asked_for_twice() {
 
 #[test]
 fn the_last_word_on_a_file_counts() {
-    let gone = Check::Missing {
-        path: GuestPath::known(r"C:\k\docs"),
+    let gone = ImageCheck::Missing {
+        path: GuestPath::from_static(r"C:\k\docs"),
     };
     let back = file(r"C:\k\logs\x", "own");
-    let no_logs = Check::Missing {
-        path: GuestPath::known(r"C:\k\logs"),
+    let no_logs = ImageCheck::Missing {
+        path: GuestPath::from_static(r"C:\k\logs"),
     };
     assert_eq!(
         lasting([

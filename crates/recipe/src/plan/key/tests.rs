@@ -4,8 +4,8 @@ use std::fs;
 
 use super::super::make;
 use super::*;
-use crate::recipe::{self, Options};
-use winimg_base::digest::canonical;
+use crate::recipe::{self, ReadOptions};
+use winimg_base::digest::to_canonical_json;
 
 /// One step of each kind of payload and op.
 const RECIPE: &str = r#"
@@ -53,16 +53,16 @@ reboot = {}
 "#;
 
 /// The chain of a recipe whose files are all called `own.txt`; every digest is that of nothing.
-fn known(recipe: &str) -> Known {
+fn known(recipe: &str) -> KnownChain {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recipe.toml");
     fs::write(&path, recipe).unwrap();
     fs::write(folder.path().join("own.txt"), "own").unwrap();
-    let (recipe, complaints) = recipe::read(&path, &Options::default());
+    let (recipe, complaints) = recipe::read(&path, &ReadOptions::default());
     let recipe = recipe.unwrap_or_else(|| panic!("{}", complaints.render(false)));
     let plan = make(&recipe).unwrap();
     let nothing = Digest::sha256_of(b"");
-    let installation = Installation {
+    let installation = InstallationPart {
         hypervisor: "qemu".into(),
         iso: nothing.clone(),
         virtio: None,
@@ -71,7 +71,7 @@ fn known(recipe: &str) -> Known {
         bootstrap: nothing.clone(),
         machine: recipe.machine.clone(),
     };
-    chain(&recipe, &plan, installation, &|_, _| Ok(nothing.clone()))
+    build_chain(&recipe, &plan, installation, &|_, _| Ok(nothing.clone()))
 }
 
 fn parts(recipe: &str) -> String {
@@ -79,7 +79,8 @@ fn parts(recipe: &str) -> String {
     assert_eq!(known.unknown, None);
     // The last step, which every plan has, takes back what the bootstrap set.
     let links = known.chain.links().split_last().unwrap().1.iter();
-    let lines = links.map(|link| canonical(&link.part).replace(&Digest::sha256_of(b"").hex(), "…"));
+    let lines =
+        links.map(|link| to_canonical_json(&link.part).replace(&Digest::sha256_of(b"").hex(), "…"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -113,7 +114,7 @@ fn a_key_is_the_digest_of_its_format_the_key_before_and_the_part() {
         let before = before.map_or("null".into(), |key| format!("\"{key}\""));
         let text = format!(
             "{{\"before\":{before},\"format\":3,\"part\":{}}}",
-            canonical(&link.part)
+            to_canonical_json(&link.part)
         );
         assert_eq!(link.key, Digest::sha256_of(text.as_bytes()), "{text}");
     }

@@ -1,25 +1,25 @@
-//! `assert`: what must hold in the guest at this point. A script on the payload disc looks, says what is wrong, and ends
-//! with 1; the finished disk is checked for the same again.
+//! Compiles `assert`. A script on the payload disc checks the condition in the guest, prints what
+//! is wrong and exits with 1; the finished disk is checked again.
 
-use super::super::batch::{self, Script};
+use super::super::batch::{self, BatchScript};
 use super::super::reg;
-use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Planned};
+use super::super::step_compiler::{QUICK, StepCompiler};
+use super::super::{ExitRule, PlannedCheck};
 use super::FIND;
 use super::registry::REG;
 use super::script::batch_file;
 use super::service::SC;
-use crate::recipe::{Assertion, GuestPath, RegistryData, RegistryKey};
+use crate::recipe::{Assertion, GuestPath, RegistryKey, RegistryValueData};
 use winimg_base::text::Located;
 
-pub(super) fn assert(site: &mut Site<'_>, assertion: &Assertion) -> Option<()> {
+pub(super) fn assert(site: &mut StepCompiler<'_>, assertion: &Assertion) -> Option<()> {
     match assertion {
-        Assertion::Exists(at) => exists(site, at),
-        Assertion::Missing(at) => missing(site, at),
-        Assertion::ServiceRunning(name) => running(site, name),
+        Assertion::Exists(at) => assert_exists(site, at),
+        Assertion::Missing(at) => assert_missing(site, at),
+        Assertion::ServiceRunning(name) => assert_running(site, name),
         Assertion::RegistryValue { key, value, data } => registry_value(site, key, value, data),
         Assertion::Windows { build, revision } => {
-            windows(site, *build, *revision);
+            assert_windows(site, *build, *revision);
             Some(())
         }
         Assertion::Cmd(line) => {
@@ -29,34 +29,34 @@ pub(super) fn assert(site: &mut Site<'_>, assertion: &Assertion) -> Option<()> {
     }
 }
 
-fn exists(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
+fn assert_exists(site: &mut StepCompiler<'_>, at: &Located<GuestPath>) -> Option<()> {
     let mut quoted = site.quoted_path(at)?;
     if at.value.names_folder() {
         quoted = format!("{}\\\"", quoted.trim_end_matches('"'));
     }
-    site.put(Script::of(format!(
+    site.put(BatchScript::from_lines(format!(
         "if exist {quoted} exit /b 0\necho {quoted} does not exist\nexit /b 1"
     )));
-    site.expect(Planned::Exists {
+    site.expect(PlannedCheck::Exists {
         path: at.value.clone(),
     });
     Some(())
 }
 
-fn missing(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
+fn assert_missing(site: &mut StepCompiler<'_>, at: &Located<GuestPath>) -> Option<()> {
     let quoted = site.quoted_path(at)?;
-    site.put(Script::of(format!(
+    site.put(BatchScript::from_lines(format!(
         "if not exist {quoted} exit /b 0\necho {quoted} exists\nexit /b 1"
     )));
-    site.expect(Planned::Missing {
+    site.expect(PlannedCheck::Missing {
         path: at.value.clone(),
     });
     Some(())
 }
 
-fn running(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
-    let quoted = site.judged(batch::quoted_twice(&name.value), &name.place)?;
-    site.put(Script::of(format!(
+fn assert_running(site: &mut StepCompiler<'_>, name: &Located<String>) -> Option<()> {
+    let quoted = site.report_error(batch::quoted_twice(&name.value), &name.place)?;
+    site.put(BatchScript::from_lines(format!(
         "{SC} query {quoted} | {FIND} \"RUNNING\" >nul && exit /b 0\n\
          {SC} query {quoted}\n\
          echo {quoted} is not running\n\
@@ -65,31 +65,33 @@ fn running(site: &mut Site<'_>, name: &Located<String>) -> Option<()> {
     Some(())
 }
 
-/// Build and update revision, as Windows itself shows them (Microsoft: Windows Server release information). `set /a` reads what
-/// reg.exe prints of a number, 0x2a9.
-fn windows(site: &mut Site<'_>, build: u32, revision: u32) {
+/// Checks the build and update revision (Microsoft: Windows Server release information). `set /a`
+/// parses the hexadecimal number that reg.exe prints, such as 0x2a9.
+fn assert_windows(site: &mut StepCompiler<'_>, build: u32, revision: u32) {
     let key = r#""HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion""#;
-    site.put(Script::of(format!(
+    site.put(BatchScript::from_lines(format!(
         "set BUILD=\nset UBR=0\n\
-         for /f \"tokens=3\" %%b in ('{REG} query {key} /v CurrentBuildNumber ^| {FIND} \"REG_SZ\"') do set BUILD=%%b\n\
-         for /f \"tokens=3\" %%u in ('{REG} query {key} /v UBR ^| {FIND} \"REG_DWORD\"') do set /a UBR=%%u\n\
+         for /f \"tokens=3\" %%b in ('{REG} query {key} /v CurrentBuildNumber ^| {FIND} \
+         \"REG_SZ\"') do set BUILD=%%b\n\
+         for /f \"tokens=3\" %%u in ('{REG} query {key} /v UBR ^| {FIND} \"REG_DWORD\"') do set /a \
+         UBR=%%u\n\
          if \"%BUILD%\"==\"{build}\" if %UBR% geq {revision} exit /b 0\n\
          echo Windows is %BUILD%.%UBR%, not {build}.{revision} or later\n\
          exit /b 1"
     )));
-    site.expect(Planned::Windows { build, revision });
+    site.expect(PlannedCheck::Windows { build, revision });
 }
 
 fn registry_value(
-    site: &mut Site<'_>,
+    site: &mut StepCompiler<'_>,
     key: &Located<RegistryKey>,
     value: &str,
-    data: &RegistryData,
+    data: &RegistryValueData,
 ) -> Option<()> {
-    site.judged(reg::check(data), &key.place)?;
-    let script = look(site, key, value, data)?;
+    site.report_error(reg::check(data), &key.place)?;
+    let script = build_registry_script(site, key, value, data)?;
     site.put(script);
-    site.expect(Planned::Registry {
+    site.expect(PlannedCheck::Registry {
         key: key.value.clone(),
         value: Some(value.to_owned()),
         data: data.clone(),
@@ -97,53 +99,55 @@ fn registry_value(
     Some(())
 }
 
-/// `reg.exe query` prints `    NAME    TYPE    DATA`; the blanks in the name say which word is the type.
-fn look(
-    site: &mut Site<'_>,
+/// Builds the script that checks a value. `reg.exe query` prints ` NAME TYPE DATA`; the number of
+/// blanks in the name determines the position of the type.
+fn build_registry_script(
+    site: &mut StepCompiler<'_>,
     key: &Located<RegistryKey>,
     value: &str,
-    data: &RegistryData,
-) -> Option<Script> {
+    data: &RegistryValueData,
+) -> Option<BatchScript> {
     let place = &key.place;
-    let key = site.judged(batch::quoted_twice(key.value.as_str()), place)?;
-    let name = site.judged(batch::quoted_twice(value), place)?;
+    let key = site.report_error(batch::quoted_twice(key.value.as_str()), place)?;
+    let name = site.report_error(batch::quoted_twice(value), place)?;
     let query = format!("{REG} query {key} /v {name}");
-    let Some((kind, text)) = printed(data) else {
-        return Some(Script::of(format!(
+    let Some((kind, text)) = render_query_output(data) else {
+        return Some(BatchScript::from_lines(format!(
             "{query} >nul 2>&1 || exit /b 0\necho {key} has a value {name}\nexit /b 1"
         )));
     };
     if value.trim().is_empty() || text.starts_with([' ', '\t']) {
         site.error(
             place,
-            "reg.exe prints this value so that batch cannot read it",
+            "batch cannot parse how reg.exe prints this value",
             "use `cmd` or `powershell`",
         );
         return None;
     }
-    let text = site.judged(batch::literal(&text), place)?;
+    let text = site.report_error(batch::escape(&text), place)?;
     let token = value.split([' ', '\t']).filter(|w| !w.is_empty()).count() + 1;
     if token > 31 {
         site.error(place, "the value's name has too many words", "");
         return None;
     }
-    Some(Script::of(format!(
-        "for /f \"tokens={token},*\" %%a in ('{query}') do if \"%%a %%b\"==\"{kind} {text}\" exit /b 0\n\
+    Some(BatchScript::from_lines(format!(
+        "for /f \"tokens={token},*\" %%a in ('{query}') do if \"%%a %%b\"==\"{kind} {text}\" exit \
+         /b 0\n\
          {query}\n\
          echo {name} is not \"{kind} {text}\"\n\
          exit /b 1"
     )))
 }
 
-/// Type and data as `reg.exe query` prints them.
-fn printed(data: &RegistryData) -> Option<(&'static str, String)> {
+/// Returns type and data as `reg.exe query` prints them.
+fn render_query_output(data: &RegistryValueData) -> Option<(&'static str, String)> {
     Some(match data {
-        RegistryData::Sz(text) => ("REG_SZ", text.clone()),
-        RegistryData::ExpandSz(text) => ("REG_EXPAND_SZ", text.clone()),
-        RegistryData::MultiSz(list) => ("REG_MULTI_SZ", list.join("\\0")),
-        RegistryData::Dword(n) => ("REG_DWORD", format!("{n:#x}")),
-        RegistryData::Qword(n) => ("REG_QWORD", format!("{n:#x}")),
-        RegistryData::Binary(bytes) => ("REG_BINARY", hex::encode_upper(bytes)),
-        RegistryData::Absent => return None,
+        RegistryValueData::Sz(text) => ("REG_SZ", text.clone()),
+        RegistryValueData::ExpandSz(text) => ("REG_EXPAND_SZ", text.clone()),
+        RegistryValueData::MultiSz(list) => ("REG_MULTI_SZ", list.join("\\0")),
+        RegistryValueData::Dword(n) => ("REG_DWORD", format!("{n:#x}")),
+        RegistryValueData::Qword(n) => ("REG_QWORD", format!("{n:#x}")),
+        RegistryValueData::Binary(bytes) => ("REG_BINARY", hex::encode_upper(bytes)),
+        RegistryValueData::Absent => return None,
     })
 }

@@ -1,38 +1,39 @@
-//! `cleanup`: what an image need not carry.
+//! Compiles `cleanup`, which removes what an image does not need.
 //!
-//! What is not there is fine. What the recipe names itself (`paths`) must be gone or empty afterwards, and so must the
-//! four logs that every Windows has be cleared; a temporary file or a download that is in use is only listed.
+//! Missing files are not an error. Paths that the recipe names must be gone or empty afterwards,
+//! and the four logs that every Windows has must be cleared; temporary files and downloads in use
+//! are only listed.
 
 use super::super::ExitRule;
-use super::super::batch::{self, Script};
-use super::super::site::{MINUTE, Site};
+use super::super::batch::{self, BatchScript};
+use super::super::step_compiler::{MINUTE, StepCompiler};
 use super::account::NET;
 use super::service::SC;
-use super::windows_image::{DISM, DISM_LOG, restart_if_pending, rule};
-use super::{FIND, args};
-use crate::recipe::verb::Cleanup;
+use super::windows_image::{DISM, DISM_LOG, dism_rule, restart_if_pending};
+use super::{FIND, to_arguments};
+use crate::recipe::verb::CleanupSpec;
 
 const WEVTUTIL: &str = r"C:\Windows\System32\wevtutil.exe";
 const DOWNLOADS: &str = r"C:\Windows\SoftwareDistribution\Download";
 
-pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
-    let mut script = Script::new();
+pub(super) fn cleanup(site: &mut StepCompiler<'_>, cleanup: &CleanupSpec) -> Option<()> {
+    let mut script = BatchScript::new();
     for path in &cleanup.paths {
         if path.value.is_vital() {
-            let message = format!("Windows does not run without what is in `{}`", path.value);
-            let help = "name the folder in it that can go";
+            let message = format!("Windows cannot run without the content of `{}`", path.value);
+            let help = "name the folder in it that can be removed";
             site.error_with_help(&path.place, message, "refused", help);
             return None;
         }
-        let quoted = site.judged(batch::quoted_twice(path.value.as_str()), &path.place)?;
-        named(&mut script, &quoted);
+        let quoted = site.report_error(batch::quoted_twice(path.value.as_str()), &path.place)?;
+        remove_path(&mut script, &quoted);
     }
     if cleanup.temp {
-        empty(&mut script, r#""C:\Windows\Temp""#);
-        temporary(&mut script);
+        empty_folder(&mut script, r#""C:\Windows\Temp""#);
+        remove_temporary_files(&mut script);
     }
     if cleanup.update_cache {
-        downloads(&mut script);
+        remove_downloads(&mut script);
     }
     if cleanup.event_logs {
         event_logs(&mut script);
@@ -41,7 +42,7 @@ pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
         setup_logs(&mut script);
     }
     if cleanup.component_store {
-        let mut arguments = args(["/online", "/cleanup-image", "/startcomponentcleanup"]);
+        let mut arguments = to_arguments(["/online", "/cleanup-image", "/startcomponentcleanup"]);
         if cleanup.reset_base {
             arguments.push("/resetbase".to_owned());
         }
@@ -49,7 +50,7 @@ pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
         arguments.push("/norestart".to_owned());
         // DISM refuses to clean over pending operations (0x800f0806).
         restart_if_pending(site);
-        site.run(DISM, arguments, rule(), 120 * MINUTE);
+        site.run(DISM, arguments, dism_rule(), 120 * MINUTE);
         site.guest_log = Some(DISM_LOG);
     }
     if !script.is_empty() {
@@ -58,20 +59,22 @@ pub(super) fn cleanup(site: &mut Site<'_>, cleanup: &Cleanup) -> Option<()> {
     Some(())
 }
 
-/// Everything in the folder, hidden files too; links are removed, not followed. The folder stays, with who may use it.
-fn empty(script: &mut Script, folder: &str) {
+/// Removes everything in the folder, including hidden files; links are removed, not followed. The
+/// folder itself stays, with its access list.
+fn empty_folder(script: &mut BatchScript, folder: &str) {
     let bare = folder.trim_matches('"');
-    script.line(format!(
-        "if exist \"{bare}\\\" for /f \"delims=\" %%e in ('dir /b /a:d {folder} 2^>nul') do rd /s /q \"{bare}\\%%e\"\n\
+    script.add_line(format!(
+        "if exist \"{bare}\\\" for /f \"delims=\" %%e in ('dir /b /a:d {folder} 2^>nul') do rd /s \
+         /q \"{bare}\\%%e\"\n\
          if exist \"{bare}\\\" del /f /q /a \"{bare}\\*\""
     ));
 }
 
-/// A file or folder that the recipe names.
-fn named(script: &mut Script, path: &str) {
+/// Removes a file, or the content of a folder, that the recipe names.
+fn remove_path(script: &mut BatchScript, path: &str) {
     let bare = path.trim_matches('"');
-    empty(script, path);
-    script.line(format!(
+    empty_folder(script, path);
+    script.add_line(format!(
         "if not exist \"{bare}\\\" if exist {path} del /f /q /a {path}\n\
          set left=\n\
          if exist {path} for /f \"delims=\" %%e in ('dir /b /a {path} 2^>nul') do set left=1\n\
@@ -81,55 +84,59 @@ fn named(script: &mut Script, path: &str) {
     ));
 }
 
-/// Each profile's own.
-fn temporary(script: &mut Script) {
+/// Removes the temporary files of each profile.
+fn remove_temporary_files(script: &mut BatchScript) {
     for (switch, remove) in [(" /d", "rd /s /q"), ("", "del /f /q /a")] {
-        script.line(format!(
-            r#"for /d %%u in ("C:\Users\*") do if exist "%%u\AppData\Local\Temp\" for{switch} %%e in ("%%u\AppData\Local\Temp\*") do {remove} "%%e""#
+        let folder = r"%%u\AppData\Local\Temp";
+        script.add_line(format!(
+            r#"for /d %%u in ("C:\Users\*") do if exist "{folder}\" {}"#,
+            format_args!(r#"for{switch} %%e in ("{folder}\*") do {remove} "%%e""#)
         ));
     }
 }
 
-/// The two services that write there are stopped, and started again if they ran.
-fn downloads(script: &mut Script) {
+/// Removes downloaded updates. The two services that write there are stopped, and started again if
+/// they were running.
+fn remove_downloads(script: &mut BatchScript) {
     let services = ["wuauserv", "bits"];
     for service in services {
-        script.line(format!(
+        script.add_line(format!(
             "set {service}=\n\
              {SC} query {service} | {FIND} \"RUNNING\" >nul && set {service}=1\n\
              if defined {service} {NET} stop {service} /y\n\
              if defined {service} if errorlevel 1 echo {service} does not stop"
         ));
     }
-    empty(script, &format!("\"{DOWNLOADS}\""));
-    script.line(format!("if exist \"{DOWNLOADS}\\\" dir /a \"{DOWNLOADS}\""));
-    script.line("set failed=");
+    empty_folder(script, &format!("\"{DOWNLOADS}\""));
+    script.add_line(format!("if exist \"{DOWNLOADS}\\\" dir /a \"{DOWNLOADS}\""));
+    script.add_line("set failed=");
     for service in services {
-        script.line(format!(
+        script.add_line(format!(
             "if defined {service} {NET} start {service}\n\
              set running=\n\
              {SC} query {service} | {FIND} \"RUNNING\" >nul && set running=1\n\
              if defined {service} if not defined running set failed={service}"
         ));
     }
-    script.line(
+    script.add_line(
         "if defined failed echo %failed% ran before and does not start again\n\
          if defined failed exit /b 1",
     );
 }
 
-/// Analytic and debug logs that are switched on cannot be cleared; the four of every Windows can.
-fn event_logs(script: &mut Script) {
-    script.line(format!(
+/// Clears all event logs. Enabled analytic and debug logs cannot be cleared; the four of every
+/// Windows can.
+fn event_logs(script: &mut BatchScript) {
+    script.add_line(format!(
         r#"for /f "delims=" %%l in ('{WEVTUTIL} el') do {WEVTUTIL} cl "%%l" >nul 2>&1"#
     ));
     for log in ["Application", "Security", "Setup", "System"] {
-        script.line(format!("{WEVTUTIL} cl {log} || exit /b 1"));
+        script.add_line(format!("{WEVTUTIL} cl {log} || exit /b 1"));
     }
 }
 
-/// Of Setup, of servicing and of device installation. A log that is being written stays.
-fn setup_logs(script: &mut Script) {
+/// Removes logs of Setup, servicing and device installation. A log in use stays.
+fn setup_logs(script: &mut BatchScript) {
     for files in [
         r"C:\Windows\Panther\*.log",
         r"C:\Windows\Panther\*.etl",
@@ -137,6 +144,6 @@ fn setup_logs(script: &mut Script) {
         r"C:\Windows\Logs\DISM\*",
         r"C:\Windows\INF\setupapi.*.log",
     ] {
-        script.line(format!("if exist \"{files}\" del /f /q /a \"{files}\""));
+        script.add_line(format!("if exist \"{files}\" del /f /q /a \"{files}\""));
     }
 }

@@ -1,19 +1,20 @@
-//! `exe`: a program, run as it is where nothing depends on what is there, and from the step's `.cmd` where `creates`,
-//! `directory` or an argument needs one.
+//! Compiles `exe`. The program is run directly, or from the step's `.cmd` if `creates`, `directory`
+//! or an argument requires that.
 //!
-//! Arguments arrive exactly, or are refused: the guest agent breaks some, batch text others.
+//! Arguments that cannot be passed unchanged are refused: the guest agent breaks some, batch text
+//! others.
 
-use super::super::batch::{self, Script};
-use super::super::site::{MINUTE, Site, exit_rule, on_disc};
-use super::super::{ExitRule, Planned};
+use super::super::batch::{self, BatchScript};
+use super::super::step_compiler::{MINUTE, StepCompiler, exit_rule, on_disc};
+use super::super::{ExitRule, PlannedCheck};
 use super::files::{content_place, single_file};
 use super::script::{batch_file_after, run_batch_file};
 use crate::recipe::GuestPath;
-use crate::recipe::verb::{Exe, Program};
+use crate::recipe::verb::{ExeProgram, ExeSpec};
 use winimg_base::argv;
 use winimg_base::text::Place;
 
-/// What is run by something else, and by which verb.
+/// Extensions that other verbs run, with the verb.
 const OTHERS: [(&str, &str); 7] = [
     ("msi", "the verb is `msi`"),
     ("msu", "the verb is `update`"),
@@ -27,16 +28,16 @@ const OTHERS: [(&str, &str); 7] = [
     ("zip", "unpack it with `extract`, then name the `program`"),
 ];
 
-pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
-    let mut script = Script::new();
+pub(super) fn compile_exe(site: &mut StepCompiler<'_>, exe: &ExeSpec) -> Option<()> {
+    let mut script = BatchScript::new();
     let (program, place, carried) = match &exe.program {
-        Program::InGuest(path) => (path.value.clone(), path.place.clone(), false),
-        Program::Carried(from) => {
+        ExeProgram::InGuest(path) => (path.value.clone(), path.place.clone(), false),
+        ExeProgram::Carried(from) => {
             let place = content_place(from).clone();
             let (entry, file) = single_file(site, from)?;
-            let name = site.judged(batch::literal(&file), &place)?;
-            let folder = site.folder();
-            let index = site.entry(entry);
+            let name = site.report_error(batch::escape(&file), &place)?;
+            let folder = site.step_folder();
+            let index = site.add_entry(entry);
             script.make_folder(&format!("\"{folder}\""));
             script.copy(&on_disc(index, &name), &format!("\"{folder}\\{name}\""));
             (folder.join(&file), place, true)
@@ -64,12 +65,12 @@ pub(super) fn exe(site: &mut Site<'_>, exe: &Exe) -> Option<()> {
     run_batch_file(site, rule, 60 * MINUTE);
     if let Some(creates) = &exe.creates {
         let path = creates.value.clone();
-        site.expect(Planned::Exists { path });
+        site.expect(PlannedCheck::Exists { path });
     }
     Some(())
 }
 
-fn runs_by_itself(site: &mut Site<'_>, program: &GuestPath, place: &Place) -> Option<()> {
+fn runs_by_itself(site: &mut StepCompiler<'_>, program: &GuestPath, place: &Place) -> Option<()> {
     let extension = program.extension();
     if extension == "exe" || extension == "com" {
         return Some(());
@@ -82,17 +83,18 @@ fn runs_by_itself(site: &mut Site<'_>, program: &GuestPath, place: &Place) -> Op
         Some((_, help)) => site.error_with_help(place, message, "", *help),
         None => {
             let help =
-                "a program's name ends in `.exe`; a component's is set with `file = \"setup.exe\"`";
+                "a program's name ends in `.exe`; for a component set `file = \"setup.exe\"`";
             site.error_with_help(place, message, "", help);
         }
     }
     None
 }
 
-/// The step's `.cmd`. With `creates`, what is there already is left alone, and a good code without it is a failure.
+/// Renders the step's `.cmd`. With `creates`, nothing is run if the path exists, and a successful
+/// run that does not create it is a failure.
 fn batch_text(
-    site: &mut Site<'_>,
-    exe: &Exe,
+    site: &mut StepCompiler<'_>,
+    exe: &ExeSpec,
     program: &GuestPath,
     place: &Place,
     rule: &ExitRule,
@@ -102,9 +104,9 @@ fn batch_text(
         _ => (&[0][..], &[][..]),
     };
     let good = ok.first().copied().unwrap_or(0);
-    let mut line = site.quoted(program.as_str(), place)?;
+    let mut line = site.quote(program.as_str(), place)?;
     for argument in &exe.arguments {
-        let argument = site.judged(batch_argument(argument), place)?;
+        let argument = site.report_error(batch_argument(argument), place)?;
         line.push(' ');
         line.push_str(&argument);
     }
@@ -120,7 +122,10 @@ fn batch_text(
     }
     if let Some(directory) = &exe.directory {
         let folder = site.quoted_path(directory)?;
-        text.push_str(&format!("cd /d {folder} || exit /b {}\n", bad(ok, reboot)));
+        text.push_str(&format!(
+            "cd /d {folder} || exit /b {}\n",
+            choose_failure_code(ok, reboot)
+        ));
     }
     text.push_str(&line);
     text.push('\n');
@@ -129,8 +134,9 @@ fn batch_text(
         for code in ok {
             let missing = format!("if %code%=={code} if not exist {there}");
             text.push_str(&format!(
-                "{missing} echo the program ended with {code}, and {there} is not there\n{missing} exit /b {}\n",
-                bad(ok, reboot)
+                "{missing} echo the program ended with {code}, and {there} is not there\n{missing} \
+                 exit /b {}\n",
+                choose_failure_code(ok, reboot)
             ));
         }
         text.push_str("exit /b %code%\n");
@@ -140,19 +146,22 @@ fn batch_text(
     Some(text)
 }
 
-/// A code that means failure to this step.
-fn bad(ok: &[i64], reboot: &[i64]) -> i64 {
+/// Returns an exit code that means failure for this step.
+fn choose_failure_code(ok: &[i64], reboot: &[i64]) -> i64 {
     (1..)
         .find(|code| !ok.contains(code) && !reboot.contains(code))
         .unwrap_or(1)
 }
 
-/// For batch text, as the C runtime reads it back (Microsoft: Parsing C command-line arguments). Left bare where that
-/// is safe: installers that read their command line themselves want `/D=C:\k` without quotes.
+/// Quotes an argument for batch text and the C runtime (Microsoft: Parsing C command-line
+/// arguments). It is left unquoted if that is safe: installers that parse their command line
+/// themselves want `/D=C:\k` without quotes.
 fn batch_argument(argument: &str) -> Result<String, String> {
-    let text = batch::literal(argument)?;
-    let bare = |c: char| !(c.is_ascii_whitespace() || "&|<>^()@!'`,;".contains(c));
-    if !argument.is_empty() && argument.chars().all(bare) {
+    let text = batch::escape(argument)?;
+    let needs_quotes = argument
+        .chars()
+        .any(|c| c.is_ascii_whitespace() || "&|<>^()@!'`,;".contains(c));
+    if !argument.is_empty() && !needs_quotes {
         return Ok(text);
     }
     let backslashes = text.len() - text.trim_end_matches('\\').len();
@@ -182,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_code_of_a_failure_is_none_that_the_recipe_calls_good() {
-        assert_eq!(bad(&[0], &[3010]), 1);
-        assert_eq!(bad(&[0, 1], &[2]), 3);
+        assert_eq!(choose_failure_code(&[0], &[3010]), 1);
+        assert_eq!(choose_failure_code(&[0, 1], &[2]), 3);
     }
 }

@@ -1,42 +1,46 @@
-//! `copy`, `extract`, `file`, `directory`, `remove`: what lies where on the guest's disk.
+//! Compiles `copy`, `extract`, `file`, `directory` and `remove`.
 
-use super::super::batch::{self, Script};
-use super::super::check::Payload;
-use super::super::site::{Site, host_name, on_disc};
-use super::super::{Entry, Planned};
-use crate::recipe::{Content, Encoding, GuestPath, file_name};
-use winimg_base::text::{Located, Place, crlf};
+use super::super::batch::{self, BatchScript};
+use super::super::check::ExpectedPayload;
+use super::super::step_compiler::{StepCompiler, host_name, on_disc};
+use super::super::{PayloadEntry, PlannedCheck};
+use crate::recipe::{Encoding, GuestPath, StepContent, file_name};
+use winimg_base::text::{Located, Place, to_crlf};
 
-pub(super) fn copy(site: &mut Site<'_>, from: &Content, to: &Located<GuestPath>) -> Option<()> {
-    if let Content::Local(local) = from
+pub(super) fn copy(
+    site: &mut StepCompiler<'_>,
+    from: &StepContent,
+    to: &Located<GuestPath>,
+) -> Option<()> {
+    if let StepContent::Local(local) = from
         && local.value.is_dir()
     {
         let path = local.value.clone();
-        return put_tree(site, Entry::Local { path }, to);
+        return put_tree(site, PayloadEntry::Local { path }, to);
     }
     let (entry, file) = single_file(site, from)?;
     let mut to = to.clone();
     if to.value.names_folder() {
         to.value = to.value.join(&file);
-        let fit = to.value.fit().map_err(|(why, _)| why);
-        site.judged(fit, &to.place)?;
+        let fit = to.value.check_allowed().map_err(|(why, _)| why);
+        site.report_error(fit, &to.place)?;
     } else if file.contains('.') && !to.value.file_name().contains('.') {
         let path = &to.value;
         let message = format!("`{path}` becomes a file, not a folder");
         let help = format!("write `{path}\\` to keep the name `{file}` in that folder");
-        site.warning(&to.place, message, "no slash at the end", help);
+        site.warn(&to.place, message, "no trailing backslash", help);
     }
     put_file(site, entry, &file, to)
 }
 
 pub(super) fn extract(
-    site: &mut Site<'_>,
+    site: &mut StepCompiler<'_>,
     component: &Located<String>,
     to: &Located<GuestPath>,
     strip: usize,
     only: &[String],
 ) -> Option<()> {
-    let entry = Entry::Tree {
+    let entry = PayloadEntry::Tree {
         component: component.value.clone(),
         strip,
         only: only.to_vec(),
@@ -44,27 +48,33 @@ pub(super) fn extract(
     put_tree(site, entry, to)
 }
 
-/// The whole entry below `to`. Below 8 robocopy's codes only say what it did (Microsoft: robocopy return codes).
-fn put_tree(site: &mut Site<'_>, entry: Entry, to: &Located<GuestPath>) -> Option<()> {
+/// Copies the whole entry below `to`. Exit codes of robocopy below 8 are not errors (Microsoft:
+/// robocopy return codes).
+fn put_tree(
+    site: &mut StepCompiler<'_>,
+    entry: PayloadEntry,
+    to: &Located<GuestPath>,
+) -> Option<()> {
     let target = site.quoted_path(to)?;
-    let entry = site.entry(entry);
-    let mut script = Script::new();
+    let entry = site.add_entry(entry);
+    let mut script = BatchScript::new();
     script.make_folder(&target);
-    script.line(format!(
-        "C:\\Windows\\System32\\robocopy.exe {} {target} /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL /NDL\n\
+    script.add_line(format!(
+        "C:\\Windows\\System32\\robocopy.exe {} {target} /E /A-:R /R:0 /W:0 /NP /NJH /NJS /NFL \
+         /NDL\n\
          if errorlevel 8 exit /b %errorlevel%",
         on_disc(entry, "")
     ));
     site.put(script);
-    site.expect(Planned::File {
+    site.expect(PlannedCheck::File {
         path: to.value.clone(),
-        content: Payload::Tree(entry),
+        content: ExpectedPayload::Tree(entry),
     });
     Some(())
 }
 
-pub(super) fn file(
-    site: &mut Site<'_>,
+pub(super) fn compile_file(
+    site: &mut StepCompiler<'_>,
     to: &Located<GuestPath>,
     content: &str,
     encoding: Encoding,
@@ -77,13 +87,13 @@ pub(super) fn file(
         );
         return None;
     }
-    // cmd and PowerShell scripts get CRLF whatever the recipe's own line ends are.
+    // cmd and PowerShell scripts always get CRLF, regardless of the recipe's line ends.
     let text = match to.value.extension().as_str() {
-        "cmd" | "bat" | "ps1" | "psm1" | "psd1" => crlf(content),
+        "cmd" | "bat" | "ps1" | "psm1" | "psd1" => to_crlf(content),
         _ => content.to_owned(),
     };
     let file = to.value.file_name().to_owned();
-    let entry = Entry::Text {
+    let entry = PayloadEntry::Text {
         file: file.clone(),
         text,
         encoding,
@@ -91,130 +101,151 @@ pub(super) fn file(
     put_file(site, entry, &file, to.clone())
 }
 
-pub(super) fn directory(site: &mut Site<'_>, at: &Located<GuestPath>) -> Option<()> {
+pub(super) fn compile_directory(
+    site: &mut StepCompiler<'_>,
+    at: &Located<GuestPath>,
+) -> Option<()> {
     let quoted = site.quoted_path(at)?;
-    let mut script = Script::new();
+    let mut script = BatchScript::new();
     script.make_folder(&quoted);
     site.put(script);
-    site.expect(Planned::Exists {
+    site.expect(PlannedCheck::Exists {
         path: at.value.clone(),
     });
     Some(())
 }
 
-/// `del` ends with 0 whether it removed anything or not, so the script looks for itself.
-pub(super) fn remove(site: &mut Site<'_>, at: &Located<GuestPath>, recursive: bool) -> Option<()> {
+/// Removes a file or folder. `del` exits with 0 even if it removes nothing, so the script checks.
+pub(super) fn remove(
+    site: &mut StepCompiler<'_>,
+    at: &Located<GuestPath>,
+    recursive: bool,
+) -> Option<()> {
     if at.value.is_vital() {
-        let message = format!("Windows does not run without `{}`", at.value);
-        let help = "name a file or folder that Windows can spare";
+        let message = format!("Windows cannot run without `{}`", at.value);
+        let help = "name a file or folder that Windows does not need";
         site.error_with_help(&at.place, message, "refused", help);
         return None;
     }
     let whole = site.quoted_path(at)?;
     let folder = format!("{}\\\"", whole.trim_end_matches('"'));
-    let mut script = Script::new();
+    let mut script = BatchScript::new();
     if recursive {
-        script.line(format!("if exist {folder} rd /s /q {whole}"));
+        script.add_line(format!("if exist {folder} rd /s /q {whole}"));
     } else {
-        script.line(format!(
-            "if exist {folder} echo {whole} is a folder, and the step does not say recursive = true\n\
+        script.add_line(format!(
+            "if exist {folder} echo {whole} is a folder, and the step does not say recursive = \
+             true\n\
              if exist {folder} exit /b 1"
         ));
     }
-    script.line(format!(
+    script.add_line(format!(
         "if exist {whole} del /f /q {whole}\n\
          if not exist {whole} exit /b 0\n\
          echo {whole} is still there\n\
          exit /b 1"
     ));
     site.put(script);
-    site.expect(Planned::Missing {
+    site.expect(PlannedCheck::Missing {
         path: at.value.clone(),
     });
     Some(())
 }
 
-/// Makes the folder above `to` and copies the entry's file there.
-fn put_file(site: &mut Site<'_>, entry: Entry, file: &str, to: Located<GuestPath>) -> Option<()> {
-    let mut script = Script::new();
+/// Creates the parent folder of `to` and copies the entry's file there.
+fn put_file(
+    site: &mut StepCompiler<'_>,
+    entry: PayloadEntry,
+    file: &str,
+    to: Located<GuestPath>,
+) -> Option<()> {
+    let mut script = BatchScript::new();
     let target = site.quoted_path(&to)?;
-    let name = site.judged(batch::literal(file), &to.place)?;
+    let name = site.report_error(batch::escape(file), &to.place)?;
     if let Some(parent) = to.value.parent() {
-        let parent = site.quoted(parent.as_str(), &to.place)?;
+        let parent = site.quote(parent.as_str(), &to.place)?;
         script.make_folder(&parent);
     }
-    let entry = site.entry(entry);
+    let entry = site.add_entry(entry);
     script.copy(&on_disc(entry, &name), &target);
     site.put(script);
-    site.expect(Planned::File {
+    site.expect(PlannedCheck::File {
         path: to.value,
-        content: Payload::File(entry),
+        content: ExpectedPayload::File(entry),
     });
     Some(())
 }
 
-/// Where a step's bytes are named.
-pub(super) fn content_place(from: &Content) -> &Place {
+/// Returns the place that names the content.
+pub(super) fn content_place(from: &StepContent) -> &Place {
     match from {
-        Content::Component(name) => &name.place,
-        Content::Local(path) => &path.place,
+        StepContent::Component(name) => &name.place,
+        StepContent::Local(path) => &path.place,
     }
 }
 
-/// An unpacked component, or a local folder, for what needs a folder.
-pub(super) fn folder(site: &mut Site<'_>, from: &Content, only: &[String]) -> Option<Entry> {
+/// Returns an entry for an unpacked component or a local folder.
+pub(super) fn find_folder(
+    site: &mut StepCompiler<'_>,
+    from: &StepContent,
+    only: &[String],
+) -> Option<PayloadEntry> {
     match from {
-        Content::Component(name) => {
-            let found = site.component(name)?;
+        StepContent::Component(name) => {
+            let found = site.find_component(name)?;
             if found.unpack.is_none() {
                 let message = format!(
-                    "component `{}` is a file, and a folder is needed",
+                    "component `{}` is a file, but a folder is needed",
                     name.value
                 );
                 let help = format!(
-                    "an archive is unpacked with `unpack = \"zip\"` (tar, tar.gz, tar.zst) in `[components.{}]`",
+                    "to unpack an archive, set `unpack = \"zip\"` (tar, tar.gz, tar.zst) in \
+                     `[components.{}]`",
                     name.value
                 );
                 site.error_with_help(&name.place, message, "used here", help);
                 return None;
             }
-            Some(Entry::Tree {
+            Some(PayloadEntry::Tree {
                 component: name.value.clone(),
                 strip: 0,
                 only: only.to_vec(),
             })
         }
-        Content::Local(path) if path.value.is_dir() => Some(Entry::Local {
+        StepContent::Local(path) if path.value.is_dir() => Some(PayloadEntry::Local {
             path: path.value.clone(),
         }),
-        Content::Local(path) => {
+        StepContent::Local(path) => {
             let message = format!("there is no folder `{}`", path.value.display());
-            let help = "name the folder that the files lie in";
+            let help = "name the folder that contains the files";
             site.error_with_help(&path.place, message, "a folder is needed", help);
             None
         }
     }
 }
 
-/// A component's file or a local one, with the name it has on the disc.
-pub(super) fn single_file(site: &mut Site<'_>, from: &Content) -> Option<(Entry, String)> {
+/// Returns an entry for a component's file or a local file, with its name on the disc.
+pub(super) fn single_file(
+    site: &mut StepCompiler<'_>,
+    from: &StepContent,
+) -> Option<(PayloadEntry, String)> {
     match from {
-        Content::Component(name) => {
-            let component = site.component(name)?;
+        StepContent::Component(name) => {
+            let component = site.find_component(name)?;
             let file = component.file.clone();
             Some((
-                Entry::Component {
+                PayloadEntry::Component {
                     component: name.value.clone(),
                     file: file.clone(),
                 },
                 file,
             ))
         }
-        Content::Local(local) => {
+        StepContent::Local(local) => {
             if !local.value.is_file() {
                 let shown = local.value.display().to_string();
                 let why = if local.value.is_dir() {
-                    "a folder, and a file is needed"
+                    "a folder, but a file is needed"
                 } else {
                     "not found"
                 };
@@ -236,7 +267,7 @@ pub(super) fn single_file(site: &mut Site<'_>, from: &Content) -> Option<(Entry,
                 return None;
             }
             Some((
-                Entry::Local {
+                PayloadEntry::Local {
                     path: local.value.clone(),
                 },
                 file.to_owned(),

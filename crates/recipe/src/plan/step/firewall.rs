@@ -1,54 +1,55 @@
-//! `firewall`: one rule, through `netsh.exe advfirewall` (Microsoft: netsh advfirewall firewall).
+//! Compiles `firewall` to `netsh.exe advfirewall` (Microsoft: netsh advfirewall firewall).
 //!
-//! `add rule` makes a second rule of the same name, so those that are there go first. netsh ends with 1 for every
-//! failure, "no rule matches" too; hence the look afterwards, which must find none.
+//! `add rule` creates a second rule with the same name, so existing ones are deleted first. netsh
+//! exits with 1 for every failure, even "no rule matches", so a query afterwards must find none.
 
-use super::super::check::{Firewall, FirewallScope};
-use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Planned};
-use super::args;
-use crate::recipe::verb::{FirewallRule, Profile, Protocol};
+use super::super::check::{FirewallCheck, FirewallScope};
+use super::super::step_compiler::{QUICK, StepCompiler};
+use super::super::{ExitRule, PlannedCheck};
+use super::to_arguments;
+use crate::recipe::verb::{FirewallProfile, FirewallProtocol, FirewallRule};
 
 pub(super) const NETSH: &str = r"C:\Windows\System32\netsh.exe";
 
-pub(super) fn firewall(site: &mut Site<'_>, rule: &FirewallRule) -> Option<()> {
+pub(super) fn compile_firewall(site: &mut StepCompiler<'_>, rule: &FirewallRule) -> Option<()> {
     let name = format!("name={}", rule.name.value);
-    let delete = args(["advfirewall", "firewall", "delete", "rule", &name]);
-    let show = args(["advfirewall", "firewall", "show", "rule", &name]);
+    let delete = to_arguments(["advfirewall", "firewall", "delete", "rule", &name]);
+    let show = to_arguments(["advfirewall", "firewall", "show", "rule", &name]);
     if !rule.present {
-        // Fails where the firewall's service does not answer, so that the look below means something.
-        let ask = args(["advfirewall", "show", "allprofiles", "state"]);
+        // Fails if the firewall service does not respond, so that the query below is meaningful.
+        let ask = to_arguments(["advfirewall", "show", "allprofiles", "state"]);
         site.run(NETSH, ask, ExitRule::Zero, QUICK);
     }
-    site.run(NETSH, delete, listed(&[0, 1]), QUICK);
-    site.run(NETSH, show, listed(&[1]), QUICK);
+    site.run(NETSH, delete, allow_codes(&[0, 1]), QUICK);
+    site.run(NETSH, show, allow_codes(&[1]), QUICK);
     if rule.present {
-        let words = words(rule, name);
-        site.run(NETSH, words, ExitRule::Zero, QUICK);
+        let add = render_add_arguments(rule, name);
+        site.run(NETSH, add, ExitRule::Zero, QUICK);
     }
-    site.expect(Planned::Firewall(expected(rule)));
+    site.expect(PlannedCheck::Firewall(build_check(rule)));
     Some(())
 }
 
-fn listed(ok: &[i64]) -> ExitRule {
+fn allow_codes(ok: &[i64]) -> ExitRule {
     ExitRule::Listed {
         ok: ok.to_vec(),
         reboot: vec![],
     }
 }
 
-fn words(rule: &FirewallRule, name: String) -> Vec<String> {
-    let mut words = args(["advfirewall", "firewall", "add", "rule"]);
+fn render_add_arguments(rule: &FirewallRule, name: String) -> Vec<String> {
+    let mut words = to_arguments(["advfirewall", "firewall", "add", "rule"]);
     words.push(name);
     words.push(format!("dir={}", if rule.inbound { "in" } else { "out" }));
     let action = if rule.allow { "allow" } else { "block" };
     words.push(format!("action={action}"));
-    let profiles = match rule.profiles.is_empty() {
-        true => "any".to_owned(),
-        false => profiles(&rule.profiles).join(","),
+    let profiles = if rule.profiles.is_empty() {
+        "any".to_owned()
+    } else {
+        render_profiles(&rule.profiles).join(",")
     };
     words.push(format!("profile={profiles}"));
-    words.push(format!("protocol={}", protocol(rule.protocol)));
+    words.push(format!("protocol={}", render_protocol(rule.protocol)));
     let lists = [
         ("localport", &rule.ports),
         ("remoteport", &rule.remote_ports),
@@ -64,52 +65,55 @@ fn words(rule: &FirewallRule, name: String) -> Vec<String> {
     words
 }
 
-fn profiles(profiles: &[Profile]) -> Vec<String> {
-    let name = |profile: &Profile| match profile {
-        Profile::Domain => "domain".to_owned(),
-        Profile::Private => "private".to_owned(),
-        Profile::Public => "public".to_owned(),
-    };
-    profiles.iter().map(name).collect()
+fn render_profiles(profiles: &[FirewallProfile]) -> Vec<String> {
+    profiles
+        .iter()
+        .map(|profile| match profile {
+            FirewallProfile::Domain => "domain".to_owned(),
+            FirewallProfile::Private => "private".to_owned(),
+            FirewallProfile::Public => "public".to_owned(),
+        })
+        .collect()
 }
 
-fn protocol(protocol: Protocol) -> String {
+fn render_protocol(protocol: FirewallProtocol) -> String {
     match protocol {
-        Protocol::Any => "any".to_owned(),
-        Protocol::Tcp => "TCP".to_owned(),
-        Protocol::Udp => "UDP".to_owned(),
-        Protocol::IcmpV4 => "icmpv4".to_owned(),
-        Protocol::IcmpV6 => "icmpv6".to_owned(),
-        Protocol::Number(number) => number.to_string(),
+        FirewallProtocol::Any => "any".to_owned(),
+        FirewallProtocol::Tcp => "TCP".to_owned(),
+        FirewallProtocol::Udp => "UDP".to_owned(),
+        FirewallProtocol::IcmpV4 => "icmpv4".to_owned(),
+        FirewallProtocol::IcmpV6 => "icmpv6".to_owned(),
+        FirewallProtocol::Number(number) => number.to_string(),
     }
 }
 
-pub(in super::super) fn expected(rule: &FirewallRule) -> Firewall {
-    let sorted = |ports: &[String]| {
-        let mut ports = ports.to_vec();
-        ports.sort();
-        ports
-    };
-    Firewall {
+pub(in super::super) fn build_check(rule: &FirewallRule) -> FirewallCheck {
+    FirewallCheck {
         name: rule.name.value.clone(),
         present: rule.present,
         inbound: rule.inbound,
         allow: rule.allow,
         protocol: match rule.protocol {
-            Protocol::Any => None,
-            Protocol::Tcp => Some(6),
-            Protocol::Udp => Some(17),
-            Protocol::IcmpV4 => Some(1),
-            Protocol::IcmpV6 => Some(58),
-            Protocol::Number(number) => Some(number),
+            FirewallProtocol::Any => None,
+            FirewallProtocol::Tcp => Some(6),
+            FirewallProtocol::Udp => Some(17),
+            FirewallProtocol::IcmpV4 => Some(1),
+            FirewallProtocol::IcmpV6 => Some(58),
+            FirewallProtocol::Number(number) => Some(number),
         },
-        ports: sorted(&rule.ports),
-        remote_ports: sorted(&rule.remote_ports),
+        ports: sort_ports(&rule.ports),
+        remote_ports: sort_ports(&rule.remote_ports),
         scope: rule.present.then(|| FirewallScope {
             remote: rule.remote.clone(),
             program: rule.program.as_ref().map(|p| p.value.clone()),
-            profiles: profiles(&rule.profiles),
+            profiles: render_profiles(&rule.profiles),
             edge: rule.edge,
         }),
     }
+}
+
+fn sort_ports(ports: &[String]) -> Vec<String> {
+    let mut ports = ports.to_vec();
+    ports.sort();
+    ports
 }

@@ -1,7 +1,7 @@
-//! The verbs: each file compiles one family of them to ops, and says what they leave behind.
+//! The verbs. Each file compiles a group of verbs to ops and to checks of the finished image.
 //!
-//! Programs are named by full path. Ops are unconditional; where something depends on what is there, it stands in the
-//! step's script on the payload disc, which the plan shows whole.
+//! Programs are named by full path. Ops are unconditional; conditions are in the step's script on
+//! the payload disc, which the plan shows completely.
 
 mod account;
 mod acl;
@@ -27,11 +27,11 @@ mod windows_image;
 
 pub use seal_task::{SEAL_FAILED, SEAL_LOG, SEAL_SCRIPT, start_seal};
 
-use super::Op;
-use super::site::Site;
+use super::PlannedOp;
+use super::step_compiler::StepCompiler;
 use crate::recipe::Verb;
 
-pub(super) use firewall::expected as firewall_rule;
+pub(super) use firewall::build_check as firewall_rule;
 pub(super) use generalize::clean_up;
 pub(super) use service::start_name;
 
@@ -75,8 +75,9 @@ pub(super) fn verb_name(verb: &Verb) -> &'static str {
     }
 }
 
-/// Adds the step's ops and expectations; `None` is only a way out early, what is wrong has been said.
-pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
+/// Adds the step's ops and checks. `None` only means an early return; the error is already
+/// reported.
+pub(super) fn compile(site: &mut StepCompiler<'_>) -> Option<()> {
     let step = site.step;
     match &step.verb {
         Verb::Undecided { .. } => Some(()),
@@ -91,55 +92,57 @@ pub(super) fn compile(site: &mut Site<'_>) -> Option<()> {
             path,
             content,
             encoding,
-        } => files::file(site, path, content, *encoding),
-        Verb::Directory { path } => files::directory(site, path),
+        } => files::compile_file(site, path, content, *encoding),
+        Verb::Directory { path } => files::compile_directory(site, path),
         Verb::Remove { path, recursive } => files::remove(site, path, *recursive),
-        Verb::Cmd { script, exit_codes } => script::cmd(site, script, exit_codes),
-        Verb::Powershell { script, exit_codes } => script::powershell(site, script, exit_codes),
-        Verb::Service(service) => service::service(site, service),
+        Verb::Cmd { script, exit_codes } => script::compile_cmd(site, script, exit_codes),
+        Verb::Powershell { script, exit_codes } => {
+            script::compile_powershell(site, script, exit_codes)
+        }
+        Verb::Service(service) => service::compile_service(site, service),
         Verb::Registry { key, value, data } => {
-            registry::registry(site, key, value.as_deref(), data)
+            registry::compile_registry(site, key, value.as_deref(), data)
         }
         Verb::Environment { name, value } => {
-            registry::environment(site, name, value.as_deref());
+            registry::compile_environment(site, name, value.as_deref());
             Some(())
         }
-        Verb::Path { add } => search_path::path(site, add),
+        Verb::Path { add } => search_path::compile_path(site, add),
         Verb::Msi {
             from,
             properties,
             exit_codes,
-        } => msi::msi(site, from, properties, exit_codes),
-        Verb::Exe(exe) => exe::exe(site, exe),
-        Verb::Feature(feature) => windows_image::feature(site, feature),
-        Verb::Capability(capability) => windows_image::capability(site, capability),
-        Verb::Driver(driver) => driver::driver(site, driver),
+        } => msi::compile_msi(site, from, properties, exit_codes),
+        Verb::Exe(exe) => exe::compile_exe(site, exe),
+        Verb::Feature(feature) => windows_image::compile_feature(site, feature),
+        Verb::Capability(capability) => windows_image::compile_capability(site, capability),
+        Verb::Driver(driver) => driver::compile_driver(site, driver),
         Verb::Update(update) => update::update(site, update),
         Verb::Checkpoint => Some(()),
         Verb::Cleanup(cleanup) => cleanup::cleanup(site, cleanup),
-        Verb::Firewall(rule) => firewall::firewall(site, rule),
-        Verb::User(user) => account::user(site, user),
+        Verb::Firewall(rule) => firewall::compile_firewall(site, rule),
+        Verb::User(user) => account::compile_user(site, user),
         Verb::Group(group) => account::group(site, group),
-        Verb::Acl(acl) => acl::acl(site, acl),
-        Verb::Task(task) => task::task(site, task),
-        Verb::Defender(defender) => defender::defender(site, defender),
-        Verb::Image(image) => image::image(site, image),
+        Verb::Acl(acl) => acl::compile_acl(site, acl),
+        Verb::Task(task) => task::compile_task(site, task),
+        Verb::Defender(defender) => defender::compile_defender(site, defender),
+        Verb::Image(image) => image::compile_image(site, image),
         Verb::Reboot => {
-            site.ops.push(Op::Reboot);
+            site.ops.push(PlannedOp::Reboot);
             Some(())
         }
         Verb::Settle => {
-            site.settle();
+            site.add_settle();
             Some(())
         }
         Verb::Assert(assertion) => assert::assert(site, assertion),
         Verb::Generalize {
             answer_file,
             mode_vm,
-        } => generalize::generalize(site, answer_file, *mode_vm),
+        } => generalize::compile_generalize(site, answer_file, *mode_vm),
     }
 }
 
-fn args<const N: usize>(list: [&str; N]) -> Vec<String> {
+fn to_arguments<const N: usize>(list: [&str; N]) -> Vec<String> {
     list.map(str::to_owned).into()
 }

@@ -1,99 +1,109 @@
-//! The seal as one task of SYSTEM: what the build set is taken back, sysprep runs, what it left is looked at, winimg's own traces
-//! go, and Windows powers off. Once started it needs no session: generalize blanks the built-in Administrator's password
-//! (Microsoft: Sysprep), and a session through it may end there.
+//! Seals Windows in one scheduled task that runs as SYSTEM: it reverts the build's settings, runs
+//! sysprep, checks the result, removes winimg's own traces and powers off. Once started it needs no
+//! session: generalize clears the built-in Administrator's password (Microsoft: Sysprep), which may
+//! end a session of that account.
 //!
-//! Whatever goes wrong ends the task before the power-off. Its log then becomes `seal-failed.log`, in one move: nothing reads
-//! a file that is written to, and nothing holds one open that is to be deleted.
+//! Any error ends the task before the power-off. Its log is then renamed to `seal-failed.log`:
+//! nothing reads a file that is being written, and nothing keeps a file open that is to be deleted.
 
 use std::time::Duration;
 
-use super::super::batch::Script;
+use super::super::batch::BatchScript;
 use super::super::seal::SEALED;
-use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Op, Planned};
+use super::super::step_compiler::{QUICK, StepCompiler};
+use super::super::{ExitRule, PlannedCheck, PlannedOp};
 use super::registry::REG;
-use super::task::{AS_SERVICES, SCHTASKS, definition};
-use super::{CMD, FIND, args};
-use crate::recipe::verb::{TaskAction, TaskUser, Trigger};
+use super::task::{AS_SERVICES, SCHTASKS, render_definition};
+use super::{CMD, FIND, to_arguments};
+use crate::recipe::verb::{TaskAction, TaskTrigger, TaskUser};
 use crate::recipe::{Encoding, GuestPath};
-use winimg_base::text::{Located, crlf};
+use winimg_base::text::{Located, to_crlf};
 
-/// The task of `Op::Seal`. It deletes its registration when Windows is generalized.
+/// The task of `Op::Seal`. It deletes its registration once Windows is generalized.
 const SEAL_TASK: &str = "winimg-seal";
-/// What the task runs.
+/// The script that the task runs.
 pub const SEAL_SCRIPT: &str = r"C:\winimg\seal.cmd";
-/// Where the task stood when it gave up: its log, renamed once nothing more is written to it.
+/// Log of a failed task, renamed once nothing more is written to it.
 pub const SEAL_FAILED: &str = r"C:\winimg\seal-failed.log";
-/// The same while it works. Its stages are lines that begin with `stage: `.
+/// Log of the running task. Its stages are lines that begin with `stage: `.
 pub const SEAL_LOG: &str = r"C:\winimg\seal.log";
 
 const PING: &str = r"C:\Windows\System32\ping.exe";
 const SHUTDOWN: &str = r"C:\Windows\System32\shutdown.exe";
 
-/// Tasks of winimg's: the seal's own, and those that PowerShell Direct ran programs in, with their folder.
+/// Tasks of winimg: the seal's own, and those that run programs for PowerShell Direct, with their
+/// folder.
 const TASK_FILES: &str = r"C:\Windows\System32\Tasks\winimg-*";
 const JOBS: &str = r"C:\ProgramData\winimg-jobs";
 
-/// From sysprep's end to its tag, in looks that are 2 s apart.
+/// Number of checks for sysprep's tag after it has exited, 2 s apart.
 const LOOKS: u32 = 15;
 
-/// What the task does.
-pub(super) struct Task {
-    /// What is taken back: ends with 0 when it is gone.
-    pub undo: Script,
-    /// sysprep's command line.
+/// The parts of the task's script.
+pub(super) struct SealTask {
+    /// Reverts the build's settings; exits with 0 on success.
+    pub undo: BatchScript,
+    /// Command line of sysprep.
     pub sysprep: String,
-    /// What sysprep leaves when it went well.
+    /// The file that sysprep creates on success.
     pub tag: &'static str,
 }
 
-/// What starts the task.
+/// Returns the command that starts the task.
 pub fn start_seal() -> (String, Vec<String>) {
-    (SCHTASKS.to_owned(), args(["/run", "/tn", SEAL_TASK]))
+    (
+        SCHTASKS.to_owned(),
+        to_arguments(["/run", "/tn", SEAL_TASK]),
+    )
 }
 
-/// Lays the task's files down, empties the drives, and starts it.
-pub(super) fn seal(site: &mut Site<'_>, mut lay: Script, task: Task, timeout: Duration) {
+/// Writes the task's files, ejects the discs, and starts the task.
+pub(super) fn seal(
+    site: &mut StepCompiler<'_>,
+    mut lay: BatchScript,
+    task: SealTask,
+    timeout: Duration,
+) {
     let place = site.step.place.clone();
     let action = TaskAction::Run {
         command: Located {
-            value: GuestPath::known(CMD),
+            value: GuestPath::from_static(CMD),
             place,
         },
-        arguments: args(["/d", "/c", SEAL_SCRIPT]),
-        trigger: Trigger::None,
+        arguments: to_arguments(["/d", "/c", SEAL_SCRIPT]),
+        trigger: TaskTrigger::None,
         user: TaskUser::System,
         highest: true,
         delay: None,
         time_limit: None,
         description: None,
     };
-    let definition = definition(&action, AS_SERVICES);
-    let text = crlf(&batch(task));
+    let definition = render_definition(&action, AS_SERVICES);
+    let text = to_crlf(&render_batch(task));
     let own = site.text_entry("seal.cmd", text, Encoding::Utf8);
     let xml = site.text_entry("seal-task.xml", definition, Encoding::Utf16);
     lay.copy(&own, &format!("\"{SEAL_SCRIPT}\""));
     lay.copy(&xml, r#""C:\winimg\seal-task.xml""#);
-    // Of an earlier try.
-    lay.line(format!("if exist {SEAL_FAILED} del /f /q {SEAL_FAILED}"));
-    lay.line(format!(
+    // Left by an earlier try.
+    lay.add_line(format!("if exist {SEAL_FAILED} del /f /q {SEAL_FAILED}"));
+    lay.add_line(format!(
         "{SCHTASKS} /create /tn {SEAL_TASK} /xml C:\\winimg\\seal-task.xml /f || exit /b 1"
     ));
     site.put_judged(lay, ExitRule::Zero, QUICK);
-    site.ops.push(Op::Eject);
-    site.ops.push(Op::Seal { timeout });
-    site.expect(Planned::Task {
+    site.ops.push(PlannedOp::Eject);
+    site.ops.push(PlannedOp::Seal { timeout });
+    site.expect(PlannedCheck::Task {
         name: SEAL_TASK.to_owned(),
         present: false,
     });
-    site.expect(Planned::Missing {
-        path: GuestPath::known(JOBS),
+    site.expect(PlannedCheck::Missing {
+        path: GuestPath::from_static(JOBS),
     });
 }
 
-/// The batch file. `>>` stands before `echo`: a digit before it would name a stream.
-fn batch(task: Task) -> String {
-    let Task { undo, sysprep, tag } = task;
+/// Renders the batch file. `>>` comes before `echo`, because a digit before it would name a stream.
+fn render_batch(task: SealTask) -> String {
+    let SealTask { undo, sysprep, tag } = task;
     let state = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Setup\State";
     let undo = undo.finish();
     let undo = undo.trim_start_matches("@echo off\n");
@@ -107,7 +117,8 @@ fn batch(task: Task) -> String {
          >>%log% echo sysprep ended with %errorlevel%\n\
          set looks=0\n\
          :look\n\
-         if exist {tag} {REG} query {state} /v ImageState | {FIND} \"{SEALED}\" >nul && goto sealed\n\
+         if exist {tag} {REG} query {state} /v ImageState | {FIND} \"{SEALED}\" >nul && goto \
+         sealed\n\
          set /a looks+=1\n\
          if %looks% gtr {LOOKS} goto failed\n\
          {PING} -n 3 127.0.0.1 >nul\n\
@@ -119,7 +130,8 @@ fn batch(task: Task) -> String {
          if exist {JOBS}\\ rd /s /q {JOBS} >>%log% 2>&1\n\
          if exist {JOBS}\\ goto failed\n\
          rem The rest is one line: the file that it stands in goes.\n\
-         rd /s /q C:\\winimg & (if exist C:\\winimg\\ (>{SEAL_FAILED} echo stage: remove C:\\winimg) else {SHUTDOWN} /s /t 0) & exit\n\
+         rd /s /q C:\\winimg & (if exist C:\\winimg\\ (>{SEAL_FAILED} echo stage: remove \
+         C:\\winimg) else {SHUTDOWN} /s /t 0) & exit\n\
          :failed\n\
          ren %log% seal-failed.log\n\
          exit /b 1\n\

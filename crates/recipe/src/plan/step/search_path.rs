@@ -1,45 +1,46 @@
-//! `path`: folders added to the machine's `Path`.
+//! Compiles `path`: adds folders to the machine's `Path`.
 //!
-//! Never `setx`, which cuts at 1,024 characters. The value stays REG_EXPAND_SZ and unexpanded: what `for /f` reads is
-//! not expanded again. Comparing is done by replacing, which takes no account of case and starts no second cmd.
+//! Does not use `setx`, which truncates at 1,024 characters. The value stays REG_EXPAND_SZ and
+//! unexpanded, as `for /f` does not expand what it reads. Values are compared by substitution,
+//! which ignores case and needs no second cmd.
 
-use super::super::Planned;
-use super::super::batch::{self, Script};
-use super::super::site::Site;
+use super::super::PlannedCheck;
+use super::super::batch::{self, BatchScript};
+use super::super::step_compiler::StepCompiler;
 use super::registry::{ENVIRONMENT, REG};
 use crate::recipe::GuestPath;
 use winimg_base::text::Located;
 
-pub(super) fn path(site: &mut Site<'_>, add: &[Located<GuestPath>]) -> Option<()> {
+pub(super) fn compile_path(site: &mut StepCompiler<'_>, add: &[Located<GuestPath>]) -> Option<()> {
     let mut folders = Vec::new();
     for folder in add {
-        let literal = batch::literal(folder.value.as_str());
-        folders.extend(site.judged(literal, &folder.place));
+        let literal = batch::escape(folder.value.as_str());
+        folders.extend(site.report_error(literal, &folder.place));
     }
     if folders.len() < add.len() {
         return None;
     }
-    let mut script = Script::of(reading());
+    let mut script = BatchScript::from_lines(render_path_query());
     for literal in &folders {
-        script.line(format!(
+        script.add_line(format!(
             "set \"seen=;!new!;\"\n\
              if /i \"!seen:;{literal};=!\"==\"!seen!\" set \"new=!new!;{literal}\""
         ));
     }
-    script.line(format!(
+    script.add_line(format!(
         "if \"!new!\"==\"!old!\" exit /b 0\n\
          {REG} add \"%key%\" /v Path /t REG_EXPAND_SZ /d \"!new!\" /f || exit /b 1"
     ));
     site.put(script);
     for folder in add {
-        site.expect(Planned::PathFolder {
+        site.expect(PlannedCheck::PathFolder {
             folder: folder.value.clone(),
         });
     }
     Some(())
 }
 
-fn reading() -> String {
+fn render_path_query() -> String {
     format!(
         r#"setlocal disabledelayedexpansion
 set "key={ENVIRONMENT}"

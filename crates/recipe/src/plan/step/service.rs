@@ -1,36 +1,37 @@
-//! `service`: through `sc.exe`, which parses its arguments like the C runtime, each option name an argument of its own
-//! (Microsoft: sc.exe create, sc.exe config).
+//! Compiles `service` to `sc.exe`, which parses its arguments like the C runtime, with each option
+//! name as a separate argument (Microsoft: sc.exe create, sc.exe config).
 //!
-//! `create` may end with 1073 because the service is there already; `config` then says the same, so a step can be
-//! repeated. Starting and stopping only begin when `sc.exe` ends, so those are a script that waits.
+//! `create` may exit with 1073 because the service already exists; `config` then sets the same
+//! options, so a step can be repeated. Starting and stopping continue after `sc.exe` exits, so a
+//! script waits for them.
 
-use super::super::batch::{self, Script};
+use super::super::batch::{self, BatchScript};
 use super::super::expect::service_key;
-use super::super::site::{QUICK, Site};
-use super::super::{ExitRule, Planned, check};
-use super::{FIND, args};
-use crate::recipe::{RegistryData, Service, ServiceState, Start};
+use super::super::step_compiler::{QUICK, StepCompiler};
+use super::super::{ExitRule, PlannedCheck, check};
+use super::{FIND, to_arguments};
+use crate::recipe::{RegistryValueData, ServiceSpec, ServiceStartMode, ServiceState};
 use winimg_base::argv;
 
 pub(super) const SC: &str = r"C:\Windows\System32\sc.exe";
-/// A local `ping` takes a second a time and needs neither a network nor a console, unlike `timeout.exe`.
+/// Waits a second. A local `ping` needs neither a network nor a console, unlike `timeout.exe`.
 const PAUSE: &str = r"C:\Windows\System32\ping.exe -n 2 127.0.0.1 >nul";
-/// Not stretched for a slow accelerator, so generous.
+/// Limit of the wait. It is not scaled for a slow accelerator, so it is generous.
 const SECONDS: u32 = 120;
 
-pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
+pub(super) fn compile_service(site: &mut StepCompiler<'_>, service: &ServiceSpec) -> Option<()> {
     let name = service.name.value.as_str();
     if service.state == Some(ServiceState::Absent) {
-        let script = absent(site, service)?;
+        let script = build_delete_script(site, service)?;
         site.put(script);
-        site.expect(Planned::Registry {
+        site.expect(PlannedCheck::Registry {
             key: service_key(name),
             value: None,
-            data: RegistryData::Absent,
+            data: RegistryValueData::Absent,
         });
         return Some(());
     }
-    let options = options(service);
+    let options = render_options(service);
     if service.program.is_some() {
         let rule = ExitRule::Listed {
             ok: vec![0, 1073],
@@ -38,32 +39,32 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
         };
         site.run(
             SC,
-            [args(["create", name]), options.clone()].concat(),
+            [to_arguments(["create", name]), options.clone()].concat(),
             rule,
             QUICK,
         );
     }
     if !options.is_empty() {
-        sc(site, [args(["config", name]), options].concat());
+        run_sc(site, [to_arguments(["config", name]), options].concat());
     }
     if let Some(text) = &service.description {
-        sc(site, args(["description", name, text]));
+        run_sc(site, to_arguments(["description", name, text]));
     }
     if !service.restart_delays.is_empty() {
-        sc(site, restarts(service));
+        run_sc(site, render_restarts(service));
     }
     match service.state {
         Some(ServiceState::Running) => {
-            let script = reach(site, service, "start", "RUNNING", 1056)?;
+            let script = build_state_script(site, service, "start", "RUNNING", 1056)?;
             site.put(script);
         }
         Some(ServiceState::Stopped) => {
-            let script = reach(site, service, "stop", "STOPPED", 1062)?;
+            let script = build_state_script(site, service, "stop", "STOPPED", 1062)?;
             site.put(script);
         }
         Some(ServiceState::Absent) | None => {}
     }
-    site.expect(Planned::Service(check::Service {
+    site.expect(PlannedCheck::Service(check::ServiceCheck {
         name: name.to_owned(),
         command_line: image_path(service),
         start: service.start,
@@ -75,68 +76,74 @@ pub(super) fn service(site: &mut Site<'_>, service: &Service) -> Option<()> {
     Some(())
 }
 
-fn sc(site: &mut Site<'_>, arguments: Vec<String>) {
+fn run_sc(site: &mut StepCompiler<'_>, arguments: Vec<String>) {
     site.run(SC, arguments, ExitRule::Zero, QUICK);
 }
 
 /// `failure NAME reset= 86400 actions= restart/10000/restart/60000`
-fn restarts(service: &Service) -> Vec<String> {
-    let delays = service.restart_delays.iter();
-    let actions: Vec<String> = delays.map(|ms| format!("restart/{ms}")).collect();
+fn render_restarts(service: &ServiceSpec) -> Vec<String> {
+    let actions: Vec<String> = service
+        .restart_delays
+        .iter()
+        .map(|ms| format!("restart/{ms}"))
+        .collect();
     let (reset, actions) = (service.failure_reset.to_string(), actions.join("/"));
     let name = service.name.value.as_str();
-    args(["failure", name, "reset=", &reset, "actions=", &actions])
+    to_arguments(["failure", name, "reset=", &reset, "actions=", &actions])
 }
 
-fn options(service: &Service) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut option = |name: &str, value: String| out.extend([name.to_owned(), value]);
-    if let Some(path) = image_path(service) {
-        option("binPath=", path);
-    }
-    if let Some(start) = service.start {
-        option("start=", start_name(start).to_owned());
-    }
-    if !service.depends.is_empty() {
-        option("depend=", service.depends.join("/"));
-    }
-    if let Some(account) = &service.account {
-        option("obj=", account.clone());
-    }
-    if let Some(name) = &service.display_name {
-        option("DisplayName=", name.clone());
-    }
-    out
+fn render_options(service: &ServiceSpec) -> Vec<String> {
+    let depends = (!service.depends.is_empty()).then(|| service.depends.join("/"));
+    let options = [
+        ("binPath=", image_path(service)),
+        (
+            "start=",
+            service.start.map(|start| start_name(start).to_owned()),
+        ),
+        ("depend=", depends),
+        ("obj=", service.account.clone()),
+        ("DisplayName=", service.display_name.clone()),
+    ];
+    options
+        .into_iter()
+        .filter_map(|(name, value)| Some([name.to_owned(), value?]))
+        .flatten()
+        .collect()
 }
 
-/// One string, cut up again when the service starts: the program and each argument quoted for the C runtime.
-fn image_path(service: &Service) -> Option<String> {
+/// Returns the command line as one string, with the program and each argument quoted for the C
+/// runtime, which splits it when the service starts.
+fn image_path(service: &ServiceSpec) -> Option<String> {
     let program = service.program.as_ref()?;
-    Some(argv::display(program.value.as_str(), &service.arguments))
+    Some(argv::render_command_line(
+        program.value.as_str(),
+        &service.arguments,
+    ))
 }
 
-pub(in super::super) fn start_name(start: Start) -> &'static str {
+pub(in super::super) fn start_name(start: ServiceStartMode) -> &'static str {
     match start {
-        Start::Auto => "auto",
-        Start::DelayedAuto => "delayed-auto",
-        Start::Demand => "demand",
-        Start::Disabled => "disabled",
+        ServiceStartMode::Auto => "auto",
+        ServiceStartMode::DelayedAuto => "delayed-auto",
+        ServiceStartMode::Demand => "demand",
+        ServiceStartMode::Disabled => "disabled",
     }
 }
 
-/// Asks for a state and waits for it; `already` is the code for being in it (Microsoft: System Error Codes 1000-1299).
-fn reach(
-    site: &mut Site<'_>,
-    service: &Service,
+/// Requests a state and waits for it; `already` is the exit code if the service is already in it
+/// (Microsoft: System Error Codes 1000-1299).
+fn build_state_script(
+    site: &mut StepCompiler<'_>,
+    service: &ServiceSpec,
     verb: &str,
     state: &str,
     already: u32,
-) -> Option<Script> {
-    let name = site.judged(
+) -> Option<BatchScript> {
+    let name = site.report_error(
         batch::quoted_twice(&service.name.value),
         &service.name.place,
     )?;
-    Some(Script::of(format!(
+    Some(BatchScript::from_lines(format!(
         "{SC} {verb} {name}\n\
          if not %errorlevel%==0 if not %errorlevel%=={already} exit /b %errorlevel%\n\
          for /l %%i in (1,1,{SECONDS}) do (\n  \
@@ -149,9 +156,9 @@ fn reach(
     )))
 }
 
-fn absent(site: &mut Site<'_>, service: &Service) -> Option<Script> {
-    let name = site.quoted(&service.name.value, &service.name.place)?;
-    Some(Script::of(format!(
+fn build_delete_script(site: &mut StepCompiler<'_>, service: &ServiceSpec) -> Option<BatchScript> {
+    let name = site.quote(&service.name.value, &service.name.place)?;
+    Some(BatchScript::from_lines(format!(
         "{SC} query {name} >nul 2>&1 || exit /b 0\n\
          {SC} stop {name} >nul 2>&1\n\
          {SC} delete {name} || exit /b %errorlevel%\n\

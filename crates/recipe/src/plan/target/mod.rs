@@ -1,62 +1,80 @@
-//! Whether the image that a plan makes is one that its targets take.
+//! Checks that the targets of a recipe accept the image that its plan makes.
 //!
-//! Pure. Knows rules and conditions, no platform: what each target needs and refuses is in its file. A contradiction names both
-//! sides: what the recipe does, at its line, and the target's rule with its reason and source.
+//! Pure. Knows rules and conditions but no platforms: the requirements of each target are in its
+//! file. A contradiction names both sides: what the recipe does, at its line, and the target's rule
+//! with its reason and source.
 
-mod facts;
-mod left;
+mod conditions;
+mod image_conditions;
 mod seal;
 
-use super::{Entry, PlannedStep};
+use super::{PayloadEntry, PlannedStep};
 use crate::recipe::Recipe;
-use crate::recipe::target::{Aim, Condition, Demand, Output, Report, Rule};
-use facts::{Facts, Finding, Side};
+use crate::recipe::target::{
+    OutputFormat, RecipeTarget, RuleDemand, RuleSeverity, TargetCondition, TargetRule,
+};
+use conditions::{ConditionFinding, ConditionSide, PlanFacts};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
-use winimg_formats::wim::Release;
+use winimg_formats::wim::WindowsRelease;
 
-/// All contradictions. `steps` say what holds at the end.
-pub(super) fn judge(recipe: &Recipe, steps: &[PlannedStep], payload: &[Entry]) -> Diagnostics {
-    let facts = Facts::new(recipe, steps, payload);
-    let found = applied(recipe);
-    Diagnostics(found.iter().flat_map(|one| one.broken(&facts)).collect())
+/// Reports all contradictions. `steps` contain the checks of the finished image.
+pub(super) fn judge(
+    recipe: &Recipe,
+    steps: &[PlannedStep],
+    payload: &[PayloadEntry],
+) -> Diagnostics {
+    let facts = PlanFacts::new(recipe, steps, payload);
+    let rules = find_applied_rules(recipe);
+    Diagnostics(
+        rules
+            .iter()
+            .flat_map(|rule| rule.find_violations(&facts))
+            .collect(),
+    )
 }
 
-/// Those that only the medium shows: it has this release, and the recipe did not say so.
-pub fn on_release(recipe: &Recipe, release: Release) -> Diagnostics {
-    let mut facts = Facts::new(recipe, &[], &[]);
+/// Reports contradictions with the release of the medium, if the recipe does not determine the
+/// release.WindowsRelease
+pub fn on_release(recipe: &Recipe, release: WindowsRelease) -> Diagnostics {
+    let mut facts = PlanFacts::new(recipe, &[], &[]);
     if facts.release.is_some() {
         return Diagnostics::default();
     }
     facts.release = Some(release);
-    let found = applied(recipe);
-    let found = found.iter().filter(|one| minds_release(one.rule));
-    Diagnostics(found.flat_map(|one| one.broken(&facts)).collect())
+    Diagnostics(
+        find_applied_rules(recipe)
+            .iter()
+            .filter(|applied| minds_release(applied.rule))
+            .flat_map(|applied| applied.find_violations(&facts))
+            .collect(),
+    )
 }
 
-/// A rule that counts for a recipe.
-struct Applied<'a> {
-    rule: &'a Rule,
-    /// Whose it is: a rule that targets share counts once.
+/// A rule that applies to a recipe.
+struct AppliedRule<'a> {
+    rule: &'a TargetRule,
+    /// The targets that have it: a rule shared by targets is reported once.
     targets: Vec<&'a str>,
-    /// The line of the recipe that makes it count: a target's name, or an output.
+    /// The line of the recipe that makes it apply: a target's name, or an output.
     place: Place,
-    /// That output, where none of the targets is named.
-    by_output: Option<Output>,
+    /// The output, if none of the targets is named.
+    by_output: Option<OutputFormat>,
 }
 
-fn applied(recipe: &Recipe) -> Vec<Applied<'_>> {
-    let mut found: Vec<Applied<'_>> = Vec::new();
+fn find_applied_rules(recipe: &Recipe) -> Vec<AppliedRule<'_>> {
+    let mut found: Vec<AppliedRule<'_>> = Vec::new();
     for aim in &recipe.targets {
         for rule in &aim.target.rules {
-            let Some((place, by_output)) = counts(recipe, aim, rule) else {
+            let Some((place, by_output)) = find_cause(recipe, aim, rule) else {
                 continue;
             };
-            let mut before = found.iter_mut();
-            let same = before.find(|one| one.rule.place == rule.place && one.rule.why == rule.why);
+            let same = found
+                .iter_mut()
+                .find(|one| one.rule.place == rule.place && one.rule.why == rule.why);
             match same {
                 Some(one) => one.targets.push(&aim.target.name),
-                None => found.push(Applied {
+                None => found.push(AppliedRule {
                     rule,
                     targets: vec![&aim.target.name],
                     place,
@@ -68,8 +86,12 @@ fn applied(recipe: &Recipe) -> Vec<Applied<'_>> {
     found
 }
 
-/// What in the recipe makes the rule count.
-fn counts(recipe: &Recipe, aim: &Aim, rule: &Rule) -> Option<(Place, Option<Output>)> {
+/// Returns the place in the recipe, and the output if any, that makes the rule apply.
+fn find_cause(
+    recipe: &Recipe,
+    aim: &RecipeTarget,
+    rule: &TargetRule,
+) -> Option<(Place, Option<OutputFormat>)> {
     if let Some(named) = &aim.named {
         return Some((named.clone(), None));
     }
@@ -78,38 +100,40 @@ fn counts(recipe: &Recipe, aim: &Aim, rule: &Rule) -> Option<(Place, Option<Outp
     Some((written.unwrap_or(&recipe.name.place).clone(), Some(output)))
 }
 
-fn minds_release(rule: &Rule) -> bool {
-    let (Demand::Needs(condition) | Demand::Refuses(condition)) = &rule.demand;
-    let is_it = |condition: &Condition| matches!(condition, Condition::Windows(_));
-    is_it(condition) || rule.when.as_ref().is_some_and(is_it)
+fn minds_release(rule: &TargetRule) -> bool {
+    let (RuleDemand::Needs(condition) | RuleDemand::Refuses(condition)) = &rule.demand;
+    matches!(condition, TargetCondition::Windows(_))
+        || matches!(rule.when, Some(TargetCondition::Windows(_)))
 }
 
-impl Applied<'_> {
-    /// A complaint for each place that breaks the rule.
-    fn broken(&self, facts: &Facts<'_>) -> Vec<Diagnostic> {
+impl AppliedRule<'_> {
+    /// Returns a diagnostic for each place that violates the rule.
+    fn find_violations(&self, facts: &PlanFacts<'_>) -> Vec<Diagnostic> {
         let mut context = None;
         if let Some(when) = &self.rule.when {
             match facts.find(when) {
-                Finding::Is(sides) => context = sides.into_iter().next(),
-                Finding::Not(_) | Finding::Unknown => return Vec::new(),
+                ConditionFinding::Is(sides) => context = sides.into_iter().next(),
+                ConditionFinding::Not(_) | ConditionFinding::Unknown => return Vec::new(),
             }
         }
         let sides = match &self.rule.demand {
-            Demand::Refuses(condition) => match facts.find(condition) {
-                Finding::Is(sides) => sides,
-                Finding::Not(_) | Finding::Unknown => Vec::new(),
+            RuleDemand::Refuses(condition) => match facts.find(condition) {
+                ConditionFinding::Is(sides) => sides,
+                ConditionFinding::Not(_) | ConditionFinding::Unknown => Vec::new(),
             },
-            Demand::Needs(condition) => match facts.find(condition) {
-                Finding::Not(side) => vec![side],
-                Finding::Is(_) | Finding::Unknown => Vec::new(),
+            RuleDemand::Needs(condition) => match facts.find(condition) {
+                ConditionFinding::Not(side) => vec![side],
+                ConditionFinding::Is(_) | ConditionFinding::Unknown => Vec::new(),
             },
         };
-        let complaint = |side: Side| self.complaint(side, context.as_ref());
-        sides.into_iter().map(complaint).collect()
+        sides
+            .into_iter()
+            .map(|side| self.report_violation(side, context.as_ref()))
+            .collect()
     }
 
-    /// Both sides: what the recipe does, and the rule with its source.
-    fn complaint(&self, side: Side, context: Option<&Side>) -> Diagnostic {
+    /// Renders a diagnostic with both sides: what the recipe does, and the rule with its source.
+    fn report_violation(&self, side: ConditionSide, context: Option<&ConditionSide>) -> Diagnostic {
         let rule = self.rule;
         let quoted: Vec<String> = self
             .targets
@@ -119,8 +143,8 @@ impl Applied<'_> {
         let s = if quoted.len() > 1 { "s" } else { "" };
         let fact = format!("target{s} {}: {}", quoted.join(", "), rule.why);
         let complaint = match rule.report {
-            Report::Refuse => Diagnostic::error(fact),
-            Report::Warn => Diagnostic::warning(fact),
+            RuleSeverity::Refuse => Diagnostic::error(fact),
+            RuleSeverity::Warn => Diagnostic::warning(fact),
         };
         let own = side.place.as_ref();
         let mut complaint = complaint.at(own.unwrap_or(&self.place), side.words);
@@ -142,7 +166,7 @@ impl Applied<'_> {
                 None => format!("the target is named at {}", self.place),
             });
         }
-        complaint = complaint.help(rule.described());
+        complaint = complaint.help(rule.describe_origin());
         match &rule.cure {
             Some(cure) => complaint.help(cure),
             None => complaint,

@@ -1,28 +1,35 @@
-//! What an answer file does that a target may mind: the one given to sysprep for the clone, and the one that lays out the disk.
+//! Analyzes answer files for the rules of targets: the one given to sysprep for the clone, and the
+//! one that partitions the disk.
 //!
-//! Reads the commands that are known to switch an account; what another script does is not known.
+//! Recognizes commands that enable or disable an account; the effect of other scripts is unknown.
 
 use super::super::seal::DISABLE_ADMINISTRATOR;
-use super::super::{Entry, PlannedStep};
-use crate::recipe::target::Administrator;
+use super::super::{PayloadEntry, PlannedStep};
+use crate::recipe::target::AdministratorState;
 use crate::recipe::{Recipe, SealAnswer, Verb};
 use winimg_base::text::Place;
 
-/// How sysprep is run.
-pub struct Seal {
-    /// Where the recipe names the answer file, or the step where it names none of its own.
+/// Parameters of sysprep.
+pub struct SealFacts {
+    /// The place that names a custom answer file, or the step without one.
     pub place: Place,
-    /// Whether sysprep is given an answer file.
+    /// True if sysprep gets an answer file.
     pub is_answered: bool,
-    /// Of that file's specialize and oobeSystem passes, in order.
+    /// Commands of that file's specialize and oobeSystem passes, in order.
     pub commands: Vec<String>,
 }
 
-impl Seal {
-    pub fn of(recipe: &Recipe, steps: &[PlannedStep], payload: &[Entry]) -> Option<Self> {
-        let steps = recipe.steps.iter().zip(steps);
-        let mut running = steps.filter(|(step, _)| step.skipped.is_none());
-        running.find_map(|(step, planned)| {
+impl SealFacts {
+    pub fn from_recipe(
+        recipe: &Recipe,
+        steps: &[PlannedStep],
+        payload: &[PayloadEntry],
+    ) -> Option<Self> {
+        let mut steps = recipe.steps.iter().zip(steps);
+        steps.find_map(|(step, planned)| {
+            if step.skipped.is_some() {
+                return None;
+            }
             let Verb::Generalize { answer_file, .. } = &step.verb else {
                 return None;
             };
@@ -34,83 +41,87 @@ impl Seal {
             Some(Self {
                 place: place.clone(),
                 is_answered: !matches!(answer_file, SealAnswer::None),
-                commands: text.map(commands).unwrap_or_default(),
+                commands: text.map(parse_commands).unwrap_or_default(),
             })
         })
     }
 
-    /// What the commands make of the built-in account; `None`: they leave it alone.
-    pub fn administrator(&self) -> Option<Administrator> {
-        let mut states = self
-            .commands
+    /// Returns the state of the built-in account after the commands; `None` if they do not change
+    /// it.
+    pub fn find_administrator_state(&self) -> Option<AdministratorState> {
+        self.commands
             .iter()
             .rev()
-            .filter_map(|command| switched(command));
-        states.next()
+            .find_map(|command| parse_account_switch(command))
     }
 }
 
-/// The commands for Setup (Microsoft: Unattended Windows Setup Reference, RunSynchronousCommand and SynchronousCommand).
-fn commands(text: &str) -> Vec<String> {
+/// Parses the commands for Setup (Microsoft: Unattended Windows Setup Reference,
+/// RunSynchronousCommand and SynchronousCommand).
+fn parse_commands(text: &str) -> Vec<String> {
     let Ok(document) = roxmltree::Document::parse(text) else {
         return Vec::new();
     };
-    let is_command =
-        |node: &roxmltree::Node<'_, '_>| matches!(node.tag_name().name(), "Path" | "CommandLine");
-    let nodes = document.descendants().filter(is_command);
-    let texts = nodes.filter_map(|node| node.text());
-    texts.map(|text| text.trim().to_owned()).collect()
+    document
+        .descendants()
+        .filter(|node| matches!(node.tag_name().name(), "Path" | "CommandLine"))
+        .filter_map(|node| node.text())
+        .map(|text| text.trim().to_owned())
+        .collect()
 }
 
-/// The names of the accounts that an answer file makes (Microsoft: Unattended Windows Setup Reference, LocalAccounts).
+/// Parses the names of the accounts that an answer file creates (Microsoft: Unattended Windows
+/// Setup Reference, LocalAccounts).
 pub fn local_accounts(text: &str) -> Vec<String> {
     let Ok(document) = roxmltree::Document::parse(text) else {
         return Vec::new();
     };
-    let nodes = document.descendants();
-    let accounts = nodes.filter(|node| node.tag_name().name() == "LocalAccount");
-    let names = accounts.filter_map(|account| {
-        let mut parts = account.children();
-        let name = parts.find(|part| part.tag_name().name() == "Name")?;
-        Some(name.text()?.trim().to_owned())
-    });
-    names.collect()
+    document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "LocalAccount")
+        .filter_map(|account| Some(child_text(account, "Name")?.to_owned()))
+        .collect()
 }
 
-/// `{{disable_administrator}}`, `net user Administrator /active:no`, or a cmdlet over the account with the RID 500 (Microsoft: net user;
-/// Disable-LocalUser; well-known SIDs).
-fn switched(command: &str) -> Option<Administrator> {
+fn child_text<'a>(node: roxmltree::Node<'a, '_>, name: &str) -> Option<&'a str> {
+    let mut children = node.children();
+    let child = children.find(|child| child.tag_name().name() == name)?;
+    Some(child.text()?.trim())
+}
+
+/// Recognizes `{{disable_administrator}}`, `net user Administrator /active:no`, or a cmdlet for the
+/// account with the RID 500 (Microsoft: net user; Disable-LocalUser; well-known SIDs).
+fn parse_account_switch(command: &str) -> Option<AdministratorState> {
     if command == DISABLE_ADMINISTRATOR {
-        return Some(Administrator::Disabled);
+        return Some(AdministratorState::Disabled);
     }
     let lower = command.to_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
     let by_net = words.contains(&"administrator");
     let by_sid = lower.contains("-500'") || lower.contains("-500\"") || lower.contains("-500$");
-    let has = |cmdlet: &str| by_sid && lower.contains(cmdlet);
-    if (by_net && words.contains(&"/active:no")) || has("disable-localuser") {
-        return Some(Administrator::Disabled);
+    if by_net && words.contains(&"/active:no") || by_sid && lower.contains("disable-localuser") {
+        return Some(AdministratorState::Disabled);
     }
-    let is_on = (by_net && words.contains(&"/active:yes")) || has("enable-localuser");
-    is_on.then_some(Administrator::Enabled)
+    let is_enabled =
+        by_net && words.contains(&"/active:yes") || by_sid && lower.contains("enable-localuser");
+    is_enabled.then_some(AdministratorState::Enabled)
 }
 
-/// The partition that an answer file for Setup makes behind that of Windows: its number. `None` inside: there is none. `None`:
-/// the file does not say (Microsoft: Unattended Windows Setup Reference, CreatePartition, InstallTo).
+/// Returns the number of the partition that an answer file for Setup creates behind the Windows
+/// partition; the inner `None` if there is none, the outer `None` if the file does not tell
+/// (Microsoft: Unattended Windows Setup Reference, CreatePartition, InstallTo).
 pub fn partition_behind_windows(text: &str) -> Option<Option<u32>> {
     let document = roxmltree::Document::parse(text).ok()?;
-    let number = |node: roxmltree::Node<'_, '_>, name: &str| -> Option<u32> {
-        let mut children = node.children();
-        let child = children.find(|child| child.tag_name().name() == name)?;
-        child.text()?.trim().parse().ok()
-    };
-    let named = |name: &'static str| {
-        let nodes = document.descendants();
-        nodes.filter(move |node| node.tag_name().name() == name)
-    };
-    let windows = named("InstallTo").find_map(|node| number(node, "PartitionID"))?;
-    let made = named("CreatePartition").filter_map(|node| number(node, "Order"));
-    Some(made.max().filter(|last| *last > windows))
+    let windows: u32 = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "InstallTo")
+        .find_map(|node| child_text(node, "PartitionID")?.parse().ok())?;
+    let last: Option<u32> = document
+        .descendants()
+        .filter(|node| node.tag_name().name() == "CreatePartition")
+        .filter_map(|node| child_text(node, "Order")?.parse().ok())
+        .max();
+    Some(last.filter(|last| *last > windows))
 }
 
 #[cfg(test)]
@@ -122,24 +133,24 @@ mod tests {
         for (command, state) in [
             (
                 "net user Administrator /ACTIVE:YES /LOGONPASSWORDCHG:NO",
-                Some(Administrator::Enabled),
+                Some(AdministratorState::Enabled),
             ),
             (
                 r"C:\Windows\System32\net.exe user administrator /active:no",
-                Some(Administrator::Disabled),
+                Some(AdministratorState::Disabled),
             ),
             (
                 "powershell.exe -Command \"Get-LocalUser | Where-Object SID -like 'S-1-5-21-*-500' | Disable-LocalUser\"",
-                Some(Administrator::Disabled),
+                Some(AdministratorState::Disabled),
             ),
-            (DISABLE_ADMINISTRATOR, Some(Administrator::Disabled)),
+            (DISABLE_ADMINISTRATOR, Some(AdministratorState::Disabled)),
             (
                 "powershell.exe -Command \"Disable-LocalUser -Name Guest\"",
                 None,
             ),
             ("net user Guest /active:no", None),
         ] {
-            assert_eq!(switched(command), state, "{command}");
+            assert_eq!(parse_account_switch(command), state, "{command}");
         }
     }
 

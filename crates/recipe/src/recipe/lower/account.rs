@@ -1,30 +1,30 @@
-//! Verbs about who there is: `user`, `group`.
+//! Account verbs: `user`, `group`.
 
 use super::security::nothing_else;
 use crate::recipe::Verb;
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::Value;
-use crate::recipe::verb::{Group, Password, User, UserState};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::value::TomlValue;
+use crate::recipe::verb::{GroupSpec, UserPassword, UserSpec, UserState};
 use winimg_base::text::Located;
 
-/// What net.exe keeps of a comment (Microsoft: net user, net localgroup).
+/// Maximum length of a comment in net.exe (Microsoft: net user, net localgroup).
 const LONGEST_COMMENT: usize = 48;
 
-pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "user")?;
+pub fn read_user(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "user")?;
     let name = user_name(&fields);
     let state = fields
-        .choice("state")
+        .read_choice("state")
         .map_or(UserState::Present, |s| s.value);
-    let password = password(&fields);
-    let full_name = comment(&fields, "full_name", 256);
-    let description = comment(&fields, "description", LONGEST_COMMENT);
-    let groups = names(&fields, "groups");
+    let password = read_password(&fields);
+    let full_name = read_comment(&fields, "full_name", 256);
+    let description = read_comment(&fields, "description", LONGEST_COMMENT);
+    let groups = read_account_names(&fields, "groups");
     let expires = fields.flag("expires");
     if state == UserState::Absent {
         nothing_else(&fields, "a user");
     }
-    Some(Verb::User(User {
+    Some(Verb::User(UserSpec {
         name: name?,
         state,
         password: password?,
@@ -35,16 +35,16 @@ pub fn user(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     }))
 }
 
-pub fn group(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "group")?;
+pub fn group(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "group")?;
     let name = group_name(&fields);
     let present = fields.is("state", "present");
-    let description = comment(&fields, "description", LONGEST_COMMENT);
-    let members = names(&fields, "members");
+    let description = read_comment(&fields, "description", LONGEST_COMMENT);
+    let members = read_account_names(&fields, "members");
     if !present {
         nothing_else(&fields, "a group");
     }
-    Some(Verb::Group(Group {
+    Some(Verb::Group(GroupSpec {
         name: name?,
         present,
         description,
@@ -52,18 +52,19 @@ pub fn group(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     }))
 }
 
-/// The SAM keeps 20 characters of a user's name.
-pub fn user_name(fields: &Fields<'_>) -> Option<Located<String>> {
-    account_name(fields, fields.string("name")?, 20)
+/// Reads a user name; the SAM allows 20 characters.
+pub fn user_name(fields: &TableReader<'_>) -> Option<Located<String>> {
+    account_name(fields, fields.read_string("name")?, 20)
 }
 
-pub fn group_name(fields: &Fields<'_>) -> Option<Located<String>> {
-    account_name(fields, fields.string("name")?, 256)
+pub fn group_name(fields: &TableReader<'_>) -> Option<Located<String>> {
+    account_name(fields, fields.read_string("name")?, 256)
 }
 
-/// Microsoft: NetUserAdd, USER_INFO_1; a name that starts with `-` would be an option.
+/// Checks an account name (Microsoft: NetUserAdd, USER_INFO_1). A name that starts with `-` would
+/// be taken as an option.
 fn account_name(
-    fields: &Fields<'_>,
+    fields: &TableReader<'_>,
     name: Located<String>,
     longest: usize,
 ) -> Option<Located<String>> {
@@ -71,16 +72,16 @@ fn account_name(
     let fault = if text.chars().count() > longest {
         format!("it has more than {longest} characters")
     } else if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
-        format!("it holds `{}`", c.escape_debug())
+        format!("it contains `{}`", c.escape_debug())
     } else if text.starts_with('-') || text != text.trim() {
-        "it starts with a hyphen, or a blank is at its end".to_owned()
+        "it starts with a hyphen, or starts or ends with a space".to_owned()
     } else if text.chars().all(|c| c == '.' || c == ' ') || text.ends_with('.') {
-        "a dot is at its end".to_owned()
+        "it ends with a dot".to_owned()
     } else {
         return Some(name);
     };
-    let fact = format!("no account can be called \"{text}\": {fault}");
-    let help = "no `\" / \\ [ ] : ; | = , + * ? < > @ %` and no control characters";
+    let fact = format!("\"{text}\" is not a valid account name: {fault}");
+    let help = "not allowed: `\" / \\ [ ] : ; | = , + * ? < > @ %` and control characters";
     fields.cx.error(fact, &name.place, "", help);
     None
 }
@@ -89,17 +90,17 @@ fn is_forbidden(c: char) -> bool {
     c.is_control() || "\"/\\[]:;|=,+*?<>@%".contains(c)
 }
 
-/// Names of accounts and groups; `NT SERVICE\name` and the like too.
-pub fn names(fields: &Fields<'_>, key: &str) -> Vec<Located<String>> {
+/// Reads names of accounts and groups, including `NT SERVICE\name` and the like.
+pub fn read_account_names(fields: &TableReader<'_>, key: &str) -> Vec<Located<String>> {
     let mut names: Vec<Located<String>> = Vec::new();
-    for name in fields.strings(key) {
+    for name in fields.read_strings(key) {
         let own = name.value.rsplit('\\').next().unwrap_or_default();
         let plain = Located::new(own.to_owned(), name.place.clone());
         if own.is_empty() {
-            let fact = format!("`{key}` holds an empty name");
+            let fact = format!("`{key}` contains an empty name");
             fields
                 .cx
-                .error(fact, &name.place, "", "write one name a string");
+                .error(fact, &name.place, "", "write one name per string");
             continue;
         }
         if account_name(fields, plain, 256).is_none() {
@@ -115,46 +116,47 @@ pub fn names(fields: &Fields<'_>, key: &str) -> Vec<Located<String>> {
     names
 }
 
-fn comment(fields: &Fields<'_>, key: &str, longest: usize) -> Option<String> {
-    let text = fields.string(key)?;
+fn read_comment(fields: &TableReader<'_>, key: &str, longest: usize) -> Option<String> {
+    let text = fields.read_string(key)?;
     let fault = if text.value.is_empty() {
         "is empty".to_owned()
     } else if text.value.chars().any(char::is_control) {
-        "holds a control character".to_owned()
+        "contains a control character".to_owned()
     } else if text.value.chars().count() > longest {
         format!("has more than {longest} characters")
     } else {
         return Some(text.value);
     };
-    let help = "one line of text, or leave it out";
+    let help = "write one line of text, or omit the key";
     fields
         .cx
         .error(format!("`{key}` {fault}"), &text.place, "", help);
     None
 }
 
-/// `random`, or `published:` and a password that is none. Whatever else is there may be a secret, and is not shown.
-fn password(fields: &Fields<'_>) -> Option<Password> {
-    let text = fields.string("password")?;
+/// Reads `random`, or `published:` and a publicly known password. Anything else may be a secret and
+/// is not shown.
+fn read_password(fields: &TableReader<'_>) -> Option<UserPassword> {
+    let text = fields.read_string("password")?;
     if text.value == "random" {
-        return Some(Password::Random);
+        return Some(UserPassword::Random);
     }
     let Some(known) = text.value.strip_prefix("published:") else {
-        let fact = "a user's password is `random`, or `published:` and one that everybody knows";
-        let help = "a recipe holds no secrets: leave `password` out, and log in with a key or let the image's first \
-                    boot give the account a password";
+        let fact = "a password is `random`, or `published:` and a publicly known one";
+        let help = "a recipe contains no secrets: omit `password`, and log in with a key or let \
+                    the image's first boot set a password";
         fields.cx.error(fact, &text.place, "", help);
         return None;
     };
-    // `*` would ask, `/` starts an option; 127 is the longest that Windows takes (Microsoft: net user).
+    // `*` would prompt, `/` starts an option; 127 is the maximum in Windows (Microsoft: net user).
     let fault = if known.is_empty() {
         "is empty"
     } else if known.chars().count() > 127 {
         "has more than 127 characters"
     } else if known == "*" || known.starts_with('/') || known.chars().any(char::is_control) {
-        "cannot be given to net.exe"
+        "cannot be passed to net.exe"
     } else {
-        return Some(Password::Published(known.to_owned()));
+        return Some(UserPassword::Published(known.to_owned()));
     };
     let fact = format!("the published password {fault}");
     fields

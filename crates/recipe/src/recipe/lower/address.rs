@@ -1,20 +1,20 @@
-//! Where an input is: a URL, or a path on this machine.
+//! Addresses of inputs: a URL, or a path on this machine.
 
 use url::Url;
 
-use crate::recipe::Address;
-use crate::recipe::fields::Fields;
+use crate::recipe::FileAddress;
+use crate::recipe::fields::TableReader;
 use winimg_base::text::Located;
 
-/// http(s), `file://`, or a path, which is taken from the folder of the file that says it.
-pub(super) fn address(
-    fields: &Fields<'_>,
+/// Parses an http(s) or `file://` URL, or a path relative to the file that contains it.
+pub(super) fn parse_address(
+    fields: &TableReader<'_>,
     key: &str,
     url: Located<String>,
-) -> Option<Located<Address>> {
+) -> Option<Located<FileAddress>> {
     let cx = fields.cx;
     let text = url.value.trim();
-    let local = |path| Located::new(Address::Local(cx.sources.input(path)), url.place.clone());
+
     let parsed = match Url::parse(text) {
         // `C:\x` looks like a scheme of one letter.
         Ok(parsed) if parsed.scheme().len() > 1 => parsed,
@@ -24,32 +24,36 @@ pub(super) fn address(
             return None;
         }
         _ => {
-            return Some(local(fields.folder(key, &url.place).join(text)));
+            let path = fields.base_folder(key, &url.place).join(text);
+            let address = FileAddress::Local(cx.sources.resolve_input(path));
+            return Some(Located::new(address, url.place));
         }
     };
     if parsed.scheme() == "file" {
         let Ok(path) = parsed.to_file_path() else {
-            let fact = format!("`{key}` does not name a file of this machine");
+            let fact = format!("`{key}` is not a file on this machine");
             let help = "write file:///folder/name, or just the path";
             cx.error(fact, &url.place, "", help);
             return None;
         };
-        return Some(match cx.sources.is_outside(&path) {
-            true => local(path),
-            false => Located::new(Address::Local(path), url.place),
-        });
+        let path = if cx.sources.is_outside(&path) {
+            cx.sources.resolve_input(path)
+        } else {
+            path
+        };
+        return Some(Located::new(FileAddress::Local(path), url.place));
     }
     if !matches!(parsed.scheme(), "http" | "https") {
         let fact = format!("`{key}` has the scheme `{}`", parsed.scheme());
-        let help = "it is http, https, file, or the path of a file";
+        let help = "use http, https, file, or the path of a file";
         cx.error(fact, &url.place, "", help);
         return None;
     }
     if parsed.password().is_some() || !parsed.username().is_empty() {
-        let fact = format!("`{key}` holds a user name or password");
-        let help = "a recipe holds no secrets; take it out of the URL";
+        let fact = format!("`{key}` contains a user name or password");
+        let help = "a recipe contains no secrets; remove it from the URL";
         cx.error(fact, &url.place, "", help);
         return None;
     }
-    Some(Located::new(Address::Remote(parsed), url.place))
+    Some(Located::new(FileAddress::Remote(parsed), url.place))
 }

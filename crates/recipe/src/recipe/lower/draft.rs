@@ -1,32 +1,34 @@
-//! What stands in a draft for a table with mistakes: values that planning says nothing about. A draft is planned for its
-//! complaints alone, and never built.
+//! Placeholders in a draft for tables with errors; planning does not complain about them. A draft
+//! is planned only for its diagnostics, and never built.
 
 use std::time::Duration;
 
-use crate::recipe::{Address, DiskBus, Firmware, MachineSpec, Media, Origin, ProofSpec, SetupSpec};
+use crate::recipe::{
+    DiskBus, DownloadSpec, FileAddress, Firmware, MachineSpec, MediaSpec, ProofSpec, SetupSpec,
+};
 use winimg_base::text::{Located, Place};
 
-pub fn text(place: &Place) -> Located<String> {
+pub fn make_text(place: &Place) -> Located<String> {
     Located::new(String::new(), place.clone())
 }
 
-pub fn origin(place: &Place) -> Origin {
-    let url = Address::Local("draft".into());
-    Origin::new(Located::new(url, place.clone()), ProofSpec::Signed)
+pub fn make_origin(place: &Place) -> DownloadSpec {
+    let url = FileAddress::Local("draft".into());
+    DownloadSpec::new(Located::new(url, place.clone()), ProofSpec::Signed)
 }
 
-pub fn media(place: &Place) -> Media {
-    Media {
-        iso: origin(place),
+pub fn make_media(place: &Place) -> MediaSpec {
+    MediaSpec {
+        iso: make_origin(place),
         virtio: None,
-        image: text(place),
+        image: make_text(place),
         product_key: None,
-        language: text(place),
-        time_zone: text(place),
+        language: make_text(place),
+        time_zone: make_text(place),
     }
 }
 
-pub fn machine() -> MachineSpec {
+pub fn make_machine() -> MachineSpec {
     MachineSpec {
         firmware: Firmware::Uefi,
         secure_boot: false,

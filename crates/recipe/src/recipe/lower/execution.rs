@@ -1,20 +1,20 @@
 //! Verbs that run something or stop: `cmd`, `powershell`, `reboot`, `assert`, `generalize`.
 
 use super::registry;
-use crate::recipe::fields::{Context, Fields};
+use crate::recipe::fields::{LoweringContext, TableReader};
 use crate::recipe::sources::read_text;
-use crate::recipe::value::{Data, Value};
+use crate::recipe::value::{TomlData, TomlValue};
 use crate::recipe::{Assertion, ExitCodes, SealAnswer, Verb, keys, powershell};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Located, Place};
 
-pub fn cmd(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let (script, exit_codes) = script(cx, value, "cmd", false)?;
+pub fn read_cmd(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let (script, exit_codes) = read_script(cx, value, "cmd", false)?;
     Some(Verb::Cmd { script, exit_codes })
 }
 
-pub fn powershell(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let (script, exit_codes) = script(cx, value, "powershell", true)?;
+pub fn read_powershell(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let (script, exit_codes) = read_script(cx, value, "powershell", true)?;
     // A step that is skipped may have no file.
     if !(script.is_empty() && cx.is_skipped.get()) {
         judge(cx, value, &script);
@@ -22,19 +22,21 @@ pub fn powershell(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     Some(Verb::Powershell { script, exit_codes })
 }
 
-/// Warns of a script that the grammar cannot read, at its line: the guest would say so an hour later.
-fn judge(cx: &Context<'_>, value: &Value, script: &str) {
-    let given = ["script", "inline", "file"].into_iter();
-    let given = given.filter_map(|key| value.as_table()?.entry(key));
-    let given = given.map(|entry| (entry.key.as_str(), &entry.value));
-    let (key, given) = given.into_iter().next().unwrap_or(("script", value));
+/// Warns about a script that does not parse, at its line: the guest would fail an hour later.
+fn judge(cx: &LoweringContext<'_>, value: &TomlValue, script: &str) {
+    let (key, given) = ["script", "inline", "file"]
+        .into_iter()
+        .find_map(|key| value.as_table()?.find_entry(key))
+        .map_or(("script", value), |entry| {
+            (entry.key.as_str(), &entry.value)
+        });
     if key == "file" && cx.is_skipped.get() {
         return;
     }
-    for fault in powershell::faults(script) {
+    for fault in powershell::find_faults(script) {
         let (line, column) = (fault.line, fault.column);
         let place = match &given.data {
-            Data::Array(lines) => lines.get(line - 1).map(|l| l.place.clone()),
+            TomlData::Array(lines) => lines.get(line - 1).map(|l| l.place.clone()),
             _ if key == "file" => None,
             _ => line_of(given, line),
         };
@@ -44,16 +46,19 @@ fn judge(cx: &Context<'_>, value: &Value, script: &str) {
             }
             None => format!("line {line}, column {column} of the script"),
         };
-        cx.problem(
+        cx.report(
             Diagnostic::warning("this PowerShell does not parse")
                 .at(place.as_ref().unwrap_or(&given.place), label)
-                .help("judged by a grammar, not by PowerShell; the few valid forms that it misreads are in docs/steps.md"),
+                .help(
+                    "checked with a grammar, not with PowerShell; docs/steps.md lists the few \
+                     valid forms that it misreads",
+                ),
         );
     }
 }
 
-/// The line of a string's content in the file that holds it. Variables are taken to have no line ends.
-fn line_of(value: &Value, line: usize) -> Option<Place> {
+/// Finds a line of a string's content in its file. Variables are assumed to have no line ends.
+fn line_of(value: &TomlValue, line: usize) -> Option<Place> {
     let source = &value.place.source;
     let written = source.text.get(value.place.span.clone())?;
     let long = written.starts_with("'''") || written.starts_with("\"\"\"");
@@ -75,65 +80,75 @@ fn line_of(value: &Value, line: usize) -> Option<Place> {
     Some(Place::new(source, start..end.max(start)))
 }
 
-/// A string or a list of lines by itself, or a table with `script`, `inline` or (PowerShell) `file`.
-fn script(cx: &Context<'_>, value: &Value, keys: &str, files: bool) -> Option<(String, ExitCodes)> {
-    let what = &keys::of(keys).title();
-    if let Data::String(text) = &value.data {
+/// Reads a script: a string, a list of lines, or a table with `script`, `inline` or (PowerShell)
+/// `file`.
+fn read_script(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    keys: &str,
+    files: bool,
+) -> Option<(String, ExitCodes)> {
+    let what = &keys::find_table(keys).title();
+    if let TomlData::String(text) = &value.data {
         return Some((text.clone(), ExitCodes::default()));
     }
-    if let Data::Array(_) = &value.data {
-        return lines(cx, value, what).map(|script| (script, ExitCodes::default()));
+    if let TomlData::Array(_) = &value.data {
+        return read_lines(cx, value, what).map(|script| (script, ExitCodes::default()));
     }
-    let fields = Fields::open(cx, value, keys)?;
-    let ways: &[&str] = match files {
-        true => &["script", "inline", "file"],
-        false => &["script", "inline"],
+    let fields = TableReader::open(cx, value, keys)?;
+    let ways: &[&str] = if files {
+        &["script", "inline", "file"]
+    } else {
+        &["script", "inline"]
     };
     let given: Vec<&str> = ways.iter().copied().filter(|w| fields.has(w)).collect();
     let shown = ways.join("`, `");
     match given.as_slice() {
-        [] => cx.missing(
+        [] => cx.report_missing(
             format!("{what} has nothing to run"),
             &fields.place,
-            &format!("give one of `{shown}`"),
+            &format!("add one of `{shown}`"),
         ),
         [_] => {}
         _ => {
-            let fact = format!("{what} has `{}`", given.join("` and `"));
+            let given = given.join("` and `");
+            let fact = format!("{what} has `{given}`; only one is allowed");
             cx.error(fact, &fields.place, "", &format!("keep one of `{shown}`"));
         }
     }
-    let script = fields.text("script");
-    let inline = fields.get("inline").and_then(|v| lines(cx, v, "`inline`"));
+    let script = fields.read_text("script");
+    let inline = fields
+        .get("inline")
+        .and_then(|v| read_lines(cx, v, "`inline`"));
     let file = files.then(|| local_script(&fields)).flatten();
     let exit_codes = exit_codes(&fields);
     let text = script.or(inline).or(file);
     text.zip(exit_codes).filter(|_| given.len() == 1)
 }
 
-fn lines(cx: &Context<'_>, value: &Value, what: &str) -> Option<String> {
+fn read_lines(cx: &LoweringContext<'_>, value: &TomlValue, what: &str) -> Option<String> {
     let items = match &value.data {
-        Data::String(text) => return Some(text.clone()),
-        Data::Array(items) => items,
-        Data::Unknown => return None,
+        TomlData::String(text) => return Some(text.clone()),
+        TomlData::Array(items) => items,
+        TomlData::Unknown => return None,
         _ => {
-            let fact = format!("{what} takes a list of lines, not {}", value.kind());
-            cx.error(fact, &value.place, value.kind(), "");
+            let fact = format!("{what} takes a list of lines, not {}", value.kind_name());
+            cx.error(fact, &value.place, value.kind_name(), "");
             return None;
         }
     };
     let mut lines = Some(Vec::new());
     for item in items {
         match &item.data {
-            Data::String(line) => {
+            TomlData::String(line) => {
                 if let Some(lines) = &mut lines {
                     lines.push(line.as_str());
                 }
             }
-            Data::Unknown => lines = None,
+            TomlData::Unknown => lines = None,
             _ => {
-                let fact = format!("{what} takes lines of text, not {}", item.kind());
-                cx.error(fact, &item.place, item.kind(), "");
+                let fact = format!("{what} takes lines of text, not {}", item.kind_name());
+                cx.error(fact, &item.place, item.kind_name(), "");
                 lines = None;
             }
         }
@@ -141,9 +156,9 @@ fn lines(cx: &Context<'_>, value: &Value, what: &str) -> Option<String> {
     lines.map(|lines| lines.join("\n"))
 }
 
-/// A script beside the recipe, taken as it is: `{{` in it means nothing to us. That of a skipped step is not read.
-fn local_script(fields: &Fields<'_>) -> Option<String> {
-    let path = fields.local("file")?;
+/// Reads a script file, without variable substitution. The file of a skipped step is not read.
+fn local_script(fields: &TableReader<'_>) -> Option<String> {
+    let path = fields.read_local_path("file")?;
     if fields.cx.is_skipped.get() {
         return Some(String::new());
     }
@@ -164,26 +179,29 @@ fn local_script(fields: &Fields<'_>) -> Option<String> {
     }
 }
 
-/// `exit_codes = { ok = [0], reboot = [3010] }`.
-pub fn exit_codes(fields: &Fields<'_>) -> Option<ExitCodes> {
+/// Reads `exit_codes = { ok = [0], reboot = [3010] }`.
+pub fn exit_codes(fields: &TableReader<'_>) -> Option<ExitCodes> {
     if !fields.has("exit_codes") {
         return Some(ExitCodes::default());
     }
-    let table = fields.table("exit_codes")?;
-    let ok = codes(&table, "ok");
-    let reboot = codes(&table, "reboot");
+    let table = fields.read_table("exit_codes")?;
+    let ok = read_codes(&table, "ok");
+    let reboot = read_codes(&table, "reboot");
     if let (Some(ok), Some(reboot)) = (&ok, &reboot)
         && let Some(both) = ok.iter().find(|c| reboot.contains(c))
     {
-        let fact = format!("exit code {both} stands under both `ok` and `reboot`");
-        table.cx.error(fact, &table.place, "", "keep it in one");
+        let fact = format!("exit code {both} is under both `ok` and `reboot`");
+        table
+            .cx
+            .error(fact, &table.place, "", "keep one of the two");
     }
-    let right = |codes: &Option<Vec<i64>>, key| codes.is_some() || !table.has(key);
-    (right(&ok, "ok") && right(&reboot, "reboot")).then_some(ExitCodes { ok, reboot })
+    let is_valid = (ok.is_some() || !table.has("ok")) && (reboot.is_some() || !table.has("reboot"));
+    is_valid.then_some(ExitCodes { ok, reboot })
 }
 
-/// Exit codes are 32 bits; both ways to write those with the high bit are good (Microsoft: GetExitCodeProcess).
-fn codes(table: &Fields<'_>, key: &str) -> Option<Vec<i64>> {
+/// Reads exit codes. They have 32 bits; those with the high bit set may be written signed or
+/// unsigned (Microsoft: GetExitCodeProcess).
+fn read_codes(table: &TableReader<'_>, key: &str) -> Option<Vec<i64>> {
     let items = table.list(key)?;
     let mut codes = Some(Vec::new());
     for item in items {
@@ -197,7 +215,7 @@ fn codes(table: &Fields<'_>, key: &str) -> Option<Vec<i64>> {
                 continue;
             }
             Some(code) => {
-                let fact = format!("{code} is no exit code of Windows");
+                let fact = format!("{code} is not a Windows exit code");
                 table
                     .cx
                     .error(fact, &item.place, "does not fit 32 bits", "");
@@ -207,61 +225,68 @@ fn codes(table: &Fields<'_>, key: &str) -> Option<Vec<i64>> {
         codes = None;
     }
     if codes.as_ref().is_some_and(Vec::is_empty) && key == "ok" {
-        let fact = "`ok` lists no exit code: the step could never succeed";
+        let fact = "`ok` has no exit code: the step could never succeed";
         table
             .cx
-            .error(fact, &table.place, "", "leave it out, or write `ok = [0]`");
+            .error(fact, &table.place, "", "omit it, or write `ok = [0]`");
     }
     codes
 }
 
-pub fn reboot(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    Fields::open(cx, value, "reboot")?;
+pub fn read_reboot(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    TableReader::open(cx, value, "reboot")?;
     Some(Verb::Reboot)
 }
 
-pub fn assert(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "assert")?;
-    let kinds: Vec<&str> = keys::of("assert").alternatives().collect();
+pub fn assert(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "assert")?;
+    let kinds: Vec<&str> = keys::find_table("assert").alternatives().collect();
     let given: Vec<&str> = kinds.iter().copied().filter(|k| fields.has(k)).collect();
     let one = match given.as_slice() {
         [] => {
-            let help = format!("give one of {}", kinds.join(", "));
+            let help = format!("add one of {}", kinds.join(", "));
             if fields.table.entries.is_empty() {
-                cx.missing("`assert` checks nothing", &fields.place, &help);
+                cx.report_missing("`assert` has no assertion", &fields.place, &help);
             }
             false
         }
         [_] => true,
         _ => {
-            let fact = format!("`assert` checks several things: {}", given.join(", "));
-            cx.error(fact, &fields.place, "", "make a step of each");
+            let fact = format!("`assert` has several assertions: {}", given.join(", "));
+            cx.error(fact, &fields.place, "", "write a step for each");
             false
         }
     };
     let exists = fields.guest_path("exists").map(Assertion::Exists);
     let missing = fields.guest_path("missing").map(Assertion::Missing);
-    let service = fields.string("service_running");
-    let service = service.map(Assertion::ServiceRunning);
-    let registry = fields.table("registry");
-    let registry = registry.and_then(|f| registry::registry_assertion(&f));
-    let cmd = fields.string("cmd").map(Assertion::Cmd);
-    let windows = fields.string("windows");
-    let windows = windows.and_then(|text| patched(&fields, &text));
-    let assertion = exists.or(missing).or(service).or(registry).or(cmd);
-    let assertion = assertion.or(windows)?;
+    let service = fields
+        .read_string("service_running")
+        .map(Assertion::ServiceRunning);
+    let registry = fields
+        .read_table("registry")
+        .and_then(|table| registry::registry_assertion(&table));
+    let cmd = fields.read_string("cmd").map(Assertion::Cmd);
+    let windows = fields
+        .read_string("windows")
+        .and_then(|text| parse_windows_build(&fields, &text));
+    let assertion = exists
+        .or(missing)
+        .or(service)
+        .or(registry)
+        .or(cmd)
+        .or(windows)?;
     one.then_some(Verb::Assert(assertion))
 }
 
-/// `20348.681`, or with `10.0.` before it.
-fn patched(fields: &Fields<'_>, text: &Located<String>) -> Option<Assertion> {
+/// Parses `20348.681` or `10.0.20348.681`.
+fn parse_windows_build(fields: &TableReader<'_>, text: &Located<String>) -> Option<Assertion> {
     let version = text.value.trim();
     let parts = version.strip_prefix("10.0.").unwrap_or(version);
-    let numbers = parts.split_once('.');
-    let numbers =
-        numbers.and_then(|(build, revision)| Some((build.parse().ok()?, revision.parse().ok()?)));
+    let numbers = parts
+        .split_once('.')
+        .and_then(|(build, revision)| Some((build.parse().ok()?, revision.parse().ok()?)));
     let Some((build, revision)) = numbers else {
-        let fact = format!("`windows` is no build with its update revision: \"{version}\"");
+        let fact = format!("`windows` is not a build with its update revision: \"{version}\"");
         fields
             .cx
             .error(fact, &text.place, "", fields.help("windows"));
@@ -270,8 +295,8 @@ fn patched(fields: &Fields<'_>, text: &Located<String>) -> Option<Assertion> {
     Some(Assertion::Windows { build, revision })
 }
 
-pub fn generalize(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "generalize")?;
+pub fn read_generalize(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "generalize")?;
     let verb = Verb::Generalize {
         answer_file: seal_answer(&fields),
         mode_vm: fields.flag("mode_vm"),
@@ -279,10 +304,10 @@ pub fn generalize(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     fields.is_whole().then_some(verb)
 }
 
-fn seal_answer(fields: &Fields<'_>) -> SealAnswer {
+fn seal_answer(fields: &TableReader<'_>) -> SealAnswer {
     if fields.string_is("answer_file", "none") {
         return SealAnswer::None;
     }
-    let own = fields.local("answer_file");
+    let own = fields.read_local_path("answer_file");
     own.map_or(SealAnswer::BuiltIn, SealAnswer::Own)
 }

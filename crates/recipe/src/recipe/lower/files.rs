@@ -1,35 +1,33 @@
 //! Verbs about files: `copy`, `extract`, `file`, `directory`, `remove`.
 
-use super::known::{Known, component};
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::Value;
-use crate::recipe::{Content, Encoding, Verb};
+use super::references::{RecipeItems, read_component_name};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::value::TomlValue;
+use crate::recipe::{Encoding, StepContent, Verb};
 
-/// `component` or `path`: where a step's bytes come from.
-pub fn content(fields: &Fields<'_>, known: Known<'_>) -> Option<Content> {
+/// Reads `component` or `path`, the source of a step's bytes.
+pub fn read_content(fields: &TableReader<'_>, known: RecipeItems<'_>) -> Option<StepContent> {
     match (fields.has("component"), fields.has("path")) {
-        (true, false) => component(fields, known).map(Content::Component),
-        (false, true) => fields.local("path").map(Content::Local),
+        (true, false) => read_component_name(fields, known).map(StepContent::Component),
+        (false, true) => fields.read_local_path("path").map(StepContent::Local),
         (both, _) => {
-            let help = "`component = \"kubelet\"` for a fetched file, `path = \"files/x\"` for one beside the recipe";
-            match both {
-                true => {
-                    let fact = format!("{} has both `component` and `path`", fields.what);
-                    fields.cx.error(fact, &fields.place, "", help);
-                }
-                false => {
-                    let fact = format!("{} has neither `component` nor `path`", fields.what);
-                    fields.cx.missing(fact, &fields.place, help);
-                }
+            let help = "`component = \"kubelet\"` for a downloaded file, `path = \"files/x\"` for \
+                        a file next to the recipe";
+            if both {
+                let fact = format!("{} has both `component` and `path`", fields.what);
+                fields.cx.error(fact, &fields.place, "", help);
+            } else {
+                let fact = format!("{} has neither `component` nor `path`", fields.what);
+                fields.cx.report_missing(fact, &fields.place, help);
             }
             None
         }
     }
 }
 
-pub fn copy(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "copy")?;
-    let from = content(&fields, known);
+pub fn copy(cx: &LoweringContext<'_>, value: &TomlValue, known: RecipeItems<'_>) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "copy")?;
+    let from = read_content(&fields, known);
     let to = fields.guest_path("to");
     Some(Verb::Copy {
         from: from?,
@@ -37,9 +35,13 @@ pub fn copy(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
     })
 }
 
-pub fn extract(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "extract")?;
-    let component = component(&fields, known);
+pub fn extract(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    known: RecipeItems<'_>,
+) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "extract")?;
+    let component = read_component_name(&fields, known);
     if let Some(name) = &component
         && let Some(found) = known.components.iter().find(|c| c.name.value == name.value)
         && found.unpack.is_none()
@@ -52,8 +54,8 @@ pub fn extract(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
         cx.error(fact, &name.place, "", &help);
     }
     let to = fields.guest_path("to");
-    let strip = fields.integer("strip");
-    let only = fields.texts("only");
+    let strip = fields.read_integer("strip");
+    let only = fields.read_texts("only");
     Some(Verb::Extract {
         component: component?,
         to: to?,
@@ -62,11 +64,11 @@ pub fn extract(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb
     })
 }
 
-pub fn file(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "file")?;
+pub fn read_file(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "file")?;
     let path = fields.guest_path("path");
-    let content = fields.text("content");
-    let encoding = fields.choice("encoding");
+    let content = fields.read_text("content");
+    let encoding = fields.read_choice("encoding");
     Some(Verb::File {
         path: path?,
         content: content?,
@@ -74,14 +76,14 @@ pub fn file(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     })
 }
 
-pub fn directory(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "directory")?;
+pub fn read_directory(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "directory")?;
     let path = fields.guest_path("path");
     path.map(|path| Verb::Directory { path })
 }
 
-pub fn remove(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "remove")?;
+pub fn remove(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "remove")?;
     let path = fields.guest_path("path");
     let recursive = fields.flag("recursive");
     Some(Verb::Remove {

@@ -1,31 +1,38 @@
 //! The verb `firewall`: one rule.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use super::security::{has_control, nothing_else};
 use crate::recipe::Verb;
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::{Data, Value};
-use crate::recipe::verb::{FirewallRule, Profile, Protocol};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::value::{TomlData, TomlValue};
+use crate::recipe::verb::{FirewallProfile, FirewallProtocol, FirewallRule};
 use winimg_base::text::Located;
 
-/// netsh takes `name=all` as every rule there is, and a name that starts with `@` as a place in a DLL; the rule's text
-/// in the registry is cut at `|` (Microsoft: netsh advfirewall firewall; MS-GPFAS, firewall rule grammar).
-pub fn firewall(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    rule(cx, value).map(Verb::Firewall)
+/// Reads a firewall rule. netsh takes `name=all` for every rule, and a name with a leading `@` for
+/// a resource of a DLL; the rule's text in the registry is split at `|` (Microsoft: netsh
+/// advfirewall firewall; MS-GPFAS, firewall rule grammar).
+pub fn read_firewall(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    read_rule(cx, value).map(Verb::Firewall)
 }
 
-pub fn rule(cx: &Context<'_>, value: &Value) -> Option<FirewallRule> {
-    let fields = Fields::open(cx, value, "firewall")?;
+pub fn read_rule(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<FirewallRule> {
+    let fields = TableReader::open(cx, value, "firewall")?;
     let present = fields.is("state", "present");
     let inbound = fields.is("direction", "in");
     let allow = fields.is("action", "allow");
     let edge = fields.is("edge", "yes");
-    let name = fields.string("name");
-    let name = name.and_then(|name| rule_name(&fields, name));
-    let protocol = protocol(&fields);
-    let (ports, remote_ports) = (ports(&fields, "ports"), ports(&fields, "remote_ports"));
-    let remote = remote(&fields);
+    let name = fields
+        .read_string("name")
+        .and_then(|name| rule_name(&fields, name));
+    let protocol = read_protocol(&fields);
+    let (ports, remote_ports) = (
+        read_ports(&fields, "ports"),
+        read_ports(&fields, "remote_ports"),
+    );
+    let remote = read_remote(&fields);
     let program = fields.guest_path("program");
-    let profiles = profiles(&fields);
+    let profiles = read_profiles(&fields);
     let rule = FirewallRule {
         name: name?,
         present,
@@ -43,20 +50,23 @@ pub fn rule(cx: &Context<'_>, value: &Value) -> Option<FirewallRule> {
     Some(rule)
 }
 
-fn rule_name(fields: &Fields<'_>, name: Located<String>) -> Option<Located<String>> {
+fn rule_name(fields: &TableReader<'_>, name: Located<String>) -> Option<Located<String>> {
     let text = name.value.as_str();
     let (fact, help) = if text.eq_ignore_ascii_case("all") {
         (
-            "netsh takes the name `all` for every rule there is",
-            "give the rule a name of its own",
+            "netsh takes the name `all` for every rule",
+            "use another name",
         )
     } else if text.starts_with('@') || text.contains(['|', '"']) || has_control(text) {
         (
-            "a firewall rule cannot be called that",
-            "no `|`, quote or control character, and no `@` at its start",
+            "this is not a valid name of a firewall rule",
+            "it must not contain `|`, quotes or control characters, nor start with `@`",
         )
     } else if text != text.trim() {
-        ("the rule's name has a blank at its end", "take it away")
+        (
+            "the rule's name starts or ends with a space",
+            "remove the space",
+        )
     } else {
         return Some(name);
     };
@@ -64,83 +74,91 @@ fn rule_name(fields: &Fields<'_>, name: Located<String>) -> Option<Located<Strin
     None
 }
 
-/// IANA: Assigned Internet Protocol Numbers.
-fn protocol(fields: &Fields<'_>) -> Option<Protocol> {
+/// Reads the protocol: a name or a number.
+fn read_protocol(fields: &TableReader<'_>) -> Option<FirewallProtocol> {
     let Some(value) = fields.get("protocol") else {
-        return Some(Protocol::Tcp);
-    };
-    let number = |n: i64| match u8::try_from(n) {
-        Ok(1) => Ok(Protocol::IcmpV4),
-        Ok(6) => Ok(Protocol::Tcp),
-        Ok(17) => Ok(Protocol::Udp),
-        Ok(58) => Ok(Protocol::IcmpV6),
-        Ok(n) => Ok(Protocol::Number(n)),
-        Err(_) => Err(format!("{n} is no protocol: they go from 0 to 255")),
+        return Some(FirewallProtocol::Tcp);
     };
     let found = match &value.data {
-        Data::Integer(n) => number(*n),
-        Data::String(text) => match text.to_ascii_lowercase().as_str() {
-            "tcp" => Ok(Protocol::Tcp),
-            "udp" => Ok(Protocol::Udp),
-            "icmpv4" => Ok(Protocol::IcmpV4),
-            "icmpv6" => Ok(Protocol::IcmpV6),
-            "any" => Ok(Protocol::Any),
+        TomlData::Integer(n) => parse_protocol_number(*n),
+        TomlData::String(text) => match text.to_ascii_lowercase().as_str() {
+            "tcp" => Ok(FirewallProtocol::Tcp),
+            "udp" => Ok(FirewallProtocol::Udp),
+            "icmpv4" => Ok(FirewallProtocol::IcmpV4),
+            "icmpv6" => Ok(FirewallProtocol::IcmpV6),
+            "any" => Ok(FirewallProtocol::Any),
             other => match other.parse() {
-                Ok(n) => number(n),
+                Ok(n) => parse_protocol_number(n),
                 Err(_) => Err(format!("`protocol` cannot be \"{text}\"")),
             },
         },
-        Data::Unknown => return None,
-        _ => Err(format!("`protocol` takes a word, not {}", value.kind())),
+        TomlData::Unknown => return None,
+        _ => Err(format!(
+            "`protocol` takes a word, not {}",
+            value.kind_name()
+        )),
     };
-    let help = "it is one of: tcp, udp, icmpv4, icmpv6, any, or IANA's number";
+    let help = "it is one of: tcp, udp, icmpv4, icmpv6, any, or an IANA number";
     found
         .map_err(|fact| fields.cx.error(fact, &value.place, "", help))
         .ok()
 }
 
-/// `[10250, "30000-32767"]`
-fn ports(fields: &Fields<'_>, key: &str) -> Vec<String> {
+/// IANA: Assigned Internet Protocol Numbers.
+fn parse_protocol_number(number: i64) -> Result<FirewallProtocol, String> {
+    match u8::try_from(number) {
+        Ok(1) => Ok(FirewallProtocol::IcmpV4),
+        Ok(6) => Ok(FirewallProtocol::Tcp),
+        Ok(17) => Ok(FirewallProtocol::Udp),
+        Ok(58) => Ok(FirewallProtocol::IcmpV6),
+        Ok(number) => Ok(FirewallProtocol::Number(number)),
+        Err(_) => Err(format!("{number} is not a protocol: use 0 to 255")),
+    }
+}
+
+/// Reads ports: `[10250, "30000-32767"]`.
+fn read_ports(fields: &TableReader<'_>, key: &str) -> Vec<String> {
     let mut ports = Vec::new();
     for item in fields.list(key).unwrap_or_default() {
         let text = match &item.data {
-            Data::Integer(n) => n.to_string(),
-            Data::String(text) => text.trim().to_owned(),
-            Data::Unknown => continue,
+            TomlData::Integer(n) => n.to_string(),
+            TomlData::String(text) => text.trim().to_owned(),
+            TomlData::Unknown => continue,
             _ => {
-                let fact = format!("`{key}` takes ports, not {}", item.kind());
+                let fact = format!("`{key}` takes ports, not {}", item.kind_name());
                 fields.cx.error(fact, &item.place, "", PORT_HELP);
                 continue;
             }
         };
-        match is_port(&text) {
-            true => ports.push(text),
-            false => {
-                let fact = format!("`{key}` has \"{text}\", which is no port");
-                fields.cx.error(fact, &item.place, "", PORT_HELP);
-            }
+        if is_port(&text) {
+            ports.push(text);
+        } else {
+            let fact = format!("`{key}` has \"{text}\", which is not a port");
+            fields.cx.error(fact, &item.place, "", PORT_HELP);
         }
     }
     ports
 }
 
-const PORT_HELP: &str = "write `[10250, \"30000-32767\"]`; ports go from 0 to 65535";
+const PORT_HELP: &str = "write `[10250, \"30000-32767\"]`; ports are 0 to 65535";
 
 fn is_port(text: &str) -> bool {
-    let number = |text: &str| {
-        let digits = text.chars().all(|c| c.is_ascii_digit());
-        text.parse::<u16>().ok().filter(|_| digits)
-    };
     match text.split_once('-') {
-        Some((from, to)) => match (number(from), number(to)) {
+        Some((from, to)) => match (parse_port(from), parse_port(to)) {
             (Some(from), Some(to)) => from < to,
             _ => false,
         },
-        None => number(text).is_some(),
+        None => parse_port(text).is_some(),
     }
 }
 
-/// netsh's own words (Microsoft: netsh advfirewall firewall add rule, `remoteip`).
+fn parse_port(text: &str) -> Option<u16> {
+    // `parse` alone would accept `+80`.
+    let is_digits = text.chars().all(|c| c.is_ascii_digit());
+    text.parse().ok().filter(|_| is_digits)
+}
+
+/// netsh's keywords (Microsoft: netsh advfirewall firewall add rule, `remoteip`).
 const PLACES: [&str; 6] = [
     "any",
     "localsubnet",
@@ -150,14 +168,14 @@ const PLACES: [&str; 6] = [
     "defaultgateway",
 ];
 
-fn remote(fields: &Fields<'_>) -> Vec<String> {
+fn read_remote(fields: &TableReader<'_>) -> Vec<String> {
     let mut remote = Vec::new();
-    for text in fields.strings("remote") {
+    for text in fields.read_strings("remote") {
         if PLACES.contains(&&*text.value.to_ascii_lowercase()) || is_network(&text.value) {
             remote.push(text.value);
             continue;
         }
-        let fact = format!("`remote` has \"{}\", which is no address", text.value);
+        let fact = format!("`remote` has \"{}\", which is not an address", text.value);
         let help = "an address, a network such as \"10.0.0.0/8\", a range such as \
                     \"10.0.0.1-10.0.0.9\", or LocalSubnet, DNS, DHCP, WINS, DefaultGateway";
         fields.cx.error(fact, &text.place, "", help);
@@ -166,36 +184,34 @@ fn remote(fields: &Fields<'_>) -> Vec<String> {
 }
 
 fn is_network(text: &str) -> bool {
-    use std::net::IpAddr;
-    let address = |text: &str| text.parse::<IpAddr>().ok();
     if let Some((from, to)) = text.split_once('-') {
-        return match (address(from), address(to)) {
-            (Some(from), Some(to)) => from.is_ipv4() == to.is_ipv4() && from <= to,
+        return match (from.parse::<IpAddr>(), to.parse::<IpAddr>()) {
+            (Ok(from), Ok(to)) => from.is_ipv4() == to.is_ipv4() && from <= to,
             _ => false,
         };
     }
     match text.split_once('/') {
-        None => address(text).is_some(),
-        Some((network, bits)) => match (address(network), bits.parse::<u8>()) {
-            (Some(IpAddr::V4(_)), Ok(bits)) => bits <= 32,
-            (Some(IpAddr::V6(_)), Ok(bits)) => bits <= 128,
+        None => text.parse::<IpAddr>().is_ok(),
+        Some((network, bits)) => match (network.parse::<IpAddr>(), bits.parse::<u8>()) {
+            (Ok(IpAddr::V4(_)), Ok(bits)) => bits <= 32,
+            (Ok(IpAddr::V6(_)), Ok(bits)) => bits <= 128,
             // 10.0.0.0/255.0.0.0
-            (Some(IpAddr::V4(_)), Err(_)) => bits.parse::<std::net::Ipv4Addr>().is_ok(),
+            (Ok(IpAddr::V4(_)), Err(_)) => bits.parse::<Ipv4Addr>().is_ok(),
             _ => false,
         },
     }
 }
 
-fn profiles(fields: &Fields<'_>) -> Vec<Profile> {
+fn read_profiles(fields: &TableReader<'_>) -> Vec<FirewallProfile> {
     let mut profiles = Vec::new();
-    for text in fields.strings("profiles") {
+    for text in fields.read_strings("profiles") {
         let profile = match text.value.as_str() {
-            "domain" => Profile::Domain,
-            "private" => Profile::Private,
-            "public" => Profile::Public,
+            "domain" => FirewallProfile::Domain,
+            "private" => FirewallProfile::Private,
+            "public" => FirewallProfile::Public,
             other => {
                 let fact = format!("`profiles` cannot have \"{other}\"");
-                let help = "they are domain, private and public; leave `profiles` out for any";
+                let help = "use domain, private or public; omit `profiles` for all of them";
                 fields.cx.error(fact, &text.place, "", help);
                 continue;
             }
@@ -207,25 +223,25 @@ fn profiles(fields: &Fields<'_>) -> Vec<Profile> {
     profiles
 }
 
-fn check_rule(fields: &Fields<'_>, rule: &FirewallRule) {
+fn check_rule(fields: &TableReader<'_>, rule: &FirewallRule) {
     let cx = fields.cx;
     if !rule.present {
         nothing_else(fields, "a rule");
         return;
     }
-    let ported = matches!(rule.protocol, Protocol::Tcp | Protocol::Udp);
-    if let Some(entry) = fields.first(&["ports", "remote_ports"])
+    let ported = matches!(rule.protocol, FirewallProtocol::Tcp | FirewallProtocol::Udp);
+    if let Some(entry) = fields.find_first(&["ports", "remote_ports"])
         && !ported
     {
-        let fact = format!("only TCP and UDP have ports, and `{}` is given", entry.key);
-        let help = "write `protocol = \"tcp\"` or \"udp\", or take the ports out";
+        let fact = format!("`{}` needs TCP or UDP", entry.key);
+        let help = "write `protocol = \"tcp\"` or \"udp\", or remove the ports";
         cx.error(fact, &entry.key_place, "", help);
     }
     if rule.edge
         && !rule.inbound
-        && let Some(entry) = fields.table.entry("edge")
+        && let Some(entry) = fields.table.find_entry("edge")
     {
-        let fact = "edge traversal is for what comes in";
-        cx.error(fact, &entry.key_place, "", "take `edge` out");
+        let fact = "edge traversal is only for inbound rules";
+        cx.error(fact, &entry.key_place, "", "remove `edge`");
     }
 }

@@ -1,66 +1,71 @@
-//! `[lock]`: the signature and the serial that a lock has to have.
+//! `[lock]`: the required signature and serial of a lock.
 //!
-//! Refuses what has no place for a lock's signature: a program's own, an attestation, and one that stands elsewhere.
+//! Refuses signatures that do not apply to a lock: Authenticode, attestations, and those stored
+//! elsewhere.
 
 use std::path::PathBuf;
 
-use super::signature::{Signed, signatures};
-use crate::recipe::fields::Fields;
-use crate::recipe::value::{Data, Table};
-use crate::recipe::{Address, LockRule};
+use super::signature::{SignedFile, read_signatures};
+use crate::recipe::fields::TableReader;
+use crate::recipe::value::{TomlData, TomlTable};
+use crate::recipe::{FileAddress, LockPolicy};
 use winimg_base::text::Located;
 
-/// Of a recipe or of a host; `None` where something in it was complained about.
-pub fn rule(top: &Fields<'_>) -> Option<LockRule> {
+/// Reads `[lock]` of a recipe or of a host; `None` if it has an error.
+pub fn read_lock_policy(top: &TableReader<'_>) -> Option<LockPolicy> {
     if !top.has("lock") {
-        return Some(LockRule::default());
+        return Some(LockPolicy::default());
     }
-    let fields = top.table("lock")?;
-    let serial = fields.integer("serial");
-    // The name of the lock is not known yet: what stands beside it is its suffix.
-    let nowhere = Address::Local(PathBuf::new());
-    let signed = Signed {
+    let fields = top.read_table("lock")?;
+    let serial = fields.read_integer("serial");
+    // The name of the lock is not known yet, so only the suffix of its signature is.
+    let nowhere = FileAddress::Local(PathBuf::new());
+    let signed = SignedFile {
         url: Some(&Located::new(nowhere, fields.place.clone())),
         archive: None,
         is_checksum_file: false,
         has_drivers: false,
     };
-    let is_beside = stands_beside(&fields);
-    let asked = signatures(&fields, "signature", &signed);
-    (is_beside && !asked.broken && fields.is_whole()).then(|| LockRule {
+    let is_beside = are_all_beside(&fields);
+    let asked = read_signatures(&fields, "signature", &signed);
+    (is_beside && !asked.broken && fields.is_whole()).then(|| LockPolicy {
         signatures: asked.signatures,
         serial: serial.and_then(|serial| u64::try_from(serial.value).ok()),
     })
 }
 
-/// Whether every signature is a file of its own beside the lock.
-fn stands_beside(fields: &Fields<'_>) -> bool {
+/// Checks that every signature is a separate file beside the lock.
+fn are_all_beside(fields: &TableReader<'_>) -> bool {
     let mut tables = Vec::new();
     if let Some(value) = fields.get("signature") {
         match &value.data {
-            Data::Array(items) => tables.extend(items.iter().filter_map(|item| item.as_table())),
+            TomlData::Array(items) => {
+                tables.extend(items.iter().filter_map(|item| item.as_table()))
+            }
             _ => tables.extend(value.as_table()),
         }
     }
     let any = tables
         .iter()
         .filter_map(|table| match &table.get("any")?.data {
-            Data::Array(items) => Some(items),
+            TomlData::Array(items) => Some(items),
             _ => None,
         });
-    let alternatives: Vec<&Table> = any.flatten().filter_map(|item| item.as_table()).collect();
+    let alternatives: Vec<&TomlTable> = any.flatten().filter_map(|item| item.as_table()).collect();
     tables.extend(alternatives);
     let mut all_are = true;
     for table in tables {
-        let kind = table.entry("kind").filter(|kind| {
+        let kind = table.find_entry("kind").filter(|kind| {
             let kind = kind.value.as_str();
             kind.is_some_and(|kind| ["authenticode", "attestation"].contains(&kind))
         });
-        let elsewhere = ["url", "certificate", "log", "crls"];
-        let elsewhere = elsewhere.iter().find_map(|key| table.entry(key));
+        let elsewhere = ["url", "certificate", "log", "crls"]
+            .iter()
+            .find_map(|key| table.find_entry(key));
         if let Some(entry) = kind.or(elsewhere) {
-            let fact = "a lock's signature is one file beside it";
-            let help = "take minisign, cosign, openpgp, signify, cms, or sigstore with a bundle, without `url` and `crls`";
+            let fact = "a lock's signature is a file beside it";
+            let help = "use minisign, cosign, openpgp, signify, cms, or sigstore with a bundle, \
+                        without `url` and `crls`";
             fields.cx.error(fact, &entry.value.place, "", help);
             all_are = false;
         }

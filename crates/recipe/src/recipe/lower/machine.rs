@@ -1,29 +1,30 @@
-//! `[machine]`: what the image is built on.
+//! `[machine]`: the VM that the image is built on.
 
-use crate::recipe::fields::Fields;
+use crate::recipe::fields::TableReader;
 use crate::recipe::quantity::show_size;
-use crate::recipe::{DiskBus, Firmware, MachineSpec, Media};
+use crate::recipe::{DiskBus, Firmware, MachineSpec, MediaSpec};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Located;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The machine; every key has a default.
-pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
+/// Reads the machine; every key has a default.
+pub fn read_machine(top: &TableReader<'_>, media: Option<&MediaSpec>) -> Option<MachineSpec> {
     let empty = Default::default();
     let fields = top.table_or("machine", &empty)?;
-    let firmware = fields.choice("firmware");
-    let secure_boot = fields.boolean("secure_boot");
-    let disk_bus = match fields.has("disk_bus") {
-        true => fields.choice("disk_bus"),
-        false => Some(usual_bus(&fields, media)),
+    let firmware = fields.read_choice("firmware");
+    let secure_boot = fields.read_bool("secure_boot");
+    let disk_bus = if fields.has("disk_bus") {
+        fields.read_choice("disk_bus")
+    } else {
+        Some(usual_bus(&fields, media))
     };
     let disk_size = fields.size("disk_size");
-    let cpus = fields.integer("cpus");
+    let cpus = fields.read_integer("cpus");
     let memory = fields.size("memory");
-    let network = fields.boolean("network");
-    let tpm = fields.boolean("tpm");
+    let network = fields.read_bool("network");
+    let tpm = fields.read_bool("tpm");
     check_bus(&fields, disk_bus.as_ref(), top, media);
     let firmware_is = firmware
         .as_ref()
@@ -32,7 +33,7 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
         (
             "secure_boot",
             &secure_boot,
-            "BIOS firmware has no Secure Boot",
+            "Secure Boot needs UEFI firmware",
         ),
         ("tpm", &tpm, "a virtual TPM needs UEFI firmware"),
     ];
@@ -40,7 +41,7 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
         if let Some(on) = given.as_ref().filter(|on| on.value)
             && firmware_is == Firmware::Bios
         {
-            let help = format!("write `firmware = \"uefi\"`, or leave `{key}` out");
+            let help = format!("write `firmware = \"uefi\"`, or omit `{key}`");
             fields.cx.error(fact, &on.place, "", &help);
         }
     }
@@ -58,21 +59,22 @@ pub fn machine(top: &Fields<'_>, media: Option<&Media>) -> Option<MachineSpec> {
     (fields.is_whole() && sized).then_some(spec)
 }
 
-fn usual_bus(fields: &Fields<'_>, media: Option<&Media>) -> Located<DiskBus> {
-    let (bus, shown) = match media.is_some_and(|m| m.virtio.is_some()) {
-        true => (DiskBus::Virtio, "\"virtio\""),
-        false => (DiskBus::Nvme, "\"nvme\""),
+fn usual_bus(fields: &TableReader<'_>, media: Option<&MediaSpec>) -> Located<DiskBus> {
+    let (bus, shown) = if media.is_some_and(|m| m.virtio.is_some()) {
+        (DiskBus::Virtio, "\"virtio\"")
+    } else {
+        (DiskBus::Nvme, "\"nvme\"")
     };
     fields.cx.default("machine.disk_bus", shown);
     Located::new(bus, fields.place.clone())
 }
 
-/// Windows has no virtio driver of its own.
+/// Complains about a virtio disk without the virtio media: Windows has no virtio driver of its own.
 fn check_bus(
-    fields: &Fields<'_>,
+    fields: &TableReader<'_>,
     bus: Option<&Located<DiskBus>>,
-    top: &Fields<'_>,
-    media: Option<&Media>,
+    top: &TableReader<'_>,
+    media: Option<&MediaSpec>,
 ) {
     let Some(bus) = bus.filter(|b| b.value == DiskBus::Virtio) else {
         return;
@@ -80,39 +82,35 @@ fn check_bus(
     let tree = top.table.get("media").and_then(|m| m.as_table());
     let named = tree.is_some_and(|m| m.contains("virtio")) || tree.is_none();
     if media.is_none_or(|m| m.virtio.is_none()) && !named {
-        let fact = "Windows Setup sees no virtio disk without its driver";
-        let help = "name the virtio-win ISO under `[media.virtio]`, or write `disk_bus = \"nvme\"`";
-        fields.cx.missing(fact, &bus.place, help);
+        let fact = "Windows Setup cannot use a virtio disk without its driver";
+        let help = "add the virtio-win ISO under `[media.virtio]`, or write `disk_bus = \"nvme\"`";
+        fields.cx.report_missing(fact, &bus.place, help);
     }
 }
 
 fn check_sizes(
-    fields: &Fields<'_>,
+    fields: &TableReader<'_>,
     disk: Option<&Located<u64>>,
     memory: Option<&Located<u64>>,
     firmware: Firmware,
 ) -> bool {
-    let mut right = true;
-    let mut refuse = |fact: &str, at: &Located<u64>, help: &str| {
-        fields.cx.error(fact, &at.place, "", help);
-        right = false;
-    };
+    let mut is_valid = true;
     for (key, size) in [("disk_size", disk), ("memory", memory)] {
         if let Some(size) = size
             && (size.value == 0 || !size.value.is_multiple_of(MIB))
         {
+            let fact = format!("`{key}` is not a whole number of MiB");
             let help = "write it in MiB or GiB";
-            refuse(&format!("`{key}` is not a whole number of MiB"), size, help);
+            fields.cx.error(fact, &size.place, "", help);
+            is_valid = false;
         }
     }
     if let Some(disk) = disk {
         if firmware == Firmware::Bios && disk.value > 2048 * GIB {
-            let help = "write `firmware = \"uefi\"`, or a smaller disk";
-            refuse(
-                "an MBR disk, as BIOS firmware needs, ends at 2 TiB",
-                disk,
-                help,
-            );
+            let fact = "BIOS firmware needs an MBR disk of at most 2 TiB";
+            let help = "write `firmware = \"uefi\"`, or use a smaller disk";
+            fields.cx.error(fact, &disk.place, "", help);
+            is_valid = false;
         } else if disk.value < 32 * GIB {
             warn(
                 fields,
@@ -128,12 +126,12 @@ fn check_sizes(
             "Windows Setup needs 2 GiB of memory or more",
         );
     }
-    right
+    is_valid
 }
 
-fn warn(fields: &Fields<'_>, size: &Located<u64>, fact: &str) {
+fn warn(fields: &TableReader<'_>, size: &Located<u64>, fact: &str) {
     let label = format!("{} here", show_size(size.value));
     fields
         .cx
-        .problem(Diagnostic::warning(fact).at(&size.place, label));
+        .report(Diagnostic::warning(fact).at(&size.place, label));
 }

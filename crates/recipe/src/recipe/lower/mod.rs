@@ -1,22 +1,23 @@
-//! From the tree as written to the recipe as meant; every complaint at once.
+//! Lowers the tree as written to a typed recipe; reports all problems at once.
 //!
-//! Each part reads one table. A part that complained gives `None` and the others go on.
+//! Each module reads one table. A table with errors becomes `None`, and the others are still read.
 
 mod account;
 mod address;
-mod clone;
+mod clone_check;
 mod component;
 mod draft;
 mod execution;
 mod files;
 mod firewall;
 mod image;
-mod known;
 mod lock;
 mod machine;
 mod media;
 mod outputs;
 mod policy;
+mod proof;
+mod references;
 mod registry;
 mod schedule;
 mod security;
@@ -28,38 +29,39 @@ mod trust;
 mod update;
 mod windows;
 
-pub use lock::rule as lock_rule;
+pub use lock::read_lock_policy as lock_rule;
 
-use super::fields::{Context, Fields};
-use super::mirrors::mirrors;
-use super::raw::Raw;
-use super::value::{Data, Entry, Value};
-use super::vars::Scope;
-use super::words;
+use super::fields::{LoweringContext, TableReader};
+use super::mirrors::read_mirrors;
+use super::names;
+use super::raw::RawRecipe;
+use super::value::{TomlData, TomlEntry, TomlValue};
+use super::vars::VariableScope;
 use super::{
-    CloneCheck, Component, ContainerImage, Effective, Recipe, Step, Undecided, Var, file_name,
+    CloneCheckSpec, ComponentSpec, ContainerImage, EffectiveValue, Recipe, RecipeStep,
+    ResolvedVariable, UndecidedValue, file_name,
 };
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::{Located, Place};
 
-/// What became of the tree.
-pub struct Lowered {
-    /// The recipe; of one with mistakes what is right, for planning to look at as well.
+/// Result of the lowering.
+pub struct LoweredRecipe {
+    /// The recipe; for one with errors its valid parts, so that planning can check these as well.
     pub draft: Recipe,
-    /// Nothing is left out of the draft.
+    /// True if the draft is complete.
     pub is_whole: bool,
     pub problems: Vec<Diagnostic>,
-    /// The defaults that were taken.
-    pub defaults: Vec<Effective>,
-    /// The recipe's; those of a recipe with mistakes as well.
-    pub undecided: Vec<Undecided>,
+    /// The defaults that were used.
+    pub defaults: Vec<EffectiveValue>,
+    /// Missing values, also those of a recipe with errors.
+    pub undecided: Vec<UndecidedValue>,
 }
 
-pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
-    let cx = Context::new(&raw.sources, scope, raw.incomplete);
-    let (draft, is_whole) = recipe(&cx, raw, vars);
+pub fn lower(raw: &RawRecipe, scope: &VariableScope, vars: Vec<ResolvedVariable>) -> LoweredRecipe {
+    let cx = LoweringContext::new(&raw.sources, scope, raw.incomplete);
+    let (draft, is_whole) = lower_recipe(&cx, raw, vars);
     let (problems, defaults, undecided) = cx.into_parts();
-    Lowered {
+    LoweredRecipe {
         draft,
         is_whole,
         problems,
@@ -68,29 +70,33 @@ pub fn lower(raw: &Raw, scope: &Scope, vars: Vec<Var>) -> Lowered {
     }
 }
 
-/// The recipe, and whether all of it is there.
-fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
-    let top = Fields::of(cx, &raw.tree, "recipe", "the recipe".into(), &raw.start);
+/// Returns the recipe, and true if it is complete.
+fn lower_recipe(
+    cx: &LoweringContext<'_>,
+    raw: &RawRecipe,
+    vars: Vec<ResolvedVariable>,
+) -> (Recipe, bool) {
+    let top = TableReader::from_table(cx, &raw.tree, "recipe", "the recipe".into(), &raw.start);
     top.ask();
     top.refuse_unknown();
     let name = name(&top);
-    let description = top.text("description");
+    let description = top.read_text("description");
     misplaced_in_vars(&top);
     trust::judge(&top);
-    let lock = lock::rule(&top);
+    let lock = lock::read_lock_policy(&top);
     let lock_is_whole = lock.is_some();
-    cx.unsigned.replace(policy::unsigned(&top));
-    let (mut media, media_is_whole) = media::media(&top);
-    let machine = machine::machine(&top, media_is_whole.then_some(&media));
+    cx.unsigned.replace(policy::read_unsigned(&top));
+    let (mut media, media_is_whole) = media::read_media(&top);
+    let machine = machine::read_machine(&top, media_is_whole.then_some(&media));
     let setup = media::setup(&top);
     if let Some(setup) = &setup {
         media::name_drivers(&mut media, setup);
     }
-    let (mut components, names) = components(&top);
-    let (images, image_names) = images(&top);
-    let steps = steps(
+    let (mut components, names) = read_components(&top);
+    let (images, image_names) = read_images(&top);
+    let steps = read_steps(
         &top,
-        known::Known {
+        references::RecipeItems {
             names: &names,
             components: &components,
             image_names: &image_names,
@@ -98,14 +104,14 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         },
     );
     if let Some(machine) = &machine {
-        network(cx, &steps, machine.network);
+        check_network(cx, &steps, machine.network);
     }
-    let outputs = outputs::outputs(&top, machine.as_ref());
+    let outputs = outputs::read_outputs(&top, machine.as_ref());
     let (clone_checks, clone_checks_are_whole) = clone_checks(&top);
-    let (targets, targets_are_whole) = target::targets(&top, outputs.as_ref());
-    // What was complained about must not go missing silently.
+    let (targets, targets_are_whole) = target::read_targets(&top, outputs.as_ref());
+    // A step with an error makes the draft incomplete.
     let wanted = match raw.tree.get("steps").map(|v| &v.data) {
-        Some(Data::Array(items)) => items.len(),
+        Some(TomlData::Array(items)) => items.len(),
         _ => 0,
     };
     let tables = [
@@ -127,21 +133,21 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
         component.is_used = used.contains(&component.name.value);
     }
     let recipe = Recipe {
-        name: name.unwrap_or_else(|| draft::text(&top.place)),
+        name: name.unwrap_or_else(|| draft::make_text(&top.place)),
         description,
-        digest: super::effective::digest(&raw.tree, &cx.key_files()),
+        digest: super::effective::compute_digest(&raw.tree, &cx.key_files()),
         media,
-        machine: machine.unwrap_or_else(draft::machine),
+        machine: machine.unwrap_or_else(draft::make_machine),
         setup: setup.unwrap_or_else(draft::setup),
         components,
         images,
         lock: lock.unwrap_or_default(),
-        mirrors: mirrors(&top),
+        mirrors: read_mirrors(&top),
         steps,
         clone_checks,
         outputs: outputs.unwrap_or_default(),
         targets,
-        written: target::written(&raw.tree),
+        written: target::collect_places(&raw.tree),
         vars,
         effective: Vec::new(),
         asks: Vec::new(),
@@ -154,21 +160,25 @@ fn recipe(cx: &Context<'_>, raw: &Raw, vars: Vec<Var>) -> (Recipe, bool) {
     (recipe, is_whole)
 }
 
-/// Letters of a recipe's name.
+/// Maximum length of a recipe's name.
 const LONGEST_NAME: usize = 100;
 
-fn name(top: &Fields<'_>) -> Option<Located<String>> {
-    let name = top.string("name")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if !name.value.chars().all(plain) || name.value.starts_with(['.', '-']) {
+fn name(top: &TableReader<'_>) -> Option<Located<String>> {
+    let name = top.read_string("name")?;
+    let is_plain = name
+        .value
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    if !is_plain || name.value.starts_with(['.', '-']) {
         let fact = format!("`name` cannot be \"{}\"", name.value);
-        let help = "it names a folder and files: letters, digits, `.`, `-` and `_`, a letter or digit first";
+        let help = "it becomes part of file names: use letters, digits, `.`, `-` and `_`, a letter \
+                    or digit first";
         top.cx.error(fact, &name.place, "", help);
         return None;
     }
     if name.value.len() > LONGEST_NAME {
         let fact = format!("`name` has more than {LONGEST_NAME} characters");
-        let help = "it names a folder and files, which get endings of their own";
+        let help = "it becomes part of file names, which get extensions of their own";
         top.cx.error(fact, &name.place, "", help);
         return None;
     }
@@ -180,68 +190,72 @@ fn name(top: &Fields<'_>) -> Option<Located<String>> {
     Some(name)
 }
 
-/// The components that are right, and the names of all.
-fn components(top: &Fields<'_>) -> (Vec<Component>, Vec<String>) {
+/// Returns the valid components, and the names of all.
+fn read_components(top: &TableReader<'_>) -> (Vec<ComponentSpec>, Vec<String>) {
     let entries = top.map("components").iter();
     let names = entries.clone().map(|e| e.key.clone()).collect();
-    let right = entries.filter(|entry| !misplaced(top.cx, entry));
-    let components = right.filter_map(|entry| component::component(top.cx, entry));
-    (components.collect(), names)
+    let components = entries
+        .filter(|entry| !is_misplaced(top.cx, entry))
+        .filter_map(|entry| component::read_component(top.cx, entry))
+        .collect();
+    (components, names)
 }
 
-/// The container images that are right, and the names of all.
-fn images(top: &Fields<'_>) -> (Vec<ContainerImage>, Vec<String>) {
+/// Returns the valid container images, and the names of all.
+fn read_images(top: &TableReader<'_>) -> (Vec<ContainerImage>, Vec<String>) {
     let entries = top.map("images").iter();
     let names = entries.clone().map(|e| e.key.clone()).collect();
-    let right = entries.filter(|entry| !misplaced(top.cx, entry));
-    let images = right.filter_map(|entry| image::container_image(top.cx, entry));
-    (images.collect(), names)
+    let images = entries
+        .filter(|entry| !is_misplaced(top.cx, entry))
+        .filter_map(|entry| image::container_image(top.cx, entry))
+        .collect();
+    (images, names)
 }
 
-/// Complains about a key of the recipe itself that stands in a table of tables.
-fn misplaced(cx: &Context<'_>, entry: &Entry) -> bool {
-    let is_table = matches!(entry.value.data, Data::Table(_) | Data::Unknown);
-    let Some(help) = words::of_the_top(&entry.key).filter(|_| !is_table) else {
+/// Complains about a top-level key of the recipe inside a table of tables.
+fn is_misplaced(cx: &LoweringContext<'_>, entry: &TomlEntry) -> bool {
+    let is_table = matches!(entry.value.data, TomlData::Table(_) | TomlData::Unknown);
+    let Some(help) = names::of_the_top(&entry.key).filter(|_| !is_table) else {
         return false;
     };
-    let fact = format!("`{}` stands in a table", entry.key);
+    let fact = format!("`{}` is inside a table", entry.key);
     cx.error(fact, &entry.key_place, "", &help);
     true
 }
 
-/// A key of the recipe itself becomes a variable there, and nothing else would say so.
-fn misplaced_in_vars(top: &Fields<'_>) {
-    let vars = top.get("vars").and_then(Value::as_table);
+/// Warns about a top-level key under `[vars]`, where it would silently become a variable.
+fn misplaced_in_vars(top: &TableReader<'_>) {
+    let vars = top.get("vars").and_then(TomlValue::as_table);
     for entry in vars.iter().flat_map(|table| &table.entries) {
         if let Some(help) =
-            words::of_the_top(&entry.key).filter(|_| DECIDING.contains(&&*entry.key))
+            names::of_the_top(&entry.key).filter(|_| DECIDING.contains(&&*entry.key))
         {
             let fact = format!("`{}` under [vars] is only a variable", entry.key);
             let warning = Diagnostic::warning(fact).at(&entry.key_place, "");
-            top.cx.problem(warning.help(help));
+            top.cx.report(warning.help(help));
         }
     }
 }
 
-/// Of the keys of the recipe itself, those that nobody calls a variable.
+/// Top-level keys of a recipe that are unlikely names of variables.
 pub const DECIDING: &[&str] = &["policy", "include", "schema"];
 
-fn steps(top: &Fields<'_>, known: known::Known<'_>) -> Vec<Step> {
+fn read_steps(top: &TableReader<'_>, known: references::RecipeItems<'_>) -> Vec<RecipeStep> {
     let cx = top.cx;
-    let items = tables(top, "steps", "each step begins with `[[steps]]`");
+    let items = read_table_list(top, "steps", "each step begins with `[[steps]]`");
     let mut steps = Vec::new();
     let mut held = Vec::new();
     let mut named: Vec<(String, Place)> = Vec::new();
-    let mut sealed = Sealed::default();
+    let mut sealed = SealState::default();
     for item in items.unwrap_or_default() {
-        let (name, placed) = step::step(cx, item, known);
+        let (name, placed) = step::read_step(cx, item, known);
         if let Some(name) = name {
-            unique(cx, name, &mut named);
+            check_unique(cx, name, &mut named);
         }
-        let Some(step::Placed { step, before_seal }) = placed else {
+        let Some(step::PlacedStep { step, before_seal }) = placed else {
             continue;
         };
-        if before_seal && !generalizes(&step) {
+        if before_seal && !is_generalize(&step) {
             held.push(step);
             continue;
         }
@@ -250,105 +264,110 @@ fn steps(top: &Fields<'_>, known: known::Known<'_>) -> Vec<Step> {
         }
         steps.push(step);
     }
-    let seal = steps.pop_if(|step| generalizes(step));
+    let seal = steps.pop_if(|step| is_generalize(step));
     let runs = held.iter().any(|step| step.skipped.is_none());
-    steps.extend(seal.as_ref().filter(|_| runs).and_then(rest));
+    steps.extend(seal.as_ref().filter(|_| runs).and_then(make_settle_step));
     steps.extend(held.into_iter().chain(seal));
     steps
 }
 
-/// Before what is done right before the seal: a restart after it would undo some of that, as services start again.
-fn rest(seal: &Step) -> Option<Step> {
+/// Makes the step that lets Windows settle before the `before_seal` steps: a later restart would
+/// undo some of their work, because services start again.
+fn make_settle_step(seal: &RecipeStep) -> Option<RecipeStep> {
     let is_needed = seal.skipped.is_none();
-    is_needed.then(|| Step {
+    is_needed.then(|| RecipeStep {
         name: "Windows at rest".to_owned(),
         verb: super::Verb::Settle,
         ..seal.clone()
     })
 }
 
-/// The checks that are right, and whether all are.
-fn clone_checks(top: &Fields<'_>) -> (Vec<CloneCheck>, bool) {
-    let Some(items) = tables(top, "clone", "each check begins with `[[clone]]`") else {
+/// Returns the valid checks, and true if all are valid.
+fn clone_checks(top: &TableReader<'_>) -> (Vec<CloneCheckSpec>, bool) {
+    let Some(items) = read_table_list(top, "clone", "each check begins with `[[clone]]`") else {
         return (Vec::new(), false);
     };
-    let checks = items.iter().filter_map(|item| clone::check(top, item));
-    let checks: Vec<CloneCheck> = checks.collect();
+    let checks: Vec<CloneCheckSpec> = items
+        .iter()
+        .filter_map(|item| clone_check::check(top, item))
+        .collect();
     let is_whole = checks.len() == items.len();
     (checks, is_whole)
 }
 
-/// What stands in a list of tables; `None` where it is something else.
-fn tables<'c>(top: &Fields<'c>, key: &str, help: &str) -> Option<&'c [Value]> {
+/// Reads a list of tables; `None` if the value is something else.
+fn read_table_list<'c>(top: &TableReader<'c>, key: &str, help: &str) -> Option<&'c [TomlValue]> {
     match top.get(key) {
         None => Some(&[]),
-        Some(Value {
-            data: Data::Array(items),
+        Some(TomlValue {
+            data: TomlData::Array(items),
             ..
         }) => Some(items),
         Some(other) => {
-            let fact = format!("`{key}` takes a list of tables, not {}", other.kind());
+            let fact = format!("`{key}` takes a list of tables, not {}", other.kind_name());
             top.cx.error(fact, &other.place, "", help);
             None
         }
     }
 }
 
-/// Whether it stands in a file.
-fn is_written(step: &Step) -> bool {
+/// Returns true for a step that comes from a file.
+fn is_written(step: &RecipeStep) -> bool {
     !matches!(step.verb, super::Verb::Settle)
 }
 
-fn generalizes(step: &Step) -> bool {
+fn is_generalize(step: &RecipeStep) -> bool {
     matches!(step.verb, super::Verb::Generalize { .. })
 }
 
-fn unique(cx: &Context<'_>, name: Located<String>, named: &mut Vec<(String, Place)>) {
+fn check_unique(cx: &LoweringContext<'_>, name: Located<String>, named: &mut Vec<(String, Place)>) {
     if let Some((_, first)) = named.iter().find(|(n, _)| *n == name.value) {
-        let fact = format!("two steps are called `{}`", name.value);
-        let help = format!("the other one is at {first}; give each its own name");
+        let fact = format!("two steps are named `{}`", name.value);
+        let help = format!("the other one is at {first}; use unique names");
         cx.error(fact, &name.place, "", &help);
     }
     named.push((name.value, name.place));
 }
 
-/// Windows Update cannot be reached without a network; a step that is skipped may name it all the same.
-fn network(cx: &Context<'_>, steps: &[Step], network: bool) {
+/// Complains about active steps that use Windows Update without a network.
+fn check_network(cx: &LoweringContext<'_>, steps: &[RecipeStep], network: bool) {
     for step in steps.iter().filter(|s| s.skipped.is_none() && !network) {
-        if let super::Verb::Update(super::verb::Update::Online { place, .. }) = &step.verb {
+        if let super::Verb::Update(super::verb::UpdateSpec::Online { place, .. }) = &step.verb {
             let fact = format!(
-                "step `{}` asks Windows Update, and the guest has no network",
+                "step `{}` uses Windows Update, but the guest has no network",
                 step.name
             );
-            let help = "write `network = true` under `[machine]`, or carry the packages along: `update = { path = \"updates/\" }`";
+            let help = "write `network = true` under `[machine]`, or provide the packages: \
+                        `update = { path = \"updates/\" }`";
             cx.error(fact, place, "", help);
         }
     }
 }
 
-/// Where the image was generalized, and whether a step after it was complained about.
+/// Place of the step that generalizes the image, and if a later step was reported.
 #[derive(Default)]
-struct Sealed {
+struct SealState {
     at: Option<Place>,
     reported: bool,
 }
 
-/// Nothing sensible follows `generalize`.
-fn order(cx: &Context<'_>, step: &Step, sealed: &mut Sealed) {
+/// Complains about steps after `generalize`.
+fn order(cx: &LoweringContext<'_>, step: &RecipeStep, sealed: &mut SealState) {
     match &sealed.at {
-        Some(first) if generalizes(step) => {
+        Some(first) if is_generalize(step) => {
             let help = format!("the first is at {first}");
-            cx.error("the image is generalized twice", &step.place, "", &help);
+            cx.error("`generalize` is used twice", &step.place, "", &help);
         }
         Some(first) if !sealed.reported => {
-            let fact = format!("step `{}` comes after the image is generalized", step.name);
+            let fact = format!("step `{}` comes after `generalize`", step.name);
             let help = format!(
-                "`generalize` at {first} has to be the last step; includes' steps come before the recipe's own"
+                "`generalize` at {first} must be the last step; steps of included packs come \
+                 before the recipe's own"
             );
             cx.error(fact, &step.place, "", &help);
             sealed.reported = true;
         }
-        None if generalizes(step) => sealed.at = Some(step.place.clone()),
+        None if is_generalize(step) => sealed.at = Some(step.place.clone()),
         _ => {}
     }
 }

@@ -1,17 +1,18 @@
-//! The verb `task`: a program at a time, or a definition of the team's own.
+//! The verb `task`: a program with a trigger, or a task definition in XML.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::security::nothing_else;
 use crate::recipe::Verb;
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::Value;
-use crate::recipe::verb::{Task, TaskAction, Trigger};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::guest_name::{self, NameRefusal, refuse};
+use crate::recipe::value::TomlValue;
+use crate::recipe::verb::{TaskAction, TaskSpec, TaskTrigger};
 use winimg_base::io;
 use winimg_base::text::Located;
 
-/// What a definition says itself.
+/// Keys that a definition replaces.
 const RUN: [&str; 8] = [
     "command",
     "arguments",
@@ -23,15 +24,13 @@ const RUN: [&str; 8] = [
     "description",
 ];
 
-pub fn task(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "task")?;
-    let name = fields.string("name");
-    let name = name.and_then(|n| task_name(&fields, n));
+pub fn read_task(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "task")?;
+    let name = fields
+        .read_string("name")
+        .and_then(|name| task_name(&fields, name));
     let present = fields.is("state", "present");
-    let xml = match fields.has("xml") {
-        true => Some(definition(&fields)),
-        false => None,
-    };
+    let xml = fields.has("xml").then(|| read_definition(&fields));
     let run = run(&fields, xml.is_none() && present);
     let action = match (present, xml) {
         (false, _) => {
@@ -39,37 +38,41 @@ pub fn task(cx: &Context<'_>, value: &Value) -> Option<Verb> {
             TaskAction::Absent
         }
         (true, Some(xml)) => {
-            if let Some(entry) = fields.first(&RUN) {
-                let fact = format!("`xml` is the whole task, and `{}` is given too", entry.key);
+            if let Some(entry) = fields.find_first(&RUN) {
+                let fact = format!("`xml` and `{}` exclude each other", entry.key);
                 cx.error(fact, &entry.key_place, "", "keep one of them");
             }
             TaskAction::Xml(xml?)
         }
         (true, None) => run?,
     };
-    Some(Verb::Task(Task {
+    Some(Verb::Task(TaskSpec {
         name: name?,
         action,
     }))
 }
 
-/// Each part of the name is a folder's or file's name below `System32\Tasks`.
-fn task_name(fields: &Fields<'_>, name: Located<String>) -> Option<Located<String>> {
+/// Checks the name; its parts become folder and file names below `System32\Tasks`.
+fn task_name(fields: &TableReader<'_>, name: Located<String>) -> Option<Located<String>> {
     let text = name.value.as_str();
-    let refuse = |fact: &str, help: &str| {
-        fields.cx.error(fact, &name.place, "", help);
-        None
-    };
+    if let Err((fact, help)) = check_task_name(text) {
+        fields.cx.error(fact, &name.place, "", &help);
+        return None;
+    }
+    Some(name)
+}
+
+fn check_task_name(text: &str) -> Result<(), NameRefusal> {
     let Some(parts) = text.strip_prefix('\\') else {
         let help = format!("write '\\{text}'");
-        return refuse("a task's name starts with a backslash", &help);
+        return refuse("a task's name starts with a backslash", help);
     };
     if text.chars().count() > 200 {
         return refuse("the task's name has more than 200 characters", "");
     }
     for part in parts.split('\\') {
-        if let Err((why, help)) = crate::recipe::guest_name::file_name(part) {
-            return refuse(&format!("no task can be called that: {why}"), &help);
+        if let Err((why, help)) = guest_name::file_name(part) {
+            return refuse(format!("invalid task name: {why}"), help);
         }
     }
     if parts
@@ -78,47 +81,45 @@ fn task_name(fields: &Fields<'_>, name: Located<String>) -> Option<Located<Strin
     {
         return refuse(
             "tasks below \\Microsoft\\Windows belong to Windows",
-            "use `cmd` with schtasks.exe /change to switch one off",
+            "use `cmd` with schtasks.exe /change to disable one",
         );
     }
-    Some(name)
+    Ok(())
 }
 
-fn run(fields: &Fields<'_>, needed: bool) -> Option<TaskAction> {
+fn run(fields: &TableReader<'_>, needed: bool) -> Option<TaskAction> {
     if needed {
-        fields.need(
+        fields.require(
             "command",
-            "say what it runs: `command = 'C:\\k\\clean.exe'`, or give `xml`",
+            "set the program: `command = 'C:\\k\\clean.exe'`, or `xml`",
         );
     }
     if needed && fields.has("command") {
-        fields.need(
+        fields.require(
             "trigger",
-            "say when: `trigger = \"startup\"`; `\"none\"` for on demand only",
+            "set the trigger: `trigger = \"startup\"`; `\"none\"` for on demand only",
         );
     }
     let command = fields.guest_path("command");
-    let arguments = fields.texts("arguments");
-    let trigger = trigger(fields);
-    let user = fields.choice("user");
+    let arguments = fields.read_texts("arguments");
+    let trigger = read_trigger(fields);
+    let user = fields.read_choice("user");
     let highest = fields.is("run_level", "highest");
-    let delay = fields.duration("delay");
-    let time_limit = fields.duration("time_limit");
-    let description = fields.text("description");
+    let delay = fields.read_duration("delay");
+    let time_limit = fields.read_duration("time_limit");
+    let description = fields.read_text("description");
     let trigger = trigger?;
     if let Some(delay) = &delay
-        && !matches!(trigger, Trigger::Startup | Trigger::Logon)
+        && !matches!(trigger, TaskTrigger::Startup | TaskTrigger::Logon)
     {
-        let fact = "`delay` goes with the triggers `startup` and `logon`";
-        let help = "give the time itself: `trigger = \"daily 03:10\"`";
+        let fact = "`delay` needs the trigger `startup` or `logon`";
+        let help = "set the time itself: `trigger = \"daily 03:10\"`";
         fields.cx.error(fact, &delay.place, "", help);
     }
     for time in [&delay, &time_limit].into_iter().flatten() {
         if time.value > LONGEST {
             let fact = "the time is longer than 31 days";
-            fields
-                .cx
-                .error(fact, &time.place, "", "write a shorter one");
+            fields.cx.error(fact, &time.place, "", "use a shorter one");
         }
     }
     Some(TaskAction::Run {
@@ -135,23 +136,17 @@ fn run(fields: &Fields<'_>, needed: bool) -> Option<TaskAction> {
 
 const LONGEST: Duration = Duration::from_secs(31 * 86_400);
 
-/// `startup`, `logon`, `none`, `daily 03:00`
-fn trigger(fields: &Fields<'_>) -> Option<Trigger> {
-    let Some(text) = fields.string("trigger") else {
+/// Reads the trigger: `startup`, `logon`, `none`, `daily 03:00`.
+fn read_trigger(fields: &TableReader<'_>) -> Option<TaskTrigger> {
+    let Some(text) = fields.read_string("trigger") else {
         let wrong = fields.has("trigger");
-        return (!wrong).then_some(Trigger::None);
-    };
-    let daily = |time: &str| {
-        let (hour, minute) = time.trim().split_once(':')?;
-        let two = |text: &str| text.parse::<u8>().ok().filter(|_| text.len() == 2);
-        let (hour, minute) = (two(hour)?, two(minute)?);
-        (hour < 24 && minute < 60).then_some(Trigger::Daily { hour, minute })
+        return (!wrong).then_some(TaskTrigger::None);
     };
     let found = match text.value.as_str() {
-        "startup" => Some(Trigger::Startup),
-        "logon" => Some(Trigger::Logon),
-        "none" => Some(Trigger::None),
-        other => other.strip_prefix("daily ").and_then(daily),
+        "startup" => Some(TaskTrigger::Startup),
+        "logon" => Some(TaskTrigger::Logon),
+        "none" => Some(TaskTrigger::None),
+        other => other.strip_prefix("daily ").and_then(parse_daily),
     };
     if found.is_none() {
         let fact = format!("`trigger` cannot be \"{}\"", text.value);
@@ -161,10 +156,21 @@ fn trigger(fields: &Fields<'_>) -> Option<Trigger> {
     found
 }
 
-/// A file beside the recipe that the Task Scheduler would take at first sight: XML with `Task` outermost and its
-/// actions (Microsoft: Task Scheduler Schema). That of a skipped step is not read.
-fn definition(fields: &Fields<'_>) -> Option<Located<std::path::PathBuf>> {
-    let path = fields.local("xml")?;
+/// Parses the time of day: `03:00`.
+fn parse_daily(time: &str) -> Option<TaskTrigger> {
+    let (hour, minute) = time.trim().split_once(':')?;
+    let (hour, minute) = (parse_two_digits(hour)?, parse_two_digits(minute)?);
+    (hour < 24 && minute < 60).then_some(TaskTrigger::Daily { hour, minute })
+}
+
+fn parse_two_digits(text: &str) -> Option<u8> {
+    text.parse().ok().filter(|_| text.len() == 2)
+}
+
+/// Reads the path of a task definition and checks it roughly: XML with the root `Task` and its
+/// actions (Microsoft: Task Scheduler Schema). The file of a skipped step is not read.
+fn read_definition(fields: &TableReader<'_>) -> Option<Located<std::path::PathBuf>> {
+    let path = fields.read_local_path("xml")?;
     if fields.cx.is_skipped.get() {
         return Some(path);
     }
@@ -172,7 +178,7 @@ fn definition(fields: &Fields<'_>) -> Option<Located<std::path::PathBuf>> {
         Ok(()) => Some(path),
         Err(why) => {
             let file = path.value.file_name().unwrap_or_default();
-            let fact = format!("{} is no task: {why}", file.to_string_lossy());
+            let fact = format!("{} is not a task: {why}", file.to_string_lossy());
             let help = "export one with `schtasks /query /tn NAME /xml`";
             fields.cx.error(fact, &path.place, "", help);
             None
@@ -184,8 +190,10 @@ fn check_definition(path: &Path) -> Result<(), String> {
     let bytes = io::read_limited(path, io::limit::TEXT).map_err(|e| e.to_string())?;
     let text = match bytes.strip_prefix(&[0xff, 0xfe]) {
         Some(wide) => {
-            let units = wide.chunks_exact(2);
-            let units: Vec<u16> = units.map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
+            let units: Vec<u16> = wide
+                .chunks_exact(2)
+                .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+                .collect();
             String::from_utf16(&units).map_err(|_| "it is not UTF-16".to_owned())?
         }
         None => {
@@ -197,10 +205,11 @@ fn check_definition(path: &Path) -> Result<(), String> {
     let root = document.root_element();
     let space = "http://schemas.microsoft.com/windows/2004/02/mit/task";
     if root.tag_name().name() != "Task" || root.tag_name().namespace() != Some(space) {
-        return Err(format!("its outermost element is not `Task` of {space}"));
+        return Err(format!("its root element is not `Task` of {space}"));
     }
-    match root.children().any(|n| n.tag_name().name() == "Actions") {
-        true => Ok(()),
-        false => Err("it has no `Actions`".to_owned()),
+    if root.children().any(|n| n.tag_name().name() == "Actions") {
+        Ok(())
+    } else {
+        Err("it has no `Actions`".to_owned())
     }
 }

@@ -3,29 +3,29 @@
 use std::collections::BTreeMap;
 
 use super::execution::exit_codes;
-use super::files::content;
-use super::known::Known;
+use super::files::read_content;
+use super::references::RecipeItems;
 use super::security::{has_control, nothing_else};
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::{Data, Value};
-use crate::recipe::{Service, ServiceState, Start, Verb};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::value::{TomlData, TomlValue};
+use crate::recipe::{ServiceSpec, ServiceStartMode, ServiceState, Verb};
 use winimg_base::text::Located;
 
-pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "service")?;
+pub fn read_service(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "service")?;
     let name = service_name(&fields);
     let program = fields.guest_path("program");
-    let start = fields.choice("start");
-    let state = fields.choice("state");
-    let display_name = fields.text("display_name");
-    let description = fields.text("description");
-    let arguments = fields.texts("arguments");
-    let mut depends = fields.strings("depends");
+    let start = fields.read_choice("start");
+    let state = fields.read_choice("state");
+    let display_name = fields.read_text("display_name");
+    let description = fields.read_text("description");
+    let arguments = fields.read_texts("arguments");
+    let mut depends = fields.read_strings("depends");
     depends.retain(|name| is_service_name(&fields, name));
-    let account = fields.text("account");
+    let account = fields.read_text("account");
     let restart_delays = restart_delays(&fields);
-    let failure_reset = fields.duration("failure_reset");
-    let service = Service {
+    let failure_reset = fields.read_duration("failure_reset");
+    let service = ServiceSpec {
         name: name?,
         display_name,
         description,
@@ -42,82 +42,89 @@ pub fn service(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     fields.is_whole().then_some(Verb::Service(service))
 }
 
-pub fn service_name(fields: &Fields<'_>) -> Option<Located<String>> {
-    let name = fields.string("name")?;
+pub fn service_name(fields: &TableReader<'_>) -> Option<Located<String>> {
+    let name = fields.read_string("name")?;
     is_service_name(fields, &name).then_some(name)
 }
 
-fn is_service_name(fields: &Fields<'_>, name: &Located<String>) -> bool {
+fn is_service_name(fields: &TableReader<'_>, name: &Located<String>) -> bool {
     let text = &name.value;
-    let is_bad = |c: char| "/\\\"".contains(c) || c.is_control();
-    if !text.is_empty() && !text.contains(is_bad) && text.chars().count() <= 256 {
+    let has_bad = text.contains(|c: char| "/\\\"".contains(c) || c.is_control());
+    if !text.is_empty() && !has_bad && text.chars().count() <= 256 {
         return true;
     }
-    let fact = format!("a service cannot be called \"{text}\"");
-    let help = "1 to 256 characters, none of them a slash, backslash, quote or control character";
+    let fact = format!("a service cannot be named \"{text}\"");
+    let help = "use 1 to 256 characters, without slashes, backslashes, quotes and control \
+                characters";
     fields.cx.error(fact, &name.place, "", help);
     false
 }
 
-/// `["5s", "10s"]`, in milliseconds.
-fn restart_delays(fields: &Fields<'_>) -> Vec<u32> {
+/// Reads delays such as `["5s", "10s"]`, in milliseconds.
+fn restart_delays(fields: &TableReader<'_>) -> Vec<u32> {
     let mut delays = Vec::new();
-    for text in fields.strings("restart_delays") {
+    for text in fields.read_strings("restart_delays") {
         let Some(time) = fields.duration_of("restart_delays", text) else {
             continue;
         };
         match u32::try_from(time.value.as_millis()) {
             Ok(delay) => delays.push(delay),
-            Err(_) => fields
-                .cx
-                .error("the delay is too long", &time.place, "", "49 days at most"),
+            Err(_) => fields.cx.error(
+                "the delay is too long",
+                &time.place,
+                "",
+                "the maximum is 49 days",
+            ),
         }
     }
     delays
 }
 
-fn check_service(fields: &Fields<'_>, service: &Service) {
+fn check_service(fields: &TableReader<'_>, service: &ServiceSpec) {
     let cx = fields.cx;
-    let place = |key: &str| fields.table.entry(key).map(|e| e.key_place.clone());
+    let table = fields.table;
     let mut given = fields.table.entries.iter().filter(|e| e.key != "name");
     let sets_nothing =
-        given.all(|e| matches!(&e.value.data, Data::Array(items) if items.is_empty()));
+        given.all(|e| matches!(&e.value.data, TomlData::Array(items) if items.is_empty()));
     if service.state == Some(ServiceState::Absent) {
         nothing_else(fields, "a service");
     } else if sets_nothing {
-        let fact = format!("`service` sets nothing of `{}`", service.name.value);
-        cx.missing(fact, &fields.place, "give `program`, `start`, `state`, …");
+        let fact = format!("`service` does not change `{}`", service.name.value);
+        cx.report_missing(fact, &fields.place, "add `program`, `start`, `state`, …");
     }
     if service.program.is_none()
         && !fields.has("program")
-        && let Some(place) = place("arguments")
+        && let Some(entry) = table.find_entry("arguments")
     {
-        let help = "give the program too: `program = 'C:\\k\\kubelet.exe'`";
-        cx.missing("`arguments` without `program`", &place, help);
+        let help = "add the program: `program = 'C:\\k\\kubelet.exe'`";
+        cx.report_missing("`arguments` without `program`", &entry.key_place, help);
     }
     if service.restart_delays.is_empty()
         && !fields.has("restart_delays")
-        && let Some(place) = place("failure_reset")
+        && let Some(entry) = table.find_entry("failure_reset")
     {
-        let help = "say what happens after a failure: `restart_delays = [\"5s\", \"10s\"]`";
-        cx.missing("`failure_reset` without `restart_delays`", &place, help);
+        let fact = "`failure_reset` without `restart_delays`";
+        let help = "set what happens after a failure: `restart_delays = [\"5s\", \"10s\"]`";
+        cx.report_missing(fact, &entry.key_place, help);
     }
     if service.state == Some(ServiceState::Running)
-        && service.start == Some(Start::Disabled)
-        && let Some(place) = place("state")
+        && service.start == Some(ServiceStartMode::Disabled)
+        && let Some(entry) = table.find_entry("state")
     {
-        cx.error("a disabled service cannot be started", &place, "", "");
+        let fact = "a disabled service cannot be started";
+        cx.error(fact, &entry.key_place, "", "");
     }
     if service.account.as_deref().is_some_and(needs_password)
-        && let Some(place) = place("account")
+        && let Some(entry) = table.find_entry("account")
     {
-        let fact = "this account has a password, which a recipe cannot hold";
-        let help = "LocalSystem, `NT SERVICE\\name` and group-managed accounts, `DOMAIN\\name$`, have none";
-        cx.error(fact, &place, "", help);
+        let fact = "this account needs a password, which a recipe cannot contain";
+        let help = "use an account without one: LocalSystem, `NT SERVICE\\name`, or a \
+                    group-managed account, `DOMAIN\\name$`";
+        cx.error(fact, &entry.key_place, "", help);
     }
 }
 
-/// Windows' own accounts, virtual ones and group-managed ones (`DOMAIN\name$`) have none.
+/// Returns false for Windows' own accounts, virtual ones and group-managed ones (`DOMAIN\name$`).
 fn needs_password(account: &str) -> bool {
     let lower = account.to_ascii_lowercase();
     let own = [
@@ -129,38 +136,25 @@ fn needs_password(account: &str) -> bool {
     !(own.contains(&lower.as_str()) || lower.starts_with(r"nt service\") || lower.ends_with('$'))
 }
 
-pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "environment")?;
-    let name = fields.string("name");
-    let name = name.and_then(|name| {
-        let (fact, help) = match name.value.as_str() {
-            n if n.eq_ignore_ascii_case("path") => (
-                "`environment` would replace the whole Path",
-                "add folders with `path = { add = ['C:\\k'] }`",
-            ),
-            n if n.contains(['=', '"']) || has_control(n) => (
-                "the variable's name has `=`, `\"` or a control character in it",
-                "",
-            ),
-            _ => return Some(name),
-        };
-        cx.error(fact, &name.place, "", help);
-        None
-    });
-    let absent = fields.boolean("absent").filter(|a| a.value);
-    if let (Some(_), Some(entry)) = (&absent, fields.table.entry("value")) {
+pub fn read_environment(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "environment")?;
+    let name = fields
+        .read_string("name")
+        .and_then(|name| variable_name(&fields, name));
+    let absent = fields.read_bool("absent").filter(|a| a.value);
+    if let (Some(_), Some(entry)) = (&absent, fields.table.find_entry("value")) {
         let fact = "`absent` and `value` exclude each other";
         cx.error(fact, &entry.key_place, "", "keep one of them");
     }
     if absent.is_none() {
-        fields.need(
+        fields.require(
             "value",
-            "give its value: `value = \"…\"`; to remove it, `absent = true`",
+            "set its value: `value = \"…\"`; to remove it, `absent = true`",
         );
     }
-    let text = fields.string("value");
+    let text = fields.read_string("value");
     if let Some(empty) = text.as_ref().filter(|t| t.value.is_empty()) {
-        let fact = "Windows keeps no empty environment variable";
+        let fact = "Windows has no empty environment variables";
         cx.error(
             fact,
             &empty.place,
@@ -169,7 +163,7 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
         );
     }
     if let Some(text) = text.as_ref().filter(|t| t.value.contains('\0')) {
-        cx.error("the value holds a NUL, which ends it", &text.place, "", "");
+        cx.error("the value contains a NUL character", &text.place, "", "");
     }
     let value = match absent {
         Some(_) => None,
@@ -178,18 +172,37 @@ pub fn environment(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     Some(Verb::Environment { name: name?, value })
 }
 
-pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "path")?;
-    let given = fields.strings("add");
+fn variable_name(fields: &TableReader<'_>, name: Located<String>) -> Option<Located<String>> {
+    let text = name.value.as_str();
+    let (fact, help) = if text.eq_ignore_ascii_case("path") {
+        (
+            "`environment` would replace the whole Path",
+            "add folders with `path = { add = ['C:\\k'] }`",
+        )
+    } else if text.contains(['=', '"']) || has_control(text) {
+        (
+            "the variable's name contains `=`, `\"` or a control character",
+            "",
+        )
+    } else {
+        return Some(name);
+    };
+    fields.cx.error(fact, &name.place, "", help);
+    None
+}
+
+pub fn read_path(cx: &LoweringContext<'_>, value: &TomlValue) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "path")?;
+    let given = fields.read_strings("add");
     let all = given.len();
     let mut add = Vec::new();
     for folder in given {
         let (fact, help) = if folder.value.contains(';') {
             let fact = "a folder on the Path cannot have `;` in its name";
-            (fact, "write one string for each folder")
+            (fact, "write one string per folder")
         } else if folder.value.contains(['=', '!', '^']) {
             let fact = "a folder on the Path cannot have `=`, `!` or `^` in its name";
-            (fact, "batch cannot compare them: take another folder")
+            (fact, "batch files cannot compare them: use another folder")
         } else {
             add.extend(fields.guest_path_of("add", folder));
             continue;
@@ -199,10 +212,14 @@ pub fn path(cx: &Context<'_>, value: &Value) -> Option<Verb> {
     (all > 0 && add.len() == all).then_some(Verb::Path { add })
 }
 
-pub fn msi(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "msi")?;
-    let from = content(&fields, known);
-    let properties = properties(&fields);
+pub fn read_msi(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
+    known: RecipeItems<'_>,
+) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "msi")?;
+    let from = read_content(&fields, known);
+    let properties = read_properties(&fields);
     let exit_codes = exit_codes(&fields);
     Some(Verb::Msi {
         from: from?,
@@ -211,40 +228,46 @@ pub fn msi(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
     })
 }
 
-/// Public properties are upper case; others msiexec ignores in silence (Microsoft: Windows Installer, Public
-/// Properties).
-fn properties(fields: &Fields<'_>) -> BTreeMap<String, String> {
+/// Reads public properties, which are upper case; msiexec silently ignores others (Microsoft:
+/// Windows Installer, Public Properties).
+fn read_properties(fields: &TableReader<'_>) -> BTreeMap<String, String> {
     let mut properties = BTreeMap::new();
     for entry in fields.map("properties") {
-        let head = |c: char| c.is_ascii_uppercase() || c == '_';
-        let plain = |c: char| head(c) || c.is_ascii_digit() || c == '.';
-        if !entry.key.starts_with(head) || !entry.key.chars().all(plain) {
+        if !is_public_property(&entry.key) {
             let fact = format!("`{}` is not a public property", entry.key);
             let upper = entry.key.to_uppercase();
-            let help = match upper == entry.key {
-                true => "letters A-Z, digits, `_` and `.`, a letter or `_` first".to_owned(),
-                false => format!("public properties are upper case: `{upper}`"),
+            let help = if upper == entry.key {
+                "use letters A-Z, digits, `_` and `.`, a letter or `_` first".to_owned()
+            } else {
+                format!("public properties are upper case: `{upper}`")
             };
             fields.cx.error(fact, &entry.key_place, "", &help);
             continue;
         }
         let text = match &entry.value.data {
-            Data::String(text) => text.clone(),
-            Data::Integer(number) => number.to_string(),
-            Data::Unknown => continue,
+            TomlData::String(text) => text.clone(),
+            TomlData::Integer(number) => number.to_string(),
+            TomlData::Unknown => continue,
             _ => {
-                let fact = format!("a property takes a string, not {}", entry.value.kind());
+                let fact = format!("a property takes a string, not {}", entry.value.kind_name());
                 fields
                     .cx
-                    .error(fact, &entry.value.place, entry.value.kind(), "");
+                    .error(fact, &entry.value.place, entry.value.kind_name(), "");
                 continue;
             }
         };
         if has_control(&text) {
-            let fact = format!("the value of `{}` holds a control character", entry.key);
+            let fact = format!("the value of `{}` contains a control character", entry.key);
             fields.cx.error(fact, &entry.value.place, "", "");
         }
         properties.insert(entry.key.clone(), text);
     }
     properties
+}
+
+fn is_public_property(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || "_.".contains(c))
 }

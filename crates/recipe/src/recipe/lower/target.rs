@@ -1,97 +1,118 @@
-//! `target`: what the image is for, and so what the recipe is judged by.
+//! `target`: the platforms that the image is for, whose rules the recipe is checked against.
 
 use std::collections::BTreeMap;
 
 use crate::recipe::Outputs;
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::target::{self, Aim, Found};
-use crate::recipe::value::{Data, Table};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::target::{self, LoadedTarget, RecipeTarget};
+use crate::recipe::value::{TomlData, TomlTable};
 use winimg_base::text::{Located, Place};
 
-/// The targets that the recipe names, then those with rules about its outputs; and whether all that are named are there.
-pub fn targets(top: &Fields<'_>, outputs: Option<&Outputs>) -> (Vec<Aim>, bool) {
-    let written = match top.has("target") {
-        true => top.strings("target"),
-        false => Vec::new(),
+/// Returns the targets that the recipe names, then those with rules about its outputs; and true if
+/// all named ones exist.
+pub fn read_targets(top: &TableReader<'_>, outputs: Option<&Outputs>) -> (Vec<RecipeTarget>, bool) {
+    let written = if top.has("target") {
+        top.read_strings("target")
+    } else {
+        Vec::new()
     };
     let mut aims = all_named(top.cx, &written, &top.place);
     let is_whole = aims.len() == written.len();
-    // A target that is refused says so once.
-    let is_named = |name: &String| written.iter().any(|one| one.value == *name);
     let sources = top.cx.sources;
-    for name in target::names(sources, &top.place) {
-        let Some(outputs) = outputs.filter(|_| !is_named(&name)) else {
+    for name in target::list_names(sources, &top.place) {
+        // A target that is refused is reported only once.
+        let is_named = written.iter().any(|one| one.value == name);
+        let Some(outputs) = outputs.filter(|_| !is_named) else {
             continue;
         };
         let name = Located::new(name, top.place.clone());
-        match target::named(&name, sources, &top.place) {
-            Ok(found) if found.target.minds(outputs) => aims.push(taken(top.cx, found, None)),
+        match target::load_target(&name, sources, &top.place) {
+            Ok(found) if found.target.has_rules_for(outputs) => {
+                aims.push(take_target(top.cx, found, None))
+            }
             Ok(_) => {}
-            Err(problem) => top.cx.problem(problem),
+            Err(problem) => top.cx.report(problem),
         }
     }
     (aims, is_whole)
 }
 
-/// Those of these names that there are, each once.
-pub fn all_named(cx: &Context<'_>, written: &[Located<String>], recipe: &Place) -> Vec<Aim> {
-    let mut aims: Vec<Aim> = Vec::new();
+/// Loads the targets of these names; reports duplicate and missing ones.
+pub fn all_named(
+    cx: &LoweringContext<'_>,
+    written: &[Located<String>],
+    recipe: &Place,
+) -> Vec<RecipeTarget> {
+    let mut aims: Vec<RecipeTarget> = Vec::new();
     for name in written {
-        aims.extend(named(cx, name, recipe, &aims));
+        aims.extend(load_target(cx, name, recipe, &aims));
     }
     aims
 }
 
-fn named(cx: &Context<'_>, name: &Located<String>, recipe: &Place, before: &[Aim]) -> Option<Aim> {
+fn load_target(
+    cx: &LoweringContext<'_>,
+    name: &Located<String>,
+    recipe: &Place,
+    before: &[RecipeTarget],
+) -> Option<RecipeTarget> {
     let first = before.iter().find(|aim| aim.target.name == name.value);
     if let Some(place) = first.and_then(|aim| aim.named.as_ref()) {
-        let fact = format!("the target `{}` is named twice", name.value);
-        let help = format!("the first is at {place}: write it once");
+        let fact = format!("duplicate target `{}`", name.value);
+        let help = format!("the first one is at {place}");
         cx.error(fact, &name.place, "", &help);
         return None;
     }
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    if name.value.is_empty() || !name.value.chars().all(is_plain) {
-        let fact = format!("`{}` is no name of a target", name.value);
-        let help = "write the file's name without `.toml`: `target = [\"mine\"]` is targets/mine.toml beside the recipe";
+    let is_plain = name
+        .value
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    if name.value.is_empty() || !is_plain {
+        let fact = format!("`{}` is not the name of a target", name.value);
+        let help = "write the file's name without `.toml`: `target = [\"mine\"]` is \
+                    targets/mine.toml beside the recipe";
         cx.error(fact, &name.place, "", help);
         return None;
     }
-    match target::named(name, cx.sources, recipe) {
-        Ok(found) => Some(taken(cx, found, Some(name.place.clone()))),
+    match target::load_target(name, cx.sources, recipe) {
+        Ok(found) => Some(take_target(cx, found, Some(name.place.clone()))),
         Err(problem) => {
-            cx.problem(problem);
+            cx.report(problem);
             None
         }
     }
 }
 
-/// Its files are files of the recipe: a bundle carries them.
-fn taken(cx: &Context<'_>, found: Found, named: Option<Place>) -> Aim {
+/// Adds the target's files to those of the recipe, so that a bundle includes them.
+fn take_target(
+    cx: &LoweringContext<'_>,
+    found: LoadedTarget,
+    named: Option<Place>,
+) -> RecipeTarget {
     for (path, root) in found.files {
         cx.sources.note(&path, root);
     }
-    Aim {
+    RecipeTarget {
         target: found.target,
         named,
     }
 }
 
-/// Where the tables that a target may have rules about are written, by dotted path.
-pub fn written(tree: &Table) -> BTreeMap<String, Place> {
+/// Returns the places of the keys that a target may have rules about, by dotted path.
+pub fn collect_places(tree: &TomlTable) -> BTreeMap<String, Place> {
     let mut all = BTreeMap::new();
     for table in ["media", "machine", "setup", "outputs"] {
-        if let Some(Data::Table(inner)) = tree.get(table).map(|value| &value.data) {
+        if let Some(TomlData::Table(inner)) = tree.get(table).map(|value| &value.data) {
             lay(table, inner, &mut all);
         }
     }
     all
 }
 
-fn lay(path: &str, table: &Table, all: &mut BTreeMap<String, Place>) {
+fn lay(path: &str, table: &TomlTable, all: &mut BTreeMap<String, Place>) {
     for entry in &table.entries {
         let path = format!("{path}.{}", entry.key);
-        if let Data::Table(inner) = &entry.value.data {
+        if let TomlData::Table(inner) = &entry.value.data {
             lay(&path, inner, all);
         }
         all.insert(path, entry.key_place.clone());

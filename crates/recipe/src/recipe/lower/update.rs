@@ -1,39 +1,39 @@
-//! `update`: packages that are carried along, or rounds of Windows Update.
+//! `update`: provided packages, or rounds of Windows Update.
 //!
-//! A folder's packages are listed here, in the order of their names: which ones there are belongs to the recipe's
-//! meaning. Refuses files that are no packages, so that none is passed over in silence.
+//! Lists a folder's packages in the order of their names, because they are part of the recipe.
+//! Refuses files that are not packages, so that none is silently ignored.
 
 use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
 
-use super::files::content;
-use super::known::{Known, known_component};
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::Value;
-use crate::recipe::verb::{CATEGORIES, Update};
-use crate::recipe::{Content, Verb};
-use winimg_base::diag::{Diagnostic, nearest};
+use super::files::read_content;
+use super::references::{RecipeItems, known_component};
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::value::TomlValue;
+use crate::recipe::verb::{CATEGORIES, UpdateSpec};
+use crate::recipe::{StepContent, Verb};
+use winimg_base::diag::{Diagnostic, find_nearest};
 use winimg_base::text::Located;
 
-pub fn update(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb> {
-    let fields = Fields::open(cx, value, "update")?;
+pub fn update(cx: &LoweringContext<'_>, value: &TomlValue, known: RecipeItems<'_>) -> Option<Verb> {
+    let fields = TableReader::open(cx, value, "update")?;
     let ways = ["component", "components", "path", "online"];
     let given: Vec<&str> = ways.into_iter().filter(|w| fields.has(w)).collect();
-    let help = "`component = \"lcu\"`, `components = [\"ssu\", \"lcu\"]` or `path = \"updates/\"` for packages that are \
-                carried along, `online = {}` for Windows Update";
+    let help = "`component = \"lcu\"`, `components = [\"ssu\", \"lcu\"]` or `path = \"updates/\"` \
+                for provided packages, `online = {}` for Windows Update";
     if given.as_slice() == ["online"] {
-        return online(&fields).map(Verb::Update);
+        return read_online(&fields).map(Verb::Update);
     }
-    let date = date(&fields);
+    let date = read_date(&fields);
     let packages = match given.as_slice() {
         [] => {
-            cx.missing("`update` has no updates", &fields.place, help);
+            cx.report_missing("`update` has no updates", &fields.place, help);
             None
         }
-        ["components"] => components(&fields, known),
-        [_] => content(&fields, known).and_then(|from| match from {
-            Content::Local(path) if path.value.is_dir() => packages(cx, &path),
+        ["components"] => read_components(&fields, known),
+        [_] => read_content(&fields, known).and_then(|from| match from {
+            StepContent::Local(path) if path.value.is_dir() => list_packages(cx, &path),
             one => Some(vec![one]),
         }),
         _ => {
@@ -43,42 +43,42 @@ pub fn update(cx: &Context<'_>, value: &Value, known: Known<'_>) -> Option<Verb>
         }
     };
     let (packages, date) = packages.zip(date)?;
-    Some(Verb::Update(Update::Offline { packages, date }))
+    Some(Verb::Update(UpdateSpec::Offline { packages, date }))
 }
 
-/// The outer `None`: it was complained about.
-fn date(fields: &Fields<'_>) -> Option<Option<Located<Date>>> {
+/// Reads the date. The outer `None` means that it has an error.
+fn read_date(fields: &TableReader<'_>) -> Option<Option<Located<Date>>> {
     let Some(text) = fields
-        .string("date")
+        .read_string("date")
         .filter(|text| !text.value.trim().is_empty())
     else {
         return Some(None);
     };
     let Ok(date) = text.value.trim().parse() else {
-        let fact = format!("`date` is no day: \"{}\"", text.value);
+        let fact = format!("`date` is not a date: \"{}\"", text.value);
         fields
             .cx
-            .error(fact, &text.place, "", "year, month and day: `2026-11-10`");
+            .error(fact, &text.place, "", "write it as `2026-11-10`");
         return None;
     };
     Some(Some(Located::new(date, text.place)))
 }
 
-fn components(fields: &Fields<'_>, known: Known<'_>) -> Option<Vec<Content>> {
-    let names = fields.strings("components");
+fn read_components(fields: &TableReader<'_>, known: RecipeItems<'_>) -> Option<Vec<StepContent>> {
+    let names = fields.read_strings("components");
     let given = names.len();
-    let found: Vec<Content> = names
+    let found: Vec<StepContent> = names
         .into_iter()
         .filter_map(|name| known_component(fields.cx, name, known))
-        .map(Content::Component)
+        .map(StepContent::Component)
         .collect();
     (found.len() == given && fields.is_whole()).then_some(found)
 }
 
-/// The `.msu` and `.cab` files of a folder, by name. Dot files are not looked at.
-fn packages(cx: &Context<'_>, folder: &Located<PathBuf>) -> Option<Vec<Content>> {
+/// Lists the `.msu` and `.cab` files of a folder, by name. Dot files are ignored.
+fn list_packages(cx: &LoweringContext<'_>, folder: &Located<PathBuf>) -> Option<Vec<StepContent>> {
     let shown = folder.value.display();
-    let mut files = match names(&folder.value) {
+    let mut files = match list_files(&folder.value) {
         Ok(files) => files,
         Err(why) => {
             let fact = format!("the folder {shown} cannot be read: {why}");
@@ -96,24 +96,28 @@ fn packages(cx: &Context<'_>, folder: &Located<PathBuf>) -> Option<Vec<Content>>
         .map(|f| f.file_name().unwrap_or_default().to_string_lossy().into())
         .collect();
     if !odd.is_empty() {
-        let fact = format!("{shown} holds what is no update: {}", odd.join(", "));
-        let help = "keep only `.msu` and `.cab` files in it; they are installed in the order of their names";
+        let fact = format!(
+            "{shown} contains other files than updates: {}",
+            odd.join(", ")
+        );
+        let help = "keep only `.msu` and `.cab` files there; they are installed in the order of \
+                    their names";
         cx.error(fact, &folder.place, "", help);
         return None;
     }
     if files.is_empty() {
-        let fact = format!("{shown} holds no update");
+        let fact = format!("{shown} contains no updates");
         cx.error(fact, &folder.place, "", "put `.msu` or `.cab` files there");
         return None;
     }
     files.sort();
     let packages = files
         .into_iter()
-        .map(|f| Content::Local(Located::new(f, folder.place.clone())));
+        .map(|f| StepContent::Local(Located::new(f, folder.place.clone())));
     Some(packages.collect())
 }
 
-fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+fn list_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     std::fs::read_dir(folder)?
         .map(|entry| entry.map(|e| e.path()))
         .collect()
@@ -124,40 +128,40 @@ fn is_package(file: &Path) -> bool {
     extension.is_some_and(|e| e.eq_ignore_ascii_case("msu") || e.eq_ignore_ascii_case("cab"))
 }
 
-fn online(fields: &Fields<'_>) -> Option<Update> {
-    let table = fields.table("online")?;
+fn read_online(fields: &TableReader<'_>) -> Option<UpdateSpec> {
+    let table = fields.read_table("online")?;
     let cx = table.cx;
-    let mut sound = true;
+    let mut is_valid = true;
     let mut categories = Vec::new();
-    for category in table.strings("categories") {
+    for category in table.read_strings("categories") {
         match CATEGORIES.iter().find(|(name, _)| *name == category.value) {
             Some((name, _)) => categories.push((*name).to_owned()),
             None => {
-                sound = false;
+                is_valid = false;
                 let known = CATEGORIES.iter().map(|(name, _)| *name);
-                let fact = format!("`{}` is no category of Windows Update", category.value);
+                let fact = format!("`{}` is not a category of Windows Update", category.value);
                 let mut diagnostic = Diagnostic::error(fact).at(&category.place, "");
-                if let Some(near) = nearest(&category.value, known.clone()) {
+                if let Some(near) = find_nearest(&category.value, known.clone()) {
                     diagnostic = diagnostic.help(format!("did you mean \"{near}\"?"));
                 }
                 let all: Vec<&str> = known.collect();
-                cx.problem(diagnostic.help(format!("they are: {}", all.join(", "))));
+                cx.report(diagnostic.help(format!("categories: {}", all.join(", "))));
             }
         }
     }
     let mut kbs = Vec::new();
-    for kb in table.strings("kbs") {
+    for kb in table.read_strings("kbs") {
         let digits = kb.value.trim_start_matches(['K', 'B', 'k', 'b']);
         if (6..=8).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_digit()) {
             kbs.push(format!("KB{digits}"));
             continue;
         }
-        sound = false;
-        let fact = format!("`{}` is no KB number", kb.value);
+        is_valid = false;
+        let fact = format!("`{}` is not a KB number", kb.value);
         cx.error(fact, &kb.place, "", "write it as \"KB5012637\"");
     }
-    let rounds = table.integer("rounds")?;
-    (sound && table.is_whole()).then_some(Update::Online {
+    let rounds = table.read_integer("rounds")?;
+    (is_valid && table.is_whole()).then_some(UpdateSpec::Online {
         place: fields.place.clone(),
         categories,
         kbs,

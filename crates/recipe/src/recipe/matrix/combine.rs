@@ -1,24 +1,24 @@
-//! From axes and rows to variants.
+//! Builds the variants from axes and rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::value::Says;
-use super::{MOST, Matrix, Variant, name};
-use crate::recipe::fields::Fields;
-use crate::recipe::overlay::{Overlay, Setting};
+use super::overrides::VariantOverrides;
+use super::{MOST, MatrixSpec, VariantSpec, name};
+use crate::recipe::fields::TableReader;
+use crate::recipe::overlay::{RecipeOverlay, RecipeSetting};
 use winimg_base::text::{Located, Place};
 
-/// What the tables of the file came to.
-pub struct Parts {
-    /// What holds for every variant.
-    pub base: Says,
+/// The parsed tables of the file.
+pub struct MatrixParts {
+    /// Values for every variant.
+    pub base: VariantOverrides,
     pub template: Located<String>,
-    pub axes: Vec<Axis>,
-    pub exclude: Vec<Exclude>,
-    pub include: Vec<Include>,
+    pub axes: Vec<MatrixAxis>,
+    pub exclude: Vec<ExcludeRow>,
+    pub include: Vec<IncludeRow>,
 }
 
-pub struct Axis {
+pub struct MatrixAxis {
     pub name: Located<String>,
     pub values: Vec<AxisValue>,
 }
@@ -26,65 +26,65 @@ pub struct Axis {
 #[derive(Clone)]
 pub struct AxisValue {
     pub name: Located<String>,
-    pub says: Says,
-    /// A text, and no table.
+    pub says: VariantOverrides,
+    /// A string, as opposed to a table.
     pub is_plain: bool,
 }
 
-/// Leaves out each combination that has one of these values on each of these axes.
-pub struct Exclude {
+/// Excludes each combination that has one of these values on each of these axes.
+pub struct ExcludeRow {
     pub place: Place,
     pub wanted: Vec<(usize, Vec<String>)>,
 }
 
-/// One more variant.
-pub struct Include {
+/// An additional variant.
+pub struct IncludeRow {
     pub place: Place,
     pub name: Option<Located<String>>,
     pub values: Vec<(usize, AxisValue)>,
-    pub says: Says,
+    pub says: VariantOverrides,
 }
 
-/// Makes the variants, and complains of rows that change nothing and of what two of them say otherwise.
-pub fn combine(fields: &Fields<'_>, parts: &Parts) -> Matrix {
+/// Builds the variants. Complains about rows without effect and about contradictions.
+pub fn build_variants(fields: &TableReader<'_>, parts: &MatrixParts) -> MatrixSpec {
     let axes: Vec<String> = parts.axes.iter().map(|a| a.name.value.clone()).collect();
-    let mut making = Making {
+    let mut making = VariantBuilder {
         fields,
         parts,
         seen: BTreeMap::new(),
         told: BTreeSet::new(),
         variants: Vec::new(),
     };
-    making.combinations();
+    making.add_combinations();
     for row in &parts.include {
         let values: Vec<_> = row.values.iter().map(|(at, value)| (*at, value)).collect();
-        making.variant(&values, Some(row));
+        making.add_variant(&values, Some(row));
     }
     if making.variants.is_empty() && fields.is_whole() && !fields.cx.has_problems() {
-        let help = "name axes under [matrix.axes], or rows with [[matrix.include]]";
+        let help = "add axes under [matrix.axes], or rows with [[matrix.include]]";
         let fact = "the matrix has no variants";
         fields.cx.error(fact, &fields.place, "", help);
     }
-    Matrix {
+    MatrixSpec {
         variants: making.variants,
         axes,
         pipeline: None,
     }
 }
 
-struct Making<'a> {
-    fields: &'a Fields<'a>,
-    parts: &'a Parts,
-    /// The names until now, in lower case.
+struct VariantBuilder<'a> {
+    fields: &'a TableReader<'a>,
+    parts: &'a MatrixParts,
+    /// The names so far, in lower case.
     seen: BTreeMap<String, Place>,
-    /// What was complained of, as each variant would.
+    /// Problems reported so far: each variant would repeat them.
     told: BTreeSet<String>,
-    variants: Vec<Variant>,
+    variants: Vec<VariantSpec>,
 }
 
-impl Making<'_> {
-    /// Every combination that no row excludes, the last axis fastest.
-    fn combinations(&mut self) {
+impl VariantBuilder<'_> {
+    /// Adds every combination that no row excludes, the last axis fastest.
+    fn add_combinations(&mut self) {
         let axes = &self.parts.axes;
         let lengths = axes.iter().map(|axis| axis.values.len());
         let count = lengths.fold(1usize, usize::saturating_mul);
@@ -93,24 +93,25 @@ impl Making<'_> {
         }
         if count > MOST {
             let fact = format!("the axes make {count} variants");
-            let help = format!("at most {MOST} are built from one matrix: make several files");
+            let help = format!("a matrix has at most {MOST}: split it into several files");
             let place = &axes[0].name.place;
             return self.fields.cx.error(fact, place, "", &help);
         }
         let mut used = vec![false; self.parts.exclude.len()];
         for number in 0..count {
-            let values = nth(axes, number);
+            let values = select_values(axes, number);
             let mut is_out = false;
             for (row, used) in self.parts.exclude.iter().zip(&mut used) {
-                let has = |(axis, names): &(usize, Vec<String>)| {
-                    names.contains(&values[*axis].1.name.value)
-                };
-                if row.wanted.iter().all(has) {
+                let matches = row
+                    .wanted
+                    .iter()
+                    .all(|(axis, names)| names.contains(&values[*axis].1.name.value));
+                if matches {
                     (*used, is_out) = (true, true);
                 }
             }
             if !is_out {
-                self.variant(&values, None);
+                self.add_variant(&values, None);
             }
         }
         for (row, _) in self
@@ -120,22 +121,22 @@ impl Making<'_> {
             .zip(used)
             .filter(|(_, used)| !used)
         {
-            let help = "every variant stays: take the row out, or name other values";
-            let fact = "this row of `exclude` excludes nothing";
+            let help = "remove the row, or list other values";
+            let fact = "this row of `exclude` matches no variant";
             self.fields.cx.error(fact, &row.place, "", help);
         }
     }
 
-    fn variant(&mut self, values: &[(usize, &AxisValue)], row: Option<&Include>) {
+    fn add_variant(&mut self, values: &[(usize, &AxisValue)], row: Option<&IncludeRow>) {
         let parts = self.parts;
         let own = row.map(|row| &row.says);
-        let chosen: Vec<(&str, &Says)> = values
+        let chosen: Vec<(&str, &VariantOverrides)> = values
             .iter()
             .map(|(at, value)| (parts.axes[*at].name.value.as_str(), &value.says))
             .collect();
-        self.contradictions(&chosen);
+        self.check_contradictions(&chosen);
         let axes = chosen.iter().map(|(_, says)| *says);
-        let all: Vec<&Says> = std::iter::once(&parts.base)
+        let all: Vec<&VariantOverrides> = std::iter::once(&parts.base)
             .chain(axes)
             .chain(own)
             .collect();
@@ -143,9 +144,9 @@ impl Making<'_> {
         let Some(recipe) = recipe else {
             let place = row.map_or(&self.fields.place, |row| &row.place);
             let help =
-                "write `recipe = \"recipe.toml\"` under [matrix], or into every value of one axis";
-            let fact = "there are variants without a recipe";
-            return self.tell(fact.into(), place, help);
+                "write `recipe = \"recipe.toml\"` under [matrix], or in every value of one axis";
+            let fact = "some variants have no recipe";
+            return self.report_once(fact.into(), place, help);
         };
         let named: Vec<(String, String)> = values
             .iter()
@@ -161,8 +162,8 @@ impl Making<'_> {
         let name = match name::render(&template.value, &recipe.value, &named) {
             Ok(name) => Located::new(name, place.clone()),
             Err(Some(axis)) => {
-                let fact = format!("this row has no `{axis}`, which its name is made with");
-                let help = "give the axis a value, or the row a `name` of its own";
+                let fact = format!("this row has no `{axis}`, which its name contains");
+                let help = "set the axis, or give the row a `name` of its own";
                 return self.fields.cx.error(fact, place, "", help);
             }
             Err(None) => return,
@@ -172,46 +173,46 @@ impl Making<'_> {
         }
         let vars = all.iter().flat_map(|says| &says.vars);
         let settings = all.iter().flat_map(|says| says.settings.iter().cloned());
-        let called = Setting::text_at_top("name", name.clone());
-        self.variants.push(Variant {
+        let called = RecipeSetting::text_at_top("name", name.clone());
+        self.variants.push(VariantSpec {
             name,
             recipe,
             values: named,
-            overlay: Overlay {
+            overlay: RecipeOverlay {
                 vars: last_of_each(vars),
                 settings: settings.chain([called]).collect(),
             },
         });
     }
 
-    /// Two axes that each choose the recipe, or one variable: which of them holds, nobody could say.
-    fn contradictions(&mut self, chosen: &[(&str, &Says)]) {
+    /// Complains about two axes that both set the recipe or the same variable.
+    fn check_contradictions(&mut self, chosen: &[(&str, &VariantOverrides)]) {
         for (at, (axis, says)) in chosen.iter().enumerate() {
             for (other, before) in &chosen[..at] {
                 if let (Some(recipe), Some(_)) = (&says.recipe, &before.recipe) {
-                    let fact = format!("`{other}` and `{axis}` both name a recipe");
-                    self.tell(fact, &recipe.place, "let one axis choose it");
+                    let fact = format!("`{other}` and `{axis}` both set the recipe");
+                    self.report_once(fact, &recipe.place, "let only one axis set it");
                 }
                 for (name, place, _) in &says.vars {
                     if before.vars.iter().any(|(known, ..)| known == name) {
                         let fact = format!("`{other}` and `{axis}` both set the variable `{name}`");
-                        self.tell(fact, place, "let one axis set it");
+                        self.report_once(fact, place, "let only one axis set it");
                     }
                 }
             }
         }
     }
 
-    /// Once, although every variant would say it.
-    fn tell(&mut self, fact: String, place: &Place, help: &str) {
+    /// Reports a problem once, although every variant would repeat it.
+    fn report_once(&mut self, fact: String, place: &Place, help: &str) {
         if self.told.insert(fact.clone()) {
             self.fields.cx.error(fact, place, "", help);
         }
     }
 }
 
-/// Of the combination with this number the value of each axis.
-fn nth(axes: &[Axis], number: usize) -> Vec<(usize, &AxisValue)> {
+/// Returns the value of each axis in the combination with this number.
+fn select_values(axes: &[MatrixAxis], number: usize) -> Vec<(usize, &AxisValue)> {
     let mut rest = number;
     let mut values: Vec<(usize, &AxisValue)> = Vec::with_capacity(axes.len());
     for (at, axis) in axes.iter().enumerate().rev() {

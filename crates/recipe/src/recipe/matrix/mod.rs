@@ -1,69 +1,72 @@
-//! A matrix: one TOML file that makes many variants of recipes, each with a name, variables and values of its own.
+//! A matrix: a TOML file that builds many variants of recipes, each with its own name, variables
+//! and values.
 //!
-//! Pure: a text in, variants and complaints out, all at once and each at its line. Reads no recipe, builds nothing, and shares nothing:
-//! which layers variants share follows from their keys.
+//! Pure: a text in, variants and diagnostics out. Reads no recipe and builds nothing. The layers
+//! that variants share follow from their keys.
 
 mod combine;
 mod name;
+mod overrides;
 pub mod pipeline;
 mod read;
-mod value;
 
 pub use pipeline::Pipeline;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::Root;
-use super::context::Context;
+use super::PathRoot;
+use super::context::LoweringContext;
 use super::mask::mask_matrix;
-use super::overlay::Overlay;
-use super::sources::Sources;
+use super::overlay::RecipeOverlay;
+use super::sources::RecipeSources;
 use super::value::parse;
-use super::vars::Scope;
+use super::vars::VariableScope;
 use winimg_base::diag::Diagnostics;
 use winimg_base::text::{Located, Place};
 
-/// More variants than anybody builds: beyond it an axis was meant otherwise.
+/// Maximum number of variants; more of them are probably a mistake.
 pub const MOST: usize = 256;
 
-/// What the file says.
+/// The parsed file.
 #[derive(Clone, Debug)]
-pub struct Matrix {
-    /// In the order of the file: the last axis changes fastest, those of `[[matrix.include]]` follow.
-    pub variants: Vec<Variant>,
+pub struct MatrixSpec {
+    /// In the order of the file: the last axis changes fastest, those of `[[matrix.include]]`
+    /// follow.
+    pub variants: Vec<VariantSpec>,
     /// The names of the axes.
     pub axes: Vec<String>,
-    /// Where a cluster builds them.
+    /// Settings for CI pipelines.
     pub pipeline: Option<Pipeline>,
 }
 
 /// One build.
 #[derive(Clone, Debug)]
-pub struct Variant {
-    /// Also that of its recipe: it names the output folder, the artifacts, and what is remembered of its builds.
+pub struct VariantSpec {
+    /// Replaces the name of its recipe: names the output folder, the artifacts and the build
+    /// records.
     pub name: Located<String>,
-    /// As it is opened: beside the matrix's file.
+    /// Path relative to the working directory, already joined with the matrix's folder.
     pub recipe: Located<PathBuf>,
-    /// Of each of its axes the name of the value.
+    /// The axes with the names of their values.
     pub values: Vec<(String, String)>,
-    /// With the name among its settings.
-    pub overlay: Overlay,
+    /// Its settings include the name.
+    pub overlay: RecipeOverlay,
 }
 
-/// Reads a matrix's text. `path` is what messages call it, and its folder is where the paths of its recipes start. There is a
-/// matrix only where none of the complaints is an error.
-pub fn read(path: &Path, text: String) -> (Option<Matrix>, Diagnostics) {
-    let mut sources = Sources::default();
+/// Reads a matrix's text. `path` is its name in messages, and its folder the base of the recipes'
+/// paths. Returns a matrix only if there are no errors.
+pub fn read(path: &Path, text: String) -> (Option<MatrixSpec>, Diagnostics) {
+    let mut sources = RecipeSources::default();
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let name = path.display().to_string();
     let text = mask_matrix(&name, text);
-    let source = sources.add_file(name, text, folder, Root::Recipe);
+    let source = sources.add_file(name, text, folder, PathRoot::Recipe);
     let (tree, mut problems) = parse(&source);
-    let scope = Scope::default();
-    let cx = Context::new(&sources, &scope, !problems.is_empty());
+    let scope = VariableScope::default();
+    let cx = LoweringContext::new(&sources, &scope, !problems.is_empty());
     let start = Place::new(&source, 0..0);
-    let matrix = read::matrix(&cx, &tree, &start);
+    let matrix = read::read_tables(&cx, &tree, &start);
     problems.extend(cx.into_parts().0);
     let mut diagnostics = Diagnostics(problems);
     diagnostics.sort(&[Arc::clone(&source)]);

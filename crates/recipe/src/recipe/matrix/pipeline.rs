@@ -1,54 +1,54 @@
-//! `[pipeline]`: the settings with which a cluster builds the variants.
+//! `[pipeline]`: settings for building the variants in CI.
 //!
-//! Pure. Holds names of secrets and never their values. Every word that an engine might take for more than a word, such as `$` in a
-//! label, is refused here.
+//! Pure. Contains names of secrets, never their values. Refuses characters that an engine might
+//! interpret, such as `$` in a label.
 
 use std::time::Duration;
 
 use url::Url;
 
-use crate::recipe::fields::Fields;
+use crate::recipe::fields::TableReader;
 use crate::recipe::keys;
-use crate::recipe::template::{self, Part};
-use crate::recipe::value::{Data, Entry, Table};
-use crate::recipe::words::is_environment_variable;
+use crate::recipe::names::is_environment_variable;
+use crate::recipe::template::{self, TemplatePart};
+use crate::recipe::value::{TomlData, TomlEntry, TomlTable};
 use winimg_base::text::{Located, Place};
 
-/// With it a job signs the layers that it uploads.
+/// Environment variable with the key that signs uploaded layers.
 pub const SIGN_KEY: &str = "WINIMG_CACHE_SIGN_KEY";
 
-/// The one name of an address' template.
+/// The only variable in a template of an address.
 const VARIANT: &str = "variant";
 
-/// The table.
+/// The `[pipeline]` table.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
-    /// Of the table: where what an engine misses is said.
+    /// Place of the table, for reporting settings that an engine requires.
     pub place: Place,
     /// The container image that jobs run in.
     pub image: Option<String>,
-    /// Of GitHub's and GitLab's runners.
+    /// Labels of GitHub and GitLab runners.
     pub labels: Vec<String>,
-    /// Of Buildkite's agents.
+    /// Queue of Buildkite agents.
     pub queue: Option<String>,
     pub branch: String,
-    /// What every `winimg build` is given besides.
+    /// Additional arguments of every `winimg build`.
     pub arguments: Vec<String>,
-    /// Of one attempt, not less.
+    /// Minimum timeout of an attempt.
     pub timeout: Duration,
     pub retries: u32,
-    /// Environment variables.
+    /// Names of environment variables.
     pub secrets: Vec<String>,
-    pub cache: SharedCache,
-    /// Where finished images are put before they are approved.
-    pub store: Option<Target>,
-    pub publish: Option<Publish>,
-    pub kubernetes: Kubernetes,
+    pub cache: PipelineCache,
+    /// Storage for finished images before their approval.
+    pub store: Option<AddressTemplate>,
+    pub publish: Option<PipelinePublish>,
+    pub kubernetes: KubernetesSettings,
 }
 
 /// `[pipeline.cache]`
 #[derive(Clone, Debug)]
-pub struct SharedCache {
+pub struct PipelineCache {
     pub remote: String,
     /// Never empty.
     pub keys: Vec<String>,
@@ -56,62 +56,72 @@ pub struct SharedCache {
 
 /// `[pipeline.publish]`
 #[derive(Clone, Debug)]
-pub struct Publish {
-    pub to: Target,
-    /// Environment variables.
+pub struct PipelinePublish {
+    pub to: AddressTemplate,
+    /// Names of environment variables.
     pub secrets: Vec<String>,
     pub environment: String,
 }
 
 /// `[pipeline.kubernetes]`
 #[derive(Clone, Debug)]
-pub struct Kubernetes {
+pub struct KubernetesSettings {
     pub workdir: String,
     pub secret: String,
     pub kvm: String,
-    /// Bytes.
+    /// In bytes.
     pub storage: u64,
     pub node_selector: Vec<(String, String)>,
 }
 
-/// An address for each variant.
+/// Template of an address per variant.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct AddressTemplate {
     pub place: Place,
-    parts: Vec<Part>,
+    parts: Vec<TemplatePart>,
 }
 
-impl Target {
-    pub fn of(&self, variant: &str) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Name(_) => variant.to_owned(),
-        };
-        self.parts.iter().map(part).collect()
+impl AddressTemplate {
+    pub fn render(&self, variant: &str) -> String {
+        self.parts
+            .iter()
+            .map(|part| match part {
+                TemplatePart::Text(text) => text.as_str(),
+                TemplatePart::Name(_) => variant,
+            })
+            .collect()
     }
 }
 
-pub fn read(fields: &Fields<'_>) -> Option<Pipeline> {
-    let cache = fields.table("cache").and_then(|own| cache(&own));
-    let publish = fields.table("publish").map(|own| publish(&own));
-    let pods = "matrix.pipeline.kubernetes";
-    let (empty, what) = (Table::default(), keys::of(pods).title());
-    let kubernetes = match fields.has("kubernetes") {
-        true => fields.table("kubernetes"),
-        false => Some(Fields::of(fields.cx, &empty, pods, what, &fields.place)),
+pub fn read(fields: &TableReader<'_>) -> Option<Pipeline> {
+    let cache = fields.read_table("cache").and_then(|own| read_cache(&own));
+    let publish = fields.read_table("publish").map(|own| publish(&own));
+    let path = "matrix.pipeline.kubernetes";
+    let (empty, what) = (TomlTable::default(), keys::find_table(path).title());
+    let kubernetes = if fields.has("kubernetes") {
+        fields.read_table("kubernetes")
+    } else {
+        Some(TableReader::from_table(
+            fields.cx,
+            &empty,
+            path,
+            what,
+            &fields.place,
+        ))
     };
     let kubernetes = kubernetes.and_then(|own| kubernetes_of(&own));
-    let secrets = variables(fields);
+    let secrets = read_secrets(fields);
     let (labels, queue, image) = (
-        words(fields, "labels", is_label),
-        word(fields, "queue", is_label),
-        word(fields, "image", is_image),
+        read_words(fields, "labels", is_label),
+        read_word(fields, "queue", is_label),
+        read_word(fields, "image", is_image),
     );
-    let (branch, timeout) = (word(fields, "branch", is_branch), timeout(fields));
-    let (retries, store) = (fields.integer("retries"), target(fields, "store"));
+    let (branch, timeout) = (read_word(fields, "branch", is_branch), read_timeout(fields));
+    let (retries, store) = (fields.read_integer("retries"), read_target(fields, "store"));
     if !secrets.iter().any(|name| name == SIGN_KEY) {
         let fact = format!("`secrets` has no `{SIGN_KEY}`");
-        let help = "it is the minisign secret key that signs uploaded layers: machines take no others from each other";
+        let help = "it is the minisign secret key for uploaded layers: machines only accept signed \
+                    layers";
         let place = fields.get("secrets").map_or(&fields.place, |v| &v.place);
         fields.cx.error(fact, place, "", help);
     }
@@ -121,7 +131,7 @@ pub fn read(fields: &Fields<'_>) -> Option<Pipeline> {
         labels,
         queue,
         branch: branch?,
-        arguments: fields.texts("arguments"),
+        arguments: fields.read_texts("arguments"),
         timeout: timeout?,
         retries: u32::try_from(retries?.value).ok()?,
         secrets,
@@ -135,46 +145,48 @@ pub fn read(fields: &Fields<'_>) -> Option<Pipeline> {
     })
 }
 
-fn cache(fields: &Fields<'_>) -> Option<SharedCache> {
-    let remote = fields.string("remote").filter(|text| {
-        let url = Url::parse(&text.value).ok();
-        let is_oci = |url: &Url| ["oci", "oci+http"].contains(&url.scheme());
-        let is_right = url.is_some_and(|url| is_oci(&url) && url.username().is_empty());
-        let is_right = is_right && text.value.chars().all(is_of_address);
-        if !is_right {
-            let fact = "`remote` is no repository of a registry";
-            let help = "such as \"oci://registry.example.com/team/winimg-cache\", without a user";
+fn read_cache(fields: &TableReader<'_>) -> Option<PipelineCache> {
+    let remote = fields.read_string("remote").filter(|text| {
+        let is_oci = Url::parse(&text.value).is_ok_and(|url| {
+            ["oci", "oci+http"].contains(&url.scheme()) && url.username().is_empty()
+        });
+        let is_valid = is_oci && text.value.chars().all(is_of_address);
+        if !is_valid {
+            let fact = "`remote` is not an OCI repository";
+            let help = "use a URL without a user name, such as \
+                        \"oci://registry.example.com/team/winimg-cache\"";
             fields.cx.error(fact, &text.place, "", help);
         }
-        is_right
+        is_valid
     });
-    let keys = fields.texts("keys");
+    let keys = fields.read_texts("keys");
     let remote = remote?.value;
-    Some(SharedCache { remote, keys })
+    Some(PipelineCache { remote, keys })
 }
 
-fn publish(fields: &Fields<'_>) -> Option<Publish> {
-    let secrets = variables(fields);
-    let environment = word(fields, "environment", is_label);
-    Some(Publish {
-        to: target(fields, "to")?,
+fn publish(fields: &TableReader<'_>) -> Option<PipelinePublish> {
+    let secrets = read_secrets(fields);
+    let environment = read_word(fields, "environment", is_label);
+    Some(PipelinePublish {
+        to: read_target(fields, "to")?,
         secrets,
         environment: environment?,
     })
 }
 
-fn kubernetes_of(fields: &Fields<'_>) -> Option<Kubernetes> {
-    let selector = fields.map("node_selector").iter();
-    let selector = selector
-        .filter_map(|entry| selected(fields, entry))
+fn kubernetes_of(fields: &TableReader<'_>) -> Option<KubernetesSettings> {
+    let selector = fields
+        .map("node_selector")
+        .iter()
+        .filter_map(|entry| read_selector(fields, entry))
         .collect();
     let (secret, kvm, storage) = (
-        word(fields, "secret", is_object),
-        word(fields, "kvm", is_resource),
+        read_word(fields, "secret", is_object),
+        read_word(fields, "kvm", is_resource),
         fields.size("storage"),
     );
-    Some(Kubernetes {
-        workdir: word(fields, "workdir", is_folder)?,
+    Some(KubernetesSettings {
+        workdir: read_word(fields, "workdir", is_folder)?,
         secret: secret?,
         kvm: kvm?,
         storage: storage?.value,
@@ -182,37 +194,39 @@ fn kubernetes_of(fields: &Fields<'_>) -> Option<Kubernetes> {
     })
 }
 
-/// A node's label, as Kubernetes takes it (Kubernetes: Labels and Selectors, syntax and character set).
-fn selected(fields: &Fields<'_>, entry: &Entry) -> Option<(String, String)> {
+/// Reads a label of a node (Kubernetes: Labels and Selectors, syntax and character set).
+fn read_selector(fields: &TableReader<'_>, entry: &TomlEntry) -> Option<(String, String)> {
     let (text, place) = match &entry.value.data {
-        Data::String(text) => (text, &entry.value.place),
-        Data::Unknown => return None,
+        TomlData::String(text) => (text, &entry.value.place),
+        TomlData::Unknown => return None,
         _ => {
-            let fact = format!("a node's label is a string, not {}", entry.value.kind());
+            let fact = format!(
+                "a node's label is a string, not {}",
+                entry.value.kind_name()
+            );
             let help = "put it in quotes";
             fields.cx.error(fact, &entry.value.place, "", help);
             return None;
         }
     };
+    // "a" replaces a missing prefix; it is always valid.
     let (prefix, name) = entry.key.rsplit_once('/').unwrap_or(("a", &entry.key));
-    let complain = |fact: String, place: &Place| {
-        let help = "letters, digits, `-`, `_` and `.`, at most 63, a letter or digit first and last; before a name `example.com/`";
-        fields.cx.error(fact, place, "", help);
-        None
+    let (fact, place) = if !is_object(prefix) || !is_label_value(name) {
+        let fact = format!("\"{}\" is not a valid label name", entry.key);
+        (fact, &entry.key_place)
+    } else if !text.is_empty() && !is_label_value(text) {
+        (format!("\"{text}\" is not a valid label value"), place)
+    } else {
+        return Some((entry.key.clone(), text.clone()));
     };
-    if !is_object(prefix) || !is_label_value(name) {
-        let fact = format!("a node has no label \"{}\"", entry.key);
-        return complain(fact, &entry.key_place);
-    }
-    if !text.is_empty() && !is_label_value(text) {
-        let fact = format!("no label of a node is \"{text}\"");
-        return complain(fact, place);
-    }
-    Some((entry.key.clone(), text.clone()))
+    let help = "use at most 63 letters, digits, `-`, `_` and `.`, a letter or digit first and \
+                last; a name may have a prefix `example.com/`";
+    fields.cx.error(fact, place, "", help);
+    None
 }
 
-fn timeout(fields: &Fields<'_>) -> Option<Duration> {
-    let time = fields.duration("timeout")?;
+fn read_timeout(fields: &TableReader<'_>) -> Option<Duration> {
+    let time = fields.read_duration("timeout")?;
     let seconds = time.value.as_secs();
     if seconds == 0 || seconds % 60 != 0 {
         let fact = "`timeout` is not a number of whole minutes";
@@ -224,83 +238,95 @@ fn timeout(fields: &Fields<'_>) -> Option<Duration> {
     Some(time.value)
 }
 
-/// The names of the table's `secrets`, each there once.
-fn variables(fields: &Fields<'_>) -> Vec<String> {
-    let names = words(fields, "secrets", is_environment_variable);
+/// Reads the names of the table's `secrets`, without duplicates.
+fn read_secrets(fields: &TableReader<'_>) -> Vec<String> {
+    let names = read_words(fields, "secrets", is_environment_variable);
     let mut known: Vec<String> = Vec::new();
     for name in names {
-        match known.contains(&name) {
-            true => {
-                let place = fields.get("secrets").map_or(&fields.place, |v| &v.place);
-                let fact = format!("`secrets` has {name} twice");
-                fields.cx.error(fact, place, "", "");
-            }
-            false => known.push(name),
+        if known.contains(&name) {
+            let place = fields.get("secrets").map_or(&fields.place, |v| &v.place);
+            let fact = format!("`secrets` has {name} twice");
+            fields.cx.error(fact, place, "", "");
+        } else {
+            known.push(name);
         }
     }
     known
 }
 
-fn target(fields: &Fields<'_>, key: &str) -> Option<Target> {
-    let text = fields.string(key)?;
-    let complain = |fact: String, help: &str| {
-        fields.cx.error(fact, &text.place, "", help);
-        None
-    };
-    let parts = match template::parse(&text.value) {
-        Ok(parts) => parts,
-        Err(fact) => return complain(fact, ""),
-    };
-    let named = |part: &Part| matches!(part, Part::Name(name) if name == VARIANT);
+fn read_target(fields: &TableReader<'_>, key: &str) -> Option<AddressTemplate> {
+    let text = fields.read_string(key)?;
+    match address_parts(key, &text.value) {
+        Ok(parts) => Some(AddressTemplate {
+            place: text.place,
+            parts,
+        }),
+        Err((fact, help)) => {
+            fields.cx.error(fact, &text.place, "", help);
+            None
+        }
+    }
+}
+
+/// Parses the template of an address. The error is a fact and its help.
+fn address_parts(key: &str, text: &str) -> Result<Vec<TemplatePart>, (String, &'static str)> {
+    let parts = template::parse(text).map_err(|fact| (fact, ""))?;
     let other = parts.iter().find_map(|part| match part {
-        Part::Name(name) if name != VARIANT => Some(name),
+        TemplatePart::Name(name) if name != VARIANT => Some(name),
         _ => None,
     });
     if let Some(name) = other {
-        let help = "`{{variant}}` is all that an address is made with";
-        return complain(format!("there is no `{name}` here"), help);
+        let fact = format!("unknown variable `{name}`");
+        return Err((fact, "only `{{variant}}` is available here"));
     }
-    if !parts.iter().any(named) {
-        let help =
-            "otherwise one variant would replace the other: such as \"s3://images/{{variant}}\"";
-        return complain(format!("`{key}` has no `{{{{variant}}}}`"), help);
+    if !parts.contains(&TemplatePart::Name(VARIANT.into())) {
+        let fact = format!("`{key}` has no `{{{{variant}}}}`");
+        let help = "without it variants would overwrite each other; use for example \
+                    \"s3://images/{{variant}}\"";
+        return Err((fact, help));
     }
-    let plain = |part: &Part| match part {
-        Part::Text(text) => text.chars().all(is_of_address),
-        Part::Name(_) => true,
-    };
-    if !parts.iter().all(plain) {
-        let help = "letters, digits and `-._~:/@%+=,` stand in it";
-        return complain(format!("`{key}` is no address"), help);
+    let is_plain = parts.iter().all(|part| match part {
+        TemplatePart::Text(text) => text.chars().all(is_of_address),
+        TemplatePart::Name(_) => true,
+    });
+    if !is_plain {
+        let fact = format!("`{key}` is not an address");
+        return Err((fact, "use letters, digits and `-._~:/@%+=,`"));
     }
-    Some(Target {
-        place: text.place,
-        parts,
-    })
+    Ok(parts)
 }
 
-/// What a word has to look like.
-type Form = fn(&str) -> bool;
+/// Returns true if a word is allowed.
+type WordCheck = fn(&str) -> bool;
 
-fn word(fields: &Fields<'_>, key: &str, form: Form) -> Option<String> {
-    let text = fields.string(key)?;
-    fits(fields, key, &text, form).then_some(text.value)
+fn read_word(fields: &TableReader<'_>, key: &str, is_allowed: WordCheck) -> Option<String> {
+    let text = fields.read_string(key)?;
+    fits(fields, key, &text, is_allowed).then_some(text.value)
 }
 
-fn words(fields: &Fields<'_>, key: &str, form: Form) -> Vec<String> {
-    let all = fields.strings(key).into_iter();
-    let all = all.filter(|text| fits(fields, key, text, form));
-    all.map(|text| text.value).collect()
+fn read_words(fields: &TableReader<'_>, key: &str, is_allowed: WordCheck) -> Vec<String> {
+    fields
+        .read_strings(key)
+        .into_iter()
+        .filter(|text| fits(fields, key, text, is_allowed))
+        .map(|text| text.value)
+        .collect()
 }
 
-fn fits(fields: &Fields<'_>, key: &str, text: &Located<String>, form: Form) -> bool {
-    let is_right = form(&text.value);
-    if !is_right {
+fn fits(
+    fields: &TableReader<'_>,
+    key: &str,
+    text: &Located<String>,
+    is_allowed: WordCheck,
+) -> bool {
+    let is_valid = is_allowed(&text.value);
+    if !is_valid {
         let (fact, help) = match key {
-            // What was written instead may be the secret itself.
+            // The text may be the secret itself, so it is not shown.
             "secrets" => (
                 "`secrets` takes names of environment variables".into(),
-                "capitals, digits and `_`, as in `WINIMG_CACHE_SIGN_KEY`; the engine keeps the values",
+                "use capitals, digits and `_`, such as `WINIMG_CACHE_SIGN_KEY`; the CI system \
+                 stores the values",
             ),
             _ => (
                 format!("`{key}` cannot be \"{}\"", text.value),
@@ -309,7 +335,7 @@ fn fits(fields: &Fields<'_>, key: &str, text: &Located<String>, form: Form) -> b
         };
         fields.cx.error(fact, &text.place, "", help);
     }
-    is_right
+    is_valid
 }
 
 fn is_of_address(c: char) -> bool {
@@ -317,8 +343,10 @@ fn is_of_address(c: char) -> bool {
 }
 
 fn has_only(text: &str, more: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits)
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
 }
 
 fn is_image(text: &str) -> bool {
@@ -338,14 +366,18 @@ fn is_folder(text: &str) -> bool {
         .is_some_and(|rest| has_only(rest, "-._/"))
 }
 
-/// The name of an object (Kubernetes: Object Names and IDs, DNS subdomain names).
+/// Returns true for a name of an object (Kubernetes: Object Names and IDs, DNS subdomain names).
 fn is_object(text: &str) -> bool {
-    let is_part = |part: &str| {
-        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let ends_well = part.starts_with(fits) && part.ends_with(fits);
-        ends_well && part.chars().all(|c| fits(c) || c == '-')
-    };
-    text.len() <= 253 && text.split('.').all(is_part)
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+fn is_dns_label(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
 fn is_resource(text: &str) -> bool {

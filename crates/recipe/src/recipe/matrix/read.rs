@@ -1,77 +1,84 @@
-//! From the tables of the file to axes and rows.
+//! Reads axes and rows from the tables of the file.
 
-use super::combine::{Axis, AxisValue, Exclude, Include, Parts, combine};
-use super::value::{self, Says};
-use super::{Matrix, name, pipeline};
-use crate::recipe::context::Context;
-use crate::recipe::fields::Fields;
+use super::combine::{AxisValue, ExcludeRow, IncludeRow, MatrixAxis, MatrixParts, build_variants};
+use super::overrides::{self, VariantOverrides};
+use super::{MatrixSpec, name, pipeline};
+use crate::recipe::context::LoweringContext;
+use crate::recipe::fields::TableReader;
 use crate::recipe::keys;
-use crate::recipe::value::{Data, Entry, Table, Value};
-use crate::recipe::words::refused_name;
-use winimg_base::diag::{Diagnostic, suggestion};
+use crate::recipe::names::refused_name;
+use crate::recipe::value::{TomlData, TomlEntry, TomlTable, TomlValue};
+use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::text::{Located, Place};
 
-/// What a row has beside its axes, so that no axis is called so; `recipe` is a word of the names' template as well.
+/// Keys of a row besides the axes, so that no axis can have these names. `recipe` is also a
+/// variable of the name template.
 const OWN: [&str; 4] = ["name", "recipe", "vars", "set"];
 
-pub fn matrix(cx: &Context<'_>, tree: &Table, start: &Place) -> Option<Matrix> {
+pub fn read_tables(
+    cx: &LoweringContext<'_>,
+    tree: &TomlTable,
+    start: &Place,
+) -> Option<MatrixSpec> {
     let what = "the matrix's file".to_owned();
-    let top = Fields::of(cx, tree, "matrix.file", what, start);
+    let top = TableReader::from_table(cx, tree, "matrix.file", what, start);
     top.ask();
     top.refuse_unknown();
-    schema(&top);
-    let pipeline = top.table("pipeline").and_then(|own| pipeline::read(&own));
-    let fields = top.table("matrix")?;
-    let axes: Vec<Axis> = fields
+    check_schema(&top);
+    let pipeline = top
+        .read_table("pipeline")
+        .and_then(|own| pipeline::read(&own));
+    let fields = top.read_table("matrix")?;
+    let axes: Vec<MatrixAxis> = fields
         .map("axes")
         .iter()
-        .map(|e| axis(&fields, e))
+        .map(|e| read_axis(&fields, e))
         .collect();
-    let template = fields.string("name");
+    let template = fields.read_string("name");
     if let Some(template) = &template {
         let axes: Vec<&str> = axes.iter().map(|axis| axis.name.value.as_str()).collect();
         name::judge(&fields, template, &axes);
     }
-    let parts = Parts {
-        base: Says::read(&fields),
-        exclude: rows(&fields, "exclude", &axes, exclude),
-        include: rows(&fields, "include", &axes, include),
+    let parts = MatrixParts {
+        base: VariantOverrides::read(&fields),
+        exclude: read_rows(&fields, "exclude", &axes, read_exclude),
+        include: read_rows(&fields, "include", &axes, include),
         axes,
         template: template?,
     };
-    Some(Matrix {
+    Some(MatrixSpec {
         pipeline,
-        ..combine(&fields, &parts)
+        ..build_variants(&fields, &parts)
     })
 }
 
-/// The one that this version reads.
-fn schema(top: &Fields<'_>) {
+/// Refuses an unknown schema.
+fn check_schema(top: &TableReader<'_>) {
     match top.get("schema").map(|value| (&value.data, value)) {
-        Some((Data::Integer(1), _)) | None => {}
-        Some((Data::Integer(other), value)) => {
-            let fact = format!("schema {other} is not known to this version");
+        Some((TomlData::Integer(1), _)) | None => {}
+        Some((TomlData::Integer(other), value)) => {
+            let fact = format!("schema {other} is not supported by this version");
             top.cx
-                .error(fact, &value.place, "", "this version reads schema 1");
+                .error(fact, &value.place, "", "this version supports schema 1");
         }
         Some(_) => {
-            top.integer("schema");
+            top.read_integer("schema");
         }
     }
 }
 
-fn axis(fields: &Fields<'_>, entry: &Entry) -> Axis {
+fn read_axis(fields: &TableReader<'_>, entry: &TomlEntry) -> MatrixAxis {
     let name = Located::new(entry.key.clone(), entry.key_place.clone());
     if OWN.contains(&entry.key.as_str()) {
-        let fact = format!("an axis cannot be called `{}`", entry.key);
-        let help = "rows of `include` have a key of this name";
+        let fact = format!("an axis cannot be named `{}`", entry.key);
+        let help = "rows of `include` have a key with this name";
         fields.cx.error(fact, &name.place, "", help);
     } else if let Some((fact, help)) = refused_name(&entry.key) {
         fields.cx.error(fact, &name.place, "", &help);
     }
     let mut values: Vec<AxisValue> = Vec::new();
     match &entry.value.data {
-        Data::Array(items) if !items.is_empty() => {
+        TomlData::Array(items) if !items.is_empty() => {
             for item in items {
                 let Some(value) = axis_value(fields, &entry.key, item) else {
                     continue;
@@ -83,76 +90,72 @@ fn axis(fields: &Fields<'_>, entry: &Entry) -> Axis {
                 values.push(value);
             }
         }
-        Data::Unknown => {}
-        Data::Array(_) => {
+        TomlData::Unknown => {}
+        TomlData::Array(_) => {
             let fact = format!("the axis `{}` has no values", entry.key);
-            let help = "name some, or leave it out";
+            let help = "add some, or remove the axis";
             fields.cx.error(fact, &entry.value.place, "", help);
         }
         _ => {
             let fact = format!(
                 "the axis `{}` takes a list, not {}",
                 entry.key,
-                entry.value.kind()
+                entry.value.kind_name()
             );
             let help = "such as [\"1.34.2\", \"1.35.1\"], or a list of tables with a `name` each";
             fields.cx.error(fact, &entry.value.place, "", help);
         }
     }
-    Axis { name, values }
+    MatrixAxis { name, values }
 }
 
-/// A text is the value of the variable that is called as the axis; a table says what it says.
-fn axis_value(fields: &Fields<'_>, axis: &str, value: &Value) -> Option<AxisValue> {
-    if !matches!(value.data, Data::Table(_)) {
-        let text = value::variable(fields, value)?;
+/// Reads a value of an axis: a string sets the variable with the name of the axis; a table sets its
+/// own values.
+fn axis_value(fields: &TableReader<'_>, axis: &str, value: &TomlValue) -> Option<AxisValue> {
+    if !matches!(value.data, TomlData::Table(_)) {
+        let text = overrides::read_variable(fields, value)?;
         return Some(AxisValue {
             name: text.clone(),
-            says: Says::variable(axis, text),
+            says: VariantOverrides::from_variable(axis, text),
             is_plain: true,
         });
     }
     let what = format!("the value of `{axis}`");
-    let own = Fields::called(fields.cx, value, "matrix.value", what)?;
+    let own = TableReader::open_as(fields.cx, value, "matrix.value", what)?;
     Some(AxisValue {
-        says: Says::read(&own),
-        name: own.string("name")?,
+        says: VariantOverrides::read(&own),
+        name: own.read_string("name")?,
         is_plain: false,
     })
 }
 
-/// The rows of `include` or `exclude` that are right.
-fn rows<T>(
-    fields: &Fields<'_>,
+/// Reads the valid rows of `include` or `exclude`.
+fn read_rows<T>(
+    fields: &TableReader<'_>,
     key: &str,
-    axes: &[Axis],
-    row: impl Fn(&Fields<'_>, &[Axis]) -> Option<T>,
+    axes: &[MatrixAxis],
+    row: impl Fn(&TableReader<'_>, &[MatrixAxis]) -> Option<T>,
 ) -> Vec<T> {
-    let items = fields.list(key).unwrap_or_default().iter();
-    let one = |item: &Value| {
-        let Data::Table(table) = &item.data else {
+    let mut rows = Vec::new();
+    for item in fields.list(key).unwrap_or_default() {
+        let TomlData::Table(table) = &item.data else {
             let help = format!("each row is a table: [[matrix.{key}]]");
-            let fact = format!("a row of `{key}` is {}", item.kind());
+            let fact = format!("a row of `{key}` is {}", item.kind_name());
             fields.cx.error(fact, &item.place, "", &help);
-            return None;
+            continue;
         };
         let keys = format!("matrix.{key}");
-        let own = Fields::of(
-            fields.cx,
-            table,
-            &keys,
-            keys::of(&keys).title(),
-            &item.place,
-        );
-        row(&own, axes)
-    };
-    items.filter_map(one).collect()
+        let what = keys::find_table(&keys).title();
+        let own = TableReader::from_table(fields.cx, table, &keys, what, &item.place);
+        rows.extend(row(&own, axes));
+    }
+    rows
 }
 
-fn exclude(row: &Fields<'_>, axes: &[Axis]) -> Option<Exclude> {
+fn read_exclude(row: &TableReader<'_>, axes: &[MatrixAxis]) -> Option<ExcludeRow> {
     if row.table.entries.is_empty() {
-        let help = "name axes and their values: without any it would exclude every variant";
-        let fact = "a row of `exclude` names no axis";
+        let help = "add axes and their values: without any it would exclude every variant";
+        let fact = "a row of `exclude` has no axis";
         row.cx.error(fact, &row.place, "", help);
         return None;
     }
@@ -160,42 +163,43 @@ fn exclude(row: &Fields<'_>, axes: &[Axis]) -> Option<Exclude> {
     let mut wanted = Vec::new();
     for entry in &row.table.entries {
         let values = match &entry.value.data {
-            Data::Array(items) => items.iter().collect(),
+            TomlData::Array(items) => items.iter().collect(),
             _ => vec![&entry.value],
         };
         let Some(axis) = known_axis(row, entry, axes) else {
             is_right = false;
             continue;
         };
-        let name = |value: &Value| {
-            let text = value::variable(row, value)?;
-            known_value(row, &axes[axis], &text)
-        };
-        let names: Vec<Option<String>> = values.into_iter().map(name).collect();
-        is_right &= names.iter().all(Option::is_some);
-        wanted.push((axis, names.into_iter().flatten().collect()));
+        let mut names = Vec::new();
+        for value in values {
+            let name = overrides::read_variable(row, value)
+                .and_then(|text| known_value(row, &axes[axis], &text));
+            is_right &= name.is_some();
+            names.extend(name);
+        }
+        wanted.push((axis, names));
     }
-    is_right.then(|| Exclude {
+    is_right.then(|| ExcludeRow {
         place: row.place.clone(),
         wanted,
     })
 }
 
-fn include(row: &Fields<'_>, axes: &[Axis]) -> Option<Include> {
+fn include(row: &TableReader<'_>, axes: &[MatrixAxis]) -> Option<IncludeRow> {
     let mut is_right = true;
     let mut values = Vec::new();
-    let of_axes = row.table.entries.iter().filter(|e| !row.knows(&e.key));
+    let of_axes = row.table.entries.iter().filter(|e| !row.has_row(&e.key));
     for entry in of_axes {
         let axis = known_axis(row, entry, axes);
-        let value = axis.and_then(|at| included(row, &axes[at], &entry.value));
+        let value = axis.and_then(|at| read_included_value(row, &axes[at], &entry.value));
         match axis.zip(value) {
             Some(found) => values.push(found),
             None => is_right = false,
         }
     }
     values.sort_by_key(|(axis, _)| *axis);
-    let (name, says) = (row.string("name"), Says::read(row));
-    is_right.then(|| Include {
+    let (name, says) = (row.read_string("name"), VariantOverrides::read(row));
+    is_right.then(|| IncludeRow {
         place: row.place.clone(),
         name,
         says,
@@ -203,9 +207,13 @@ fn include(row: &Fields<'_>, axes: &[Axis]) -> Option<Include> {
     })
 }
 
-/// A value of the axis by its name; where all of them are texts, another one, too.
-fn included(row: &Fields<'_>, axis: &Axis, value: &Value) -> Option<AxisValue> {
-    let text = value::variable(row, value)?;
+/// Finds a value of the axis by its name; an axis with only strings also accepts a new one.
+fn read_included_value(
+    row: &TableReader<'_>,
+    axis: &MatrixAxis,
+    value: &TomlValue,
+) -> Option<AxisValue> {
+    let text = overrides::read_variable(row, value)?;
     let named = axis.values.iter().find(|v| v.name.value == text.value);
     if let Some(named) = named {
         return Some(named.clone());
@@ -216,25 +224,25 @@ fn included(row: &Fields<'_>, axis: &Axis, value: &Value) -> Option<AxisValue> {
     }
     Some(AxisValue {
         name: text.clone(),
-        says: Says::variable(&axis.name.value, text),
+        says: VariantOverrides::from_variable(&axis.name.value, text),
         is_plain: true,
     })
 }
 
-fn known_axis(row: &Fields<'_>, entry: &Entry, axes: &[Axis]) -> Option<usize> {
+fn known_axis(row: &TableReader<'_>, entry: &TomlEntry, axes: &[MatrixAxis]) -> Option<usize> {
     let found = axes.iter().position(|axis| axis.name.value == entry.key);
     if found.is_none() {
         let names: Vec<&str> = axes.iter().map(|a| a.name.value.as_str()).collect();
         let fact = format!("there is no axis `{}`", entry.key);
         let problem = Diagnostic::error(fact).at(&entry.key_place, "");
         row.cx
-            .problem(problem.help(suggestion(&entry.key, &names, "axes")));
+            .report(problem.help(suggest(&entry.key, &names, "axes")));
     }
     found
 }
 
-/// The name of a value that the axis has.
-fn known_value(row: &Fields<'_>, axis: &Axis, text: &Located<String>) -> Option<String> {
+/// Returns the name of a value if the axis has it; complains otherwise.
+fn known_value(row: &TableReader<'_>, axis: &MatrixAxis, text: &Located<String>) -> Option<String> {
     let names: Vec<&str> = axis.values.iter().map(|v| v.name.value.as_str()).collect();
     if names.contains(&text.value.as_str()) {
         return Some(text.value.clone());
@@ -245,6 +253,6 @@ fn known_value(row: &Fields<'_>, axis: &Axis, text: &Located<String>) -> Option<
     );
     let problem = Diagnostic::error(fact).at(&text.place, "");
     row.cx
-        .problem(problem.help(suggestion(&text.value, &names, "values")));
+        .report(problem.help(suggest(&text.value, &names, "values")));
     None
 }

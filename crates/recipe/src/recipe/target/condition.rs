@@ -1,68 +1,69 @@
-//! What a rule of a target can speak of: each is something that a recipe and its plan decide.
+//! Conditions in rules of a target, about a recipe and its plan.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::quantity::{show_size, size};
-use super::super::{DiskBus, Firmware, GuestPath, RegistryKey, Start};
-use super::Output;
-use winimg_formats::wim::Release;
+use super::super::{DiskBus, Firmware, GuestPath, RegistryKey, ServiceStartMode};
+use super::OutputFormat;
+use winimg_formats::wim::WindowsRelease;
 
-/// One condition. Of a list one is enough, unless said otherwise.
+/// One condition. One item of a list is enough, unless noted otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Condition {
-    /// An optional feature or a role is enabled in the end, by DISM's names.
+pub enum TargetCondition {
+    /// An optional feature or role is enabled in the finished image. DISM names.
     Feature(Vec<String>),
     Firmware(Vec<Firmware>),
     SecureBoot(bool),
     DiskBus(Vec<DiskBus>),
     /// The disk is larger than this.
-    DiskAbove(Size),
-    /// The disk is a whole number of these.
-    DiskMultiple(Size),
-    /// A partition is behind the one of Windows.
+    DiskAbove(DiskSize),
+    /// The disk size is a multiple of this.
+    DiskMultiple(DiskSize),
+    /// Another partition follows the Windows partition.
     PartitionBehindWindows(bool),
-    /// It is among the files that are made.
-    Output(Vec<Output>),
+    /// One of these outputs is built.
+    Output(Vec<OutputFormat>),
     /// The OVA's `vmx-NN` is at least this.
     HardwareVersion(u32),
-    /// The release, as its year.
-    Windows(Vec<Windows>),
-    Channel(Vec<Channel>),
-    /// Who licenses Windows, by the AMI's `license_type`.
+    /// Release of Windows Server, by year.
+    Windows(Vec<ServerRelease>),
+    Channel(Vec<MediaChannel>),
+    /// The licensor of Windows, by the AMI's `license_type`.
     LicenseType(Vec<String>),
     /// sysprep is given an answer file.
     AnswerFile(bool),
-    /// A command of that answer file contains it.
+    /// A command in the answer file for sysprep contains this text.
     Command(Vec<String>),
-    /// The built-in account of that RID 500, as a clone has it after Setup.
-    Administrator(Administrator),
-    /// All of these local accounts are there and enabled.
+    /// State of the built-in Administrator account (RID 500) on a clone after Setup.
+    Administrator(AdministratorState),
+    /// All of these local accounts exist and are enabled.
     User(Vec<String>),
-    /// Windows' firewall lets TCP in at all of these ports, by rules of the recipe.
+    /// Firewall rules of the recipe allow inbound TCP on all of these ports.
     Port(Vec<u16>),
-    Registry(Value),
-    Service(Service),
-    /// The recipe puts something there, or below it.
+    Registry(RegistryCondition),
+    Service(ServiceCondition),
+    /// The recipe writes this path or something below it.
     File(Vec<GuestPath>),
-    Setting(Setting),
-    /// `[setup] drivers` has all of these.
+    Setting(FileSetting),
+    /// `[setup] drivers` lists all of these.
     Driver(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Administrator {
+pub enum AdministratorState {
     Disabled,
-    /// As Windows leaves it, or switched on.
+    /// In the default state of Windows, or enabled.
     Enabled,
 }
 
-/// What kind of medium Windows comes from.
+/// Kind of the installation medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Channel {
+#[schemars(rename = "Channel")]
+pub enum MediaChannel {
     Evaluation,
     /// Volume or retail.
     Licensed,
@@ -71,33 +72,38 @@ pub enum Channel {
 /// A value of the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Value {
+#[schemars(rename = "Value")]
+pub struct RegistryCondition {
     pub key: RegistryKey,
     pub name: String,
-    pub data: Data,
+    pub data: RegistryConditionData,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Data {
+#[schemars(rename = "Data")]
+pub enum RegistryConditionData {
     Number(u32),
     Text(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Service {
+#[schemars(rename = "Service")]
+pub struct ServiceCondition {
     pub name: String,
-    pub start: Start,
+    pub start: ServiceStartMode,
 }
 
-/// A line `key=value` of a text file that the recipe writes. Where it writes no such file, nothing is said.
+/// A line `key=value` of a text file that the recipe writes. Unknown if the recipe writes no such
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Setting {
+#[schemars(rename = "Setting")]
+pub struct FileSetting {
     pub file: GuestPath,
     pub key: String,
-    /// The value contains one of these, upper and lower case alike.
+    /// The value contains one of these, ignoring case.
     pub has: Vec<String>,
 }
 
@@ -105,9 +111,9 @@ pub struct Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct Size(pub u64);
+pub struct DiskSize(pub u64);
 
-impl TryFrom<String> for Size {
+impl TryFrom<String> for DiskSize {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -115,8 +121,8 @@ impl TryFrom<String> for Size {
     }
 }
 
-impl From<Size> for String {
-    fn from(size: Size) -> Self {
+impl From<DiskSize> for String {
+    fn from(size: DiskSize) -> Self {
         show_size(size.0)
     }
 }
@@ -125,22 +131,25 @@ impl From<Size> for String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct Windows(pub Release);
+pub struct ServerRelease(pub WindowsRelease);
 
-impl TryFrom<String> for Windows {
+impl TryFrom<String> for ServerRelease {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let mut all = Release::ALL.into_iter();
-        let found = all.find(|release| release.year() == text);
-        let known = Release::ALL.map(Release::year).join(", ");
-        let unknown = || format!("`{text}` is no release of Windows Server: {known}");
-        found.map(Self).ok_or_else(unknown)
+        WindowsRelease::ALL
+            .into_iter()
+            .find(|release| release.year() == text)
+            .map(Self)
+            .ok_or_else(|| {
+                let known = WindowsRelease::ALL.map(WindowsRelease::year).join(", ");
+                format!("`{text}` is not a release of Windows Server: {known}")
+            })
     }
 }
 
-impl From<Windows> for String {
-    fn from(windows: Windows) -> Self {
+impl From<ServerRelease> for String {
+    fn from(windows: ServerRelease) -> Self {
         windows.0.year().to_owned()
     }
 }

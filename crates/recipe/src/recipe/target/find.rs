@@ -1,83 +1,87 @@
-//! Where targets are: `targets/NAME.toml` beside the file that names one, then in the folders where packs are looked for.
+//! Finds targets: `targets/NAME.toml` beside the file that names one, then in the search path of
+//! packs.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::super::sources::{self, Sources};
-use super::super::{Options, Root};
-use super::{Target, read};
-use winimg_base::diag::{Diagnostic, Diagnostics, suggestion};
-use winimg_base::text::{Located, Place, Source};
+use super::super::sources::{self, RecipeSources};
+use super::super::{PathRoot, ReadOptions};
+use super::{TargetSpec, read};
+use winimg_base::diag::{Diagnostic, Diagnostics, suggest};
+use winimg_base::text::{Located, Place, SourceText};
 
-/// The folder below the recipe's and below each of `Options::search`.
+/// Folder of targets, beside the recipe and in each folder of `Options::search`.
 const FOLDER: &str = "targets";
 
-/// A target, and the files that it was read from.
-pub struct Found {
-    pub target: Target,
-    pub files: Vec<(PathBuf, Root)>,
+/// A target with the files that it was read from.
+pub struct LoadedTarget {
+    pub target: TargetSpec,
+    pub files: Vec<(PathBuf, PathRoot)>,
 }
 
-/// Every target's name that is known at this place.
-pub fn names(sources: &Sources, place: &Place) -> BTreeSet<String> {
-    let folders = sources.folders(place);
-    let folders = folders.iter().map(|folder| folder.join(FOLDER));
-    folders.flat_map(|folder| stems(&folder)).collect()
+/// Lists the names of all targets that are available at this place.
+pub fn list_names(sources: &RecipeSources, place: &Place) -> BTreeSet<String> {
+    sources
+        .list_folders(place)
+        .iter()
+        .flat_map(|folder| list_stems(&folder.join(FOLDER)))
+        .collect()
 }
 
-fn stems(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let stem = |name: String| Some(name.strip_suffix(".toml")?.to_owned());
-    files.filter_map(stem).collect()
+fn list_stems(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter_map(|name| Some(name.strip_suffix(".toml")?.to_owned()))
+        .collect()
 }
 
-/// The target of this name, with all that it includes: from the file that names it, otherwise from the recipe. What is wrong
-/// has its place where it is named, or in the target's file.
-pub fn named(
+/// Loads the target of this name with its includes, relative to the file that names it, otherwise
+/// to the recipe. The place of an error is the name, or in the target's file.
+pub fn load_target(
     name: &Located<String>,
-    sources: &Sources,
+    sources: &RecipeSources,
     recipe: &Place,
-) -> Result<Found, Diagnostic> {
+) -> Result<LoadedTarget, Diagnostic> {
     let (name, place) = (name.value.as_str(), &name.place);
-    let (near, far) = (names(sources, place), names(sources, recipe));
-    let from = match near.contains(name) {
-        true => place,
-        false => recipe,
-    };
+    let (near, far) = (list_names(sources, place), list_names(sources, recipe));
+    let from = if near.contains(name) { place } else { recipe };
     let known: BTreeSet<String> = near.into_iter().chain(far).collect();
     if !known.contains(name) {
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let fact = format!("there is no target `{name}`");
-        let help = suggestion(name, &known, "targets");
-        let own = format!("a target of your own is {FOLDER}/NAME.toml beside the recipe");
+        let help = suggest(name, &known, "targets");
+        let own = format!("put a target of your own in {FOLDER}/NAME.toml beside the recipe");
         return Err(Diagnostic::error(fact).at(place, "").help(help).help(own));
     }
     let mut files = Vec::new();
     let source = load(&format!("{name}.toml"), sources, from, &mut files)?;
-    let (mut target, includes) = read::target(name, &source)?;
+    let (mut target, includes) = read::read_target(name, &source)?;
     for (file, at) in includes {
-        // From that same place: a target of one's own can include the rules of those that come with winimg.
+        // From the same place, so that a custom target can include built-in rules.
         let source =
             load(&file, sources, from, &mut files).map_err(|d| d.at(&at, "included here"))?;
-        let (rules, notes) = read::shared(&source)?;
+        let (rules, notes) = read::read_shared(&source)?;
         target.rules.extend(rules);
         target.notes.extend(notes);
     }
-    Ok(Found { target, files })
+    Ok(LoadedTarget { target, files })
 }
 
-/// The text of a file below the folder.
+/// Reads a file in the folder of targets.
 fn load(
     file: &str,
-    sources: &Sources,
+    sources: &RecipeSources,
     place: &Place,
-    files: &mut Vec<(PathBuf, Root)>,
-) -> Result<Arc<Source>, Diagnostic> {
-    let found = sources.look_up(&format!("{FOLDER}/{file}"), place);
-    let found = found.map_err(|problem| problem.at(place, ""))?;
+    files: &mut Vec<(PathBuf, PathRoot)>,
+) -> Result<Arc<SourceText>, Diagnostic> {
+    let found = sources
+        .look_up(&format!("{FOLDER}/{file}"), place)
+        .map_err(|problem| problem.at(place, ""))?;
     let text = sources::read_text(&found.path).map_err(|why| {
         Diagnostic::error(format!("cannot read {}: {why}", found.name)).at(place, "")
     })?;
@@ -86,16 +90,16 @@ fn load(
     Ok(Arc::new(source))
 }
 
-/// Every target of the current folder and of these options', by name.
-pub fn all(options: &Options) -> (Vec<Target>, Diagnostics) {
-    let mut sources = Sources::of(options, Path::new(""));
+/// Loads all targets of the current folder and of the search path, by name.
+pub fn load_all(options: &ReadOptions) -> (Vec<TargetSpec>, Diagnostics) {
+    let mut sources = RecipeSources::from_options(options, Path::new(""));
     let start = sources.add("winimg targets", String::new(), PathBuf::new());
     let place = Place::new(&start, 0..0);
     let mut targets = Vec::new();
     let mut problems = Diagnostics::default();
-    for name in names(&sources, &place) {
+    for name in list_names(&sources, &place) {
         let name = Located::new(name, place.clone());
-        match named(&name, &sources, &place) {
+        match load_target(&name, &sources, &place) {
             Ok(found) => targets.push(found.target),
             Err(problem) => problems.push(problem),
         }

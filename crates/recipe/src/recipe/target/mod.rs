@@ -1,13 +1,14 @@
-//! `targets/NAME.toml`: what the place that an image is for gives to its first boot, what it needs of the image, and what it
-//! refuses.
+//! `targets/NAME.toml`: describes the platform that an image is for: its hardware and metadata at
+//! first boot, and its requirements for the image.
 //!
-//! Knows conditions, never a platform: those are in the files alone, each line with its source. Judging is the plan's.
+//! Knows conditions, but no specific platform: those are only in the files, each line with its
+//! source. The plan applies the rules.
 
 mod condition;
 mod find;
-mod form;
+mod metadata_form;
 mod read;
-mod words;
+mod render;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,59 +17,61 @@ use super::{Firmware, Outputs, Recipe};
 use winimg_base::text::Place;
 
 pub use condition::{
-    Administrator, Channel, Condition, Data, Service, Setting, Size, Value, Windows,
+    AdministratorState, DiskSize, FileSetting, MediaChannel, RegistryCondition,
+    RegistryConditionData, ServerRelease, ServiceCondition, TargetCondition,
 };
-pub use find::all;
-pub(super) use find::{Found, named, names};
-pub use form::Form;
-pub use read::schema;
-pub use words::{list, text, word};
+pub use find::load_all;
+pub(super) use find::{LoadedTarget, list_names, load_target};
+pub use metadata_form::MetadataForm;
+pub use read::render_schema;
+pub use render::{list, render_target, serialized_name};
 
 /// One target, with the rules of the files that it includes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Target {
-    /// As a recipe names it: that of its file without `.toml`.
+pub struct TargetSpec {
+    /// Name in recipes: the file name without `.toml`.
     pub name: String,
     pub title: String,
-    pub hardware: Hardware,
-    pub metadata: Metadata,
-    /// Those that follow from the hardware come first, then the file's own, then those of its includes.
-    pub rules: Vec<Rule>,
-    pub notes: Vec<Note>,
+    pub hardware: TargetHardware,
+    pub metadata: TargetMetadata,
+    /// Rules derived from the hardware, then the file's own, then those of its includes.
+    pub rules: Vec<TargetRule>,
+    pub notes: Vec<TargetNote>,
     /// The start of its file.
     #[serde(skip)]
     pub place: Place,
 }
 
-/// A target that a recipe is judged by.
+/// A target that a recipe is checked against.
 #[derive(Clone, Debug)]
-pub struct Aim {
-    pub target: Target,
-    /// Where the recipe names it. `None`: it does not, but makes an output that some of the target's rules are about; only
-    /// those count.
+pub struct RecipeTarget {
+    pub target: TargetSpec,
+    /// The place of its name in the recipe. `None` if the recipe only makes an output that some of
+    /// the target's rules are about; then only those rules apply.
     pub named: Option<Place>,
 }
 
 /// `[hardware]`: the machine of the first boot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetHardware")]
-pub struct Hardware {
+pub struct TargetHardware {
     pub firmware: Vec<Firmware>,
-    pub controller: Controller,
+    pub controller: TargetController,
     /// Other controllers that machines of some sizes have in its place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<Controller>,
-    pub nic: Nic,
+    pub also: Vec<TargetController>,
+    pub nic: TargetNic,
     pub tpm: Presence,
     pub secure_boot: Presence,
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: FactOrigin,
 }
 
-/// What the disk is attached to.
+/// Disk controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Controller {
+#[schemars(rename = "Controller")]
+pub enum TargetController {
     Ahci,
     Ide,
     LsiSas,
@@ -85,7 +88,8 @@ pub enum Controller {
 /// The network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Nic {
+#[schemars(rename = "Nic")]
+pub enum TargetNic {
     E1000e,
     Ena,
     Virtio,
@@ -94,7 +98,7 @@ pub enum Nic {
     Vmxnet3,
 }
 
-/// Whether a machine of the platform has it.
+/// Presence of a feature in machines of the platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Presence {
@@ -106,89 +110,92 @@ pub enum Presence {
 /// `[metadata]`: what a clone learns about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TargetMetadata")]
-pub struct Metadata {
-    pub by: Form,
+pub struct TargetMetadata {
+    pub by: MetadataForm,
     /// The program in the image that reads it; `none` where there is none.
     pub agent: String,
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: FactOrigin,
 }
 
-/// Where a line of a target comes from, and how well it is known.
+/// Source of a line of a target, and its reliability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Origin {
+pub struct FactOrigin {
     pub source: String,
-    pub proof: Proof,
+    pub proof: FactProof,
 }
 
-/// How well a fact is known.
+/// Reliability of a fact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Proof {
-    /// A text of the publisher's or upstream code says so.
+#[schemars(rename = "Proof")]
+pub enum FactProof {
+    /// Documented by the publisher, or in upstream code.
     #[default]
     Text,
-    /// Others saw it on real machines.
+    /// Seen by others on real machines.
     Field,
-    /// It follows from what is known, and was not seen.
+    /// Inferred from known facts, not seen.
     Inferred,
-    /// Somebody remembers it.
+    /// From memory.
     Mem,
-    /// Nobody tried.
+    /// Not tried yet.
     Unproven,
 }
 
-/// `[[rule]]`: one thing that the platform needs or refuses.
+/// `[[rule]]`: a requirement of the platform.
 #[derive(Clone, Debug, Serialize)]
-pub struct Rule {
+pub struct TargetRule {
     #[serde(flatten)]
-    pub demand: Demand,
-    /// The rule counts only where this holds.
+    pub demand: RuleDemand,
+    /// The rule only applies if this is true.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub when: Option<Condition>,
-    /// The rule counts for every recipe that makes this output, whether it names the target or not.
+    pub when: Option<TargetCondition>,
+    /// The rule applies to every recipe with this output, even if it does not name the target.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub output: Option<Output>,
+    pub output: Option<OutputFormat>,
     /// One sentence without a full stop.
     pub why: String,
     #[serde(flatten)]
-    pub origin: Origin,
-    pub report: Report,
+    pub origin: FactOrigin,
+    pub report: RuleSeverity,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cure: Option<String>,
-    /// Where the file says it.
+    /// Place in the file.
     #[serde(skip)]
     pub place: Place,
 }
 
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Demand {
-    Needs(Condition),
-    Refuses(Condition),
+pub enum RuleDemand {
+    Needs(TargetCondition),
+    Refuses(TargetCondition),
 }
 
-/// What a recipe that contradicts a rule gets.
+/// Severity of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Report {
+#[schemars(rename = "Report")]
+pub enum RuleSeverity {
     Refuse,
     Warn,
 }
 
-/// `[[note]]`: what no plan can judge, and who makes such an image should know.
+/// `[[note]]`: information for users that a plan cannot check.
 #[derive(Clone, Debug, Serialize)]
-pub struct Note {
+pub struct TargetNote {
     /// One sentence without a full stop.
     pub note: String,
     #[serde(flatten)]
-    pub origin: Origin,
+    pub origin: FactOrigin,
 }
 
 /// One of `[outputs]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Output {
+#[schemars(rename = "Output")]
+pub enum OutputFormat {
     Raw,
     Vhd,
     VhdDynamic,
@@ -207,21 +214,23 @@ pub enum Output {
 }
 
 impl Recipe {
-    /// The targets that the recipe itself names, in its order.
-    pub fn named_targets(&self) -> impl Iterator<Item = &Target> {
-        let named = self.targets.iter().filter(|aim| aim.named.is_some());
-        named.map(|aim| &aim.target)
+    /// Lists the targets that the recipe itself names, in its order.
+    pub fn named_targets(&self) -> impl Iterator<Item = &TargetSpec> {
+        self.targets
+            .iter()
+            .filter(|aim| aim.named.is_some())
+            .map(|aim| &aim.target)
     }
 }
 
-impl Proof {
-    /// Whether it is known well enough to refuse a recipe for it.
-    fn refuses(self) -> bool {
+impl FactProof {
+    /// Returns true if the fact is reliable enough to refuse a recipe.
+    fn can_refuse(self) -> bool {
         matches!(self, Self::Text | Self::Field)
     }
 }
 
-impl Output {
+impl OutputFormat {
     pub const ALL: [Self; 15] = [
         Self::Raw,
         Self::Vhd,
@@ -281,9 +290,9 @@ impl Output {
     }
 }
 
-impl Target {
-    /// Whether some of its rules are about an output of these.
-    pub fn minds(&self, outputs: &Outputs) -> bool {
+impl TargetSpec {
+    /// Returns true if some of its rules are about one of these outputs.
+    pub fn has_rules_for(&self, outputs: &Outputs) -> bool {
         let mut about = self.rules.iter().filter_map(|rule| rule.output);
         about.any(|output| output.is_in(outputs))
     }

@@ -1,7 +1,6 @@
-//! A target's file, from TOML. Refuses unknown keys, a rule that asks for nothing or for two things, and a fact without a
-//! source. At most one complaint a file.
+//! Reads a target's file. Refuses unknown keys, a rule without exactly one demand, and a fact
+//! without a source. Reports at most one error per file.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -10,13 +9,14 @@ use toml::Spanned;
 
 use super::super::Firmware;
 use super::{
-    Condition, Controller, Demand, Form, Hardware, Metadata, Nic, Note, Origin, Output, Presence,
-    Proof, Report, Rule, Target,
+    FactOrigin, FactProof, MetadataForm, OutputFormat, Presence, RuleDemand, RuleSeverity,
+    TargetCondition, TargetController, TargetHardware, TargetMetadata, TargetNic, TargetNote,
+    TargetRule, TargetSpec,
 };
 use winimg_base::diag::Diagnostic;
-use winimg_base::text::{Place, Source};
+use winimg_base::text::{Place, SourceText};
 
-/// The schema this version reads.
+/// The supported schema.
 const SCHEMA: i64 = 1;
 
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ const SCHEMA: i64 = 1;
 struct TargetFile {
     #[schemars(with = "i64")]
     schema: Spanned<i64>,
-    /// That of the file, without `.toml`.
+    /// The file name without `.toml`.
     #[schemars(with = "String")]
     name: Spanned<String>,
     title: String,
@@ -33,7 +33,7 @@ struct TargetFile {
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     include: Vec<Spanned<String>>,
-    /// Of every line that has no `source`.
+    /// Sources of every line that has no `source`.
     #[serde(default)]
     sources: Vec<String>,
     #[schemars(with = "HardwareTable")]
@@ -48,7 +48,7 @@ struct TargetFile {
     notes: Vec<Spanned<NoteTable>>,
 }
 
-/// What several targets include.
+/// A file that several targets include.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SharedFile {
@@ -65,39 +65,39 @@ struct SharedFile {
 #[serde(deny_unknown_fields)]
 struct HardwareTable {
     firmware: Vec<Firmware>,
-    controller: Controller,
+    controller: TargetController,
     #[serde(default)]
-    also: Vec<Controller>,
-    nic: Nic,
+    also: Vec<TargetController>,
+    nic: TargetNic,
     tpm: Presence,
     secure_boot: Presence,
     source: Option<String>,
     #[serde(default)]
-    proof: Proof,
+    proof: FactProof,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MetadataTable {
-    by: Form,
+    by: MetadataForm,
     agent: String,
     source: Option<String>,
     #[serde(default)]
-    proof: Proof,
+    proof: FactProof,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RuleTable {
-    needs: Option<Condition>,
-    refuses: Option<Condition>,
-    when: Option<Condition>,
-    output: Option<Output>,
+    needs: Option<TargetCondition>,
+    refuses: Option<TargetCondition>,
+    when: Option<TargetCondition>,
+    output: Option<OutputFormat>,
     why: String,
     source: Option<String>,
     #[serde(default)]
-    proof: Proof,
-    report: Option<Report>,
+    proof: FactProof,
+    report: Option<RuleSeverity>,
     cure: Option<String>,
 }
 
@@ -107,36 +107,35 @@ struct NoteTable {
     note: String,
     source: Option<String>,
     #[serde(default)]
-    proof: Proof,
+    proof: FactProof,
 }
 
-/// The JSON Schema of a target's file, for editors.
-pub fn schema() -> String {
+/// Renders the JSON Schema of a target's file, for editors.
+pub fn render_schema() -> String {
     format!("{:#}\n", schemars::schema_for!(TargetFile).as_value())
 }
 
-/// The target, without what it includes; and the files that it includes, each with its place.
-pub(super) fn target(
+/// Reads a target without its includes, and the names of these with their places.
+pub(super) fn read_target(
     name: &str,
-    source: &Arc<Source>,
-) -> Result<(Target, Vec<(String, Place)>), Diagnostic> {
+    source: &Arc<SourceText>,
+) -> Result<(TargetSpec, Vec<(String, Place)>), Diagnostic> {
     let file: TargetFile = parse(source)?;
-    let at = |span: Range<usize>| Place::new(source, span);
     check_schema(&file.schema, source)?;
     if file.name.get_ref() != name {
         let own = file.name.get_ref();
-        let fact = format!("the target in {name}.toml is called `{own}`, not `{name}`");
-        let place = at(file.name.span());
+        let fact = format!("the target in {name}.toml is named `{own}`, not `{name}`");
+        let place = Place::new(source, file.name.span());
         return Err(Diagnostic::error(fact).at(&place, ""));
     }
-    let facts = Facts {
+    let facts = FactReader {
         source,
         sources: &file.sources,
     };
-    let place = at(file.hardware.span());
+    let place = Place::new(source, file.hardware.span());
     let table = file.hardware.into_inner();
-    let hardware = Hardware {
-        origin: facts.origin(table.source, table.proof, &place)?,
+    let hardware = TargetHardware {
+        origin: facts.read_origin(table.source, table.proof, &place)?,
         firmware: table.firmware,
         controller: table.controller,
         also: table.also,
@@ -145,163 +144,177 @@ pub(super) fn target(
         secure_boot: table.secure_boot,
     };
     let mut rules = of_hardware(&file.title, &hardware, &place);
-    rules.extend(facts.rules(file.rules)?);
-    let place = at(file.metadata.span());
+    rules.extend(facts.read_rules(file.rules)?);
+    let place = Place::new(source, file.metadata.span());
     let table = file.metadata.into_inner();
-    let metadata = Metadata {
+    let metadata = TargetMetadata {
         by: table.by,
         agent: table.agent,
-        origin: facts.origin(table.source, table.proof, &place)?,
+        origin: facts.read_origin(table.source, table.proof, &place)?,
     };
-    let notes = facts.notes(file.notes)?;
-    let includes = file.include.into_iter();
-    let includes = includes.map(|file| (at(file.span()), file.into_inner()));
-    let includes = includes.map(|(place, file)| (file, place)).collect();
-    let target = Target {
+    let notes = facts.read_notes(file.notes)?;
+    let includes = file
+        .include
+        .into_iter()
+        .map(|file| {
+            let place = Place::new(source, file.span());
+            (file.into_inner(), place)
+        })
+        .collect();
+    let target = TargetSpec {
         name: name.to_owned(),
         title: file.title,
         hardware,
         metadata,
         rules,
         notes,
-        place: at(0..0),
+        place: Place::new(source, 0..0),
     };
     Ok((target, includes))
 }
 
-/// What a target includes.
-pub(super) fn shared(source: &Arc<Source>) -> Result<(Vec<Rule>, Vec<Note>), Diagnostic> {
+/// Reads a file that targets include.
+pub(super) fn read_shared(
+    source: &Arc<SourceText>,
+) -> Result<(Vec<TargetRule>, Vec<TargetNote>), Diagnostic> {
     let file: SharedFile = parse(source)?;
     check_schema(&file.schema, source)?;
-    let facts = Facts {
+    let facts = FactReader {
         source,
         sources: &file.sources,
     };
-    Ok((facts.rules(file.rules)?, facts.notes(file.notes)?))
+    Ok((facts.read_rules(file.rules)?, facts.read_notes(file.notes)?))
 }
 
-fn parse<'s, T: Deserialize<'s>>(source: &'s Arc<Source>) -> Result<T, Diagnostic> {
+fn parse<'s, T: Deserialize<'s>>(source: &'s Arc<SourceText>) -> Result<T, Diagnostic> {
     toml::from_str(&source.text).map_err(|error: toml::de::Error| {
         let place = Place::new(source, error.span().unwrap_or(0..0));
         Diagnostic::error(format!("{}: {}", source.name, error.message())).at(&place, "")
     })
 }
 
-fn check_schema(said: &Spanned<i64>, source: &Arc<Source>) -> Result<(), Diagnostic> {
+fn check_schema(said: &Spanned<i64>, source: &Arc<SourceText>) -> Result<(), Diagnostic> {
     if *said.get_ref() == SCHEMA {
         return Ok(());
     }
-    let fact = format!("schema {} is not known to this version", said.get_ref());
-    let help = format!("this version reads schema {SCHEMA}");
+    let fact = format!("schema {} is not supported by this version", said.get_ref());
+    let help = format!("this version supports schema {SCHEMA}");
     let place = Place::new(source, said.span());
     Err(Diagnostic::error(fact).at(&place, "").help(help))
 }
 
-/// What the machine of the first boot asks of the image. How well the hardware is known decides whether it is refused.
-fn of_hardware(title: &str, hardware: &Hardware, place: &Place) -> Vec<Rule> {
-    let rule = |demand: Demand, why: String, cure: &str| Rule {
-        demand,
-        when: None,
-        output: None,
-        why,
-        origin: hardware.origin.clone(),
-        report: report(None, hardware.origin.proof),
-        cure: Some(cure.to_owned()),
-        place: place.clone(),
-    };
-    let mut rules = Vec::new();
+/// Derives rules from the hardware of the first boot. Their severity depends on the reliability of
+/// the hardware's description.
+fn of_hardware(title: &str, hardware: &TargetHardware, place: &Place) -> Vec<TargetRule> {
+    let mut demands = Vec::new();
     if let [only] = hardware.firmware[..] {
         let (shown, word) = match only {
             Firmware::Uefi => ("UEFI", "uefi"),
             Firmware::Bios => ("BIOS", "bios"),
         };
-        rules.push(rule(
-            Demand::Needs(Condition::Firmware(vec![only])),
+        demands.push((
+            RuleDemand::Needs(TargetCondition::Firmware(vec![only])),
             format!("{title} has only {shown} firmware"),
-            &format!("write `firmware = \"{word}\"` under `[machine]`"),
+            format!("write `firmware = \"{word}\"` under `[machine]`"),
         ));
     }
     if hardware.secure_boot == Presence::None {
-        rules.push(rule(
-            Demand::Refuses(Condition::SecureBoot(true)),
-            format!("{title} takes no image of a machine with Secure Boot"),
-            "leave `secure_boot` out",
+        demands.push((
+            RuleDemand::Refuses(TargetCondition::SecureBoot(true)),
+            format!("{title} does not accept images of machines with Secure Boot"),
+            "remove `secure_boot`".to_owned(),
         ));
     }
-    rules
+    demands
+        .into_iter()
+        .map(|(demand, why, cure)| TargetRule {
+            demand,
+            when: None,
+            output: None,
+            why,
+            origin: hardware.origin.clone(),
+            report: report(None, hardware.origin.proof),
+            cure: Some(cure),
+            place: place.clone(),
+        })
+        .collect()
 }
 
-fn report(said: Option<Report>, proof: Proof) -> Report {
-    match (said, proof.refuses()) {
-        (Some(Report::Warn), _) | (_, false) => Report::Warn,
-        (_, true) => Report::Refuse,
+fn report(said: Option<RuleSeverity>, proof: FactProof) -> RuleSeverity {
+    match (said, proof.can_refuse()) {
+        (Some(RuleSeverity::Warn), _) | (_, false) => RuleSeverity::Warn,
+        (_, true) => RuleSeverity::Refuse,
     }
 }
 
-/// What a fact of a file takes from the file itself.
-struct Facts<'a> {
-    source: &'a Arc<Source>,
+/// Context of the facts in a file.
+struct FactReader<'a> {
+    source: &'a Arc<SourceText>,
     sources: &'a [String],
 }
 
-impl Facts<'_> {
-    fn origin(
+impl FactReader<'_> {
+    fn read_origin(
         &self,
         own: Option<String>,
-        proof: Proof,
+        proof: FactProof,
         place: &Place,
-    ) -> Result<Origin, Diagnostic> {
+    ) -> Result<FactOrigin, Diagnostic> {
         let source = own.unwrap_or_else(|| self.sources.join("; "));
         if source.trim().is_empty() {
-            let help =
-                "write `source = \"…\"` beside it, or `sources = […]` at the top of the file";
+            let help = "add `source = \"…\"` to it, or `sources = […]` at the top of the file";
             let fact = "a fact of a target has no source";
             return Err(Diagnostic::error(fact).at(place, "").help(help));
         }
-        Ok(Origin { source, proof })
+        Ok(FactOrigin { source, proof })
     }
 
-    fn rules(&self, tables: Vec<Spanned<RuleTable>>) -> Result<Vec<Rule>, Diagnostic> {
-        tables.into_iter().map(|table| self.rule(table)).collect()
+    fn read_rules(&self, tables: Vec<Spanned<RuleTable>>) -> Result<Vec<TargetRule>, Diagnostic> {
+        tables
+            .into_iter()
+            .map(|table| self.read_rule(table))
+            .collect()
     }
 
-    fn rule(&self, table: Spanned<RuleTable>) -> Result<Rule, Diagnostic> {
+    fn read_rule(&self, table: Spanned<RuleTable>) -> Result<TargetRule, Diagnostic> {
         let place = Place::new(self.source, table.span());
         let table = table.into_inner();
         let demand = match (table.needs, table.refuses) {
-            (Some(needs), None) => Demand::Needs(needs),
-            (None, Some(refuses)) => Demand::Refuses(refuses),
+            (Some(needs), None) => RuleDemand::Needs(needs),
+            (None, Some(refuses)) => RuleDemand::Refuses(refuses),
             _ => {
                 let fact = "a rule has one of `needs` and `refuses`";
                 return Err(Diagnostic::error(fact).at(&place, ""));
             }
         };
-        if table.report == Some(Report::Refuse) && !table.proof.refuses() {
-            let fact = "what is not known for sure refuses no recipe";
-            let help = "leave `report` out: it is warned about";
+        if table.report == Some(RuleSeverity::Refuse) && !table.proof.can_refuse() {
+            let fact = "a rule that is not confirmed cannot refuse a recipe";
+            let help = "omit `report`: the rule becomes a warning";
             return Err(Diagnostic::error(fact).at(&place, "").help(help));
         }
-        Ok(Rule {
+        Ok(TargetRule {
             demand,
             when: table.when,
             output: table.output,
             why: table.why,
             report: report(table.report, table.proof),
-            origin: self.origin(table.source, table.proof, &place)?,
+            origin: self.read_origin(table.source, table.proof, &place)?,
             cure: table.cure,
             place,
         })
     }
 
-    fn notes(&self, tables: Vec<Spanned<NoteTable>>) -> Result<Vec<Note>, Diagnostic> {
-        let note = |table: Spanned<NoteTable>| {
-            let place = Place::new(self.source, table.span());
-            let table = table.into_inner();
-            Ok(Note {
-                note: table.note,
-                origin: self.origin(table.source, table.proof, &place)?,
+    fn read_notes(&self, tables: Vec<Spanned<NoteTable>>) -> Result<Vec<TargetNote>, Diagnostic> {
+        tables
+            .into_iter()
+            .map(|table| {
+                let place = Place::new(self.source, table.span());
+                let table = table.into_inner();
+                Ok(TargetNote {
+                    note: table.note,
+                    origin: self.read_origin(table.source, table.proof, &place)?,
+                })
             })
-        };
-        tables.into_iter().map(note).collect()
+            .collect()
     }
 }

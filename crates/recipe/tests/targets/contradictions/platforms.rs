@@ -42,35 +42,35 @@ pub fn clouds() -> Vec<Case> {
         ),
         case(
             "azure",
-            "Azure asks for the SAN policy OnlineAll: data disks stay offline otherwise",
+            "Azure requires the SAN policy OnlineAll: otherwise data disks stay offline",
             page,
             "",
             registry(disks, "SanPolicy", "1", ""),
         ),
         case(
             "azure",
-            "Azure's instructions for VHDs ask for remote desktop",
+            "Azure's instructions for VHDs require remote desktop",
             page,
             remote("1", HERE),
             remote("0", ""),
         ),
         case(
             "azure",
-            "Azure's instructions for VHDs ask for a firewall that lets remote desktop in",
+            "Azure's instructions for VHDs require remote desktop to be open in the firewall",
             page,
             "",
             ports("\"3000-4000\""),
         ),
         case(
             "azure",
-            "Azure's instructions for VHDs ask for the page file on the temporary disk D:",
+            "Azure's instructions for VHDs require the page file on the temporary disk D:",
             page,
             "",
             registry(paging, "PagingFiles", r"['D:\pagefile.sys']", ""),
         ),
         case(
             "azure",
-            "Azure's instructions for VHDs ask for dumps of programs that crash",
+            "Azure's instructions for VHDs require dumps of programs that crash",
             page,
             "",
             registry(dumps, "DumpType", "2", ""),
@@ -84,14 +84,14 @@ pub fn clouds() -> Vec<Case> {
         ),
         case(
             "aws-import",
-            "import-image asks for remote desktop",
+            "import-image requires remote desktop",
             "from memory",
             "",
             remote("0", ""),
         ),
         case(
             "aws-import",
-            "import-image asks for a firewall that lets remote desktop in",
+            "import-image requires remote desktop to be open in the firewall",
             "from memory",
             ports("22"),
             ports("3389"),
@@ -120,21 +120,21 @@ pub fn clouds() -> Vec<Case> {
         ),
         case(
             "nutanix",
-            "OpenShift's provider for Nutanix makes machines whose hardware clock is UTC",
+            "OpenShift's provider for Nutanix creates machines whose hardware clock is UTC",
             "HardwareClockTimezone",
             "",
             utc("1", ""),
         ),
         case(
             "gcp",
-            "the import starts the disk to change it, and generalizes it itself: one that is sealed goes through Setup before",
+            "the import boots the disk to change it, and generalizes it itself: a sealed disk would run Setup first",
             "inferred",
             seal("by-rid.xml", HERE),
             seal("none", ""),
         ),
         case(
             "gcp",
-            "the import knows Windows Server up to 2022",
+            "the import supports Windows Server up to 2022",
             "no windows-2025",
             media(EVALUATION_2025, HERE) + "[outputs]\nvhd = {}\n",
             media(EVALUATION_2022, "") + "[outputs]\nvhd = {}\n",
@@ -153,26 +153,26 @@ pub fn operators() -> Vec<Case> {
         format!("[[steps]]{mark}\nname = \"puts\"\nfile = {{ path = '{path}', content = \"x\" }}\n")
     };
     let port = "the operator needs TCP 22 (SSH), 9182 (metrics) and 10250 (logs) open";
-    let service = "the operator comes in over SSH: sshd has to start with Windows";
-    let own = "the operator installs the container runtime and the node's programs itself, and stops where they are";
+    let service = "the operator connects over SSH: sshd must start with Windows";
+    let own = "the operator installs the container runtime and the node's programs itself, and stops if they exist";
     let mut cases = vec![
         case(
             "openstack",
-            "a clone gets its name, network and user from OpenStack's metadata by cloudbase-init, and no step of the recipe writes its files",
+            "a clone gets its name, network and user from OpenStack's metadata through cloudbase-init, but no step of the recipe writes cloudbase-init's files",
             "services.rst",
             "",
             file(CONF, "username=x", ""),
         ),
         case(
             "proxmox",
-            "a clone gets its name, network and user from Proxmox's metadata by cloudbase-init, and no step of the recipe writes its files",
+            "a clone gets its name, network and user from Proxmox's metadata through cloudbase-init, but no step of the recipe writes cloudbase-init's files",
             "services.rst",
             "",
             file(CONF, "username=x", ""),
         ),
         case(
             "kubevirt",
-            "a clone gets its name, network and user from KubeVirt's metadata by cloudbase-init, and no step of the recipe writes its files",
+            "a clone gets its name, network and user from KubeVirt's metadata through cloudbase-init, but no step of the recipe writes cloudbase-init's files",
             "services.rst",
             "",
             file(CONF, "username=x", ""),
@@ -193,21 +193,21 @@ pub fn operators() -> Vec<Case> {
         ),
         case(
             "vagrant",
-            "Vagrant reaches the machine over SSH, unless its Vagrantfile says winrm",
+            "Vagrant connects over SSH, unless its Vagrantfile selects winrm",
             "Creating a Base Box",
             "",
             ports("22"),
         ),
         case(
             "wmco-machineset",
-            "on vSphere the operator needs Server 2022 or 2025: 2019 has no VXLAN port that can be set",
+            "on vSphere the operator needs Server 2022 or 2025: 2019 has no configurable VXLAN port",
             "KB4565351",
             media(EVALUATION_2019, HERE) + "[outputs]\nova = {}\n",
             media(EVALUATION_2022, "") + "[outputs]\nova = {}\n",
         ),
         case(
             "wmco-machineset",
-            "on Nutanix the operator takes Server 2022 and 2025",
+            "on Nutanix the operator supports Server 2022 and 2025",
             "supported Windows Server versions",
             media(EVALUATION_2019, HERE) + "[outputs]\nqcow2 = {}\n",
             media(EVALUATION_2022, "") + "[outputs]\nqcow2 = {}\n",
@@ -251,55 +251,55 @@ pub fn metadata() -> Vec<Case> {
     let services = [
         (
             "vsphere",
-            "vSphere's metadata come by VMware's guestinfo or by the OVF environment",
+            "vSphere provides metadata through VMware's guestinfo or the OVF environment",
             "image-builder",
             "VMwareGuestInfoService",
         ),
         (
             "azure",
-            "Azure's agent has ejected the provisioning disc when cloudbase-init starts, whose own AzureService wants that disc",
+            "cloudbase-init's own AzureService needs the provisioning disc, which Azure's agent has ejected when cloudbase-init starts",
             "azureservice.py",
             "CustomDataService",
         ),
         (
             "aws-import",
-            "EC2's metadata come from the instance metadata service",
+            "EC2 provides metadata through the instance metadata service",
             "image-builder",
             "EC2Service",
         ),
         (
             "hyperv-gen1",
-            "Hyper-V has no metadata of its own: they come on a config drive, or on a drive labelled cidata",
+            "Hyper-V has no metadata service: metadata is on a config drive, or on a drive labelled cidata",
             "services.rst",
             "ConfigDriveService",
         ),
         (
             "hyperv-gen2",
-            "Hyper-V has no metadata of its own: they come on a config drive, or on a drive labelled cidata",
+            "Hyper-V has no metadata service: metadata is on a config drive, or on a drive labelled cidata",
             "services.rst",
             "NoCloudConfigDriveService",
         ),
         (
             "openstack",
-            "OpenStack's metadata come on a config drive or from its service",
+            "OpenStack provides metadata on a config drive or through its service",
             "services.rst",
             "HttpService",
         ),
         (
             "proxmox",
-            "Proxmox hands metadata over on a drive, as NoCloud or as a config drive",
+            "Proxmox provides metadata on a drive, as NoCloud or as a config drive",
             "citype",
             "NoCloudConfigDriveService",
         ),
         (
             "kubevirt",
-            "KubeVirt hands metadata over on a drive, as a config drive or as NoCloud",
+            "KubeVirt provides metadata on a drive, as a config drive or as NoCloud",
             "startup scripts",
             "ConfigDriveService",
         ),
         (
             "nutanix",
-            "Nutanix hands metadata over on a config drive",
+            "Nutanix provides metadata on a config drive",
             "image-builder",
             "ConfigDriveService",
         ),
@@ -309,7 +309,7 @@ pub fn metadata() -> Vec<Case> {
                      [media.virtio]\nurl = \"https://example.com/v.iso\"\nunverified = \"test\"\n";
         format!("{media}[setup]\ndrivers = [{names}]\n[machine]\ndisk_bus = \"nvme\"\n")
     };
-    let no_drivers = "Windows has no drivers of its own for virtio disks and cards";
+    let no_drivers = "Windows has no inbox drivers for virtio disks and network cards";
     let disks = ["openstack", "proxmox", "kubevirt", "nutanix"].map(|target| {
         let good = drivers("\"viostor\", \"vioscsi\", \"NetKVM\"");
         case(

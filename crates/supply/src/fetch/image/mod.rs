@@ -1,80 +1,81 @@
-//! Container images from an OCI registry, on the host, every blob proved by its digest (OCI Distribution and Image
-//! Format Specifications).
+//! Pulls container images from an OCI registry to the host and verifies every blob by its digest
+//! (OCI Distribution and Image Format Specifications).
 //!
-//! Registries are asked without credentials. A tag is only followed where the recipe says why that is accepted; of an
-//! index one Windows manifest is taken. Foreign layers have to be in the registry: no address that a manifest names (`urls`)
-//! is followed.
+//! Pulls without credentials. Follows a tag only if the recipe gives a reason. Takes one Windows
+//! manifest from an index. Foreign layers must be in the registry: addresses in a manifest (`urls`)
+//! are not followed.
 
 mod archive;
-mod choice;
+mod manifest;
 pub(super) mod pull;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::registry::Client;
-use super::{CameFrom, FetchOptions};
-use crate::store::{Blob, Seen, Store, Watch, changed_since_locked};
+use super::registry::RegistryClient;
+use super::{FetchOptions, FetchSource};
+use crate::store::{ProgressWatch, Store, StoredBlob, UrlRecord, changed_since_locked};
 use winimg_base::error::Result;
 use winimg_base::event::{Cancel, Sink};
 use winimg_recipe::recipe::{ContainerImage, ImageProof, InputId};
 
-pub use choice::named;
+pub use manifest::list_digests;
 
-/// One image, whole, in the store.
+/// One complete image in the store.
 #[derive(Clone, Debug)]
-pub struct Image {
-    /// Of `[images]`.
+pub struct FetchedImage {
+    /// Name in `[images]`.
     pub name: String,
-    /// As containerd knows it: `registry.k8s.io/pause:3.10.2`.
+    /// Reference in containerd, such as `registry.k8s.io/pause:3.10.2`.
     pub reference: String,
-    /// `10.0.20348.2113`, where the index says it.
+    /// Windows version if the index has it, such as `10.0.20348.2113`.
     pub os_version: Option<String>,
-    /// What the reference named: an index, or the manifest itself.
-    pub top: Part,
-    pub manifest: Part,
+    /// The index or manifest that the reference named.
+    pub top: ImagePart,
+    pub manifest: ImagePart,
     /// The configuration, then the layers in their order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ImagePart>,
 }
 
-/// A blob with what the registry says of it.
+/// A blob with its media type.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ImagePart {
     pub media_type: String,
-    pub blob: Blob,
-    pub from: CameFrom,
+    pub blob: StoredBlob,
+    pub from: FetchSource,
 }
 
-impl Image {
-    /// Writes what `ctr images import` reads: an OCI image layout as a tar file, the same bytes every time.
+impl FetchedImage {
+    /// Writes an OCI image layout as a reproducible tar file for `ctr images import`.
     pub fn write(&self, path: &Path) -> Result<()> {
         archive::write(self, path)
     }
 
-    /// Where its configuration and layers came from: the network when any of them did. A tag's manifest is asked for each time.
-    pub fn from(&self) -> CameFrom {
+    /// Returns the source of the configuration and layers: the network if any came from there. The
+    /// manifest does not count, since a tag is resolved each time.
+    pub fn from(&self) -> FetchSource {
         let mut all = self.parts.iter().map(|part| part.from);
-        all.find(|from| *from != CameFrom::Cache)
-            .unwrap_or(CameFrom::Cache)
+        all.find(|from| *from != FetchSource::Cache)
+            .unwrap_or(FetchSource::Cache)
     }
 
-    /// Bytes of all blobs.
+    /// Returns the size of all blobs in bytes.
     pub fn size(&self) -> u64 {
         let parts = std::iter::once(&self.manifest).chain(&self.parts);
         parts.map(|p| p.blob.size()).sum()
     }
 }
 
-/// Fetches the images one after the other; `release` is the Windows build that an index is searched for
+/// Fetches the images one after the other. `release` is the Windows build to find in an index
 /// (`10.0.20348`) unless the recipe names one.
-pub fn images(
+pub fn fetch_images(
     specs: &[ContainerImage],
     release: &str,
     store: &Store,
     sink: &Arc<dyn Sink>,
     cancel: &Cancel,
     options: &FetchOptions,
-) -> Result<Vec<Image>> {
+) -> Result<Vec<FetchedImage>> {
     if specs.is_empty() {
         return Ok(Vec::new());
     }
@@ -83,24 +84,24 @@ pub fn images(
         for spec in specs {
             let wanted = spec.os_version.as_deref().unwrap_or(release);
             let name = InputId::Image(spec.name.value.clone()).to_string();
-            let watch = Watch::new(name, Arc::clone(sink), cancel.clone());
-            let image = one(spec, wanted, store, watch, options).await;
+            let watch = ProgressWatch::new(name, Arc::clone(sink), cancel.clone());
+            let image = fetch_image(spec, wanted, store, watch, options).await;
             images.push(image.map_err(|e| e.from_place(&spec.reference.place))?);
         }
         Ok(images)
     })?
 }
 
-async fn one(
+async fn fetch_image(
     spec: &ContainerImage,
     wanted: &str,
     store: &Store,
-    watch: Watch,
+    watch: ProgressWatch,
     options: &FetchOptions,
-) -> Result<Image> {
+) -> Result<FetchedImage> {
     let name = watch.what.clone();
     let own = &spec.reference.value;
-    let mirror = options.mirrors.image(own);
+    let mirror = options.mirrors.resolve_image(own);
     let asked = mirror.as_ref().unwrap_or(own);
     let reference = asked.reference();
     let pinned = match &spec.proof {
@@ -108,27 +109,27 @@ async fn one(
         ImageProof::Unverified { reason } => {
             let reason = &reason.value;
             watch.warn(format!("{name} is not pinned to a digest: {reason}"));
-            // What the tag named then; it need not be followed.
+            // The lock has the digest of the tag, which need not be resolved.
             spec.locked.as_ref().map(|locked| &locked.top)
         }
     };
     if !options.offline {
         super::proxy::warn_of_broken(&options.proxies, |text| watch.warn(text));
     }
-    // Over plain http only where the recipe writes `http://`, which it may only with a digest.
+    // Plain http only if the recipe writes `http://`, which it may only with a digest.
     let plain = asked.is_plain_http();
-    let registry = pull::Registry {
-        client: Client::new(reference, plain, None, &options.proxies, options.patience)?,
+    let registry = pull::ImagePuller {
+        client: RegistryClient::new(reference, plain, None, &options.proxies, options.patience)?,
         reference,
         store,
         watch,
         options,
     };
-    let top = registry.manifest(pinned).await?;
-    let (manifest, os_version) = match choice::entry(&top, wanted, &name)? {
+    let top = registry.fetch_manifest(pinned).await?;
+    let (manifest, os_version) = match manifest::choose_entry(&top, wanted, &name)? {
         Some(chosen) => {
-            let digest = pull::digest(&chosen.digest, &name)?;
-            let manifest = registry.manifest(Some(&digest)).await?;
+            let digest = pull::parse_digest(&chosen.digest, &name)?;
+            let manifest = registry.fetch_manifest(Some(&digest)).await?;
             (manifest, chosen.os_version)
         }
         None => (top.clone(), None),
@@ -143,13 +144,13 @@ async fn one(
         let error = changed_since_locked(fact, lock, &locked.manifest, found);
         return Err(error.at(&spec.reference.value));
     }
-    let described = choice::parts(&manifest, &name)?;
+    let described = manifest::read_parts(&manifest, &name)?;
     registry.check_length(&described)?;
     let mut parts = Vec::with_capacity(described.len());
     for descriptor in described {
-        parts.push(registry.blob(&descriptor).await?);
+        parts.push(registry.fetch_blob(&descriptor).await?);
     }
-    let image = Image {
+    let image = FetchedImage {
         name: spec.name.value.clone(),
         reference: own.kept_as(),
         os_version,
@@ -157,8 +158,8 @@ async fn one(
         manifest,
         parts,
     };
-    if image.from() == CameFrom::Network {
-        let seen = Seen {
+    if image.from() == FetchSource::Network {
+        let seen = UrlRecord {
             url: asked.kept_as(),
             etag: None,
             last_modified: None,

@@ -1,4 +1,4 @@
-//! Talking to one registry: manifests and blobs, from the store where they are there already.
+//! Pulls manifests and blobs from one registry, unless the store has them already.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,17 +6,19 @@ use std::time::Duration;
 use oci_client::Reference;
 use oci_client::manifest::OciDescriptor;
 
-use super::Part;
-use super::choice::may_be_elsewhere;
-use crate::fetch::client::Fault;
+use super::ImagePart;
+use super::manifest::may_be_elsewhere;
+use crate::fetch::client::HttpFault;
 use crate::fetch::failure::must_be_online;
-use crate::fetch::policy::Refusal;
-use crate::fetch::registry::{self, Client, MANIFEST_LIMIT};
-use crate::fetch::{CameFrom, FetchOptions};
-use crate::store::{Blob, Expected, Partial, Resumable, Store, Watch};
+use crate::fetch::policy::UrlRefusal;
+use crate::fetch::registry::{self, MANIFEST_LIMIT, RegistryClient};
+use crate::fetch::{FetchOptions, FetchSource};
+use crate::store::{
+    ExpectedBytes, PartialTransfer, ProgressWatch, ResumeRecord, Store, StoredBlob,
+};
 use winimg_base::digest::{Algorithm, Digest};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 const MANIFESTS: &[&str] = &[
     "application/vnd.oci.image.index.v1+json",
@@ -25,39 +27,41 @@ const MANIFESTS: &[&str] = &[
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 
-pub(super) struct Registry<'a> {
-    pub client: Client,
+pub(super) struct ImagePuller<'a> {
+    pub client: RegistryClient,
     pub reference: &'a Reference,
     pub store: &'a Store,
-    /// Named as the image is.
-    pub watch: Watch,
+    /// Its name is the image's.
+    pub watch: ProgressWatch,
     pub options: &'a FetchOptions,
 }
 
-/// A digest of a registry's own words. Only SHA-256 names files in an image layout here.
-pub(in crate::fetch) fn digest(text: &str, name: &str) -> Result<Digest> {
+/// Parses a digest that a registry sent. Only SHA-256 is supported.
+pub(in crate::fetch) fn parse_digest(text: &str, name: &str) -> Result<Digest> {
     match text.parse::<Digest>() {
         Ok(digest) if digest.algorithm == Algorithm::Sha256 => Ok(digest),
         _ => Err(Error::new(
             Kind::Fetch,
-            format!("{name} is described by a digest of another kind"),
+            format!("{name} has a digest of an unsupported kind"),
         )
         .expected("sha256")
         .found(text)),
     }
 }
 
-impl Registry<'_> {
-    /// A manifest or an index: by its digest where that is known, by the reference's tag otherwise.
-    pub async fn manifest(&self, pinned: Option<&Digest>) -> Result<Part> {
+impl ImagePuller<'_> {
+    /// Fetches a manifest or an index by its digest if that is known, otherwise by the tag.
+    pub async fn fetch_manifest(&self, pinned: Option<&Digest>) -> Result<ImagePart> {
         let (name, watch) = (&self.watch.what, &self.watch);
         if let Some(digest) = pinned
-            && let Some(blob) = self.store.find(Expected::Digest(digest.clone()), watch)?
+            && let Some(blob) = self
+                .store
+                .find(ExpectedBytes::Digest(digest.clone()), watch)?
         {
-            return Ok(Part {
+            return Ok(ImagePart {
                 media_type: media_type(&blob)?,
                 blob,
-                from: CameFrom::Cache,
+                from: FetchSource::Cache,
             });
         }
         must_be_online(self.options, name, &self.reference.whole(), pinned)?;
@@ -66,30 +70,30 @@ impl Registry<'_> {
             None => self.reference.clone(),
         };
         let bytes = self
-            .again(name, async || {
+            .retry(name, async || {
                 let name = wanted.digest().or(wanted.tag()).unwrap_or("latest");
-                self.client.manifest(name, MANIFESTS).await
+                self.client.fetch_manifest(name, MANIFESTS).await
             })
             .await
-            .map_err(|e| self.failure(name, e))?;
+            .map_err(|e| self.explain_failure(name, e))?;
         let expected = match pinned {
-            Some(digest) => Expected::Digest(digest.clone()),
-            None => Expected::Unverified {
+            Some(digest) => ExpectedBytes::Digest(digest.clone()),
+            None => ExpectedBytes::Unverified {
                 reason: format!("the tag of {wanted}"),
             },
         };
         let key = wanted.to_string();
         let blob = self.store.admit_bytes(&key, &bytes, expected, watch)?;
-        Ok(Part {
+        Ok(ImagePart {
             media_type: media_type(&blob)?,
             blob,
-            from: CameFrom::Network,
+            from: FetchSource::Network,
         })
     }
 
-    /// Refuses an image that is longer than any input may be, before it is fetched.
+    /// Refuses an image that exceeds the maximum size of an input, before it is fetched.
     pub fn check_length(&self, parts: &[OciDescriptor]) -> Result<()> {
-        // Negative sizes are refused at their part.
+        // Negative sizes are refused when their part is fetched.
         let sizes = parts
             .iter()
             .map(|part| u64::try_from(part.size).unwrap_or(0));
@@ -97,79 +101,82 @@ impl Registry<'_> {
         if total <= longest {
             return Ok(());
         }
-        let fact = format!("{} is longer than any image may be", self.watch.what);
+        let fact = format!("{} exceeds the maximum image size", self.watch.what);
         Err(Error::new(Kind::Fetch, fact)
             .at(self.reference.whole())
             .expected(format!("{longest} bytes at most"))
             .found(format!("{total} bytes by its manifest")))
     }
 
-    /// The configuration or a layer.
-    pub async fn blob(&self, descriptor: &OciDescriptor) -> Result<Part> {
+    /// Fetches the configuration or a layer.
+    pub async fn fetch_blob(&self, descriptor: &OciDescriptor) -> Result<ImagePart> {
         let name = &self.watch.what;
-        let digest = digest(&descriptor.digest, name)?;
+        let digest = parse_digest(&descriptor.digest, name)?;
         let what = format!("{name} {}", &digest.to_string()[..19]);
-        let watch = self.watch.named(what.as_str());
-        let expected = || Expected::Digest(digest.clone());
-        let part = |blob, from| Part {
+        let watch = self.watch.with_name(what.as_str());
+        let expected = ExpectedBytes::Digest(digest.clone());
+        let part = |blob, from| ImagePart {
             media_type: descriptor.media_type.clone(),
             blob,
             from,
         };
-        if let Some(blob) = self.store.find(expected(), &watch)? {
-            return Ok(part(blob, CameFrom::Cache));
+        if let Some(blob) = self.store.find(expected.clone(), &watch)? {
+            return Ok(part(blob, FetchSource::Cache));
         }
         must_be_online(self.options, &what, &self.reference.whole(), Some(&digest))?;
-        let partial = self.store.partial(&digest.to_string(), &watch)?;
-        if let Some(blob) = self.store.find(expected(), &watch)? {
-            return Ok(part(blob, CameFrom::Cache));
+        let partial = self.store.lock_partial(&digest.to_string(), &watch)?;
+        if let Some(blob) = self.store.find(expected.clone(), &watch)? {
+            return Ok(part(blob, FetchSource::Cache));
         }
-        self.again(&what, async || {
-            self.stream(descriptor, &digest, &partial, &watch).await
+        self.retry(&what, async || {
+            self.write_blob(descriptor, &digest, &partial, &watch).await
         })
         .await
         .map_err(|e| {
             if e.is_absent() && may_be_elsewhere(&descriptor.media_type) {
-                self.elsewhere(descriptor, e)
+                self.report_foreign_layer(descriptor, e)
             } else {
-                self.failure(&what, e)
+                self.explain_failure(&what, e)
             }
         })?;
-        let blob = self.store.admit(partial.candidate(), expected(), &watch)?;
+        let blob = self.store.admit(partial.to_candidate(), expected, &watch)?;
         partial.discard()?;
-        Ok(part(blob, CameFrom::Network))
+        Ok(part(blob, FetchSource::Network))
     }
 
-    async fn stream(
+    async fn write_blob(
         &self,
         descriptor: &OciDescriptor,
         digest: &Digest,
-        partial: &Partial,
-        watch: &Watch,
-    ) -> Result<(), registry::Error> {
-        let unexpected = |fact: &str| registry::Error::Unexpected(fact.into());
-        let unwritten = |e| Error::io("write", partial.path(), e);
-        let total = u64::try_from(descriptor.size).map_err(|_| unexpected("a negative size"))?;
-        let mut file = partial.begin(&Resumable::default())?;
-        let mut blob = self.client.blob(digest).await?;
+        partial: &PartialTransfer,
+        watch: &ProgressWatch,
+    ) -> Result<(), registry::RegistryError> {
+        let total = u64::try_from(descriptor.size)
+            .map_err(|_| registry::RegistryError::Unexpected("a negative size".into()))?;
+        let mut file = partial.begin(&ResumeRecord::default())?;
+        let mut blob = self.client.open_blob(digest).await?;
         let mut done = 0;
         while let Some(bytes) = blob.next().await? {
             done += bytes.len() as u64;
             if done > total {
-                return Err(unexpected("more bytes than the manifest says"));
+                let fact = "more bytes than the manifest says";
+                return Err(registry::RegistryError::Unexpected(fact.into()));
             }
-            file.write_all(&bytes).map_err(unwritten)?;
-            watch.bytes(done, Some(total))?;
+            file.write_all(&bytes)
+                .map_err(|e| Error::io("write", partial.path(), e))?;
+            watch.report_bytes(done, Some(total))?;
         }
-        Ok(file.sync_all().map_err(unwritten)?)
+        file.sync_all()
+            .map_err(|e| Error::io("write", partial.path(), e))?;
+        Ok(())
     }
 
-    /// Tries until it is done, or until the answer will not change.
-    async fn again<T>(
+    /// Retries the work until it succeeds or fails for good.
+    async fn retry<T>(
         &self,
         name: &str,
-        work: impl AsyncFn() -> Result<T, registry::Error>,
-    ) -> Result<T, registry::Error> {
+        work: impl AsyncFn() -> Result<T, registry::RegistryError>,
+    ) -> Result<T, registry::RegistryError> {
         let mut wait = self.options.first_wait;
         let mut tries_left = self.options.tries.max(1);
         loop {
@@ -179,7 +186,7 @@ impl Registry<'_> {
                 Err(error) if tries_left > 0 && error.is_passing() => {
                     self.watch.cancel.check()?;
                     let seconds = wait.as_secs_f64();
-                    let text = format!("{name}: {error}; once more in {seconds:.0} s");
+                    let text = format!("{name}: {error}; trying again in {seconds:.0} s");
                     self.watch.note(text);
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(Duration::from_secs(30));
@@ -189,8 +196,12 @@ impl Registry<'_> {
         }
     }
 
-    /// A layer that the registry does not have, and need not have.
-    fn elsewhere(&self, descriptor: &OciDescriptor, error: registry::Error) -> Error {
+    /// Builds the error for a foreign layer that the registry does not have.
+    fn report_foreign_layer(
+        &self,
+        descriptor: &OciDescriptor,
+        error: registry::RegistryError,
+    ) -> Error {
         let fact = format!(
             "{} has a foreign layer, and its registry does not have it",
             self.watch.what
@@ -199,48 +210,52 @@ impl Registry<'_> {
             .at(self.reference.whole())
             .expected(&descriptor.digest)
             .found(error)
-            .lines([format!("the layer's type: {}", unseen::line(&descriptor.media_type))])
+            .lines([format!(
+                "the layer's type: {}",
+                display_text::sanitize_line(&descriptor.media_type)
+            )])
             .cure(
-                "take a later tag of the image, which may have its base layers in the registry; or push it to a registry of yours with its base layers: \
-                 docker does so with `allow-nondistributable-artifacts` for that registry in its daemon.json",
+                "use a later tag of the image, which may have its base layers in the registry; or \
+                 push it with its base layers to your own registry: docker does so if that \
+                 registry is in `allow-nondistributable-artifacts` of its daemon.json",
             )
     }
 
-    fn failure(&self, name: &str, error: registry::Error) -> Error {
+    fn explain_failure(&self, name: &str, error: registry::RegistryError) -> Error {
         let cannot = format!("{name} cannot be fetched");
         let refused = Error::new(Kind::Fetch, cannot).at(self.reference.whole());
         let refused = refused.found(&error);
         match error {
-            registry::Error::Own(error) => error,
-            registry::Error::OtherBytes { expected, found } => {
-                let fact = format!("{name} is not what its digest says");
+            registry::RegistryError::Own(error) => error,
+            registry::RegistryError::OtherBytes { expected, found } => {
+                let fact = format!("{name} does not match its digest");
                 Error::new(Kind::Unproved, fact)
                     .at(self.reference.whole())
                     .expected(expected)
                     .found(found)
-                    .cure("the registry gives other bytes than its manifest names: ask its owner")
+                    .cure("the registry serves other bytes than its manifest names: ask its owner")
             }
-            registry::Error::Http(Fault::Host(error)) => error,
-            registry::Error::Http(Fault::Refused(Refusal::Insecure { .. })) => refused.cure(
-                "what comes over http may be anybody's, so it is not followed: ask the registry's owner",
-            ),
-            registry::Error::Http(Fault::Refused(Refusal::Reach { .. })) => {
-                refused.cure(Refusal::REACH_CURE)
+            registry::RegistryError::Http(HttpFault::Host(error)) => error,
+            registry::RegistryError::Http(HttpFault::Refused(UrlRefusal::Insecure { .. })) => {
+                refused.cure("http is not secure, so it is not followed: ask the registry's owner")
             }
-            registry::Error::Unauthorized | registry::Error::NoToken(_) => {
-                refused.cure("registries are asked without credentials: use one that allows that")
+            registry::RegistryError::Http(HttpFault::Refused(UrlRefusal::Reach { .. })) => {
+                refused.cure(UrlRefusal::REACH_CURE)
+            }
+            registry::RegistryError::Unauthorized | registry::RegistryError::NoToken(_) => {
+                refused.cure("images are pulled without credentials: use a registry that allows it")
             }
             error if error.is_absent() => {
-                refused.cure("look at the tag, or at the digest, in the registry")
+                refused.cure("check the tag or the digest in the registry")
             }
             _ => refused,
         }
     }
 }
 
-/// What a manifest says it is; where it does not say, its fields show the kind.
-fn media_type(blob: &Blob) -> Result<String> {
-    // An index of strangers may name any blob of the store as a manifest.
+/// Reads the media type of a manifest; without one, its fields show the kind.
+fn media_type(blob: &StoredBlob) -> Result<String> {
+    // An untrusted index may name any blob of the store as a manifest.
     if blob.size() > MANIFEST_LIMIT {
         return Err(Error::new(Kind::Fetch, "a manifest is too long")
             .expected(format!("{MANIFEST_LIMIT} bytes at most"))

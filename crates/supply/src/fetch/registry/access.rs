@@ -1,34 +1,35 @@
-//! What a registry wants before it answers, and the tokens that are given for it.
+//! Authorization that a registry requires, and its tokens.
 //!
-//! A registry says by its answer where tokens are given (`WWW-Authenticate: Bearer realm="…"`), and another server in its place
-//! could name any address: the policy of all requests decides who is asked. (OCI Distribution Specification; Docker: Token
-//! Authentication)
+//! A registry names its token server in an answer (`WWW-Authenticate: Bearer realm="…"`). A
+//! malicious registry could name any address, so the request policy decides on it. (OCI
+//! Distribution Specification; Docker: Token Authentication)
 
 use std::time::{Duration, Instant};
 
+use http_auth::ChallengeRef;
 use http_auth::parser::ChallengeParser;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Error;
+use super::RegistryError;
 use winimg_base::text::Secret;
 
-/// What a token without a time holds. (Docker: Token Authentication, `expires_in`)
+/// Lifetime of a token without `expires_in`. (Docker: Token Authentication, `expires_in`)
 const HOLDS: Duration = Duration::from_secs(60);
 
-/// No clock reaches further than a day.
+/// Maximum lifetime of a token.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How requests to the registry are authorized.
+/// Authorization of requests to the registry.
 #[derive(Clone)]
-pub(super) enum Access {
+pub(super) enum RegistryAccess {
     Open,
     Basic,
     Bearer { token: Secret, until: Instant },
 }
 
-impl Access {
-    /// By a token that somebody else asked for.
+impl RegistryAccess {
+    /// Creates the authorization by an existing token.
     pub(super) fn of_token(token: &Secret) -> Self {
         Self::Bearer {
             token: token.clone(),
@@ -37,7 +38,7 @@ impl Access {
     }
 }
 
-/// What a registry asks for before it answers.
+/// Authorization that a registry requires.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
     None,
@@ -45,28 +46,23 @@ pub(super) enum Challenge {
     Bearer {
         realm: String,
         service: Option<String>,
-        /// The rights that the token has to give, several with spaces between them.
+        /// Required scopes of the token, separated by spaces.
         scope: Option<String>,
     },
 }
 
-/// Of the values of `WWW-Authenticate`; the first that asks for a token counts.
-pub(super) fn challenge<'a>(headers: impl Iterator<Item = &'a str>) -> Challenge {
+/// Parses the values of `WWW-Authenticate`. The first one that requires a token takes precedence.
+pub(super) fn parse_challenge<'a>(headers: impl Iterator<Item = &'a str>) -> Challenge {
     let mut found = Challenge::None;
     for header in headers {
         for challenge in ChallengeParser::new(header).flatten() {
-            let parameter = |name: &str| {
-                let mut all = challenge.params.iter();
-                let one = all.find(|(key, _)| key.eq_ignore_ascii_case(name));
-                one.map(|(_, value)| value.to_unescaped())
-            };
             if challenge.scheme.eq_ignore_ascii_case("bearer")
-                && let Some(realm) = parameter("realm")
+                && let Some(realm) = get_parameter(&challenge, "realm")
             {
                 return Challenge::Bearer {
                     realm,
-                    service: parameter("service"),
-                    scope: parameter("scope"),
+                    service: get_parameter(&challenge, "service"),
+                    scope: get_parameter(&challenge, "scope"),
                 };
             }
             if challenge.scheme.eq_ignore_ascii_case("basic") {
@@ -77,37 +73,43 @@ pub(super) fn challenge<'a>(headers: impl Iterator<Item = &'a str>) -> Challenge
     found
 }
 
-/// What gives tokens answers. (Docker: Token Authentication; OAuth2 calls it `access_token`)
+fn get_parameter(challenge: &ChallengeRef<'_>, name: &str) -> Option<String> {
+    let mut all = challenge.params.iter();
+    let one = all.find(|(key, _)| key.eq_ignore_ascii_case(name));
+    one.map(|(_, value)| value.to_unescaped())
+}
+
+/// Answer of a token server. (Docker: Token Authentication; OAuth2 calls it `access_token`)
 #[derive(Deserialize)]
-struct Given {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
-    /// Seconds. Some give them as a text.
+    /// Seconds. Some servers send a string.
     #[serde(default)]
     expires_in: Value,
 }
 
-/// The token in that answer.
-pub(super) fn token(answer: &[u8]) -> Result<Access, Error> {
-    let unread = |why: &str| Error::Unexpected(format!("the answer with a token: {why}"));
-    // The parser's own words would show what stands there.
-    let given: Given =
-        serde_json::from_slice(answer).map_err(|_| unread("it is not JSON of a token"))?;
-    // Some name both and leave one of them empty.
+/// Parses the answer of a token server.
+pub(super) fn parse_token(answer: &[u8]) -> Result<RegistryAccess, RegistryError> {
+    // The parser's message would show the token.
+    let given: TokenResponse = serde_json::from_slice(answer)
+        .map_err(|_| RegistryError::Unexpected("the token answer is not JSON of a token".into()))?;
+    // Some servers send both and leave one of them empty.
     let mut tokens = [given.token, given.access_token].into_iter().flatten();
     let token = tokens.find(|token| !token.is_empty());
-    let token = token.ok_or_else(|| unread("it holds no token"))?;
-    // Asked for anew a little earlier than it has to be.
-    let holds = holds(&given.expires_in).unwrap_or(HOLDS);
+    let token = token
+        .ok_or_else(|| RegistryError::Unexpected("the token answer contains no token".into()))?;
+    // Renewed a little before it expires.
+    let holds = parse_lifetime(&given.expires_in).unwrap_or(HOLDS);
     let holds = holds.min(LONGEST);
-    Ok(Access::Bearer {
+    Ok(RegistryAccess::Bearer {
         token: Secret::new(token),
         until: Instant::now() + holds.saturating_sub(Duration::from_secs(5)),
     })
 }
 
-/// `None` where it is not said in a way that can be read: the token is one all the same.
-fn holds(seconds: &Value) -> Option<Duration> {
+/// Parses the lifetime. `None` if it is not readable, which does not invalidate the token.
+fn parse_lifetime(seconds: &Value) -> Option<Duration> {
     let seconds = match seconds {
         Value::Number(number) => number.as_f64(),
         Value::String(text) => text.parse().ok(),
@@ -135,7 +137,7 @@ mod tests {
         ] {
             let answer = format!(r#"{{"token": "t0ken", "expires_in": {said}}}"#);
             let before = Instant::now();
-            let Ok(Access::Bearer { token, until }) = token(answer.as_bytes()) else {
+            let Ok(RegistryAccess::Bearer { token, until }) = parse_token(answer.as_bytes()) else {
                 panic!("no token: {said}");
             };
             assert_eq!(token.expose(), "t0ken");
@@ -146,22 +148,22 @@ mod tests {
 
     #[test]
     fn the_token_is_the_one_that_is_not_empty() {
-        let read = |answer: &str| match token(answer.as_bytes()) {
-            Ok(Access::Bearer { token, .. }) => token.expose().to_owned(),
+        let read = |answer: &str| match parse_token(answer.as_bytes()) {
+            Ok(RegistryAccess::Bearer { token, .. }) => token.expose().to_owned(),
             Ok(_) => panic!("another access"),
             Err(error) => error.to_string(),
         };
         assert_eq!(read(r#"{"token": "", "access_token": "a"}"#), "a");
         assert_eq!(read(r#"{"token": null, "access_token": "a"}"#), "a");
         assert_eq!(read(r#"{"token": "t", "access_token": "a"}"#), "t");
-        let none = "the answer with a token: it holds no token";
+        let none = "the token answer contains no token";
         assert_eq!(read(r#"{"token": "", "access_token": ""}"#), none);
         assert_eq!(read("{}"), none);
     }
 
     #[test]
     fn challenges_are_read() {
-        let read = |headers: &[&str]| challenge(headers.iter().copied());
+        let read = |headers: &[&str]| parse_challenge(headers.iter().copied());
         assert_eq!(read(&[]), Challenge::None);
         assert_eq!(read(&["Basic realm=\"cache\""]), Challenge::Basic);
         let bearer = Challenge::Bearer {
@@ -175,7 +177,8 @@ mod tests {
         assert_eq!(read(&["Negotiate", "junk \u{1}"]), Challenge::None);
     }
 
-    /// Each answer of `tests/real/registries.txt`: who gives tokens for what, or a password at once.
+    /// Each answer of `tests/real/registries.txt`: who gives tokens for what, or a password at
+    /// once.
     #[test]
     fn the_challenges_of_real_registries_are_read() {
         let lines = support::real::lines("registries.txt");
@@ -195,7 +198,7 @@ mod tests {
             } else {
                 Challenge::Basic
             };
-            assert_eq!(challenge([value].into_iter()), expected, "{registry}");
+            assert_eq!(parse_challenge([value].into_iter()), expected, "{registry}");
         }
     }
 }

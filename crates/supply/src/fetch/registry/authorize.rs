@@ -1,4 +1,4 @@
-//! Requests to a registry with the authorization that its answers ask for.
+//! Authorization of requests to a registry, as its answers require.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
@@ -7,60 +7,66 @@ use reqwest::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::{Url, form_urlencoded};
 
-use super::access::{self, Access, Challenge};
-use super::login::Login;
-use super::{Client, Error, Result, WORDS_LIMIT, error_of, malformed, parse};
-use crate::fetch::client::Answer;
-use crate::fetch::policy::{Led, may_ask_token};
-use crate::fetch::space::Space;
+use super::access::{self, Challenge, RegistryAccess};
+use super::login::RegistryLogin;
+use super::{
+    ERROR_BODY_LIMIT, RegistryClient, RegistryError, RegistryResult, error_of, parse,
+    report_malformed,
+};
+use crate::fetch::client::HttpAnswer;
+use crate::fetch::policy::{UrlSource, may_ask_token};
+use crate::fetch::zone::NetworkZone;
 use winimg_base::text::redact;
 
-/// What a challenge asks for a token with.
-struct Asked<'a> {
+/// Parameters of a token request, from a challenge.
+struct TokenRequest<'a> {
     realm: &'a str,
     service: Option<String>,
-    /// Beside the right to the repository.
+    /// Additional scopes beside the repository's.
     scopes: &'a str,
 }
 
-impl Client {
-    /// Sends a request whose body can be sent again: once more where the answer asks for an
-    /// authorization that was not tried. Not every registry says at its first address how the rest
-    /// of it is asked.
+impl RegistryClient {
+    /// Sends a request whose body can be sent again: a second time if the answer requires an
+    /// authorization that was not tried. Not every registry announces it at its first address.
     pub(super) async fn ask(
         &self,
         method: Method,
         url: Url,
         writes: bool,
-        led: Led,
+        led: UrlSource,
         change: impl Fn(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Answer> {
+    ) -> RegistryResult<HttpAnswer> {
         let request = self.request(method.clone(), url.clone(), writes).await?;
         let answer = self.http.send(change(request), led).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED || !self.renew(&answer, writes).await? {
+        if answer.status() != StatusCode::UNAUTHORIZED
+            || !self.renew_access(&answer, writes).await?
+        {
             return Ok(answer);
         }
         let request = self.request(method, url, writes).await?;
         Ok(self.http.send(change(request), led).await?)
     }
 
-    /// Takes the authorization that a refusal asks for; whether it is another one than was sent.
-    async fn renew(&self, refusal: &Answer, writes: bool) -> Result<bool> {
-        // A redirect may have led to another server, which is not to know who asks.
+    /// Obtains the authorization that a refusal requires; returns true if it differs from the one
+    /// sent.
+    async fn renew_access(&self, refusal: &HttpAnswer, writes: bool) -> RegistryResult<bool> {
+        // A redirect may have led to another server, which must not see the credentials.
         if refusal.url().origin() != self.base.origin() {
             return Ok(false);
         }
-        let held = self.known()[usize::from(writes)].clone();
+        let held = self.lock_access()[usize::from(writes)].clone();
         let login = self.credentials.as_ref().map(|known| &known.login);
-        let has_password = matches!(login, Some(Login::Password { .. }));
+        let has_password = matches!(login, Some(RegistryLogin::Password { .. }));
         let access = match challenge_of(refusal) {
-            Challenge::Basic if has_password && !matches!(held, Some(Access::Basic)) => {
-                Access::Basic
+            Challenge::Basic if has_password && !matches!(held, Some(RegistryAccess::Basic)) => {
+                RegistryAccess::Basic
             }
             Challenge::None | Challenge::Basic => return Ok(false),
-            // The token of the login is all that there is.
+            // There is no other token than the login's.
             Challenge::Bearer { .. }
-                if matches!(held, Some(Access::Bearer { .. })) && self.bearer().is_some() =>
+                if matches!(held, Some(RegistryAccess::Bearer { .. }))
+                    && self.find_bearer().is_some() =>
             {
                 return Ok(false);
             }
@@ -70,25 +76,25 @@ impl Client {
                 scope,
             } => {
                 let scopes = scope.unwrap_or_default();
-                let asked = Asked {
+                let asked = TokenRequest {
                     realm: &realm,
                     service,
                     scopes: &scopes,
                 };
-                self.token(asked, writes, refusal.from).await?
+                self.fetch_token(asked, writes, refusal.from).await?
             }
         };
-        self.known()[usize::from(writes)] = Some(access);
+        self.lock_access()[usize::from(writes)] = Some(access);
         Ok(true)
     }
 
-    /// Authorized when it goes to the registry itself.
+    /// Builds a request; it is authorized if it goes to the registry itself.
     pub(super) async fn request(
         &self,
         method: Method,
         url: Url,
         writes: bool,
-    ) -> Result<RequestBuilder> {
+    ) -> RegistryResult<RequestBuilder> {
         self.check_scheme(&url)?;
         let is_own = url.origin() == self.base.origin();
         tracing::debug!(%method, url = redact(url.as_str()), is_own, "request to a registry");
@@ -97,66 +103,71 @@ impl Client {
             return Ok(request);
         }
         let login = self.credentials.as_ref().map(|known| &known.login);
-        Ok(match (self.access(writes).await?, login) {
-            (Access::Bearer { token, .. }, _) => request.bearer_auth(token.expose()),
-            (Access::Basic, Some(Login::Password { user, password })) => {
+        Ok(match (self.find_access(writes).await?, login) {
+            (RegistryAccess::Bearer { token, .. }, _) => request.bearer_auth(token.expose()),
+            (RegistryAccess::Basic, Some(RegistryLogin::Password { user, password })) => {
                 request.basic_auth(user, Some(password.expose()))
             }
-            (Access::Basic | Access::Open, _) => request,
+            (RegistryAccess::Basic | RegistryAccess::Open, _) => request,
         })
     }
 
-    /// The authorization for reading and for writing, once it is known.
-    fn known(&self) -> MutexGuard<'_, [Option<Access>; 2]> {
+    /// Locks the known authorizations for reading and for writing.
+    fn lock_access(&self) -> MutexGuard<'_, [Option<RegistryAccess>; 2]> {
         self.access.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn access(&self, writes: bool) -> Result<Access> {
+    async fn find_access(&self, writes: bool) -> RegistryResult<RegistryAccess> {
         let at = usize::from(writes);
-        let before = self.known()[at].clone();
+        let before = self.lock_access()[at].clone();
         match before {
-            Some(Access::Bearer { until, .. }) if until <= Instant::now() => {}
+            Some(RegistryAccess::Bearer { until, .. }) if until <= Instant::now() => {}
             Some(access) => return Ok(access),
             None => {}
         }
         let access = self.ask_access(writes).await?;
-        self.known()[at] = Some(access.clone());
+        self.lock_access()[at] = Some(access.clone());
         Ok(access)
     }
 
-    /// The registry's first answer says how it is asked. (OCI Distribution Specification:
+    /// Queries the registry for its kind of authorization. (OCI Distribution Specification:
     /// determining support)
-    async fn ask_access(&self, writes: bool) -> Result<Access> {
-        let url = self.base.join("/v2/").map_err(malformed)?;
+    async fn ask_access(&self, writes: bool) -> RegistryResult<RegistryAccess> {
+        let url = self.base.join("/v2/").map_err(report_malformed)?;
         let request = self.http.request(Method::GET, url)?;
-        let response = self.http.send(request, Led::ByUser).await?;
+        let response = self.http.send(request, UrlSource::ByUser).await?;
         let from = response.from;
         match challenge_of(&response) {
             Challenge::None if response.status().is_server_error() => Err(error_of(response).await),
-            Challenge::None => Ok(Access::Open),
-            Challenge::Basic => Ok(Access::Basic),
+            Challenge::None => Ok(RegistryAccess::Open),
+            Challenge::Basic => Ok(RegistryAccess::Basic),
             Challenge::Bearer { realm, service, .. } => {
-                let asked = Asked {
+                let asked = TokenRequest {
                     realm: &realm,
                     service,
                     scopes: "",
                 };
-                self.token(asked, writes, from).await
+                self.fetch_token(asked, writes, from).await
             }
         }
     }
 
-    /// The token that a login left, for the registry itself.
-    fn bearer(&self) -> Option<Access> {
+    /// Returns the registry's own token from a login, if there is one.
+    fn find_bearer(&self) -> Option<RegistryAccess> {
         match &self.credentials.as_ref()?.login {
-            Login::Bearer(token) => Some(Access::of_token(token)),
-            Login::Password { .. } | Login::Identity(_) => None,
+            RegistryLogin::Bearer(token) => Some(RegistryAccess::of_token(token)),
+            RegistryLogin::Password { .. } | RegistryLogin::Identity(_) => None,
         }
     }
 
-    /// A token of the realm that a server named which lies `from` there.
-    async fn token(&self, asked: Asked<'_>, writes: bool, from: Space) -> Result<Access> {
-        if let Some(access) = self.bearer() {
+    /// Fetches a token from the realm that a server in zone `from` named.
+    async fn fetch_token(
+        &self,
+        asked: TokenRequest<'_>,
+        writes: bool,
+        from: NetworkZone,
+    ) -> RegistryResult<RegistryAccess> {
+        if let Some(access) = self.find_bearer() {
             return Ok(access);
         }
         let mut realm = parse(asked.realm)?;
@@ -164,7 +175,7 @@ impl Client {
         let token_host = credentials.map(|known| known.token_host.as_deref());
         may_ask_token(&self.base, &realm, token_host)?;
         let led = match token_host.flatten() {
-            Some(named) if realm.host_str() == Some(named) => Led::ByUser,
+            Some(named) if realm.host_str() == Some(named) => UrlSource::ByUser,
             _ => self.led_to(&realm, from),
         };
         let rights = if writes { "pull,push" } else { "pull" };
@@ -176,7 +187,7 @@ impl Client {
         let scopes: Vec<&str> = std::iter::once(own.as_str()).chain(more).collect();
         let response = match credentials.map(|known| &known.login) {
             // (Docker: Token Authentication, OAuth2)
-            Some(Login::Identity(token)) => {
+            Some(RegistryLogin::Identity(token)) => {
                 let form = form_urlencoded::Serializer::new(String::new())
                     .append_pair("grant_type", "refresh_token")
                     .append_pair("refresh_token", token.expose())
@@ -199,7 +210,7 @@ impl Client {
                 }
                 let request = self.http.request(Method::GET, realm)?;
                 let request = match login {
-                    Some(Login::Password { user, password }) => {
+                    Some(RegistryLogin::Password { user, password }) => {
                         request.basic_auth(user, Some(password.expose()))
                     }
                     _ => request,
@@ -208,18 +219,18 @@ impl Client {
             }
         };
         let status = response.status();
-        let answer = response.whole(WORDS_LIMIT).await?;
+        let answer = response.read_body(ERROR_BODY_LIMIT).await?;
         if status.is_success() {
-            access::token(&answer)
+            access::parse_token(&answer)
         } else {
-            Err(Error::NoToken(
+            Err(RegistryError::NoToken(
                 String::from_utf8_lossy(&answer).into_owned(),
             ))
         }
     }
 }
 
-fn challenge_of(answer: &Answer) -> Challenge {
+fn challenge_of(answer: &HttpAnswer) -> Challenge {
     let asked = answer.headers().get_all(WWW_AUTHENTICATE);
-    access::challenge(asked.iter().filter_map(|value| value.to_str().ok()))
+    access::parse_challenge(asked.iter().filter_map(|value| value.to_str().ok()))
 }

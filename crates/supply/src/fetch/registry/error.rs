@@ -1,50 +1,50 @@
-//! What goes wrong between us and a registry. Shows no address, whose query may hold a token.
+//! Errors of requests to a registry. Shows no address, since its query may contain a token.
 
 use std::fmt;
 
 use oci_client::errors::{OciEnvelope, OciErrorCode};
 use reqwest::StatusCode;
 
-use crate::fetch::client::Fault;
+use crate::fetch::client::HttpFault;
 use crate::fetch::failure::is_passing;
-use crate::fetch::policy::Refusal;
+use crate::fetch::policy::UrlRefusal;
 use winimg_base::digest::Digest;
-use winimg_base::unseen;
+use winimg_base::display_text;
 
-/// Why a request to a registry failed.
+/// Reason why a request to a registry failed.
 #[derive(Debug)]
-pub enum Error {
-    /// No answer, or not the whole of it.
-    Http(Fault),
-    /// The bytes that came are not those of the digest.
+pub enum RegistryError {
+    /// No answer, or only a part of it.
+    Http(HttpFault),
+    /// The received bytes do not match their digest.
     OtherBytes { expected: Digest, found: Digest },
-    /// The registry wants to know who asks.
+    /// The registry requires a login.
     Unauthorized,
-    /// The host that gives its tokens gives none, with its words.
+    /// The token server gave no token; its answer.
     NoToken(String),
-    /// Another status than a good one, with what it says where that is JSON.
+    /// An error status, with its body if that is JSON.
     Status(StatusCode, Option<OciEnvelope>),
-    /// An answer that the specification does not have.
+    /// An answer outside of the specification.
     Unexpected(String),
-    /// It took something with this status, and does not have it.
+    /// It accepted something with this status, but does not have it.
     Lost(StatusCode),
-    /// It went wrong here: no room, an interrupt.
+    /// A local error: a full disk, an interrupt.
     Own(winimg_base::error::Error),
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<UrlRefusal> for RegistryError {
+    fn from(refusal: UrlRefusal) -> Self {
         Self::Http(refusal.into())
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
+impl From<HttpFault> for RegistryError {
+    fn from(fault: HttpFault) -> Self {
         Self::Http(fault)
     }
 }
 
-impl From<winimg_base::error::Error> for Error {
+impl From<winimg_base::error::Error> for RegistryError {
     fn from(error: winimg_base::error::Error) -> Self {
         Self::Own(error)
     }
@@ -58,35 +58,40 @@ const ABSENT: [OciErrorCode; 5] = [
     OciErrorCode::NotFound,
 ];
 
-impl Error {
-    /// An answer's status; an error in JSON says it by its codes (OCI Distribution Specification: error codes).
+impl RegistryError {
+    /// Returns the status of an error; the codes of a JSON body take precedence (OCI Distribution
+    /// Specification: error codes).
     pub fn status(&self) -> Option<u16> {
         let envelope = match self {
             Self::Status(status, None) => return Some(status.as_u16()),
             Self::Status(_, Some(envelope)) => envelope,
             _ => return None,
         };
-        let says = |wanted: &[OciErrorCode]| {
-            let mut codes = envelope.errors.iter().map(|e| &e.code);
-            codes.any(|code| wanted.contains(code))
-        };
-        match () {
-            () if says(&[OciErrorCode::Unauthorized, OciErrorCode::Denied]) => Some(403),
-            () if says(&[OciErrorCode::Toomanyrequests]) => Some(429),
-            () if says(&ABSENT) => Some(404),
-            () => None,
+        if has_code(
+            envelope,
+            &[OciErrorCode::Unauthorized, OciErrorCode::Denied],
+        ) {
+            Some(403)
+        } else if has_code(envelope, &[OciErrorCode::Toomanyrequests]) {
+            Some(429)
+        } else if has_code(envelope, &ABSENT) {
+            Some(404)
+        } else {
+            None
         }
     }
 
-    /// There is no such thing.
+    /// Returns true if the requested object does not exist.
     pub fn is_absent(&self) -> bool {
         self.status() == Some(404)
     }
 
-    /// The server has a problem or asks for a pause: another try makes sense.
+    /// Returns true if a retry makes sense: the server has a problem or asks for a pause.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Http(Fault::Refused(_) | Fault::TooLong { .. } | Fault::Host(_)) => false,
+            Self::Http(HttpFault::Refused(_) | HttpFault::TooLong { .. } | HttpFault::Host(_)) => {
+                false
+            }
             Self::Http(_) | Self::Lost(_) => true,
             _ => {
                 let status = self
@@ -98,15 +103,15 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for RegistryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
             Self::Http(fault) => return fault.fmt(f),
             Self::OtherBytes { expected, found } => {
-                return write!(f, "the bytes have {found} and not {expected}");
+                return write!(f, "the bytes are {found}, not {expected}");
             }
             Self::Unauthorized => "not authorized".into(),
-            Self::NoToken(words) => format!("no token was given: {words}"),
+            Self::NoToken(words) => format!("the token server gave no token: {words}"),
             Self::Status(status, None) => format!("HTTP status {}", status.as_u16()),
             Self::Status(_, Some(envelope)) => {
                 let errors = envelope.errors.iter();
@@ -115,18 +120,22 @@ impl fmt::Display for Error {
             }
             Self::Unexpected(words) => words.clone(),
             Self::Lost(status) => {
-                format!("it answered {} and does not have it", status.as_u16())
+                format!("it answered {} but does not have it", status.as_u16())
             }
             Self::Own(error) => error.fact().into(),
         };
-        f.write_str(&short(&words))
+        f.write_str(&shorten(&words))
     }
 }
 
-/// A registry may say more than a message has room for, in lines of its own.
-fn short(words: &str) -> String {
+fn has_code(envelope: &OciEnvelope, wanted: &[OciErrorCode]) -> bool {
+    envelope.errors.iter().any(|e| wanted.contains(&e.code))
+}
+
+/// Shortens a registry's text to one line of limited length.
+fn shorten(words: &str) -> String {
     const LONGEST: usize = 300;
-    let words = unseen::line(words);
+    let words = display_text::sanitize_line(words);
     match words.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &words[..at]),
         None => words,

@@ -1,8 +1,7 @@
-//! A program that keeps logins to registries: `docker-credential-NAME get`. (Docker: credential
-//! helper protocol)
+//! Credential helpers for registries: `docker-credential-NAME get`. (Docker: credential helper
+//! protocol)
 //!
-//! What it says is not shown: it may hold the secret. Its failure is only a reason why there is no
-//! login.
+//! The output is never shown: it may contain the secret. A failure only explains a missing login.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -12,34 +11,36 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::login::Login;
+use super::login::RegistryLogin;
 use winimg_base::io::without_our_secrets;
 use winimg_base::text::Secret;
 
-/// The user name of what is an identity token and no password.
+/// User name that marks an identity token in place of a password.
 const TOKEN: &str = "<token>";
-/// A helper may ask a person for the password of a key ring.
+/// Time limit; a helper may prompt for the password of a keyring.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// The login that a helper gave.
+/// The answer of a helper.
 #[derive(Deserialize)]
-struct Given {
+struct HelperResponse {
     #[serde(rename = "Username")]
     user: String,
     #[serde(rename = "Secret")]
     secret: String,
 }
 
-/// Asks the helper for a server's login. The error says why there is none: it fits after the
+/// Gets a server's login from the helper. The error explains why there is none, and follows the
 /// program's name.
-pub(super) fn ask(name: &str, server: &str) -> Result<Login, String> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if !name.chars().all(is_plain) {
-        return Err("has a name that no program has".into());
+pub(super) fn ask(name: &str, server: &str) -> Result<RegistryLogin, String> {
+    if !name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    {
+        return Err("is not a valid program name".into());
     }
-    let mut command = Command::new(program(name));
+    let mut command = Command::new(name_program(name));
     command
         .arg("get")
         .stdin(Stdio::piped())
@@ -50,7 +51,7 @@ pub(super) fn ask(name: &str, server: &str) -> Result<Login, String> {
         std::io::ErrorKind::NotFound => "is not installed".to_owned(),
         _ => format!("cannot be started: {e}"),
     })?;
-    // A program that ends without reading it says why by its status.
+    // If the program exits without reading it, its status explains why.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = stdin.write_all(server.as_bytes());
     }
@@ -59,7 +60,7 @@ pub(super) fn ask(name: &str, server: &str) -> Result<Login, String> {
     thread::spawn(move || {
         let mut answer = Vec::new();
         let read = stdout.map(|stdout| stdout.take(LONGEST).read_to_end(&mut answer));
-        // Nobody waits any more after the deadline.
+        // The receiver is gone after the deadline.
         let _ = sender.send(read.and_then(Result::ok).map(|_| answer));
     });
     let answer = receiver.recv_timeout(PATIENCE);
@@ -75,23 +76,23 @@ pub(super) fn ask(name: &str, server: &str) -> Result<Login, String> {
     }
 }
 
-pub(super) fn program(name: &str) -> String {
+pub(super) fn name_program(name: &str) -> String {
     format!("docker-credential-{name}")
 }
 
-/// The words of the protocol for a server without a login.
+/// Returns true for the protocol's message for a server without a login.
 fn is_unknown(answer: &[u8]) -> bool {
     String::from_utf8_lossy(answer).contains("credentials not found")
 }
 
-fn read(answer: &[u8]) -> Result<Login, String> {
-    // The parser's own words would show the answer.
-    let given: Given =
+fn read(answer: &[u8]) -> Result<RegistryLogin, String> {
+    // The parser's message would show the answer.
+    let given: HelperResponse =
         serde_json::from_slice(answer).map_err(|_| "gave an answer that cannot be read")?;
     match given.user.as_str() {
-        TOKEN => Ok(Login::Identity(Secret::new(given.secret))),
+        TOKEN => Ok(RegistryLogin::Identity(Secret::new(given.secret))),
         "" => Err("gave a login without a user".into()),
-        _ => Ok(Login::Password {
+        _ => Ok(RegistryLogin::Password {
             user: given.user,
             password: Secret::new(given.secret),
         }),
@@ -106,10 +107,10 @@ mod tests {
     fn an_answer_is_a_password_or_a_token() {
         let password = read(br#"{"ServerURL": "r", "Username": "u", "Secret": "p"}"#).unwrap();
         assert!(
-            matches!(password, Login::Password { user, password } if user == "u" && password.expose() == "p")
+            matches!(password, RegistryLogin::Password { user, password } if user == "u" && password.expose() == "p")
         );
         let token = read(br#"{"ServerURL": "r", "Username": "<token>", "Secret": "t"}"#).unwrap();
-        assert!(matches!(token, Login::Identity(token) if token.expose() == "t"));
+        assert!(matches!(token, RegistryLogin::Identity(token) if token.expose() == "t"));
         for wrong in ["", "hunter2", r#"{"Username": "hunter2"}"#] {
             let why = read(wrong.as_bytes()).unwrap_err();
             assert_eq!(why, "gave an answer that cannot be read");
@@ -119,9 +120,6 @@ mod tests {
     #[test]
     fn a_helper_that_is_not_there_is_a_reason_and_no_failure() {
         assert_eq!(ask("winimg-has-none", "r").unwrap_err(), "is not installed");
-        assert_eq!(
-            ask("../x", "r").unwrap_err(),
-            "has a name that no program has"
-        );
+        assert_eq!(ask("../x", "r").unwrap_err(), "is not a valid program name");
     }
 }

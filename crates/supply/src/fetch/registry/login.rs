@@ -1,15 +1,15 @@
-//! How a registry is told who asks.
+//! Logins to registries.
 
 use winimg_base::text::Secret;
 
-/// How a registry is told who asks.
+/// A login to a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::fetch) enum Login {
+pub(in crate::fetch) enum RegistryLogin {
     Password {
         user: String,
         password: Secret,
     },
-    /// Tokens are asked for with it. (Docker: `identitytoken`, an OAuth2 refresh token)
+    /// A token to request tokens with. (Docker: `identitytoken`, an OAuth2 refresh token)
     Identity(Secret),
     /// The token itself. (Docker: `registrytoken`)
     Bearer(Secret),

@@ -1,4 +1,4 @@
-//! A login to a registry in a file as docker, podman and oras write it. Pure.
+//! Registry logins in files written by docker, podman and oras. Pure.
 //!
 //! (docker/cli: config file; containers-auth.json(5); Docker: credential helpers, identity tokens)
 
@@ -7,109 +7,111 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-use super::login::Login;
+use super::login::RegistryLogin;
 use winimg_base::text::Secret;
 
-/// Base64 with or without the characters that fill it up.
+/// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// Every name of Docker Hub in addresses and in files, the one of its logins first.
+/// All names of Docker Hub in addresses and in files, the one of its logins first.
 const DOCKER_HUB: [&str; 3] = ["index.docker.io", "docker.io", "registry-1.docker.io"];
-/// The address by which docker keeps logins to Docker Hub.
+/// Key of logins to Docker Hub.
 const DOCKER_HUB_LOGIN: &str = "https://index.docker.io/v1/";
 
-/// What a file has for one repository.
+/// Entries of a file for one repository.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The program that keeps the login, by its name behind `docker-credential-`, and the server
-    /// that it is asked for.
+pub(super) struct FileLogins {
+    /// The credential helper that has the login, by its name after `docker-credential-`, and the
+    /// server to query it for.
     pub helper: Option<(String, String)>,
-    /// The login that the file itself has, with the key of its entry.
-    pub login: Option<(String, Login)>,
-    /// The key of an entry that is no login.
+    /// The login in the file itself, with the key of its entry.
+    pub login: Option<(String, RegistryLogin)>,
+    /// The key of an entry that is not a valid login.
     pub unreadable: Option<String>,
 }
 
-/// Reads what the file has for a repository of a registry. `None`: it is not JSON of such a file.
-pub(super) fn find(text: &[u8], registry: &str, repository: &str) -> Option<Found> {
+/// Finds the entries for a repository of a registry. `None`: the text is not JSON of such a file.
+pub(super) fn find(text: &[u8], registry: &str, repository: &str) -> Option<FileLogins> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     if text.trim_ascii().is_empty() {
-        return Some(Found::default());
+        return Some(FileLogins::default());
     }
     let parsed: Value = serde_json::from_slice(text).ok()?;
     let whole = parsed.as_object()?;
     let known = ["auths", "credsStore", "credHelpers"];
-    let auths = match field(whole, "auths") {
+    let auths = match find_field(whole, "auths") {
         Some(auths) => auths.as_object(),
-        // docker's first form, `.dockercfg`, has nothing around the entries.
-        None if known.iter().all(|name| field(whole, name).is_none()) => Some(whole),
+        // In docker's first format, `.dockercfg`, the entries are at the top level.
+        None if known.iter().all(|name| find_field(whole, name).is_none()) => Some(whole),
         None => None,
     };
-    let mut found = Found {
-        helper: helper(whole, registry, repository),
-        ..Found::default()
+    let mut found = FileLogins {
+        helper: find_helper(whole, registry, repository),
+        ..FileLogins::default()
     };
-    let Some((key, entry)) = auths.and_then(|auths| best(auths, registry, repository)) else {
+    let Some((key, entry)) = auths.and_then(|auths| find_best(auths, registry, repository)) else {
         return Some(found);
     };
-    match login(entry) {
+    match read_login(entry) {
         Ok(Some(login)) => found.login = Some((key.clone(), login)),
         Ok(None) => {}
-        Err(Unreadable) => found.unreadable = Some(key.clone()),
+        Err(UnreadableLogin) => found.unreadable = Some(key.clone()),
     }
     Some(found)
 }
 
-/// The program for this registry, else the one for all.
-fn helper(
+/// Finds the helper for this registry, else the one for all.
+fn find_helper(
     whole: &Map<String, Value>,
     registry: &str,
     repository: &str,
 ) -> Option<(String, String)> {
-    let server = if is_docker_hub(&host(registry)) {
+    let server = if is_docker_hub(&normalize_host(registry)) {
         DOCKER_HUB_LOGIN.to_owned()
     } else {
         registry.to_owned()
     };
-    let own = field(whole, "credHelpers").and_then(Value::as_object);
-    let own = own.and_then(|own| best(own, registry, repository));
+    let own = find_field(whole, "credHelpers").and_then(Value::as_object);
+    let own = own.and_then(|own| find_best(own, registry, repository));
     let name = own
         .map(|(_, name)| name)
-        .or_else(|| field(whole, "credsStore"));
+        .or_else(|| find_field(whole, "credsStore"));
     let name = name.and_then(Value::as_str).filter(|name| !name.is_empty());
     name.map(|name| (name.to_owned(), server))
 }
 
-/// docker reads the names of fields in any case.
-fn field<'v>(map: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
-    let other = || map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-    map.get(name).or_else(|| other().map(|(_, value)| value))
+/// Finds a field by its name; docker ignores case.
+fn find_field<'v>(map: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+    map.get(name).or_else(|| {
+        let mut all = map.iter();
+        all.find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    })
 }
 
-/// The entry whose key fits a repository best.
-fn best<'v>(
+/// Finds the entry whose key matches a repository best.
+fn find_best<'v>(
     entries: &'v Map<String, Value>,
     registry: &str,
     repository: &str,
 ) -> Option<(&'v String, &'v Value)> {
     let ranked = entries
         .iter()
-        .filter_map(|entry| Some((rank(entry.0, registry, repository)?, entry)));
+        .filter_map(|entry| Some((rank_key(entry.0, registry, repository)?, entry)));
     ranked.max_by_key(|(rank, _)| *rank).map(|(_, entry)| entry)
 }
 
-/// How well a key fits: a folder of the registry that the repository lies in, the longer the
-/// better; then the registry itself; then another path of it, as docker's older versions wrote one.
-/// `None`: another registry.
-fn rank(key: &str, registry: &str, repository: &str) -> Option<(u8, usize)> {
+/// Ranks a key. Best is a parent folder of the repository, the longer the better; then the registry
+/// itself; then another path of it, which older versions of docker wrote. `None`: another registry.
+fn rank_key(key: &str, registry: &str, repository: &str) -> Option<(u8, usize)> {
     let (is_address, rest) = match key.split_once("://") {
         Some((_, rest)) => (true, rest),
         None => (false, key),
     };
     let (named, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if host(named) != host(registry) {
+    if normalize_host(named) != normalize_host(registry) {
         return None;
     }
     let path = path.trim_matches('/');
@@ -122,8 +124,8 @@ fn rank(key: &str, registry: &str, repository: &str) -> Option<(u8, usize)> {
     })
 }
 
-/// A registry's host and port in one form.
-fn host(text: &str) -> String {
+/// Normalizes a registry's host and port.
+fn normalize_host(text: &str) -> String {
     let host = text.to_ascii_lowercase();
     let host = host.strip_suffix(":443").unwrap_or(&host);
     if is_docker_hub(host) {
@@ -137,41 +139,46 @@ fn is_docker_hub(host: &str) -> bool {
     DOCKER_HUB.contains(&host)
 }
 
-struct Unreadable;
+struct UnreadableLogin;
 
-/// The login of an entry. `Ok(None)`: it is empty, as beside a helper.
-fn login(entry: &Value) -> Result<Option<Login>, Unreadable> {
-    let entry = entry.as_object().ok_or(Unreadable)?;
-    let text = |name| {
-        let value = field(entry, name).and_then(Value::as_str);
-        value.filter(|text| !text.is_empty())
-    };
-    if let Some(token) = text("identitytoken") {
-        return Ok(Some(Login::Identity(Secret::new(token))));
+/// Reads the login of an entry. `Ok(None)`: it is empty, which is usual with a helper.
+fn read_login(entry: &Value) -> Result<Option<RegistryLogin>, UnreadableLogin> {
+    let entry = entry.as_object().ok_or(UnreadableLogin)?;
+    if let Some(token) = get_text(entry, "identitytoken") {
+        return Ok(Some(RegistryLogin::Identity(Secret::new(token))));
     }
-    if let Some(token) = text("registrytoken") {
-        return Ok(Some(Login::Bearer(Secret::new(token))));
+    if let Some(token) = get_text(entry, "registrytoken") {
+        return Ok(Some(RegistryLogin::Bearer(Secret::new(token))));
     }
-    let (user, password) = match (text("auth"), text("username"), text("password")) {
+    let (user, password) = match (
+        get_text(entry, "auth"),
+        get_text(entry, "username"),
+        get_text(entry, "password"),
+    ) {
         (Some(auth), ..) => {
-            let decoded = BASE64.decode(auth.trim()).map_err(|_| Unreadable)?;
-            let decoded = String::from_utf8(decoded).map_err(|_| Unreadable)?;
-            let (user, password) = decoded.split_once(':').ok_or(Unreadable)?;
-            // Old versions of docker filled it up with zeros.
+            let decoded = BASE64.decode(auth.trim()).map_err(|_| UnreadableLogin)?;
+            let decoded = String::from_utf8(decoded).map_err(|_| UnreadableLogin)?;
+            let (user, password) = decoded.split_once(':').ok_or(UnreadableLogin)?;
+            // Old versions of docker padded it with NUL bytes.
             (user.to_owned(), password.trim_matches('\0').to_owned())
         }
         (None, Some(user), Some(password)) => (user.to_owned(), password.to_owned()),
         (None, None, None) => return Ok(None),
-        (None, _, _) => return Err(Unreadable),
+        (None, _, _) => return Err(UnreadableLogin),
     };
     if user.is_empty() {
-        Err(Unreadable)
+        Err(UnreadableLogin)
     } else {
-        Ok(Some(Login::Password {
+        Ok(Some(RegistryLogin::Password {
             user,
             password: Secret::new(password),
         }))
     }
+}
+
+fn get_text<'v>(entry: &'v Map<String, Value>, name: &str) -> Option<&'v str> {
+    let value = find_field(entry, name).and_then(Value::as_str);
+    value.filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -189,11 +196,11 @@ mod tests {
         }
     }
 
-    fn shown(login: &Login) -> String {
+    fn shown(login: &RegistryLogin) -> String {
         match login {
-            Login::Password { user, password } => format!("{user}:{}", password.expose()),
-            Login::Identity(token) => format!("identity {}", token.expose()),
-            Login::Bearer(token) => format!("bearer {}", token.expose()),
+            RegistryLogin::Password { user, password } => format!("{user}:{}", password.expose()),
+            RegistryLogin::Identity(token) => format!("identity {}", token.expose()),
+            RegistryLogin::Bearer(token) => format!("bearer {}", token.expose()),
         }
     }
 

@@ -1,8 +1,10 @@
-//! One repository of a registry over HTTP: manifests, blobs and tags, down and up. (OCI Distribution Specification)
+//! Client for one repository of a registry: downloads and uploads manifests, blobs and tags. (OCI
+//! Distribution Specification)
 //!
-//! Speaks itself, because the library holds answers whole before it can be asked how long they are, follows redirects from https to
-//! http, and sends credentials wherever the registry says. Its types of manifests are taken. Refuses such redirects, credentials to
-//! other hosts, and answers that are too long, before they are held. Follows no address that a manifest names.
+//! Only the manifest types of the `oci_client` library are used: its client buffers responses of
+//! any length, follows redirects from https to http, and sends credentials wherever the registry
+//! says. Refuses such redirects, credentials to other hosts, and responses that are too long,
+//! before they are buffered. Ignores URLs in manifests.
 
 mod access;
 mod authorize;
@@ -21,57 +23,58 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use url::Url;
 
-use self::access::Access;
+use self::access::RegistryAccess;
 use super::Proxies;
-use super::client::{self, Answer};
-use super::policy::{Led, Patience, Refusal};
-use super::space::Space;
+use super::client::{self, HttpAnswer};
+use super::policy::{Timeouts, UrlRefusal, UrlSource};
+use super::zone::NetworkZone;
 use winimg_base::digest::{Digest, Hasher};
 use winimg_base::error::Kind;
 
-pub use credentials::{Credentials, Lookup, Places, Variables, found as credentials};
-pub(crate) use credentials::{Wanted, logged_in, with_token_host};
-pub use error::Error;
+pub use credentials::{Credentials, LoginLookup, LoginVariables, RegistryConfig, find_credentials};
+pub(crate) use credentials::{LoginQuery, logged_in, with_token_host};
+pub use error::RegistryError;
 
-/// Bytes (OCI Distribution Specification: registries need not take longer ones). A page of tags has no more either.
+/// Maximum size of a manifest in bytes (OCI Distribution Specification: registries need not accept
+/// longer ones), and of a page of tags.
 pub const MANIFEST_LIMIT: u64 = 4 << 20;
-/// Bytes of an answer with a token, or with the words of a refusal.
-const WORDS_LIMIT: u64 = 1 << 20;
-/// What the registry says of a manifest that it took. (OCI Distribution Specification: pushing manifests)
+/// Maximum size of a token response or an error response in bytes.
+const ERROR_BODY_LIMIT: u64 = 1 << 20;
+/// Header with the digest of a pushed manifest. (OCI Distribution Specification: pushing manifests)
 const CONTENT_DIGEST: &str = "docker-content-digest";
 
-type Result<T> = std::result::Result<T, Error>;
+type RegistryResult<T> = std::result::Result<T, RegistryError>;
 
-pub struct Client {
-    http: client::Client,
+pub struct RegistryClient {
+    http: client::HttpClient,
     base: Url,
     repository: String,
     credentials: Option<Credentials>,
-    /// For reading and for writing, once it is known.
-    access: Mutex<[Option<Access>; 2]>,
+    /// Access for reading and for writing, once obtained.
+    access: Mutex<[Option<RegistryAccess>; 2]>,
 }
 
-/// A blob that is being given. Its address may hold a token.
-pub struct Upload {
+/// A blob upload in progress. Its address may contain a token.
+pub struct BlobUpload {
     url: Url,
-    led: Led,
+    source: UrlSource,
 }
 
 #[derive(Deserialize)]
-struct Tags {
+struct TagPage {
     tags: Vec<String>,
 }
 
-impl Client {
-    /// Asks the repository of `reference`, over http where it is `plain`.
+impl RegistryClient {
+    /// Creates a client for the repository of `reference`, over http if `use_http`.
     pub fn new(
         reference: &Reference,
-        plain: bool,
+        use_http: bool,
         credentials: Option<Credentials>,
         proxies: &Proxies,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> winimg_base::error::Result<Self> {
-        let scheme = if plain { "http" } else { "https" };
+        let scheme = if use_http { "http" } else { "https" };
         let base = format!("{scheme}://{}/", reference.resolve_registry());
         let base = parse(&base).map_err(|e| {
             let fact = "the registry's address is malformed";
@@ -79,10 +82,11 @@ impl Client {
                 .at(&base)
                 .found(e)
         })?;
-        let mut http = client::Client::new(proxies, patience);
-        // A proxy would read the password, and has another machine for localhost. It is asked for loopback addresses, too.
-        if plain && base.host().is_some_and(|host| client::is_here(&host)) {
-            http = http.direct();
+        let mut http = client::HttpClient::new(proxies, timeouts);
+        // A proxy would see the password, and localhost is another machine there. Proxies would
+        // otherwise be used for loopback addresses as well.
+        if use_http && base.host().is_some_and(|host| client::is_here(&host)) {
+            http = http.skip_proxies();
         }
         Ok(Self {
             http,
@@ -93,15 +97,18 @@ impl Client {
         })
     }
 
-    /// The manifest that a tag or a digest names.
-    pub async fn manifest(&self, name: &str, accept: &[&str]) -> Result<Vec<u8>> {
-        let url = self.url(&format!("manifests/{name}"))?;
+    /// Fetches the manifest with a tag or digest.
+    pub async fn fetch_manifest(&self, name: &str, accept: &[&str]) -> RegistryResult<Vec<u8>> {
+        let url = self.make_url(&format!("manifests/{name}"))?;
         let accept = accept.join(", ");
-        let asked = self.ask(Method::GET, url, false, Led::ByUser, |request| {
+        let asked = self.ask(Method::GET, url, false, UrlSource::ByUser, |request| {
             request.header(ACCEPT, &accept)
         });
         let response = asked.await?;
-        let bytes = good(response).await?.whole(MANIFEST_LIMIT).await?;
+        let bytes = require_ok(response)
+            .await?
+            .read_body(MANIFEST_LIMIT)
+            .await?;
         if let Ok(wanted) = name.parse::<Digest>() {
             let mut hasher = Hasher::new(wanted.algorithm);
             hasher.update(&bytes);
@@ -110,25 +117,28 @@ impl Client {
         Ok(bytes)
     }
 
-    /// A page of at most `most` tags, after `last`.
-    pub async fn tags(&self, most: usize, last: Option<&str>) -> Result<Vec<String>> {
-        let mut url = self.url("tags/list")?;
+    /// Fetches a page of at most `most` tags, after `last`.
+    pub async fn list_tags(&self, most: usize, last: Option<&str>) -> RegistryResult<Vec<String>> {
+        let mut url = self.make_url("tags/list")?;
         url.query_pairs_mut().append_pair("n", &most.to_string());
         if let Some(last) = last {
             url.query_pairs_mut().append_pair("last", last);
         }
         let response = self.send(Method::GET, url).await?;
-        let bytes = good(response).await?.whole(MANIFEST_LIMIT).await?;
-        let tags: Tags =
-            serde_json::from_slice(&bytes).map_err(|e| Error::Unexpected(e.to_string()))?;
+        let bytes = require_ok(response)
+            .await?
+            .read_body(MANIFEST_LIMIT)
+            .await?;
+        let tags: TagPage =
+            serde_json::from_slice(&bytes).map_err(|e| RegistryError::Unexpected(e.to_string()))?;
         Ok(tags.tags)
     }
 
-    /// A blob that the registry serves itself, or redirects to.
-    pub async fn blob(&self, digest: &Digest) -> Result<Blob> {
-        let url = self.url(&format!("blobs/{digest}"))?;
-        let response = good(self.send(Method::GET, url).await?).await?;
-        Ok(Blob {
+    /// Opens a blob that the registry serves itself, or redirects to.
+    pub async fn open_blob(&self, digest: &Digest) -> RegistryResult<BlobDownload> {
+        let url = self.make_url(&format!("blobs/{digest}"))?;
+        let response = require_ok(self.send(Method::GET, url).await?).await?;
+        Ok(BlobDownload {
             total: response.content_length(),
             hasher: Some(Hasher::new(digest.algorithm)),
             response,
@@ -136,42 +146,47 @@ impl Client {
         })
     }
 
-    pub async fn has_blob(&self, digest: &Digest) -> Result<bool> {
-        let url = self.url(&format!("blobs/{digest}"))?;
+    pub async fn has_blob(&self, digest: &Digest) -> RegistryResult<bool> {
+        let url = self.make_url(&format!("blobs/{digest}"))?;
         let response = self.send(Method::HEAD, url).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(false),
-            _ => taken(response).await.map(|_| true),
+            _ => require_success(response).await.map(|_| true),
         }
     }
 
-    /// Gives a blob in one request, which not every registry takes in pieces.
+    /// Pushes a blob in one request; not every registry accepts pieces.
     pub async fn give_blob(
         &self,
         body: impl Into<reqwest::Body>,
         digest: &Digest,
         size: u64,
-    ) -> Result<()> {
+    ) -> RegistryResult<()> {
         let upload = self.begin_upload().await?;
         self.end_upload(&upload, body, digest, size).await
     }
 
-    pub async fn begin_upload(&self) -> Result<Upload> {
-        let begin = self.url("blobs/uploads/")?;
-        let asked = self.ask(Method::POST, begin, true, Led::ByUser, |request| {
+    pub async fn begin_upload(&self) -> RegistryResult<BlobUpload> {
+        let begin = self.make_url("blobs/uploads/")?;
+        let asked = self.ask(Method::POST, begin, true, UrlSource::ByUser, |request| {
             request.header(CONTENT_LENGTH, 0)
         });
-        self.upload(taken(asked.await?).await?)
+        self.upload(require_success(asked.await?).await?)
     }
 
-    /// Gives bytes that begin `from` there in the blob; where the next ones go.
-    pub async fn give_piece(&self, upload: &Upload, from: u64, bytes: Bytes) -> Result<Upload> {
+    /// Pushes the bytes of the blob from offset `from`; returns the upload for the next ones.
+    pub async fn give_piece(
+        &self,
+        upload: &BlobUpload,
+        from: u64,
+        bytes: Bytes,
+    ) -> RegistryResult<BlobUpload> {
         let last = (from + bytes.len() as u64).saturating_sub(1);
         let asked = self.ask(
             Method::PATCH,
             upload.url.clone(),
             true,
-            upload.led,
+            upload.source,
             |request| {
                 request
                     .header(CONTENT_RANGE, format!("{from}-{last}"))
@@ -180,32 +195,35 @@ impl Client {
                     .body(bytes.clone())
             },
         );
-        self.upload(taken(asked.await?).await?)
+        self.upload(require_success(asked.await?).await?)
     }
 
-    /// How many bytes of an upload the registry has, and where the next ones go.
-    pub async fn reached(&self, upload: &Upload) -> Result<(Upload, u64)> {
-        let asked = self.ask(Method::GET, upload.url.clone(), true, upload.led, |r| r);
-        let response = taken(asked.await?).await?;
+    /// Returns the upload for the next bytes, and the number of bytes that the registry has.
+    pub async fn query_upload(&self, upload: &BlobUpload) -> RegistryResult<(BlobUpload, u64)> {
+        let asked = self.ask(Method::GET, upload.url.clone(), true, upload.source, |r| r);
+        let response = require_success(asked.await?).await?;
         let range = response.headers().get(RANGE).and_then(|v| v.to_str().ok());
         let last = range.and_then(|range| range.rsplit_once('-')?.1.parse::<u64>().ok());
-        let unnamed = || Error::Unexpected("it does not say how far an upload is".into());
-        // `0-0` is nothing, or one byte: no piece is so short.
-        let have = match last.ok_or_else(unnamed)? {
-            0 => 0,
-            last => last + 1,
+        // `0-0` means no bytes or one byte; chunks are never one byte.
+        let have = match last {
+            Some(0) => 0,
+            Some(last) => last + 1,
+            None => {
+                let fact = "the registry sent no valid Range header for the upload";
+                return Err(RegistryError::Unexpected(fact.into()));
+            }
         };
         Ok((self.upload(response)?, have))
     }
 
-    /// Gives the last bytes, or all, and says what the blob is.
+    /// Pushes the last bytes, or all, and completes the upload with the blob's digest.
     pub async fn end_upload(
         &self,
-        upload: &Upload,
+        upload: &BlobUpload,
         body: impl Into<reqwest::Body>,
         digest: &Digest,
         size: u64,
-    ) -> Result<()> {
+    ) -> RegistryResult<()> {
         let mut url = upload.url.clone();
         url.query_pairs_mut()
             .append_pair("digest", &digest.to_string());
@@ -213,88 +231,96 @@ impl Client {
         let request = request
             .header(CONTENT_LENGTH, size)
             .header(CONTENT_TYPE, "application/octet-stream");
-        let response = self.http.send(request.body(body), upload.led).await?;
-        let response = taken(response).await?;
+        let response = self.http.send(request.body(body), upload.source).await?;
+        let response = require_success(response).await?;
         named_alike(&response, digest)?;
         match response.status() {
             StatusCode::CREATED => Ok(()),
-            // It may not be there yet, or not come there at all.
+            // Accepted, but not confirmed.
             _ if self.has_blob(digest).await? => Ok(()),
-            status => Err(Error::Lost(status)),
+            status => Err(RegistryError::Lost(status)),
         }
     }
 
-    /// Where an answer says that bytes go.
-    fn upload(&self, response: Answer) -> Result<Upload> {
-        let place = response.headers().get(LOCATION);
-        let place = place.and_then(|place| place.to_str().ok());
-        let unnamed = || Error::Unexpected("it names no place for an upload".into());
-        let url = response
-            .url()
-            .join(place.ok_or_else(unnamed)?)
-            .map_err(malformed)?;
-        Ok(Upload {
-            led: self.led_to(&url, response.from),
+    /// Reads the upload's next address from a response.
+    fn upload(&self, response: HttpAnswer) -> RegistryResult<BlobUpload> {
+        let location = response.headers().get(LOCATION);
+        let Some(location) = location.and_then(|location| location.to_str().ok()) else {
+            return Err(RegistryError::Unexpected(
+                "the registry sent no Location header for the upload".into(),
+            ));
+        };
+        let url = response.url().join(location).map_err(report_malformed)?;
+        Ok(BlobUpload {
+            source: self.led_to(&url, response.from),
             url,
         })
     }
 
-    /// Whether the registry lists what refers to a manifest. (OCI Distribution Specification 1.1: listing referrers)
-    pub async fn lists_referrers(&self, digest: &Digest) -> Result<bool> {
-        let url = self.url(&format!("referrers/{digest}"))?;
+    /// Returns true if the registry supports the referrers API. (OCI Distribution Specification
+    /// 1.1: listing referrers)
+    pub async fn lists_referrers(&self, digest: &Digest) -> RegistryResult<bool> {
+        let url = self.make_url(&format!("referrers/{digest}"))?;
         let response = self.send(Method::GET, url).await?;
         match response.status() {
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(false),
-            _ => good(response).await.map(|_| true),
+            _ => require_ok(response).await.map(|_| true),
         }
     }
 
-    /// Gives a manifest, and a tag to it.
-    pub async fn give_manifest(&self, tag: &str, media_type: &str, bytes: Vec<u8>) -> Result<()> {
-        let url = self.url(&format!("manifests/{tag}"))?;
+    /// Pushes a manifest under a tag.
+    pub async fn give_manifest(
+        &self,
+        tag: &str,
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> RegistryResult<()> {
+        let url = self.make_url(&format!("manifests/{tag}"))?;
         let bytes = Bytes::from(bytes);
-        let asked = self.ask(Method::PUT, url, true, Led::ByUser, |request| {
+        let asked = self.ask(Method::PUT, url, true, UrlSource::ByUser, |request| {
             request.header(CONTENT_TYPE, media_type).body(bytes.clone())
         });
-        let response = taken(asked.await?).await?;
+        let response = require_success(asked.await?).await?;
         let digest = Digest::sha256_of(&bytes);
         named_alike(&response, &digest)?;
         let status = response.status();
         if status == StatusCode::CREATED {
             return Ok(());
         }
-        // It may not be there yet, or not come there at all.
-        match self.manifest(tag, &[media_type]).await {
+        // It may not be there yet, or may never be.
+        match self.fetch_manifest(tag, &[media_type]).await {
             Ok(there) if there == bytes => Ok(()),
-            Ok(_) => Err(Error::Lost(status)),
-            Err(error) if error.is_absent() => Err(Error::Lost(status)),
+            Ok(_) => Err(RegistryError::Lost(status)),
+            Err(error) if error.is_absent() => Err(RegistryError::Lost(status)),
             Err(error) => Err(error),
         }
     }
 
-    fn url(&self, rest: &str) -> Result<Url> {
+    fn make_url(&self, rest: &str) -> RegistryResult<Url> {
         let path = format!("/v2/{}/{rest}", self.repository);
-        self.base.join(&path).map_err(malformed)
+        self.base.join(&path).map_err(report_malformed)
     }
 
-    /// Reads something of the registry.
-    async fn send(&self, method: Method, url: Url) -> Result<Answer> {
-        self.ask(method, url, false, Led::ByUser, |r| r).await
+    /// Sends a request that only reads.
+    async fn send(&self, method: Method, url: Url) -> RegistryResult<HttpAnswer> {
+        self.ask(method, url, false, UrlSource::ByUser, |r| r).await
     }
 
-    /// Who named an address that an answer of the registry holds: its own host the user named already.
-    fn led_to(&self, url: &Url, from: Space) -> Led {
-        match url.host_str() == self.base.host_str() {
-            true => Led::ByUser,
-            false => Led::From(from),
+    /// Returns the origin of an address in a registry's answer: the registry's own host counts as
+    /// named by the user.
+    fn led_to(&self, url: &Url, from: NetworkZone) -> UrlSource {
+        if url.host_str() == self.base.host_str() {
+            UrlSource::ByUser
+        } else {
+            UrlSource::From(from)
         }
     }
 
-    /// What the registry names has to be as safe as the registry.
-    fn check_scheme(&self, url: &Url) -> Result<()> {
+    /// Checks that an address from the registry is as secure as the registry.
+    fn check_scheme(&self, url: &Url) -> RegistryResult<()> {
         match (self.base.scheme(), url.scheme()) {
             (_, "https") | ("http", "http") => Ok(()),
-            (_, scheme) => Err(Refusal::Insecure {
+            (_, scheme) => Err(UrlRefusal::Insecure {
                 scheme: scheme.to_owned(),
             }
             .into()),
@@ -302,35 +328,35 @@ impl Client {
     }
 }
 
-/// Where an answer names the digest of what was given, it has to be the right one.
-fn named_alike(answer: &Answer, digest: &Digest) -> Result<()> {
+/// Checks the digest of the pushed content, if the answer names it.
+fn named_alike(answer: &HttpAnswer, digest: &Digest) -> RegistryResult<()> {
     let named = answer.headers().get(CONTENT_DIGEST);
     let named = named.and_then(|value| value.to_str().ok()?.parse::<Digest>().ok());
     match named.filter(|named| named.algorithm == digest.algorithm && named != digest) {
         None => Ok(()),
-        Some(found) => Err(Error::OtherBytes {
+        Some(found) => Err(RegistryError::OtherBytes {
             expected: digest.clone(),
             found,
         }),
     }
 }
 
-/// A blob on its way. Its bytes are those of its digest only when it ends well.
-pub struct Blob {
-    /// Bytes, as far as the registry says.
+/// A blob being downloaded. Its bytes match its digest only if it ends without an error.
+pub struct BlobDownload {
+    /// Size in bytes, if the registry says.
     pub total: Option<u64>,
-    response: Answer,
+    response: HttpAnswer,
     digest: Digest,
-    /// `None` once it ended.
+    /// `None` after the end.
     hasher: Option<Hasher>,
 }
 
-impl Blob {
-    /// The next piece; `None` at the end, when the digest was compared.
+impl BlobDownload {
+    /// Reads the next piece; `None` at the end, after the digest was compared.
     pub async fn next(
         &mut self,
-    ) -> Result<Option<impl std::ops::Deref<Target = [u8]> + Send + use<>>> {
-        match self.response.chunk().await? {
+    ) -> RegistryResult<Option<impl std::ops::Deref<Target = [u8]> + Send + use<>>> {
+        match self.response.read_chunk().await? {
             Some(bytes) => {
                 if let Some(hasher) = &mut self.hasher {
                     hasher.update(&bytes);
@@ -347,34 +373,34 @@ impl Blob {
     }
 }
 
-fn check(wanted: &Digest, hasher: Hasher) -> Result<()> {
+fn check(wanted: &Digest, hasher: Hasher) -> RegistryResult<()> {
     let found = hasher.finish();
     if found == *wanted {
         return Ok(());
     }
-    Err(Error::OtherBytes {
+    Err(RegistryError::OtherBytes {
         expected: wanted.clone(),
         found,
     })
 }
 
-fn parse(text: &str) -> Result<Url> {
-    Url::parse(text).map_err(malformed)
+fn parse(text: &str) -> RegistryResult<Url> {
+    Url::parse(text).map_err(report_malformed)
 }
 
-fn malformed(e: url::ParseError) -> Error {
-    Error::Unexpected(format!("an address is malformed: {e}"))
+fn report_malformed(e: url::ParseError) -> RegistryError {
+    RegistryError::Unexpected(format!("an address is malformed: {e}"))
 }
 
-async fn good(response: Answer) -> Result<Answer> {
+async fn require_ok(response: HttpAnswer) -> RegistryResult<HttpAnswer> {
     match response.status() {
         StatusCode::OK => Ok(response),
         _ => Err(error_of(response).await),
     }
 }
 
-/// An answer of any status that says that something was taken or is there.
-async fn taken(response: Answer) -> Result<Answer> {
+/// Accepts a response with any success status.
+async fn require_success(response: HttpAnswer) -> RegistryResult<HttpAnswer> {
     if response.status().is_success() {
         Ok(response)
     } else {
@@ -382,18 +408,18 @@ async fn taken(response: Answer) -> Result<Answer> {
     }
 }
 
-async fn error_of(response: Answer) -> Error {
+async fn error_of(response: HttpAnswer) -> RegistryError {
     let status = response.status();
     if status == StatusCode::UNAUTHORIZED {
-        return Error::Unauthorized;
+        return RegistryError::Unauthorized;
     }
     if status.is_success() {
-        return Error::Unexpected(format!("an answer of the unexpected status {status}"));
+        return RegistryError::Unexpected(format!("unexpected status {status}"));
     }
-    let words = match response.whole(WORDS_LIMIT).await {
+    let words = match response.read_body(ERROR_BODY_LIMIT).await {
         Ok(words) => words,
         Err(fault) => return fault.into(),
     };
     let envelope = serde_json::from_slice(&words).ok();
-    Error::Status(status, envelope.filter(|_| status.is_client_error()))
+    RegistryError::Status(status, envelope.filter(|_| status.is_client_error()))
 }

@@ -1,134 +1,142 @@
-//! What EC2 says of images and of imports in XML. (Amazon EC2: API Reference, data types)
+//! XML answers of EC2 about images and imports. (Amazon EC2: API Reference, data types)
 
 use roxmltree::{Document, Node};
 
-use super::super::xml::{named, value};
+use super::super::xml::{find_children, read_text};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ami {
+pub struct Ec2Image {
     pub id: String,
-    pub state: State,
+    pub state: Ec2ImageState,
     pub snapshots: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum Ec2ImageState {
     Pending,
     Available,
-    /// Any other, by EC2's word for it, with its reason.
+    /// Any other: EC2's name of it, with its reason.
     Other(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
+pub struct ImportTask {
     pub id: String,
-    pub state: TaskState,
+    pub state: ImportTaskState,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TaskState {
-    /// With its progress and words.
+pub enum ImportTaskState {
+    /// Its progress and message.
     Active(String),
-    /// The image that it made.
+    /// ID of the imported image.
     Completed(String),
-    /// It failed or was cancelled, with AWS' words.
+    /// It failed or was cancelled; AWS' message.
     Ended(String),
 }
 
-/// `DescribeImages`
-pub fn amis(text: &str) -> Result<Vec<Ami>> {
+/// Parses `DescribeImages`.
+pub fn parse_images(text: &str) -> Result<Vec<Ec2Image>> {
     let document = read(text)?;
-    let ami = |node: Node<'_, '_>| {
-        let id = value(node, "imageId")?.to_owned();
-        let state = match value(node, "imageState")? {
-            "pending" => State::Pending,
-            "available" => State::Available,
-            other => {
-                let reason = named(node, "stateReason").next();
-                let reason = reason.and_then(|reason| value(reason, "message"));
-                State::Other(unseen::line(&format!(
-                    "{other} {}",
-                    reason.unwrap_or_default()
-                )))
-            }
-        };
-        let devices = items(node, "blockDeviceMapping");
-        let snapshots = devices
-            .filter_map(|device| value(named(device, "ebs").next()?, "snapshotId"))
-            .map(str::to_owned)
-            .collect();
-        Some(Ami {
-            id,
-            state,
-            snapshots,
-        })
+    Ok(find_items(document.root_element(), "imagesSet")
+        .filter_map(parse_ami)
+        .collect())
+}
+
+fn parse_ami(node: Node<'_, '_>) -> Option<Ec2Image> {
+    let id = read_text(node, "imageId")?.to_owned();
+    let state = match read_text(node, "imageState")? {
+        "pending" => Ec2ImageState::Pending,
+        "available" => Ec2ImageState::Available,
+        other => {
+            let reason = find_children(node, "stateReason").next();
+            let reason = reason.and_then(|reason| read_text(reason, "message"));
+            Ec2ImageState::Other(display_text::sanitize_line(&format!(
+                "{other} {}",
+                reason.unwrap_or_default()
+            )))
+        }
     };
-    Ok(items(document.root_element(), "imagesSet")
-        .filter_map(ami)
+    let devices = find_items(node, "blockDeviceMapping");
+    let snapshots = devices
+        .filter_map(|device| read_text(find_children(device, "ebs").next()?, "snapshotId"))
+        .map(str::to_owned)
+        .collect();
+    Some(Ec2Image {
+        id,
+        state,
+        snapshots,
+    })
+}
+
+/// Parses `DescribeImportImageTasks`.
+pub fn parse_tasks(text: &str) -> Result<Vec<ImportTask>> {
+    let document = read(text)?;
+    Ok(find_items(document.root_element(), "importImageTaskSet")
+        .filter_map(parse_task)
         .collect())
 }
 
-/// `DescribeImportImageTasks`
-pub fn tasks(text: &str) -> Result<Vec<Task>> {
+/// Parses `ImportImage`.
+pub fn parse_import(text: &str) -> Result<ImportTask> {
     let document = read(text)?;
-    Ok(items(document.root_element(), "importImageTaskSet")
-        .filter_map(task)
-        .collect())
+    parse_task(document.root_element()).ok_or_else(|| report_unexpected("a new import has no ID"))
 }
 
-/// `ImportImage`
-pub fn begun(text: &str) -> Result<Task> {
+/// Parses `CopyImage`: the ID of the copy.
+pub fn parse_copy(text: &str) -> Result<String> {
     let document = read(text)?;
-    task(document.root_element()).ok_or_else(|| unexpected("it begins an import without a name"))
-}
-
-/// `CopyImage`: the copy.
-pub fn copied(text: &str) -> Result<String> {
-    let document = read(text)?;
-    let id = value(document.root_element(), "imageId");
+    let id = read_text(document.root_element(), "imageId");
     id.map(str::to_owned)
-        .ok_or_else(|| unexpected("it begins a copy without a name"))
+        .ok_or_else(|| report_unexpected("a new copy has no ID"))
 }
 
-/// `DescribeImageAttribute` of `launchPermission`: the accounts.
-pub fn accounts(text: &str) -> Result<Vec<String>> {
+/// Parses `DescribeImageAttribute` of `launchPermission`: the accounts.
+pub fn parse_accounts(text: &str) -> Result<Vec<String>> {
     let document = read(text)?;
-    let accounts = items(document.root_element(), "launchPermission");
+    let accounts = find_items(document.root_element(), "launchPermission");
     Ok(accounts
-        .filter_map(|item| value(item, "userId"))
+        .filter_map(|item| read_text(item, "userId"))
         .map(str::to_owned)
         .collect())
 }
 
-fn task(node: Node<'_, '_>) -> Option<Task> {
-    let words = |name| value(node, name).unwrap_or_default();
-    let said = unseen::line(words("statusMessage"));
-    let state = match (words("status"), value(node, "imageId")) {
-        ("completed", Some(image)) => TaskState::Completed(image.to_owned()),
-        ("active" | "pending", _) => match words("progress") {
-            "" => TaskState::Active(said),
-            progress => TaskState::Active(format!("{} %: {said}", unseen::line(progress))),
+fn parse_task(node: Node<'_, '_>) -> Option<ImportTask> {
+    let said = display_text::sanitize_line(read_text(node, "statusMessage").unwrap_or_default());
+    let status = read_text(node, "status").unwrap_or_default();
+    let state = match (status, read_text(node, "imageId")) {
+        ("completed", Some(image)) => ImportTaskState::Completed(image.to_owned()),
+        ("active" | "pending", _) => match read_text(node, "progress").unwrap_or_default() {
+            "" => ImportTaskState::Active(said),
+            progress => ImportTaskState::Active(format!(
+                "{} %: {said}",
+                display_text::sanitize_line(progress)
+            )),
         },
-        (status, _) => TaskState::Ended(match said.is_empty() {
-            true => unseen::line(status),
-            false => said,
+        (status, _) => ImportTaskState::Ended(if said.is_empty() {
+            display_text::sanitize_line(status)
+        } else {
+            said
         }),
     };
-    let id = value(node, "importTaskId")?.to_owned();
-    Some(Task { id, state })
+    let id = read_text(node, "importTaskId")?.to_owned();
+    Some(ImportTask { id, state })
 }
 
-fn items<'a, 'i: 'a>(node: Node<'a, 'i>, name: &'a str) -> impl Iterator<Item = Node<'a, 'i>> + 'a {
-    named(node, name).flat_map(|set| named(set, "item"))
+fn find_items<'a, 'i: 'a>(
+    node: Node<'a, 'i>,
+    name: &'a str,
+) -> impl Iterator<Item = Node<'a, 'i>> + 'a {
+    find_children(node, name).flat_map(|set| find_children(set, "item"))
 }
 
 fn read(text: &str) -> Result<Document<'_>> {
-    Document::parse(text).map_err(|e| unexpected(&e.to_string()))
+    Document::parse(text).map_err(|e| report_unexpected(&e.to_string()))
 }
 
-fn unexpected(words: &str) -> Error {
+fn report_unexpected(words: &str) -> Error {
     Error::new(Kind::Publish, "EC2 sent an answer that is not EC2's").found(words)
 }
 
@@ -147,22 +155,26 @@ mod tests {
         for (inner, state) in [
             (
                 "<status>active</status><progress>28</progress><statusMessage>converting</statusMessage>",
-                TaskState::Active("28 %: converting".into()),
+                ImportTaskState::Active("28 %: converting".into()),
             ),
             (
                 "<status>completed</status><imageId>ami-1</imageId>",
-                TaskState::Completed("ami-1".into()),
+                ImportTaskState::Completed("ami-1".into()),
             ),
             (
                 "<status>deleted</status><statusMessage>ClientError: No valid partitions.</statusMessage>",
-                TaskState::Ended("ClientError: No valid partitions.".into()),
+                ImportTaskState::Ended("ClientError: No valid partitions.".into()),
             ),
             (
                 "<status>deleting</status>",
-                TaskState::Ended("deleting".into()),
+                ImportTaskState::Ended("deleting".into()),
             ),
         ] {
-            assert_eq!(tasks(&text(inner)).unwrap()[0].state, state, "{inner}");
+            assert_eq!(
+                parse_tasks(&text(inner)).unwrap()[0].state,
+                state,
+                "{inner}"
+            );
         }
     }
 
@@ -171,11 +183,11 @@ mod tests {
         let text = "<DescribeImagesResponse><imagesSet><item><imageId>ami-1</imageId><imageState>failed</imageState>\
             <stateReason><code>x</code><message>Copy image failed</message></stateReason><blockDeviceMapping><item><ebs>\
             <snapshotId>snap-1</snapshotId></ebs></item></blockDeviceMapping></item></imagesSet></DescribeImagesResponse>";
-        let expected = Ami {
+        let expected = Ec2Image {
             id: "ami-1".into(),
-            state: State::Other("failed Copy image failed".into()),
+            state: Ec2ImageState::Other("failed Copy image failed".into()),
             snapshots: vec!["snap-1".into()],
         };
-        assert_eq!(amis(text).unwrap(), [expected]);
+        assert_eq!(parse_images(text).unwrap(), [expected]);
     }
 }

@@ -1,4 +1,5 @@
-//! Questions to EC2 in its query protocol: one region each, a form there and XML back. (Amazon EC2: API Reference, making API requests)
+//! Client for EC2's query API: sends a form to one region, receives XML. (Amazon EC2: API
+//! Reference, making API requests)
 
 use std::time::Duration;
 
@@ -7,77 +8,78 @@ use reqwest::{Method, StatusCode};
 use roxmltree::Document;
 use url::{Url, form_urlencoded};
 
-use super::super::signing::Signing;
-use super::super::xml::{named, value};
-use super::super::{Settings, patiently};
+use super::super::signing::AwsSigner;
+use super::super::xml::{find_children, read_text};
+use super::super::{PublisherSettings, with_retries};
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{Answer, Client};
-use crate::fetch::failure::{Failure, is_passing, unanswered};
-use crate::fetch::policy::Led;
-use crate::store::Watch;
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::{FetchFailure, classify_fault, is_passing};
+use crate::fetch::policy::UrlSource;
+use crate::store::ProgressWatch;
 use winimg_base::digest::Digest;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
-/// Bytes of an answer.
-const LONGEST: u64 = 4 << 20;
-/// The API's, unchanged since.
+/// Maximum size of an answer in bytes.
+const MAX_RESPONSE_SIZE: u64 = 4 << 20;
+/// The current version of the API.
 const VERSION: &str = "2016-11-15";
 
-/// What an action is asked with, in the order in which it is sent.
-pub type Form = Vec<(String, String)>;
+/// Parameters of an action, in the order sent.
+pub type Ec2Form = Vec<(String, String)>;
 
-pub struct Ec2 {
-    client: Client,
-    signing: Signing,
+pub struct Ec2Client {
+    client: HttpClient,
+    signing: AwsSigner,
     url: Url,
     pub region: String,
     options: FetchOptions,
 }
 
-impl Ec2 {
-    pub fn new(region: &str, settings: &Settings) -> Result<Self> {
-        let domain = match region.starts_with("cn-") {
-            true => "amazonaws.com.cn",
-            false => "amazonaws.com",
+impl Ec2Client {
+    pub fn new(region: &str, settings: &PublisherSettings) -> Result<Self> {
+        let domain = if region.starts_with("cn-") {
+            "amazonaws.com.cn"
+        } else {
+            "amazonaws.com"
         };
         let text = match &settings.compute {
             Some(endpoint) => endpoint.clone(),
             None => format!("https://ec2.{region}.{domain}/"),
         };
-        let wrong = |e| {
-            Error::new(Kind::Recipe, "the address of EC2 is malformed")
+        let url = Url::parse(&text).map_err(|e| {
+            Error::new(Kind::Recipe, "the EC2 endpoint is not a valid URL")
                 .at(&text)
                 .because(e)
-                .cure("mend AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or AWS_REGION")
-        };
+                .cure("fix AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL or AWS_REGION")
+        })?;
         Ok(Self {
-            client: Client::new(&settings.options.proxies, settings.options.patience),
-            signing: Signing::new("ec2", region, &settings.options.proxies),
-            url: Url::parse(&text).map_err(wrong)?,
+            client: HttpClient::new(&settings.options.proxies, settings.options.patience),
+            signing: AwsSigner::new("ec2", region, &settings.options.proxies),
+            url,
             region: region.to_owned(),
             options: settings.options.clone(),
         })
     }
 
-    /// The answer's text, of a good one.
-    pub async fn ask(&self, action: &str, form: Form, watch: &Watch) -> Result<String> {
+    /// Runs an action; returns the text of its answer.
+    pub async fn ask(&self, action: &str, form: Ec2Form, watch: &ProgressWatch) -> Result<String> {
         let body = form_urlencoded::Serializer::new(String::new())
             .append_pair("Action", action)
             .append_pair("Version", VERSION)
             .extend_pairs(form)
             .finish();
-        patiently(&self.options, watch, async || {
-            self.once(action, &body).await
+        with_retries(&self.options, watch, async || {
+            self.send_once(action, &body).await
         })
         .await
     }
 
-    async fn once(&self, action: &str, body: &str) -> Result<String, Failure> {
-        let failed = |fault| unanswered("EC2", &self.url, fault);
-        let request = self.client.request(Method::POST, self.url.clone());
-        let request = request.map_err(failed)?;
-        let request = request
+    async fn send_once(&self, action: &str, body: &str) -> Result<String, FetchFailure> {
+        let request = self
+            .client
+            .request(Method::POST, self.url.clone())
+            .map_err(|fault| classify_fault("EC2", &self.url, fault))?
             .header(
                 CONTENT_TYPE,
                 "application/x-www-form-urlencoded; charset=utf-8",
@@ -88,33 +90,36 @@ impl Ec2 {
             )
             .body(body.to_owned());
         let request = self.signing.sign(request).await?;
-        let answer: Answer = self
+        let answer: HttpAnswer = self
             .client
-            .send(request, Led::ByUser)
+            .send(request, UrlSource::ByUser)
             .await
-            .map_err(failed)?;
+            .map_err(|fault| classify_fault("EC2", &self.url, fault))?;
         let status = answer.status();
-        let bytes = answer.whole(LONGEST).await.map_err(failed)?;
+        let bytes = answer.read_body(MAX_RESPONSE_SIZE).await;
+        let bytes = bytes.map_err(|fault| classify_fault("EC2", &self.url, fault))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        match status.is_success() {
-            true => Ok(text),
-            false => Err(refused(action, &self.region, status, &text)),
+        if status.is_success() {
+            Ok(text)
+        } else {
+            Err(classify_error(action, &self.region, status, &text))
         }
     }
 
-    /// Waits before something is asked for again that takes minutes: longer each time.
+    /// Waits before a long operation is polled again, longer each time.
     pub async fn pause(wait: &mut Duration) {
         tokio::time::sleep(*wait).await;
         *wait = (*wait * 2).min(Duration::from_secs(15));
     }
 }
 
-/// What EC2 refuses, and whether asking again helps. (Amazon EC2: API Reference, error codes)
-fn refused(action: &str, region: &str, status: StatusCode, text: &str) -> Failure {
+/// Classifies an error of EC2. (Amazon EC2: API Reference, error codes)
+fn classify_error(action: &str, region: &str, status: StatusCode, text: &str) -> FetchFailure {
     let (code, words) = error(text).unwrap_or_default();
-    let fact = match code.is_empty() {
-        true => format!("EC2 in {region} answered {}", status.as_u16()),
-        false => format!("EC2 in {region} answered {} {code}", status.as_u16()),
+    let fact = if code.is_empty() {
+        format!("EC2 in {region} answered {}", status.as_u16())
+    } else {
+        format!("EC2 in {region} answered {} {code}", status.as_u16())
     };
     let mut error = Error::new(Kind::Publish, fact).at(action);
     if !words.is_empty() {
@@ -123,29 +128,34 @@ fn refused(action: &str, region: &str, status: StatusCode, text: &str) -> Failur
     let passes =
         is_passing(status) || matches!(code.as_str(), "RequestLimitExceeded" | "Throttling");
     if passes {
-        return Failure::again(error);
+        return FetchFailure::retryable(error);
     }
     let cure = match code.as_str() {
         "UnauthorizedOperation" => {
-            "the credentials need ec2:ImportImage, ec2:DescribeImportImageTasks, ec2:DescribeImages, ec2:CreateTags, and for copies and \
-             other accounts ec2:CopyImage, ec2:DescribeImageAttribute, ec2:ModifyImageAttribute and ec2:ModifySnapshotAttribute"
+            "the credentials need ec2:ImportImage, ec2:DescribeImportImageTasks, \
+             ec2:DescribeImages, ec2:CreateTags, and for copies and other accounts ec2:CopyImage, \
+             ec2:DescribeImageAttribute, ec2:ModifyImageAttribute and \
+             ec2:ModifySnapshotAttribute"
         }
         "AuthFailure" | "SignatureDoesNotMatch" | "InvalidClientTokenId" => {
-            "check the access key and its secret, this host's clock, and whether the account may use the region"
+            "check the access key and its secret, this host's clock, and that the account may use \
+             the region"
         }
         _ if action == "ImportImage" => {
-            "make the role `vmimport`, which may read the bucket: VM Import/Export User Guide, \"Required service role\""
+            "create the role `vmimport` with read access to the bucket: VM Import/Export User \
+             Guide, \"Required service role\""
         }
         _ => return error.into(),
     };
     error.cure(cure).into()
 }
 
-/// Its code and its words.
+/// Parses the code and the message of an error.
 fn error(text: &str) -> Option<(String, String)> {
     let document = Document::parse(text).ok()?;
-    let errors = named(document.root_element(), "Errors").next()?;
-    let error = named(errors, "Error").next()?;
-    let line = |name| unseen::line(value(error, name).unwrap_or_default());
-    Some((line("Code"), line("Message")))
+    let errors = find_children(document.root_element(), "Errors").next()?;
+    let error = find_children(errors, "Error").next()?;
+    let code = display_text::sanitize_line(read_text(error, "Code").unwrap_or_default());
+    let message = display_text::sanitize_line(read_text(error, "Message").unwrap_or_default());
+    Some((code, message))
 }

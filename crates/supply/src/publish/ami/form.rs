@@ -1,17 +1,17 @@
-//! What EC2 is asked with: forms, whole and without a network. (Amazon EC2: API Reference)
+//! Forms of EC2 actions. Pure. (Amazon EC2: API Reference)
 
 use serde::Deserialize;
 
-use super::ec2::Form;
+use super::ec2::Ec2Form;
 
 /// The export's request to VM Import, without its bucket: `import-image.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Import {
+pub struct ImportRequest {
     architecture: String,
     boot_mode: String,
     description: String,
-    disk_containers: [Container; 1],
+    disk_containers: [DiskContainer; 1],
     license_type: String,
     platform: String,
     role_name: String,
@@ -19,25 +19,25 @@ pub struct Import {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Container {
+struct DiskContainer {
     description: String,
     format: String,
 }
 
-/// What an image and its snapshots are known by in an account.
+/// Identity of an image and its snapshots in an account.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct AmiIdentity {
     pub name: String,
-    /// Of Windows.
+    /// Windows version.
     pub build: String,
-    /// Of the disk, hex: two imports of one disk are one image.
+    /// SHA-256 of the disk, hex: two imports of one disk are one image.
     pub sha256: String,
 }
 
 const OURS: &str = "winimg:sha256";
 
-impl About {
-    fn tags(&self) -> [(&str, &str); 3] {
+impl AmiIdentity {
+    fn list_tags(&self) -> [(&str, &str); 3] {
         [
             ("Name", &self.name),
             ("winimg:build", &self.build),
@@ -45,28 +45,29 @@ impl About {
         ]
     }
 
-    /// As `DescribeImages` and `DescribeImportImageTasks` find it again.
-    fn filter(&self, word: &str) -> Form {
+    /// Renders the filter for `DescribeImages` and `DescribeImportImageTasks`.
+    fn filter(&self, word: &str) -> Ec2Form {
         vec![
             (format!("{word}.1.Name"), format!("tag:{OURS}")),
             (format!("{word}.1.Value.1"), self.sha256.clone()),
         ]
     }
 
-    pub fn images(&self) -> Form {
+    pub fn find_images(&self) -> Ec2Form {
         let mut form = self.filter("Filter");
         form.push(("Owner.1".into(), "self".into()));
         form
     }
 
-    pub fn tasks(&self) -> Form {
+    pub fn find_tasks(&self) -> Ec2Form {
         self.filter("Filters")
     }
 
-    /// `ImportImage` of an object in a bucket. `token`: a second request with the same one begins nothing.
-    pub fn import(&self, import: &Import, bucket: &str, key: &str, token: &str) -> Form {
+    /// Renders `ImportImage` of an object in a bucket. A second request with the same `token`
+    /// starts nothing.
+    pub fn import(&self, import: &ImportRequest, bucket: &str, key: &str, token: &str) -> Ec2Form {
         let [disk] = &import.disk_containers;
-        let mut form: Form = [
+        let mut form: Ec2Form = [
             ("Architecture", import.architecture.as_str()),
             ("BootMode", &import.boot_mode),
             ("ClientToken", token),
@@ -81,13 +82,13 @@ impl About {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-        form.extend(self.specified(1, "import-image-task"));
+        form.extend(self.render_specification(1, "import-image-task"));
         form
     }
 
-    /// `CopyImage`, with the tags on the copy and its snapshots from the beginning.
-    pub fn copy(&self, image: &str, from: &str, token: &str) -> Form {
-        let mut form: Form = [
+    /// Renders `CopyImage`, with tags on the copy and its snapshots from the start.
+    pub fn copy(&self, image: &str, from: &str, token: &str) -> Ec2Form {
+        let mut form: Ec2Form = [
             ("ClientToken", token),
             ("Name", &format!("{}-{}", self.name, &self.sha256[..12])),
             ("SourceImageId", image),
@@ -95,32 +96,32 @@ impl About {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
-        form.extend(self.specified(1, "image"));
-        form.extend(self.specified(2, "snapshot"));
+        form.extend(self.render_specification(1, "image"));
+        form.extend(self.render_specification(2, "snapshot"));
         form
     }
 
-    /// `CreateTags` on an image and its snapshots.
-    pub fn tag<'i>(&self, resources: impl Iterator<Item = &'i str>) -> Form {
-        let mut form: Form = resources
+    /// Renders `CreateTags` on an image and its snapshots.
+    pub fn create_tags<'i>(&self, resources: impl Iterator<Item = &'i str>) -> Ec2Form {
+        let mut form: Ec2Form = resources
             .zip(1..)
             .map(|(id, n)| (format!("ResourceId.{n}"), id.to_owned()))
             .collect();
-        form.extend(self.numbered("Tag"));
+        form.extend(self.render_tags("Tag"));
         form
     }
 
-    fn specified(&self, n: usize, kind: &str) -> Form {
+    fn render_specification(&self, n: usize, kind: &str) -> Ec2Form {
         let mut form = vec![(
             format!("TagSpecification.{n}.ResourceType"),
             kind.to_owned(),
         )];
-        form.extend(self.numbered(&format!("TagSpecification.{n}.Tag")));
+        form.extend(self.render_tags(&format!("TagSpecification.{n}.Tag")));
         form
     }
 
-    fn numbered(&self, word: &str) -> Form {
-        let tags = self.tags().into_iter().zip(1..);
+    fn render_tags(&self, word: &str) -> Ec2Form {
+        let tags = self.list_tags().into_iter().zip(1..);
         tags.flat_map(|((key, value), n)| {
             [
                 (format!("{word}.{n}.Key"), key.to_owned()),
@@ -131,28 +132,28 @@ impl About {
     }
 }
 
-/// One value.
-pub fn one(name: &str, value: &str) -> Form {
+/// Renders a form with one value.
+pub fn make_form(name: &str, value: &str) -> Ec2Form {
     vec![(name.to_owned(), value.to_owned())]
 }
 
-/// `DescribeImageAttribute`: who may start it.
-pub fn permissions(image: &str) -> Form {
-    let mut form = one("ImageId", image);
-    form.extend(one("Attribute", "launchPermission"));
+/// Renders `DescribeImageAttribute` for the accounts that may launch an image.
+pub fn describe_permissions(image: &str) -> Ec2Form {
+    let mut form = make_form("ImageId", image);
+    form.extend(make_form("Attribute", "launchPermission"));
     form
 }
 
-/// `ModifyImageAttribute`: another account may start it.
-pub fn launch(image: &str, account: &str) -> Form {
-    let mut form = one("ImageId", image);
-    form.extend(one("LaunchPermission.Add.1.UserId", account));
+/// Renders `ModifyImageAttribute` that lets another account launch an image.
+pub fn allow_launch(image: &str, account: &str) -> Ec2Form {
+    let mut form = make_form("ImageId", image);
+    form.extend(make_form("LaunchPermission.Add.1.UserId", account));
     form
 }
 
-/// `ModifySnapshotAttribute`: another account may copy it.
-pub fn volume(snapshot: &str, account: &str) -> Form {
-    let mut form = one("SnapshotId", snapshot);
-    form.extend(one("CreateVolumePermission.Add.1.UserId", account));
+/// Renders `ModifySnapshotAttribute` that lets another account copy a snapshot.
+pub fn allow_copy(snapshot: &str, account: &str) -> Ec2Form {
+    let mut form = make_form("SnapshotId", snapshot);
+    form.extend(make_form("CreateVolumePermission.Add.1.UserId", account));
     form
 }

@@ -1,7 +1,8 @@
-//! A file of an image as a blob: the fixed VHD as pages, of which those that hold data are sent; the others in blocks.
+//! Publishes a file of an image as a blob: a fixed VHD as a page blob, of which only pages with
+//! data are sent; other files in blocks.
 //!
-//! What a killed run left is gone on with: of pages, the blob's own list of those that were written; of blocks, their names, which
-//! hold the digests of their bytes.
+//! An interrupted upload is continued: a page blob lists its written pages, and the names of blocks
+//! contain the digests of their bytes.
 
 use std::fs::File;
 use std::ops::Range;
@@ -15,27 +16,27 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
-use super::super::{Standing, unchanged};
+use super::super::{ObjectStatus, check_unchanged};
 use super::answers;
-use super::pages::{There, with_data};
-use super::storage::{Found, Kept, Storage, begun, completed, whole};
+use super::pages::{PageSet, with_data};
+use super::storage::{BlobStatus, BlobStorage, BlobType, begun, completed, whole};
 use crate::fetch;
-use crate::store::Watch;
+use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Result};
-use winimg_base::io::{Positioned as _, data_within};
+use winimg_base::io::{PositionedIo as _, data_within};
 
-/// Bytes of the most that one request writes of a blob of pages (Azure Storage: Put Page).
+/// Maximum size of a write to a page blob in bytes (Azure Storage: Put Page).
 const RANGE: u64 = 4 << 20;
-/// Bytes of a block, and of a file that is sent in one request.
+/// Size of a block in bytes, and the maximum size of a file sent in one request.
 const BLOCK: u64 = 16 << 20;
-/// A blob has no more blocks (Azure Storage: Put Block List).
+/// Maximum number of blocks (Azure Storage: Put Block List).
 const BLOCKS: u64 = 50_000;
 const AT_ONCE: usize = 4;
 
-pub struct Blob {
-    pub storage: Arc<Storage>,
-    pub kept: Kept,
+pub struct AzureBlob {
+    pub storage: Arc<BlobStorage>,
+    pub kept: BlobType,
     pub name: String,
     pub path: PathBuf,
     /// Bytes.
@@ -44,60 +45,60 @@ pub struct Blob {
     pub media_type: &'static str,
 }
 
-/// Bytes of the file, where they are not zeros alone.
-struct Piece {
+/// A range of the file, with its bytes unless it is a hole.
+struct BlobPiece {
     range: Range<u64>,
     /// `None`: a hole.
     bytes: Option<Bytes>,
-    /// Of a blob in blocks, this one's name.
+    /// Name of the block, in a block blob.
     block: String,
 }
 
-impl Blob {
-    pub async fn standing(&self, watch: &Watch) -> Result<Standing> {
-        Ok(match self.look(watch).await? {
-            Found::Nothing | Found::Begun => Standing::Absent,
-            Found::Whole => Standing::Same(None),
-            Found::Other(words) => Standing::Other(words),
+impl AzureBlob {
+    pub async fn check_status(&self, watch: &ProgressWatch) -> Result<ObjectStatus> {
+        Ok(match self.check_blob(watch).await? {
+            BlobStatus::Nothing | BlobStatus::Begun => ObjectStatus::Absent,
+            BlobStatus::Whole => ObjectStatus::Same(None),
+            BlobStatus::Other(words) => ObjectStatus::Other(words),
         })
     }
 
-    pub async fn send(&self, watch: &Watch) -> Result<()> {
+    pub async fn send(&self, watch: &ProgressWatch) -> Result<()> {
         match self.kept {
-            Kept::Pages => self.send_pages(watch).await,
-            Kept::Blocks if self.size <= BLOCK => self.send_at_once(watch).await,
-            Kept::Blocks => self.send_blocks(watch).await,
+            BlobType::Pages => self.send_pages(watch).await,
+            BlobType::Blocks if self.size <= BLOCK => self.send_at_once(watch).await,
+            BlobType::Blocks => self.send_blocks(watch).await,
         }
     }
 
-    async fn look(&self, watch: &Watch) -> Result<Found> {
+    async fn check_blob(&self, watch: &ProgressWatch) -> Result<BlobStatus> {
         let about = (self.kept, self.size, &self.sha256);
-        self.storage.look(&self.name, about, watch).await
+        self.storage.check_blob(&self.name, about, watch).await
     }
 
     fn url(&self) -> Url {
         self.storage.url(&self.name)
     }
 
-    /// The blob's address for one of its parts.
+    /// Returns the blob's address with a query.
     fn part(&self, pairs: &[(&str, &str)]) -> Url {
         let mut url = self.url();
         url.query_pairs_mut().extend_pairs(pairs);
         url
     }
 
-    async fn send_pages(&self, watch: &Watch) -> Result<()> {
-        let there = match self.look(watch).await? {
-            Found::Begun => self.there(watch).await?,
-            Found::Whole => return Ok(()),
-            Found::Nothing | Found::Other(_) => {
+    async fn send_pages(&self, watch: &ProgressWatch) -> Result<()> {
+        let there = match self.check_blob(watch).await? {
+            BlobStatus::Begun => self.there(watch).await?,
+            BlobStatus::Whole => return Ok(()),
+            BlobStatus::Nothing | BlobStatus::Other(_) => {
                 let made =
                     self.storage
                         .put(&self.name, self.url(), Bytes::new(), watch, |request| {
                             begun(request, self.size, &self.sha256)
                         });
                 made.await?;
-                There::default()
+                PageSet::default()
             }
         };
         let sent = self
@@ -108,20 +109,22 @@ impl Blob {
             .await?;
         let changed = self.unchanged(&digest);
         let url = self.part(&[("comp", "metadata")]);
-        let marked = |request| match changed.is_ok() {
-            true => completed(request, &self.sha256),
-            // Without a mark another run does not take these pages for the file's.
-            false => request,
-        };
         let put = self
             .storage
-            .put(&self.name, url, Bytes::new(), watch, marked);
+            .put(&self.name, url, Bytes::new(), watch, |request| {
+                if changed.is_ok() {
+                    completed(request, &self.sha256)
+                } else {
+                    // Without a mark, later runs do not take these pages for the file's.
+                    request
+                }
+            });
         put.await?;
         changed
     }
 
-    /// The pages that an earlier run sent.
-    async fn there(&self, watch: &Watch) -> Result<There> {
+    /// Lists the pages that an earlier run sent.
+    async fn there(&self, watch: &ProgressWatch) -> Result<PageSet> {
         let mut all = Vec::new();
         let mut marker = String::new();
         loop {
@@ -131,7 +134,7 @@ impl Blob {
             };
             let text = self.storage.text(&self.name, &url, watch).await?;
             let (ranges, next) = match text {
-                Some(text) => answers::pages(&text)?,
+                Some(text) => answers::parse_pages(&text)?,
                 None => (Vec::new(), None),
             };
             all.extend(ranges);
@@ -140,16 +143,21 @@ impl Blob {
                 None => break,
             }
         }
-        let there = There::new(all);
+        let there = PageSet::new(all);
         let bytes = there.bytes();
         watch.note(format!(
-            "{}: an upload that was interrupted is continued: {bytes} bytes of its pages are there",
+            "{}: continuing an interrupted upload: {bytes} bytes of its pages are there",
             self.name
         ));
         Ok(there)
     }
 
-    async fn send_range(&self, range: Range<u64>, there: &There, watch: &Watch) -> Result<Piece> {
+    async fn send_range(
+        &self,
+        range: Range<u64>,
+        there: &PageSet,
+        watch: &ProgressWatch,
+    ) -> Result<BlobPiece> {
         let piece = self.read(range).await?;
         let Some(bytes) = &piece.bytes else {
             return Ok(piece);
@@ -178,23 +186,23 @@ impl Blob {
         Ok(piece)
     }
 
-    async fn send_at_once(&self, watch: &Watch) -> Result<()> {
+    async fn send_at_once(&self, watch: &ProgressWatch) -> Result<()> {
         let piece = self.read(0..self.size).await?;
         let bytes = piece.whole();
         self.unchanged(&Digest::sha256_of(&bytes))?;
         let put = self
             .storage
             .put(&self.name, self.url(), bytes, watch, |request| {
-                whole(request, Kept::Blocks, &self.sha256).header(CONTENT_TYPE, self.media_type)
+                whole(request, BlobType::Blocks, &self.sha256).header(CONTENT_TYPE, self.media_type)
             });
         put.await?;
-        watch.bytes(self.size, Some(self.size))
+        watch.report_bytes(self.size, Some(self.size))
     }
 
-    async fn send_blocks(&self, watch: &Watch) -> Result<()> {
+    async fn send_blocks(&self, watch: &ProgressWatch) -> Result<()> {
         let list = self.part(&[("comp", "blocklist"), ("blocklisttype", "uncommitted")]);
         let there = match self.storage.text(&self.name, &list, watch).await? {
-            Some(text) => answers::blocks(&text)?,
+            Some(text) => answers::parse_blocks(&text)?,
             None => Default::default(),
         };
         let there = &there;
@@ -218,7 +226,7 @@ impl Blob {
         let had = names.iter().filter(|name| there.contains(*name)).count();
         if had > 0 {
             watch.note(format!(
-                "{}: an upload that was interrupted was continued: {had} of {} blocks were there",
+                "{}: continued an interrupted upload: {had} of {} blocks were there",
                 self.name,
                 names.len()
             ));
@@ -233,27 +241,28 @@ impl Blob {
         put.await
     }
 
-    /// Shows how far it is. The digest of all of it, and the names of the blocks in their order.
+    /// Reports the progress; returns the digest of the whole file, and the names of the blocks in
+    /// order.
     async fn hashed(
         &self,
-        sent: impl stream::Stream<Item = Result<Piece>>,
-        watch: &Watch,
+        sent: impl stream::Stream<Item = Result<BlobPiece>>,
+        watch: &ProgressWatch,
     ) -> Result<(Digest, Vec<String>)> {
         let mut sent = std::pin::pin!(sent);
         let (mut hasher, mut names) = (Hasher::new(Algorithm::Sha256), Vec::new());
         while let Some(piece) = sent.try_next().await? {
             match &piece.bytes {
                 Some(bytes) => hasher.update(bytes),
-                None => hasher.zeros(piece.length() as u64),
+                None => hasher.update_zeros(piece.length() as u64),
             }
-            watch.bytes(piece.range.end, Some(self.size))?;
+            watch.report_bytes(piece.range.end, Some(self.size))?;
             names.push(piece.block);
         }
         Ok((hasher.finish(), names))
     }
 
     fn unchanged(&self, digest: &Digest) -> Result<()> {
-        unchanged(&self.name, &self.sha256, digest)
+        check_unchanged(&self.name, &self.sha256, digest)
     }
 
     fn ranges(&self, length: u64) -> impl Iterator<Item = Range<u64>> + use<> {
@@ -262,14 +271,14 @@ impl Blob {
         starts.map(move |start| start..size.min(start + length))
     }
 
-    async fn read(&self, range: Range<u64>) -> Result<Piece> {
+    async fn read(&self, range: Range<u64>) -> Result<BlobPiece> {
         let path = self.path.clone();
-        fetch::blocking(move || {
-            let unread = |e| Error::io("read", &path, e);
-            let file = File::open(&path).map_err(unread)?;
-            let data = data_within(&file, range.clone()).map_err(unread)?;
+        fetch::run_blocking(move || {
+            let file = File::open(&path).map_err(|e| Error::io("read", &path, e))?;
+            let data =
+                data_within(&file, range.clone()).map_err(|e| Error::io("read", &path, e))?;
             if data.is_empty() {
-                return Ok(Piece {
+                return Ok(BlobPiece {
                     range,
                     bytes: None,
                     block: String::new(),
@@ -277,8 +286,8 @@ impl Blob {
             }
             let mut bytes = vec![0; (range.end - range.start) as usize];
             file.read_exact_at(&mut bytes, range.start)
-                .map_err(unread)?;
-            Ok(Piece {
+                .map_err(|e| Error::io("read", &path, e))?;
+            Ok(BlobPiece {
                 range,
                 bytes: Some(bytes.into()),
                 block: String::new(),
@@ -288,7 +297,7 @@ impl Blob {
     }
 }
 
-impl Piece {
+impl BlobPiece {
     fn length(&self) -> usize {
         (self.range.end - self.range.start) as usize
     }
@@ -299,13 +308,14 @@ impl Piece {
     }
 }
 
-/// Whole MiB, as few bytes as the number of blocks allows.
+/// Computes the size of the blocks: whole MiB, as small as the number of blocks allows.
 fn block_length(size: u64) -> u64 {
     let least = size.div_ceil(BLOCKS).div_ceil(1 << 20) << 20;
     least.max(BLOCK)
 }
 
-/// A block is named by its place and its digest, so that one that waits there is known to be ours. All names of a blob are as long.
+/// Builds the name of a block from its offset and digest, so that an uncommitted block is
+/// recognized. All names of a blob must have the same length.
 fn block_name(start: u64, digest: &Digest) -> String {
     let mut name = start.to_be_bytes().to_vec();
     name.extend(digest.bytes());

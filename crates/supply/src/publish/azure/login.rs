@@ -1,7 +1,9 @@
-//! Who asks Azure: an account's key or a signature from the environment, or a token of Azure's own chain of credentials.
+//! Logins to Azure: an account's key or a signature from the environment, or a token of Azure's
+//! credential chain.
 //!
-//! A certificate, a client's secret or a workload's token where the environment names one, and that one alone: a wrong one is an error
-//! and not passed over. Else the machine's managed identity, and `az` where somebody logged in. (Azure Identity: credential chains)
+//! If the environment names a certificate, a client secret or a workload token, only that is used:
+//! a wrong one is an error, and not skipped. Otherwise the machine's managed identity, then a login
+//! with `az`. (Azure Identity: credential chains)
 
 use bytes::Bytes;
 use http::Uri;
@@ -17,16 +19,18 @@ use reqwest::RequestBuilder;
 use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use url::{Url, form_urlencoded};
 
-use super::super::asks::{Asks, Files, Programs, Variables};
+use super::super::credential_access::{
+    CleanEnv, CredentialFiles, CredentialHttp, CredentialPrograms,
+};
 use crate::fetch::Proxies;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
-use winimg_base::unseen;
 
-/// Whom the library asks for tokens for.
+/// Audience of the library's tokens.
 const STORAGE: &str = "https://storage.azure.com";
 
-/// What the environment gives for a storage account.
+/// Login to a storage account from the environment.
 #[derive(Clone, Debug)]
 pub enum AccountLogin {
     /// `AZURE_STORAGE_KEY`
@@ -35,10 +39,10 @@ pub enum AccountLogin {
     Signature(Secret),
 }
 
-pub struct Login(Signer<Credential>);
+pub struct AzureLogin(Signer<Credential>);
 
-impl Login {
-    /// For the blobs of an account.
+impl AzureLogin {
+    /// Creates a login for the blobs of an account.
     pub fn to_storage(account: &str, given: Option<&AccountLogin>, proxies: &Proxies) -> Self {
         let credential = given.map(|given| match given {
             AccountLogin::Key(key) => Credential::with_shared_key(account, key.expose()),
@@ -49,38 +53,44 @@ impl Login {
         Self::new(credential, STORAGE, proxies)
     }
 
-    /// By tokens for `audience`, an address without a slash at its end.
+    /// Creates a login by tokens for `audience`, an address without a slash at its end.
     pub fn to(audience: &str, proxies: &Proxies) -> Self {
         Self::new(None, audience, proxies)
     }
 
     fn new(given: Option<Credential>, audience: &str, proxies: &Proxies) -> Self {
-        let translated = |inner| Translated {
-            inner,
-            audience: audience.to_owned(),
-        };
         let context = Context::new()
-            .with_env(Variables)
-            .with_file_read(Files)
-            .with_http_send(translated(Asks::new(proxies)))
-            .with_command_execute(Translated {
-                inner: Programs,
+            .with_env(CleanEnv)
+            .with_file_read(CredentialFiles)
+            .with_http_send(AudienceTranslator {
+                inner: CredentialHttp::new(proxies),
+                audience: audience.to_owned(),
+            })
+            .with_command_execute(AudienceTranslator {
+                inner: CredentialPrograms,
                 audience: audience.to_owned(),
             });
-        Self(Signer::new(context, Chain(given), RequestSigner::new()))
+        Self(Signer::new(
+            context,
+            AzureCredentialChain(given),
+            RequestSigner::new(),
+        ))
     }
 
-    /// The request with its `Authorization`, or with the signature in its address.
+    /// Adds the `Authorization` to a request, or the signature to its address.
     pub async fn sign(&self, request: RequestBuilder) -> Result<RequestBuilder> {
         let (client, request) = request.build_split();
-        let malformed = |e| Error::new(Kind::Publish, "a request cannot be made").because(e);
-        let mut request = request.map_err(malformed)?;
-        let unsignable = |e| Error::new(Kind::Publish, "an address cannot be signed").because(e);
-        // Proxies may change it.
+        let mut request = request
+            .map_err(|e| Error::new(Kind::Publish, "a request cannot be built").because(e))?;
+        // Not signed: proxies may change it.
         let encoding = request.headers_mut().remove(ACCEPT_ENCODING);
         let mut parts = http::Request::new(()).into_parts().0;
         parts.method = request.method().clone();
-        parts.uri = request.url().as_str().parse().map_err(unsignable)?;
+        parts.uri = request
+            .url()
+            .as_str()
+            .parse()
+            .map_err(|e| Error::new(Kind::Publish, "an address cannot be signed").because(e))?;
         parts.headers = request.headers().clone();
         let signed = self.0.sign(&mut parts, None).await;
         signed.map_err(|e| unsigned(&e))?;
@@ -88,10 +98,10 @@ impl Login {
             parts.headers.insert(ACCEPT_ENCODING, encoding);
         }
         parts.headers.values_mut().for_each(hidden);
-        // Not in words: it may hold a signature.
+        // Not shown: it may contain a signature.
         let signed = Url::parse(&parts.uri.to_string());
         *request.url_mut() = signed.map_err(|_| {
-            let fact = "the shared access signature makes no address";
+            let fact = "the shared access signature cannot be part of an address";
             Error::new(Kind::Publish, fact).cure("check AZURE_STORAGE_SAS_TOKEN")
         })?;
         *request.headers_mut() = parts.headers;
@@ -99,7 +109,7 @@ impl Login {
     }
 }
 
-/// A token goes to no other server.
+/// Marks tokens as sensitive, so that they are not sent to another server.
 fn hidden(value: &mut HeaderValue) {
     if value.as_bytes().starts_with(b"Bearer ") {
         value.set_sensitive(true);
@@ -107,38 +117,38 @@ fn hidden(value: &mut HeaderValue) {
 }
 
 fn unsigned(e: &Unsigned) -> Error {
-    Error::new(Kind::Publish, "there are no Azure credentials that can be used")
-        .found(unseen::line(&e.to_string()))
+    Error::new(Kind::Publish, "there are no usable Azure credentials")
+        .found(display_text::sanitize_line(&e.to_string()))
         .cure(
-            "set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or run `az login`; for blobs alone AZURE_STORAGE_KEY or \
-             AZURE_STORAGE_SAS_TOKEN; on Azure a managed or a workload identity is taken",
+            "set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, or run `az login`; for \
+             blobs only, AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN; on Azure a managed or \
+             workload identity is used",
         )
 }
 
-/// The credentials that were given, else those that the environment or the machine names.
+/// Uses the given credentials, else those of the environment or the machine.
 #[derive(Debug)]
-struct Chain(Option<Credential>);
+struct AzureCredentialChain(Option<Credential>);
 
-impl ProvideCredential for Chain {
+impl ProvideCredential for AzureCredentialChain {
     type Credential = Credential;
 
     async fn provide_credential(
         &self,
         context: &Context,
     ) -> reqsign_core::Result<Option<Credential>> {
-        let names = |name: &str| context.env_var(name).is_some_and(|value| !value.is_empty());
         if let Some(given) = &self.0 {
             return Ok(Some(given.clone()));
         }
-        if names("AZURE_CLIENT_CERTIFICATE_PATH") {
+        if is_set(context, "AZURE_CLIENT_CERTIFICATE_PATH") {
             let certificate = ClientCertificateCredentialProvider::new();
             return certificate.provide_credential(context).await;
         }
-        if names("AZURE_CLIENT_SECRET") {
+        if is_set(context, "AZURE_CLIENT_SECRET") {
             let secret = ClientSecretCredentialProvider::new();
             return secret.provide_credential(context).await;
         }
-        if names("AZURE_FEDERATED_TOKEN_FILE") {
+        if is_set(context, "AZURE_FEDERATED_TOKEN_FILE") {
             let workload = WorkloadIdentityCredentialProvider::new();
             return workload.provide_credential(context).await;
         }
@@ -151,15 +161,19 @@ impl ProvideCredential for Chain {
     }
 }
 
-/// The library asks for tokens for storage alone. Others are had by the same questions with another audience in them.
+fn is_set(context: &Context, name: &str) -> bool {
+    context.env_var(name).is_some_and(|value| !value.is_empty())
+}
+
+/// Replaces the audience in token requests: the library itself only requests tokens for storage.
 #[derive(Debug)]
-struct Translated<T> {
+struct AudienceTranslator<T> {
     inner: T,
     /// Without a slash at its end.
     audience: String,
 }
 
-impl<T> Translated<T> {
+impl<T> AudienceTranslator<T> {
     fn word(&self, word: &str) -> String {
         match word.strip_prefix(STORAGE) {
             Some(rest @ ("/" | "/.default")) => format!("{}{rest}", self.audience),
@@ -167,7 +181,7 @@ impl<T> Translated<T> {
         }
     }
 
-    /// The same names and values, in a query or a form.
+    /// Translates the values in a query or a form.
     fn form(&self, form: &[u8]) -> String {
         let pairs = form_urlencoded::parse(form);
         let pairs = pairs.map(|(name, value)| (name, self.word(&value)));
@@ -177,7 +191,7 @@ impl<T> Translated<T> {
     }
 }
 
-impl HttpSend for Translated<Asks> {
+impl HttpSend for AudienceTranslator<CredentialHttp> {
     async fn http_send(
         &self,
         request: http::Request<Bytes>,
@@ -196,7 +210,7 @@ impl HttpSend for Translated<Asks> {
     }
 }
 
-impl CommandExecute for Translated<Programs> {
+impl CommandExecute for AudienceTranslator<CredentialPrograms> {
     async fn command_execute(
         &self,
         program: &str,

@@ -1,13 +1,13 @@
-//! Which pages of a page blob hold data. Pure.
+//! Pages of a page blob with data. Pure.
 
 use std::ops::Range;
 
-/// Bytes of a page, and what ranges of pages are whole numbers of (Azure Storage: understanding page blobs).
+/// Size of a page in bytes; ranges are multiples of it (Azure Storage: understanding page blobs).
 pub const PAGE: u64 = 512;
-/// Bytes of zeros between two runs of data that are sent along: a request takes longer than they do.
+/// Maximum run of zeros in bytes that is sent along: a new request would take longer.
 const GAP: u64 = 64 << 10;
 
-/// The runs of pages with data in these bytes, whose first one lies at `start` of the blob. Whole pages.
+/// Finds the runs of whole pages with data. The bytes are at offset `start` of the blob.
 pub fn with_data(bytes: &[u8], start: u64) -> Vec<Range<u64>> {
     let pages = bytes.chunks(PAGE as usize).zip(0..);
     let held = pages.filter(|(page, _)| page.iter().any(|byte| *byte != 0));
@@ -22,12 +22,12 @@ pub fn with_data(bytes: &[u8], start: u64) -> Vec<Range<u64>> {
     runs
 }
 
-/// Ranges of pages that a blob has already, in order.
+/// Page ranges that a blob already has, in order.
 #[derive(Debug, Default)]
-pub struct There(Vec<Range<u64>>);
+pub struct PageSet(Vec<Range<u64>>);
 
-impl There {
-    /// Ranges as the service lists them: two of them may touch each other.
+impl PageSet {
+    /// Creates the set from the service's list, where ranges may be adjacent.
     pub fn new(mut listed: Vec<Range<u64>>) -> Self {
         listed.sort_by_key(|range| range.start);
         let mut all: Vec<Range<u64>> = Vec::new();
@@ -40,7 +40,7 @@ impl There {
         Self(all)
     }
 
-    /// Whether all of a run is there.
+    /// Returns true if the whole run is there.
     pub fn has(&self, run: &Range<u64>) -> bool {
         let after = self.0.partition_point(|range| range.start <= run.start);
         let before = after.checked_sub(1).and_then(|at| self.0.get(at));
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_run_is_there_if_all_of_it_is() {
-        let there = There::new(vec![1024..2048, 0..1024, 4096..8192]);
+        let there = PageSet::new(vec![1024..2048, 0..1024, 4096..8192]);
         for (run, expected) in [
             (0..2048, true),
             (512..1536, true),

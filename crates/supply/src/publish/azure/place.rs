@@ -1,4 +1,4 @@
-//! Where an image goes in Azure: a folder of a storage account's container. Pure.
+//! Destination in Azure: a folder of a storage account's container. Pure.
 //!
 //! Refuses users, keys and signatures in an address.
 
@@ -9,35 +9,44 @@ use std::fmt;
 pub struct BlobPlace {
     pub account: String,
     pub container: String,
-    /// What names begin with: empty, or with a slash at its end.
+    /// Prefix of blob names: empty, or ending in a slash.
     pub prefix: String,
 }
 
 impl BlobPlace {
-    /// What follows the scheme. The error is what is wrong with it: "the destination …".
+    /// Parses the text after the scheme. The error describes the fault and follows "the
+    /// destination".
     pub fn parse(rest: &str) -> Result<Self, &'static str> {
-        let mut words = rest.trim_end_matches('/').splitn(3, '/');
-        let mut word = || words.next().unwrap_or_default();
-        let (account, container, prefix) = (word(), word(), word().trim_matches('/'));
+        let rest = rest.trim_end_matches('/');
+        let (account, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let (container, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let prefix = prefix.trim_matches('/');
         if account.contains('@') {
-            return Err("holds a user");
+            return Err("contains a user name or password");
         }
         // (Azure Resource Manager: naming rules, Microsoft.Storage)
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        if !(3..=24).contains(&account.len()) || !account.chars().all(plain) {
-            return Err("names no storage account: 3 to 24 small letters and digits");
+        if !(3..=24).contains(&account.len()) || !account.chars().all(is_lower_alphanumeric) {
+            return Err(
+                "has no valid storage account name (3 to 24 lower-case letters and digits)",
+            );
         }
         // (Azure Storage: naming containers)
         let is_container = (3..=63).contains(&container.len())
             && container.split('-').all(|part| !part.is_empty())
-            && container.chars().all(|c| plain(c) || c == '-');
+            && container
+                .chars()
+                .all(|c| is_lower_alphanumeric(c) || c == '-');
         if !is_container {
-            return Err("names no container: 3 to 63 small letters, digits and single hyphens");
+            return Err(
+                "has no valid container name (3 to 63 lower-case letters, digits and single \
+                 hyphens)",
+            );
         }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "!-_.'()/=+,".contains(c);
-        let is_step = |word: &str| word == "." || word == "..";
-        if !prefix.chars().all(plain) || prefix.split('/').any(is_step) {
-            return Err("has characters in its folder that names of blobs should not have");
+        let is_plain = prefix
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "!-_.'()/=+,".contains(c));
+        if !is_plain || prefix.split('/').any(|word| matches!(word, "." | "..")) {
+            return Err("has a folder with characters that are not allowed in blob names");
         }
         Ok(Self {
             account: account.to_owned(),
@@ -48,6 +57,10 @@ impl BlobPlace {
             },
         })
     }
+}
+
+fn is_lower_alphanumeric(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
 }
 
 impl fmt::Display for BlobPlace {

@@ -1,6 +1,6 @@
-//! Questions to the blobs of a storage account, and what is known of one. (Azure Storage: Blob service REST API)
+//! Client for the blobs of a storage account. (Azure Storage: Blob service REST API)
 //!
-//! Refuses to speak over http to another machine than this one.
+//! Refuses http, except to this machine.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,48 +10,48 @@ use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
-use super::super::{Settings, client, patiently};
-use super::login::Login;
+use super::super::{PublisherSettings, build_client, with_retries};
+use super::failures;
+use super::login::AzureLogin;
 use super::place::BlobPlace;
-use super::refused;
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{Answer, Client, is_here};
-use crate::fetch::failure::{Failure, unanswered};
-use crate::fetch::policy::Led;
-use crate::store::Watch;
+use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
+use crate::fetch::failure::{FetchFailure, classify_fault};
+use crate::fetch::policy::UrlSource;
+use crate::store::ProgressWatch;
 use winimg_base::digest::Digest;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
-/// Of the protocol; it has ranges of 4 MiB and MD5 for each of them.
+/// Version of the protocol; it has ranges of 4 MiB with an MD5 each.
 const VERSION: &str = "2021-12-02";
-/// Bytes of an answer in XML: a page of a list has ten thousand ranges.
+/// Maximum size of an XML answer in bytes: a page of a list has ten thousand ranges.
 const LONGEST: u64 = 16 << 20;
-/// What a request's bytes are compared with at the service.
+/// Digest of a request's body, which the service verifies.
 const CONTENT_MD5: &str = "content-md5";
 const BLOB_TYPE: &str = "x-ms-blob-type";
-/// Our own word about a blob that is whole: the SHA-256 of all of it, hex. Names of metadata are words of a programming language.
+/// Metadata with the SHA-256 of a complete blob, hex. Names of metadata must be C# identifiers.
 const WHOLE: &str = "x-ms-meta-winimgsha256";
-/// The same of one whose bytes are on their way.
+/// Metadata with the SHA-256 of an incomplete blob, hex.
 const SENDING: &str = "x-ms-meta-winimgsending";
 
-pub struct Storage {
-    client: Client,
-    login: Login,
-    /// Of the account. Ends with a slash.
+pub struct BlobStorage {
+    client: HttpClient,
+    login: AzureLogin,
+    /// Address of the account. Ends with a slash.
     base: Url,
     pub place: BlobPlace,
     options: FetchOptions,
 }
 
-/// How a blob keeps its bytes.
+/// Type of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum BlobType {
     Pages,
     Blocks,
 }
 
-impl Kept {
+impl BlobType {
     pub fn name(self) -> &'static str {
         match self {
             Self::Pages => "PageBlob",
@@ -60,20 +60,20 @@ impl Kept {
     }
 }
 
-/// What stands at the place of a blob.
+/// Current state of a blob.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum BlobStatus {
     Nothing,
-    /// The blob itself.
+    /// The complete blob.
     Whole,
-    /// The blob itself, whose pages were not all sent.
+    /// The blob with some of its pages missing.
     Begun,
-    /// Something else, in a few words.
+    /// A different blob; a short description.
     Other(String),
 }
 
-impl Storage {
-    pub fn new(place: &BlobPlace, settings: &Settings) -> Result<Self> {
+impl BlobStorage {
+    pub fn new(place: &BlobPlace, settings: &PublisherSettings) -> Result<Self> {
         let azure = &settings.azure;
         let base = match &azure.blobs {
             Some(endpoint) => format!("{}/", endpoint.trim_end_matches('/')),
@@ -82,15 +82,15 @@ impl Storage {
         let proxies = &settings.options.proxies;
         let base = address(&base, "AZURE_STORAGE_SERVICE_ENDPOINT")?;
         Ok(Self {
-            client: client(&base, &settings.options),
-            login: Login::to_storage(&place.account, azure.account.as_ref(), proxies),
+            client: build_client(&base, &settings.options),
+            login: AzureLogin::to_storage(&place.account, azure.account.as_ref(), proxies),
             base,
             place: place.clone(),
             options: settings.options.clone(),
         })
     }
 
-    /// Of a blob, without a signature.
+    /// Returns the address of a blob, without a signature.
     pub fn url(&self, name: &str) -> Url {
         let BlobPlace {
             container, prefix, ..
@@ -100,137 +100,154 @@ impl Storage {
         url
     }
 
-    /// One request, whatever its answer.
+    /// Sends one request; accepts any answer.
     pub async fn ask(
         &self,
         method: Method,
         url: &Url,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Answer, Failure> {
-        let failed = |fault| unanswered("the storage account", url, fault);
-        let request = self.client.request(method, url.clone()).map_err(failed)?;
+    ) -> Result<HttpAnswer, FetchFailure> {
+        let request = self
+            .client
+            .request(method, url.clone())
+            .map_err(|fault| classify_fault("the storage account", url, fault))?;
         let request = change(request.header("x-ms-version", VERSION));
         let request = self.login.sign(request).await?;
-        self.client.send(request, Led::ByUser).await.map_err(failed)
+        let sent = self.client.send(request, UrlSource::ByUser).await;
+        sent.map_err(|fault| classify_fault("the storage account", url, fault))
     }
 
-    /// Sends bytes, again as long as its failures pass. The service compares them with their MD5.
+    /// Sends bytes and retries transient failures. The service verifies their MD5.
     pub async fn put(
         &self,
         what: &str,
         url: Url,
         bytes: Bytes,
-        watch: &Watch,
+        watch: &ProgressWatch,
         change: impl Fn(RequestBuilder) -> RequestBuilder,
     ) -> Result<()> {
         let md5 = STANDARD.encode(Md5::digest(&bytes));
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let asked = self.ask(Method::PUT, &url, |request| {
                 let request = change(request).header(CONTENT_LENGTH, bytes.len());
-                match bytes.is_empty() {
-                    true => request,
-                    false => request.header(CONTENT_MD5, md5.clone()).body(bytes.clone()),
+                if bytes.is_empty() {
+                    request
+                } else {
+                    request.header(CONTENT_MD5, md5.clone()).body(bytes.clone())
                 }
             });
             let answer = asked.await?;
-            match answer.status().is_success() {
-                true => Ok(()),
-                false => Err(refused::of(answer, what, &url).await),
+            if answer.status().is_success() {
+                Ok(())
+            } else {
+                Err(failures::read_failure(answer, what, &url).await)
             }
         })
         .await
     }
 
-    /// The text of an answer; `None`: there is no such blob.
-    pub async fn text(&self, what: &str, url: &Url, watch: &Watch) -> Result<Option<String>> {
-        patiently(&self.options, watch, async || {
+    /// Fetches the text of an answer; `None`: there is no such blob.
+    pub async fn text(
+        &self,
+        what: &str,
+        url: &Url,
+        watch: &ProgressWatch,
+    ) -> Result<Option<String>> {
+        with_retries(&self.options, watch, async || {
             let answer = self.ask(Method::GET, url, |request| request).await?;
             match answer.status() {
                 StatusCode::NOT_FOUND => Ok(None),
                 status if status.is_success() => {
-                    let bytes = answer.whole(LONGEST).await;
-                    let failed = |fault| unanswered("the storage account", url, fault);
-                    let bytes = bytes.map_err(failed)?;
+                    let bytes = answer.read_body(LONGEST).await;
+                    let bytes =
+                        bytes.map_err(|fault| classify_fault("the storage account", url, fault))?;
                     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
                 }
-                _ => Err(refused::of(answer, what, url).await),
+                _ => Err(failures::read_failure(answer, what, url).await),
             }
         })
         .await
     }
 
-    /// What stands at a blob's place.
-    pub async fn look(
+    /// Checks the current state of a blob.
+    pub async fn check_blob(
         &self,
         name: &str,
-        (kept, size, sha256): (Kept, u64, &Digest),
-        watch: &Watch,
-    ) -> Result<Found> {
+        (kept, size, sha256): (BlobType, u64, &Digest),
+        watch: &ProgressWatch,
+    ) -> Result<BlobStatus> {
         let url = self.url(name);
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let answer = self.ask(Method::HEAD, &url, |request| request).await?;
             match answer.status() {
-                StatusCode::NOT_FOUND if refused::code(answer.headers()) != "ContainerNotFound" => {
-                    Ok(Found::Nothing)
+                StatusCode::NOT_FOUND
+                    if failures::code(answer.headers()) != "ContainerNotFound" =>
+                {
+                    Ok(BlobStatus::Nothing)
                 }
                 status if status.is_success() => Ok(found(answer.headers(), kept, size, sha256)),
-                _ => Err(refused::of(answer, name, &url).await),
+                _ => Err(failures::read_failure(answer, name, &url).await),
             }
         })
         .await
     }
 }
 
-fn found(headers: &HeaderMap, kept: Kept, size: u64, sha256: &Digest) -> Found {
-    let header = |name: &str| headers.get(name)?.to_str().ok();
-    let there = header(BLOB_TYPE).unwrap_or("unknown");
-    let length = header(CONTENT_LENGTH.as_str()).unwrap_or("unknown");
+fn found(headers: &HeaderMap, kept: BlobType, size: u64, sha256: &Digest) -> BlobStatus {
+    let there = get_header(headers, BLOB_TYPE).unwrap_or("unknown");
+    let length = get_header(headers, CONTENT_LENGTH.as_str()).unwrap_or("unknown");
     let fits = there == kept.name() && length == size.to_string();
-    let is_ours = |mark: &str| mark == sha256.hex();
-    let words = match (header(WHOLE), header(SENDING)) {
-        (Some(mark), _) if fits && is_ours(mark) => return Found::Whole,
-        (None, Some(mark)) if fits && is_ours(mark) => return Found::Begun,
+    let ours = sha256.hex();
+    let words = match (get_header(headers, WHOLE), get_header(headers, SENDING)) {
+        (Some(mark), _) if fits && mark == ours => return BlobStatus::Whole,
+        (None, Some(mark)) if fits && mark == ours => return BlobStatus::Begun,
         (Some(mark), _) => format!("SHA-256 {mark}"),
-        (None, Some(mark)) => format!("not whole, of SHA-256 {mark}"),
+        (None, Some(mark)) => format!("incomplete, SHA-256 {mark}"),
         (None, None) => "SHA-256 unknown".into(),
     };
     let words = format!("{there} of {length} bytes, {words}");
-    Found::Other(unseen::line(&words))
+    BlobStatus::Other(display_text::sanitize_line(&words))
 }
 
-/// A blob that is made with this request is marked so.
-pub fn whole(request: RequestBuilder, kept: Kept, sha256: &Digest) -> RequestBuilder {
+fn get_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Marks the blob created by this request as complete.
+pub fn whole(request: RequestBuilder, kept: BlobType, sha256: &Digest) -> RequestBuilder {
     request
         .header(BLOB_TYPE, kept.name())
         .header(WHOLE, sha256.hex())
 }
 
-/// The mark alone, of a blob that is there.
+/// Marks an existing blob as complete.
 pub fn completed(request: RequestBuilder, sha256: &Digest) -> RequestBuilder {
     request.header(WHOLE, sha256.hex())
 }
 
-/// A blob of pages without data is made with this request.
+/// Turns the request into one that creates an empty page blob.
 pub fn begun(request: RequestBuilder, size: u64, sha256: &Digest) -> RequestBuilder {
     request
-        .header(BLOB_TYPE, Kept::Pages.name())
+        .header(BLOB_TYPE, BlobType::Pages.name())
         .header("x-ms-blob-content-length", size)
         .header(SENDING, sha256.hex())
 }
 
-/// An address that secrets may be sent to.
+/// Parses an address that secrets may be sent to.
 pub fn address(text: &str, variable: &str) -> Result<Url> {
-    let wrong = |fact: &str| {
-        Error::new(Kind::Recipe, format!("the address of Azure {fact}"))
-            .at(text)
-            .cure(format!("mend {variable}"))
+    let fault = match Url::parse(text) {
+        Ok(url) if url.scheme() == "https" => return Ok(url),
+        Ok(url) if url.scheme() == "http" && url.host().is_some_and(|host| is_here(&host)) => {
+            return Ok(url);
+        }
+        Ok(_) => "does not use https".to_owned(),
+        Err(e) => format!("is malformed: {e}"),
     };
-    let url = Url::parse(text).map_err(|e| wrong(&format!("is malformed: {e}")))?;
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if url.host().is_some_and(|host| is_here(&host)) => Ok(url),
-        _ => Err(wrong("is not one of https")),
-    }
+    Err(
+        Error::new(Kind::Recipe, format!("the address of Azure {fault}"))
+            .at(text)
+            .cure(format!("fix {variable}")),
+    )
 }
 
 #[cfg(test)]
@@ -245,12 +262,12 @@ mod tests {
             let parsed = headers
                 .iter()
                 .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
-            found(&HeaderMap::from_iter(parsed), Kept::Pages, 512, &digest)
+            found(&HeaderMap::from_iter(parsed), BlobType::Pages, 512, &digest)
         };
         let pages = (BLOB_TYPE, "PageBlob");
         let size = ("content-length", "512");
-        assert_eq!(of(&[pages, size, (WHOLE, &hex)]), Found::Whole);
-        assert_eq!(of(&[pages, size, (SENDING, &hex)]), Found::Begun);
+        assert_eq!(of(&[pages, size, (WHOLE, &hex)]), BlobStatus::Whole);
+        assert_eq!(of(&[pages, size, (SENDING, &hex)]), BlobStatus::Begun);
         for (headers, expected) in [
             (
                 [pages, ("content-length", "1024"), (WHOLE, hex.as_str())],
@@ -262,10 +279,10 @@ mod tests {
             ),
             (
                 [pages, size, (SENDING, "00")],
-                "PageBlob of 512 bytes, not whole, of SHA-256 00".into(),
+                "PageBlob of 512 bytes, incomplete, SHA-256 00".into(),
             ),
         ] {
-            assert_eq!(of(&headers), Found::Other(expected));
+            assert_eq!(of(&headers), BlobStatus::Other(expected));
         }
     }
 
@@ -278,8 +295,8 @@ mod tests {
         );
         assert_eq!(
             error.unwrap_err().to_string(),
-            "the address of Azure is not one of https\n  at: http://storage.example.com/\n  \
-             cure: mend AZURE_STORAGE_SERVICE_ENDPOINT"
+            "the address of Azure does not use https\n  at: http://storage.example.com/\n  \
+             cure: fix AZURE_STORAGE_SERVICE_ENDPOINT"
         );
     }
 }

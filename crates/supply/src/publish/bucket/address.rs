@@ -1,4 +1,4 @@
-//! Where a bucket is asked.
+//! Address of a bucket.
 
 use url::Url;
 
@@ -6,32 +6,34 @@ use super::super::destination::BucketPlace;
 use crate::fetch::client::is_here;
 use winimg_base::error::{Error, Kind, Result};
 
-/// The bucket's own address: by its host at AWS, by its path elsewhere. (Amazon S3: virtual hosting of buckets)
-pub fn base(place: &BucketPlace, region: &str, endpoint: Option<&str>) -> Result<Url> {
+/// Returns the bucket's address: by host at AWS, by path elsewhere. (Amazon S3: virtual hosting of
+/// buckets)
+pub fn build_base(place: &BucketPlace, region: &str, endpoint: Option<&str>) -> Result<Url> {
     let bucket = &place.bucket;
-    let domain = match region.starts_with("cn-") {
-        true => "amazonaws.com.cn",
-        false => "amazonaws.com",
+    let domain = if region.starts_with("cn-") {
+        "amazonaws.com.cn"
+    } else {
+        "amazonaws.com"
     };
     let text = match endpoint {
         Some(endpoint) => format!("{}/{bucket}/", endpoint.trim_end_matches('/')),
-        // The certificate is for one label before the region.
+        // The wildcard certificate covers only one label.
         None if bucket.contains('.') => format!("https://s3.{region}.{domain}/{bucket}/"),
         None => format!("https://{bucket}.s3.{region}.{domain}/"),
     };
-    let wrong = |fact: &str| {
-        Error::new(Kind::Recipe, format!("the address of S3 {fact}"))
-            .at(endpoint.unwrap_or(region))
-            .cure("mend AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_REGION")
+    let fault = match Url::parse(&text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => return Ok(url),
+        Ok(_) => "has a scheme other than https".to_owned(),
+        Err(e) => format!("is malformed: {e}"),
     };
-    let url = Url::parse(&text).map_err(|e| wrong(&format!("is malformed: {e}")))?;
-    match url.scheme() {
-        "http" | "https" => Ok(url),
-        _ => Err(wrong("has another scheme than https")),
-    }
+    Err(
+        Error::new(Kind::Recipe, format!("the address of S3 {fault}"))
+            .at(endpoint.unwrap_or(region))
+            .cure("fix AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_REGION"),
+    )
 }
 
-/// Whether requests to this address cross a network unencrypted.
+/// Returns true if requests to this address cross a network unencrypted.
 pub fn is_readable_on_its_way(url: &Url) -> bool {
     url.scheme() != "https" && !url.host().is_some_and(|host| is_here(&host))
 }
@@ -87,15 +89,17 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                base(&place(bucket), region, endpoint).unwrap().as_str(),
+                build_base(&place(bucket), region, endpoint)
+                    .unwrap()
+                    .as_str(),
                 expected
             );
         }
-        let error = base(&place("images"), "x", Some("minio:9000")).unwrap_err();
+        let error = build_base(&place("images"), "x", Some("minio:9000")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the address of S3 has another scheme than https\n  at: minio:9000\n  \
-             cure: mend AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_REGION"
+            "the address of S3 has a scheme other than https\n  at: minio:9000\n  \
+             cure: fix AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or AWS_REGION"
         );
     }
 }

@@ -1,17 +1,17 @@
-//! A folder of a bucket, by Amazon S3's protocol: files in parts that another run continues. (Amazon S3: API Reference)
+//! Publishes to a bucket by Amazon S3's protocol: files in parts that a later run can continue.
+//! (Amazon S3: API Reference)
 //!
-//! The bucket computes the SHA-256 of each part, and it is compared; where it does not, only sizes are known. What a killed run left
-//! is found by the bucket's own list of unfinished uploads, so nothing is kept here for that.
+//! The bucket computes the SHA-256 of each part, which is compared; without it only sizes are
+//! known. The bucket lists unfinished uploads, so a run can be resumed without local state.
 
 mod address;
 mod answers;
-mod refused;
+mod checksum;
+mod failures;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -19,148 +19,174 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use url::Url;
 
 use super::destination::BucketPlace;
-use super::signing::Signing;
+use super::signing::AwsSigner;
 use super::{
-    Arrived, Image, Known, Object, Settings, Standing, Target, files, patiently, unchanged,
+    KnownBy, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
+    PublisherSettings, check_unchanged, list_files, with_retries,
 };
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{Answer, Client};
-use crate::fetch::failure::{Failure, unanswered};
-use crate::fetch::policy::Led;
-use crate::store::Watch;
-use answers::{Listed, Part};
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::{FetchFailure, classify_fault};
+use crate::fetch::policy::UrlSource;
+use crate::store::ProgressWatch;
+use answers::{S3ListedPart, S3Part};
+use checksum::{add_checksum, compare_checksum, compute_composite, encode_digest};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
-use winimg_base::error::{Error, Kind, Result};
+use winimg_base::error::Result;
 
-/// Bytes of a part, and of a file that is sent in one request.
+/// Size of a part in bytes, and the maximum size of a file sent in one request.
 const PART: u64 = 16 << 20;
-/// An upload has no more parts (Amazon S3: multipart upload limits).
+/// Maximum number of parts (Amazon S3: multipart upload limits).
 const PARTS: u64 = 10_000;
 const AT_ONCE: usize = 4;
-/// Bytes of an answer in XML: a page has a thousand parts.
+/// Maximum size of an XML answer in bytes: a page has a thousand parts.
 const LONGEST: u64 = 4 << 20;
 const REGION: &str = "us-east-1";
 const HASHED: &str = "x-amz-content-sha256";
 const CHECKSUM: &str = "x-amz-checksum-sha256";
-/// Our own word about an object: the SHA-256 of all of it, hex.
+/// Metadata with the SHA-256 of the whole object, hex.
 const OURS: &str = "x-amz-meta-winimg-sha256";
 
-pub struct Bucket {
-    client: Client,
-    signing: Signing,
+pub struct S3Bucket {
+    client: HttpClient,
+    signing: AwsSigner,
     /// Ends with a slash.
     base: Url,
     place: BucketPlace,
     options: FetchOptions,
 }
 
-/// One part on its way.
-struct Piece<'a> {
-    object: &'a Object,
+/// One part to send.
+struct S3Piece<'a> {
+    object: &'a PublishObject,
     upload: &'a str,
     number: u64,
     offset: u64,
     length: u64,
 }
 
-impl Target for Bucket {
+impl PublishTarget for S3Bucket {
     /// Every object is a file.
     type Slot = ();
 
-    /// Asks for the bucket first: whether there is one is not seen by an object that is not there.
-    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
+    /// Checks the bucket first: the answer for a missing object does not tell whether the bucket
+    /// exists.
+    async fn list_objects(
+        self: &Arc<Self>,
+        image: &PublishImage,
+        watch: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>> {
         let BucketPlace { bucket, prefix } = &self.place;
         self.warn_of_plain_http(watch);
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let asked = self.ask(Method::HEAD, self.base.clone(), |r| r).await?;
-            match asked.status().is_success() {
-                true => Ok(()),
-                false => Err(refused::of_bucket(asked, bucket).await),
+            if asked.status().is_success() {
+                Ok(())
+            } else {
+                Err(failures::of_bucket(asked, bucket).await)
             }
         })
         .await?;
-        files(self, image, |name| {
+        list_files(self, image, |name| {
             Ok(format!("s3://{bucket}/{prefix}{name}"))
         })
     }
 
-    async fn standing(&self, object: &Object, (): &(), watch: &Watch) -> Result<Standing> {
-        patiently(&self.options, watch, async || self.look(object).await).await
+    async fn check_status(
+        &self,
+        object: &PublishObject,
+        (): &(),
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
+        with_retries(&self.options, watch, async || {
+            self.check_object(object).await
+        })
+        .await
     }
 
-    async fn send(&self, object: &Object, (): &(), watch: &Watch) -> Result<Arrived> {
-        let known = match object.size <= PART {
-            true => self.send_whole(object, watch).await?,
-            false => self.send_in_parts(object, watch).await?,
+    async fn send(
+        &self,
+        object: &PublishObject,
+        (): &(),
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
+        let known = if object.size <= PART {
+            self.send_whole(object, watch).await?
+        } else {
+            self.send_in_parts(object, watch).await?
         };
         Ok(known.into())
     }
 }
 
-impl Bucket {
-    pub fn new(place: &BucketPlace, settings: &Settings) -> Result<Self> {
+impl S3Bucket {
+    pub fn new(place: &BucketPlace, settings: &PublisherSettings) -> Result<Self> {
         let region = settings.region.as_deref().unwrap_or(REGION);
         Ok(Self {
-            client: Client::new(&settings.options.proxies, settings.options.patience),
-            signing: Signing::new("s3", region, &settings.options.proxies),
-            base: address::base(place, region, settings.endpoint.as_deref())?,
+            client: HttpClient::new(&settings.options.proxies, settings.options.patience),
+            signing: AwsSigner::new("s3", region, &settings.options.proxies),
+            base: address::build_base(place, region, settings.endpoint.as_deref())?,
             place: place.clone(),
             options: settings.options.clone(),
         })
     }
 
-    /// Says that everything is readable on its way, where it is.
-    fn warn_of_plain_http(&self, watch: &Watch) {
+    /// Warns if the transfer is not encrypted.
+    fn warn_of_plain_http(&self, watch: &ProgressWatch) {
         if address::is_readable_on_its_way(&self.base) {
             watch.warn(format!(
-                "{} is asked over http: the image, and a session token if there is one, can be read \
-                 on their way; use an endpoint over https",
+                "{} uses http: the image, and any session token, are sent unencrypted; use an \
+                 https endpoint",
                 self.base.host_str().unwrap_or_default()
             ));
         }
     }
 
-    async fn look(&self, object: &Object) -> Result<Standing, Failure> {
-        let asked = self.ask(Method::HEAD, self.url(object), |r| r).await?;
+    async fn check_object(&self, object: &PublishObject) -> Result<ObjectStatus, FetchFailure> {
+        let asked = self.ask(Method::HEAD, self.make_url(object), |r| r).await?;
         if asked.status() == StatusCode::NOT_FOUND {
-            return Ok(Standing::Absent);
+            return Ok(ObjectStatus::Absent);
         }
-        let answer = good(asked, object).await?;
-        let header = |name: &str| answer.headers().get(name)?.to_str().ok();
-        let size = header(CONTENT_LENGTH.as_str()).unwrap_or("unknown");
-        let digest = header(OURS).unwrap_or("unknown");
+        let answer = require_success(asked, object).await?;
+        let size = get_header(&answer, CONTENT_LENGTH.as_str()).unwrap_or("unknown");
+        let digest = get_header(&answer, OURS).unwrap_or("unknown");
         if size == object.size.to_string() && digest == object.sha256.hex() {
-            return Ok(Standing::Same(None));
+            return Ok(ObjectStatus::Same(None));
         }
         let found = format!("{size} bytes, SHA-256 {digest}");
-        Ok(Standing::Other(winimg_base::unseen::line(&found)))
+        Ok(ObjectStatus::Other(
+            winimg_base::display_text::sanitize_line(&found),
+        ))
     }
 
-    async fn send_whole(&self, object: &Object, watch: &Watch) -> Result<Known> {
+    async fn send_whole(&self, object: &PublishObject, watch: &ProgressWatch) -> Result<KnownBy> {
         let (bytes, digest) = object.body.read(0, object.size).await?;
-        unchanged(&object.name, &object.sha256, &digest)?;
-        let known = patiently(&self.options, watch, async || {
-            let sent = self.ask(Method::PUT, self.url(object), |request| {
-                let request = described(request, object);
-                hashed(request, &digest).body(bytes.clone())
+        check_unchanged(&object.name, &object.sha256, &digest)?;
+        let known = with_retries(&self.options, watch, async || {
+            let sent = self.ask(Method::PUT, self.make_url(object), |request| {
+                let request = describe_object(request, object);
+                add_checksum(request, &digest).body(bytes.clone())
             });
-            let answer = good(sent.await?, object).await?;
-            let there = answer.headers().get(CHECKSUM);
-            compared(
+            let answer = require_success(sent.await?, object).await?;
+            compare_checksum(
                 object,
-                there.and_then(|v| v.to_str().ok()),
-                &encoded(&digest),
+                get_header(&answer, CHECKSUM),
+                &encode_digest(&digest),
             )
         });
         let known = known.await?;
-        watch.bytes(object.size, Some(object.size))?;
+        watch.report_bytes(object.size, Some(object.size))?;
         Ok(known)
     }
 
-    async fn send_in_parts(&self, object: &Object, watch: &Watch) -> Result<Known> {
+    async fn send_in_parts(
+        &self,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<KnownBy> {
         let length = part_length(object.size);
         let (upload, there) = self.upload(object, watch).await?;
-        let pieces = (0..object.size.div_ceil(length)).map(|index| Piece {
+        let pieces = (0..object.size.div_ceil(length)).map(|index| S3Piece {
             object,
             upload: &upload,
             number: index + 1,
@@ -173,65 +199,65 @@ impl Bucket {
         while let Some((part, bytes)) = sent.try_next().await? {
             whole.update(&bytes);
             done += bytes.len() as u64;
-            watch.bytes(done, Some(object.size))?;
+            watch.report_bytes(done, Some(object.size))?;
             parts.push(part);
         }
-        unchanged(&object.name, &object.sha256, &whole.finish())?;
+        check_unchanged(&object.name, &object.sha256, &whole.finish())?;
         self.complete(object, &upload, &parts, watch).await
     }
 
-    /// The upload of this object that an earlier run began, with its parts; or a new one.
+    /// Returns an earlier run's upload of this object with its parts, or starts a new one.
     async fn upload(
         &self,
-        object: &Object,
-        watch: &Watch,
-    ) -> Result<(String, BTreeMap<u64, Listed>)> {
-        let key = self.key(object);
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<(String, BTreeMap<u64, S3ListedPart>)> {
+        let key = self.format_key(object);
         let mut all = self.base.clone();
         all.set_query(Some("uploads="));
         all.query_pairs_mut().append_pair("prefix", &key);
-        let begun = patiently(&self.options, watch, async || {
+        let begun = with_retries(&self.options, watch, async || {
             let answer = self.ask(Method::GET, all.clone(), |r| r).await?;
-            answers::upload(&self.text(answer, object).await?, &key)
+            answers::upload(&self.read_text(answer, object).await?, &key)
         });
         if let Some(upload) = begun.await? {
-            let parts = self.parts(object, &upload, watch).await?;
+            let parts = self.list_parts(object, &upload, watch).await?;
             watch.note(format!(
-                "{}: an upload that was interrupted is continued: {} parts are there",
+                "{}: continuing an interrupted upload: {} parts are there",
                 object.name,
                 parts.len()
             ));
             return Ok((upload, parts));
         }
-        let mut begin = self.url(object);
+        let mut begin = self.make_url(object);
         begin.set_query(Some("uploads="));
-        let begun = patiently(&self.options, watch, async || {
+        let begun = with_retries(&self.options, watch, async || {
             let asked = self.ask(Method::POST, begin.clone(), |request| {
-                described(request, object)
+                describe_object(request, object)
                     .header("x-amz-checksum-algorithm", "SHA256")
                     .header("x-amz-checksum-type", "COMPOSITE")
             });
-            answers::begun(&self.text(asked.await?, object).await?)
+            answers::parse_upload_id(&self.read_text(asked.await?, object).await?)
         });
         Ok((begun.await?, BTreeMap::new()))
     }
 
-    async fn parts(
+    async fn list_parts(
         &self,
-        object: &Object,
+        object: &PublishObject,
         upload: &str,
-        watch: &Watch,
-    ) -> Result<BTreeMap<u64, Listed>> {
+        watch: &ProgressWatch,
+    ) -> Result<BTreeMap<u64, S3ListedPart>> {
         let mut all = BTreeMap::new();
         loop {
             let after = all.last_key_value().map_or(0, |(number, _)| *number);
-            let mut url = self.url(object);
+            let mut url = self.make_url(object);
             url.query_pairs_mut()
                 .append_pair("part-number-marker", &after.to_string())
                 .append_pair("uploadId", upload);
-            let page = patiently(&self.options, watch, async || {
+            let page = with_retries(&self.options, watch, async || {
                 let answer = self.ask(Method::GET, url.clone(), |r| r).await?;
-                answers::parts(&self.text(answer, object).await?)
+                answers::parse_parts(&self.read_text(answer, object).await?)
             });
             let page = page.await?;
             let before = all.len();
@@ -244,69 +270,78 @@ impl Bucket {
 
     async fn send_part(
         &self,
-        piece: Piece<'_>,
-        there: &BTreeMap<u64, Listed>,
-        watch: &Watch,
-    ) -> Result<(Part, Bytes)> {
-        let Piece { object, number, .. } = piece;
+        piece: S3Piece<'_>,
+        there: &BTreeMap<u64, S3ListedPart>,
+        watch: &ProgressWatch,
+    ) -> Result<(S3Part, Bytes)> {
+        let S3Piece { object, number, .. } = piece;
         let (bytes, digest) = object.body.read(piece.offset, piece.length).await?;
-        let sha256 = encoded(&digest);
-        let is_it = |listed: &&Listed| {
-            listed.size == piece.length && listed.sha256.as_deref() == Some(&sha256)
-        };
-        let part = |etag: String| Part {
-            number,
-            etag,
-            digest: digest.clone(),
-        };
-        if let Some(listed) = there.get(&number).filter(is_it) {
-            return Ok((part(listed.etag.clone()), bytes));
+        let sha256 = encode_digest(&digest);
+        if let Some(listed) = there.get(&number)
+            && listed.size == piece.length
+            && listed.sha256.as_deref() == Some(&sha256)
+        {
+            let part = S3Part {
+                number,
+                etag: listed.etag.clone(),
+                digest,
+            };
+            return Ok((part, bytes));
         }
-        let mut url = self.url(object);
+        let mut url = self.make_url(object);
         url.query_pairs_mut()
             .append_pair("partNumber", &number.to_string())
             .append_pair("uploadId", piece.upload);
-        let etag = patiently(&self.options, watch, async || {
+        let etag = with_retries(&self.options, watch, async || {
             let sent = self.ask(Method::PUT, url.clone(), |request| {
-                hashed(request, &digest).body(bytes.clone())
+                add_checksum(request, &digest).body(bytes.clone())
             });
-            let answer = good(sent.await?, object).await?;
-            let etag = answer.headers().get("etag").and_then(|v| v.to_str().ok());
-            etag.map(str::to_owned)
-                .ok_or_else(|| answers::unexpected("it gives a part no ETag"))
+            let answer = require_success(sent.await?, object).await?;
+            get_header(&answer, "etag")
+                .map(str::to_owned)
+                .ok_or_else(|| answers::report_unexpected("a part has no ETag"))
         });
-        Ok((part(etag.await?), bytes))
+        let part = S3Part {
+            number,
+            etag: etag.await?,
+            digest: digest.clone(),
+        };
+        Ok((part, bytes))
     }
 
     async fn complete(
         &self,
-        object: &Object,
+        object: &PublishObject,
         upload: &str,
-        parts: &[Part],
-        watch: &Watch,
-    ) -> Result<Known> {
-        let mut url = self.url(object);
+        parts: &[S3Part],
+        watch: &ProgressWatch,
+    ) -> Result<KnownBy> {
+        let mut url = self.make_url(object);
         url.query_pairs_mut().append_pair("uploadId", upload);
-        let body = Bytes::from(answers::completion(parts));
+        let body = Bytes::from(answers::render_completion(parts));
         let digest = Digest::sha256_of(&body);
-        let composite = composite(parts);
-        let ended = patiently(&self.options, watch, async || {
+        let composite = compute_composite(parts);
+        let ended = with_retries(&self.options, watch, async || {
             let asked = self.ask(Method::POST, url.clone(), |request| {
                 let request = request.header(HASHED, digest.hex());
                 request
                     .header(CONTENT_TYPE, "application/xml")
                     .body(body.clone())
             });
-            let text = self.text(asked.await?, object).await;
+            let text = self.read_text(asked.await?, object).await;
             let text = match text {
-                // An earlier try did it, and its answer was lost.
-                Err(Failure::Final(error)) => match self.look(object).await {
-                    Ok(Standing::Same(_)) => return Ok(Known::Size),
+                // An earlier attempt may have succeeded, with a lost answer.
+                Err(FetchFailure::Final(error)) => match self.check_object(object).await {
+                    Ok(ObjectStatus::Same(_)) => return Ok(KnownBy::Size),
                     _ => return Err(error.into()),
                 },
                 text => text?,
             };
-            compared(object, answers::completed(&text)?.as_deref(), &composite)
+            compare_checksum(
+                object,
+                answers::parse_completion(&text)?.as_deref(),
+                &composite,
+            )
         });
         ended.await
     }
@@ -316,106 +351,69 @@ impl Bucket {
         method: Method,
         url: Url,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Answer, Failure> {
-        let failed = |fault| unanswered("the bucket", &url, fault);
-        let request = self.client.request(method, url.clone()).map_err(failed)?;
+    ) -> Result<HttpAnswer, FetchFailure> {
+        let request = self
+            .client
+            .request(method, url.clone())
+            .map_err(|fault| classify_fault("the bucket", &url, fault))?;
         let request = self.signing.sign(change(request)).await?;
-        self.client.send(request, Led::ByUser).await.map_err(failed)
+        let sent = self.client.send(request, UrlSource::ByUser).await;
+        sent.map_err(|fault| classify_fault("the bucket", &url, fault))
     }
 
-    async fn text(&self, answer: Answer, object: &Object) -> Result<String, Failure> {
-        let answer = good(answer, object).await?;
-        let bytes = answer.whole(LONGEST).await;
-        let bytes = bytes.map_err(|fault| unanswered("the bucket", &self.base, fault))?;
+    async fn read_text(
+        &self,
+        answer: HttpAnswer,
+        object: &PublishObject,
+    ) -> Result<String, FetchFailure> {
+        let answer = require_success(answer, object).await?;
+        let bytes = answer.read_body(LONGEST).await;
+        let bytes = bytes.map_err(|fault| classify_fault("the bucket", &self.base, fault))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        // (Amazon S3: CompleteMultipartUpload: a 200 may hold an error)
-        match refused::within(&text, &object.name, &object.at) {
+        // (Amazon S3: CompleteMultipartUpload: a 200 may contain an error)
+        match failures::find_failure(&text, &object.name, &object.at) {
             Some(failure) => Err(failure),
             None => Ok(text),
         }
     }
 
-    fn key(&self, object: &Object) -> String {
+    fn format_key(&self, object: &PublishObject) -> String {
         format!("{}{}", self.place.prefix, object.name)
     }
 
-    fn url(&self, object: &Object) -> Url {
+    fn make_url(&self, object: &PublishObject) -> Url {
         let mut url = self.base.clone();
-        url.set_path(&format!("{}{}", self.base.path(), self.key(object)));
+        url.set_path(&format!("{}{}", self.base.path(), self.format_key(object)));
         url
     }
 }
 
-/// Whole MiB, as few bytes as the number of parts allows.
+/// Computes the size of the parts: whole MiB, as small as the number of parts allows.
 fn part_length(size: u64) -> u64 {
     let least = size.div_ceil(PARTS).div_ceil(1 << 20) << 20;
     least.max(PART)
 }
 
-fn described(request: RequestBuilder, object: &Object) -> RequestBuilder {
+fn describe_object(request: RequestBuilder, object: &PublishObject) -> RequestBuilder {
     request
         .header(CONTENT_TYPE, &object.media_type)
         .header(OURS, object.sha256.hex())
 }
 
-/// What the bucket compares the bytes with.
-fn hashed(request: RequestBuilder, digest: &Digest) -> RequestBuilder {
-    request
-        .header(HASHED, digest.hex())
-        .header("x-amz-sdk-checksum-algorithm", "SHA256")
-        .header(CHECKSUM, encoded(digest))
+fn get_header<'a>(answer: &'a HttpAnswer, name: &str) -> Option<&'a str> {
+    answer.headers().get(name)?.to_str().ok()
 }
 
-fn encoded(digest: &Digest) -> String {
-    STANDARD.encode(digest.bytes())
-}
-
-/// The checksum of checksums. (Amazon S3: checking object integrity, composite checksums)
-fn composite(parts: &[Part]) -> String {
-    let mut hasher = Hasher::new(Algorithm::Sha256);
-    for part in parts {
-        hasher.update(part.digest.bytes());
-    }
-    format!("{}-{}", encoded(&hasher.finish()), parts.len())
-}
-
-/// What the bucket computed, if it did, beside what it should be.
-fn compared(object: &Object, there: Option<&str>, expected: &str) -> Result<Known, Failure> {
-    match there {
-        None => Ok(Known::Size),
-        Some(there) if there == expected => Ok(Known::Digest),
-        Some(there) => {
-            let fact = format!("{} arrived in the bucket with other bytes", object.name);
-            let error = Error::new(Kind::Publish, fact).at(&object.at);
-            Err(Failure::again(
-                error
-                    .expected(expected)
-                    .found(winimg_base::unseen::line(there)),
-            ))
-        }
-    }
-}
-
-async fn good(answer: Answer, object: &Object) -> Result<Answer, Failure> {
-    match answer.status().is_success() {
-        true => Ok(answer),
-        false => Err(refused::of(answer, &object.name, &object.at).await),
+async fn require_success(
+    answer: HttpAnswer,
+    object: &PublishObject,
+) -> Result<HttpAnswer, FetchFailure> {
+    if answer.status().is_success() {
+        Ok(answer)
+    } else {
+        Err(failures::read_failure(answer, &object.name, &object.at).await)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_few_enough_at_any_size() {
-        let gib = 1 << 30;
-        assert_eq!(part_length(20 * gib), PART);
-        assert_eq!(part_length(160 * gib), 17 << 20);
-        for size in [PART + 1, 100 * gib, 2040 * gib, 5 << 40] {
-            let length = part_length(size);
-            assert!(size.div_ceil(length) <= PARTS, "{size}");
-            assert_eq!(length % (1 << 20), 0);
-        }
-    }
-}
+mod tests;

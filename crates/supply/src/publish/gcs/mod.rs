@@ -1,44 +1,48 @@
-//! A folder of a bucket of Google Cloud Storage, by its JSON API: each file as a resumable upload that another run continues.
+//! Publishes to a bucket of Google Cloud Storage by its JSON API: each file as a resumable upload
+//! that a later run can continue.
 //!
-//! The bucket computes the MD5 of each object and takes none whose bytes have another one than it was told; the SHA-256 is kept as the
-//! object's metadata. A file appears when all of it is there, and only where the plan saw none, or the one that is replaced.
-//! (Cloud Storage JSON API: Objects)
+//! The bucket verifies the MD5 of each object; the SHA-256 is stored as metadata. A file appears
+//! when it is complete, and only if the object there is still the one that the plan saw. (Cloud
+//! Storage JSON API: Objects)
 
 mod answers;
-mod kept;
+mod failures;
 mod place;
-mod refused;
 mod token;
 mod upload;
+mod upload_state;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use url::{Host, Url};
 
-use super::{Arrived, Image, Object, Settings, Standing, Target, files, patiently, renewed};
+use super::{
+    ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject, PublisherSettings,
+    list_files, retry_with_token, with_retries,
+};
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{Answer, Client, is_here};
-use crate::fetch::failure::{Failure, unanswered};
-use crate::fetch::policy::Led;
-use crate::store::Watch;
-use answers::Resource;
+use crate::fetch::client::{HttpAnswer, HttpClient, is_here};
+use crate::fetch::failure::{FetchFailure, classify_fault};
+use crate::fetch::policy::UrlSource;
+use crate::store::ProgressWatch;
+use answers::GcsObject;
 pub use place::GcsPlace;
-use token::Token;
+use token::GcsToken;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 const ENDPOINT: &str = "https://storage.googleapis.com/";
-/// Our own word about an object: the SHA-256 of all of it, hex.
+/// Metadata with the SHA-256 of the whole object, hex.
 const OURS: &str = "winimg-sha256";
-/// Bytes of an answer in JSON.
+/// Maximum size of a JSON answer in bytes.
 const LONGEST: u64 = 1 << 20;
-/// Of an object that is not there.
+/// Generation of an object that does not exist.
 const NONE: &str = "0";
 
-pub struct Folder {
-    client: Client,
-    token: Token,
+pub struct GcsFolder {
+    client: HttpClient,
+    token: GcsToken,
     /// Ends with a slash.
     base: Url,
     place: GcsPlace,
@@ -47,46 +51,65 @@ pub struct Folder {
 
 /// The generation of the object that the plan saw.
 #[derive(Default)]
-pub struct Seen(Mutex<Option<String>>);
+pub struct SeenGeneration(Mutex<Option<String>>);
 
-impl Target for Folder {
-    type Slot = Seen;
+impl PublishTarget for GcsFolder {
+    type Slot = SeenGeneration;
 
-    /// Asks for the bucket first, by its list: to read the bucket itself takes a right that who writes objects rarely has.
-    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
+    /// Checks the bucket first by listing it: reading the bucket itself needs a permission that
+    /// writers rarely have.
+    async fn list_objects(
+        self: &Arc<Self>,
+        image: &PublishImage,
+        watch: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>> {
         let at = self.place.to_string();
-        let mut url = self.url(&["storage", "v1", "b", &self.place.bucket, "o"]);
+        let mut url = self.make_url(&["storage", "v1", "b", &self.place.bucket, "o"]);
         url.query_pairs_mut()
             .append_pair("prefix", &self.place.prefix)
             .append_pair("maxResults", "1");
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let asked = self.ask(Method::GET, url.clone(), |r| r).await?;
-            match asked.status().is_success() {
-                true => Ok(()),
-                false => Err(refused::of(asked, &self.place.bucket, &at).await),
+            if asked.status().is_success() {
+                Ok(())
+            } else {
+                Err(failures::read_failure(asked, &self.place.bucket, &at).await)
             }
         })
         .await?;
-        files(self, image, |name| Ok(format!("{at}{name}")))
+        list_files(self, image, |name| Ok(format!("{at}{name}")))
     }
 
-    async fn standing(&self, object: &Object, seen: &Seen, watch: &Watch) -> Result<Standing> {
-        let there = patiently(&self.options, watch, async || self.look(object).await).await?;
+    async fn check_status(
+        &self,
+        object: &PublishObject,
+        seen: &SeenGeneration,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
+        let there = with_retries(&self.options, watch, async || {
+            self.find_object(object).await
+        })
+        .await?;
         let Some(there) = there else {
-            return Ok(Standing::Absent);
+            return Ok(ObjectStatus::Absent);
         };
         let size = there.size.as_deref().unwrap_or("unknown");
         let digest = there.metadata.get(OURS).map_or("unknown", String::as_str);
         if size == object.size.to_string() && digest == object.sha256.hex() {
-            return Ok(Standing::Same(None));
+            return Ok(ObjectStatus::Same(None));
         }
         let found = format!("{size} bytes, SHA-256 {digest}");
         *seen.0.lock().unwrap_or_else(PoisonError::into_inner) = there.generation;
-        Ok(Standing::Other(unseen::line(&found)))
+        Ok(ObjectStatus::Other(display_text::sanitize_line(&found)))
     }
 
-    /// Replaces what the plan saw, and nothing that came since.
-    async fn send(&self, object: &Object, seen: &Seen, watch: &Watch) -> Result<Arrived> {
+    /// Replaces only the object that the plan saw.
+    async fn send(
+        &self,
+        object: &PublishObject,
+        seen: &SeenGeneration,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
         let seen = seen
             .0
             .lock()
@@ -97,25 +120,27 @@ impl Target for Folder {
     }
 }
 
-impl Folder {
-    pub fn new(place: &GcsPlace, settings: &Settings) -> Result<Self> {
+impl GcsFolder {
+    pub fn new(place: &GcsPlace, settings: &PublisherSettings) -> Result<Self> {
         Ok(Self {
-            client: Client::new(&settings.options.proxies, settings.options.patience),
-            token: Token::new(&settings.options.proxies),
-            base: base(settings.storage.as_deref().unwrap_or(ENDPOINT))?,
+            client: HttpClient::new(&settings.options.proxies, settings.options.patience),
+            token: GcsToken::new(&settings.options.proxies),
+            base: parse_base(settings.storage.as_deref().unwrap_or(ENDPOINT))?,
             place: place.clone(),
             options: settings.options.clone(),
         })
     }
 
-    async fn look(&self, object: &Object) -> Result<Option<Resource>, Failure> {
-        let key = self.key(object);
-        let url = self.url(&["storage", "v1", "b", &self.place.bucket, "o", &key]);
+    async fn find_object(&self, object: &PublishObject) -> Result<Option<GcsObject>, FetchFailure> {
+        let key = self.format_key(object);
+        let url = self.make_url(&["storage", "v1", "b", &self.place.bucket, "o", &key]);
         let asked = self.ask(Method::GET, url, |r| r).await?;
         match asked.status() {
             StatusCode::NOT_FOUND => Ok(None),
-            status if status.is_success() => answers::resource(&self.whole(asked).await?).map(Some),
-            _ => Err(refused::of(asked, &object.name, &object.at).await),
+            status if status.is_success() => {
+                answers::parse_object(&self.read_body(asked).await?).map(Some)
+            }
+            _ => Err(failures::read_failure(asked, &object.name, &object.at).await),
         }
     }
 
@@ -124,28 +149,33 @@ impl Folder {
         method: Method,
         url: Url,
         change: impl Fn(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Answer, Failure> {
-        let failed = |fault| unanswered("the bucket", &url, fault);
-        let ask = async || {
-            let request = self.client.request(method.clone(), url.clone());
-            let request = change(request.map_err(failed)?);
-            let request = self.token.sign(request).await?;
-            self.client.send(request, Led::ByUser).await.map_err(failed)
-        };
-        renewed(ask, async || self.token.forget().await).await
+    ) -> Result<HttpAnswer, FetchFailure> {
+        retry_with_token(
+            async || {
+                let request = self
+                    .client
+                    .request(method.clone(), url.clone())
+                    .map_err(|fault| classify_fault("the bucket", &url, fault))?;
+                let request = self.token.sign(change(request)).await?;
+                let sent = self.client.send(request, UrlSource::ByUser).await;
+                sent.map_err(|fault| classify_fault("the bucket", &url, fault))
+            },
+            async || self.token.forget().await,
+        )
+        .await
     }
 
-    async fn whole(&self, answer: Answer) -> Result<Vec<u8>, Failure> {
-        let bytes = answer.whole(LONGEST).await;
-        bytes.map_err(|fault| unanswered("the bucket", &self.base, fault))
+    async fn read_body(&self, answer: HttpAnswer) -> Result<Vec<u8>, FetchFailure> {
+        let bytes = answer.read_body(LONGEST).await;
+        bytes.map_err(|fault| classify_fault("the bucket", &self.base, fault))
     }
 
-    fn key(&self, object: &Object) -> String {
+    fn format_key(&self, object: &PublishObject) -> String {
         format!("{}{}", self.place.prefix, object.name)
     }
 
-    /// A slash of a segment is not one of the path.
-    fn url(&self, segments: &[&str]) -> Url {
+    /// Builds an address; a slash in a segment is escaped.
+    fn make_url(&self, segments: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty().extend(segments);
@@ -154,24 +184,26 @@ impl Folder {
     }
 }
 
-/// The root of the API: over https, or of this machine.
-fn base(text: &str) -> Result<Url> {
-    let wrong = |fact: &str| {
-        Error::new(Kind::Recipe, format!("the address of Cloud Storage {fact}"))
-            .at(winimg_base::text::redact(text))
-            .expected("such as https://storage.me-central2.rep.googleapis.com/")
-            .cure("mend CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE")
-    };
-    let url = Url::parse(text).map_err(|e| wrong(&format!("is malformed: {e}")))?;
+/// Parses the root of the API: https, or on this machine.
+fn parse_base(text: &str) -> Result<Url> {
+    let url = Url::parse(text).map_err(|e| refuse_address(text, &format!("is malformed: {e}")))?;
     let here = url.host().is_some_and(|host: Host<&str>| is_here(&host));
     if !matches!((url.scheme(), here), ("https", _) | ("http", true)) {
-        return Err(wrong("is not one of https"));
+        return Err(refuse_address(text, "does not use https"));
     }
     let is_bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
-    match is_bare && ["/", "/storage/v1", "/storage/v1/"].contains(&url.path()) {
-        true => Ok(url.join("/").unwrap_or(url)),
-        false => Err(wrong("has more than a host")),
+    if is_bare && ["/", "/storage/v1", "/storage/v1/"].contains(&url.path()) {
+        Ok(url.join("/").unwrap_or(url))
+    } else {
+        Err(refuse_address(text, "has more than a host"))
     }
+}
+
+fn refuse_address(text: &str, fact: &str) -> Error {
+    Error::new(Kind::Recipe, format!("the address of Cloud Storage {fact}"))
+        .at(winimg_base::text::redact(text))
+        .expected("such as https://storage.me-central2.rep.googleapis.com/")
+        .cure("fix CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE")
 }
 
 #[cfg(test)]
@@ -191,7 +223,7 @@ mod tests {
             ),
             ("http://127.0.0.1:4443", "http://127.0.0.1:4443/"),
         ] {
-            assert_eq!(base(text).unwrap().as_str(), expected);
+            assert_eq!(parse_base(text).unwrap().as_str(), expected);
         }
         for text in [
             "http://storage.googleapis.com/",
@@ -199,7 +231,7 @@ mod tests {
             "https://u:hunter2@storage.googleapis.com/",
             "storage.googleapis.com",
         ] {
-            let error = base(text).unwrap_err().to_string();
+            let error = parse_base(text).unwrap_err().to_string();
             assert!(
                 error.starts_with("the address of Cloud Storage "),
                 "{error}"

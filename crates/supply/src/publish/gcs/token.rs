@@ -1,7 +1,8 @@
-//! Access tokens of Google, by the chain of its application default credentials.
+//! Google access tokens by application default credentials.
 //!
-//! `GOOGLE_APPLICATION_CREDENTIALS`, else what `gcloud auth application-default login` left, else the metadata of the machine: service
-//! accounts, users, workload identity federation, impersonation. (Google Cloud: How Application Default Credentials works)
+//! `GOOGLE_APPLICATION_CREDENTIALS`, else the file of `gcloud auth application-default login`, else
+//! the metadata of the machine: service accounts, users, workload identity federation,
+//! impersonation. (Google Cloud: How Application Default Credentials works)
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,32 +15,34 @@ use reqwest::RequestBuilder;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use tokio::sync::Mutex;
 
-use super::super::asks::context;
+use super::super::credential_access::build_context;
 use crate::fetch::Proxies;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
-/// What winimg may do with it: objects, and nothing else of a project. (Cloud Storage: OAuth 2.0 scopes)
+/// Scope of the tokens: objects, and nothing else of a project. (Cloud Storage: OAuth 2.0 scopes)
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_write";
-/// A token of a service account's key lives for an hour, one of metadata for five minutes at least.
+/// Time to keep a token. One of a service account's key is valid for an hour, one of metadata for
+/// at least five minutes.
 const KEPT: Duration = Duration::from_secs(240);
 const VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 
-pub struct Token {
+pub struct GcsToken {
     context: Context,
-    /// The library asks Google for another one with every request that a service account's key signs.
+    /// The current token. With a service account's key the library would fetch one for every
+    /// request.
     kept: Mutex<Option<(HeaderValue, Instant)>>,
 }
 
-impl Token {
+impl GcsToken {
     pub fn new(proxies: &Proxies) -> Self {
         Self {
-            context: context(proxies),
+            context: build_context(proxies),
             kept: Mutex::new(None),
         }
     }
 
-    /// The request with its `Authorization`.
+    /// Adds the `Authorization` to a request.
     pub async fn sign(&self, request: RequestBuilder) -> Result<RequestBuilder> {
         let mut kept = self.kept.lock().await;
         let fresh = kept.as_ref().filter(|(_, since)| since.elapsed() < KEPT);
@@ -54,7 +57,7 @@ impl Token {
         Ok(request.header(AUTHORIZATION, value))
     }
 
-    /// After one that was not taken the next request asks anew.
+    /// Drops a rejected token, so that the next request fetches a new one.
     pub async fn forget(&self) {
         *self.kept.lock().await = None;
     }
@@ -63,28 +66,29 @@ impl Token {
         let mut parts = http::Request::new(()).into_parts().0;
         parts.uri = http::Uri::from_static("https://storage.googleapis.com/");
         let signer = RequestSigner::new("storage").with_scope(SCOPE);
-        let signer = Signer::new(self.context.clone(), Chain, signer);
+        let signer = Signer::new(self.context.clone(), GoogleCredentialChain, signer);
         let signed = signer.sign(&mut parts, None).await;
-        signed.map_err(|e| unsigned(&e.to_string()))?;
+        signed.map_err(|e| report_unsigned(&e.to_string()))?;
         let value = parts.headers.remove(AUTHORIZATION);
-        value.ok_or_else(|| unsigned("they give no token"))
+        value.ok_or_else(|| report_unsigned("they do not provide a token"))
     }
 }
 
-fn unsigned(words: &str) -> Error {
-    Error::new(Kind::Publish, "there are no Google credentials that can be used")
-        .found(unseen::line(words))
+fn report_unsigned(words: &str) -> Error {
+    Error::new(Kind::Publish, "there are no usable Google credentials")
+        .found(display_text::sanitize_line(words))
         .cure(
-            "set GOOGLE_APPLICATION_CREDENTIALS to a file of credentials, or run `gcloud auth application-default login`; on Google Cloud the \
-             service account of the machine is taken",
+            "set GOOGLE_APPLICATION_CREDENTIALS to a credentials file, or run `gcloud auth \
+             application-default login`; on Google Cloud the machine's service account is used",
         )
 }
 
-/// The first that is there. What is there and broken is an error: another one's rights would surprise.
+/// Uses the first credentials that exist. Broken ones are an error: the permissions of other ones
+/// would be a surprise.
 #[derive(Debug)]
-struct Chain;
+struct GoogleCredentialChain;
 
-impl ProvideCredential for Chain {
+impl ProvideCredential for GoogleCredentialChain {
     type Credential = Credential;
 
     async fn provide_credential(
@@ -109,13 +113,16 @@ impl ProvideCredential for Chain {
     }
 }
 
-/// Where gcloud writes them.
+/// Returns the file of gcloud.
 fn well_known(context: &Context) -> Option<PathBuf> {
-    let set = |name: &str| context.env_var(name).filter(|value| !value.is_empty());
-    let folder = match (set("CLOUDSDK_CONFIG"), cfg!(windows)) {
+    let folder = match (read_variable(context, "CLOUDSDK_CONFIG"), cfg!(windows)) {
         (Some(folder), _) => PathBuf::from(folder),
-        (None, true) => PathBuf::from(set("APPDATA")?).join("gcloud"),
-        (None, false) => PathBuf::from(set("HOME")?).join(".config/gcloud"),
+        (None, true) => PathBuf::from(read_variable(context, "APPDATA")?).join("gcloud"),
+        (None, false) => PathBuf::from(read_variable(context, "HOME")?).join(".config/gcloud"),
     };
     Some(folder.join("application_default_credentials.json"))
+}
+
+fn read_variable(context: &Context, name: &str) -> Option<String> {
+    context.env_var(name).filter(|value| !value.is_empty())
 }

@@ -1,5 +1,5 @@
-//! One file as a resumable upload: begun with what it has to be, sent in pieces, asked for how far it is after every failure.
-//! (Cloud Storage: resumable uploads)
+//! Resumable upload of one file: started with its digest, sent in pieces, and its progress queried
+//! after every failure. (Cloud Storage: resumable uploads)
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,66 +10,75 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 use url::Url;
 
-use super::super::{Known, Object, patiently};
-use super::answers::{self, Resource};
-use super::{Folder, OURS, kept, refused};
-use crate::fetch::failure::Failure;
-use crate::store::Watch;
+use super::super::{KnownBy, PublishObject, with_retries};
+use super::answers::{self, GcsObject};
+use super::{GcsFolder, OURS, failures, upload_state};
+use crate::fetch::failure::FetchFailure;
+use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Hasher};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
-/// Bytes of a piece; all but the last one are multiples of 256 KiB (Cloud Storage: resumable uploads, chunks).
+/// Size of a piece in bytes; all but the last one are multiples of 256 KiB (Cloud Storage:
+/// resumable uploads, chunks).
 const PIECE: u64 = 16 << 20;
-/// An upload that is gone is begun anew as often.
+/// Maximum number of uploads to start for one file, if the bucket loses them.
 const BEGUN: u32 = 3;
 
-/// How far an upload is.
-enum Reached {
-    /// So many bytes are there.
+/// Progress of an upload.
+enum GcsProgress {
+    /// Bytes that are there.
     Bytes(u64),
-    All(Resource),
-    /// It has run out: a week after it was begun, or by a failure of the bucket's.
+    All(GcsObject),
+    /// It has expired: after a week, or by a failure of the bucket.
     Gone,
 }
 
-impl Folder {
-    /// `generation`: of the object that is replaced, "0" where there is none.
-    pub async fn upload(&self, object: &Object, generation: &str, watch: &Watch) -> Result<Known> {
-        let md5 = summed(object).await?;
-        let mut kept = kept::read(object, generation).and_then(|url| self.own(&url).ok());
+impl GcsFolder {
+    /// Uploads a file. `generation`: that of the object to replace, "0" if there is none.
+    pub async fn upload(
+        &self,
+        object: &PublishObject,
+        generation: &str,
+        watch: &ProgressWatch,
+    ) -> Result<KnownBy> {
+        let md5 = hash_file(object).await?;
+        let mut kept =
+            upload_state::read(object, generation).and_then(|url| self.parse_upload_url(&url).ok());
         for _ in 0..BEGUN {
             let upload = match kept.take() {
                 Some(upload) => upload,
                 None => {
-                    let begun = patiently(&self.options, watch, async || {
+                    let started = with_retries(&self.options, watch, async || {
                         self.begin(object, generation, &md5).await
                     });
-                    let upload = begun.await?;
-                    kept::write(object, generation, upload.as_str())?;
+                    let upload = started.await?;
+                    upload_state::write(object, generation, upload.as_str())?;
                     upload
                 }
             };
             if let Some(resource) = self.fill(object, &upload, watch).await? {
-                kept::remove(object)?;
-                return compared(object, &resource, &md5);
+                upload_state::remove(object)?;
+                return compare_digest(object, &resource, &md5);
             }
         }
-        let fact = format!(
-            "{}: the bucket lost the upload again and again",
-            object.name
-        );
+        let fact = format!("{}: the bucket lost the upload repeatedly", object.name);
         let error = Error::new(Kind::Publish, fact).at(&object.at);
-        Err(error.cure("publish it again later"))
+        Err(error.cure("publish again later"))
     }
 
-    async fn begin(&self, object: &Object, generation: &str, md5: &str) -> Result<Url, Failure> {
-        let mut url = self.url(&["upload", "storage", "v1", "b", &self.place.bucket, "o"]);
+    async fn begin(
+        &self,
+        object: &PublishObject,
+        generation: &str,
+        md5: &str,
+    ) -> Result<Url, FetchFailure> {
+        let mut url = self.make_url(&["upload", "storage", "v1", "b", &self.place.bucket, "o"]);
         url.query_pairs_mut()
             .append_pair("uploadType", "resumable")
             .append_pair("ifGenerationMatch", generation);
         let body = json!({
-            "name": self.key(object),
+            "name": self.format_key(object),
             "contentType": object.media_type,
             "md5Hash": md5,
             "metadata": { (OURS): object.sha256.hex() },
@@ -84,74 +93,80 @@ impl Folder {
         });
         let answer = asked.await?;
         if !answer.status().is_success() {
-            return Err(refused::of(answer, &object.name, &object.at).await);
+            return Err(failures::read_failure(answer, &object.name, &object.at).await);
         }
         let location = answer.headers().get(LOCATION).and_then(|v| v.to_str().ok());
-        self.own(location.unwrap_or_default())
+        self.parse_upload_url(location.unwrap_or_default())
     }
 
-    /// An address for an upload, at the very server that is asked: the token goes along.
-    fn own(&self, text: &str) -> Result<Url, Failure> {
+    /// Parses the address of an upload. It must be on the same server, since it gets the token.
+    fn parse_upload_url(&self, text: &str) -> Result<Url, FetchFailure> {
         let url = Url::parse(text).ok();
         let url = url.filter(|url| url.origin() == self.base.origin());
-        let wrong = || answers::unexpected("an upload has its address at another server");
-        url.ok_or_else(|| wrong().into())
+        url.ok_or_else(|| {
+            answers::report_unexpected("the address of an upload is on another server").into()
+        })
     }
 
-    /// Sends what the upload lacks. `None`: it is gone.
-    async fn fill(&self, object: &Object, upload: &Url, watch: &Watch) -> Result<Option<Resource>> {
-        let reached = patiently(&self.options, watch, async || {
-            self.reached(object, upload).await
+    /// Sends the missing bytes of an upload. `None`: it is gone.
+    async fn fill(
+        &self,
+        object: &PublishObject,
+        upload: &Url,
+        watch: &ProgressWatch,
+    ) -> Result<Option<GcsObject>> {
+        let reached = with_retries(&self.options, watch, async || {
+            self.query_progress(object, upload).await
         });
         let mut at = match reached.await? {
-            Reached::All(resource) => return Ok(Some(resource)),
-            Reached::Gone => return Ok(None),
-            Reached::Bytes(at) => at,
+            GcsProgress::All(resource) => return Ok(Some(resource)),
+            GcsProgress::Gone => return Ok(None),
+            GcsProgress::Bytes(at) => at,
         };
         if at > 0 {
             watch.note(format!(
-                "{}: an upload that was interrupted is continued after {} MiB",
+                "{}: continuing an interrupted upload after {} MiB",
                 object.name,
                 at >> 20
             ));
         }
         loop {
-            watch.bytes(at, Some(object.size))?;
+            watch.report_bytes(at, Some(object.size))?;
             let (bytes, _) = object.body.read(at, PIECE.min(object.size - at)).await?;
             let mut is_first = true;
-            let sent = patiently(&self.options, watch, async || {
+            let sent = with_retries(&self.options, watch, async || {
                 if !std::mem::take(&mut is_first) {
-                    // It may have arrived, and its answer was lost.
-                    match self.reached(object, upload).await? {
-                        Reached::Bytes(there) if there == at => {}
+                    // It may have arrived, with a lost answer.
+                    match self.query_progress(object, upload).await? {
+                        GcsProgress::Bytes(there) if there == at => {}
                         reached => return Ok(reached),
                     }
                 }
                 self.put(object, upload, at, &bytes).await
             });
             match sent.await? {
-                Reached::Bytes(there) if there > at && there <= object.size => at = there,
-                Reached::Bytes(there) => {
-                    let words = format!("{there} bytes are there after {at} were");
-                    return Err(answers::unexpected(&words));
+                GcsProgress::Bytes(there) if there > at && there <= object.size => at = there,
+                GcsProgress::Bytes(there) => {
+                    let words = format!("{there} bytes are there, after {at} before");
+                    return Err(answers::report_unexpected(&words));
                 }
-                Reached::All(resource) => {
-                    watch.bytes(object.size, Some(object.size))?;
+                GcsProgress::All(resource) => {
+                    watch.report_bytes(object.size, Some(object.size))?;
                     return Ok(Some(resource));
                 }
-                Reached::Gone => return Ok(None),
+                GcsProgress::Gone => return Ok(None),
             }
         }
     }
 
     async fn put(
         &self,
-        object: &Object,
+        object: &PublishObject,
         upload: &Url,
         at: u64,
         bytes: &Bytes,
-    ) -> Result<Reached, Failure> {
-        // Nothing has no range.
+    ) -> Result<GcsProgress, FetchFailure> {
+        // An empty piece has no range.
         let range = match bytes.len() as u64 {
             0 => format!("bytes */{}", object.size),
             length => format!("bytes {at}-{}/{}", at + length - 1, object.size),
@@ -166,28 +181,32 @@ impl Folder {
         match answer.status() {
             StatusCode::PERMANENT_REDIRECT => {
                 let range = answer.headers().get(RANGE).and_then(|v| v.to_str().ok());
-                answers::persisted(range).map(Reached::Bytes)
+                answers::parse_range(range).map(GcsProgress::Bytes)
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Ok(Reached::Gone),
+            StatusCode::NOT_FOUND | StatusCode::GONE => Ok(GcsProgress::Gone),
             status if status.is_success() => {
-                answers::resource(&self.whole(answer).await?).map(Reached::All)
+                answers::parse_object(&self.read_body(answer).await?).map(GcsProgress::All)
             }
-            _ => Err(refused::of(answer, &object.name, &object.at).await),
+            _ => Err(failures::read_failure(answer, &object.name, &object.at).await),
         }
     }
 
-    /// Asks how far an upload is. What is refused now is refused to a new one, too, or this one was at fault. (Cloud Storage: resumable
-    /// uploads, check the status)
-    async fn reached(&self, object: &Object, upload: &Url) -> Result<Reached, Failure> {
+    /// Queries the progress of an upload. If it is refused, a new upload will show whether this one
+    /// was at fault. (Cloud Storage: resumable uploads, check the status)
+    async fn query_progress(
+        &self,
+        object: &PublishObject,
+        upload: &Url,
+    ) -> Result<GcsProgress, FetchFailure> {
         match self.put(object, upload, object.size, &Bytes::new()).await {
-            Err(Failure::Final(_)) => Ok(Reached::Gone),
+            Err(FetchFailure::Final(_)) => Ok(GcsProgress::Gone),
             reached => reached,
         }
     }
 }
 
-/// The MD5 of what is sent, in base64, of bytes that are those of the manifest.
-async fn summed(object: &Object) -> Result<String> {
+/// Computes the MD5 of the file in base64, and checks its SHA-256.
+async fn hash_file(object: &PublishObject) -> Result<String> {
     let (mut md5, mut sha256, mut at) = (Md5::new(), Hasher::new(Algorithm::Sha256), 0);
     while at < object.size {
         let length = PIECE.min(object.size - at);
@@ -200,23 +219,23 @@ async fn summed(object: &Object) -> Result<String> {
     if digest == object.sha256 {
         return Ok(STANDARD.encode(md5.finalize()));
     }
-    let fact = format!("{} was changed while it was sent", object.name);
+    let fact = format!("{} changed while it was being sent", object.name);
     Err(Error::new(Kind::Publish, fact)
         .expected(&object.sha256)
         .found(digest))
 }
 
-/// The bucket was told the digest and compared it; where it names the one that it computed, it is ours.
-fn compared(object: &Object, there: &Resource, md5: &str) -> Result<Known> {
+/// Compares the digest that the bucket computed, if it has one.
+fn compare_digest(object: &PublishObject, there: &GcsObject, md5: &str) -> Result<KnownBy> {
     match &there.md5_hash {
-        Some(found) if found == md5 => Ok(Known::Digest),
-        None => Ok(Known::Size),
+        Some(found) if found == md5 => Ok(KnownBy::Digest),
+        None => Ok(KnownBy::Size),
         Some(found) => {
-            let fact = format!("{} arrived in the bucket with other bytes", object.name);
+            let fact = format!("{} is corrupt in the bucket", object.name);
             let error = Error::new(Kind::Publish, fact).at(&object.at);
             Err(error
                 .expected(format!("MD5 {md5}"))
-                .found(format!("MD5 {}", unseen::line(found))))
+                .found(format!("MD5 {}", display_text::sanitize_line(found))))
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Which cloud an image goes to and who sends it: `clouds.yaml` and `secure.yaml` by `OS_CLOUD`, or the variables `OS_…`.
+//! Cloud and login for Glance: `clouds.yaml` and `secure.yaml` by `OS_CLOUD`, or the variables
+//! `OS_…`.
 //!
-//! Pure but for the files that are read. Refuses to guess: what names nobody, or two, is an error. (openstacksdk: configuring OpenStack SDK
-//! applications; keystoneauth: plugin options)
+//! Pure except for reading files. Does not guess: a missing or ambiguous login is an error.
+//! (openstacksdk: configuring OpenStack SDK applications; keystoneauth: plugin options)
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,99 +10,103 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::clouds_file::{self, Entry};
-use super::names::{Environment, NAMES, variable};
+use super::clouds_file::{self, CloudSettings};
+use super::setting_names::{Environment, NAMES, read_variable};
 use crate::fetch::client::is_here;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Secret, redact};
-use winimg_base::unseen;
 
-/// What the environment may have of a cloud that a file describes: it does not belong into every
-/// file.
+/// Settings that the environment may add to a cloud in a file: secrets do not belong in every file.
 const SECRETS: [&str; 3] = ["password", "application_credential_secret", "token"];
 
-/// A cloud and who sends to it.
-pub struct Cloud {
+/// A cloud with its login.
+pub struct OpenStackCloud {
     /// Ends with `/v3/`.
     pub keystone: Url,
-    /// The body of a request for a token. Holds a secret.
+    /// Body of a token request. Contains a secret.
     pub login: Secret,
     /// `public`, `internal`, `admin`
     pub interface: String,
     pub region: Option<String>,
-    /// Glance's address in place of the one that the catalog names.
+    /// Glance's address in place of the catalog's.
     pub glance: Option<Url>,
-    /// Of the certificates of the cloud something is set that is not heeded.
+    /// A certificate setting of the cloud is ignored.
     pub is_unheeded: bool,
 }
 
-impl Cloud {
-    pub fn of(environment: &impl Environment) -> Result<Self> {
+impl OpenStackCloud {
+    pub fn from_environment(environment: &impl Environment) -> Result<Self> {
         let Some(name) = environment.set("OS_CLOUD") else {
-            let all = NAMES.iter().filter_map(|name| variable(name, environment));
-            let values = Values {
+            let all = NAMES
+                .iter()
+                .filter_map(|name| read_variable(name, environment));
+            let values = CloudValues {
                 said: all.collect(),
                 secrets: BTreeMap::new(),
                 file: None,
             };
-            return values.cloud();
+            return values.to_cloud();
         };
         let region = environment.set("OS_REGION_NAME");
-        let Entry { path, mut values } = clouds_file::read(&name, region.as_deref(), environment)?;
-        // As the command line of OpenStack has them over the file's.
+        let CloudSettings { path, mut values } =
+            clouds_file::read(&name, region.as_deref(), environment)?;
+        // They take precedence over the file, as in OpenStack's command line.
         for name in ["region_name", "interface"] {
-            values.extend(variable(name, environment));
+            values.extend(read_variable(name, environment));
         }
         let secrets = SECRETS
             .iter()
-            .filter_map(|name| variable(name, environment));
-        let values = Values {
+            .filter_map(|name| read_variable(name, environment));
+        let values = CloudValues {
             said: values,
             secrets: secrets.collect(),
             file: Some((name, path)),
         };
-        values.cloud()
+        values.to_cloud()
     }
 }
 
-struct Values {
+struct CloudValues {
     said: BTreeMap<String, String>,
-    /// For what a file leaves out.
+    /// Secrets that the file does not have.
     secrets: BTreeMap<String, String>,
-    /// The cloud's name and its file; `None`: the environment describes it.
+    /// The cloud's name and its file; `None`: it is configured by the environment.
     file: Option<(String, PathBuf)>,
 }
 
-impl Values {
+impl CloudValues {
     fn get(&self, name: &str) -> Option<&str> {
         let value = self.said.get(name).map(String::as_str);
         value.filter(|value| !value.is_empty())
     }
 
-    fn first(&self, names: &[&str]) -> Option<&str> {
+    fn is_one_of(&self, name: &str, words: &[&str]) -> bool {
+        let value = self.get(name).map(str::to_ascii_lowercase);
+        value.is_some_and(|value| words.contains(&value.as_str()))
+    }
+
+    fn find_first(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| self.get(name))
     }
 
-    fn cloud(&self) -> Result<Cloud> {
+    fn to_cloud(&self) -> Result<OpenStackCloud> {
         let address = match &self.file {
-            Some(_) => self.needed("auth_url")?,
+            Some(_) => self.require("auth_url")?,
             None => self.get("auth_url").ok_or_else(|| {
-                Error::new(Kind::Recipe, "no cloud is named").cure(
-                    "set OS_CLOUD to a cloud of clouds.yaml, or OS_AUTH_URL and the other variables of an openrc file",
+                Error::new(Kind::Recipe, "no cloud is configured").cure(
+                    "set OS_CLOUD to a cloud of clouds.yaml, or OS_AUTH_URL and the other \
+                     variables of an openrc file",
                 )
             })?,
         };
         let interface = self.get("interface").or_else(|| self.get("endpoint_type"));
         let interface = interface.unwrap_or("public").trim_end_matches("URL");
-        let is = |name, words: &[&str]| {
-            let value = self.get(name).map(str::to_ascii_lowercase);
-            value.is_some_and(|value| words.contains(&value.as_str()))
-        };
-        let is_checked = !is("verify", &["false", "no", "off", "n", "0"])
-            && !is("insecure", &["true", "yes", "on", "y", "1"]);
-        Ok(Cloud {
-            keystone: keystone(address)?,
-            login: Secret::new(json!({ "auth": self.auth()? }).to_string()),
+        let is_checked = !self.is_one_of("verify", &["false", "no", "off", "n", "0"])
+            && !self.is_one_of("insecure", &["true", "yes", "on", "y", "1"]);
+        Ok(OpenStackCloud {
+            keystone: parse_keystone_url(address)?,
+            login: Secret::new(json!({ "auth": self.build_auth()? }).to_string()),
             interface: interface.to_owned(),
             region: self.get("region_name").map(str::to_owned),
             glance: self
@@ -113,46 +118,47 @@ impl Values {
     }
 
     /// (Identity API v3: authentication and token management)
-    fn auth(&self) -> Result<Value> {
-        let kind = self.first(&["auth_type", "auth_plugin"]);
+    fn build_auth(&self) -> Result<Value> {
+        let kind = self.find_first(&["auth_type", "auth_plugin"]);
         let kind = kind.map(|kind| kind.trim_start_matches("v3"));
         let credential =
             ["id", "name", "secret"].map(|part| format!("application_credential_{part}"));
         let has_credential = credential.iter().any(|name| self.get(name).is_some());
-        let has_token = self.first(&["token", "auth_token"]).is_some();
+        let has_token = self.find_first(&["token", "auth_token"]).is_some();
         let is_token = has_token && self.get("password").is_none();
         match kind {
             Some("applicationcredential") => self.application_credential(),
-            Some("token") => self.token(),
-            Some("password") => self.password(),
+            Some("token") => self.build_token_auth(),
+            Some("password") => self.build_password_auth(),
             None if has_credential => self.application_credential(),
-            None if is_token => self.token(),
-            None => self.password(),
+            None if is_token => self.build_token_auth(),
+            None => self.build_password_auth(),
             Some(other) => Err(Error::new(
                 Kind::Recipe,
-                "winimg does not log in to OpenStack in this way",
+                "winimg does not support this kind of login to OpenStack",
             )
             .expected("v3password, v3applicationcredential or v3token")
-            .found(unseen::line(other))
+            .found(display_text::sanitize_line(other))
             .cure(
-                "make an application credential: openstack application credential create winimg",
+                "create an application credential: openstack application credential create winimg",
             )),
         }
     }
 
-    fn password(&self) -> Result<Value> {
-        let mut user = self.user()?;
-        user["password"] = self.needed("password")?.into();
+    fn build_password_auth(&self) -> Result<Value> {
+        let mut user = self.build_user()?;
+        user["password"] = self.require("password")?.into();
         Ok(json!({
             "identity": { "methods": ["password"], "password": { "user": user } },
-            "scope": { "project": self.project()? },
+            "scope": { "project": self.build_project()? },
         }))
     }
 
-    fn token(&self) -> Result<Value> {
-        let mut auth = json!({ "identity": { "methods": ["token"], "token": { "id": self.token_itself()? } } });
-        // Without one it has that of the token.
-        if let Ok(project) = self.project() {
+    fn build_token_auth(&self) -> Result<Value> {
+        let id = self.token_itself()?;
+        let mut auth = json!({ "identity": { "methods": ["token"], "token": { "id": id } } });
+        // The default is the token's project.
+        if let Ok(project) = self.build_project() {
             auth["scope"] = json!({ "project": project });
         }
         Ok(auth)
@@ -161,18 +167,18 @@ impl Values {
     fn token_itself(&self) -> Result<&str> {
         match self.get("auth_token") {
             Some(token) if self.get("token").is_none() => Ok(token),
-            _ => self.needed("token"),
+            _ => self.require("token"),
         }
     }
 
     fn application_credential(&self) -> Result<Value> {
-        let secret = self.needed("application_credential_secret")?;
+        let secret = self.require("application_credential_secret")?;
         let credential = match self.get("application_credential_id") {
             Some(id) => json!({ "id": id, "secret": secret }),
             None => json!({
-                "name": self.needed("application_credential_name")?,
+                "name": self.require("application_credential_name")?,
                 "secret": secret,
-                "user": self.user()?,
+                "user": self.build_user()?,
             }),
         };
         Ok(json!({ "identity": {
@@ -180,46 +186,51 @@ impl Values {
         } }))
     }
 
-    fn user(&self) -> Result<Value> {
+    fn build_user(&self) -> Result<Value> {
         match self.get("user_id") {
             Some(id) => Ok(json!({ "id": id })),
-            None => Ok(json!({ "name": self.needed("username")?, "domain": self.domain("user") })),
+            None => {
+                Ok(json!({ "name": self.require("username")?, "domain": self.find_domain("user") }))
+            }
         }
     }
 
-    fn project(&self) -> Result<Value> {
+    fn build_project(&self) -> Result<Value> {
         if let Some(id) = self.get("project_id").or_else(|| self.get("tenant_id")) {
             return Ok(json!({ "id": id }));
         }
         let name = self.get("project_name").or_else(|| self.get("tenant_name"));
         match name {
-            Some(name) => Ok(json!({ "name": name, "domain": self.domain("project") })),
-            None => self.needed("project_name").map(Value::from),
+            Some(name) => Ok(json!({ "name": name, "domain": self.find_domain("project") })),
+            None => self.require("project_name").map(Value::from),
         }
     }
 
-    /// One name may be that of both domains. (openstacksdk: `domain_name`; keystoneauth:
-    /// `default_domain_id`)
-    fn domain(&self, whose: &str) -> Value {
-        let own = |what: &str| self.get(&format!("{whose}_domain_{what}"));
+    /// Finds the domain of a user or project; one setting may apply to both. (openstacksdk:
+    /// `domain_name`; keystoneauth: `default_domain_id`)
+    fn find_domain(&self, whose: &str) -> Value {
+        let own_id = self.get(&format!("{whose}_domain_id"));
+        let own_name = self.get(&format!("{whose}_domain_name"));
         let default = ["default_domain_id", "default_domain"];
-        let (kind, value) = match (own("id"), own("name")) {
+        let (kind, value) = match (own_id, own_name) {
             (Some(id), _) => ("id", id),
             (None, Some(name)) => ("name", name),
             (None, None) => match (self.get("domain_id"), self.get("domain_name")) {
                 (Some(id), _) => ("id", id),
                 (None, Some(name)) => ("name", name),
-                (None, None) => match (self.first(&default), self.get("default_domain_name")) {
-                    (Some(id), _) => ("id", id),
-                    (None, Some(name)) => ("name", name),
-                    (None, None) => ("id", "default"),
-                },
+                (None, None) => {
+                    match (self.find_first(&default), self.get("default_domain_name")) {
+                        (Some(id), _) => ("id", id),
+                        (None, Some(name)) => ("name", name),
+                        (None, None) => ("id", "default"),
+                    }
+                }
             },
         };
         json!({ kind: value })
     }
 
-    fn needed(&self, name: &str) -> Result<&str> {
+    fn require(&self, name: &str) -> Result<&str> {
         if let Some(value) = self.get(name) {
             return Ok(value);
         }
@@ -231,8 +242,11 @@ impl Values {
         Err(match &self.file {
             None => error.at("OS_AUTH_URL").cure(format!("set {variable}")),
             Some((cloud, path)) => {
-                let error = error.at(unseen::line(&format!("{}: {cloud}", path.display())));
-                let written = format!("write {name} under `auth` of the cloud in clouds.yaml");
+                let error = error.at(display_text::sanitize_line(&format!(
+                    "{}: {cloud}",
+                    path.display()
+                )));
+                let written = format!("set {name} under `auth` of the cloud in clouds.yaml");
                 if SECRETS.contains(&name) {
                     error.cure(format!("{written} or secure.yaml, or set {variable}"))
                 } else {
@@ -243,17 +257,17 @@ impl Values {
     }
 }
 
-/// Keystone's third version: over https, or of this machine.
-fn keystone(text: &str) -> Result<Url> {
+/// Parses the address of Keystone's API v3: https, or on this machine.
+fn parse_keystone_url(text: &str) -> Result<Url> {
     let mut url = address_of(text)?;
     let path = url.path().trim_end_matches('/').to_owned();
     let path = match path.rsplit_once('/') {
         Some((before, "v3")) => before.to_owned(),
         Some((_, "v2.0")) => {
             return Err(
-                Error::new(Kind::Recipe, "Keystone's second version is not spoken")
+                Error::new(Kind::Recipe, "Keystone's API v2.0 is not supported")
                     .at(redact(text))
-                    .cure("set OS_AUTH_URL to the address of its third version: it ends with /v3"),
+                    .cure("set OS_AUTH_URL to the address of its API v3: it ends with /v3"),
             );
         }
         _ => path,
@@ -263,23 +277,25 @@ fn keystone(text: &str) -> Result<Url> {
 }
 
 fn address_of(text: &str) -> Result<Url> {
-    let wrong = |fact: &str| {
-        let error = Error::new(Kind::Recipe, format!("an address of the cloud {fact}"));
-        error
-            .at(redact(text))
-            .expected("such as https://keystone.example.com:5000/v3")
-    };
-    let url = Url::parse(text).map_err(|e| wrong(&format!("is malformed: {e}")))?;
+    let url = Url::parse(text).map_err(|e| refuse_address(text, &format!("is malformed: {e}")))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong("holds a user").cure("set OS_USERNAME and OS_PASSWORD"));
+        return Err(refuse_address(text, "contains a user name or password")
+            .cure("set OS_USERNAME and OS_PASSWORD"));
     }
     let here = url.host().is_some_and(|host| is_here(&host));
     match (url.scheme(), here) {
         ("https", _) | ("http", true) => Ok(url),
-        _ => Err(
-            wrong("is not one of https: a password would be readable on its way").cure("use https"),
-        ),
+        _ => {
+            let fact = "does not use https: a password would be sent unencrypted";
+            Err(refuse_address(text, fact).cure("use https"))
+        }
     }
+}
+
+fn refuse_address(text: &str, fact: &str) -> Error {
+    Error::new(Kind::Recipe, format!("an address of the cloud {fact}"))
+        .at(redact(text))
+        .expected("such as https://keystone.example.com:5000/v3")
 }
 
 #[cfg(test)]
@@ -298,7 +314,7 @@ mod tests {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        let cloud = Cloud::of(&set)?;
+        let cloud = OpenStackCloud::from_environment(&set)?;
         Ok(serde_json::from_str(cloud.login.expose()).unwrap())
     }
 
@@ -384,14 +400,14 @@ mod tests {
         let file = |auth: &str| format!("clouds:\n  lab:\n    auth: {{{auth}}}\n");
         assert_eq!(
             cures(of_file(&file("username: u"), &[])),
-            "the cloud has no auth_url: write auth_url under `auth` of the cloud in clouds.yaml"
+            "the cloud has no auth_url: set auth_url under `auth` of the cloud in clouds.yaml"
         );
         assert_eq!(
             cures(of_file(
                 &file("auth_url: https://k/v3, user_id: '1', project_id: '2'"),
                 &[]
             )),
-            "the cloud has no password: write password under `auth` of the cloud in clouds.yaml or secure.yaml, or set OS_PASSWORD"
+            "the cloud has no password: set password under `auth` of the cloud in clouds.yaml or secure.yaml, or set OS_PASSWORD"
         );
         let without = &ENVIRONMENT[..3];
         assert_eq!(

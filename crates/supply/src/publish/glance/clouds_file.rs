@@ -1,8 +1,8 @@
-//! A cloud of `clouds.yaml`, with what `secure.yaml` adds to it. (openstacksdk: configuring
-//! OpenStack SDK applications)
+//! Reads a cloud from `clouds.yaml` and `secure.yaml`. (openstacksdk: configuring OpenStack SDK
+//! applications)
 //!
-//! Values stay as they are written: `0123` is no number in a password. Shows no value, which may be
-//! a password.
+//! Values are kept as text: `0123` in a password is not a number. Shows no value, which may be a
+//! password.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,64 +11,63 @@ use std::path::{Path, PathBuf};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::names::{Environment, is_read};
+use super::setting_names::{Environment, is_read};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::{io, unseen};
+use winimg_base::{display_text, io};
 
-/// The endings of a file's name, in their order.
+/// File extensions in order of precedence.
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
-/// The names of a profile of a public cloud, the second one from earlier versions.
+/// Names of the setting with the profile of a public cloud, the second one from earlier versions.
 const PROFILES: [&str; 2] = ["profile", "cloud"];
 
-/// What the files say of one cloud.
-pub struct Entry {
+/// Settings of one cloud from the files.
+pub struct CloudSettings {
     pub path: PathBuf,
     pub values: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Clouds {
+struct CloudsFile {
     #[serde(default)]
-    clouds: Option<BTreeMap<String, Option<Cloud>>>,
+    clouds: Option<BTreeMap<String, Option<FileCloud>>>,
 }
 
-/// Of a cloud or of one of its regions.
+/// Settings of a cloud or of one of its regions.
 #[derive(Clone, Default)]
-struct Cloud {
-    /// Beside `auth`.
+struct FileCloud {
+    /// Settings outside of `auth`.
     plain: BTreeMap<String, String>,
     auth: BTreeMap<String, String>,
-    regions: Vec<Region>,
+    regions: Vec<CloudRegion>,
 }
 
 #[derive(Clone)]
-struct Region {
+struct CloudRegion {
     name: String,
-    values: Cloud,
+    values: FileCloud,
 }
 
-/// The cloud `name`; `region`: the one that the environment names.
-pub fn read(name: &str, region: Option<&str>, environment: &impl Environment) -> Result<Entry> {
-    let clouds = files("OS_CLIENT_CONFIG_FILE", "clouds", environment);
-    let secure = files("OS_CLIENT_SECURE_FILE", "secure", environment);
-    let missing = |fact: &str, found: String| {
-        Error::new(Kind::Recipe, fact)
-            .at(name)
-            .found(found)
-            .cure("correct OS_CLOUD, or OS_CLIENT_CONFIG_FILE, which names the file")
-    };
+/// Reads the cloud `name`. `region`: the one in the environment.
+pub fn read(
+    name: &str,
+    region: Option<&str>,
+    environment: &impl Environment,
+) -> Result<CloudSettings> {
+    let clouds = list_paths("OS_CLIENT_CONFIG_FILE", "clouds", environment);
+    let secure = list_paths("OS_CLIENT_SECURE_FILE", "secure", environment);
     let Some(path) = clouds.iter().find(|path| path.exists()) else {
         let looked: Vec<_> = clouds.iter().map(|p| p.display().to_string()).collect();
         let found = format!("none of {}", looked.join(", "));
-        return Err(missing("there is no clouds.yaml", found));
+        return Err(missing(name, "there is no clouds.yaml", found));
     };
     let mut all = clouds_of(path)?;
     let Some(mut cloud) = all.remove(name) else {
         let known: Vec<_> = all.into_keys().collect();
         let found = format!("{} has {}", path.display(), known.join(", "));
         return Err(missing(
+            name,
             "clouds.yaml has no such cloud",
-            unseen::line(&found),
+            display_text::sanitize_line(&found),
         ));
     };
     if let Some(secure) = secure.iter().find(|path| path.exists())
@@ -81,28 +80,35 @@ pub fn read(name: &str, region: Option<&str>, environment: &impl Environment) ->
     if is_profile && !values.contains_key("auth_url") {
         return Err(Error::new(
             Kind::Recipe,
-            "clouds.yaml names a cloud by a profile, which is not looked up",
+            "the cloud in clouds.yaml uses a profile, which is not supported",
         )
         .at(path.display())
-        .cure("write the cloud's auth_url under its `auth`"));
+        .cure("set auth_url under `auth` of the cloud"));
     }
-    Ok(Entry {
+    Ok(CloudSettings {
         path: path.clone(),
         values,
     })
 }
 
-impl Cloud {
-    /// Values of another file, which win.
+fn missing(name: &str, fact: &str, found: String) -> Error {
+    Error::new(Kind::Recipe, fact)
+        .at(name)
+        .found(found)
+        .cure("correct OS_CLOUD, or OS_CLIENT_CONFIG_FILE, which names the file")
+}
+
+impl FileCloud {
+    /// Merges the values of another file, which take precedence.
     fn take(&mut self, other: Self) {
         self.plain.extend(other.plain);
         self.auth.extend(other.auth);
         self.regions.extend(other.regions);
     }
 
-    /// All values, those of the region over the others, in one map.
+    /// Merges all values into one map; those of the region take precedence.
     fn in_region(mut self, wanted: Option<&str>, path: &Path) -> Result<BTreeMap<String, String>> {
-        // Earlier versions have several in one text.
+        // Earlier versions list several in one text.
         let listed = self
             .plain
             .get("region_name")
@@ -112,7 +118,7 @@ impl Cloud {
         {
             self.regions = listed
                 .split(',')
-                .map(|name| Region::new(name.trim()))
+                .map(|name| CloudRegion::new(name.trim()))
                 .collect();
         }
         let regions = std::mem::take(&mut self.regions);
@@ -127,8 +133,11 @@ impl Cloud {
                     let known: Vec<_> = regions.iter().map(|r| r.name.as_str()).collect();
                     Error::new(Kind::Recipe, "clouds.yaml has no such region of the cloud")
                         .at(path.display())
-                        .expected(unseen::line(&format!("one of {}", known.join(", "))))
-                        .found(unseen::line(wanted))
+                        .expected(display_text::sanitize_line(&format!(
+                            "one of {}",
+                            known.join(", ")
+                        )))
+                        .found(display_text::sanitize_line(wanted))
                         .cure("set OS_REGION_NAME to one of them")
                 })?)
             }
@@ -142,17 +151,17 @@ impl Cloud {
     }
 }
 
-impl Region {
+impl CloudRegion {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            values: Cloud::default(),
+            values: FileCloud::default(),
         }
     }
 }
 
-/// Where a file may be. (openstacksdk: config files)
-fn files(variable: &str, name: &str, environment: &impl Environment) -> Vec<PathBuf> {
+/// Lists the possible paths of a file. (openstacksdk: config files)
+fn list_paths(variable: &str, name: &str, environment: &impl Environment) -> Vec<PathBuf> {
     if let Some(path) = environment.set(variable) {
         return vec![path.into()];
     }
@@ -168,11 +177,13 @@ fn files(variable: &str, name: &str, environment: &impl Environment) -> Vec<Path
     );
     folders.extend(["/etc/xdg/openstack", "/etc/openstack"].map(PathBuf::from));
     folders.dedup();
-    let named = |folder: &PathBuf| ENDINGS.map(|ending| folder.join(format!("{name}.{ending}")));
-    folders.iter().flat_map(named).collect()
+    folders
+        .iter()
+        .flat_map(|folder| ENDINGS.map(|ending| folder.join(format!("{name}.{ending}"))))
+        .collect()
 }
 
-fn clouds_of(path: &Path) -> Result<BTreeMap<String, Cloud>> {
+fn clouds_of(path: &Path) -> Result<BTreeMap<String, FileCloud>> {
     let text = io::read_text_given(path, io::limit::TEXT);
     let text = text.map_err(|e| Error::io("read", path, e))?;
     let clouds = parse(&text).map_err(|e| e.at(path.display()))?;
@@ -182,37 +193,37 @@ fn clouds_of(path: &Path) -> Result<BTreeMap<String, Cloud>> {
         .collect())
 }
 
-/// JSON is YAML, too.
-fn parse(text: &str) -> Result<BTreeMap<String, Option<Cloud>>> {
-    let parsed: std::result::Result<Option<Clouds>, _> = serde_saphyr::from_str(text);
+/// Parses the file; JSON is YAML, too.
+fn parse(text: &str) -> Result<BTreeMap<String, Option<FileCloud>>> {
+    let parsed: std::result::Result<Option<CloudsFile>, _> = serde_saphyr::from_str(text);
     let clouds = parsed.map_err(|e| {
-        // Its own words show lines of the file, which holds passwords.
+        // The parser's message shows lines of the file, which contains passwords.
         let place = e
             .location()
             .map(|at| format!("line {}, column {}", at.line(), at.column()));
-        Error::new(Kind::Recipe, "a file of clouds cannot be read")
+        Error::new(Kind::Recipe, "a clouds.yaml file cannot be parsed")
             .expected("YAML or JSON with the clouds by their names under `clouds`")
             .lines(place)
-            .cure("correct the file there: a text with special characters stands in quotes")
+            .cure("fix the file there: quote texts with special characters")
     })?;
     Ok(clouds.and_then(|all| all.clouds).unwrap_or_default())
 }
 
-/// A value as it is written. `None`: null.
-struct Scalar(Option<String>);
+/// A value as text. `None`: null.
+struct TextValue(Option<String>);
 
-impl<'de> Deserialize<'de> for Scalar {
+impl<'de> Deserialize<'de> for TextValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Option::<String>::deserialize(deserializer).map(Self)
     }
 }
 
-/// Some write names with hyphens.
+/// Normalizes a name; some are written with hyphens.
 fn plain_name(name: &str) -> String {
     name.replace('-', "_")
 }
 
-impl<'de> Deserialize<'de> for Cloud {
+impl<'de> Deserialize<'de> for FileCloud {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         deserializer.deserialize_map(CloudVisitor)
     }
@@ -221,30 +232,30 @@ impl<'de> Deserialize<'de> for Cloud {
 struct CloudVisitor;
 
 impl<'de> Visitor<'de> for CloudVisitor {
-    type Value = Cloud;
+    type Value = FileCloud;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a cloud")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Cloud, A::Error> {
-        let mut cloud = Cloud::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<FileCloud, A::Error> {
+        let mut cloud = FileCloud::default();
         while let Some(name) = map.next_key::<String>()? {
             let name = plain_name(&name);
             match name.as_str() {
                 "auth" => {
-                    let auth: Option<BTreeMap<String, Scalar>> = map.next_value()?;
+                    let auth: Option<BTreeMap<String, TextValue>> = map.next_value()?;
                     let auth = auth.unwrap_or_default().into_iter();
                     let values =
                         auth.filter_map(|(name, value)| Some((plain_name(&name), value.0?)));
                     cloud.auth.extend(values);
                 }
                 "regions" => {
-                    let regions: Option<Vec<Region>> = map.next_value()?;
+                    let regions: Option<Vec<CloudRegion>> = map.next_value()?;
                     cloud.regions = regions.unwrap_or_default();
                 }
                 name if is_read(name) || PROFILES.contains(&name) => {
-                    if let Scalar(Some(value)) = map.next_value()? {
+                    if let TextValue(Some(value)) = map.next_value()? {
                         cloud.plain.insert(name.to_owned(), value);
                     }
                 }
@@ -257,47 +268,50 @@ impl<'de> Visitor<'de> for CloudVisitor {
     }
 }
 
-impl<'de> Deserialize<'de> for Region {
+impl<'de> Deserialize<'de> for CloudRegion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         deserializer.deserialize_any(RegionVisitor)
     }
 }
 
-/// A name, or a name with values of its own.
+/// Accepts a name, or a name with values.
 struct RegionVisitor;
 
 impl<'de> Visitor<'de> for RegionVisitor {
-    type Value = Region;
+    type Value = CloudRegion;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a region: its name, or `name` and `values`")
     }
 
-    fn visit_str<E>(self, name: &str) -> std::result::Result<Region, E> {
-        Ok(Region::new(name))
+    fn visit_str<E>(self, name: &str) -> std::result::Result<CloudRegion, E> {
+        Ok(CloudRegion::new(name))
     }
 
-    fn visit_u64<E>(self, name: u64) -> std::result::Result<Region, E> {
-        Ok(Region::new(&name.to_string()))
+    fn visit_u64<E>(self, name: u64) -> std::result::Result<CloudRegion, E> {
+        Ok(CloudRegion::new(&name.to_string()))
     }
 
-    fn visit_i64<E>(self, name: i64) -> std::result::Result<Region, E> {
-        Ok(Region::new(&name.to_string()))
+    fn visit_i64<E>(self, name: i64) -> std::result::Result<CloudRegion, E> {
+        Ok(CloudRegion::new(&name.to_string()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Region, A::Error> {
-        let (mut name, mut values) = (None, Cloud::default());
+    fn visit_map<A: MapAccess<'de>>(
+        self,
+        mut map: A,
+    ) -> std::result::Result<CloudRegion, A::Error> {
+        let (mut name, mut values) = (None, FileCloud::default());
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "name" => name = Some(map.next_value::<String>()?),
-                "values" => values = map.next_value::<Option<Cloud>>()?.unwrap_or_default(),
+                "values" => values = map.next_value::<Option<FileCloud>>()?.unwrap_or_default(),
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
         let name = name.ok_or_else(|| serde::de::Error::missing_field("name"))?;
-        Ok(Region { name, values })
+        Ok(CloudRegion { name, values })
     }
 }
 
@@ -326,8 +340,8 @@ mod tests {
             .unwrap();
         let zero = PathBuf::from("/dev/zero");
         for (path, why) in [
-            (huge, "it is larger than 4 MiB, the limit for such a file"),
-            (zero, "it is a device, not a regular file"),
+            (huge, "larger than the limit of 4 MiB for this kind of file"),
+            (zero, "not a regular file (a device)"),
         ] {
             let refused = clouds_of(&path).err().unwrap().to_string();
             assert!(refused.contains(why), "{refused}");
@@ -408,7 +422,7 @@ mod tests {
         ] {
             let error = parse(text).map(drop).unwrap_err().to_string();
             assert!(
-                error.starts_with("a file of clouds cannot be read"),
+                error.starts_with("a clouds.yaml file cannot be parsed"),
                 "{error}"
             );
             assert!(!error.contains("hunter2"), "{error}");

@@ -1,4 +1,5 @@
-//! One image of a project: found by its name and by our property, made, filled, compared and shown.
+//! One image of a project: found by name and by our property, created, uploaded, compared and
+//! unhidden.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,144 +13,141 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use url::form_urlencoded::Serializer;
 
-use super::super::{Arrived, DiskFormat, Known, Object, Standing};
-use super::answers::{Info, Page, read, refused};
-use super::session::Session;
+use super::super::{DiskFormat, KnownBy, ObjectStatus, PublishObject, PublishedObject};
+use super::answers::{ImageInfo, ImagePage, read, read_failure};
+use super::session::GlanceSession;
 use crate::fetch;
-use crate::fetch::client::Answer;
-use crate::fetch::failure::Failure;
-use crate::store::Watch;
+use crate::fetch::client::HttpAnswer;
+use crate::fetch::failure::FetchFailure;
+use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 /// The SHA-256 of the file, hex, as a property of the image.
 const OURS: &str = "winimg_sha256";
 const BARE: &str = "bare";
-/// Glance sees after a while that nobody sends any more, and makes the image `queued` again.
+/// Glance notices after a while that an upload was interrupted, and resets the image to `queued`.
 const SAVING: Duration = Duration::from_secs(15);
-/// An image that is of no use is made anew as often.
+/// Maximum number of attempts to create the image.
 const MADE: u32 = 3;
 
-/// An image as it shall be.
-pub struct Slot {
+/// An image to create.
+pub struct GlanceImage {
     pub name: String,
     pub format: DiskFormat,
     pub path: PathBuf,
     pub properties: BTreeMap<String, String>,
     /// The ids of other images of this name that the plan saw.
-    pub others: Mutex<Vec<String>>,
+    pub previous_ids: Mutex<Vec<String>>,
 }
 
-impl Slot {
-    pub async fn standing(
+impl GlanceImage {
+    pub async fn check_status(
         &self,
-        session: &Session,
-        object: &Object,
-        watch: &Watch,
-    ) -> Result<Standing> {
-        let seen = session.patiently(watch, async || self.list(session, object, false).await);
-        let (ours, others): (Vec<_>, Vec<_>) = seen
+        session: &GlanceSession,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
+        let seen = session.with_retries(watch, async || self.list(session, object, false).await);
+        let (ours, previous_ids): (Vec<_>, Vec<_>) = seen
             .await?
             .into_iter()
             .partition(|info| is_ours(info, object));
-        let named = |info: &Info| match info.property(OURS) {
-            Some(digest) => format!(
-                "image {}, sha256:{}",
-                unseen::line(&info.id),
-                unseen::line(digest)
-            ),
-            None => format!(
-                "image {}, which winimg did not make",
-                unseen::line(&info.id)
-            ),
-        };
-        if !others.is_empty() {
-            let found: Vec<String> = others.iter().map(named).collect();
-            let mut ids = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-            *ids = others.into_iter().map(|info| info.id).collect();
-            return Ok(Standing::Other(found.join("; ")));
+        if !previous_ids.is_empty() {
+            let found: Vec<String> = previous_ids.iter().map(describe_other).collect();
+            let mut ids = self
+                .previous_ids
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            *ids = previous_ids.into_iter().map(|info| info.id).collect();
+            return Ok(ObjectStatus::Other(found.join("; ")));
         }
         let whole = ours
             .into_iter()
             .find(|info| info.status == "active" && info.size == Some(object.size));
         Ok(match whole {
-            Some(info) => Standing::Same(Some(info.id)),
-            None => Standing::Absent,
+            Some(info) => ObjectStatus::Same(Some(info.id)),
+            None => ObjectStatus::Absent,
         })
     }
 
-    /// Makes the image, or goes on with what is there of it; shows it, and hides those that it replaces.
-    pub async fn send(&self, session: &Session, object: &Object, watch: &Watch) -> Result<Arrived> {
-        let sha512 = summed(&self.path, object).await?;
+    /// Creates the image or continues an earlier upload; unhides it, and hides those that it
+    /// replaces.
+    pub async fn send(
+        &self,
+        session: &GlanceSession,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
+        let sha512 = hash_file(&self.path, object).await?;
         for _ in 0..MADE {
             let id = session
-                .patiently(watch, async || self.begin(session, object, watch).await)
+                .with_retries(watch, async || self.begin(session, object, watch).await)
                 .await?;
             let filled =
-                session.patiently(watch, async || self.fill(session, object, &id, watch).await);
+                session.with_retries(watch, async || self.fill(session, object, &id, watch).await);
             let Some(info) = filled.await? else {
                 watch.note(format!(
-                    "{}: an image that was left half sent or spoilt is removed",
+                    "{}: removing an incomplete or corrupt image",
                     object.name
                 ));
                 session
-                    .patiently(watch, async || self.delete(session, object, &id).await)
+                    .with_retries(watch, async || self.delete(session, object, &id).await)
                     .await?;
                 continue;
             };
-            let known = match compared(object, &info, &sha512) {
+            let known = match compare_digest(object, &info, &sha512) {
                 Ok(known) => known,
                 Err(error) => {
                     session
-                        .patiently(watch, async || self.delete(session, object, &id).await)
+                        .with_retries(watch, async || self.delete(session, object, &id).await)
                         .await?;
                     return Err(error);
                 }
             };
             self.hide(session, object, &id, false, watch).await?;
-            let others = self
-                .others
+            let previous_ids = self
+                .previous_ids
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
-            for other in others {
+            for other in previous_ids {
                 self.hide(session, object, &other, true, watch).await?;
             }
-            return Ok(Arrived {
+            return Ok(PublishedObject {
                 known,
                 id: Some(id),
             });
         }
         let fact = format!(
-            "{}: Glance did not take it, though it was made anew",
+            "{}: Glance rejected the image again after it was recreated",
             object.name
         );
         Err(Error::new(Kind::Publish, fact)
             .at(&object.at)
-            .cure("look into Glance's log, and publish it again"))
+            .cure("check Glance's log, and publish again"))
     }
 
-    /// The id of an image of this digest that is there, whole or not, or of a new one.
+    /// Returns the ID of an image with this digest, complete or not, or creates one.
     async fn begin(
         &self,
-        session: &Session,
-        object: &Object,
-        watch: &Watch,
-    ) -> Result<String, Failure> {
+        session: &GlanceSession,
+        object: &PublishObject,
+        watch: &ProgressWatch,
+    ) -> Result<String, FetchFailure> {
         let mut there = self.list(session, object, true).await?;
         there.extend(self.list(session, object, false).await?);
-        // An earlier try may have made it, and its answer was lost.
+        // An earlier attempt may have created it, with a lost answer.
         there.retain(|info| is_ours(info, object));
-        let rank = |info: &Info| match info.status.as_str() {
+        there.sort_by_key(|info| match info.status.as_str() {
             "active" => 0,
             "queued" => 1,
             _ => 2,
-        };
-        there.sort_by_key(rank);
+        });
         if let Some(info) = there.into_iter().next() {
             watch.note(format!(
-                "{}: one that an earlier run began is gone on with",
+                "{}: continuing the image of an earlier run",
                 object.name
             ));
             return Ok(info.id);
@@ -174,21 +172,21 @@ impl Slot {
                 .body(body.clone())
         });
         let bytes = session
-            .whole(asked.await?, &object.name, &object.at)
+            .read_body(asked.await?, &object.name, &object.at)
             .await?;
-        let made: Info = read("Glance", &bytes)?;
+        let made: ImageInfo = read("Glance", &bytes)?;
         Ok(made.id)
     }
 
-    /// Sends the file to an image that waits for it. `None`: it is of no use.
+    /// Uploads the file to an image that is waiting for it. `None`: the image is unusable.
     async fn fill(
         &self,
-        session: &Session,
-        object: &Object,
+        session: &GlanceSession,
+        object: &PublishObject,
         id: &str,
-        watch: &Watch,
-    ) -> Result<Option<Info>, Failure> {
-        let info = settled(session, object, id).await?;
+        watch: &ProgressWatch,
+    ) -> Result<Option<ImageInfo>, FetchFailure> {
+        let info = wait_until_settled(session, object, id).await?;
         match info.as_ref().map(|info| info.status.as_str()) {
             Some("active") => return Ok(info),
             Some("queued") => {}
@@ -196,25 +194,26 @@ impl Slot {
         }
         let path = format!("images/{id}/file");
         let answer = session.put(&path, (&self.path, object.size), watch).await?;
-        // Of an image whose data it refused, a store keeps them and takes no others: Glance has no better word for that.
+        // A store may keep the data of a rejected upload and accept no other; Glance then answers
+        // 500.
         if answer.status() == StatusCode::INTERNAL_SERVER_ERROR {
             return Ok(None);
         }
         if !answer.status().is_success() {
-            return Err(refused(answer, "Glance", &object.name, &object.at).await);
+            return Err(read_failure(answer, "Glance", &object.name, &object.at).await);
         }
-        settled(session, object, id).await
+        wait_until_settled(session, object, id).await
     }
 
-    /// Images of this name and project, hidden or not, that are there or may come to be.
+    /// Lists the images of this name and project, hidden or not, that exist or are being created.
     async fn list(
         &self,
-        session: &Session,
-        object: &Object,
+        session: &GlanceSession,
+        object: &PublishObject,
         hidden: bool,
-    ) -> Result<Vec<Info>, Failure> {
+    ) -> Result<Vec<ImageInfo>, FetchFailure> {
         let query = Serializer::new(String::new())
-            .append_pair("owner", &session.project().await?)
+            .append_pair("owner", &session.find_project().await?)
             .append_pair("name", &self.name)
             .append_pair("os_hidden", if hidden { "true" } else { "false" })
             .finish();
@@ -223,10 +222,10 @@ impl Slot {
         loop {
             let answer = session.ask(Method::GET, &path, |r| r).await?;
             if answer.status() == StatusCode::BAD_REQUEST {
-                return Err(self.unlisted(answer, object).await);
+                return Err(self.explain_list_failure(answer, object).await);
             }
-            let bytes = session.whole(answer, &object.name, &object.at).await?;
-            let page: Page = read("Glance", &bytes)?;
+            let bytes = session.read_body(answer, &object.name, &object.at).await?;
+            let page: ImagePage = read("Glance", &bytes)?;
             let is_last = page.images.is_empty();
             all.extend(page.images);
             match page
@@ -238,19 +237,28 @@ impl Slot {
                 _ => break,
             }
         }
-        let lives =
-            |info: &Info| !["deleted", "pending_delete", "killed"].contains(&info.status.as_str());
-        all.retain(|info| info.name.as_deref() == Some(&self.name) && lives(info));
+        all.retain(|info| {
+            let is_gone = matches!(
+                info.status.as_str(),
+                "deleted" | "pending_delete" | "killed"
+            );
+            info.name.as_deref() == Some(&self.name) && !is_gone
+        });
         Ok(all)
     }
 
-    /// Images are made hidden and shown when they are whole, which an old Glance cannot do.
-    async fn unlisted(&self, answer: Answer, object: &Object) -> Failure {
-        match refused(answer, "Glance", &object.name, &object.at).await {
-            Failure::Final(error) => error
+    /// Explains a failed list: an old Glance does not support hidden images.
+    async fn explain_list_failure(
+        &self,
+        answer: HttpAnswer,
+        object: &PublishObject,
+    ) -> FetchFailure {
+        match read_failure(answer, "Glance", &object.name, &object.at).await {
+            FetchFailure::Final(error) => error
                 .cure(
-                    "if the words are about os_hidden, this Glance is older than OpenStack Rocky or its front lacks a part of it (Image API 2.7): \
-                     upload the file with `openstack image create`",
+                    "if the message mentions os_hidden, this Glance is older than OpenStack Rocky, \
+                     or its proxy does not support Image API 2.7: upload the file with `openstack \
+                     image create`",
                 )
                 .into(),
             again => again,
@@ -259,47 +267,66 @@ impl Slot {
 
     async fn hide(
         &self,
-        session: &Session,
-        object: &Object,
+        session: &GlanceSession,
+        object: &PublishObject,
         id: &str,
         hidden: bool,
-        watch: &Watch,
+        watch: &ProgressWatch,
     ) -> Result<()> {
         let change =
             json!([{ "op": "replace", "path": "/os_hidden", "value": hidden }]).to_string();
         let path = format!("images/{id}");
-        let asked = session.patiently(watch, async || {
+        let asked = session.with_retries(watch, async || {
             let asked = session.ask(Method::PATCH, &path, |request| {
                 request
                     .header(CONTENT_TYPE, "application/openstack-images-v2.1-json-patch")
                     .body(change.clone())
             });
-            session.whole(asked.await?, &object.name, &object.at).await
+            session
+                .read_body(asked.await?, &object.name, &object.at)
+                .await
         });
         asked.await.map(drop)
     }
 
-    async fn delete(&self, session: &Session, object: &Object, id: &str) -> Result<(), Failure> {
+    async fn delete(
+        &self,
+        session: &GlanceSession,
+        object: &PublishObject,
+        id: &str,
+    ) -> Result<(), FetchFailure> {
         let answer = session
             .ask(Method::DELETE, &format!("images/{id}"), |r| r)
             .await?;
         match answer.status() {
             StatusCode::NOT_FOUND => Ok(()),
             _ => session
-                .whole(answer, &object.name, &object.at)
+                .read_body(answer, &object.name, &object.at)
                 .await
                 .map(drop),
         }
     }
 }
 
-fn is_ours(info: &Info, object: &Object) -> bool {
-    info.property(OURS) == Some(&object.sha256.hex())
+fn describe_other(info: &ImageInfo) -> String {
+    let id = display_text::sanitize_line(&info.id);
+    match info.find_property(OURS) {
+        Some(digest) => format!("image {id}, sha256:{}", display_text::sanitize_line(digest)),
+        None => format!("image {id}, which winimg did not create"),
+    }
 }
 
-/// The image when nobody sends to it, or after a while as it is; `None`: it is gone.
-async fn settled(session: &Session, object: &Object, id: &str) -> Result<Option<Info>, Failure> {
-    let (begun, mut wait) = (Instant::now(), Duration::from_millis(200));
+fn is_ours(info: &ImageInfo, object: &PublishObject) -> bool {
+    info.find_property(OURS) == Some(&object.sha256.hex())
+}
+
+/// Waits until no upload to the image is running, or a time limit; `None`: it is gone.
+async fn wait_until_settled(
+    session: &GlanceSession,
+    object: &PublishObject,
+    id: &str,
+) -> Result<Option<ImageInfo>, FetchFailure> {
+    let (started, mut wait) = (Instant::now(), Duration::from_millis(200));
     loop {
         let answer = session
             .ask(Method::GET, &format!("images/{id}"), |r| r)
@@ -307,9 +334,9 @@ async fn settled(session: &Session, object: &Object, id: &str) -> Result<Option<
         if answer.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let bytes = session.whole(answer, &object.name, &object.at).await?;
-        let info: Info = read("Glance", &bytes)?;
-        if info.status != "saving" || begun.elapsed() > SAVING {
+        let bytes = session.read_body(answer, &object.name, &object.at).await?;
+        let info: ImageInfo = read("Glance", &bytes)?;
+        if info.status != "saving" || started.elapsed() > SAVING {
             return Ok(Some(info));
         }
         tokio::time::sleep(wait).await;
@@ -317,19 +344,21 @@ async fn settled(session: &Session, object: &Object, id: &str) -> Result<Option<
     }
 }
 
-/// The SHA-512 of a file that is the one of the manifest.
-async fn summed(path: &Path, object: &Object) -> Result<Digest> {
+/// Computes the SHA-512 of the file, and checks its SHA-256.
+async fn hash_file(path: &Path, object: &PublishObject) -> Result<Digest> {
     let at = path.to_owned();
-    let summed = fetch::blocking(move || {
-        let unread = |e| Error::io("read", &at, e);
-        let mut file = File::open(&at).map_err(unread)?;
+    let summed = fetch::run_blocking(move || {
+        let mut file = File::open(&at).map_err(|e| Error::io("read", &at, e))?;
         let (mut sha256, mut sha512) = (
             Hasher::new(Algorithm::Sha256),
             Hasher::new(Algorithm::Sha512),
         );
         let mut chunk = vec![0; 1 << 20];
         loop {
-            match file.read(&mut chunk).map_err(unread)? {
+            match file
+                .read(&mut chunk)
+                .map_err(|e| Error::io("read", &at, e))?
+            {
                 0 => return Ok((sha256.finish(), sha512.finish())),
                 read => {
                     sha256.update(&chunk[..read]);
@@ -342,36 +371,38 @@ async fn summed(path: &Path, object: &Object) -> Result<Digest> {
     if sha256 == object.sha256 {
         return Ok(sha512);
     }
-    let fact = format!("{} was changed while it was sent", path.display());
+    let fact = format!("{} changed while it was being sent", path.display());
     Err(Error::new(Kind::Publish, fact)
         .expected(&object.sha256)
         .found(sha256))
 }
 
-/// What Glance computed beside what it should be. (OpenStack: Image API v2, multihash)
-fn compared(object: &Object, info: &Info, sha512: &Digest) -> Result<Known> {
-    let other = |expected: String, found: String| {
-        let fact = format!("{} arrived at Glance with other bytes", object.name);
-        let error = Error::new(Kind::Publish, fact).at(&object.at);
-        Err(error
-            .expected(expected)
-            .found(unseen::line(&found))
-            .cure("publish it again"))
-    };
+/// Compares the size and digest that Glance computed. (OpenStack: Image API v2, multihash)
+fn compare_digest(object: &PublishObject, info: &ImageInfo, sha512: &Digest) -> Result<KnownBy> {
     if info.size != Some(object.size) {
         let found = info
             .size
             .map_or("no size".into(), |size| format!("{size} bytes"));
-        return other(format!("{} bytes", object.size), found);
+        let expected = format!("{} bytes", object.size);
+        return Err(report_corrupt(object, &expected, &found));
     }
     let ours = match info.os_hash_algo.as_deref() {
         Some("sha512") => sha512,
         Some("sha256") => &object.sha256,
-        _ => return Ok(Known::Size),
+        _ => return Ok(KnownBy::Size),
     };
     match &info.os_hash_value {
-        Some(value) if *value == ours.hex() => Ok(Known::Digest),
-        Some(value) => other(ours.to_string(), value.clone()),
-        None => Ok(Known::Size),
+        Some(value) if *value == ours.hex() => Ok(KnownBy::Digest),
+        Some(value) => Err(report_corrupt(object, &ours.to_string(), value)),
+        None => Ok(KnownBy::Size),
     }
+}
+
+fn report_corrupt(object: &PublishObject, expected: &str, found: &str) -> Error {
+    let fact = format!("{} is corrupt in Glance", object.name);
+    Error::new(Kind::Publish, fact)
+        .at(&object.at)
+        .expected(expected)
+        .found(display_text::sanitize_line(found))
+        .cure("publish again")
 }

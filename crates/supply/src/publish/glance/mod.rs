@@ -1,90 +1,108 @@
-//! An image in OpenStack's Glance, with what Nova has to know of it as properties.
+//! Publishes an image to OpenStack's Glance, with properties for Nova.
 //!
-//! It is hidden until all of it is there and Glance's digest of it is ours. What is there is known by a property with the digest of the
-//! file; what a killed run left of it is gone on with. An image that is replaced is hidden and not deleted: machines may be of it.
-//! (OpenStack: Image API v2; image lifecycle and os_hidden)
+//! The image stays hidden until it is complete and Glance's digest matches. Images are recognized
+//! by a property with the digest of the file; an interrupted upload is continued. A replaced image
+//! is hidden and not deleted: machines may use it. (OpenStack: Image API v2; image lifecycle and
+//! os_hidden)
 
 mod answers;
 mod cloud;
 mod clouds_file;
 mod image;
-mod names;
 mod place;
 mod session;
+mod setting_names;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-pub use cloud::Cloud;
-pub use image::Slot;
+pub use cloud::OpenStackCloud;
+pub use image::GlanceImage;
 pub use place::GlancePlace;
 
-use super::{Arrived, Image, Object, Role, Settings, Standing, Target};
-use crate::store::Watch;
-use session::Session;
+use super::{
+    FileRole, ObjectStatus, PublishImage, PublishObject, PublishTarget, PublishedObject,
+    PublisherSettings,
+};
+use crate::store::ProgressWatch;
+use session::GlanceSession;
 use winimg_base::error::{Error, Kind, Result};
 
-pub struct Project {
-    session: Session,
+pub struct GlanceProject {
+    session: GlanceSession,
     place: GlancePlace,
     properties: BTreeMap<String, String>,
 }
 
-impl Project {
-    pub fn new(place: &GlancePlace, settings: Settings) -> Result<Self> {
+impl GlanceProject {
+    pub fn new(place: &GlancePlace, settings: PublisherSettings) -> Result<Self> {
         let Some(cloud) = settings.cloud else {
-            return Err(Error::failed("no cloud was read for Glance"));
+            return Err(Error::failed("no OpenStack cloud is configured"));
         };
         Ok(Self {
-            session: Session::new(cloud, &settings.options),
+            session: GlanceSession::new(cloud, &settings.options),
             place: place.clone(),
             properties: settings.properties,
         })
     }
 }
 
-impl Target for Project {
-    type Slot = Slot;
+impl PublishTarget for GlanceProject {
+    type Slot = GlanceImage;
 
-    async fn objects(self: &Arc<Self>, image: &Image, _: &Watch) -> Result<Vec<Object>> {
+    async fn list_objects(
+        self: &Arc<Self>,
+        image: &PublishImage,
+        _: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>> {
         let disk = image.files.iter().find_map(|file| match file.role {
-            Role::Disk(format) => Some((file, format)),
+            FileRole::Disk(format) => Some((file, format)),
             _ => None,
         });
         let Some((file, format)) = disk else {
             return Err(Error::new(
                 Kind::Publish,
-                "the image has no disk that Glance takes",
+                "the image has no disk in a format that Glance accepts",
             ));
         };
         let name = self.place.name.as_ref().unwrap_or(&image.name).clone();
         let at = GlancePlace {
             name: Some(name.clone()),
         };
-        let slot = Slot {
+        let slot = GlanceImage {
             name: name.clone(),
             format,
             path: file.path.clone(),
             properties: self.properties.clone(),
-            others: Mutex::default(),
+            previous_ids: Mutex::default(),
         };
         let sha256 = file.sha256.clone();
-        Ok(vec![Object {
+        Ok(vec![PublishObject {
             size: file.size,
-            ..Object::made(
+            ..PublishObject::from_remote(
                 format!("image {name}"),
                 at.to_string(),
                 sha256,
-                self.slot(slot),
+                self.bind_slot(slot),
             )
         }])
     }
 
-    async fn standing(&self, object: &Object, slot: &Slot, watch: &Watch) -> Result<Standing> {
-        slot.standing(&self.session, object, watch).await
+    async fn check_status(
+        &self,
+        object: &PublishObject,
+        slot: &GlanceImage,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
+        slot.check_status(&self.session, object, watch).await
     }
 
-    async fn send(&self, object: &Object, slot: &Slot, watch: &Watch) -> Result<Arrived> {
+    async fn send(
+        &self,
+        object: &PublishObject,
+        slot: &GlanceImage,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
         slot.send(&self.session, object, watch).await
     }
 }

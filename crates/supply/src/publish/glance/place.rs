@@ -1,27 +1,28 @@
-//! `glance://[NAME]`: an image of the project, by its name; without one it is called as the recipe. Pure.
+//! `glance://[NAME]`: an image of the project by name; the default is the recipe's name. Pure.
 
 use std::fmt;
 
 /// Shown as `glance://NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlancePlace {
-    /// `None`: by the recipe's name.
+    /// `None`: the recipe's name.
     pub name: Option<String>,
 }
 
 impl GlancePlace {
-    /// What follows the scheme; the error is what is wrong with it: "the destination …".
+    /// Parses the text after the scheme. The error describes the fault and follows "the
+    /// destination".
     pub fn parse(rest: &str) -> Result<Self, &'static str> {
         let name = rest.trim_end_matches('/');
-        // A comma separates names where images are looked for.
-        let plain = |c: char| c.is_ascii_alphanumeric() || " -_.+()".contains(c);
+        // A comma separates names in queries.
+        let is_plain = name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || " -_.+()".contains(c));
         match name {
             "" => Ok(Self { name: None }),
-            name if name.len() <= 255 && name.trim() == name && name.chars().all(plain) => {
-                Ok(Self {
-                    name: Some(name.to_owned()),
-                })
-            }
+            name if name.len() <= 255 && name.trim() == name && is_plain => Ok(Self {
+                name: Some(name.to_owned()),
+            }),
             _ => Err("has characters in its name that an image's should not have"),
         }
     }

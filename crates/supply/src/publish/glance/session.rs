@@ -1,6 +1,6 @@
-//! Requests to Glance with a token of Keystone's, at the address that Keystone's catalog names.
+//! Requests to Glance with a token of Keystone, at the address in Keystone's catalog.
 //!
-//! A token that ran out is asked for again once. It stands in a header alone and is shown nowhere.
+//! An expired token is renewed once. It is sent only in a header, and never shown.
 
 use std::path::Path;
 
@@ -9,131 +9,148 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::answers::{Granted, LONGEST, Service, read, refused, unexpected};
-use super::cloud::Cloud;
-use crate::fetch::client::{Answer, Client, Fault, is_here};
-use crate::fetch::failure::{Failure, unanswered};
-use crate::fetch::policy::Led;
+use super::answers::{
+    CatalogService, KeystoneLogin, LONGEST, read, read_failure, report_unexpected,
+};
+use super::cloud::OpenStackCloud;
+use crate::fetch::client::{HttpAnswer, HttpClient, HttpFault, is_here};
+use crate::fetch::failure::{FetchFailure, classify_fault};
+use crate::fetch::policy::UrlSource;
 use crate::fetch::{FetchOptions, upload};
-use crate::publish::{client, patiently, renewed};
-use crate::store::Watch;
+use crate::publish::{build_client, retry_with_token, with_retries};
+use crate::store::ProgressWatch;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 const TOKEN: &str = "x-auth-token";
 const SUBJECT: &str = "x-subject-token";
 
-pub struct Session {
-    client: Client,
-    cloud: Cloud,
+pub struct GlanceSession {
+    client: HttpClient,
+    cloud: OpenStackCloud,
     options: FetchOptions,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<GlanceToken>>,
 }
 
-/// What Keystone gave.
+/// A login to Keystone.
 #[derive(Clone)]
-struct Held {
+struct GlanceToken {
     token: HeaderValue,
     project: Option<String>,
     /// Ends with `/v2/`.
     glance: Url,
 }
 
-impl Session {
-    pub fn new(cloud: Cloud, options: &FetchOptions) -> Self {
+impl GlanceSession {
+    pub fn new(cloud: OpenStackCloud, options: &FetchOptions) -> Self {
         Self {
-            client: client(&cloud.keystone, options),
+            client: build_client(&cloud.keystone, options),
             cloud,
             options: options.clone(),
             held: Mutex::default(),
         }
     }
 
-    /// Does it again as long as its failures pass.
-    pub async fn patiently<T>(
+    /// Runs the work and retries transient failures.
+    pub async fn with_retries<T>(
         &self,
-        watch: &Watch,
-        work: impl AsyncFnMut() -> Result<T, Failure>,
+        watch: &ProgressWatch,
+        work: impl AsyncFnMut() -> Result<T, FetchFailure>,
     ) -> Result<T> {
-        patiently(&self.options, watch, work).await
+        with_retries(&self.options, watch, work).await
     }
 
-    /// The id of the project that the token is for.
-    pub async fn project(&self) -> Result<String, Failure> {
-        let project = self.held().await?.project;
-        let fact = "the login to OpenStack is for no project";
-        let error = || Error::new(Kind::Recipe, fact).cure("set OS_PROJECT_NAME");
-        project.ok_or_else(|| error().into())
+    /// Returns the ID of the token's project.
+    pub async fn find_project(&self) -> Result<String, FetchFailure> {
+        let project = self.get_token().await?.project;
+        project.ok_or_else(|| {
+            Error::new(Kind::Recipe, "the login to OpenStack has no project")
+                .cure("set OS_PROJECT_NAME")
+                .into()
+        })
     }
 
-    /// Of a path below `v2/`, with its query.
+    /// Sends a request for a path below `v2/`, with its query.
     pub async fn ask(
         &self,
         method: Method,
         path: &str,
         change: impl Fn(RequestBuilder) -> RequestBuilder,
-    ) -> Result<Answer, Failure> {
-        let ask = async || {
-            let held = self.held().await?;
-            let url = join(&held.glance, path)?;
-            let failed = |fault| unanswered("Glance", &url, fault);
-            let request = self.client.request(method.clone(), url.clone());
-            let request = change(request.map_err(failed)?)
-                .header(ACCEPT, "application/json")
-                .header(TOKEN, held.token);
-            self.client.send(request, Led::ByUser).await.map_err(failed)
-        };
-        renewed(ask, async || *self.held.lock().await = None).await
+    ) -> Result<HttpAnswer, FetchFailure> {
+        retry_with_token(
+            async || {
+                let held = self.get_token().await?;
+                let url = join(&held.glance, path)?;
+                let request = self
+                    .client
+                    .request(method.clone(), url.clone())
+                    .map_err(|fault| classify_fault("Glance", &url, fault))?;
+                let request = change(request)
+                    .header(ACCEPT, "application/json")
+                    .header(TOKEN, held.token);
+                let sent = self.client.send(request, UrlSource::ByUser).await;
+                sent.map_err(|fault| classify_fault("Glance", &url, fault))
+            },
+            async || *self.held.lock().await = None,
+        )
+        .await
     }
 
-    /// The bytes of an answer of a good status.
-    pub async fn whole(&self, answer: Answer, what: &str, at: &str) -> Result<Vec<u8>, Failure> {
+    /// Reads the body of a successful answer.
+    pub async fn read_body(
+        &self,
+        answer: HttpAnswer,
+        what: &str,
+        at: &str,
+    ) -> Result<Vec<u8>, FetchFailure> {
         if !answer.status().is_success() {
-            return Err(refused(answer, "Glance", what, at).await);
+            return Err(read_failure(answer, "Glance", what, at).await);
         }
         let url = answer.url().clone();
-        let bytes = answer.whole(LONGEST).await;
-        bytes.map_err(|fault| unanswered("Glance", &url, fault))
+        let bytes = answer.read_body(LONGEST).await;
+        bytes.map_err(|fault| classify_fault("Glance", &url, fault))
     }
 
-    /// Sends a whole file as the data of an image.
+    /// Uploads a whole file as the data of an image.
     pub async fn put(
         &self,
         path: &str,
         file: (&Path, u64),
-        watch: &Watch,
-    ) -> Result<Answer, Failure> {
+        watch: &ProgressWatch,
+    ) -> Result<HttpAnswer, FetchFailure> {
         let put = async || self.put_once(path, file, watch).await;
-        renewed(put, async || *self.held.lock().await = None).await
+        retry_with_token(put, async || *self.held.lock().await = None).await
     }
 
     async fn put_once(
         &self,
         path: &str,
         (file, size): (&Path, u64),
-        watch: &Watch,
-    ) -> Result<Answer, Failure> {
-        let held = self.held().await?;
+        watch: &ProgressWatch,
+    ) -> Result<HttpAnswer, FetchFailure> {
+        let held = self.get_token().await?;
         let url = join(&held.glance, path)?;
-        let failed = |fault| unanswered(&watch.what, &url, fault);
-        let (body, moved) = upload::body(file, 0, size, watch)?;
+        let (body, moved) = upload::open_range(file, 0, size, watch)?;
         let request = self
             .client
             .request(Method::PUT, url.clone())
-            .map_err(failed)?;
-        let request = request
+            .map_err(|fault| classify_fault(&watch.what, &url, fault))?
             .header(CONTENT_TYPE, "application/octet-stream")
             .header(CONTENT_LENGTH, size)
             .header(TOKEN, held.token)
             .body(body);
         let stall = self.options.patience.stall;
         tokio::select! {
-            answer = self.client.send(request, Led::ByUser) => answer.map_err(failed),
-            () = moved.stands_still(stall) => Err(unanswered(&watch.what, &url, Fault::Silent(stall))),
+            answer = self.client.send(request, UrlSource::ByUser) => {
+                answer.map_err(|fault| classify_fault(&watch.what, &url, fault))
+            }
+            () = moved.stands_still(stall) => {
+                Err(classify_fault(&watch.what, &url, HttpFault::Silent(stall)))
+            }
         }
     }
 
-    async fn held(&self) -> Result<Held, Failure> {
+    async fn get_token(&self) -> Result<GlanceToken, FetchFailure> {
         let mut held = self.held.lock().await;
         match held.as_ref() {
             Some(held) => Ok(held.clone()),
@@ -141,55 +158,56 @@ impl Session {
         }
     }
 
-    async fn log_in(&self) -> Result<Held, Failure> {
+    async fn log_in(&self) -> Result<GlanceToken, FetchFailure> {
         let url = join(&self.cloud.keystone, "auth/tokens")?;
-        let failed = |fault| unanswered("Keystone", &url, fault);
         let request = self
             .client
             .request(Method::POST, url.clone())
-            .map_err(failed)?;
-        let request = request
+            .map_err(|fault| classify_fault("Keystone", &url, fault))?
             .header(CONTENT_TYPE, "application/json")
             .body(self.cloud.login.expose().to_owned());
         let answer = self
             .client
-            .send(request, Led::ByUser)
+            .send(request, UrlSource::ByUser)
             .await
-            .map_err(failed)?;
+            .map_err(|fault| classify_fault("Keystone", &url, fault))?;
         if answer.status() != StatusCode::CREATED {
             let at = url.to_string();
-            return Err(refused(answer, "Keystone", "the login to OpenStack", &at).await);
+            return Err(read_failure(answer, "Keystone", "the login to OpenStack", &at).await);
         }
         let token = answer.headers().get(SUBJECT).cloned();
         let Some(mut token) = token else {
-            return Err(unexpected("Keystone", "it gives no token").into());
+            return Err(report_unexpected("Keystone", "it has no token").into());
         };
         token.set_sensitive(true);
-        let bytes = answer.whole(LONGEST).await.map_err(failed)?;
-        let granted: Granted = read("Keystone", &bytes)?;
+        let bytes = answer
+            .read_body(LONGEST)
+            .await
+            .map_err(|fault| classify_fault("Keystone", &url, fault))?;
+        let granted: KeystoneLogin = read("Keystone", &bytes)?;
         let glance = match &self.cloud.glance {
             Some(url) => url.clone(),
-            None => self.endpoint(&granted.token.catalog)?,
+            None => self.find_endpoint(&granted.token.catalog)?,
         };
-        Ok(Held {
+        Ok(GlanceToken {
             token,
             project: granted.token.project.map(|project| project.id),
-            glance: second(&glance),
+            glance: with_version(&glance),
         })
     }
 
-    /// Glance's address in the catalog, by interface and region.
-    fn endpoint(&self, catalog: &[Service]) -> Result<Url, Error> {
+    /// Finds Glance's address in the catalog, by interface and region.
+    fn find_endpoint(&self, catalog: &[CatalogService]) -> Result<Url, Error> {
         let all = catalog.iter().filter(|service| service.kind == "image");
         let all = all.flat_map(|service| &service.endpoints);
         let mut there = all.filter(|one| one.interface == self.cloud.interface);
-        let is_here_asked = |one: &&super::answers::Endpoint| {
-            let region = self.cloud.region.as_deref();
+        let region = self.cloud.region.as_deref();
+        let found = there.find(|one| {
             region.is_none()
                 || region == one.region_id.as_deref()
                 || region == one.region.as_deref()
-        };
-        let Some(found) = there.find(is_here_asked) else {
+        });
+        let Some(found) = found else {
             let region = self.cloud.region.as_deref().unwrap_or("any");
             return Err(
                 Error::new(Kind::Publish, "Keystone's catalog has no image service")
@@ -198,26 +216,27 @@ impl Session {
                         "one of the interface {}, region {region}",
                         self.cloud.interface
                     ))
-                    .cure("mend OS_INTERFACE and OS_REGION_NAME: openstack catalog show image"),
+                    .cure("fix OS_INTERFACE and OS_REGION_NAME: openstack catalog show image"),
             );
         };
-        let malformed = || unexpected("Keystone", "the address of the image service is malformed");
-        let url = Url::parse(&found.url).map_err(|_| malformed())?;
+        let url = Url::parse(&found.url).map_err(|_| {
+            report_unexpected("Keystone", "the address of the image service is malformed")
+        })?;
         let here = url.host().is_some_and(|host| is_here(&host));
         match (url.scheme(), here) {
             ("https", _) | ("http", true) => Ok(url),
             _ => Err(Error::new(
                 Kind::Publish,
-                "the image service is asked over http: the token would be readable on its way",
+                "the image service uses http: the token would be sent unencrypted",
             )
-            .at(unseen::line(&found.url))
-            .cure("set OS_IMAGE_ENDPOINT_OVERRIDE to its address over https")),
+            .at(display_text::sanitize_line(&found.url))
+            .cure("set OS_IMAGE_ENDPOINT_OVERRIDE to its https address")),
         }
     }
 }
 
-/// The second version of the API at an address that may name one.
-fn second(glance: &Url) -> Url {
+/// Adds `/v2/` to an address, unless it is there.
+fn with_version(glance: &Url) -> Url {
     let mut url = glance.clone();
     let path = glance.path().trim_end_matches('/');
     let path = path.strip_suffix("/v2").unwrap_or(path).to_owned();

@@ -1,16 +1,16 @@
-//! What vCenter says in JSON, and what its refusals mean. Pure. (vSphere Automation API: content library, ovf, vm template, inventory;
-//! error types)
+//! JSON answers and errors of vCenter. Pure. (vSphere Automation API: content library, ovf, vm
+//! template, inventory; error types)
 
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::fetch::failure::{Failure, is_passing};
+use crate::fetch::failure::{FetchFailure, is_passing};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind};
-use winimg_base::unseen;
 
 #[derive(Debug, Deserialize)]
-pub struct Library {
+pub struct LibraryInfo {
     pub name: String,
     #[serde(rename = "type", default)]
     pub kind: String,
@@ -32,19 +32,19 @@ pub struct FileInfo {
     pub name: String,
     /// Bytes.
     pub size: Option<u64>,
-    pub checksum_info: Option<Checksum>,
+    pub checksum_info: Option<FileChecksum>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Checksum {
-    /// vCenter leaves it out where it is SHA1.
+pub struct FileChecksum {
+    /// vCenter omits it for SHA1.
     #[serde(default)]
     pub algorithm: String,
     pub checksum: String,
 }
 
-impl Checksum {
-    /// Hex, if it is one.
+impl FileChecksum {
+    /// Returns the SHA-256 in hex, if it is one.
     pub fn sha256(&self) -> Option<&str> {
         let is_one = self.algorithm == "SHA256" && !self.checksum.is_empty();
         is_one.then_some(&self.checksum)
@@ -55,7 +55,7 @@ impl Checksum {
 pub struct UpdateSession {
     pub library_item_id: String,
     pub state: String,
-    pub error_message: Option<Message>,
+    pub error_message: Option<LocalizedMessage>,
 }
 
 /// A file of an update session.
@@ -63,31 +63,31 @@ pub struct UpdateSession {
 pub struct UpdateFile {
     #[serde(default)]
     pub name: String,
-    /// `NONE`: the session leaves the file as it is.
+    /// `NONE`: the session does not change the file.
     #[serde(default)]
     pub source_type: String,
     pub status: String,
-    /// Bytes, when all of them came.
+    /// Bytes, once all of them arrived.
     pub size: Option<u64>,
-    pub checksum_info: Option<Checksum>,
-    pub error_message: Option<Message>,
-    pub upload_endpoint: Option<Endpoint>,
+    pub checksum_info: Option<FileChecksum>,
+    pub error_message: Option<LocalizedMessage>,
+    pub upload_endpoint: Option<UploadEndpoint>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Endpoint {
+pub struct UploadEndpoint {
     pub uri: String,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Message {
+pub struct LocalizedMessage {
     #[serde(default)]
     pub default_message: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Validation {
+pub struct ValidationResult {
     pub has_errors: bool,
     pub missing_files: Vec<String>,
     pub invalid_files: Vec<InvalidFile>,
@@ -96,14 +96,14 @@ pub struct Validation {
 #[derive(Debug, Deserialize)]
 pub struct InvalidFile {
     pub name: String,
-    pub error_message: Message,
+    pub error_message: LocalizedMessage,
 }
 
-/// One line of a list of the inventory.
+/// One entry in a list of the inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Listed {
+pub struct InventoryEntry {
     pub name: String,
-    /// vCenter's name of it.
+    /// vCenter's ID.
     #[serde(
         alias = "cluster",
         alias = "datacenter",
@@ -118,41 +118,41 @@ pub struct Listed {
 
 #[derive(Debug, Deserialize)]
 pub struct DatacenterInfo {
-    /// The one that its machines and their folders are in.
+    /// Root folder of its machines.
     pub vm_folder: String,
 }
 
 #[derive(Debug, Deserialize)]
 pub struct ClusterInfo {
-    /// The one that all its others are in.
+    /// Root of its resource pools.
     pub resource_pool: String,
 }
 
-/// How the deployment of an OVF ended.
+/// Result of deploying an OVF.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Deployment {
+pub struct OvfDeployment {
     pub succeeded: bool,
-    pub resource_id: Option<Deployed>,
-    error: Option<Complaints>,
+    pub resource_id: Option<DeployedMachine>,
+    error: Option<DeploymentErrors>,
 }
 
 #[derive(Debug, Deserialize)]
-pub struct Deployed {
+pub struct DeployedMachine {
     pub id: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Complaints {
+struct DeploymentErrors {
     errors: Vec<Value>,
 }
 
-impl Deployment {
-    /// vCenter's words for why there is no machine.
+impl OvfDeployment {
+    /// Returns vCenter's messages about a failed deployment.
     pub fn complaints(&self) -> Vec<String> {
         let errors = self.error.iter().flat_map(|error| &error.errors);
-        errors.flat_map(words).collect()
+        errors.flat_map(collect_messages).collect()
     }
 }
 
@@ -160,34 +160,34 @@ impl Deployment {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TemplateInfo {
-    /// The inventory's name of it, since the API's version 6.9.1.
+    /// ID in the inventory, since API version 6.9.1.
     pub vm_template: Option<String>,
 }
 
-/// The words of a message, or of several, in whatever depth.
-fn words(value: &Value) -> Vec<String> {
+/// Collects the texts of messages at any depth.
+fn collect_messages(value: &Value) -> Vec<String> {
     match value {
-        Value::Array(all) => all.iter().flat_map(words).collect(),
+        Value::Array(all) => all.iter().flat_map(collect_messages).collect(),
         Value::Object(members) => match members.get("default_message").and_then(Value::as_str) {
-            Some(text) if !text.is_empty() => vec![unseen::line(text)],
-            _ => members.values().flat_map(words).collect(),
+            Some(text) if !text.is_empty() => vec![display_text::sanitize_line(text)],
+            _ => members.values().flat_map(collect_messages).collect(),
         },
         _ => Vec::new(),
     }
 }
 
-/// The last word of an error's type: `already_exists`.
+/// Parses the last part of an error's type: `already_exists`.
 fn error_type(text: &str) -> String {
     let value: Value = serde_json::from_str(text).unwrap_or_default();
-    let said = |name: &str| value.get(name).and_then(Value::as_str);
-    let kind = said("type")
-        .or_else(|| said("error_type"))
+    let kind = ["type", "error_type"]
+        .iter()
+        .find_map(|name| value.get(*name)?.as_str())
         .unwrap_or_default();
     let last = kind.rsplit('.').next().unwrap_or_default();
-    unseen::line(&last.to_ascii_lowercase())
+    display_text::sanitize_line(&last.to_ascii_lowercase())
 }
 
-/// Whether vCenter refuses because something else is being done.
+/// Returns true if vCenter refuses because of another operation.
 pub fn is_busy(text: &str) -> bool {
     means_busy(&error_type(text))
 }
@@ -196,21 +196,22 @@ fn means_busy(error_type: &str) -> bool {
     matches!(error_type, "resource_busy" | "resource_in_use")
 }
 
-/// What vCenter refuses, and whether asking again helps.
-pub fn refused(what: &str, status: StatusCode, text: &str) -> Failure {
+/// Classifies an error of vCenter.
+pub fn refused(what: &str, status: StatusCode, text: &str) -> FetchFailure {
     let kind = error_type(text);
-    let fact = match kind.is_empty() {
-        true => format!("vCenter answered {}", status.as_u16()),
-        false => format!("vCenter answered {} {kind}", status.as_u16()),
+    let fact = if kind.is_empty() {
+        format!("vCenter answered {}", status.as_u16())
+    } else {
+        format!("vCenter answered {} {kind}", status.as_u16())
     };
-    let said = words(&serde_json::from_str(text).unwrap_or_default());
+    let said = collect_messages(&serde_json::from_str(text).unwrap_or_default());
     let mut error = Error::new(Kind::Publish, fact).at(what);
     if !said.is_empty() {
         error = error.found(said.join("; "));
     }
     let passes = matches!(kind.as_str(), "service_unavailable" | "timed_out") || means_busy(&kind);
     if passes || is_passing(status) {
-        return Failure::again(error);
+        return FetchFailure::retryable(error);
     }
     if status == StatusCode::FORBIDDEN || kind == "unauthorized" {
         error = error.cure("the user needs the privileges of docs/publish.md, \"vSphere\"");
@@ -218,13 +219,13 @@ pub fn refused(what: &str, status: StatusCode, text: &str) -> Failure {
     error.into()
 }
 
-pub fn unexpected(what: &str, words: impl ToString) -> Failure {
+pub fn unexpected(what: &str, words: impl ToString) -> FetchFailure {
     Error::new(
         Kind::Publish,
         "vCenter sent an answer that is not its API's",
     )
     .at(what)
-    .found(unseen::line(&words.to_string()))
+    .found(display_text::sanitize_line(&words.to_string()))
     .into()
 }
 
@@ -234,8 +235,10 @@ mod tests {
 
     fn shown(status: u16, text: &str) -> (bool, String) {
         match refused("item", StatusCode::from_u16(status).unwrap(), text) {
-            Failure::Again { error, .. } | Failure::Slow(error) => (true, error.to_string()),
-            Failure::Final(error) => (false, error.to_string()),
+            FetchFailure::Again { error, .. } | FetchFailure::Slow(error) => {
+                (true, error.to_string())
+            }
+            FetchFailure::Final(error) => (false, error.to_string()),
         }
     }
 

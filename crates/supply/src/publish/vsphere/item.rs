@@ -1,6 +1,8 @@
-//! An item of a content library: which one it is, what it holds, and whether that is the image. (vSphere Automation API: content library)
+//! An item of a content library: finds it, compares it with the image, and updates it. (vSphere
+//! Automation API: content library)
 //!
-//! vCenter takes a digest of each file and none of an OVA as one file, so the OVA's files go one by one, out of its tar; `update` sends them.
+//! vCenter verifies a digest of each file, but not of a whole OVA, so the files in the OVA's tar
+//! are sent one by one; see `update`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,37 +10,41 @@ use std::path::PathBuf;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::answers::{FileInfo, ItemInfo, Library};
-use super::mark::Mark;
-use super::members::Member;
-use super::session::Session;
-use super::update::{self, Update};
-use crate::publish::{Known, Standing};
-use crate::store::Watch;
+use super::answers::{FileInfo, ItemInfo, LibraryInfo};
+use super::mark::ItemMark;
+use super::ova_content::OvaEntry;
+use super::session::VcenterSession;
+use super::update::{self, ItemUpdate};
+use crate::publish::{KnownBy, ObjectStatus};
+use crate::store::ProgressWatch;
 use winimg_base::digest::Digest;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 const LIBRARY: &str = "com/vmware/content/library";
 const ITEM: &str = "com/vmware/content/library/item";
 
-/// What an item is to hold.
+/// An item to publish.
 #[derive(Clone)]
-pub struct Item {
-    /// vCenter's name of the library.
+pub struct LibraryItem {
+    /// vCenter's ID of the library.
     pub library: String,
     pub name: String,
-    /// Of Windows.
+    /// Windows version.
     pub build: String,
-    /// The OVA.
+    /// Path of the OVA.
     pub path: PathBuf,
-    /// Of the OVA.
+    /// SHA-256 of the OVA.
     pub sha256: Digest,
-    pub members: Vec<Member>,
+    pub members: Vec<OvaEntry>,
 }
 
-/// vCenter's name of the library.
-pub async fn library(session: &Session, name: &str, watch: &Watch) -> Result<String> {
+/// Finds the library; returns vCenter's ID of it.
+pub async fn library(
+    session: &VcenterSession,
+    name: &str,
+    watch: &ProgressWatch,
+) -> Result<String> {
     let asked = json!({ "spec": { "name": name } });
     let path = format!("{LIBRARY}?~action=find");
     let ids: Option<Vec<String>> = session
@@ -46,36 +52,38 @@ pub async fn library(session: &Session, name: &str, watch: &Watch) -> Result<Str
         .await?;
     let mut found = Vec::new();
     for id in ids.unwrap_or_default() {
-        let library: Library = session
+        let library: LibraryInfo = session
             .ask(Method::GET, &format!("{LIBRARY}/id:{id}"), None, watch)
             .await?;
-        // It is found in upper and lower case.
+        // The search ignores case.
         if library.name == name {
             found.push((id, library.kind));
         }
     }
-    let error = |fact: &str| Error::new(Kind::Publish, fact).at(name);
-    match found.as_slice() {
-        [(_, kind)] if kind == "SUBSCRIBED" => Err(error(
-            "the library is a copy of another one, which takes no items",
-        )
-        .cure("publish to the library that it is subscribed to")),
-        [(id, _)] => Ok(id.clone()),
-        [] => Err(error("vCenter has no such content library")
-            .cure("make it first: govc library.create; or mend its name in --to")),
-        _ => {
-            Err(error("vCenter has several content libraries of this name")
-                .cure("rename one of them"))
-        }
-    }
+    let (fact, cure) = match found.as_slice() {
+        [(_, kind)] if kind == "SUBSCRIBED" => (
+            "the library is subscribed to another one, so it accepts no items",
+            "publish to the library that it is subscribed to",
+        ),
+        [(id, _)] => return Ok(id.clone()),
+        [] => (
+            "vCenter has no such content library",
+            "create it first: govc library.create; or correct its name in --to",
+        ),
+        _ => (
+            "vCenter has several content libraries with this name",
+            "rename one of them",
+        ),
+    };
+    Err(Error::new(Kind::Publish, fact).at(name).cure(cure))
 }
 
-/// The item of a name, with vCenter's name of it.
-pub async fn named(
-    session: &Session,
+/// Finds an item by name; returns it with vCenter's ID.
+pub async fn find_item(
+    session: &VcenterSession,
     library: &str,
     name: &str,
-    watch: &Watch,
+    watch: &ProgressWatch,
 ) -> Result<Option<(String, ItemInfo)>> {
     let spec = json!({ "spec": { "library_id": library, "name": name } });
     let path = format!("{ITEM}?~action=find");
@@ -84,7 +92,7 @@ pub async fn named(
         let item: ItemInfo = session
             .ask(Method::GET, &format!("{ITEM}/id:{id}"), None, watch)
             .await?;
-        // It is found in upper and lower case.
+        // The search ignores case.
         if item.name == name {
             return Ok(Some((id, item)));
         }
@@ -92,88 +100,100 @@ pub async fn named(
     Ok(None)
 }
 
-impl Item {
-    pub async fn standing(&self, session: &Session, watch: &Watch) -> Result<Standing> {
+impl LibraryItem {
+    pub async fn standing(
+        &self,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
         let Some((id, item)) = self.find(session, watch).await? else {
-            return Ok(Standing::Absent);
+            return Ok(ObjectStatus::Absent);
         };
         let files = files(session, &id, watch).await?;
         Ok(self.judged(id, &item, &files))
     }
 
-    /// With vCenter's name of it.
+    /// Finds the item; returns it with vCenter's ID.
     pub async fn find(
         &self,
-        session: &Session,
-        watch: &Watch,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
     ) -> Result<Option<(String, ItemInfo)>> {
-        named(session, &self.library, &self.name, watch).await
+        find_item(session, &self.library, &self.name, watch).await
     }
 
-    /// What an item is of this name.
-    fn judged(&self, id: String, item: &ItemInfo, files: &[FileInfo]) -> Standing {
+    /// Compares an item of this name with the image.
+    fn judged(&self, id: String, item: &ItemInfo, files: &[FileInfo]) -> ObjectStatus {
         if item.kind != "ovf" {
-            let kind = unseen::line(&item.kind);
-            return Standing::Other(format!("an item of the type {kind}"));
+            let kind = display_text::sanitize_line(&item.kind);
+            return ObjectStatus::Other(format!("an item of type {kind}"));
         }
-        match Mark::of(&item.description) {
-            Some(Mark::Whole(digest)) if digest == self.sha256 => match self.differs(files) {
-                None => Standing::Same(Some(id)),
-                Some(found) => Standing::Other(found),
+        match ItemMark::find(&item.description) {
+            Some(ItemMark::Whole(digest)) if digest == self.sha256 => match self.differs(files) {
+                None => ObjectStatus::Same(Some(id)),
+                Some(found) => ObjectStatus::Other(found),
             },
-            Some(Mark::Whole(digest)) => Standing::Other(digest.to_string()),
-            Some(Mark::Coming(digest)) if digest == self.sha256 => Standing::Absent,
-            Some(Mark::Coming(digest)) => Standing::Other(format!(
-                "{digest}, which is being sent or was left half sent"
-            )),
-            None => Standing::Other("an item that winimg did not make".into()),
+            Some(ItemMark::Whole(digest)) => ObjectStatus::Other(digest.to_string()),
+            Some(ItemMark::Coming(digest)) if digest == self.sha256 => ObjectStatus::Absent,
+            Some(ItemMark::Coming(digest)) => {
+                ObjectStatus::Other(format!("{digest}, which is being sent or is incomplete"))
+            }
+            None => ObjectStatus::Other("an item that winimg did not create".into()),
         }
     }
 
-    /// What of the files that vCenter lists is not as it was sent.
+    /// Describes the first difference between the files in vCenter and the image's.
     fn differs(&self, files: &[FileInfo]) -> Option<String> {
         let there: BTreeMap<&str, &FileInfo> = files.iter().map(|f| (f.name.as_str(), f)).collect();
         self.members.iter().find_map(|member| {
             let name = &member.name;
             let Some(file) = there.get(name.as_str()) else {
-                return Some(format!("it lacks {name}"));
+                return Some(format!("{name} is missing"));
             };
             match (file.size, sha256(file)) {
-                (_, Some(hex)) if !hex.eq_ignore_ascii_case(&member.sha256.hex()) => {
-                    Some(format!("{name} is sha256:{}", unseen::line(hex)))
-                }
+                (_, Some(hex)) if !hex.eq_ignore_ascii_case(&member.sha256.hex()) => Some(format!(
+                    "{name} is sha256:{}",
+                    display_text::sanitize_line(hex)
+                )),
                 (Some(size), _) if size != member.size => Some(format!("{name} has {size} bytes")),
                 _ => None,
             }
         })
     }
 
-    /// Of files that do not differ.
-    fn known(&self, files: &[FileInfo]) -> Known {
-        let is_computed = |member: &Member| {
+    /// Returns how files without a difference were verified.
+    fn known(&self, files: &[FileInfo]) -> KnownBy {
+        let has_digests = self.members.iter().all(|member| {
             files
                 .iter()
                 .any(|file| file.name == member.name && sha256(file).is_some())
-        };
-        match self.members.iter().all(is_computed) {
-            true => Known::Digest,
-            false => Known::Size,
+        });
+        if has_digests {
+            KnownBy::Digest
+        } else {
+            KnownBy::Size
         }
     }
 
-    /// The item's name at vCenter, when all of it is there.
-    pub async fn send(&self, session: &Session, watch: &Watch) -> Result<(String, Known)> {
+    /// Sends the item; returns vCenter's ID of it.
+    pub async fn send(
+        &self,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
+    ) -> Result<(String, KnownBy)> {
         let id = self.begin(session, watch).await?;
         let there = files(session, &id, watch).await?;
-        let is_ours = |file: &&FileInfo| self.members.iter().any(|m| m.name == file.name);
-        let others: Vec<_> = there.iter().filter(|file| !is_ours(file)).collect();
-        let is_whole = self.differs(&there).is_none() && self.known(&there) == Known::Digest;
+        let others: Vec<_> = there
+            .iter()
+            .filter(|file| self.members.iter().all(|m| m.name != file.name))
+            .collect();
+        let is_whole = self.differs(&there).is_none() && self.known(&there) == KnownBy::Digest;
         if is_whole && others.is_empty() {
-            // An earlier run got as far as this.
+            // An earlier run sent all files.
             let known = self.arrived(session, &id, &there, watch).await?;
             return Ok((id, known));
         }
-        let update = Update::open(session, (&id, &self.name), &self.members, watch).await?;
+        let update = ItemUpdate::open(session, (&id, &self.name), &self.members, watch).await?;
         for member in &self.members {
             update.send(member, &self.path).await?;
         }
@@ -187,16 +207,17 @@ impl Item {
         Ok((id, known))
     }
 
-    /// An item with the mark that says that its files are coming.
-    async fn begin(&self, session: &Session, watch: &Watch) -> Result<String> {
-        let coming = Mark::Coming(self.sha256.clone());
+    /// Finds or creates the item, with the mark of an incomplete one.
+    async fn begin(&self, session: &VcenterSession, watch: &ProgressWatch) -> Result<String> {
+        let coming = ItemMark::Coming(self.sha256.clone());
         let description = coming.text(&self.build);
         let spec = json!({ "create_spec": {
-            "name": self.name, "description": description, "library_id": self.library, "type": "ovf",
+            "name": self.name, "description": description,
+            "library_id": self.library, "type": "ovf",
         }});
         let made = session.patiently(watch, async || match self.find(session, watch).await? {
-            // Also where an earlier try made it, and its answer was lost.
-            Some((id, item)) => Ok((id, Mark::of(&item.description))),
+            // Or an earlier attempt created it, with a lost answer.
+            Some((id, item)) => Ok((id, ItemMark::find(&item.description))),
             None => {
                 let id = session.ask_once(Method::POST, ITEM, Some(&spec)).await?;
                 Ok((id, Some(coming.clone())))
@@ -204,29 +225,30 @@ impl Item {
         });
         let (id, mark) = made.await?;
         if mark != Some(coming) {
-            // Before the mark: a session of another image is not taken for one of this image.
+            // Before the mark is set, so that a session of another image is not taken for this
+            // one's.
             update::end_all(session, &id, watch).await?;
             describe(session, &id, &description, watch).await?;
         }
         Ok(id)
     }
 
-    /// Compares the files that vCenter lists with those of the image, and marks the item as whole.
+    /// Compares the files in vCenter with the image's, and marks the item as complete.
     async fn arrived(
         &self,
-        session: &Session,
+        session: &VcenterSession,
         id: &str,
         there: &[FileInfo],
-        watch: &Watch,
-    ) -> Result<Known> {
+        watch: &ProgressWatch,
+    ) -> Result<KnownBy> {
         if let Some(found) = self.differs(there) {
-            let fact = format!("{} arrived in the library as something else", self.name);
+            let fact = format!("{} is different in the library after the upload", self.name);
             return Err(Error::new(Kind::Publish, fact)
                 .at(id)
                 .found(found)
-                .cure("publish it again"));
+                .cure("publish again"));
         }
-        let description = Mark::Whole(self.sha256.clone()).text(&self.build);
+        let description = ItemMark::Whole(self.sha256.clone()).text(&self.build);
         describe(session, id, &description, watch).await?;
         Ok(self.known(there))
     }
@@ -236,18 +258,32 @@ fn sha256(file: &FileInfo) -> Option<&str> {
     file.checksum_info.as_ref().and_then(|sum| sum.sha256())
 }
 
-async fn files(session: &Session, item: &str, watch: &Watch) -> Result<Vec<FileInfo>> {
+async fn files(
+    session: &VcenterSession,
+    item: &str,
+    watch: &ProgressWatch,
+) -> Result<Vec<FileInfo>> {
     let path = format!("{ITEM}/file?library_item_id={item}");
     let files: Option<Vec<FileInfo>> = session.ask(Method::GET, &path, None, watch).await?;
     Ok(files.unwrap_or_default())
 }
 
-async fn describe(session: &Session, item: &str, description: &str, watch: &Watch) -> Result<()> {
+async fn describe(
+    session: &VcenterSession,
+    item: &str,
+    description: &str,
+    watch: &ProgressWatch,
+) -> Result<()> {
     change(session, item, &json!({ "description": description }), watch).await
 }
 
-/// Changes what is said of an item.
-pub async fn change(session: &Session, item: &str, spec: &Value, watch: &Watch) -> Result<()> {
+/// Changes attributes of an item.
+pub async fn change(
+    session: &VcenterSession,
+    item: &str,
+    spec: &Value,
+    watch: &ProgressWatch,
+) -> Result<()> {
     let spec = json!({ "update_spec": spec });
     let path = format!("{ITEM}/id:{item}");
     let updated = session.ask::<Value>(Method::PATCH, &path, Some(&spec), watch);
@@ -256,17 +292,17 @@ pub async fn change(session: &Session, item: &str, spec: &Value, watch: &Watch) 
 
 #[cfg(test)]
 mod tests {
-    use super::super::answers::Checksum;
+    use super::super::answers::FileChecksum;
     use super::*;
 
-    fn item() -> Item {
-        let member = |name: &str| Member {
+    fn item() -> LibraryItem {
+        let member = |name: &str| OvaEntry {
             name: name.into(),
             start: 512,
             size: 5,
             sha256: Digest::sha256_of(name.as_bytes()),
         };
-        Item {
+        LibraryItem {
             library: "l".into(),
             name: "demo".into(),
             build: "10.0.20348.1".into(),
@@ -276,11 +312,11 @@ mod tests {
         }
     }
 
-    fn there(item: &Item) -> Vec<FileInfo> {
-        let file = |member: &Member| FileInfo {
+    fn there(item: &LibraryItem) -> Vec<FileInfo> {
+        let file = |member: &OvaEntry| FileInfo {
             name: member.name.clone(),
             size: Some(member.size),
-            checksum_info: Some(Checksum {
+            checksum_info: Some(FileChecksum {
                 algorithm: "SHA256".into(),
                 checksum: member.sha256.hex().to_uppercase(),
             }),
@@ -288,12 +324,12 @@ mod tests {
         item.members.iter().map(file).collect()
     }
 
-    fn standing(change: impl FnOnce(&mut ItemInfo, &mut Vec<FileInfo>)) -> Standing {
+    fn standing(change: impl FnOnce(&mut ItemInfo, &mut Vec<FileInfo>)) -> ObjectStatus {
         let item = item();
         let mut files = there(&item);
         let mut info = ItemInfo {
             name: "demo".into(),
-            description: Mark::Whole(item.sha256.clone()).text("10.0.20348.1"),
+            description: ItemMark::Whole(item.sha256.clone()).text("10.0.20348.1"),
             kind: "ovf".into(),
         };
         change(&mut info, &mut files);
@@ -302,22 +338,22 @@ mod tests {
 
     #[test]
     fn an_item_is_the_image_by_its_mark_and_each_of_its_files() {
-        let other = |words: &str| Standing::Other(words.into());
-        let same = Standing::Same(Some("i".into()));
+        let other = |words: &str| ObjectStatus::Other(words.into());
+        let same = ObjectStatus::Same(Some("i".into()));
         assert_eq!(standing(|_, _| ()), same);
         // A vCenter that computes no SHA-256 still names sizes.
         assert_eq!(standing(|_, files| files[1].checksum_info = None), same);
         assert_eq!(
             standing(|info, _| info.kind = "iso".into()),
-            other("an item of the type iso")
+            other("an item of type iso")
         );
         assert_eq!(
             standing(|info, _| info.description = "ours".into()),
-            other("an item that winimg did not make")
+            other("an item that winimg did not create")
         );
         assert_eq!(
             standing(|_, files| drop(files.pop())),
-            other("it lacks demo.vmdk")
+            other("demo.vmdk is missing")
         );
         assert_eq!(
             standing(|_, files| {
@@ -334,19 +370,17 @@ mod tests {
         );
         let digest = Digest::sha256_of(b"another");
         assert_eq!(
-            standing(|info, _| info.description = Mark::Whole(digest.clone()).text("1")),
+            standing(|info, _| info.description = ItemMark::Whole(digest.clone()).text("1")),
             other(&digest.to_string())
         );
         assert_eq!(
-            standing(|info, _| info.description = Mark::Coming(digest.clone()).text("1")),
-            other(&format!(
-                "{digest}, which is being sent or was left half sent"
-            ))
+            standing(|info, _| info.description = ItemMark::Coming(digest.clone()).text("1")),
+            other(&format!("{digest}, which is being sent or is incomplete"))
         );
         let ours = item().sha256;
         assert_eq!(
-            standing(|info, _| info.description = Mark::Coming(ours).text("1")),
-            Standing::Absent
+            standing(|info, _| info.description = ItemMark::Coming(ours).text("1")),
+            ObjectStatus::Absent
         );
     }
 
@@ -354,8 +388,8 @@ mod tests {
     fn a_digest_is_known_where_vcenter_names_that_of_each_file() {
         let item = item();
         let mut files = there(&item);
-        assert_eq!(item.known(&files), Known::Digest);
+        assert_eq!(item.known(&files), KnownBy::Digest);
         files[0].checksum_info.as_mut().unwrap().algorithm = "SHA1".into();
-        assert_eq!(item.known(&files), Known::Size);
+        assert_eq!(item.known(&files), KnownBy::Size);
     }
 }

@@ -1,12 +1,13 @@
-//! An image in a vCenter: an item of a content library, and a template made of it where one is wanted.
+//! Publishes an image to a vCenter: an item of a content library, and optionally a template made
+//! from it.
 //!
-//! What is there is known by a mark in the item's description and by its files. The session is ended with the run. Leaves no machine,
-//! and refuses to speak over http to another machine than this one.
+//! Items are recognized by a mark in their description and by their files. The session ends with
+//! the run. Leaves no machine behind, and refuses http, except to this machine.
 
 mod answers;
 mod item;
 mod mark;
-mod members;
+mod ova_content;
 mod place;
 mod session;
 mod template;
@@ -15,41 +16,44 @@ mod update;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use item::Item;
+pub use item::LibraryItem;
 pub use place::LibraryPlace;
-pub use template::{Template, TemplatePlace};
+pub use template::{TemplatePlace, VcenterTemplate};
 
-use super::{Arrived, Image, Object, Role, Settings, Standing, Target};
-use crate::store::Watch;
-use members::package;
-use session::Session;
+use super::{
+    FileRole, ObjectStatus, PublishFile, PublishImage, PublishObject, PublishTarget,
+    PublishedObject, PublisherSettings,
+};
+use crate::store::ProgressWatch;
+use ova_content::package;
+use session::VcenterSession;
 use winimg_base::error::{Error, Kind, Result};
 
-/// The end of a session is not waited for longer.
+/// Time limit to end a session.
 const LEAVING: Duration = Duration::from_secs(5);
 
-pub struct Library {
-    session: Session,
+pub struct VcenterLibrary {
+    session: VcenterSession,
     place: LibraryPlace,
     template: Option<TemplatePlace>,
 }
 
-/// What an object is in the library.
-pub enum Slot {
-    Item(Item),
-    Template(Template),
+/// Kind of an object in the library.
+pub enum LibraryObject {
+    Item(LibraryItem),
+    Template(VcenterTemplate),
 }
 
-impl Library {
-    pub fn new(place: &LibraryPlace, settings: Settings) -> Result<Self> {
+impl VcenterLibrary {
+    pub fn new(place: &LibraryPlace, settings: PublisherSettings) -> Result<Self> {
         Ok(Self {
-            session: Session::new(&place.vcenter, settings.vcenter, &settings.options)?,
+            session: VcenterSession::new(&place.vcenter, settings.vcenter, &settings.options)?,
             place: place.clone(),
             template: settings.template,
         })
     }
 
-    /// The address of an item.
+    /// Formats the address of an item.
     fn at(&self, name: &str) -> String {
         let place = LibraryPlace {
             item: Some(name.to_owned()),
@@ -57,14 +61,36 @@ impl Library {
         };
         place.to_string()
     }
+
+    fn object(
+        self: &Arc<Self>,
+        what: &str,
+        name: &str,
+        file: &PublishFile,
+        slot: LibraryObject,
+    ) -> PublishObject {
+        PublishObject {
+            size: file.size,
+            ..PublishObject::from_remote(
+                format!("{what} {name}"),
+                self.at(name),
+                file.sha256.clone(),
+                self.bind_slot(slot),
+            )
+        }
+    }
 }
 
-impl Target for Library {
-    type Slot = Slot;
+impl PublishTarget for VcenterLibrary {
+    type Slot = LibraryObject;
 
-    /// Asks for the library and the template's place first: without them there is nothing to compare with.
-    async fn objects(self: &Arc<Self>, image: &Image, watch: &Watch) -> Result<Vec<Object>> {
-        let file = image.files.iter().find(|file| file.role == Role::Ova);
+    /// Resolves the library and the template's location first, since the comparison needs them.
+    async fn list_objects(
+        self: &Arc<Self>,
+        image: &PublishImage,
+        watch: &ProgressWatch,
+    ) -> Result<Vec<PublishObject>> {
+        let file = image.files.iter().find(|file| file.role == FileRole::Ova);
         let file = file.ok_or_else(|| Error::new(Kind::Publish, "the image has no OVA"))?;
         let package = package(&file.path)?;
         let name = self.place.item.as_ref().unwrap_or(&image.name).clone();
@@ -73,7 +99,7 @@ impl Target for Library {
         }
         let library = &self.place.library;
         let library = item::library(&self.session, library, watch).await?;
-        let item = Item {
+        let item = LibraryItem {
             library,
             name,
             build: image.version.clone(),
@@ -85,57 +111,58 @@ impl Target for Library {
             None => None,
             Some(place) => {
                 let of = (&item, package.networks.as_slice());
-                Some(Template::placed(&self.session, place, of, watch).await?)
+                Some(VcenterTemplate::placed(&self.session, place, of, watch).await?)
             }
         };
-        let object = |what: &str, name: &str, slot: Slot| Object {
-            size: file.size,
-            ..Object::made(
-                format!("{what} {name}"),
-                self.at(name),
-                file.sha256.clone(),
-                self.slot(slot),
-            )
-        };
         let name = item.name.clone();
-        let mut objects = vec![object("item", &name, Slot::Item(item))];
+        let mut objects = vec![self.object("item", &name, file, LibraryObject::Item(item))];
         if let Some(template) = made {
             let name = template.name.clone();
-            objects.push(Object {
+            objects.push(PublishObject {
                 done: "made",
-                ..object("template", &name, Slot::Template(template))
+                ..self.object("template", &name, file, LibraryObject::Template(template))
             });
         }
         Ok(objects)
     }
 
-    async fn standing(&self, _: &Object, slot: &Slot, watch: &Watch) -> Result<Standing> {
+    async fn check_status(
+        &self,
+        _: &PublishObject,
+        slot: &LibraryObject,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
         match slot {
-            Slot::Item(item) => item.standing(&self.session, watch).await,
-            Slot::Template(template) => template.standing(&self.session, watch).await,
+            LibraryObject::Item(item) => item.standing(&self.session, watch).await,
+            LibraryObject::Template(template) => template.check_status(&self.session, watch).await,
         }
     }
 
-    async fn send(&self, _: &Object, slot: &Slot, watch: &Watch) -> Result<Arrived> {
+    async fn send(
+        &self,
+        _: &PublishObject,
+        slot: &LibraryObject,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
         match slot {
-            Slot::Item(item) => {
+            LibraryObject::Item(item) => {
                 let (id, known) = item.send(&self.session, watch).await?;
-                Ok(Arrived {
+                Ok(PublishedObject {
                     known,
                     id: Some(id),
                 })
             }
-            Slot::Template(template) => template.send(&self.session, watch).await,
+            LibraryObject::Template(template) => template.send(&self.session, watch).await,
         }
     }
 
     /// Ends the session with vCenter.
-    async fn leave(&self) {
+    async fn close(&self) {
         if tokio::time::timeout(LEAVING, self.session.log_out())
             .await
             .is_err()
         {
-            tracing::debug!("vCenter does not answer; the session runs out");
+            tracing::debug!("vCenter does not answer; the session will expire");
         }
     }
 }

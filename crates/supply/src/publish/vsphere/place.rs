@@ -1,4 +1,4 @@
-//! Where an image goes in a vCenter: a library, and an item of it. Pure.
+//! Destination in a vCenter: a library, and an item in it. Pure.
 //!
 //! Refuses users and passwords in an address.
 
@@ -14,31 +14,32 @@ pub struct LibraryPlace {
     /// `https://vcenter.example.com/`
     pub vcenter: Url,
     pub library: String,
-    /// `None`: by the recipe's name.
+    /// `None`: the recipe's name.
     pub item: Option<String>,
 }
 
 impl LibraryPlace {
-    /// What follows the scheme. The error is what is wrong with it: "the destination …".
-    pub fn parse(rest: &str, plain: bool) -> Result<Self, &'static str> {
+    /// Parses the text after the scheme. The error describes the fault and follows "the
+    /// destination".
+    pub fn parse(rest: &str, use_http: bool) -> Result<Self, &'static str> {
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if authority.contains('@') {
-            return Err("holds a user");
+            return Err("contains a user name or password");
         }
-        let scheme = if plain { "http" } else { "https" };
+        let scheme = if use_http { "http" } else { "https" };
         let vcenter = Url::parse(&format!("{scheme}://{authority}/"));
-        let vcenter = vcenter.map_err(|_| "names no vCenter")?;
-        if plain && !vcenter.host().is_some_and(|host| is_here(&host)) {
-            return Err("would send a password over http: that is for this machine's own alone");
+        let vcenter = vcenter.map_err(|_| "has no valid vCenter address")?;
+        if use_http && !vcenter.host().is_some_and(|host| is_here(&host)) {
+            return Err("would send a password over http, which is allowed only for localhost");
         }
         let mut names = path.trim_end_matches('/').split('/');
         let library = names.next().unwrap_or_default();
         let item = names.next();
         if names.next().is_some() {
-            return Err("has more than a vCenter, a library and an item");
+            return Err("has more parts than a vCenter, a library and an item");
         }
         if !std::iter::once(library).chain(item).all(is_name) {
-            return Err("names no library, or has characters that names there should not have");
+            return Err("has no library, or a name with characters that are not allowed");
         }
         Ok(Self {
             vcenter,
@@ -48,10 +49,10 @@ impl LibraryPlace {
     }
 }
 
-/// What stands unescaped in a library and in an address.
+/// Returns true for a name that needs no escaping in a library or an address.
 pub fn is_name(text: &str) -> bool {
-    let odd = |c: char| c.is_control() || r#"\%?#*"<>|:@"#.contains(c);
-    !text.is_empty() && !text.starts_with('.') && text.trim() == text && !text.contains(odd)
+    let has_special = text.contains(|c: char| c.is_control() || r#"\%?#*"<>|:@"#.contains(c));
+    !text.is_empty() && !text.starts_with('.') && text.trim() == text && !has_special
 }
 
 impl fmt::Display for LibraryPlace {

@@ -1,7 +1,8 @@
-//! An update session: the files of an item go in one by one, and are seen when it is completed. (vSphere Automation API: update session)
+//! Update sessions: the files of an item are sent one by one, and become visible when the session
+//! is completed. (vSphere Automation API: update session)
 //!
-//! vCenter has one active session for an item. One that a killed run left is taken up: what vCenter has whole of it is not sent again. One
-//! that is of no use is ended.
+//! vCenter has one active session per item. One that a killed run left is continued: files that
+//! vCenter has completely are not sent again. An unusable one is ended.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -11,53 +12,54 @@ use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::answers::{self, UpdateFile, UpdateSession, Validation};
-use super::members::Member;
-use super::session::Session;
-use crate::fetch::failure::Failure;
-use crate::store::Watch;
+use super::answers::{self, UpdateFile, UpdateSession, ValidationResult};
+use super::ova_content::OvaEntry;
+use super::session::VcenterSession;
+use crate::fetch::failure::FetchFailure;
+use crate::store::ProgressWatch;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 const SESSION: &str = "com/vmware/content/library/item/update-session";
 const FILE: &str = "com/vmware/content/library/item/updatesession/file";
-/// An update session without a request for a while ends.
+/// Interval of keep-alive requests; an idle update session expires.
 const ALIVE: Duration = Duration::from_secs(60);
-/// vCenter looks at all files again when a session is completed.
+/// Time limit to complete a session; vCenter reads all files again.
 const COMPLETING: Duration = Duration::from_secs(3600);
 
-pub struct Update<'s> {
-    session: &'s Session,
-    watch: &'s Watch,
-    /// vCenter's name of it.
+pub struct ItemUpdate<'s> {
+    session: &'s VcenterSession,
+    watch: &'s ProgressWatch,
+    /// vCenter's ID.
     id: String,
-    /// Names of the files that vCenter has whole.
+    /// Names of the files that vCenter has completely.
     ready: Vec<String>,
 }
 
-impl<'s> Update<'s> {
-    /// The session that an earlier run left of this image, or a new one; of the item of this id and name.
+impl<'s> ItemUpdate<'s> {
+    /// Continues an earlier run's session of this image or opens a new one, for the item with this
+    /// ID and name.
     pub async fn open(
-        session: &'s Session,
+        session: &'s VcenterSession,
         (id, name): (&str, &str),
-        members: &[Member],
-        watch: &'s Watch,
+        members: &[OvaEntry],
+        watch: &'s ProgressWatch,
     ) -> Result<Self> {
         let spec = json!({ "create_spec": { "library_item_id": id } });
         let opened = session.patiently(watch, async || {
-            // Also where an earlier try began it, and its answer was lost.
+            // Or an earlier attempt opened it, with a lost answer.
             match left(session, id, members, watch).await? {
                 Some(found) => Ok(found),
                 None => {
-                    let begun = session.ask_once(Method::POST, SESSION, Some(&spec));
-                    Ok((begun.await?, Vec::new()))
+                    let created = session.ask_once(Method::POST, SESSION, Some(&spec));
+                    Ok((created.await?, Vec::new()))
                 }
             }
         });
         let (update, ready) = opened.await?;
         if !ready.is_empty() {
             watch.note(format!(
-                "{}: an upload that was interrupted is continued: {} of {} files are there",
+                "{}: continuing an interrupted upload: {} of {} files are there",
                 name,
                 ready.len(),
                 members.len()
@@ -71,11 +73,11 @@ impl<'s> Update<'s> {
         })
     }
 
-    pub async fn send(&self, member: &Member, ova: &Path) -> Result<()> {
+    pub async fn send(&self, member: &OvaEntry, ova: &Path) -> Result<()> {
         if self.ready.contains(&member.name) {
             return Ok(());
         }
-        let watch = self.watch.named(&member.name);
+        let watch = self.watch.with_name(&member.name);
         let sent = self
             .session
             .patiently(&watch, async || self.try_to_send(member, ova, &watch).await);
@@ -85,8 +87,14 @@ impl<'s> Update<'s> {
         }
     }
 
-    /// A file that is in the session already is sent anew. (vSphere Automation API: updatesession file: add)
-    async fn try_to_send(&self, member: &Member, ova: &Path, watch: &Watch) -> Result<(), Failure> {
+    /// Sends a file; one that is already in the session starts over. (vSphere Automation API:
+    /// updatesession file: add)
+    async fn try_to_send(
+        &self,
+        member: &OvaEntry,
+        ova: &Path,
+        watch: &ProgressWatch,
+    ) -> Result<(), FetchFailure> {
         let spec = json!({ "file_spec": {
             "name": member.name, "source_type": "PUSH", "size": member.size,
             "checksum_info": { "algorithm": "SHA256", "checksum": member.sha256.hex() },
@@ -95,7 +103,7 @@ impl<'s> Update<'s> {
         let Some(endpoint) = file.upload_endpoint else {
             return Err(answers::unexpected(
                 &member.name,
-                "it names no address for an upload",
+                "it has no address for an upload",
             ));
         };
         let part = (ova, member.start, member.size);
@@ -103,31 +111,33 @@ impl<'s> Update<'s> {
         let asked = json!({ "file_name": member.name });
         let file: UpdateFile = self.file("get", Some(&asked)).await?;
         match file.status.as_str() {
-            // Whether its answer came or not.
+            // Even if the answer to the upload was lost.
             "READY" => Ok(()),
             "ERROR" => {
-                let words = file.error_message.map(|m| unseen::line(&m.default_message));
-                let fact = format!("vCenter did not take {}", member.name);
+                let words = file
+                    .error_message
+                    .map(|m| display_text::sanitize_line(&m.default_message));
+                let fact = format!("vCenter rejected {}", member.name);
                 let error = Error::new(Kind::Publish, fact).found(words.unwrap_or_default());
-                Err(Failure::again(error))
+                Err(FetchFailure::retryable(error))
             }
             _ => put,
         }
     }
 
-    /// Takes a file out of the item when the session is completed.
+    /// Removes a file from the item when the session is completed.
     pub async fn remove(&self, name: &str) -> Result<()> {
         let asked = json!({ "file_name": name });
         self.file::<Value>("remove", Some(&asked)).await.map(drop)
     }
 
-    /// Lets vCenter judge the files and put them where all see them, and waits for that.
+    /// Lets vCenter validate and publish the files, and waits for that.
     pub async fn complete(&self) -> Result<()> {
         found(self.file("validate", None).await?)?;
         let path = format!("{SESSION}/id:{}", self.id);
         let complete = format!("{path}?~action=complete");
         let asked = self.session.patiently(self.watch, async || {
-            // An earlier try may have done it, and its answer was lost.
+            // An earlier attempt may have done it, with a lost answer.
             match self.state().await?.state.as_str() {
                 "ACTIVE" => {
                     let asked = self.session.ask_once(Method::POST, &complete, None);
@@ -141,35 +151,37 @@ impl<'s> Update<'s> {
     }
 
     async fn done(&self) -> Result<()> {
-        let (begun, mut wait) = (Instant::now(), Duration::from_millis(100));
+        let (started, mut wait) = (Instant::now(), Duration::from_millis(100));
         loop {
             let now = self.state().await?;
             match now.state.as_str() {
                 "DONE" => return Ok(()),
-                "ACTIVE" if begun.elapsed() < COMPLETING => {
+                "ACTIVE" if started.elapsed() < COMPLETING => {
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(Duration::from_secs(10));
                 }
                 state => {
-                    let words = now.error_message.map(|m| unseen::line(&m.default_message));
-                    let state = unseen::line(state);
+                    let words = now
+                        .error_message
+                        .map(|m| display_text::sanitize_line(&m.default_message));
+                    let state = display_text::sanitize_line(state);
                     return Err(
                         Error::new(Kind::Publish, "vCenter did not complete the item")
                             .at(&self.id)
                             .found(words.unwrap_or(state))
-                            .cure("publish it again"),
+                            .cure("publish again"),
                     );
                 }
             }
         }
     }
 
-    /// A session that was completed is kept by vCenter for a while; nobody needs it.
+    /// Deletes the completed session, which vCenter would keep for a while.
     pub async fn forget(&self) {
         let path = format!("{SESSION}/id:{}", self.id);
         let deleted = self.session.ask_once::<Value>(Method::DELETE, &path, None);
         if deleted.await.is_err() {
-            tracing::debug!("the update session was not deleted; it runs out");
+            tracing::debug!("the update session was not deleted; it will expire");
         }
     }
 
@@ -189,7 +201,7 @@ impl<'s> Update<'s> {
         let path = format!("{SESSION}/id:{}?~action=keep-alive", self.id);
         loop {
             tokio::time::sleep(ALIVE).await;
-            // Where that fails, the upload does, too, and says why.
+            // If this fails, the upload fails, too, with its own error.
             let _ = self
                 .session
                 .ask_once::<Value>(Method::POST, &path, None)
@@ -198,12 +210,13 @@ impl<'s> Update<'s> {
     }
 }
 
-/// The session of this item that was left, if it is of use, with the files that it has whole; otherwise it is ended.
+/// Finds a usable session that was left for this item, with its complete files. Other sessions are
+/// ended.
 async fn left(
-    session: &Session,
+    session: &VcenterSession,
     id: &str,
-    members: &[Member],
-    watch: &Watch,
+    members: &[OvaEntry],
+    watch: &ProgressWatch,
 ) -> Result<Option<(String, Vec<String>)>> {
     let mut kept = None;
     for (update, state) in all(session, id, watch).await? {
@@ -217,10 +230,10 @@ async fn left(
     Ok(kept)
 }
 
-/// The files that a session has whole. `None`: it is of no use.
-fn ready(state: &str, files: &[UpdateFile], members: &[Member]) -> Option<Vec<String>> {
+/// Lists the complete files of a session. `None`: it is unusable.
+fn ready(state: &str, files: &[UpdateFile], members: &[OvaEntry]) -> Option<Vec<String>> {
     let mut ready = Vec::new();
-    // The others are the item's own, which the session leaves as they are.
+    // The others are the item's own, which the session does not change.
     for file in files.iter().filter(|file| file.source_type == "PUSH") {
         let member = members.iter().find(|member| member.name == file.name)?;
         let sum = file.checksum_info.as_ref().and_then(|sum| sum.sha256());
@@ -234,21 +247,25 @@ fn ready(state: &str, files: &[UpdateFile], members: &[Member]) -> Option<Vec<St
     (state == "ACTIVE").then_some(ready)
 }
 
-/// Ends the sessions of an item that earlier runs of this user left.
-pub async fn end_all(session: &Session, item: &str, watch: &Watch) -> Result<()> {
+/// Ends the sessions that earlier runs of this user left for an item.
+pub async fn end_all(session: &VcenterSession, item: &str, watch: &ProgressWatch) -> Result<()> {
     for (id, _) in all(session, item, watch).await? {
-        watch.note("an update session that was left of another image is ended".to_owned());
+        watch.note("ending an update session that was left for another image".to_owned());
         end(session, &id, watch).await?;
     }
     Ok(())
 }
 
-/// The sessions of an item with their states. vCenter lists those of this user alone.
-async fn all(session: &Session, item: &str, watch: &Watch) -> Result<Vec<(String, String)>> {
+/// Lists the sessions of an item with their states. vCenter lists only those of this user.
+async fn all(
+    session: &VcenterSession,
+    item: &str,
+    watch: &ProgressWatch,
+) -> Result<Vec<(String, String)>> {
     let ids: Option<Vec<String>> = session.ask(Method::GET, SESSION, None, watch).await?;
     let mut found = Vec::new();
     for id in ids.unwrap_or_default() {
-        // One may have run out in between.
+        // One may have expired in the meantime.
         let one = there(session, &id, watch).await?;
         if let Some(one) = one.filter(|one| one.library_item_id == item) {
             found.push((id, one.state));
@@ -257,17 +274,21 @@ async fn all(session: &Session, item: &str, watch: &Watch) -> Result<Vec<(String
     Ok(found)
 }
 
-async fn there(session: &Session, id: &str, watch: &Watch) -> Result<Option<UpdateSession>> {
+async fn there(
+    session: &VcenterSession,
+    id: &str,
+    watch: &ProgressWatch,
+) -> Result<Option<UpdateSession>> {
     let path = format!("{SESSION}/id:{id}");
     session.ask_if_there(Method::GET, &path, watch).await
 }
 
 /// Ends a session without its files.
-async fn end(session: &Session, id: &str, watch: &Watch) -> Result<()> {
+async fn end(session: &VcenterSession, id: &str, watch: &ProgressWatch) -> Result<()> {
     let path = format!("{SESSION}/id:{id}");
     let cancel = format!("{path}?~action=cancel");
     let cancelled = session.patiently(watch, async || {
-        // One that has ended already is not cancelled.
+        // A session that has ended cannot be cancelled.
         match there(session, id, watch).await? {
             Some(one) if one.state == "ACTIVE" => {
                 let asked = session.ask_once(Method::POST, &cancel, None);
@@ -281,20 +302,20 @@ async fn end(session: &Session, id: &str, watch: &Watch) -> Result<()> {
     deleted.await.map(drop)
 }
 
-/// What vCenter found when it looked at the files.
-fn found(found: Validation) -> Result<()> {
+/// Checks the result of vCenter's validation.
+fn found(found: ValidationResult) -> Result<()> {
     if !found.has_errors {
         return Ok(());
     }
     let missing = found
         .missing_files
         .iter()
-        .map(|name| format!("{} is missing", unseen::line(name)));
+        .map(|name| format!("{} is missing", display_text::sanitize_line(name)));
     let invalid = found.invalid_files.iter().map(|file| {
-        let words = unseen::line(&file.error_message.default_message);
-        format!("{}: {words}", unseen::line(&file.name))
+        let words = display_text::sanitize_line(&file.error_message.default_message);
+        format!("{}: {words}", display_text::sanitize_line(&file.name))
     });
-    let error = Error::new(Kind::Publish, "vCenter does not take the files as an OVF");
+    let error = Error::new(Kind::Publish, "vCenter rejected the files as an OVF");
     Err(error.lines(missing.chain(invalid)))
 }
 
@@ -305,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_session_is_taken_up_where_all_it_has_is_of_this_image() {
-        let member = |name: &str| Member {
+        let member = |name: &str| OvaEntry {
             name: name.into(),
             start: 512,
             size: 5,

@@ -1,30 +1,33 @@
-//! What goes and what stays, and why: pure.
+//! Decides which items are removed and why. Pure.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use crate::store::{Item, Thing};
+use crate::store::{StoreItem, StoreItemKind};
 use winimg_base::digest::Digest;
 
-use super::span;
-use super::{Protected, PruneLimits, Pruned};
+use super::format_span;
+use super::{ProtectedFiles, PruneLimits, PruneReport};
 
-/// What goes and what stays, of all that is there.
+/// Decides about all items.
 pub(super) fn decide(
-    items: Vec<Item>,
+    items: Vec<StoreItem>,
     limits: PruneLimits,
-    protected: &Protected,
+    protected: &ProtectedFiles,
     leased: &BTreeSet<Digest>,
     now: SystemTime,
-) -> Pruned {
-    let mut deciding = Deciding {
-        keep: items.iter().map(|i| kept(i, protected, leased)).collect(),
+) -> PruneReport {
+    let mut deciding = PruneDecision {
+        keep: items
+            .iter()
+            .map(|i| find_keep_reason(i, protected, leased))
+            .collect(),
         left: items.iter().map(|i| i.size).sum(),
         going: vec![None; items.len()],
         order: Vec::new(),
         items: &items,
     };
-    deciding.leftovers();
+    deciding.remove_leftovers();
     if let Some(limit) = limits.older_than {
         deciding.by_age(limit, now);
     }
@@ -34,95 +37,100 @@ pub(super) fn decide(
     let gone = deciding.order.iter();
     let gone = gone.filter_map(|n| Some((items[*n].clone(), deciding.going[*n].clone()?)));
     let stayed = (0..items.len()).filter(|n| deciding.going[*n].is_none());
-    let stayed = stayed.map(|n| (items[n].clone(), deciding.stays(n, now)));
-    Pruned {
+    let stayed = stayed.map(|n| (items[n].clone(), deciding.describe_kept(n, now)));
+    PruneReport {
         gone: gone.collect(),
         stayed: stayed.collect(),
     }
 }
 
-/// Why an item must stay whatever the limits are.
-fn kept(item: &Item, protected: &Protected, leased: &BTreeSet<Digest>) -> Option<String> {
-    let uses = "a running winimg uses it";
+/// Returns the reason an item must be kept regardless of the limits.
+fn find_keep_reason(
+    item: &StoreItem,
+    protected: &ProtectedFiles,
+    leased: &BTreeSet<Digest>,
+) -> Option<String> {
+    let uses = "in use by a running winimg";
     let leased = match &item.thing {
-        Thing::Layer(digest, _) | Thing::Blob(digest) | Thing::Tree(digest) => {
-            leased.contains(digest)
-        }
-        Thing::Bundle(name) => leased.iter().any(|d| d.hex().starts_with(name)),
-        Thing::Quarantined => {
+        StoreItemKind::Layer(digest, _)
+        | StoreItemKind::Blob(digest)
+        | StoreItemKind::Tree(digest) => leased.contains(digest),
+        StoreItemKind::Bundle(name) => leased.iter().any(|d| d.hex().starts_with(name)),
+        StoreItemKind::Quarantined => {
             let name = item.path.file_name().unwrap_or_default().to_string_lossy();
             Digest::from_hex(&name).is_ok_and(|d| leased.contains(&d))
         }
-        Thing::Draft | Thing::Partial(_) => false,
+        StoreItemKind::Draft | StoreItemKind::Partial(_) => false,
     };
     if leased || item.busy {
         return Some(uses.into());
     }
     match &item.thing {
-        Thing::Blob(digest) => protected.get(digest).cloned(),
+        StoreItemKind::Blob(digest) => protected.get(digest).cloned(),
         _ => None,
     }
 }
 
-struct Deciding<'a> {
-    items: &'a [Item],
+struct PruneDecision<'a> {
+    items: &'a [StoreItem],
     keep: Vec<Option<String>>,
-    /// Why it goes.
+    /// Reason for removal.
     going: Vec<Option<String>>,
-    /// Leaves before what they lie on.
+    /// Order of removal: children before their parents.
     order: Vec<usize>,
-    /// Bytes of what stays.
+    /// Total bytes of the items that are kept.
     left: u64,
 }
 
-impl Deciding<'_> {
-    fn goes(&mut self, number: usize, why: String) {
+impl PruneDecision<'_> {
+    fn remove(&mut self, number: usize, why: String) {
         self.going[number] = Some(why);
         self.order.push(number);
         self.left -= self.items[number].size;
     }
 
-    /// Whether it is of use to nobody.
-    fn leftovers(&mut self) {
+    /// Removes unusable items.
+    fn remove_leftovers(&mut self) {
         for number in 0..self.items.len() {
             let why = match &self.items[number].thing {
                 _ if self.keep[number].is_some() => continue,
-                Thing::Draft => "its build was interrupted",
-                Thing::Layer(_, None) => "its record cannot be read",
+                StoreItemKind::Draft => "its build was interrupted",
+                StoreItemKind::Layer(_, None) => "its record cannot be read",
                 _ => continue,
             };
-            self.goes(number, why.into());
+            self.remove(number, why.into());
         }
-        // What lies on nothing, then what lies on that.
+        // Layers without a parent, then their children.
         while let Some(number) = (0..self.items.len()).find(|n| self.is_orphan(*n)) {
-            self.goes(number, "the layer that it lies on is gone".into());
+            self.remove(number, "its parent layer is gone".into());
         }
-        // They were found from below.
+        // They were found parents first.
         self.order.reverse();
     }
 
     fn is_orphan(&self, number: usize) -> bool {
         let has_parent = match &self.items[number].thing {
-            Thing::Layer(_, Some(record)) => record.parent.is_some(),
+            StoreItemKind::Layer(_, Some(record)) => record.parent.is_some(),
             _ => false,
         };
-        let stays = |n: usize| self.going[n].is_none();
-        let is_free = self.keep[number].is_none() && stays(number);
-        has_parent && is_free && !self.below(number).is_some_and(stays)
+        let is_free = self.keep[number].is_none() && self.going[number].is_none();
+        let parent = self.find_parent(number);
+        has_parent && is_free && parent.is_none_or(|n| self.going[n].is_some())
     }
 
     fn by_age(&mut self, limit: Duration, now: SystemTime) {
-        let old = |item: &Item| unused_for(item, now) > limit;
-        let why = |item: &Item| format!("not used for {}", span(unused_for(item, now)));
-        self.while_any(|me, number| old(&me.items[number]).then(|| why(&me.items[number])));
+        self.while_any(|me, number| {
+            let unused = unused_for(&me.items[number], now);
+            (unused > limit).then(|| format!("not used for {}", format_span(unused)))
+        });
     }
 
     fn by_size(&mut self, limit: u64) {
-        let why = "the least lately used, and the rest is over the size";
+        let why = "least recently used, and the cache exceeds the size limit";
         self.while_any(|me, _| (me.left > limit).then(|| why.to_string()));
     }
 
-    /// Offers each thing that may go, the least lately used first, until none goes any more.
+    /// Removes items as long as `why` gives a reason, least recently used first.
     fn while_any(&mut self, why: impl Fn(&Self, usize) -> Option<String>) {
         let mut lately: Vec<usize> = (0..self.items.len()).collect();
         lately.sort_by_key(|n| self.items[*n].used);
@@ -135,10 +143,10 @@ impl Deciding<'_> {
                     let Some(why) = why(self, number) else {
                         break;
                     };
-                    self.goes(number, why);
+                    self.remove(number, why);
                     self.trees_of(number);
-                    // Its turn was before, and it had to wait for this one.
-                    let below = self.below(number);
+                    // The parent is older and only had to wait for this child.
+                    let below = self.find_parent(number);
                     next = below.filter(|n| self.items[*n].used <= used);
                 }
             }
@@ -150,63 +158,64 @@ impl Deciding<'_> {
 
     fn may_go(&self, number: usize) -> bool {
         let free = self.keep[number].is_none() && self.going[number].is_none();
-        free && self.child(number).is_none()
+        free && self.find_child(number).is_none()
     }
 
-    /// The layer that this one lies on.
-    fn below(&self, number: usize) -> Option<usize> {
-        let Thing::Layer(_, Some(record)) = &self.items[number].thing else {
+    /// Returns the parent layer.
+    fn find_parent(&self, number: usize) -> Option<usize> {
+        let StoreItemKind::Layer(_, Some(record)) = &self.items[number].thing else {
             return None;
         };
         let parent = record.parent.as_ref()?;
-        let is_parent = |item: &Item| matches!(&item.thing, Thing::Layer(key, _) if key == parent);
-        self.items.iter().position(is_parent)
+        self.items
+            .iter()
+            .position(|item| matches!(&item.thing, StoreItemKind::Layer(key, _) if key == parent))
     }
 
-    /// A layer that stays and lies on this one.
-    fn child(&self, number: usize) -> Option<&Item> {
-        let Thing::Layer(key, _) = &self.items[number].thing else {
+    /// Returns a child layer that is kept.
+    fn find_child(&self, number: usize) -> Option<&StoreItem> {
+        let StoreItemKind::Layer(key, _) = &self.items[number].thing else {
             return None;
         };
         let all = self.items.iter().zip(&self.going);
         let mut staying = all.filter(|(_, going)| going.is_none()).map(|(i, _)| i);
         staying.find(|item| match &item.thing {
-            Thing::Layer(_, Some(record)) => record.parent.as_ref() == Some(key),
+            StoreItemKind::Layer(_, Some(record)) => record.parent.as_ref() == Some(key),
             _ => false,
         })
     }
 
-    /// What was unpacked from a file is of no use without it.
+    /// Removes the trees that were unpacked from a removed archive.
     fn trees_of(&mut self, number: usize) {
-        let Thing::Blob(blob) = &self.items[number].thing else {
+        let StoreItemKind::Blob(blob) = &self.items[number].thing else {
             return;
         };
         for tree in 0..self.items.len() {
-            let of_it = matches!(&self.items[tree].thing, Thing::Tree(of) if of == blob);
+            let of_it = matches!(&self.items[tree].thing, StoreItemKind::Tree(of) if of == blob);
             if of_it && self.keep[tree].is_none() && self.going[tree].is_none() {
-                self.goes(tree, "the archive that it was unpacked from goes".into());
+                self.remove(tree, "its archive is removed".into());
             }
         }
     }
 
-    fn stays(&self, number: usize, now: SystemTime) -> String {
+    fn describe_kept(&self, number: usize, now: SystemTime) -> String {
         if let Some(keep) = &self.keep[number] {
             return keep.clone();
         }
-        match self.child(number).map(|child| &child.thing) {
-            Some(Thing::Layer(key, Some(record))) => {
+        match self.find_child(number).map(|child| &child.thing) {
+            Some(StoreItemKind::Layer(key, Some(record))) => {
                 let key = &key.hex()[..12];
-                format!("layer {key} (after {}) lies on it", record.after())
+                format!("parent of layer {key} (after {})", record.last_link_name())
             }
             _ => {
                 let unused = unused_for(&self.items[number], now);
-                format!("used {} ago", span(unused))
+                format!("used {} ago", format_span(unused))
             }
         }
     }
 }
 
-fn unused_for(item: &Item, now: SystemTime) -> Duration {
+fn unused_for(item: &StoreItem, now: SystemTime) -> Duration {
     now.duration_since(item.used).unwrap_or_default()
 }
 
@@ -215,7 +224,7 @@ mod tests {
     use super::*;
     use crate::store::LayerRecord;
     use serde_json::Value;
-    use winimg_recipe::plan::{Link, Part};
+    use winimg_recipe::plan::{BuildPart, ChainLink};
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -227,8 +236,8 @@ mod tests {
         Digest::sha256_of(text.as_bytes())
     }
 
-    fn item(name: &str, thing: Thing, size: u64, days: u32) -> Item {
-        Item {
+    fn item(name: &str, thing: StoreItemKind, size: u64, days: u32) -> StoreItem {
+        StoreItem {
             thing,
             path: name.into(),
             size,
@@ -238,11 +247,11 @@ mod tests {
         }
     }
 
-    fn layer(name: &str, parent: Option<&str>, size: u64, days: u32) -> Item {
-        let link = |name: &str| Link {
+    fn layer(name: &str, parent: Option<&str>, size: u64, days: u32) -> StoreItem {
+        let link = |name: &str| ChainLink {
             name: name.into(),
             key: of(name),
-            part: Part::Skipped,
+            part: BuildPart::Skipped,
         };
         let record = LayerRecord {
             format: 1,
@@ -257,29 +266,34 @@ mod tests {
         };
         item(
             name,
-            Thing::Layer(of(name), Some(Box::new(record))),
+            StoreItemKind::Layer(of(name), Some(Box::new(record))),
             size,
             days,
         )
     }
 
-    fn file(name: &str, size: u64, days: u32) -> Item {
-        item(name, Thing::Blob(of(name)), size, days)
+    fn file(name: &str, size: u64, days: u32) -> StoreItem {
+        item(name, StoreItemKind::Blob(of(name)), size, days)
     }
 
-    /// One line a thing, those that go first.
-    fn text(items: Vec<Item>, limits: PruneLimits, locked: &[&str], leased: &[&str]) -> String {
+    /// Returns one line per item, removed ones first.
+    fn text(
+        items: Vec<StoreItem>,
+        limits: PruneLimits,
+        locked: &[&str],
+        leased: &[&str],
+    ) -> String {
         let locked = locked
             .iter()
             .map(|n| (of(n), "recipe.lock names it".into()));
         let leased = leased.iter().map(|n| of(n)).collect();
         let pruned = decide(items, limits, &locked.collect(), &leased, now());
         let line = |mark: char| {
-            move |(item, why): &(Item, String)| {
-                let why = match why.find("layer ") {
+            move |(item, why): &(StoreItem, String)| {
+                let why = match why.strip_prefix("parent of layer ") {
                     // Without the digest.
-                    Some(at) if why.contains(" lies on it") => &why[at + 19..],
-                    _ => why,
+                    Some(rest) => &rest[13..],
+                    None => why,
                 };
                 format!("{mark} {}: {why}\n", item.path.display())
             }
@@ -303,8 +317,8 @@ mod tests {
         }
     }
 
-    fn all() -> Vec<Item> {
-        let mut held = item("held", Thing::Partial(None), 1, 90);
+    fn all() -> Vec<StoreItem> {
+        let mut held = item("held", StoreItemKind::Partial(None), 1, 90);
         held.busy = true;
         vec![
             layer("windows", None, 40, 50),
@@ -313,16 +327,16 @@ mod tests {
             layer("patches", Some("windows"), 20, 60),
             layer("lost", Some("nothing"), 7, 0),
             layer("on the lost", Some("lost"), 3, 0),
-            item("torn", Thing::Layer(of("torn"), None), 1, 0),
-            item("draft", Thing::Draft, 30, 0),
+            item("torn", StoreItemKind::Layer(of("torn"), None), 1, 0),
+            item("draft", StoreItemKind::Draft, 30, 0),
             file("iso", 50, 90),
             file("old", 4, 90),
             file("new", 4, 1),
-            item("old tree", Thing::Tree(of("old")), 6, 1),
-            item("new tree", Thing::Tree(of("new")), 6, 90),
-            item("broken off", Thing::Partial(None), 2, 90),
+            item("old tree", StoreItemKind::Tree(of("old")), 6, 1),
+            item("new tree", StoreItemKind::Tree(of("new")), 6, 90),
+            item("broken off", StoreItemKind::Partial(None), 2, 90),
             held,
-            item("wrong", Thing::Quarantined, 2, 90),
+            item("wrong", StoreItemKind::Quarantined, 2, 90),
         ]
     }
 
@@ -331,12 +345,12 @@ mod tests {
         assert_eq!(
             text(all(), PruneLimits::default(), &["iso"], &[]),
             "\
-- on the lost: the layer that it lies on is gone
-- lost: the layer that it lies on is gone
+- on the lost: its parent layer is gone
+- lost: its parent layer is gone
 - draft: its build was interrupted
 - torn: its record cannot be read
-+ windows: (after kubelet) lies on it
-+ kubelet: (after agents) lies on it
++ windows: (after kubelet)
++ kubelet: (after agents)
 + agents: used 2 days ago
 + patches: used 60 days ago
 + iso: recipe.lock names it
@@ -345,7 +359,7 @@ mod tests {
 + old tree: used 24 hours ago
 + new tree: used 90 days ago
 + broken off: used 90 days ago
-+ held: a running winimg uses it
++ held: in use by a running winimg
 + wrong: used 90 days ago
 "
         );
@@ -359,19 +373,19 @@ mod tests {
 - draft: its build was interrupted
 - torn: its record cannot be read
 - old: not used for 90 days
-- old tree: the archive that it was unpacked from goes
+- old tree: its archive is removed
 - new tree: not used for 90 days
 - broken off: not used for 90 days
 - wrong: not used for 90 days
 - patches: not used for 60 days
-+ windows: (after kubelet) lies on it
-+ kubelet: (after agents) lies on it
++ windows: (after kubelet)
++ kubelet: (after agents)
 + agents: used 2 days ago
-+ lost: a running winimg uses it
++ lost: in use by a running winimg
 + on the lost: used 0 seconds ago
 + iso: recipe.lock names it
 + new: used 24 hours ago
-+ held: a running winimg uses it
++ held: in use by a running winimg
 "
         );
     }
@@ -381,13 +395,13 @@ mod tests {
         let chain = || {
             vec![
                 layer("windows", None, 40, 9),
-                // Used a moment before the layer that lies on it.
+                // Used a moment before its child.
                 layer("kubelet", Some("windows"), 10, 10),
                 layer("agents", Some("kubelet"), 5, 9),
                 file("file", 3, 1),
             ]
         };
-        let over = "the least lately used, and the rest is over the size";
+        let over = "least recently used, and the cache exceeds the size limit";
         assert_eq!(
             text(chain(), size(45), &[], &[]),
             format!(
@@ -404,8 +418,8 @@ mod tests {
             format!(
                 "\
 - agents: {over}
-+ windows: a running winimg uses it
-+ kubelet: a running winimg uses it
++ windows: in use by a running winimg
++ kubelet: in use by a running winimg
 + file: recipe.lock names it
 "
             )

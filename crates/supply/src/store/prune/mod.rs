@@ -1,7 +1,7 @@
-//! Which things of the store go, why the others stay, and how the first go.
+//! Removes items from the store.
 //!
-//! Never goes what a lock file names, what a living process uses, and a layer that another one lies on.
-//! Going begins with a rename into `trash/`: a thing is whole or has no name, wherever a crash comes.
+//! Keeps items that a lock file names or a running process uses, and layers with children. Removal
+//! begins with a rename into `trash/`, so that after a crash an item is either complete or gone.
 
 mod decide;
 
@@ -15,59 +15,59 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
 
-use super::admit::LocalRecord;
-use super::inventory::age;
+use super::admit::LocalFileRecord;
+use super::inventory::compute_age;
 use super::known_locks::FORGET;
-use super::lease::{Gate, leased};
+use super::lease::{LeaseGate, read_leases};
 use super::sweep::TRASH;
-use super::{Item, Store, entries, read_record};
+use super::{Store, StoreItem, list_entries, read_record};
 
 use decide::decide;
 
-/// What shall go besides leftovers.
+/// Limits for removing items besides leftovers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PruneLimits {
-    /// What was not used for this long.
+    /// Removes items that were not used for this long.
     pub older_than: Option<Duration>,
-    /// Bytes; from the least lately used on, until what stays is not more.
+    /// Maximum bytes; removes the least recently used items until the rest fits.
     pub max_size: Option<u64>,
 }
 
-/// Digests of files that must stay, each with the words for why.
-pub type Protected = BTreeMap<Digest, String>;
+/// Digests of files that must be kept, with the reason.
+pub type ProtectedFiles = BTreeMap<Digest, String>;
 
-/// What was decided, and done unless it was a dry run.
+/// Decisions, carried out unless it was a dry run.
 #[derive(Debug, Default)]
-pub struct Pruned {
-    /// In the order of going, with why.
-    pub gone: Vec<(Item, String)>,
-    pub stayed: Vec<(Item, String)>,
+pub struct PruneReport {
+    /// Removed items with the reason, in order.
+    pub gone: Vec<(StoreItem, String)>,
+    pub stayed: Vec<(StoreItem, String)>,
 }
 
-/// Bytes of the items together.
-pub fn total(items: &[(Item, String)]) -> u64 {
+/// Returns the total size of the items in bytes.
+pub fn sum_sizes(items: &[(StoreItem, String)]) -> u64 {
     items.iter().map(|(item, _)| item.size).sum()
 }
 
 impl Store {
-    /// Decides and carries out. `protected` is asked while nobody else can take a thing into use.
+    /// Removes items. Calls `protected` while no other process can start using items.
     pub fn prune(
         &self,
         limits: PruneLimits,
-        protected: &dyn Fn() -> Protected,
+        protected: &dyn Fn() -> ProtectedFiles,
         dry_run: bool,
         cancel: &Cancel,
-    ) -> Result<Pruned> {
+    ) -> Result<PruneReport> {
         let now = SystemTime::now();
-        let gate = Gate::exclusive(&self.folder)?;
-        let leased = leased(&self.folder, &gate, self.lease.path())?.names;
-        let items = self.items();
+        let gate = LeaseGate::lock_exclusive(&self.folder)?;
+        let leased = read_leases(&self.folder, &gate, self.lease.path())?.names;
+        let items = self.list_items();
         let pruned = decide(items, limits, &protected(), &leased, now);
         if dry_run {
             return Ok(pruned);
         }
         self.mend_times(&pruned.stayed, now);
-        let mut names = Names::new(&self.folder);
+        let mut names = TrashedNames::new(&self.folder);
         for (item, _) in &pruned.gone {
             cancel.check()?;
             names.take(&item.path)?;
@@ -75,7 +75,7 @@ impl Store {
         self.tidy_records(&leased, now);
         self.forget_locks(now);
         names.sync()?;
-        // What has no name is nobody's: others need not wait for its removal.
+        // Renamed items are unused: others need not wait for their removal.
         drop(gate);
         for path in &names.taken {
             cancel.check()?;
@@ -84,51 +84,55 @@ impl Store {
         Ok(pruned)
     }
 
-    /// A use in the future would keep a thing until then, and longer: it was now.
-    fn mend_times(&self, items: &[(Item, String)], now: SystemTime) {
+    /// Sets times in the future to now, because they would keep an item for too long.
+    fn mend_times(&self, items: &[(StoreItem, String)], now: SystemTime) {
         for (item, _) in items.iter().filter(|(item, _)| item.used > now) {
             let _ = io::set_modified(&self.folder.join(&item.record), now);
         }
     }
 
-    /// Takes away small records about files that are gone.
+    /// Removes records of missing files.
     fn tidy_records(&self, leased: &BTreeSet<Digest>, now: SystemTime) {
-        let lost = |sha256: &Digest| !self.blob_path(sha256).exists() && !leased.contains(sha256);
-        for path in files(&self.folder.join("stamps")) {
+        for path in list_records(&self.folder.join("stamps")) {
             let hex = path.file_stem().unwrap_or_default().to_string_lossy();
-            if Digest::from_hex(&hex).is_ok_and(|d| lost(&d)) {
+            if Digest::from_hex(&hex).is_ok_and(|d| self.is_missing(&d, leased)) {
                 let _ = fs::remove_file(path);
             }
         }
-        for path in files(&self.folder.join("sha512")) {
-            if read_record::<Digest>(&path).is_none_or(|d| lost(&d)) {
+        for path in list_records(&self.folder.join("sha512")) {
+            if read_record::<Digest>(&path).is_none_or(|d| self.is_missing(&d, leased)) {
                 let _ = fs::remove_file(path);
             }
         }
-        for path in files(&self.folder.join("local")) {
-            let gone = read_record::<LocalRecord>(&path).is_none_or(|r| !r.path.exists());
-            if gone && age(&path, now) > FORGET {
+        for path in list_records(&self.folder.join("local")) {
+            let gone = read_record::<LocalFileRecord>(&path).is_none_or(|r| !r.path.exists());
+            if gone && compute_age(&path, now) > FORGET {
                 let _ = fs::remove_file(path);
             }
         }
     }
+
+    /// Returns true if the blob neither exists nor is leased.
+    fn is_missing(&self, sha256: &Digest, leased: &BTreeSet<Digest>) -> bool {
+        !self.blob_path(sha256).exists() && !leased.contains(sha256)
+    }
 }
 
-/// The records of a folder, without those that are being written.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut paths = entries(folder);
+/// Returns the records in a folder, without those that are being written.
+fn list_records(folder: &Path) -> Vec<PathBuf> {
+    let mut paths = list_entries(folder);
     paths.retain(|p| p.extension().is_some_and(|e| e == "json"));
     paths
 }
 
-/// Names that are taken away, and the folders in which they were.
-struct Names<'a> {
+/// Items moved to the trash, and their former folders.
+struct TrashedNames<'a> {
     store: &'a Path,
     folders: BTreeSet<PathBuf>,
     taken: Vec<PathBuf>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> TrashedNames<'a> {
     fn new(store: &'a Path) -> Self {
         Self {
             store,
@@ -137,7 +141,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The thing, and before it the record of one that has its record beside it.
+    /// Moves an item to the trash, after its record if that is beside it.
     fn take(&mut self, path: &Path) -> Result<()> {
         let beside = path.with_extension("json");
         let has_record = path.starts_with("trees") || path.starts_with("partial");
@@ -157,7 +161,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// After this no name comes back, and its bytes may go.
+    /// Makes the renames durable, so that the files can be removed.
     fn sync(&self) -> Result<()> {
         if self.taken.is_empty() {
             return Ok(());
@@ -167,8 +171,9 @@ impl<'a> Names<'a> {
     }
 }
 
-/// `45 days`, `3 hours`, `2 minutes`, `7 seconds`: the largest unit, rounded down.
-pub fn span(time: Duration) -> String {
+/// Formats a time in its largest unit, rounded down: `45 days`, `3 hours`, `2 minutes`, `7
+/// seconds`.
+pub fn format_span(time: Duration) -> String {
     let seconds = time.as_secs();
     let (number, unit) = match seconds {
         0..60 => (seconds, "second"),

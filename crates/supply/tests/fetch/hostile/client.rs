@@ -1,4 +1,5 @@
-//! The process that meets the hostile server: it fetches or uploads, and prints what a user would read.
+//! The process that meets the hostile server: it fetches or uploads, and prints what a user would
+//! read.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,10 +10,12 @@ use minisign::KeyPair;
 use winimg_base::digest::Digest;
 use winimg_base::event::Sink;
 use winimg_base::text::Secret;
-use winimg_recipe::recipe::{self, InputId, Locked, Options, Recipe};
-use winimg_supply::fetch::Request;
-use winimg_supply::fetch::image::images;
-use winimg_supply::fetch::sharing::{Address, Credentials, Push, Remote, Settings};
+use winimg_recipe::recipe::{self, InputId, LockedInput, ReadOptions, Recipe};
+use winimg_supply::fetch::FetchRequest;
+use winimg_supply::fetch::image::fetch_images;
+use winimg_supply::fetch::shared_cache::{
+    CacheAddress, Credentials, PushSettings, SharedCacheClient, SharedCacheSettings,
+};
 use winimg_supply::store::Store;
 
 use super::answers;
@@ -37,9 +40,10 @@ fn child() {
     desk.options.proxies.near = row.near.iter().map(|host| host.to_string()).collect();
     desk.options.patience = row.patience();
     let store = Store::open(set("TEST_STORE").as_ref()).unwrap();
-    let host = match row.proxied {
-        true => "files.example".to_owned(),
-        false => set("TEST_HOST"),
+    let host = if row.proxied {
+        "files.example".to_owned()
+    } else {
+        set("TEST_HOST")
     };
     let text = match row.part {
         Part::File | Part::LockedFile | Part::ChecksumFile | Part::Signature => {
@@ -74,16 +78,18 @@ fn component(desk: &Desk, row: &rows::Row, host: &str) -> Recipe {
          [components.kubelet]\nurl = \"{scheme}://{host}/kubelet.exe\"\n{proof}\n"
     );
     let path = desk.write("recipe.toml", text);
-    let (recipe, diagnostics) = recipe::read(&path, &Options::default());
+    let (recipe, diagnostics) = recipe::read(&path, &ReadOptions::default());
     recipe.unwrap_or_else(|| panic!("{}", diagnostics.render(false)))
 }
 
 fn file(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
     let recipe = component(desk, row, host);
     let inputs = recipe.inputs().filter(|i| i.id != InputId::Iso);
-    let mut requests: Vec<Request> = inputs.filter_map(|i| Request::of(&i)).collect();
+    let mut requests: Vec<FetchRequest> = inputs
+        .filter_map(|i| FetchRequest::from_input(&i))
+        .collect();
     if row.part == Part::LockedFile {
-        requests[0].origin.locked = Some(Locked {
+        requests[0].origin.locked = Some(LockedInput {
             digest: Digest::sha256_of(CONTENT),
             size: LOCKED,
             evidence: BTreeMap::new(),
@@ -104,7 +110,7 @@ fn image(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
     let digest = answers::image_digest(row.name).unwrap_or_else(|| pause().1);
     let spec = desk.container(&reference, desk.pin_image(&digest));
     let sink = Arc::clone(&desk.events) as Arc<dyn Sink>;
-    let fetched = images(
+    let fetched = fetch_images(
         &[spec],
         "10.0.20348",
         store,
@@ -128,20 +134,20 @@ fn upload(desk: &Desk, store: &Store, row: &rows::Row, host: &str) -> String {
     );
     let blob = fetched.unwrap().remove(0).blob;
     let scheme = if row.tls { "oci" } else { "oci+http" };
-    let settings = Settings {
+    let settings = SharedCacheSettings {
         proxies: Default::default(),
-        address: Address::parse(&format!("{scheme}://{host}/team/cache")).unwrap(),
+        address: CacheAddress::parse(&format!("{scheme}://{host}/team/cache")).unwrap(),
         login: (!row.proxied)
             .then(|| Credentials::new("ci", Secret::new("open-sesame")))
             .into(),
         keys: Vec::new(),
-        push: Some(Push {
+        push: Some(PushSettings {
             sign: Box::new(|_, _| Ok(String::new())),
             is_required: false,
         }),
         patience: row.patience(),
     };
-    let remote = Remote::open(settings, &sink, &desk.cancel).unwrap();
+    let remote = SharedCacheClient::open(settings, &sink, &desk.cancel).unwrap();
     remote.push_blob("kubelet", &blob).unwrap();
     match desk.warnings() {
         warnings if warnings.is_empty() => "it is given".into(),

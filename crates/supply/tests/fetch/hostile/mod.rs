@@ -1,6 +1,8 @@
-//! One hostile server that plays every part, by a table: what is refused in which words, and what it costs.
+//! One hostile server that plays every part, by a table: what is refused in which words, and what
+//! it costs.
 //!
-//! Each row runs in a process of its own, whose peak of memory (`VmHWM`) and whose bytes in the cache are measured.
+//! Each row runs in a process of its own, whose peak of memory (`VmHWM`) and whose bytes in the
+//! cache are measured.
 
 mod answers;
 mod client;
@@ -17,7 +19,8 @@ use support::tree::this_program_as;
 use self::rows::{Part, Row};
 use crate::fetch::desk::{Desk, walk};
 
-/// KiB of memory that any row may take: what a fetch of seven bytes takes in a debug build, and some answers of 4 MiB.
+/// KiB of memory that any row may take: what a fetch of seven bytes takes in a debug build, and
+/// some answers of 4 MiB.
 const MEMORY: u64 = 64 << 10;
 /// Bytes that the lock names in rows with one.
 const LOCKED: u64 = 1 << 20;
@@ -56,14 +59,18 @@ fn played(row: &'static Row) -> Outcome {
         Answer::new("200 OK", &[], "elsewhere")
     });
     let other = elsewhere.url("");
-    let answer = move |asked: &Asked| match row.part.plays(asked) {
-        true => (row.answer)(asked, &other),
-        false => answers::good(row.part, asked),
+    let answer = move |asked: &Asked| {
+        if row.part.plays(asked) {
+            (row.answer)(asked, &other)
+        } else {
+            answers::good(row.part, asked)
+        }
     };
     let desk = Desk::new();
-    let (server, roots) = match row.tls {
-        true => Server::start_tls(answer),
-        false => (Server::start(answer), String::new()),
+    let (server, roots) = if row.tls {
+        Server::start_tls(answer)
+    } else {
+        (Server::start(answer), String::new())
     };
     let roots = desk.write("roots.pem", roots);
     let mut command = this_program_as(
@@ -170,7 +177,9 @@ fn table(part: Part) -> String {
             outcome.disk
         );
         assert!(
-            !outcome.text.contains(winimg_base::unseen::is_invisible),
+            !outcome
+                .text
+                .contains(winimg_base::display_text::is_invisible),
             "{name}"
         );
         assert_eq!(outcome.elsewhere, row.elsewhere, "{name}");

@@ -1,11 +1,12 @@
-//! The attacks: the part that the server plays, what it does, and what another server may be asked meanwhile.
+//! The attacks: the part that the server plays, what it does, and what another server may be asked
+//! meanwhile.
 
 use std::time::Duration;
 
 use super::answers::*;
 use super::{LOCKED, LONGEST};
 use support::server::{Answer, Asked, Cut};
-use winimg_supply::fetch::Patience;
+use winimg_supply::fetch::Timeouts;
 
 /// Longer than any row takes.
 const LONG: Duration = Duration::from_secs(30);
@@ -119,8 +120,8 @@ impl Row {
         self
     }
 
-    pub fn patience(&self) -> Patience {
-        Patience {
+    pub fn patience(&self) -> Timeouts {
+        Timeouts {
             connect: LONG,
             answer: self.answer_within,
             stall: self.answer_within,

@@ -1,94 +1,97 @@
-//! The entries of a package's directory: which of them are there, and that nobody's bytes stand in them.
+//! Checks the entries of a package's directory for unsigned bytes.
 //!
-//! Refuses streams that stand in no storage, and bytes behind a name or in fields of a stream that nobody reads, and so nobody
-//! signs. (Microsoft: MS-CFB 2.6)
+//! Refuses streams outside all storages, and nonzero bytes after a name or in unread fields of a
+//! stream, because they are not signed. (Microsoft: MS-CFB 2.6)
 
-use super::super::super::Refusal;
 use super::{
-    ENTRY, FREE, KIND, LAST_REGULAR, SIGNATURE, STREAM, malformed, u16_at, u32_at, uncovered,
+    ENTRY_SIZE, FREESECT, MAXREGSECT, SIGNATURE, STREAM, TYPE_OFFSET, malformed, refuse_uncovered,
+    u16_at, u32_at,
 };
+use crate::SignatureRefusal;
 
-/// Bytes of the name's field, behind which its length stands.
-const NAME: usize = 64;
+/// Size of the name's field, followed by its length.
+const NAME_SIZE: usize = 64;
 
-/// Which entries of the directory the root leads to: others are in nobody's digest.
-pub(super) fn reachable(all: &[[u8; ENTRY]]) -> Result<Vec<bool>, Refusal> {
-    let mut there = vec![false; all.len()];
-    let mut waiting = vec![0];
-    while let Some(number) = waiting.pop() {
-        if number > LAST_REGULAR {
+/// Determines which entries are reachable from the root; the digest covers no others.
+pub(super) fn find_reachable(all: &[[u8; ENTRY_SIZE]]) -> Result<Vec<bool>, SignatureRefusal> {
+    let mut reachable = vec![false; all.len()];
+    let mut pending = vec![0];
+    while let Some(number) = pending.pop() {
+        if number > MAXREGSECT {
             continue;
         }
-        let (Some(entry), Some(seen)) = (all.get(number as usize), there.get_mut(number as usize))
-        else {
-            return Err(malformed("its directory leads outside of itself"));
+        let index = number as usize;
+        let (Some(entry), Some(seen)) = (all.get(index), reachable.get_mut(index)) else {
+            return Err(malformed("its directory points outside itself"));
         };
         if *seen {
-            return Err(malformed("its directory leads to one entry twice"));
+            return Err(malformed("its directory points to an entry twice"));
         }
         *seen = true;
-        // Its neighbours, and of a storage what is in it.
-        waiting.extend([68, 72].map(|at| u32_at(entry, at)));
-        if entry[KIND] != STREAM {
-            waiting.push(u32_at(entry, 76));
+        // Its siblings and, for a storage, its children.
+        pending.extend([68, 72].map(|at| u32_at(entry, at)));
+        if entry[TYPE_OFFSET] != STREAM {
+            pending.push(u32_at(entry, 76));
         }
     }
-    Ok(there)
+    Ok(reachable)
 }
 
-/// An entry's name ends where the entry says, and zeros fill what is left of its field: readers stop at the end, and what
-/// stands behind it is no part of what was signed.
-pub(super) fn name_alone(entry: &[u8; ENTRY], at: u64) -> Result<(), Refusal> {
-    let length = usize::from(u16_at(entry, NAME));
+/// Checks that an entry's name has its stated length and that zeros fill the rest of its field:
+/// readers stop at the end, and the bytes after it are not signed.
+pub(super) fn name_alone(entry: &[u8; ENTRY_SIZE], at: u64) -> Result<(), SignatureRefusal> {
+    let length = usize::from(u16_at(entry, NAME_SIZE));
     let (name, rest) = match length {
-        2..=NAME if length % 2 == 0 => entry[..NAME].split_at(length - 2),
+        2..=NAME_SIZE if length % 2 == 0 => entry[..NAME_SIZE].split_at(length - 2),
         _ => {
-            return Err(malformed(
-                "a name in its directory has a length that none has",
-            ));
+            return Err(malformed("a name in its directory has an invalid length"));
         }
     };
     let (units, _) = name.as_chunks::<2>();
     if rest.iter().any(|&byte| byte != 0) || units.contains(&[0, 0]) {
-        return Err(uncovered(
-            "bytes stand behind a name in the package's directory, which no signature covers",
+        return Err(refuse_uncovered(
+            "the package's directory contains unsigned bytes after a name",
         )
         .found(format_args!("an entry of its directory at offset {at:#x}")));
     }
     Ok(())
 }
 
-pub(super) fn is_signature(entry: &[u8; ENTRY]) -> bool {
+pub(super) fn is_signature(entry: &[u8; ENTRY_SIZE]) -> bool {
     let name: Vec<u8> = SIGNATURE
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
         .collect();
-    usize::from(u16_at(entry, NAME)) == name.len() + 2 && entry.starts_with(&name)
+    usize::from(u16_at(entry, NAME_SIZE)) == name.len() + 2 && entry.starts_with(&name)
 }
 
-/// Of a stream, the class identifier and the times are not read by anybody, and so not signed.
-pub(super) fn signed_alone(entry: &[u8; ENTRY], at: u64) -> Result<(), Refusal> {
+/// Checks that a stream has no CLSID and no timestamps, which are not read and so not signed.
+pub(super) fn signed_alone(entry: &[u8; ENTRY_SIZE], at: u64) -> Result<(), SignatureRefusal> {
     let mut unread = entry[80..96].iter().chain(&entry[100..116]);
-    match unread.any(|&byte| byte != 0) {
-        true => Err(uncovered(
-            "a stream of the package has a class or times, which no signature covers",
+    if unread.any(|&byte| byte != 0) {
+        Err(refuse_uncovered(
+            "a stream of the package has a CLSID or timestamps, which are not signed",
         )
-        .found(format_args!("an entry of its directory at offset {at:#x}"))),
-        false => Ok(()),
+        .found(format_args!("an entry of its directory at offset {at:#x}")))
+    } else {
+        Ok(())
     }
 }
 
-/// An entry that nothing leads to has to be a free one. How many bytes stand in it, but for its kind, its colour and
-/// the length of its name, and for links, which may be all ones.
-pub(super) fn blank(entry: &[u8; ENTRY], at: u64) -> Result<u64, Refusal> {
-    if entry[KIND] != 0 {
-        return Err(uncovered(
-            "the package has a stream that stands in none of its storages, so no signature covers it",
-        ).found(format_args!("an entry of its directory at offset {at:#x}")));
+/// Checks that an unreachable entry is free, and counts the bytes in it that are not zero, except
+/// for its kind, its color, the length of its name, and links that are all ones.
+pub(super) fn check_free_entry(entry: &[u8; ENTRY_SIZE], at: u64) -> Result<u64, SignatureRefusal> {
+    if entry[TYPE_OFFSET] != 0 {
+        return Err(
+            refuse_uncovered("the package has an unsigned stream outside all storages")
+                .found(format_args!("an entry of its directory at offset {at:#x}")),
+        );
     }
-    let links = entry[68..80].chunks(4);
-    let linked = links.filter(|link| **link != FREE.to_le_bytes());
-    let linked: u64 = linked.map(not_zero).sum();
+    let linked: u64 = entry[68..80]
+        .chunks(4)
+        .filter(|link| **link != FREESECT.to_le_bytes())
+        .map(not_zero)
+        .sum();
     Ok(not_zero(&entry[..64]) + linked + not_zero(&entry[80..]))
 }
 

@@ -1,4 +1,4 @@
-//! What the transparency log and the timestamps do not prove, in words.
+//! Refusals of transparency log entries and timestamps.
 
 use jiff::Timestamp;
 use sigstore_trust_root::trusted_root::PublicKey;
@@ -6,116 +6,126 @@ use sigstore_types::{HashAlgorithm, SignatureContent, TransparencyLogEntry};
 use sigstore_verify::tsa::verify_timestamp_for_authority;
 use sigstore_verify::{TimestampError, TransparencyLogError};
 
-use super::super::shown;
-use super::{Case, NEWER, lifetime};
-use crate::{Reason, Refusal};
+use super::super::sanitize;
+use super::{SigstoreCase, TRUSTED_ROOT_CURE, refuse_lifetime};
+use crate::{RefusalReason, SignatureRefusal};
 
-impl Case<'_> {
-    pub(super) fn log(&self, why: TransparencyLogError) -> Refusal {
+impl SigstoreCase<'_> {
+    pub(super) fn log(&self, why: TransparencyLogError) -> SignatureRefusal {
         if let TransparencyLogError::MalformedEntry(detail) = &why {
             if let Some(algorithm) = self.logged_algorithm() {
-                let fact =
-                    "its log entry knows the file by a digest that winimg does not judge here";
-                return Reason::Unsupported
+                let fact = "its log entry has a digest algorithm that is not supported";
+                return RefusalReason::Unsupported
                     .refusal(fact)
                     .expected(HashAlgorithm::Sha2256)
                     .found(algorithm);
             }
-            return Reason::Malformed
+            return RefusalReason::Malformed
                 .refusal("its log entry cannot be read")
-                .found(shown(detail));
+                .found(sanitize(detail));
         }
         let mut entries = self.bundle.verification_material.tlog_entries.iter();
         if let Some(refusal) = entries.find_map(|entry| self.log_of(entry)) {
             return refusal;
         }
-        let refusal = |fact, detail: &String| Reason::NotLogged.refusal(fact).found(shown(detail));
-        match &why {
-            TransparencyLogError::InclusionProof(detail) => {
-                let fact = "the log's inclusion proof does not lead to the log's root";
-                refusal(fact, detail)
-            }
-            TransparencyLogError::Checkpoint(detail) => {
-                let fact = "the checkpoint is not signed by the log, or is of another tree";
-                refusal(fact, detail)
-            }
-            TransparencyLogError::InclusionPromise(detail) => {
-                let fact = "the log's promise does not fit the entry: its time, its place or its content is another";
-                refusal(fact, detail)
-            }
-            TransparencyLogError::EntryMismatch(detail) => {
-                refusal("its log entry is of another signature", detail)
-            }
-            TransparencyLogError::IntegratedTime(_) => self.integrated_time(why),
-            why => refusal("the transparency log does not prove it", &why.to_string()),
-        }
+        let (fact, detail) = match &why {
+            TransparencyLogError::IntegratedTime(_) => return self.integrated_time(why),
+            TransparencyLogError::InclusionProof(detail) => (
+                "the log's inclusion proof does not match the log's root",
+                sanitize(detail),
+            ),
+            TransparencyLogError::Checkpoint(detail) => (
+                "the checkpoint is not signed by the log, or is for a different tree",
+                sanitize(detail),
+            ),
+            TransparencyLogError::InclusionPromise(detail) => (
+                "the log's promise does not match the entry's time, index or content",
+                sanitize(detail),
+            ),
+            TransparencyLogError::EntryMismatch(detail) => (
+                "its log entry is for a different signature",
+                sanitize(detail),
+            ),
+            why => (
+                "the transparency log does not prove that the signature was logged",
+                sanitize(why),
+            ),
+        };
+        RefusalReason::NotLogged.refusal(fact).found(detail)
     }
 
-    /// Where the log itself does not count: unknown to the trust root, or not in force at that time.
-    fn log_of(&self, entry: &TransparencyLogEntry) -> Option<Refusal> {
+    /// Returns the refusal if the log itself is not in the trust root, or was not valid at that
+    /// time.
+    fn log_of(&self, entry: &TransparencyLogEntry) -> Option<SignatureRefusal> {
         let id = &entry.log_id.key_id;
         let Some(key) = self.rule.root.log(id) else {
-            let unknown = || {
-                Reason::NotLogged
-                    .refusal("its log entry is of a log that the trust root does not name")
-                    .expected(self.rule.root.logs())
+            return Some(self.other_root().unwrap_or_else(|| {
+                RefusalReason::NotLogged
+                    .refusal("its log entry is from a log that is not in the trust root")
+                    .expected(self.rule.root.describe_logs())
                     .found(format!("log {}", hex::encode(id.as_bytes())))
-                    .cure(NEWER)
-            };
-            return Some(self.other_root().unwrap_or_else(unknown));
+                    .cure(TRUSTED_ROOT_CURE)
+            }));
         };
         let time = entry.integrated_time.filter(|at| !in_force(key, *at))?;
         Some(
-            Reason::NotLogged
-                .refusal("its log entry was made when the log was not in force")
+            RefusalReason::NotLogged
+                .refusal("its log entry was made when the log was not valid")
                 .found(time),
         )
     }
 
-    fn integrated_time(&self, why: TransparencyLogError) -> Refusal {
-        let times = self.times();
+    fn integrated_time(&self, why: TransparencyLogError) -> SignatureRefusal {
+        let times = self.collect_times();
         let now = Timestamp::now();
         if let Some(time) = times.iter().find(|t| **t > now) {
-            return Reason::NotYetValid
-                .refusal("the log saw it in the future")
+            return RefusalReason::NotYetValid
+                .refusal("its log entry is dated in the future")
                 .expected(format!("before {now}"))
                 .found(time)
-                .cure("set this machine's clock");
+                .cure("check this machine's clock");
         }
         match (&self.claims, times.first()) {
-            (Some(claims), Some(time)) => lifetime(claims, *time),
-            _ => Reason::Expired
-                .refusal("the log saw it at a wrong time")
-                .found(shown(why)),
+            (Some(claims), Some(time)) => refuse_lifetime(claims, *time),
+            _ => RefusalReason::Expired
+                .refusal("the integrated time of its log entry is invalid")
+                .found(sanitize(why)),
         }
     }
 
-    pub(super) fn time(&self, why: TimestampError) -> Refusal {
+    pub(super) fn refuse_timestamp(&self, why: TimestampError) -> SignatureRefusal {
         if let Some(refusal) = self.other_root() {
             return refusal;
         }
         match why {
-            TimestampError::OutsideAuthorityValidity { time } => Reason::NoTimestamp
-                .refusal("its timestamp was made when the timestamp authority was not in force")
+            TimestampError::OutsideAuthorityValidity { time } => RefusalReason::NoTimestamp
+                .refusal("its timestamp was made when the timestamp authority was not valid")
                 .found(time),
-            TimestampError::NoVerifiedTimestamp(_) => Reason::NoTimestamp
-                .refusal("nobody whom the trust root names says when it was made")
+            TimestampError::NoVerifiedTimestamp(_) => RefusalReason::NoTimestamp
+                .refusal("it has no timestamp from an authority or log in the trust root")
                 .expected("a log entry with time and promise (SET), or an RFC 3161 timestamp"),
             TimestampError::Invalid(detail) => {
-                let fact = "its timestamp is not by an authority of the trust root, or is of another signature";
-                Reason::NoTimestamp.refusal(fact).found(shown(detail))
+                let fact = "its timestamp is not from an authority in the trust root, or is for a \
+                    different signature";
+                RefusalReason::NoTimestamp
+                    .refusal(fact)
+                    .found(sanitize(detail))
             }
-            why => Reason::NoTimestamp
-                .refusal("its timestamps do not say when it was made")
-                .found(shown(why)),
+            why => RefusalReason::NoTimestamp
+                .refusal("its timestamps are not valid")
+                .found(sanitize(why)),
         }
     }
 
-    /// Every time that was said of the signature. Not all are proved: for messages.
-    pub(super) fn times(&self) -> Vec<Timestamp> {
+    /// Returns all claimed times of the signature. Some are unverified, so they are only used in
+    /// messages.
+    pub(super) fn collect_times(&self) -> Vec<Timestamp> {
         let material = &self.bundle.verification_material;
-        let logged = material.tlog_entries.iter();
-        let mut times: Vec<_> = logged.filter_map(|e| e.integrated_time).collect();
+        let mut times: Vec<_> = material
+            .tlog_entries
+            .iter()
+            .filter_map(|entry| entry.integrated_time)
+            .collect();
         let signature = match &self.bundle.content {
             SignatureContent::MessageSignature(message) => &message.signature,
             SignatureContent::DsseEnvelope(envelope) => &envelope.signature.sig,
@@ -124,10 +134,11 @@ impl Case<'_> {
         let authorities = self.rule.root.trusted.tsa_authorities();
         for stamp in &material.timestamp_verification_data.rfc3161_timestamps {
             let stamp = &stamp.signed_timestamp;
-            let said = authorities
-                .iter()
-                .find_map(|a| verify_timestamp_for_authority(stamp, signature, a).ok());
-            times.extend(said);
+            times.extend(
+                authorities
+                    .iter()
+                    .find_map(|a| verify_timestamp_for_authority(stamp, signature, a).ok()),
+            );
         }
         times
     }

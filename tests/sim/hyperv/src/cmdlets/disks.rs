@@ -42,9 +42,10 @@ fn refused(call: &Bound, fault: &Fault) -> Refusal {
 fn existing(call: &Bound, name: &str) -> Result<PathBuf, Refusal> {
     let text = call.text(name);
     let path = PathBuf::from(&text);
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(Refusal::no_file(&call.cmdlet, &text)),
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(Refusal::no_file(&call.cmdlet, &text))
     }
 }
 
@@ -108,29 +109,26 @@ pub fn new(_context: &mut Context<'_>, call: &Bound) -> Outcome {
     if !block.is_power_of_two() || !(1 << 20..=256 << 20).contains(&block) {
         return Err(wrong(format!("{block} is not a valid block size.")));
     }
-    let made = match call.has("ParentPath") {
-        true => {
-            let parent = existing(call, "ParentPath")?;
-            vhdx::create_over(
-                &path,
-                &parent,
-                call.number("BlockSizeBytes").map(|_| block as u32),
-            )
+    let made = if call.has("ParentPath") {
+        let parent = existing(call, "ParentPath")?;
+        vhdx::create_over(
+            &path,
+            &parent,
+            call.number("BlockSizeBytes").map(|_| block as u32),
+        )
+    } else {
+        if !call.flag("Dynamic") {
+            return Err(Refusal::stand_in(
+                "say -Dynamic: what New-VHD makes otherwise depends on the file's name",
+            ));
         }
-        false => {
-            if !call.flag("Dynamic") {
-                return Err(Refusal::stand_in(
-                    "say -Dynamic: what New-VHD makes otherwise depends on the file's name",
-                ));
-            }
-            let size = call.number("SizeBytes").unwrap_or(0);
-            if size < LEAST || !size.is_multiple_of(512) {
-                return Err(wrong(format!(
-                    "{size} is not a valid size of a virtual hard disk."
-                )));
-            }
-            vhdx::create(&path, size, block as u32)
+        let size = call.number("SizeBytes").unwrap_or(0);
+        if size < LEAST || !size.is_multiple_of(512) {
+            return Err(wrong(format!(
+                "{size} is not a valid size of a virtual hard disk."
+            )));
         }
+        vhdx::create(&path, size, block as u32)
     };
     made.map_err(|fault| refused(call, &fault))?;
     Ok(vec![object(call, &path, false)?])
@@ -162,9 +160,10 @@ pub fn set(context: &mut Context<'_>, call: &Bound) -> Outcome {
     let parent = existing(call, "ParentPath")?;
     vhdx::set_parent(&path, &parent, call.flag("IgnoreIdMismatch"))
         .map_err(|fault| refused(call, &fault))?;
-    match call.flag("Passthru") {
-        true => Ok(vec![object(call, &path, false)?]),
-        false => Ok(Vec::new()),
+    if call.flag("Passthru") {
+        Ok(vec![object(call, &path, false)?])
+    } else {
+        Ok(Vec::new())
     }
 }
 
@@ -183,9 +182,10 @@ pub fn mount(context: &mut Context<'_>, call: &Bound) -> Outcome {
         return Err(Refusal::in_use("Mount-VHD", &path.display().to_string()));
     }
     vhdx::Chain::open(&path).map_err(|fault| refused(call, &fault))?;
-    let done = match call.flag("Passthru") {
-        true => vec![object(call, &path, true)?],
-        false => Vec::new(),
+    let done = if call.flag("Passthru") {
+        vec![object(call, &path, true)?]
+    } else {
+        Vec::new()
     };
     context
         .held

@@ -77,9 +77,10 @@ impl Context<'_> {
                 _ => None,
             });
             let ids: Vec<String> = ids.collect();
-            return match ids.iter().all(|id| self.held.state.vms.contains_key(id)) {
-                true => Ok(ids),
-                false => Err(Refusal::gone(&call.cmdlet)),
+            return if ids.iter().all(|id| self.held.state.vms.contains_key(id)) {
+                Ok(ids)
+            } else {
+                Err(Refusal::gone(&call.cmdlet))
             };
         }
         let mut ids = Vec::new();
@@ -118,9 +119,10 @@ impl Context<'_> {
         if let Some(forced) = vm.forced {
             return Ok(forced);
         }
-        match vm.started {
-            true => Ok(self.engine(id)?.state()),
-            false => Ok(Power::Off),
+        if vm.started {
+            Ok(self.engine(id)?.state())
+        } else {
+            Ok(Power::Off)
         }
     }
 
@@ -135,9 +137,10 @@ impl Context<'_> {
     }
 
     pub fn out(&mut self, call: &Bound, ids: &[String]) -> Outcome {
-        match call.flag("Passthru") {
-            true => ids.iter().map(|id| machines::object(self, id)).collect(),
-            false => Ok(Vec::new()),
+        if call.flag("Passthru") {
+            ids.iter().map(|id| machines::object(self, id)).collect()
+        } else {
+            Ok(Vec::new())
         }
     }
 }

@@ -141,20 +141,19 @@ fn generation(
     wanted: u32,
 ) -> Result<(), Refusal> {
     let vm = context.vm(&call.cmdlet, id)?;
-    match vm.generation == wanted {
-        true => Ok(()),
-        false => {
-            let text = format!(
-                "{} is not supported on generation {} virtual machines: '{}'.",
-                call.cmdlet, vm.generation, vm.name
-            );
-            Err(Refusal::new(
-                &call.cmdlet,
-                "InvalidParameter",
-                "InvalidArgument",
-                text,
-            ))
-        }
+    if vm.generation == wanted {
+        Ok(())
+    } else {
+        let text = format!(
+            "{} is not supported on generation {} virtual machines: '{}'.",
+            call.cmdlet, vm.generation, vm.name
+        );
+        Err(Refusal::new(
+            &call.cmdlet,
+            "InvalidParameter",
+            "InvalidArgument",
+            text,
+        ))
     }
 }
 

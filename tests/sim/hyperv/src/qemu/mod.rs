@@ -207,9 +207,10 @@ impl Engine for Machine {
             let kept = std::fs::write(self.folder.join(SESSION), token);
             return kept.map_err(|_| SessionError::Ended);
         }
-        match reply["refused"].is_string() {
-            true => Err(SessionError::Credential),
-            false => Err(SessionError::Ended),
+        if reply["refused"].is_string() {
+            Err(SessionError::Credential)
+        } else {
+            Err(SessionError::Ended)
         }
     }
 
@@ -237,9 +238,10 @@ impl Engine for Machine {
                 };
                 devices.as_array().is_some_and(|all| all.iter().any(open))
             });
-        match listens {
-            true => Heartbeat::OkApplicationsUnknown,
-            false => Heartbeat::NoContact,
+        if listens {
+            Heartbeat::OkApplicationsUnknown
+        } else {
+            Heartbeat::NoContact
         }
     }
 

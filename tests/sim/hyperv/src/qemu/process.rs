@@ -16,11 +16,12 @@ pub fn firmware(folder: &Path, spec: &Spec) -> Result<(), String> {
     if spec.generation != 2 || file.exists() {
         return Ok(());
     }
-    match Path::new(CODE).exists() {
-        true => std::fs::copy(VARIABLES_NEW, file)
+    if Path::new(CODE).exists() {
+        std::fs::copy(VARIABLES_NEW, file)
             .map(drop)
-            .map_err(|e| format!("{VARIABLES_NEW}: {e}")),
-        false => Err(format!("{CODE} is missing: install the package ovmf")),
+            .map_err(|e| format!("{VARIABLES_NEW}: {e}"))
+    } else {
+        Err(format!("{CODE} is missing: install the package ovmf"))
     }
 }
 
@@ -32,12 +33,13 @@ pub fn start(folder: &Path, arguments: &[String]) -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|e| format!("{PROGRAM}: {e}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!(
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!(
             "{PROGRAM}: {}",
             String::from_utf8_lossy(&output.stderr).trim()
-        )),
+        ))
     }
 }
 

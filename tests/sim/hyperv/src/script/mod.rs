@@ -110,9 +110,10 @@ impl Scripted {
     }
 
     fn save(&self) -> Result<(), String> {
-        match self.folder.is_dir() {
-            true => state::write(&self.folder.join("guest.json"), &self.life),
-            false => Ok(()),
+        if self.folder.is_dir() {
+            state::write(&self.folder.join("guest.json"), &self.life)
+        } else {
+            Ok(())
         }
     }
 
@@ -224,10 +225,13 @@ impl Scripted {
                 self.life.windows = Some(found);
                 self.start_windows(at);
             }
-            Ok(_) => match self.boots_disc(spec) {
-                true => self.enter(Stage::Setup, Some(stretch), at),
-                false => self.dead("no bootable device"),
-            },
+            Ok(_) => {
+                if self.boots_disc(spec) {
+                    self.enter(Stage::Setup, Some(stretch), at)
+                } else {
+                    self.dead("no bootable device")
+                }
+            }
             Err(why) => self.dead(&why),
         }
         Ok(())

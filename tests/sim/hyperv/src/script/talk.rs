@@ -86,9 +86,10 @@ impl Scripted {
         }
         let line = format!("{program} {line}").trim_end().to_string();
         let run = self.entry(&line);
-        let ends = match self.life.boxed {
-            true => u64::MAX,
-            false => now() + run.as_ref().map_or(0, |r| r.delay_ms),
+        let ends = if self.life.boxed {
+            u64::MAX
+        } else {
+            now() + run.as_ref().map_or(0, |r| r.delay_ms)
         };
         let job = Job {
             line,

@@ -318,9 +318,10 @@ impl Metadata {
                 "has a block, disk or sector size that is not handled",
             ));
         }
-        let parent = match flags & HAS_PARENT != 0 {
-            true => Some(locator.ok_or_else(|| broken("names no parent"))?),
-            false => None,
+        let parent = if flags & HAS_PARENT != 0 {
+            Some(locator.ok_or_else(|| broken("names no parent"))?)
+        } else {
+            None
         };
         Ok(Metadata {
             block_size,
@@ -348,9 +349,10 @@ impl Table {
     }
 
     pub fn entries(&self, differencing: bool) -> u64 {
-        match differencing {
-            true => self.blocks.div_ceil(self.ratio) * (self.ratio + 1),
-            false => self.blocks + self.blocks.saturating_sub(1) / self.ratio,
+        if differencing {
+            self.blocks.div_ceil(self.ratio) * (self.ratio + 1)
+        } else {
+            self.blocks + self.blocks.saturating_sub(1) / self.ratio
         }
     }
 

@@ -197,8 +197,9 @@ fn relative(from: &Path, to: &Path) -> String {
 fn found_parent(child: &Path, locator: &Locator) -> PathBuf {
     let folder = child.parent().unwrap_or(Path::new("."));
     let near = folder.join(locator.relative.replace('\\', "/"));
-    match locator.relative.is_empty() || !near.exists() {
-        true => PathBuf::from(&locator.absolute),
-        false => near,
+    if locator.relative.is_empty() || !near.exists() {
+        PathBuf::from(&locator.absolute)
+    } else {
+        near
     }
 }

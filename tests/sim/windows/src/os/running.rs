@@ -107,9 +107,10 @@ pub fn watch_agent(system: &System) {
                 debug("agent: port closed");
             }
             // A machine that has no port does not get one later, and is to stand still.
-            std::thread::sleep(match began.elapsed() < SEARCH {
-                true => POLL,
-                false => RETRY,
+            std::thread::sleep(if began.elapsed() < SEARCH {
+                POLL
+            } else {
+                RETRY
             });
         }
     });

@@ -27,12 +27,15 @@ pub fn encode(page: u32, text: &str) -> Vec<u8> {
     if page == UTF8 || text.is_ascii() {
         return text.as_bytes().to_vec();
     }
-    let byte = |c: char| match c.is_ascii() {
-        true => c as u8,
-        false => CP437
-            .chars()
-            .position(|known| known == c)
-            .map_or(b'?', |at| (at + 0x80) as u8),
+    let byte = |c: char| {
+        if c.is_ascii() {
+            c as u8
+        } else {
+            CP437
+                .chars()
+                .position(|known| known == c)
+                .map_or(b'?', |at| (at + 0x80) as u8)
+        }
     };
     text.chars().map(byte).collect()
 }

@@ -1,19 +1,19 @@
-//! Which clusters a file has already been seen to have.
+//! Records the used clusters that no file has claimed yet.
 
 use std::ops::Range;
 
-use super::damaged;
-use super::record::Record;
+use super::record::MftRecord;
+use super::report_damage;
 use winimg_base::error::Result;
 
-/// `$Bitmap` without the clusters that were claimed.
-pub(super) struct Claims {
+/// Clusters marked as used in `$Bitmap` that no MFT record has claimed yet.
+pub(super) struct ClusterClaims {
     bits: Vec<u8>,
 }
 
-impl Claims {
+impl ClusterClaims {
     pub fn new(mut bits: Vec<u8>, clusters: u64) -> Self {
-        // Bits beyond the volume are set and mean nothing.
+        // Bits beyond the volume are set but have no meaning.
         bits.resize(clusters.div_ceil(8) as usize, 0);
         if let Some(last) = bits.last_mut()
             && !clusters.is_multiple_of(8)
@@ -23,29 +23,32 @@ impl Claims {
         Self { bits }
     }
 
-    /// Clusters that are used and not claimed.
-    pub fn left(&self) -> u64 {
-        let ones = self.bits.iter().map(|byte| u64::from(byte.count_ones()));
-        ones.sum()
+    /// Counts the clusters that are used but not claimed.
+    pub fn count_unclaimed(&self) -> u64 {
+        self.bits
+            .iter()
+            .map(|byte| u64::from(byte.count_ones()))
+            .sum()
     }
 
-    /// Takes all clusters of a record; their number.
-    pub fn claim(&mut self, record: &Record) -> Result<u64> {
+    /// Claims all clusters of a record, and returns their number.
+    pub fn claim_record(&mut self, record: &MftRecord) -> Result<u64> {
         let mut count = 0;
         for run in record.attributes.iter().flat_map(|a| &a.runs) {
             if let Some(cluster) = self.take(run) {
                 let number = record.number;
                 let what = format!(
-                    "cluster {cluster} of record {number} of the $MFT is another file's as well, or free"
+                    "cluster {cluster}, used by MFT record {number}, is marked free or also used \
+                     by another file"
                 );
-                return Err(damaged(record.place, what));
+                return Err(report_damage(record.place, what));
             }
             count += run.end - run.start;
         }
         Ok(count)
     }
 
-    /// The first cluster that can't be taken.
+    /// Claims a run; returns the first cluster that cannot be claimed.
     fn take(&mut self, run: &Range<u64>) -> Option<u64> {
         let mut at = run.start;
         while at < run.end {
@@ -64,17 +67,17 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use super::Claims;
+    use super::ClusterClaims;
 
     #[test]
     fn a_cluster_is_taken_once_and_only_where_it_is_used() {
-        let mut claims = Claims::new(vec![0xff, 0b1111_0111, 0xff], 20);
-        assert_eq!(claims.left(), 19);
+        let mut claims = ClusterClaims::new(vec![0xff, 0b1111_0111, 0xff], 20);
+        assert_eq!(claims.count_unclaimed(), 19);
         assert_eq!(claims.take(&(3..11)), None);
-        assert_eq!(claims.left(), 11);
+        assert_eq!(claims.count_unclaimed(), 11);
         assert_eq!(claims.take(&(0..4)), Some(3));
         assert_eq!(claims.take(&(10..14)), Some(10));
         assert_eq!(claims.take(&(12..20)), None);
-        assert_eq!(claims.left(), 3);
+        assert_eq!(claims.count_unclaimed(), 3);
     }
 }

@@ -1,11 +1,13 @@
-//! How the clusters of a volume are used: by folder, by the volume's own files, free.
+//! Usage of a volume's clusters: by folder, by the volume's own files, free.
 //!
-//! Every record of the `$MFT` is read once, in order, whatever the size of the files is. Clusters are counted, not lengths: what is
-//! sparse, compressed or deduplicated counts with what it occupies, and content that lies in its record with nothing. A file
-//! with several names (hard links, which WinSxS is made of) counts once.
+//! Every record of the `$MFT` is read once, in order, whatever the size of the files is. Clusters
+//! are counted, not lengths: a sparse, compressed or deduplicated file counts with its allocated
+//! space, and content in the record itself as zero. A file with several names (hard links, as in
+//! WinSxS) counts once.
 //!
-//! Refuses a volume that was not shut down in order, and damage: a record that cannot be read, a cluster that two files have
-//! or that `$Bitmap` calls free, a folder that leads nowhere. Nothing is guessed.
+//! Refuses a volume that was not shut down cleanly, and damage: an unreadable record, a cluster
+//! that belongs to two files or is free in `$Bitmap`, a folder without a path to the root. Nothing
+//! is guessed.
 //!
 //! Source: the Linux-NTFS project's documentation of `$MFT`, FILE records and data runs.
 
@@ -14,61 +16,61 @@ mod record;
 mod stream;
 mod tree;
 
-use super::Volume;
-use claims::Claims;
-use record::{Attribute, Record};
-use stream::Stream;
-use tree::Gathered;
+use super::NtfsVolume;
+use claims::ClusterClaims;
+use record::{MftAttribute, MftRecord};
+use stream::ClusterStream;
+use tree::UsageCollector;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 
-/// A Windows Server has 200,000 to 400,000.
+/// Maximum number of records; a Windows Server has 200,000 to 400,000.
 const MOST_RECORDS: u64 = 1 << 23;
 /// Bytes of the `$MFT` that are read at once: whole records of any size.
 const CHUNK: u64 = 1 << 20;
-/// One bit for each record.
+/// Bytes of the bitmap: one bit per record.
 const LONGEST_BITMAP: u64 = MOST_RECORDS / 8;
 
-/// NTFS's own files by their names, with their bytes, the largest first.
-pub type OwnFiles = Vec<(String, u64)>;
+/// Names and bytes of NTFS's own files, the largest first.
+pub type MetadataFiles = Vec<(String, u64)>;
 
-/// What a volume's clusters hold. All sizes are bytes in whole clusters.
+/// Usage of a volume's clusters. All sizes are bytes in whole clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Of one cluster.
+pub struct VolumeUsage {
+    /// Size of one cluster.
     pub cluster: u64,
-    /// Of the volume.
+    /// Size of the volume.
     pub total: u64,
-    /// What no file has.
+    /// Free space.
     pub free: u64,
-    /// Those with clusters; `$Extend` with all below it.
-    pub metadata: OwnFiles,
-    /// Marked as used although no file has it: chkdsk would free it.
+    /// Own files that have clusters; `$Extend` includes everything below it.
+    pub metadata: MetadataFiles,
+    /// Space marked as used but not assigned to a file: chkdsk would free it.
     pub unclaimed: u64,
-    /// The root first; each folder after the one that it lies in.
-    pub folders: Vec<Folder>,
+    /// The root first; each folder after its parent.
+    pub folders: Vec<FolderUsage>,
 }
 
-/// A folder with everything below it. A file with several names counts where the first of them is in the order of depth and
-/// then of names, and below `\Windows\WinSxS` only if all of them are there.
+/// A folder with everything below it. A file with several names counts at the first of them by
+/// depth and then by name, and below `\Windows\WinSxS` only if all of them are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder {
+pub struct FolderUsage {
     pub name: String,
-    /// Its place among the folders; of the root its own.
+    /// Index of its parent among the folders; the root is its own parent.
     pub parent: usize,
     pub bytes: u64,
-    /// Files below it, each once.
+    /// Files below it, each counted once.
     pub files: u64,
 }
 
-impl Volume<'_> {
-    /// Reads the whole `$MFT`: some 300 MiB of a Windows Server.
-    pub fn usage(&self, cancel: &Cancel) -> Result<Usage> {
+impl NtfsVolume<'_> {
+    /// Measures the usage by reading the whole `$MFT`, which has about 300 MiB on a Windows Server.
+    pub fn measure_usage(&self, cancel: &Cancel) -> Result<VolumeUsage> {
         let cluster = u64::from(self.ntfs.cluster_size());
-        let mut claims = Claims::new(self.bitmap()?, self.clusters());
-        let used = claims.left();
-        let table = self.table()?;
-        let mut gathered = Gathered::default();
+        let mut claims = ClusterClaims::new(self.read_bitmap()?, self.count_clusters());
+        let used = claims.count_unclaimed();
+        let table = self.read_mft()?;
+        let mut gathered = UsageCollector::default();
         let mut chunk = vec![0; CHUNK as usize];
         let mut at = 0;
         while at < table.stream.len() {
@@ -77,101 +79,99 @@ impl Volume<'_> {
             table.stream.read(&self.reader, at, part)?;
             for bytes in part.chunks_exact_mut(table.record_size as usize) {
                 let number = at / table.record_size;
-                let place = table.stream.place(at);
+                let place = table.stream.find_place(at);
                 at += table.record_size;
                 if !table.is_used(number) {
                     continue;
                 }
-                let Some(mut record) = Record::parse(number, place, bytes, self.clusters())? else {
+                let Some(mut record) =
+                    MftRecord::parse(number, place, bytes, self.count_clusters())?
+                else {
                     continue;
                 };
-                record.bytes = claims.claim(&record)? * cluster;
+                record.bytes = claims.claim_record(&record)? * cluster;
                 gathered.add(record)?;
             }
         }
-        let (folders, metadata) = gathered.folders()?;
-        Ok(Usage {
+        let (folders, metadata) = gathered.into_folders()?;
+        Ok(VolumeUsage {
             cluster,
-            total: self.clusters() * cluster,
-            free: (self.clusters() - used) * cluster,
+            total: self.count_clusters() * cluster,
+            free: (self.count_clusters() - used) * cluster,
             metadata,
-            unclaimed: claims.left() * cluster,
+            unclaimed: claims.count_unclaimed() * cluster,
             folders,
         })
     }
 
-    /// The `$MFT`, by its own first record.
-    fn table(&self) -> Result<Table> {
+    /// Reads the `$MFT` by its own first record.
+    fn read_mft(&self) -> Result<MftTable> {
         let record_size = u64::from(self.ntfs.file_record_size());
         let place = self.ntfs.mft_position().value().map_or(0, |p| p.get());
         let mut bytes = vec![0; record_size.clamp(512, CHUNK) as usize];
-        Stream::plain(place, bytes.len() as u64).read(&self.reader, 0, &mut bytes)?;
-        let first = Record::parse(0, place, &mut bytes, self.clusters())?
-            .ok_or_else(|| damaged(place, "the $MFT's own record is not in use"))?;
+        ClusterStream::from_range(place, bytes.len() as u64).read(&self.reader, 0, &mut bytes)?;
+        let first = MftRecord::parse(0, place, &mut bytes, self.count_clusters())?
+            .ok_or_else(|| report_damage(place, "the $MFT's own record is not in use"))?;
         if first.is_continued {
-            let fact = "the NTFS volume's $MFT is in more pieces than its first record names";
+            let fact = "the NTFS volume's $MFT is too fragmented for its first record";
             return Err(Error::failed(fact)
-                .at(offset(place))
+                .at(format_offset(place))
                 .cure("defragment it in that Windows: defrag C: /X"));
         }
         let cluster = u64::from(self.ntfs.cluster_size());
-        let lack = |what| damaged(place, what);
-        let of = |kind| {
-            first
-                .attributes
-                .iter()
-                .find(move |a| a.kind == kind && !a.is_named)
-        };
-        let data = of(Attribute::DATA).ok_or_else(|| lack("the $MFT has no data"))?;
-        let stream = Stream::of(data, cluster).ok_or_else(|| lack("the $MFT has holes"))?;
+        let data = first
+            .find_attribute(MftAttribute::DATA)
+            .ok_or_else(|| report_damage(place, "the $MFT has no data"))?;
+        let stream = ClusterStream::from_attribute(data, cluster)
+            .ok_or_else(|| report_damage(place, "the $MFT has holes"))?;
         let records = stream.len() / record_size;
         if records > MOST_RECORDS {
-            return Err(
-                Error::failed("the NTFS volume has too many files to be counted")
-                    .expected(format!("at most {MOST_RECORDS} records in the $MFT"))
-                    .found(records),
-            );
+            return Err(Error::failed("the NTFS volume has too many files to count")
+                .expected(format!("at most {MOST_RECORDS} records in the $MFT"))
+                .found(records));
         }
-        let bitmap = of(Attribute::BITMAP).ok_or_else(|| lack("the $MFT has no bitmap"))?;
+        let bitmap = first
+            .find_attribute(MftAttribute::BITMAP)
+            .ok_or_else(|| report_damage(place, "the $MFT has no bitmap"))?;
         let in_use = match &bitmap.content {
             Some(content) => content.clone(),
             None => {
-                let stream = Stream::of(bitmap, cluster);
-                let stream = stream.ok_or_else(|| lack("the $MFT's bitmap has holes"))?;
+                let stream = ClusterStream::from_attribute(bitmap, cluster)
+                    .ok_or_else(|| report_damage(place, "the $MFT's bitmap has holes"))?;
                 let mut bytes = vec![0; stream.len().min(LONGEST_BITMAP) as usize];
                 stream.read(&self.reader, 0, &mut bytes)?;
                 bytes
             }
         };
-        Ok(Table {
-            stream: stream.cut(records * record_size),
+        Ok(MftTable {
+            stream: stream.truncate(records * record_size),
             record_size,
             in_use,
         })
     }
 }
 
-/// Where the records are, and which of them mean anything.
-struct Table {
-    stream: Stream,
+/// Places of the records, and the bitmap of those in use.
+struct MftTable {
+    stream: ClusterStream,
     record_size: u64,
     in_use: Vec<u8>,
 }
 
-impl Table {
+impl MftTable {
     fn is_used(&self, number: u64) -> bool {
         let byte = self.in_use.get((number / 8) as usize);
         byte.is_some_and(|byte| byte >> (number % 8) & 1 == 1)
     }
 }
 
-/// `place`: bytes from the volume's start.
-fn damaged(place: u64, what: impl std::fmt::Display) -> Error {
+/// Reports damage at `place` bytes from the volume's start.
+fn report_damage(place: u64, what: impl std::fmt::Display) -> Error {
     Error::failed(format!("the NTFS volume is damaged: {what}"))
-        .at(offset(place))
+        .at(format_offset(place))
         .cure("check the volume in that Windows: chkdsk /f")
 }
 
-fn offset(place: u64) -> String {
+fn format_offset(place: u64) -> String {
     format!("offset {place:#x} of the volume")
 }

@@ -1,33 +1,34 @@
-//! One record of the `$MFT`, as far as space is concerned: its names, and the clusters of its attributes.
+//! One record of the `$MFT`, as needed to measure space: its names, and the clusters of its
+//! attributes.
 //!
 //! Every number is checked against the record and the volume before it is used.
 
 use std::ops::Range;
 
-use super::damaged;
+use super::report_damage;
 use crate::bytes::{u16_le, u32_le, u64_le, utf16_le};
 use winimg_base::error::{Error, Result};
 
-/// A record's sectors end in the same two bytes, whose own content stands in the record's head.
+/// A record's sectors all end in the same two bytes; the original bytes are in the record's header.
 const SECTOR: usize = 512;
-/// Files with a number below are NTFS's own, but for the root.
+/// Files with a lower number are NTFS's own, except the root.
 pub(super) const FIRST_OF_USERS: u64 = 24;
 pub(super) const ROOT: u64 = 5;
 pub(super) const EXTEND: u64 = 11;
-/// Names as MS-DOS had them stand beside the real ones.
+/// Namespace of 8.3 names, which exist beside the real ones.
 const DOS: u8 = 2;
 const IN_USE: u16 = 1;
 const FOLDER: u16 = 2;
 const END: u32 = u32::MAX;
 
-/// A record's number, and how often that was given out.
+/// A record's number, and its sequence, which counts reuses of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reference {
+pub(super) struct MftReference {
     pub number: u64,
     pub sequence: u16,
 }
 
-impl Reference {
+impl MftReference {
     fn parse(bytes: &[u8], at: usize) -> Self {
         let all = u64_le(bytes, at);
         Self {
@@ -36,32 +37,32 @@ impl Reference {
         }
     }
 
-    /// Whether it speaks of the record that has this sequence; 0 speaks of any.
+    /// Returns true if it refers to the record with this sequence; 0 refers to any.
     pub fn fits(self, sequence: u16) -> bool {
         self.sequence == 0 || self.sequence == sequence
     }
 }
 
-pub(super) struct Record {
+pub(super) struct MftRecord {
     pub number: u64,
     /// Bytes from the volume's start.
     pub place: u64,
     pub sequence: u16,
     pub is_folder: bool,
-    /// The file that the record belongs to, where it is not the file's first.
-    pub base: Option<Reference>,
+    /// The file's first record, if this is another one.
+    pub base: Option<MftReference>,
     /// Other records belong to it.
     pub is_continued: bool,
-    /// The folders that it has a name in.
-    pub parents: Vec<Reference>,
-    /// One of its names; empty of users' files, whose names do not matter.
+    /// The folders with a name of this file.
+    pub parents: Vec<MftReference>,
+    /// One of its names; empty for users' files, whose names are not needed.
     pub name: String,
-    pub attributes: Vec<Attribute>,
-    /// In whole clusters, once they are claimed.
+    pub attributes: Vec<MftAttribute>,
+    /// Size in whole clusters, once they are claimed.
     pub bytes: u64,
 }
 
-pub(super) struct Attribute {
+pub(super) struct MftAttribute {
     pub kind: u32,
     pub is_named: bool,
     /// Clusters of the volume, without holes.
@@ -69,30 +70,31 @@ pub(super) struct Attribute {
     pub has_holes: bool,
     /// Bytes that were ever written.
     pub written: u64,
-    /// What lies in the record itself: of bitmaps alone.
+    /// Content in the record itself; only kept for bitmaps.
     pub content: Option<Vec<u8>>,
 }
 
-impl Attribute {
+impl MftAttribute {
     const LIST: u32 = 0x20;
     const NAME: u32 = 0x30;
     pub const DATA: u32 = 0x80;
     pub const BITMAP: u32 = 0xb0;
 }
 
-impl Record {
-    /// `None`: the record is not in use. `clusters` is how many the volume has.
+impl MftRecord {
+    /// Parses a record; `None` if it is not in use. `clusters` is the number of clusters of the
+    /// volume.
     pub fn parse(number: u64, place: u64, bytes: &mut [u8], clusters: u64) -> Result<Option<Self>> {
-        let bad = |what: &str| damaged(place, format_args!("record {number} of the $MFT {what}"));
         if !bytes.starts_with(b"FILE") {
-            return Err(bad("is no FILE record"));
+            return Err(bad_record(number, place, "is not a FILE record"));
         }
-        unfix(bytes).ok_or_else(|| bad("was not written whole"))?;
+        apply_fixups(bytes)
+            .ok_or_else(|| bad_record(number, place, "was not written completely"))?;
         let flags = u16_le(bytes, 22);
         if flags & IN_USE == 0 {
             return Ok(None);
         }
-        let base = Reference::parse(bytes, 32);
+        let base = MftReference::parse(bytes, 32);
         let mut record = Self {
             number,
             place,
@@ -108,37 +110,47 @@ impl Record {
         let mut at = usize::from(u16_le(bytes, 20));
         while bytes.len() >= at + 4 && u32_le(bytes, at) != END {
             let len = u32_le(bytes, at + 4) as usize;
-            let attribute = at.checked_add(len).and_then(|end| bytes.get(at..end));
-            let taken = attribute
+            at.checked_add(len)
+                .and_then(|end| bytes.get(at..end))
                 .filter(|_| len >= 24)
-                .and_then(|a| record.take(a, clusters));
-            taken.ok_or_else(|| record.bad_attribute(at))?;
+                .and_then(|a| record.take(a, clusters))
+                .ok_or_else(|| record.bad_attribute(at))?;
             at += len;
         }
-        match bytes.len() >= at + 4 {
-            true => Ok(Some(record)),
-            false => Err(bad("has no end")),
+        if bytes.len() >= at + 4 {
+            Ok(Some(record))
+        } else {
+            Err(bad_record(number, place, "has no end"))
         }
+    }
+
+    /// Finds the unnamed attribute of a kind.
+    pub fn find_attribute(&self, kind: u32) -> Option<&MftAttribute> {
+        self.attributes
+            .iter()
+            .find(|a| a.kind == kind && !a.is_named)
     }
 
     fn bad_attribute(&self, at: usize) -> Error {
         let what = format!("an attribute of record {} of the $MFT", self.number);
-        damaged(self.place + at as u64, format_args!("{what} can't be read"))
+        report_damage(self.place + at as u64, format_args!("{what} is invalid"))
     }
 
-    /// Notes what an attribute says of names and clusters. `None`: its numbers contradict each other or the volume.
+    /// Takes the names and clusters of an attribute. `None`: its numbers contradict each other or
+    /// the volume.
     fn take(&mut self, bytes: &[u8], clusters: u64) -> Option<()> {
         let kind = u32_le(bytes, 0);
-        self.is_continued |= kind == Attribute::LIST;
+        self.is_continued |= kind == MftAttribute::LIST;
         if bytes[8] != 0 {
-            self.attributes.push(outside(kind, bytes, clusters)?);
+            self.attributes
+                .push(parse_nonresident(kind, bytes, clusters)?);
             return Some(());
         }
         let start = usize::from(u16_le(bytes, 20));
         let content = bytes.get(start..start.checked_add(u32_le(bytes, 16) as usize)?)?;
         match kind {
-            Attribute::NAME => self.take_name(content)?,
-            Attribute::BITMAP => self.attributes.push(Attribute {
+            MftAttribute::NAME => self.take_name(content)?,
+            MftAttribute::BITMAP => self.attributes.push(MftAttribute {
                 kind,
                 is_named: bytes[9] != 0,
                 runs: Vec::new(),
@@ -157,7 +169,7 @@ impl Record {
         if namespace == DOS {
             return Some(());
         }
-        self.parents.push(Reference::parse(content, 0));
+        self.parents.push(MftReference::parse(content, 0));
         if self.is_folder || self.base.is_some() || self.number < FIRST_OF_USERS {
             self.name = String::from_utf16_lossy(&utf16_le(name));
         }
@@ -165,8 +177,13 @@ impl Record {
     }
 }
 
-/// Puts back what the ends of the sectors replaced. `None`: they are not those of one writing.
-fn unfix(bytes: &mut [u8]) -> Option<()> {
+fn bad_record(number: u64, place: u64, what: &str) -> Error {
+    report_damage(place, format_args!("record {number} of the $MFT {what}"))
+}
+
+/// Restores the bytes replaced at the ends of the sectors. `None`: the sectors are not from one
+/// write.
+fn apply_fixups(bytes: &mut [u8]) -> Option<()> {
     let array = usize::from(u16_le(bytes, 4));
     let count = usize::from(u16_le(bytes, 6));
     if !bytes.len().is_multiple_of(SECTOR) || count != bytes.len() / SECTOR + 1 {
@@ -184,10 +201,10 @@ fn unfix(bytes: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// An attribute whose content lies in clusters of its own.
-fn outside(kind: u32, bytes: &[u8], clusters: u64) -> Option<Attribute> {
+/// Parses an attribute with its content in clusters of its own.
+fn parse_nonresident(kind: u32, bytes: &[u8], clusters: u64) -> Option<MftAttribute> {
     let (first, last) = (u64_le(bytes, 16), u64_le(bytes, 24));
-    let mut attribute = Attribute {
+    let mut attribute = MftAttribute {
         kind,
         is_named: bytes[9] != 0,
         runs: Vec::new(),
@@ -204,14 +221,14 @@ fn outside(kind: u32, bytes: &[u8], clusters: u64) -> Option<Attribute> {
         if of_len == 0 || of_len > 8 || of_place > 8 {
             return None;
         }
-        let len = signed(tail.get(..of_len)?);
+        let len = read_signed(tail.get(..of_len)?);
         let len = u64::try_from(len).ok().filter(|len| *len > 0)?;
         let step = tail.get(of_len..of_len + of_place)?;
         counted = counted.checked_add(len)?;
         match of_place {
             0 => attribute.has_holes = true,
             _ => {
-                cluster = cluster.checked_add(signed(step))?;
+                cluster = cluster.checked_add(read_signed(step))?;
                 let start = u64::try_from(cluster).ok()?;
                 let end = start.checked_add(len).filter(|end| *end <= clusters)?;
                 attribute.runs.push(start..end);
@@ -219,13 +236,13 @@ fn outside(kind: u32, bytes: &[u8], clusters: u64) -> Option<Attribute> {
         }
         rest = &tail[of_len + of_place..];
     }
-    // An attribute without a cluster ends before it begins: its last is -1.
+    // An attribute without clusters has -1 as its last one.
     let expected = last.wrapping_sub(first).wrapping_add(1);
     (expected == counted).then_some(attribute)
 }
 
-/// A little-endian number of up to 8 bytes; the highest bit is its sign.
-fn signed(bytes: &[u8]) -> i64 {
+/// Reads a signed little-endian number of up to 8 bytes.
+fn read_signed(bytes: &[u8]) -> i64 {
     let is_negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
     let mut all = [if is_negative { 0xff } else { 0 }; 8];
     all[..bytes.len()].copy_from_slice(bytes);
@@ -234,7 +251,7 @@ fn signed(bytes: &[u8]) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::outside;
+    use super::parse_nonresident;
 
     /// An attribute of clusters 0 to `last` with these runs, on a volume of 1000 clusters.
     fn runs(last: i64, runs: &[u8]) -> Option<(Vec<std::ops::Range<u64>>, bool)> {
@@ -242,7 +259,7 @@ mod tests {
         bytes[24..32].copy_from_slice(&last.to_le_bytes());
         bytes[32] = 64;
         bytes.extend(runs);
-        outside(0x80, &bytes, 1000).map(|found| (found.runs, found.has_holes))
+        parse_nonresident(0x80, &bytes, 1000).map(|found| (found.runs, found.has_holes))
     }
 
     #[test]

@@ -1,64 +1,65 @@
-//! The records of the `$MFT` put together: files from their records, folders from their names.
+//! Combines the records of the `$MFT`: files from their records, folders from their names.
 
 use std::collections::{HashMap, VecDeque};
 
-use super::record::{EXTEND, FIRST_OF_USERS, ROOT, Record, Reference};
-use super::{Folder, OwnFiles, damaged};
+use super::record::{EXTEND, FIRST_OF_USERS, MftRecord, MftReference, ROOT};
+use super::{FolderUsage, MetadataFiles, report_damage};
 use winimg_base::error::{Error, Result};
 
-/// A Windows Server has 30,000 to 60,000.
+/// Maximum number of folders; a Windows Server has 30,000 to 60,000.
 const MOST_FOLDERS: usize = 1 << 20;
 
 #[derive(Default)]
-pub(super) struct Gathered {
-    folders: HashMap<u64, Record>,
+pub(super) struct UsageCollector {
+    folders: HashMap<u64, MftRecord>,
     /// NTFS's own files.
-    own: Vec<Record>,
+    own: Vec<MftRecord>,
     /// Files with one name, by their folder's number.
-    files: HashMap<u64, Files>,
+    files: HashMap<u64, FolderFiles>,
     /// Files with several names.
-    linked: Vec<Record>,
-    /// Files of several records, as far as they were read.
-    pieces: HashMap<u64, Record>,
+    linked: Vec<MftRecord>,
+    /// Files of several records, with the records read so far.
+    pieces: HashMap<u64, MftRecord>,
 }
 
-struct Files {
-    parent: Reference,
+struct FolderFiles {
+    parent: MftReference,
     bytes: u64,
     count: u64,
-    /// The record of the first.
+    /// Place of the first file's record.
     place: u64,
 }
 
-/// Where a folder stands in the order of depth and names.
+/// Rank of a folder in the order of depth and names.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
+struct FolderRank {
     /// Below `\Windows\WinSxS`.
     is_component: bool,
     index: usize,
 }
 
-/// The folders that the root leads to, by their numbers.
-struct Tree {
-    rows: Vec<Folder>,
-    standing: HashMap<u64, (Standing, u16)>,
+/// The folders reachable from the root, by their numbers.
+struct FolderTree {
+    rows: Vec<FolderUsage>,
+    standing: HashMap<u64, (FolderRank, u16)>,
 }
 
-impl Gathered {
-    /// Takes a record whose clusters are claimed.
-    pub fn add(&mut self, mut record: Record) -> Result<()> {
+impl UsageCollector {
+    /// Adds a record with claimed clusters.
+    pub fn add(&mut self, mut record: MftRecord) -> Result<()> {
         record.attributes = Vec::new();
         let Some(number) = record.base.map(|base| base.number) else {
-            return match record.is_continued {
-                true => self.join(record.number, record),
-                false => self.settle(record),
+            return if record.is_continued {
+                self.join(record.number, record)
+            } else {
+                self.add_file(record)
             };
         };
         self.join(number, record)
     }
 
     /// Adds one record of several to its file.
-    fn join(&mut self, number: u64, record: Record) -> Result<()> {
+    fn join(&mut self, number: u64, record: MftRecord) -> Result<()> {
         let Some(known) = self.pieces.remove(&number) else {
             self.pieces.insert(number, record);
             return Ok(());
@@ -69,7 +70,7 @@ impl Gathered {
             (one, other) => one == other,
         };
         if !fits {
-            return Err(astray(&record));
+            return Err(report_stray_record(&record));
         }
         let (mut first, other) = match record.base {
             None => (record, known),
@@ -84,31 +85,31 @@ impl Gathered {
         Ok(())
     }
 
-    /// Files a whole file where it belongs.
-    fn settle(&mut self, record: Record) -> Result<()> {
+    /// Adds a complete file to its group.
+    fn add_file(&mut self, record: MftRecord) -> Result<()> {
         if record.number < FIRST_OF_USERS && record.number != ROOT && record.number != EXTEND {
             self.own.push(record);
             return Ok(());
         }
         if record.is_folder {
             if self.folders.len() == MOST_FOLDERS {
-                let fact = "the NTFS volume has too many folders to be counted";
+                let fact = "the NTFS volume has too many folders to count";
                 return Err(Error::failed(fact).expected(format!("at most {MOST_FOLDERS}")));
             }
             self.folders.insert(record.number, record);
             return Ok(());
         }
         match *record.parents.as_slice() {
-            [] => Err(nowhere(&record)),
+            [] => Err(report_no_folder(&record)),
             [parent] => {
-                let files = self.files.entry(parent.number).or_insert(Files {
+                let files = self.files.entry(parent.number).or_insert(FolderFiles {
                     parent,
                     bytes: 0,
                     count: 0,
                     place: record.place,
                 });
                 if files.parent != parent {
-                    return Err(nowhere(&record));
+                    return Err(report_no_folder(&record));
                 }
                 files.bytes += record.bytes;
                 files.count += 1;
@@ -122,20 +123,23 @@ impl Gathered {
     }
 }
 
-impl Gathered {
-    /// All folders, the root first, and NTFS's own files.
-    pub fn folders(mut self) -> Result<(Vec<Folder>, OwnFiles)> {
+impl UsageCollector {
+    /// Returns all folders, the root first, and NTFS's own files.
+    pub fn into_folders(mut self) -> Result<(Vec<FolderUsage>, MetadataFiles)> {
         for (_, record) in std::mem::take(&mut self.pieces) {
             match record.base {
-                None => self.settle(record)?,
-                Some(_) => return Err(astray(&record)),
+                None => self.add_file(record)?,
+                Some(_) => return Err(report_stray_record(&record)),
             }
         }
-        let mut tree = Tree::of(&mut self.folders)?;
+        let mut tree = FolderTree::build(&mut self.folders)?;
         for (number, files) in self.files {
-            let (folder, sequence) = tree.standing.get(&number).ok_or_else(|| lost(&files))?;
+            let (folder, sequence) = tree
+                .standing
+                .get(&number)
+                .ok_or_else(|| report_lost_files(&files))?;
             if !files.parent.fits(*sequence) {
-                return Err(lost(&files));
+                return Err(report_lost_files(&files));
             }
             let row = &mut tree.rows[folder.index];
             row.bytes += files.bytes;
@@ -144,9 +148,11 @@ impl Gathered {
         for file in self.linked {
             let mut first = None;
             for parent in &file.parents {
-                let known = tree.standing.get(&parent.number);
-                let known = known.filter(|(_, sequence)| parent.fits(*sequence));
-                let (standing, _) = known.ok_or_else(|| nowhere(&file))?;
+                let (standing, _) = tree
+                    .standing
+                    .get(&parent.number)
+                    .filter(|(_, sequence)| parent.fits(*sequence))
+                    .ok_or_else(|| report_no_folder(&file))?;
                 first = first.into_iter().chain([*standing]).min();
             }
             let row = &mut tree.rows[first.map_or(0, |first| first.index)];
@@ -159,21 +165,28 @@ impl Gathered {
             rows[parent].bytes += bytes;
             rows[parent].files += files;
         }
-        let extend = tree.standing.get(&EXTEND);
-        let extend = extend.map(|(extend, _)| take_extend(&mut rows, extend.index));
-        let own = self.own.into_iter().map(|own| (own.name, own.bytes));
-        let mut own: Vec<_> = own.chain(extend).filter(|(_, bytes)| *bytes > 0).collect();
+        let extend = tree
+            .standing
+            .get(&EXTEND)
+            .map(|(extend, _)| take_extend(&mut rows, extend.index));
+        let mut own: Vec<_> = self
+            .own
+            .into_iter()
+            .map(|own| (own.name, own.bytes))
+            .chain(extend)
+            .filter(|(_, bytes)| *bytes > 0)
+            .collect();
         own.sort_by_key(|(name, bytes)| (std::cmp::Reverse(*bytes), name.clone()));
         Ok((rows, own))
     }
 }
 
-impl Tree {
-    fn of(folders: &mut HashMap<u64, Record>) -> Result<Self> {
+impl FolderTree {
+    fn build(folders: &mut HashMap<u64, MftRecord>) -> Result<Self> {
         let mut below: HashMap<u64, Vec<(String, u64)>> = HashMap::new();
         for folder in folders.values_mut().filter(|folder| folder.number != ROOT) {
             let [parent] = *folder.parents.as_slice() else {
-                return Err(nowhere(folder));
+                return Err(report_no_folder(folder));
             };
             let name = std::mem::take(&mut folder.name);
             below
@@ -183,7 +196,7 @@ impl Tree {
         }
         let root = folders
             .get(&ROOT)
-            .ok_or_else(|| damaged(0, "it has no root folder"))?;
+            .ok_or_else(|| report_damage(0, "it has no root folder"))?;
         let mut tree = Self {
             rows: Vec::with_capacity(folders.len()),
             standing: HashMap::with_capacity(folders.len()),
@@ -197,7 +210,7 @@ impl Tree {
             for (name, number) in names {
                 let folder = &folders[&number];
                 if !folder.parents.iter().all(|p| p.fits(parent.sequence)) {
-                    return Err(nowhere(folder));
+                    return Err(report_no_folder(folder));
                 }
                 let is_component = above.is_component || tree.is_winsxs(&name, above.index);
                 tree.add(folder, name, above.index, is_component);
@@ -209,19 +222,19 @@ impl Tree {
             .filter(|f| !tree.standing.contains_key(&f.number));
         match missed.min_by_key(|folder| folder.number) {
             None => Ok(tree),
-            Some(folder) => Err(nowhere(folder)),
+            Some(folder) => Err(report_no_folder(folder)),
         }
     }
 
-    fn add(&mut self, record: &Record, name: String, parent: usize, is_component: bool) {
+    fn add(&mut self, record: &MftRecord, name: String, parent: usize, is_component: bool) {
         let index = self.rows.len();
-        let standing = Standing {
+        let standing = FolderRank {
             is_component,
             index,
         };
         self.standing
             .insert(record.number, (standing, record.sequence));
-        self.rows.push(Folder {
+        self.rows.push(FolderUsage {
             name,
             parent,
             bytes: record.bytes,
@@ -231,13 +244,15 @@ impl Tree {
 
     fn is_winsxs(&self, name: &str, parent: usize) -> bool {
         let above = &self.rows[parent];
-        let is = |name: &str, expected| name.eq_ignore_ascii_case(expected);
-        is(name, "WinSxS") && is(&above.name, "Windows") && above.parent == 0 && parent != 0
+        name.eq_ignore_ascii_case("WinSxS")
+            && above.name.eq_ignore_ascii_case("Windows")
+            && above.parent == 0
+            && parent != 0
     }
 }
 
-/// Takes `$Extend` and all below it from the folders.
-fn take_extend(rows: &mut Vec<Folder>, extend: usize) -> (String, u64) {
+/// Removes `$Extend` and all below it from the folders.
+fn take_extend(rows: &mut Vec<FolderUsage>, extend: usize) -> (String, u64) {
     let taken = rows[extend].clone();
     let mut above = taken.parent;
     loop {
@@ -263,21 +278,21 @@ fn take_extend(rows: &mut Vec<Folder>, extend: usize) -> (String, u64) {
     (taken.name, taken.bytes)
 }
 
-/// Files that name a folder which is none.
-fn lost(files: &Files) -> Error {
+/// Reports files whose parent is not a folder.
+fn report_lost_files(files: &FolderFiles) -> Error {
     let what = format!(
-        "a file lies in record {} of the $MFT, which is no folder",
+        "a file is in record {} of the $MFT, which is not a folder",
         files.parent.number
     );
-    damaged(files.place, what)
+    report_damage(files.place, what)
 }
 
-fn nowhere(record: &Record) -> Error {
-    let what = format!("record {} of the $MFT lies in no folder", record.number);
-    damaged(record.place, what)
+fn report_no_folder(record: &MftRecord) -> Error {
+    let what = format!("record {} of the $MFT is in no folder", record.number);
+    report_damage(record.place, what)
 }
 
-fn astray(record: &Record) -> Error {
+fn report_stray_record(record: &MftRecord) -> Error {
     let what = format!("record {} of the $MFT belongs to no file", record.number);
-    damaged(record.place, what)
+    report_damage(record.place, what)
 }

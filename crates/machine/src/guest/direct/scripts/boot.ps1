@@ -1,4 +1,4 @@
-# A volatile key goes with a restart, whatever is done to the clock (Microsoft: RegistryOptions.Volatile).
+# A restart removes a volatile key, regardless of the clock (Microsoft: RegistryOptions.Volatile).
 function Get-Boot {
     $path = 'SOFTWARE\winimg-boot'
     $key = [Microsoft.Win32.Registry]::LocalMachine.OpenSubKey($path)

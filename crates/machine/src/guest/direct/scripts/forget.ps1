@@ -1,7 +1,7 @@
-# Ends a job with all that it started, and removes what it left.
+# Kills a job with its child processes, and removes its files.
 param([string] $Id)
 $ErrorActionPreference = 'Stop'
-# boot.ps1 stands here.
+# boot.ps1 is inserted here.
 $folder = "$env:ProgramData\winimg-jobs\$Id"
 if ([System.IO.File]::Exists("$folder\pid") -and -not [System.IO.File]::Exists("$folder\status.json")) {
     $process = [System.IO.File]::ReadAllText("$folder\pid")
@@ -9,7 +9,7 @@ if ([System.IO.File]::Exists("$folder\pid") -and -not [System.IO.File]::Exists("
 }
 Stop-ScheduledTask -TaskName "winimg-$Id" -ErrorAction SilentlyContinue
 Unregister-ScheduledTask -TaskName "winimg-$Id" -Confirm:$false -ErrorAction SilentlyContinue
-# The task's script may take a moment to let go of its files.
+# The task's script may take a moment to close its files.
 foreach ($try in 1..20) {
     if (-not [System.IO.Directory]::Exists($folder)) { break }
     Remove-Item -LiteralPath $folder -Recurse -Force -ErrorAction SilentlyContinue

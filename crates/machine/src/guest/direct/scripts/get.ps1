@@ -1,7 +1,7 @@
-# A small file, whole; of one that is larger than the limit, its size alone.
+# Returns a small file; only the size if it exceeds the limit.
 param([string] $Path, [long] $Limit)
 $ErrorActionPreference = 'Stop'
-# boot.ps1 stands here.
+# boot.ps1 is inserted here.
 $answer = [ordered]@{ boot = (Get-Boot); there = $false; size = [long]0; base64 = $null }
 if ([System.IO.File]::Exists($Path)) {
     $file = [System.IO.File]::Open($Path, 'Open', 'Read', 'ReadWrite, Delete')

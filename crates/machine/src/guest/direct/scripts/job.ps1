@@ -1,4 +1,5 @@
-# A job's script, which its task runs as SYSTEM. Both outputs go into one file as they come; the exit code comes last, under its name at once.
+# Script of a job, which its task runs as SYSTEM. stdout and stderr are written to one file as they arrive; the exit code is written last,
+# with an atomic rename.
 param([string] $Folder)
 $ErrorActionPreference = 'Stop'
 $status = @{ exit = $null; error = $null }
@@ -37,8 +38,8 @@ try {
                 $one.read = $one.stream.ReadAsync($one.buffer, 0, $one.buffer.Length)
             }
         } elseif ($process.HasExited) {
-            # A child that was left behind may hold the outputs for ever.
-            # The clock may be set meanwhile; a stopwatch goes on.
+            # A remaining child process may keep the outputs open forever.
+            # A stopwatch is independent of changes of the clock.
             if ($null -eq $ended) { $ended = [System.Diagnostics.Stopwatch]::StartNew() }
             if ($ended.Elapsed.TotalSeconds -gt 5) { break }
         }

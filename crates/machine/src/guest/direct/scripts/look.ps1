@@ -1,4 +1,4 @@
-# Which start of Windows this is.
+# Returns the id of this boot.
 $ErrorActionPreference = 'Stop'
-# boot.ps1 stands here.
+# boot.ps1 is inserted here.
 [pscustomobject]@{ boot = (Get-Boot) }

@@ -1,6 +1,6 @@
-# Removes what jobs may have left, then shuts Windows down.
+# Removes leftovers of jobs, then shuts Windows down.
 $ErrorActionPreference = 'Stop'
-# boot.ps1 stands here.
+# boot.ps1 is inserted here.
 $boot = Get-Boot
 Get-ScheduledTask -TaskName 'winimg-*' -ErrorAction SilentlyContinue | Unregister-ScheduledTask -Confirm:$false -ErrorAction SilentlyContinue
 Remove-Item -LiteralPath "$env:ProgramData\winimg-jobs" -Recurse -Force -ErrorAction SilentlyContinue

@@ -1,12 +1,12 @@
-# What a job has written from an offset on, and whether it has ended.
+# Returns a job's output from an offset on, and true if it has ended.
 param([string] $Id, [long] $Offset)
 $ErrorActionPreference = 'Stop'
-# boot.ps1 stands here.
+# boot.ps1 is inserted here.
 $folder = "$env:ProgramData\winimg-jobs\$Id"
 $answer = [ordered]@{ boot = (Get-Boot); known = $false; ended = $false; exit = $null; error = $null; output = ''; size = [long]0 }
 if ([System.IO.Directory]::Exists($folder)) {
     $answer.known = $true
-    # The end is looked for first: what was written before it is then in the file.
+    # Check for the end first, so that the file has all output before it.
     if ([System.IO.File]::Exists("$folder\status.json")) {
         $status = [System.IO.File]::ReadAllText("$folder\status.json") | ConvertFrom-Json
         $answer.ended = $true

@@ -1,8 +1,8 @@
-# Starts a program as SYSTEM, in a task of its own: a session that breaks does not break it, and it runs as services do. A second call for the
-# same job does nothing.
+# Starts a program as SYSTEM in its own task: a broken session does not stop it, and it runs like a service. A second call for the same job
+# does nothing.
 param([string] $Id, [string] $Program, [string] $Line, [string] $Job)
 $ErrorActionPreference = 'Stop'
-# boot.ps1 stands here.
+# boot.ps1 is inserted here.
 $boot = Get-Boot
 $folder = "$env:ProgramData\winimg-jobs\$Id"
 if (-not [System.IO.File]::Exists("$folder\started")) {
@@ -16,7 +16,7 @@ if (-not [System.IO.File]::Exists("$folder\started")) {
         TaskName = "winimg-$Id"
         Action = New-ScheduledTaskAction -Execute $shell -Argument $arguments
         Principal = New-ScheduledTaskPrincipal -UserId 'S-1-5-18' -LogonType ServiceAccount -RunLevel Highest
-        # Priority 7, a task's own, is below what services have.
+        # The default priority of tasks, 7, is lower than that of services.
         Settings = New-ScheduledTaskSettingsSet -AllowStartIfOnBatteries -DontStopIfGoingOnBatteries -ExecutionTimeLimit ([TimeSpan]::Zero) -Priority 4
         Force = $true
     }

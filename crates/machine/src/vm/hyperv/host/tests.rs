@@ -1,8 +1,8 @@
-//! A shell script in the place of PowerShell: what becomes of a process that hangs, dies or talks nonsense.
+//! A shell script in place of PowerShell: a process that hangs, dies or sends invalid output.
 
 use super::*;
 
-/// Answers each call with its number; some it refuses, hangs at, garbles or dies of. Writes down what it reads.
+/// Answers each call with its number; fails in different ways at some calls. Logs its input.
 const SHELL: &str = r#"#!/bin/sh
 echo '{"ready":1}'
 while read -r line; do
@@ -22,24 +22,24 @@ echo ended >> "$0.log"
 fn program(folder: &Path) -> PathBuf {
     let (text, file) = (folder.join("shell"), folder.join("powershell.exe"));
     std::fs::write(&text, SHELL).expect("written");
-    // By another process: what a test beside this one starts would hold a file that we write open until its exec, and
-    // Linux runs no file that is open for writing (ETXTBSY).
+    // Written by another process: a child of a concurrent test could inherit our open file until
+    // its exec, and Linux does not run a file that is open for writing (ETXTBSY).
     let installed = Command::new("install").args([&text, &file]).status();
     assert!(installed.expect("install").success());
     file
 }
 
-fn facts(host: &Host, names: &[&'static str]) -> Vec<String> {
+fn facts(host: &PowerShellHost, names: &[&'static str]) -> Vec<String> {
     let ask = |name: &&'static str| {
         let seconds = if name.ends_with("Optimize-VHD") {
             1
         } else {
             60
         };
-        let call = Call::new(name).within(Duration::from_secs(seconds));
+        let call = CmdletCall::new(name).with_patience(Duration::from_secs(seconds));
         match host.call(&call, &Cancel::default()) {
             Ok(done) => done[0]["number"].to_string(),
-            Err(trouble) => trouble.fact(),
+            Err(trouble) => trouble.describe(),
         }
     };
     names.iter().map(ask).collect()
@@ -49,8 +49,8 @@ fn facts(host: &Host, names: &[&'static str]) -> Vec<String> {
 fn a_process_that_fails_is_replaced_by_one_that_knows_the_machine() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = program(folder.path());
-    let host = Host::new(program.clone()).expect("a host");
-    host.own(Some("vm-1"));
+    let host = PowerShellHost::new(program.clone()).expect("a host");
+    host.set_owned(Some("vm-1"));
     let rendered = facts(
         &host,
         &[
@@ -67,9 +67,9 @@ fn a_process_that_fails_is_replaced_by_one_that_knows_the_machine() {
         [
             "3",
             "no",
-            r"PowerShell did not answer Hyper-V\Optimize-VHD within 1 s and was ended",
-            "PowerShell answered nonsense: WARNING: nonsense",
-            "the PowerShell that speaks to Hyper-V died: it ended",
+            r"PowerShell did not answer Hyper-V\Optimize-VHD within 1 s and was killed",
+            "unexpected output of PowerShell: WARNING: nonsense",
+            "the PowerShell process for Hyper-V died: it ended",
             "14",
         ]
     );
@@ -89,14 +89,14 @@ fn a_process_that_fails_is_replaced_by_one_that_knows_the_machine() {
 
 #[test]
 fn without_windows_powershell_the_host_is_called_another() {
-    let host = Host::new("/nowhere/powershell.exe".into()).expect("a host");
-    let call = Call::new(r"Hyper-V\Get-VM");
+    let host = PowerShellHost::new("/nowhere/powershell.exe".into()).expect("a host");
+    let call = CmdletCall::new(r"Hyper-V\Get-VM");
     let trouble = host
         .call(&call, &Cancel::default())
         .expect_err("no such program");
     assert_eq!(
         super::super::errors::explain("look at this host", &trouble).to_string(),
         "/nowhere/powershell.exe cannot be started: No such file or directory (os error 2)\n  \
-         cure: Hyper-V is a part of Windows: on another host leave --hypervisor away, and QEMU runs the machine"
+         cure: Hyper-V needs Windows: on other hosts omit --hypervisor to use QEMU"
     );
 }

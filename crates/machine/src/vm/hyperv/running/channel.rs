@@ -1,64 +1,63 @@
-//! The way to the guest of a machine of Hyper-V: sessions of PowerShell Direct.
+//! Guest channel of a Hyper-V machine: PowerShell Direct sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Running;
+use super::HyperVMachine;
 use crate::guest::Guest;
-use crate::guest::direct::{self, Direct, Opened, Trouble};
-use crate::vm::driver::{Channel, Late, Oversight};
-use crate::vm::hyperv::call::{Arg, Call};
-use crate::vm::hyperv::errors::{Refuser, Trouble as HostTrouble, explain};
+use crate::guest::direct::{self, DirectGuest, OpenAttempt, SessionFailure};
+use crate::vm::driver::{GuestChannel, GuestTimeout, MachineOversight};
+use crate::vm::hyperv::call::{CallArgument, CmdletCall};
+use crate::vm::hyperv::errors::{CallFailure, RefusalSource, explain};
 use winimg_base::error::Result;
 
-/// The account of PowerShell Direct; the answer file gives it its password.
+/// Account of PowerShell Direct; its password is set by the answer file.
 const USER: &str = "Administrator";
-/// Names of kept objects.
+/// Names of objects kept in the PowerShell process.
 const CREDENTIAL: &str = "credential";
 const SESSION: &str = "session";
-/// Between two attempts at a session.
+/// Completes "Hyper-V refused to …".
+const DOING: &str = "connect to the guest";
+/// Interval between two attempts to open a session.
 const ATTEMPT: Duration = Duration::from_secs(5);
-/// The same while the guest's own services say nothing to Hyper-V: they may be switched off.
+/// Interval while there is no heartbeat: the guest's services may be disabled.
 const BLIND_ATTEMPT: Duration = Duration::from_secs(30);
 
-pub struct Sessions {
-    running: Arc<Running>,
-    oversight: Arc<dyn Oversight>,
-    direct: Direct,
-    /// Since power-on.
+pub struct SessionChannel {
+    machine: Arc<HyperVMachine>,
+    oversight: Arc<dyn MachineOversight>,
+    direct: DirectGuest,
+    /// Time since power-on.
     last_attempt: Option<Duration>,
-    /// Why the last attempt failed.
-    said: String,
+    /// Reason the last attempt failed.
+    last_error: String,
 }
 
-impl Sessions {
-    pub fn new(running: Arc<Running>, oversight: &Arc<dyn Oversight>) -> Self {
+impl SessionChannel {
+    pub fn new(machine: Arc<HyperVMachine>, oversight: &Arc<dyn MachineOversight>) -> Self {
         Self {
-            direct: Direct::new(host(&running, oversight)),
-            running,
+            direct: DirectGuest::new(build_host(&machine, oversight)),
+            machine,
             oversight: Arc::clone(oversight),
             last_attempt: None,
-            said: String::new(),
+            last_error: String::new(),
         }
     }
 
     fn is_due(&self) -> bool {
-        let beats = self.running.figures().beats();
-        let wait = match beats {
-            true => ATTEMPT,
-            false => BLIND_ATTEMPT,
-        };
+        let beats = self.machine.figures().has_heartbeat();
+        let wait = if beats { ATTEMPT } else { BLIND_ATTEMPT };
         match self.last_attempt {
-            // The first attempt waits for a first look.
+            // The first attempt waits for a heartbeat.
             None => beats || self.oversight.elapsed() >= wait,
             Some(last) => self.oversight.elapsed() >= last + wait,
         }
     }
 }
 
-impl Channel for Sessions {
+impl GuestChannel for SessionChannel {
     fn try_open(&mut self, left: Duration) -> Result<bool> {
         if !self.is_due() {
             return Ok(false);
@@ -66,29 +65,29 @@ impl Channel for Sessions {
         let opened = self.direct.try_open(left);
         self.last_attempt = Some(self.oversight.elapsed());
         match opened? {
-            Opened::Yes => Ok(true),
-            Opened::NotYet(said) => {
-                self.said = said;
+            OpenAttempt::Yes => Ok(true),
+            OpenAttempt::NotYet(reason) => {
+                self.last_error = reason;
                 Ok(false)
             }
         }
     }
 
-    fn opened(&self) -> &'static str {
-        "Windows takes a session"
+    fn describe_success(&self) -> &'static str {
+        "Windows accepts sessions"
     }
 
-    fn late(&self) -> Late {
-        let heartbeat = match self.running.figures().heartbeat.as_str() {
+    fn describe_timeout(&self) -> GuestTimeout {
+        let heartbeat = match self.machine.figures().heartbeat.as_str() {
             "" => "no heartbeat".to_string(),
             other => format!("heartbeat {other}"),
         };
-        let said = format!("the last attempt failed: {}", self.said);
-        Late {
-            fact: "Windows took no session of PowerShell Direct",
+        let line = format!("the last attempt failed: {}", self.last_error);
+        GuestTimeout {
+            fact: "Windows accepted no PowerShell Direct session",
             found: Some(heartbeat),
-            lines: (!self.said.is_empty())
-                .then_some(said)
+            lines: (!self.last_error.is_empty())
+                .then_some(line)
                 .into_iter()
                 .collect(),
         }
@@ -99,70 +98,77 @@ impl Channel for Sessions {
     }
 }
 
-/// What the sessions need of the machine around them.
-fn host(running: &Arc<Running>, oversight: &Arc<dyn Oversight>) -> direct::Host {
-    let share = || Arc::clone(running);
-    let (look, discs, restarts, connect, invoke) = (share(), share(), share(), share(), share());
-    let (check, talked) = (Arc::clone(oversight), Arc::clone(oversight));
-    let password = running.password.clone();
-    // Which process keeps the credential.
-    let mut known_to = None;
-    direct::Host {
+/// Builds the functions that the sessions need from the machine.
+fn build_host(
+    machine: &Arc<HyperVMachine>,
+    oversight: &Arc<dyn MachineOversight>,
+) -> direct::SessionHost {
+    let [look, discs, restarts, connect, invoke] = std::array::from_fn(|_| Arc::clone(machine));
+    let (check, on_contact) = (Arc::clone(oversight), Arc::clone(oversight));
+    let password = machine.password.clone();
+    // Generation of the process that has the credential.
+    let mut credential_generation = None;
+    direct::SessionHost {
         connect: Box::new(move |patience| {
             let generation = connect.host.generation(&connect.cancel);
-            let generation = generation.map_err(|trouble| rendered(&trouble))?;
-            if known_to != Some(generation) {
-                let credential = Call::new("script:credential")
-                    .text("User", USER)
-                    .with("Password", Arg::Secret(password.expose().to_string()))
+            let generation = generation.map_err(|failure| classify_failure(&failure))?;
+            if credential_generation != Some(generation) {
+                let credential = CmdletCall::new("script:credential")
+                    .with_text("User", USER)
+                    .with(
+                        "Password",
+                        CallArgument::Secret(password.expose().to_string()),
+                    )
                     .keep(CREDENTIAL);
-                talk(&connect, &credential)?;
-                known_to = Some(generation);
+                call_host(&connect, &credential)?;
+                credential_generation = Some(generation);
             }
-            let session = Call::new(r"Microsoft.PowerShell.Core\New-PSSession")
-                .text("VMId", &connect.id)
-                .kept("Credential", CREDENTIAL)
+            let session = CmdletCall::new(r"Microsoft.PowerShell.Core\New-PSSession")
+                .with_text("VMId", &connect.id)
+                .with_kept("Credential", CREDENTIAL)
                 .keep(SESSION)
-                .within(patience);
-            talk(&connect, &session).map(|_| ())
+                .with_patience(patience);
+            call_host(&connect, &session).map(|_| ())
         }),
         invoke: Box::new(move |script, arguments, select, patience| {
-            let call = Call::new(r"Microsoft.PowerShell.Core\Invoke-Command")
-                .kept("Session", SESSION)
-                .with("ScriptBlock", Arg::Block(script));
-            let call = match arguments.is_empty() {
-                true => call,
-                false => call.with("ArgumentList", Arg::List(arguments)),
+            let call = CmdletCall::new(r"Microsoft.PowerShell.Core\Invoke-Command")
+                .with_kept("Session", SESSION)
+                .with("ScriptBlock", CallArgument::Block(script));
+            let call = if arguments.is_empty() {
+                call
+            } else {
+                call.with("ArgumentList", CallArgument::List(arguments))
             };
-            let done = talk(&invoke, &call.select(select).within(patience))?;
+            let done = call_host(&invoke, &call.select(select).with_patience(patience))?;
             Ok(done.into_iter().next().unwrap_or(Value::Null))
         }),
         check: Box::new(move |fresh| check.check(fresh)),
-        restarts: Box::new(move || look.look().restarts),
+        restarts: Box::new(move || look.refresh().restarts),
         known_restarts: Box::new(move || restarts.figures().restarts),
-        discs: Box::new(move |iso| discs.discs(iso)),
-        talked: Box::new(move |asked| talked.talked(asked)),
+        discs: Box::new(move |iso| discs.change_discs(iso)),
+        on_contact: Box::new(move |asked| on_contact.record_contact(asked)),
     }
 }
 
-fn talk(running: &Running, call: &Call) -> Result<Vec<Value>, Trouble> {
-    let done = running.host.call(call, &running.cancel);
-    done.map_err(|trouble| rendered(&trouble))
+fn call_host(machine: &HyperVMachine, call: &CmdletCall) -> Result<Vec<Value>, SessionFailure> {
+    let done = machine.host.call(call, &machine.cancel);
+    done.map_err(|failure| classify_failure(&failure))
 }
 
-/// Distinguishes what breaks a session from what a script threw.
-fn rendered(trouble: &HostTrouble) -> Trouble {
-    let failed = || explain("speak to the guest", trouble);
-    match trouble {
-        HostTrouble::Refused(refusal) => match refusal.by {
-            Refuser::Guest => Trouble::Threw(refusal.message.trim().to_string()),
-            Refuser::LogOn => Trouble::Credential(trouble.fact()),
-            Refuser::Host => Trouble::Broken(trouble.fact()),
+/// Distinguishes broken sessions from exceptions of a script.
+fn classify_failure(failure: &CallFailure) -> SessionFailure {
+    match failure {
+        CallFailure::Refused(refusal) => match refusal.by {
+            RefusalSource::Guest => SessionFailure::Threw(refusal.message.trim().to_string()),
+            RefusalSource::LogOn => SessionFailure::Credential(failure.describe()),
+            RefusalSource::Host => SessionFailure::Broken(failure.describe()),
         },
-        HostTrouble::Interrupted | HostTrouble::NoPowerShell(_) => Trouble::Machine(failed()),
-        // Another process takes its place, and the guest continues meanwhile.
-        HostTrouble::Late { .. } | HostTrouble::Died { .. } | HostTrouble::Garbled { .. } => {
-            Trouble::Host(failed())
+        CallFailure::Interrupted | CallFailure::NoPowerShell(_) => {
+            SessionFailure::Machine(explain(DOING, failure))
+        }
+        // The PowerShell process is replaced; the guest keeps running.
+        CallFailure::Late { .. } | CallFailure::Died { .. } | CallFailure::Garbled { .. } => {
+            SessionFailure::Host(explain(DOING, failure))
         }
     }
 }
@@ -170,19 +176,21 @@ fn rendered(trouble: &HostTrouble) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::hyperv::errors::Refusal;
+    use crate::vm::hyperv::errors::CallRefusal;
     use serde_json::json;
 
-    /// Exceptions' types are those of the stand-in for PowerShell; the words may be in any language.
+    /// The exception types are those of the stand-in for PowerShell; messages may be localized.
     #[test]
     fn a_refusal_is_known_by_its_exception_and_not_by_its_words() {
         let threw = |exception: &str, message: &str| {
-            let call = Call::new(r"Microsoft.PowerShell.Core\New-PSSession");
+            let call = CmdletCall::new(r"Microsoft.PowerShell.Core\New-PSSession");
             let record = json!({"message": message, "id": "PSSessionOpenFailed",
                 "category": "OpenError", "type": format!("System.Management.Automation.{exception}")});
             format!(
                 "{:?}",
-                rendered(&HostTrouble::Refused(Refusal::of(&call, &record)))
+                classify_failure(&CallFailure::Refused(CallRefusal::from_record(
+                    &call, &record
+                )))
             )
         };
         let german = "Die Anmeldeinformationen sind ungültig.";

@@ -1,5 +1,5 @@
-# Carries out the calls that winimg sends, one JSON object a line, and answers each with one line. Decides nothing and takes no call that is not
-# listed here. When its input ends, winimg is gone: then the machine that winimg made goes, too.
+# Executes the calls of winimg, one JSON object per line, and answers each with one line. Only calls that are listed here are allowed.
+# When its input ends, winimg has ended: then it removes the machine that winimg created.
 $ErrorActionPreference = 'Stop'
 $ProgressPreference = 'SilentlyContinue'
 $WarningPreference = 'SilentlyContinue'
@@ -16,11 +16,11 @@ $Allowed = @(
 $Scripts = @('probe', 'credential', 'screen', 'key', 'own')
 $Blocks = @('look', 'start', 'poll', 'forget', 'put', 'get', 'restart', 'off')
 
-# The machine that goes with winimg; own.ps1 sets it.
+# Id of the machine that is removed when winimg ends; set by own.ps1.
 $global:WinimgOwned = ''
 $Kept = @{}
 
-# What a parameter is given: JSON's numbers are long, and three special objects stand for what JSON can't hold.
+# Converts a parameter: numbers of JSON are long, and special objects represent values that JSON does not have.
 function ConvertTo-Argument($value) {
     if ($null -eq $value) { return $null }
     if ($value -is [int]) { return [long]$value }
@@ -56,7 +56,7 @@ function Get-Kept($name) {
     return $Kept[$name]
 }
 
-# What is sent back of a property.
+# Converts a property for the answer.
 function ConvertTo-Plain($value) {
     if ($null -eq $value) { return $null }
     if ($value -is [string] -or $value -is [bool]) { return $value }

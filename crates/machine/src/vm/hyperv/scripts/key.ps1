@@ -1,4 +1,4 @@
-# Presses and releases a key (Microsoft: TypeKey method of the Msvm_Keyboard class); its virtual-key code.
+# Presses and releases a key (Microsoft: TypeKey method of the Msvm_Keyboard class), given its virtual-key code.
 param([guid] $VmId, [int] $Key)
 $namespace = 'root\virtualization\v2'
 $machine = Get-CimInstance -Namespace $namespace -ClassName Msvm_ComputerSystem -Filter "Name = '$VmId'"

@@ -1,4 +1,4 @@
-# What this host has of what Hyper-V needs. Never throws: what can't be asked is told as missing.
+# Reports which requirements of Hyper-V this host meets. Never throws: failed queries count as missing.
 $ErrorActionPreference = 'SilentlyContinue'
 $os = Get-CimInstance -ClassName Win32_OperatingSystem
 $computer = Get-CimInstance -ClassName Win32_ComputerSystem

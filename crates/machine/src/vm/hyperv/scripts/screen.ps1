@@ -1,4 +1,4 @@
-# The machine's screen as Hyper-V Manager shows it: RGB565, little endian, from above (Microsoft: GetVirtualSystemThumbnailImage method of the
+# Returns the machine's screen like Hyper-V Manager: RGB565, little endian, top row first (Microsoft: GetVirtualSystemThumbnailImage method of the
 # Msvm_VirtualSystemManagementService class).
 param([guid] $VmId, [int] $Width, [int] $Height)
 $namespace = 'root\virtualization\v2'

@@ -1,61 +1,63 @@
-//! The way to the guest of a machine of QEMU: its guest agent, behind a socket.
+//! Guest channel of a QEMU machine: its guest agent, behind a socket.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Running;
+use super::QemuMachine;
 use crate::guest::Guest;
-use crate::guest::agent::{Agent, Host};
-use crate::vm::driver::{Channel, Late, Oversight};
+use crate::guest::agent::{AgentGuest, AgentHost};
+use crate::vm::driver::{GuestChannel, GuestTimeout, MachineOversight};
 use crate::vm::supervisor::SAMPLE;
 use winimg_base::error::{Error, Result};
 
-/// For the agent's small calls, with hardware acceleration: servicing keeps it silent for half a minute.
+/// Limit for the agent's small calls with hardware acceleration: while Windows installs updates it
+/// does not answer for half a minute.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 pub struct AgentChannel {
-    running: Arc<Running>,
-    agent: Agent,
+    machine: Arc<QemuMachine>,
+    agent: AgentGuest,
 }
 
 impl AgentChannel {
-    /// Connected before the guest runs, so that its port has a host's end from the first moment; nothing is sent.
-    pub fn new(running: Arc<Running>, oversight: &Arc<dyn Oversight>) -> Result<Self> {
-        let path = running.dir.agent();
+    /// Connects before the guest runs, so that its port is connected from the start. Sends nothing.
+    pub fn new(machine: Arc<QemuMachine>, oversight: &Arc<dyn MachineOversight>) -> Result<Self> {
+        let path = machine.dir.agent_socket();
         let stream = UnixStream::connect(&path).map_err(|e| Error::io("connect to", &path, e))?;
-        let share = || Arc::clone(oversight);
-        let (check, talked, clock) = (share(), share(), share());
-        let (port, discs) = (Arc::clone(&running), Arc::clone(&running));
-        let host = Host {
+        let check = Arc::clone(oversight);
+        let on_contact = Arc::clone(oversight);
+        let clock = Arc::clone(oversight);
+        let (port, discs) = (Arc::clone(&machine), Arc::clone(&machine));
+        let host = AgentHost {
             check: Box::new(move || Ok(check.check(false)?)),
-            port: Box::new(move || port.seen().port),
-            discs: Box::new(move |iso| discs.discs(iso)),
-            talked: Box::new(move |asked| talked.talked(asked)),
+            port: Box::new(move || port.events().port),
+            discs: Box::new(move |iso| discs.change_discs(iso)),
+            on_contact: Box::new(move |asked| on_contact.record_contact(asked)),
             now: Box::new(move || clock.now()),
         };
-        let agent = Agent::new(stream, host, PATIENCE * running.slowness)?;
+        let agent = AgentGuest::new(stream, host, PATIENCE * machine.slowness)?;
         Ok(Self {
-            agent: agent.written_down(&running.dir.agent_log()),
-            running,
+            agent: agent.written_down(&machine.dir.agent_log()),
+            machine,
         })
     }
 }
 
-impl Channel for AgentChannel {
+impl GuestChannel for AgentChannel {
     fn try_open(&mut self, _left: Duration) -> Result<bool> {
-        // A port that is open may still belong to a guest that is going down.
-        Ok(self.running.seen().port.open && self.agent.try_open(SAMPLE)?)
+        // An open port may still belong to a guest that is shutting down.
+        Ok(self.machine.events().port.open && self.agent.try_open(SAMPLE)?)
     }
 
-    fn opened(&self) -> &'static str {
+    fn describe_success(&self) -> &'static str {
         "the guest agent answers"
     }
 
-    fn late(&self) -> Late {
-        Late {
+    fn describe_timeout(&self) -> GuestTimeout {
+        GuestTimeout {
             fact: "the guest agent did not answer",
-            ..Late::default()
+            ..GuestTimeout::default()
         }
     }
 

@@ -1,66 +1,74 @@
-//! Judges samples of a machine that installs Windows: does it work, or is it over?
+//! Judges samples of a machine that installs or boots Windows: is it working, or has it failed?
 //!
-//! Pure: samples come with their times, verdicts go out. A screen alone never condemns: a machine stands still only when the screen,
-//! the drives and the processor all do, for the whole limit. Asks nothing of the guest, which may be behind an error box.
+//! Pure: maps timestamped samples to verdicts. The screen alone is never an error: a machine counts
+//! as inactive only if screen, drives and processor are all quiet for the whole limit. Sends
+//! nothing to the guest, which may be blocked by an error dialog.
 
 mod blink;
-mod dark;
+mod dark_start;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use self::blink::Blinks;
-use self::dark::Dark;
-use crate::vm::driver::{Halt, State};
-use crate::vm::screen::Screen;
-use crate::vm::seen::Purpose;
+use self::blink::BlinkDetector;
+use self::dark_start::DarkStartJudge;
+use crate::vm::driver::{HaltReason, MachineState};
+use crate::vm::observation::MachinePurpose;
+use crate::vm::screen::ScreenGrid;
 
-/// Guest restarts of a normal installation are 2 to 6 (WinPE, first boot, OOBE, and those that drivers add).
+/// A normal installation restarts 2 to 6 times (WinPE, first boot, OOBE, and restarts for drivers).
 const SETUP_RESTARTS: u32 = 8;
-/// An installed Windows restarts by itself for pending updates, two or three times at most, before its agent answers.
+/// An installed Windows restarts by itself for pending updates, two or three times at most, before
+/// its agent answers.
 pub const BOOT_RESTARTS: u32 = 5;
-/// From power-on or a restart to the firmware's handing over, with hardware acceleration; it takes seconds.
+/// Limit from power-on or a restart until the firmware boots something, with hardware acceleration.
+/// Normally this takes seconds.
 const FIRMWARE: Duration = Duration::from_secs(120);
-/// Of the limit for standing still: that long a start may draw nothing and read nothing at a busy processor, with hardware acceleration.
+/// Multiple of the stillness limit for which a start with a busy processor may draw and read
+/// nothing, with hardware acceleration.
 const DARK: u32 = 8;
-/// The longest of it, unless the limit for standing still is longer.
+/// Upper bound of that time, unless the stillness limit is longer.
 const LONGEST_DARK: Duration = Duration::from_secs(360);
-/// While steps run, the agent's silence says more than the screen: Windows stands still for less time there.
+/// While steps run, the agent's silence is a better signal than the screen, so that only this
+/// fraction of the stillness limit applies.
 const STEPS_SHARE: u32 = 4;
-/// After that long, unless the limit is shorter, a Setup or a start that stands still is looked at. While steps run, the least
-/// that their share of the limit comes to.
+/// Time after which an inactive Setup or start is checked, unless the limit is shorter. While steps
+/// run, the minimum of their fraction of the limit.
 const EARLY: Duration = Duration::from_secs(45);
 
-/// A guest that waits for a person wants less than this share of one processor. Measured without hardware acceleration, running and waiting to
-/// run together: SeaBIOS with a blinking cursor and an idle Linux console 0.01 to 0.03, on an overloaded host 0.05 to 0.25; a guest in a loop 1.0
-/// or more on both, although the overloaded host let it run for only 0.07.
+/// A guest that waits for input uses less than this share of one processor. Measured without
+/// hardware acceleration, running and runnable time together: SeaBIOS with a blinking cursor and an
+/// idle Linux console 0.01 to 0.03, on an overloaded host 0.05 to 0.25; a guest in a loop 1.0 or
+/// more on both, although the overloaded host ran it for only 0.07.
 const IDLE_SHARE: f64 = 0.5;
 
-/// Bytes per second below which drives count as quiet: Windows in an error box still writes a log now and then.
+/// Bytes per second below which drives count as quiet: Windows at an error dialog still writes a
+/// log now and then.
 const QUIET_BYTES: f64 = 64.0 * 1024.0;
 
 #[derive(Clone, Debug, Default)]
-pub struct Sample {
+pub struct MachineSample {
     /// Since power-on.
     pub at: Duration,
-    /// `None` when no picture could be had: then nothing is said about standing still.
-    pub screen: Option<Screen>,
+    /// `None` if no picture could be taken: the machine does not count as inactive then.
+    pub screen: Option<ScreenGrid>,
     /// Bytes read and written on all drives since power-on.
     pub io: u64,
-    /// Processor time that the machine has used or waited for; `None` where the host does not say.
+    /// Processor time that the machine has used or waited for; `None` if the host does not report
+    /// it.
     pub demand: Option<Duration>,
     pub restarts: u32,
-    pub state: State,
+    pub state: MachineState,
     pub nothing_boots: bool,
-    /// How long the firmware has been at work without starting anything.
+    /// Time the firmware has been working without starting anything.
     pub firmware_for: Option<Duration>,
     pub write_failed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MachineVerdict {
     Fine,
-    Stopped(Halt),
+    Stopped(HaltReason),
     Gone(String),
     PoweredOff,
     RestartLoop {
@@ -69,7 +77,7 @@ pub enum Verdict {
     NoBootDevice,
     FirmwareLate,
     DiskFailed,
-    StandsStill {
+    Stalled {
         since: Duration,
     },
     /// In a loop since then, before anything was drawn.
@@ -79,41 +87,42 @@ pub enum Verdict {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// After which standing still is a verdict. What it comes to is for the caller to say: a box that is known is the end, a
-    /// screen that says nothing may stand for longer.
+pub struct WatchLimits {
+    /// Inactivity that leads to a verdict. The caller decides what follows: a known dialog is a
+    /// failure, an unknown screen may last longer.
     pub still: Duration,
     pub restarts: u32,
     pub firmware: Duration,
-    /// Of a start at which nothing is drawn.
+    /// Limit for a start at which nothing is drawn.
     pub dark: Duration,
 }
 
-impl Limits {
-    /// Standing still needs no patience for a slow processor, which is busy; what the firmware does does.
-    pub fn of(purpose: Purpose, still: Duration, slowness: u32) -> Self {
+impl WatchLimits {
+    /// Returns the limits of a purpose. A slow processor is busy, so the stillness limit is not
+    /// scaled; the firmware's limit is.
+    pub fn from_purpose(purpose: MachinePurpose, still: Duration, slowness: u32) -> Self {
         let looked_at = match purpose {
-            Purpose::Install | Purpose::Boot => still.min(EARLY),
-            Purpose::Steps => (still / STEPS_SHARE).max(still.min(EARLY)),
-            Purpose::Clone => still,
+            MachinePurpose::Install | MachinePurpose::Boot => still.min(EARLY),
+            MachinePurpose::Steps => (still / STEPS_SHARE).max(still.min(EARLY)),
+            MachinePurpose::Clone => still,
         };
         Self {
             still: looked_at,
             restarts: match purpose {
-                Purpose::Install | Purpose::Clone => SETUP_RESTARTS,
-                Purpose::Boot | Purpose::Steps => BOOT_RESTARTS,
+                MachinePurpose::Install | MachinePurpose::Clone => SETUP_RESTARTS,
+                MachinePurpose::Boot | MachinePurpose::Steps => BOOT_RESTARTS,
             },
             firmware: FIRMWARE * slowness.max(1),
             dark: match purpose {
-                // What it starts into is judged by its agent's silence.
-                Purpose::Steps => Duration::MAX,
+                // A restarted Windows is judged by its agent's silence.
+                MachinePurpose::Steps => Duration::MAX,
                 _ => (still * DARK).min(LONGEST_DARK).max(still) * slowness.max(1),
             },
         }
     }
 
-    /// Of a judge that is only asked whether a machine rests.
-    pub fn resting(quiet: Duration) -> Self {
+    /// Returns limits that only detect an idle machine.
+    pub fn from_quiet_time(quiet: Duration) -> Self {
         Self {
             still: quiet,
             restarts: u32::MAX,
@@ -125,70 +134,70 @@ impl Limits {
 
 /// Keeps the samples of the last `limits.still`.
 #[derive(Debug)]
-pub struct Judge {
-    limits: Limits,
-    window: VecDeque<Sample>,
-    blinks: Blinks,
-    dark: Dark,
+pub struct SampleJudge {
+    limits: WatchLimits,
+    window: VecDeque<MachineSample>,
+    blinks: BlinkDetector,
+    dark: DarkStartJudge,
 }
 
-impl Judge {
-    pub fn new(limits: Limits) -> Self {
+impl SampleJudge {
+    pub fn new(limits: WatchLimits) -> Self {
         Self {
             limits,
             window: VecDeque::new(),
-            blinks: Blinks::default(),
-            dark: Dark::new(limits.dark),
+            blinks: BlinkDetector::default(),
+            dark: DarkStartJudge::new(limits.dark),
         }
     }
 
-    pub fn look(&mut self, sample: Sample) -> Verdict {
-        if sample.state != State::Running {
-            return Self::state(&sample.state);
+    pub fn judge_sample(&mut self, sample: MachineSample) -> MachineVerdict {
+        if sample.state != MachineState::Running {
+            return Self::judge_state(&sample.state);
         }
         if sample.write_failed {
-            return Verdict::DiskFailed;
+            return MachineVerdict::DiskFailed;
         }
         if sample.restarts > self.limits.restarts {
-            return Verdict::RestartLoop {
+            return MachineVerdict::RestartLoop {
                 restarts: sample.restarts,
             };
         }
         if sample.nothing_boots {
-            return Verdict::NoBootDevice;
+            return MachineVerdict::NoBootDevice;
         }
         if sample
             .firmware_for
             .is_some_and(|time| time > self.limits.firmware)
         {
-            return Verdict::FirmwareLate;
+            return MachineVerdict::FirmwareLate;
         }
-        if let Some(since) = self.dark.look(&sample) {
-            return Verdict::Hangs { since };
+        if let Some(since) = self.dark.judge_sample(&sample) {
+            return MachineVerdict::Hangs { since };
         }
         self.forget_moving(&sample);
         self.window.push_back(sample);
-        self.standing()
+        self.check_stillness()
     }
 
-    /// What follows from the state alone.
-    pub fn state(state: &State) -> Verdict {
+    /// Returns the verdict that follows from the state alone.
+    pub fn judge_state(state: &MachineState) -> MachineVerdict {
         match state {
-            State::Running | State::Held => Verdict::Fine,
-            State::Stopped(halt) => Verdict::Stopped(halt.clone()),
-            State::Gone(how) => Verdict::Gone(how.clone()),
-            State::Off => Verdict::PoweredOff,
+            MachineState::Running | MachineState::PausedForSpace => MachineVerdict::Fine,
+            MachineState::Stopped(halt) => MachineVerdict::Stopped(halt.clone()),
+            MachineState::Gone(how) => MachineVerdict::Gone(how.clone()),
+            MachineState::Off => MachineVerdict::PoweredOff,
         }
     }
 
-    /// A changed screen, a number that counts or a restart empties the window; what is older than the limit leaves it but for one
-    /// sample.
-    fn forget_moving(&mut self, sample: &Sample) {
-        let same = |old: &Sample| {
-            old.restarts == sample.restarts
-                && matches!((&old.screen, &sample.screen), (Some(a), Some(b)) if a.stands(b))
-        };
-        if let Some(moved) = self.window.iter().rposition(|old| !same(old)) {
+    /// Clears the window at a changed screen, a counting number or a restart. Otherwise removes the
+    /// samples that are older than the limit, except one.
+    fn forget_moving(&mut self, sample: &MachineSample) {
+        if let Some(moved) = self
+            .window
+            .iter()
+            .rposition(|old| !is_unchanged(old, sample))
+        {
             self.window.drain(..=moved);
         }
         if self.window.is_empty() {
@@ -197,7 +206,7 @@ impl Judge {
         let counts = sample
             .screen
             .as_ref()
-            .is_some_and(|s| self.blinks.counts(s, sample.at));
+            .is_some_and(|s| self.blinks.detect_progress(s, sample.at));
         if counts {
             self.window.clear();
         }
@@ -210,9 +219,9 @@ impl Judge {
         }
     }
 
-    fn standing(&self) -> Verdict {
+    fn check_stillness(&self) -> MachineVerdict {
         let (Some(first), Some(last)) = (self.window.front(), self.window.back()) else {
-            return Verdict::Fine;
+            return MachineVerdict::Fine;
         };
         let time = last.at.saturating_sub(first.at);
         let seconds = time.as_secs_f64();
@@ -226,19 +235,24 @@ impl Judge {
             || busy
             || moved > QUIET_BYTES * seconds
         {
-            return Verdict::Fine;
+            return MachineVerdict::Fine;
         }
-        Verdict::StandsStill { since: first.at }
+        MachineVerdict::Stalled { since: first.at }
     }
+}
+
+fn is_unchanged(old: &MachineSample, new: &MachineSample) -> bool {
+    old.restarts == new.restarts
+        && matches!((&old.screen, &new.screen), (Some(a), Some(b)) if a.is_unchanged(b))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vm::driver::Fault;
+    use crate::vm::driver::HypervisorFault;
 
     /// A screen of 20 by 10 cells; `text` cells differ from those of another number.
-    fn screen(text: u8, cursor: bool) -> Option<Screen> {
+    fn screen(text: u8, cursor: bool) -> Option<ScreenGrid> {
         let mut ppm = b"P6\n320 160\n255\n".to_vec();
         for y in 0..160 {
             for x in 0..320 {
@@ -247,11 +261,11 @@ mod tests {
                 ppm.extend([if lit { 255 } else { shade }; 3]);
             }
         }
-        Screen::from_ppm(&ppm)
+        ScreenGrid::from_ppm(&ppm)
     }
 
     /// The same screen with one cell that shows a digit, and a cursor.
-    fn digit(digit: u8, cursor: bool) -> Option<Screen> {
+    fn digit(digit: u8, cursor: bool) -> Option<ScreenGrid> {
         let mut ppm = b"P6\n320 160\n255\n".to_vec();
         for y in 0..160 {
             for x in 0..320 {
@@ -264,24 +278,24 @@ mod tests {
                 ppm.extend([if lit { 255 } else { shade }; 3]);
             }
         }
-        Screen::from_ppm(&ppm)
+        ScreenGrid::from_ppm(&ppm)
     }
 
-    fn limits(purpose: Purpose) -> Limits {
-        Limits::of(purpose, Duration::from_secs(30), 1)
+    fn limits(purpose: MachinePurpose) -> WatchLimits {
+        WatchLimits::from_purpose(purpose, Duration::from_secs(30), 1)
     }
 
-    fn at(seconds: u64) -> Sample {
-        Sample {
+    fn at(seconds: u64) -> MachineSample {
+        MachineSample {
             at: Duration::from_secs(seconds),
             screen: screen(1, seconds.is_multiple_of(4)),
             demand: Some(Duration::from_millis(seconds * 40)),
-            ..Sample::default()
+            ..MachineSample::default()
         }
     }
 
     /// The same, but for what `change` makes of it.
-    fn but(seconds: u64, change: impl FnOnce(&mut Sample)) -> Sample {
+    fn but(seconds: u64, change: impl FnOnce(&mut MachineSample)) -> MachineSample {
         let mut sample = at(seconds);
         change(&mut sample);
         sample
@@ -289,13 +303,14 @@ mod tests {
 
     #[test]
     fn still_only_when_screen_drives_and_processor_all_stand() {
-        // The first verdict that is not `Fine`, over two minutes of a sample every 2 s: when, and since when it stands.
-        let run = |change: &dyn Fn(u64, &mut Sample)| {
-            let mut judge = Judge::new(limits(Purpose::Install));
+        // The first verdict that is not `Fine`, over two minutes of a sample every 2 s: when, and
+        // since when it stands.
+        let run = |change: &dyn Fn(u64, &mut MachineSample)| {
+            let mut judge = SampleJudge::new(limits(MachinePurpose::Install));
             (0..120).step_by(2).find_map(|second| {
-                match judge.look(but(second, |s| change(second, s))) {
-                    Verdict::Fine => None,
-                    Verdict::StandsStill { since } => Some((second, since.as_secs())),
+                match judge.judge_sample(but(second, |s| change(second, s))) {
+                    MachineVerdict::Fine => None,
+                    MachineVerdict::Stalled { since } => Some((second, since.as_secs())),
                     other => panic!("{other:?}"),
                 }
             })
@@ -332,46 +347,52 @@ mod tests {
 
     #[test]
     fn what_is_over_is_named_at_once() {
-        let look = |change: &dyn Fn(&mut Sample)| {
-            Judge::new(limits(Purpose::Install)).look(but(2, change))
+        let look = |change: &dyn Fn(&mut MachineSample)| {
+            SampleJudge::new(limits(MachinePurpose::Install)).judge_sample(but(2, change))
         };
-        let state = |state: State| look(&|s| s.state = state.clone());
-        let failed = Halt::Own(Fault::Drive, "io-error".into());
+        let state = |state: MachineState| look(&|s| s.state = state.clone());
+        let failed = HaltReason::Hypervisor(HypervisorFault::Drive, "io-error".into());
         let how = String::from("signal 6 (SIGABRT)");
         assert_eq!(
-            state(State::Stopped(failed.clone())),
-            Verdict::Stopped(failed)
+            state(MachineState::Stopped(failed.clone())),
+            MachineVerdict::Stopped(failed)
         );
-        assert_eq!(state(State::Gone(how.clone())), Verdict::Gone(how));
-        assert_eq!(state(State::Off), Verdict::PoweredOff);
-        assert_eq!(state(State::Held), Verdict::Fine);
-        assert_eq!(look(&|s| s.nothing_boots = true), Verdict::NoBootDevice);
-        assert_eq!(look(&|s| s.write_failed = true), Verdict::DiskFailed);
-        assert_eq!(look(&|s| s.restarts = 8), Verdict::Fine);
-        let looping = Verdict::RestartLoop { restarts: 9 };
+        assert_eq!(
+            state(MachineState::Gone(how.clone())),
+            MachineVerdict::Gone(how)
+        );
+        assert_eq!(state(MachineState::Off), MachineVerdict::PoweredOff);
+        assert_eq!(state(MachineState::PausedForSpace), MachineVerdict::Fine);
+        assert_eq!(
+            look(&|s| s.nothing_boots = true),
+            MachineVerdict::NoBootDevice
+        );
+        assert_eq!(look(&|s| s.write_failed = true), MachineVerdict::DiskFailed);
+        assert_eq!(look(&|s| s.restarts = 8), MachineVerdict::Fine);
+        let looping = MachineVerdict::RestartLoop { restarts: 9 };
         assert_eq!(look(&|s| s.restarts = 9), looping);
         let firmware = |seconds| look(&|s| s.firmware_for = Some(Duration::from_secs(seconds)));
-        assert_eq!(firmware(120), Verdict::Fine);
-        assert_eq!(firmware(121), Verdict::FirmwareLate);
+        assert_eq!(firmware(120), MachineVerdict::Fine);
+        assert_eq!(firmware(121), MachineVerdict::FirmwareLate);
     }
 
     #[test]
     fn a_limit_is_looked_at_early_and_steps_have_a_share_of_it() {
         let still = |purpose, seconds| {
-            Limits::of(purpose, Duration::from_secs(seconds), 1)
+            WatchLimits::from_purpose(purpose, Duration::from_secs(seconds), 1)
                 .still
                 .as_secs()
         };
-        for purpose in [Purpose::Install, Purpose::Boot] {
+        for purpose in [MachinePurpose::Install, MachinePurpose::Boot] {
             assert_eq!(still(purpose, 180), 45, "the default");
             assert_eq!(still(purpose, 900), 45);
             assert_eq!(still(purpose, 4), 4);
         }
-        let steps = |seconds| still(Purpose::Steps, seconds);
+        let steps = |seconds| still(MachinePurpose::Steps, seconds);
         assert_eq!((steps(180), steps(900)), (45, 225));
         assert_eq!((steps(60), steps(4)), (45, 4), "never more than the limit");
         let dark = |seconds| {
-            Limits::of(Purpose::Install, Duration::from_secs(seconds), 1)
+            WatchLimits::from_purpose(MachinePurpose::Install, Duration::from_secs(seconds), 1)
                 .dark
                 .as_secs()
         };
@@ -381,18 +402,35 @@ mod tests {
     #[test]
     fn an_installed_windows_may_restart_less_often_and_a_slow_firmware_has_longer() {
         let judge = |purpose, slowness, sample| {
-            Judge::new(Limits::of(purpose, Duration::from_secs(30), slowness)).look(sample)
+            SampleJudge::new(WatchLimits::from_purpose(
+                purpose,
+                Duration::from_secs(30),
+                slowness,
+            ))
+            .judge_sample(sample)
         };
-        let restarted = |restarts| Sample { restarts, ..at(2) };
-        let loop_ = Verdict::RestartLoop { restarts: 6 };
-        assert_eq!(judge(Purpose::Boot, 1, restarted(6)), loop_);
-        assert_eq!(judge(Purpose::Boot, 1, restarted(5)), Verdict::Fine);
-        assert_eq!(judge(Purpose::Install, 1, restarted(6)), Verdict::Fine);
-        let firmware = Sample {
+        let restarted = |restarts| MachineSample { restarts, ..at(2) };
+        let loop_ = MachineVerdict::RestartLoop { restarts: 6 };
+        assert_eq!(judge(MachinePurpose::Boot, 1, restarted(6)), loop_);
+        assert_eq!(
+            judge(MachinePurpose::Boot, 1, restarted(5)),
+            MachineVerdict::Fine
+        );
+        assert_eq!(
+            judge(MachinePurpose::Install, 1, restarted(6)),
+            MachineVerdict::Fine
+        );
+        let firmware = MachineSample {
             firmware_for: Some(Duration::from_secs(1200)),
             ..at(2)
         };
-        assert_eq!(judge(Purpose::Boot, 10, firmware.clone()), Verdict::Fine);
-        assert_eq!(judge(Purpose::Boot, 9, firmware), Verdict::FirmwareLate);
+        assert_eq!(
+            judge(MachinePurpose::Boot, 10, firmware.clone()),
+            MachineVerdict::Fine
+        );
+        assert_eq!(
+            judge(MachinePurpose::Boot, 9, firmware),
+            MachineVerdict::FirmwareLate
+        );
     }
 }

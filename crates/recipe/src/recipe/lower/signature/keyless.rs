@@ -1,72 +1,71 @@
-//! Keyless signatures: an identity and who vouched for it, by a bundle, by loose parts, or by an attestation.
+//! Keyless signatures: an identity and its issuer, in a bundle, separate files, or an attestation.
 //!
-//! Refuses an identity without an issuer, and a GitHub workflow without the repository that has to have run it.
+//! Refuses an identity without an issuer, and a GitHub workflow without its repository.
 
 use url::Url;
 
-use super::pins::{self, Key};
-use super::plain;
-use super::{Signed, address, beside};
-use crate::recipe::fields::Fields;
-use crate::recipe::{Address, KeyFile, Signature};
+use super::make_signature;
+use super::pins::{self, PinnedKey};
+use super::{SignedFile, address_beside, parse_address};
+use crate::recipe::fields::TableReader;
+use crate::recipe::{FileAddress, KeyFile, SignatureSpec};
 use winimg_base::text::Located;
 use winimg_trust::{self, pinned, sigstore};
 
 const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
 
-/// Who has to have signed.
-struct Who {
+/// The required signer.
+struct KeylessIdentity {
     identity: String,
     issuer: String,
-    /// `owner/name` on GitHub that has to have run the workflow.
+    /// `owner/name` of the GitHub repository that must have run the workflow.
     repository: Option<String>,
 }
 
-pub fn signature(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let identity = fields.string("identity");
-    let issuer = fields.string("issuer");
+pub fn read_keyless(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<SignatureSpec> {
+    let identity = fields.read_string("identity");
+    let issuer = fields.read_string("issuer");
     let root = trusted_root(fields);
     let is_loose = fields.has("certificate");
     let suffix = if is_loose { ".sig" } else { ".sigstore.json" };
-    let url = beside(fields, "url", signed, suffix);
-    let certificate = match is_loose {
-        true => beside(fields, "certificate", signed, ""),
-        false => None,
-    };
+    let url = address_beside(fields, "url", signed, suffix);
+    let certificate = is_loose
+        .then(|| address_beside(fields, "certificate", signed, ""))
+        .flatten();
     let log = is_loose.then(|| log_url(fields)).flatten();
     if is_loose && (certificate.is_none() || log.is_none()) {
         return None;
     }
     if !is_loose && fields.has("log") {
-        let fact = "`log` is for a signature with a `certificate`; a bundle holds its entry";
+        let fact = "`log` is for a signature with a `certificate`; a bundle contains its log entry";
         fields.cx.error(fact, &fields.place, "", "");
         return None;
     }
-    let who = Who {
+    let who = KeylessIdentity {
         identity: identity?.value,
         issuer: issuer?.value,
         repository: None,
     };
     let root = root?;
-    let keys = recorded(root.as_ref());
-    let (rule, words) = rule(fields, &who, None, root)?;
-    Some(Signature {
+    let keys = record_root(root.as_ref());
+    let (rule, words) = make_rule(fields, &who, None, root)?;
+    Some(SignatureSpec {
         url: Some(url?),
         certificate,
         log,
         keys,
-        ..plain(fields, rule, words)
+        ..make_signature(fields, rule, words)
     })
 }
 
-fn log_url(fields: &Fields<'_>) -> Option<Located<Url>> {
-    fields.need("log", fields.help("log"));
-    let url = fields.string("log")?;
-    let url = address(fields, "log", url)?;
-    if let Address::Remote(log) = url.value {
+fn log_url(fields: &TableReader<'_>) -> Option<Located<Url>> {
+    fields.require("log", fields.help("log"));
+    let url = fields.read_string("log")?;
+    let url = parse_address(fields, "log", url)?;
+    if let FileAddress::Remote(log) = url.value {
         return Some(Located::new(log, url.place));
     }
-    let fact = "`log` is not the address of a transparency log";
+    let fact = "`log` is not the URL of a transparency log";
     fields.cx.error(
         fact,
         &url.place,
@@ -76,69 +75,75 @@ fn log_url(fields: &Fields<'_>) -> Option<Located<Url>> {
     None
 }
 
-pub fn attestation(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
+pub fn read_attestation(
+    fields: &TableReader<'_>,
+    signed: &SignedFile<'_>,
+) -> Option<SignatureSpec> {
     let by_workflow = ["repository", "workflow", "ref"]
         .iter()
         .any(|k| fields.has(k));
-    let who = match by_workflow {
-        true => workflow(fields),
-        false => {
-            let help = "write `repository`, `workflow` and `ref` of the GitHub workflow, or `identity` and `issuer`";
-            fields.need("identity", help);
-            fields.need("issuer", help);
-            let (identity, issuer) = (fields.string("identity"), fields.string("issuer"));
-            identity.zip(issuer).map(|(identity, issuer)| Who {
+    let who = if by_workflow {
+        read_workflow(fields)
+    } else {
+        let help = "write `repository`, `workflow` and `ref` of the GitHub workflow, or \
+                    `identity` and `issuer`";
+        fields.require("identity", help);
+        fields.require("issuer", help);
+        let (identity, issuer) = (fields.read_string("identity"), fields.read_string("issuer"));
+        identity
+            .zip(issuer)
+            .map(|(identity, issuer)| KeylessIdentity {
                 identity: identity.value,
                 issuer: issuer.value,
                 repository: None,
             })
-        }
     };
-    let predicate = fields.text("predicate");
+    let predicate = fields.read_text("predicate");
     let root = trusted_root(fields);
     let url = fields
         .has("url")
-        .then(|| beside(fields, "url", signed, ""))
+        .then(|| address_beside(fields, "url", signed, ""))
         .flatten();
     let root = root?;
-    let keys = recorded(root.as_ref());
-    let (rule, words) = rule(fields, &who?, Some(&predicate?), root)?;
-    Some(Signature {
+    let keys = record_root(root.as_ref());
+    let (rule, words) = make_rule(fields, &who?, Some(&predicate?), root)?;
+    Some(SignatureSpec {
         url: Some(url?),
         keys,
-        ..plain(fields, rule, words)
+        ..make_signature(fields, rule, words)
     })
 }
 
-/// The identity that GitHub's workflows sign under, and the repository that has to have run this one: a reusable workflow
-/// signs under one identity for whoever calls it.
-fn workflow(fields: &Fields<'_>) -> Option<Who> {
-    let help = "`repository = \"owner/name\"`, `workflow = \".github/workflows/release.yml\"` and `ref = \"refs/tags/v1\"` go together";
+/// Reads the identity of a GitHub workflow, and the repository that must have run it: a reusable
+/// workflow signs under the same identity for all its callers.
+fn read_workflow(fields: &TableReader<'_>) -> Option<KeylessIdentity> {
+    let help = "`repository = \"owner/name\"`, `workflow = \".github/workflows/release.yml\"` and \
+                `ref = \"refs/tags/v1\"` go together";
     for key in ["repository", "workflow", "ref"] {
-        fields.need(key, help);
+        fields.require(key, help);
     }
-    let repository = fields.string("repository");
-    let workflow = fields.string("workflow");
-    let reference = fields.string("ref");
-    if let Some(other) = fields.first(&["identity", "issuer"]) {
+    let repository = fields.read_string("repository");
+    let workflow = fields.read_string("workflow");
+    let reference = fields.read_string("ref");
+    if let Some(other) = fields.find_first(&["identity", "issuer"]) {
         let fact = format!("{} has both `repository` and `{}`", fields.what, other.key);
         fields.cx.error(
             fact,
             &fields.place,
             "",
-            "keep one of the two ways to say who signs",
+            "keep one of the two ways to name the signer",
         );
         return None;
     }
     let (repository, workflow, reference) = (repository?, workflow?, reference?);
     let parts: Vec<&str> = repository.value.split('/').collect();
-    let plain = |part: &&str| {
+    let is_plain = parts.iter().all(|part| {
         !part.is_empty()
             && part
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-    };
-    if parts.len() != 2 || !parts.iter().all(plain) {
+    });
+    if parts.len() != 2 || !is_plain {
         let fact = format!(
             "`repository` is not an owner and a name: \"{}\"",
             repository.value
@@ -152,7 +157,7 @@ fn workflow(fields: &Fields<'_>) -> Option<Who> {
         return None;
     }
     if !reference.value.starts_with("refs/") {
-        let fact = format!("`ref` is not a whole reference: \"{}\"", reference.value);
+        let fact = format!("`ref` is not a full reference: \"{}\"", reference.value);
         fields
             .cx
             .error(fact, &reference.place, "", "such as \"refs/tags/v1.2.3\"");
@@ -163,22 +168,22 @@ fn workflow(fields: &Fields<'_>) -> Option<Who> {
         "https://github.com/{}/{path}@{}",
         repository.value, reference.value
     );
-    Some(Who {
+    Some(KeylessIdentity {
         identity,
         issuer: GITHUB_ISSUER.to_string(),
         repository: Some(repository.value),
     })
 }
 
-fn rule(
-    fields: &Fields<'_>,
-    who: &Who,
+fn make_rule(
+    fields: &TableReader<'_>,
+    who: &KeylessIdentity,
     predicate: Option<&str>,
-    root: Option<Located<Key>>,
-) -> Option<(winimg_trust::Rule, String)> {
+    root: Option<Located<PinnedKey>>,
+) -> Option<(winimg_trust::SignatureRule, String)> {
     let bytes = root.as_ref().map(|r| r.value.bytes.as_slice());
     let bytes = bytes.or(fields.cx.sources.sigstore_root.as_deref());
-    let mut rule = match sigstore::Rule::new(&who.identity, &who.issuer, predicate, bytes) {
+    let mut rule = match sigstore::SigstoreRule::new(&who.identity, &who.issuer, predicate, bytes) {
         Ok(rule) => rule,
         Err(why) => {
             let fact = format!("the trust root of {} {why}", fields.what);
@@ -202,20 +207,21 @@ fn rule(
     if let Some(root) = &root {
         words.push_str(&format!(", trust root {}", root.value.words));
     }
-    Some((winimg_trust::Rule::Sigstore(rule), words))
+    Some((winimg_trust::SignatureRule::Sigstore(rule), words))
 }
 
-/// Returns what the lock records of the trust root's file.
-fn recorded(root: Option<&Located<Key>>) -> Vec<KeyFile> {
+/// Returns the lock's record of the trust root's file.
+fn record_root(root: Option<&Located<PinnedKey>>) -> Vec<KeyFile> {
     root.map_or_else(Vec::new, |root| {
-        root.value.recorded(pinned::trusted_root(&root.value.bytes))
+        root.value.record(pinned::trusted_root(&root.value.bytes))
     })
 }
 
-/// `trusted_root`, where it is given. The outer `None`: it was complained about.
-fn trusted_root(fields: &Fields<'_>) -> Option<Option<Located<Key>>> {
-    match fields.has("trusted_root") {
-        true => Some(Some(pins::key_file(fields, "trusted_root")?)),
-        false => Some(None),
+/// Reads `trusted_root`, if it is present. The outer `None` means that it has an error.
+fn trusted_root(fields: &TableReader<'_>) -> Option<Option<Located<PinnedKey>>> {
+    if fields.has("trusted_root") {
+        Some(Some(pins::key_file(fields, "trusted_root")?))
+    } else {
+        Some(None)
     }
 }

@@ -1,64 +1,68 @@
-//! `signature` and `checksum_signature`: whose word a download has to have.
+//! `signature` and `checksum_signature`: the required signatures of a download.
 //!
-//! The pins and the key files are read here, so that a bad key is a complaint at its line and not an hour later.
-//! Nothing is trusted that the recipe does not name, and no key is fetched.
+//! Reads the pins and the key files, so that a bad key is reported at its line and not an hour
+//! later. Trusts only what the recipe names; no key is downloaded.
 
 mod keyless;
 mod pins;
 mod scheme;
 mod x509;
 
-use super::address::address;
-use crate::recipe::fields::Fields;
-use crate::recipe::value::{Data, Value};
-use crate::recipe::{Address, Archive, Covers, Signature};
+use super::address::parse_address;
+use crate::recipe::fields::TableReader;
+use crate::recipe::value::{TomlData, TomlValue};
+use crate::recipe::{ArchiveKind, FileAddress, SignatureScope, SignatureSpec};
 use winimg_base::text::Located;
 
-/// What is signed.
-pub struct Signed<'a> {
-    pub url: Option<&'a Located<Address>>,
-    /// How it is packed, where the recipe says so.
-    pub archive: Option<Archive>,
+/// The file to be signed.
+pub struct SignedFile<'a> {
+    pub url: Option<&'a Located<FileAddress>>,
+    /// Its archive format, if the recipe unpacks it.
+    pub archive: Option<ArchiveKind>,
     pub is_checksum_file: bool,
-    /// It is the medium that drivers are taken from.
+    /// True for the medium that drivers are taken from.
     pub has_drivers: bool,
 }
 
-/// What a recipe asks of a file's signatures.
+/// The required signatures of a file.
 #[derive(Default)]
-pub struct Asked {
-    /// Each has to be met, by one of its alternatives.
-    pub signatures: Vec<Vec<Signature>>,
-    /// Something was asked for that could not be read, and was complained about.
+pub struct SignatureRequirements {
+    /// Every group must be satisfied, by one of its alternatives.
+    pub signatures: Vec<Vec<SignatureSpec>>,
+    /// A requirement could not be read, and was reported.
     pub broken: bool,
 }
 
-/// `signature = { … }`, or a list of such tables.
-pub fn signatures(fields: &Fields<'_>, key: &str, signed: &Signed<'_>) -> Asked {
+/// Reads `signature = { … }`, or a list of such tables.
+pub fn read_signatures(
+    fields: &TableReader<'_>,
+    key: &str,
+    signed: &SignedFile<'_>,
+) -> SignatureRequirements {
     let Some(value) = fields.get(key) else {
-        return Asked::default();
+        return SignatureRequirements::default();
     };
     let tables = match &value.data {
-        Data::Array(items) => items.as_slice(),
-        Data::Unknown => &[],
+        TomlData::Array(items) => items.as_slice(),
+        TomlData::Unknown => &[],
         _ => std::slice::from_ref(value),
     };
     if tables.is_empty() {
-        let help =
-            "to drop what an included file asks for, write `kind = \"none\"` with a `reason`";
-        if !matches!(value.data, Data::Unknown) {
+        let help = "to drop the signature that an included file requires, write `kind = \"none\"` \
+                    with a `reason`";
+        if !matches!(value.data, TomlData::Unknown) {
             fields
                 .cx
-                .error(format!("`{key}` asks for nothing"), &value.place, "", help);
+                .error(format!("`{key}` is an empty list"), &value.place, "", help);
         }
-        return Asked {
+        return SignatureRequirements {
             broken: true,
-            ..Asked::default()
+            ..SignatureRequirements::default()
         };
     }
     let only_one = tables.len() == 1;
     let what = format!("the {} of {}", key.replace('_', " "), fields.what);
-    let mut asked = Asked::default();
+    let mut asked = SignatureRequirements::default();
     for value in tables {
         match group(fields, value, &what, signed, only_one) {
             Some(group) if group.is_empty() => {}
@@ -69,34 +73,36 @@ pub fn signatures(fields: &Fields<'_>, key: &str, signed: &Signed<'_>) -> Asked 
     asked
 }
 
-/// One table: its alternatives; none of them for `kind = "none"`.
+/// Reads one table and returns its alternatives; an empty list for `kind = "none"`.
 fn group(
-    outer: &Fields<'_>,
-    value: &Value,
+    outer: &TableReader<'_>,
+    value: &TomlValue,
     what: &str,
-    signed: &Signed<'_>,
+    signed: &SignedFile<'_>,
     only_one: bool,
-) -> Option<Vec<Signature>> {
+) -> Option<Vec<SignatureSpec>> {
     let cx = outer.cx;
     let table = value.as_table();
     if table.and_then(|t| t.get("kind")?.as_str()) == Some("none") {
-        let fields = Fields::called(cx, value, "signature.none", what.into())?;
-        return dropped(&fields, only_one);
+        let fields = TableReader::open_as(cx, value, "signature.none", what.into())?;
+        return read_dropped(&fields, only_one);
     }
     if !table.is_some_and(|t| t.contains("any")) {
-        return Some(vec![scheme::signature(cx, value, what, signed)?]);
+        return Some(vec![scheme::read_signature(cx, value, what, signed)?]);
     }
-    let fields = Fields::called(cx, value, "signature.any", what.into())?;
-    let items = fields.list("any")?.iter();
-    let read = items.map(|item| scheme::signature(cx, item, what, signed));
-    // Each is read, so that all complaints come at once.
-    let read: Vec<Option<Signature>> = read.collect();
+    let fields = TableReader::open_as(cx, value, "signature.any", what.into())?;
+    // Collected in two steps, so that all problems are reported at once.
+    let read: Vec<Option<SignatureSpec>> = fields
+        .list("any")?
+        .iter()
+        .map(|item| scheme::read_signature(cx, item, what, signed))
+        .collect();
     read.into_iter().collect()
 }
 
-/// `kind = "none"`: what an included file asks for is not asked for.
-fn dropped(fields: &Fields<'_>, only_one: bool) -> Option<Vec<Signature>> {
-    let reason = fields.string("reason");
+/// Reads `kind = "none"`, which drops the signature that an included file requires.
+fn read_dropped(fields: &TableReader<'_>, only_one: bool) -> Option<Vec<SignatureSpec>> {
+    let reason = fields.read_string("reason");
     if !only_one {
         let fact = "`none` is listed with other signatures";
         fields
@@ -107,16 +113,16 @@ fn dropped(fields: &Fields<'_>, only_one: bool) -> Option<Vec<Signature>> {
     reason.map(|_| Vec::new())
 }
 
-/// Where something stands that is published beside the file: as the key says, or the file's own address with `suffix`
-/// before the query.
-fn beside(
-    fields: &Fields<'_>,
+/// Returns the address of a file published alongside: the value of the key, or the file's own
+/// address with `suffix` before the query.
+fn address_beside(
+    fields: &TableReader<'_>,
     key: &str,
-    signed: &Signed<'_>,
+    signed: &SignedFile<'_>,
     suffix: &str,
-) -> Option<Located<Address>> {
+) -> Option<Located<FileAddress>> {
     if fields.has(key) {
-        return address(fields, key, fields.string(key)?);
+        return parse_address(fields, key, fields.read_string(key)?);
     }
     let url = signed.url?;
     Some(Located::new(
@@ -125,16 +131,20 @@ fn beside(
     ))
 }
 
-/// A signature of which only rule and words are known.
-fn plain(fields: &Fields<'_>, rule: winimg_trust::Rule, words: String) -> Signature {
-    Signature {
+/// Makes a signature with only a rule and its description.
+fn make_signature(
+    fields: &TableReader<'_>,
+    rule: winimg_trust::SignatureRule,
+    words: String,
+) -> SignatureSpec {
+    SignatureSpec {
         place: fields.place.clone(),
         rule,
         words,
         url: None,
         certificate: None,
         log: None,
-        covers: Covers::File,
+        covers: SignatureScope::File,
         crls: Vec::new(),
         keys: Vec::new(),
     }

@@ -1,45 +1,45 @@
-//! One signature's table: its kind, and the keys of those kinds that a bare key judges.
+//! A signature's table: dispatches on its kind, and reads the kinds that use a bare key.
 
 use serde::Deserialize;
 
-use super::pins::{self, Key};
-use super::plain;
-use super::{Signed, beside, keyless, x509};
-use crate::recipe::Signature;
-use crate::recipe::fields::{Context, Fields};
-use crate::recipe::value::Value;
+use super::make_signature;
+use super::pins::{self, PinnedKey};
+use super::{SignedFile, address_beside, keyless, x509};
+use crate::recipe::SignatureSpec;
+use crate::recipe::fields::{LoweringContext, TableReader};
+use crate::recipe::value::TomlValue;
 use winimg_base::text::Located;
 use winimg_trust::{self, Scheme, cosign, minisign, openpgp, signify};
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
-    /// What a table of its own may name.
+enum SignatureKind {
+    /// No signature. Not allowed as one of several alternatives.
     None,
-    /// Authenticode, of the catalogs beside drivers.
+    /// Authenticode signatures of the drivers' catalog files.
     Catalogs,
     #[serde(untagged)]
     Of(Scheme),
 }
 
-pub fn signature(
-    cx: &Context<'_>,
-    value: &Value,
+pub fn read_signature(
+    cx: &LoweringContext<'_>,
+    value: &TomlValue,
     what: &str,
-    signed: &Signed<'_>,
-) -> Option<Signature> {
-    let fields = Fields::unchecked(cx, value, "signature", what.into())?;
+    signed: &SignedFile<'_>,
+) -> Option<SignatureSpec> {
+    let fields = TableReader::open_unchecked(cx, value, "signature", what.into())?;
     fields.ask();
-    let kind = fields.choice("kind")?;
+    let kind = fields.read_choice("kind")?;
     let scheme = match kind.value {
-        Kind::Of(scheme) => scheme,
-        Kind::Catalogs => {
-            let fields = Fields::called(cx, value, "signature.catalogs", what.into())?;
-            return x509::catalogs(&fields, signed);
+        SignatureKind::Of(scheme) => scheme,
+        SignatureKind::Catalogs => {
+            let fields = TableReader::open_as(cx, value, "signature.catalogs", what.into())?;
+            return x509::read_catalogs(&fields, signed);
         }
-        Kind::None => {
-            let fact = "`none` is no signature that could be met";
-            let help = "it stands alone: `signature = { kind = \"none\", reason = \"…\" }`";
+        SignatureKind::None => {
+            let fact = "`none` cannot be an alternative";
+            let help = "use it alone: `signature = { kind = \"none\", reason = \"…\" }`";
             cx.error(fact, &kind.place, "", help);
             return None;
         }
@@ -48,102 +48,112 @@ pub fn signature(
         Scheme::Openpgp if signed.is_checksum_file => "checksum_signature.openpgp".into(),
         _ => format!("signature.{scheme}"),
     };
-    let fields = &Fields::called(cx, value, &keys, what.into())?;
+    let fields = &TableReader::open_as(cx, value, &keys, what.into())?;
     let read = match scheme {
-        Scheme::Openpgp => openpgp(fields, signed),
+        Scheme::Openpgp => read_openpgp(fields, signed),
         Scheme::Minisign => {
-            let rule = |key: &str| minisign::Rule::new(key).map(winimg_trust::Rule::Minisign);
-            by_key(fields, signed, pins::short_key(fields), ".minisig", rule)
+            let key = pins::short_key(fields);
+            by_key(fields, signed, key, ".minisig", |key| {
+                minisign::MinisignRule::new(key).map(winimg_trust::SignatureRule::Minisign)
+            })
         }
         Scheme::Signify => {
-            let rule = |key: &str| signify::Rule::new(key).map(winimg_trust::Rule::Signify);
-            by_key(fields, signed, pins::short_key(fields), ".sig", rule)
+            let key = pins::short_key(fields);
+            by_key(fields, signed, key, ".sig", |key| {
+                signify::SignifyRule::new(key).map(winimg_trust::SignatureRule::Signify)
+            })
         }
         Scheme::Cosign => {
             let key = pins::key_file(fields, "key");
-            let rule = |key: &str| cosign::Rule::new(key).map(winimg_trust::Rule::Cosign);
-            by_key(fields, signed, key, ".sig", rule)
+            by_key(fields, signed, key, ".sig", |key| {
+                cosign::CosignRule::new(key).map(winimg_trust::SignatureRule::Cosign)
+            })
         }
-        Scheme::Sigstore => keyless::signature(fields, signed),
-        Scheme::Attestation => keyless::attestation(fields, signed),
-        Scheme::Authenticode => x509::authenticode(fields, signed),
-        Scheme::Cms => x509::cms(fields, signed),
+        Scheme::Sigstore => keyless::read_keyless(fields, signed),
+        Scheme::Attestation => keyless::read_attestation(fields, signed),
+        Scheme::Authenticode => x509::read_authenticode(fields, signed),
+        Scheme::Cms => x509::read_cms(fields, signed),
     };
     if signed.is_checksum_file && scheme == Scheme::Authenticode {
-        let fact = "a checksum file has no place for an Authenticode signature";
+        let fact = "a checksum file cannot have an Authenticode signature";
         fields
             .cx
-            .error(fact, &kind.place, "", "take `cms` for a detached one");
+            .error(fact, &kind.place, "", "use `cms` for a detached signature");
         return None;
     }
     read
 }
 
-/// The rule, or a complaint at the key that it was made from.
-fn made<T>(
-    fields: &Fields<'_>,
+/// Returns the rule, or reports the error at its key.
+fn report_rule<T>(
+    fields: &TableReader<'_>,
     rule: Result<T, String>,
-    key: &Located<Key>,
+    key: &Located<PinnedKey>,
     what: &str,
 ) -> Option<T> {
     match rule {
         Ok(rule) => Some(rule),
         Err(why) => {
-            let fact = format!("{what} of {} {why}", fields.what);
+            let fact = format!("{}: {what} {why}", fields.what);
             fields.cx.error(fact, &key.place, "", "");
             None
         }
     }
 }
 
-fn openpgp(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
+fn read_openpgp(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<SignatureSpec> {
     let key = pins::key_file(fields, "key");
-    let fingerprints = fields.texts("fingerprints");
+    let fingerprints = fields.read_texts("fingerprints");
     let is_clear = signed.is_checksum_file && fields.is("form", "clearsigned");
     if is_clear && fields.has("url") {
-        let fact = "a clearsigned file holds its own signature";
-        fields.cx.error(fact, &fields.place, "", "take `url` out");
+        let fact = "a clearsigned file has no separate signature file";
+        fields.cx.error(fact, &fields.place, "", "remove `url`");
         return None;
     }
-    let url = match is_clear {
-        true => None,
-        false => Some(beside(fields, "url", signed, ".asc")?),
+    let url = if is_clear {
+        None
+    } else {
+        Some(address_beside(fields, "url", signed, ".asc")?)
     };
     let key = key?;
     if fingerprints.is_empty() {
         return None;
     }
-    let rule = openpgp::Rule::new(&key.value.bytes, &fingerprints);
-    let rule = made(fields, rule, &key, "the OpenPGP key")?;
+    let rule = report_rule(
+        fields,
+        openpgp::OpenPgpRule::new(&key.value.bytes, &fingerprints),
+        &key,
+        "the OpenPGP key",
+    )?;
     let form = if is_clear { ", clearsigned" } else { "" };
-    let words = format!(
+    let description = format!(
         "openpgp{form}, key {} of {}",
         fingerprints.join(" or "),
         key.value.words
     );
-    let rule = winimg_trust::Rule::Openpgp(rule);
-    Some(Signature {
+    let rule = winimg_trust::SignatureRule::Openpgp(rule);
+    Some(SignatureSpec {
         url,
-        keys: key.value.recorded(rule.pinned()),
-        ..plain(fields, rule, words)
+        keys: key.value.record(rule.key_content()),
+        ..make_signature(fields, rule, description)
     })
 }
 
-/// One key, and a signature beside the file.
+/// Reads a detached signature that is verified with a single key.
 fn by_key(
-    fields: &Fields<'_>,
-    signed: &Signed<'_>,
-    key: Option<Located<Key>>,
+    fields: &TableReader<'_>,
+    signed: &SignedFile<'_>,
+    key: Option<Located<PinnedKey>>,
     suffix: &str,
-    rule: impl Fn(&str) -> Result<winimg_trust::Rule, String>,
-) -> Option<Signature> {
-    let url = beside(fields, "url", signed, suffix);
+    rule: impl Fn(&str) -> Result<winimg_trust::SignatureRule, String>,
+) -> Option<SignatureSpec> {
+    let url = address_beside(fields, "url", signed, suffix);
     let key = key?;
-    let rule = made(fields, rule(&key.value.text()), &key, "the key")?;
-    let words = format!("{}, key {}", rule.scheme(), key.value.words);
-    Some(Signature {
+    let rule = report_rule(fields, rule(&key.value.to_text()), &key, "the key")?;
+    let description = format!("{}, key {}", rule.scheme(), key.value.words);
+    Some(SignatureSpec {
         url: Some(url?),
-        keys: key.value.recorded(rule.pinned()),
-        ..plain(fields, rule, words)
+        keys: key.value.record(rule.key_content()),
+        ..make_signature(fields, rule, description)
     })
 }

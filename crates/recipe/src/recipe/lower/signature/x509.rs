@@ -1,32 +1,36 @@
-//! Signatures by a certificate's key: Authenticode inside a file, by a catalog or by those of a driver medium, and detached CMS.
+//! Certificate signatures: Authenticode (embedded, by a catalog, or by the catalogs of a driver
+//! medium) and detached CMS.
 //!
-//! Refuses `members` of what is no archive, patterns that are none, catalogs of what no driver is taken from, and Authenticode
-//! of an archive as a whole: it is the signature of a program, which an archive may be hidden in.
+//! Refuses `members` of a file that is not an archive, invalid patterns, catalogs of a file without
+//! drivers, and Authenticode of an archive as a whole: it signs a program, which may contain an
+//! archive.
 
+use super::make_signature;
 use super::pins;
-use super::plain;
-use super::{Signed, beside};
-use crate::recipe::fields::Fields;
-use crate::recipe::lower::address::address;
-use crate::recipe::{Address, Covers, Signature};
+use super::{SignedFile, address_beside};
+use crate::recipe::fields::TableReader;
+use crate::recipe::lower::address::parse_address;
+use crate::recipe::{FileAddress, SignatureScope, SignatureSpec};
 use winimg_base::text::Located;
-use winimg_trust::authenticode::{self, About, Version};
+use winimg_trust::authenticode::{self, FileVersion, PinnedProperties};
 use winimg_trust::{self, cms};
 
-pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let chain = pins::chain(fields);
+pub fn read_authenticode(
+    fields: &TableReader<'_>,
+    signed: &SignedFile<'_>,
+) -> Option<SignatureSpec> {
+    let chain = pins::read_chain(fields);
     let needs_timestamp = fields.is("timestamp", "required");
     let needs_extended = fields.is("extended", "required");
     let by_catalog = fields.has("catalog");
-    let catalog = match by_catalog {
-        true => beside(fields, "catalog", signed, ""),
-        false => None,
-    };
+    let catalog = by_catalog
+        .then(|| address_beside(fields, "catalog", signed, ""))
+        .flatten();
     let stamps = pins::timestamp_roots(fields);
-    let members = members(fields, signed);
-    let about = about(fields);
-    let crls = crls(fields);
-    let pins::Chain {
+    let members = read_members(fields, signed);
+    let about = read_about(fields);
+    let crls = read_crls(fields);
+    let pins::ChainPins {
         mut pins,
         mut words,
         files: mut keys,
@@ -52,7 +56,7 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     if !needs_extended {
         whole.push_str(", extended optional");
     }
-    for word in about.words() {
+    for word in about.describe() {
         whole.push_str(&format!(", {word}"));
     }
     if by_catalog {
@@ -61,43 +65,49 @@ pub fn authenticode(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signatur
     if !members.is_empty() {
         whole.push_str(&format!(", members {}", members.join(" ")));
     }
-    let rule = authenticode::Rule {
+    let rule = authenticode::AuthenticodeRule {
         pins,
         needs_timestamp,
         needs_extended,
         about,
     };
-    Some(Signature {
+    Some(SignatureSpec {
         url: catalog,
-        covers: match members.is_empty() {
-            true => Covers::File,
-            false => Covers::Members(members),
+        covers: if members.is_empty() {
+            SignatureScope::File
+        } else {
+            SignatureScope::Members(members)
         },
         crls,
         keys,
-        ..plain(fields, winimg_trust::Rule::Authenticode(rule), whole)
+        ..make_signature(
+            fields,
+            winimg_trust::SignatureRule::Authenticode(rule),
+            whole,
+        )
     })
 }
 
-/// `kind = "catalogs"`. Which drivers are taken is known when `[setup]` has been read.
-pub fn catalogs(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let chain = pins::chain(fields);
+/// Reads `kind = "catalogs"`. The drivers are filled in when `[setup]` has been read.
+pub fn read_catalogs(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<SignatureSpec> {
+    let chain = pins::read_chain(fields);
     let needs_timestamp = fields.is("timestamp", "required");
     let stamps = pins::timestamp_roots(fields);
-    let crls = crls(fields);
+    let crls = read_crls(fields);
     if !signed.has_drivers {
-        let kind = fields.table.entry("kind").map(|e| &e.value.place);
+        let kind = fields.table.find_entry("kind").map(|e| &e.value.place);
         let fact = format!(
-            "{} is by catalogs, and no driver is taken from it",
+            "{} is by catalogs, but no driver comes from this file",
             fields.what
         );
-        let help = "it is for `[media.virtio]`; of another file a catalog is named by `kind = \"authenticode\"` with `catalog`";
+        let help = "`catalogs` is for `[media.virtio]`; for another file use \
+                    `kind = \"authenticode\"` with `catalog`";
         fields
             .cx
             .error(fact, kind.unwrap_or(&fields.place), "", help);
         return None;
     }
-    let pins::Chain {
+    let pins::ChainPins {
         mut pins,
         mut words,
         files: mut keys,
@@ -108,112 +118,123 @@ pub fn catalogs(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
         words.push_str(&format!(", timestamp root {word}"));
     }
     pins.timestamp_roots = stamps.certificates;
-    let optional = match needs_timestamp {
-        true => "",
-        false => ", timestamp optional",
+    let optional = if needs_timestamp {
+        ""
+    } else {
+        ", timestamp optional"
     };
-    let rule = authenticode::Rule {
+    let rule = authenticode::AuthenticodeRule {
         pins,
         needs_timestamp,
         needs_extended: true,
-        about: About::default(),
+        about: PinnedProperties::default(),
     };
     let words = format!("catalogs of its drivers, {words}{optional}");
-    Some(Signature {
-        covers: Covers::Drivers(Vec::new()),
+    Some(SignatureSpec {
+        covers: SignatureScope::Drivers(Vec::new()),
         crls: crls?,
         keys,
-        ..plain(fields, winimg_trust::Rule::Authenticode(rule), words)
+        ..make_signature(
+            fields,
+            winimg_trust::SignatureRule::Authenticode(rule),
+            words,
+        )
     })
 }
 
-fn of_an_archive(fields: &Fields<'_>) {
-    let kind = fields.table.entry("kind").map(|e| &e.value.place);
+fn of_an_archive(fields: &TableReader<'_>) {
+    let kind = fields.table.find_entry("kind").map(|e| &e.value.place);
     let fact = format!(
-        "{} is of an archive, and Authenticode proves none",
+        "{} is for an archive, which Authenticode cannot sign",
         fields.what
     );
-    let help = "pin the archive with `sha256`, take another kind of signature, or name the programs in it that are signed: `members = [\"**/*.exe\"]`";
+    let help = "pin the archive with `sha256`, use another kind of signature, or list its signed \
+                programs: `members = [\"**/*.exe\"]`";
     let place = kind.unwrap_or(&fields.place);
     fields
         .cx
-        .error(fact, place, "signs programs, not what is unpacked", help);
+        .error(fact, place, "signs programs, not archives", help);
 }
 
-/// What the file has to say of itself.
-fn about(fields: &Fields<'_>) -> Option<About> {
-    let product = fields.text("product");
-    let original_filename = fields.text("original_filename");
-    let text = fields.string("min_version");
+/// Reads the required version information of the file.
+fn read_about(fields: &TableReader<'_>) -> Option<PinnedProperties> {
+    let product = fields.read_text("product");
+    let original_filename = fields.read_text("original_filename");
+    let text = fields.read_string("min_version");
     let min_version = match &text {
         None => None,
-        Some(text) => match Version::parse(&text.value) {
+        Some(text) => match FileVersion::parse(&text.value) {
             Some(version) => Some(version),
             None => {
-                let fact = format!("`min_version` is no version: \"{}\"", text.value);
-                let help = "one to four numbers with dots, such as \"1.33.2\"";
+                let fact = format!("`min_version` is not a version: \"{}\"", text.value);
+                let help = "write one to four numbers separated by dots, such as \"1.33.2\"";
                 fields.cx.error(fact, &text.place, "", help);
                 return None;
             }
         },
     };
-    Some(About {
+    Some(PinnedProperties {
         product,
         original_filename,
         min_version,
     })
 }
 
-/// Where lists of revoked certificates are; none where the recipe names none.
-fn crls(fields: &Fields<'_>) -> Option<Vec<Located<Address>>> {
-    let texts = fields.strings("crls");
-    let addresses = texts.into_iter().map(|text| address(fields, "crls", text));
-    // Each is read, so that all complaints come at once.
-    let addresses: Vec<Option<Located<Address>>> = addresses.collect();
-    let addresses: Option<Vec<Located<Address>>> = addresses.into_iter().collect();
-    addresses.filter(|all| !all.is_empty() || !fields.has("crls"))
+/// Reads the addresses of certificate revocation lists.
+fn read_crls(fields: &TableReader<'_>) -> Option<Vec<Located<FileAddress>>> {
+    // Collected in two steps, so that all problems are reported at once.
+    let addresses: Vec<Option<Located<FileAddress>>> = fields
+        .read_strings("crls")
+        .into_iter()
+        .map(|text| parse_address(fields, "crls", text))
+        .collect();
+    addresses
+        .into_iter()
+        .collect::<Option<Vec<Located<FileAddress>>>>()
+        .filter(|all| !all.is_empty() || !fields.has("crls"))
 }
 
-/// Patterns over the paths in an archive.
-fn members(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Vec<String>> {
-    let texts = fields.strings("members");
-    let complain = |fact: &str, place, help: &str| fields.cx.error(fact, place, "", help);
+/// Reads the patterns of paths in an archive.
+fn read_members(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<Vec<String>> {
+    let texts = fields.read_strings("members");
+
     if fields.has("members") && texts.is_empty() {
         return None;
     }
     if let (Some(first), None) = (texts.first(), signed.archive) {
-        let fact = "`members` are files of an archive, and nothing says that this is one";
+        let fact = "`members` are files of an archive, but this is not unpacked";
         let help = "only a component with `unpack = \"zip\"` (or \"tar.gz\" …) has members";
-        complain(fact, &first.place, help);
+        fields.cx.error(fact, &first.place, "", help);
         return None;
     }
-    let mut right = true;
+    let mut is_valid = true;
     for text in &texts {
         if let Err(e) = glob::Pattern::new(&text.value) {
             let fact = format!(
                 "`members` has an invalid pattern: \"{}\": {}",
                 text.value, e.msg
             );
-            complain(&fact, &text.place, "`*` within a folder, `**` over folders");
-            right = false;
+            let help = "`*` matches within a folder, `**` across folders";
+            fields.cx.error(fact, &text.place, "", help);
+            is_valid = false;
         }
     }
-    right.then(|| texts.into_iter().map(|t| t.value).collect())
+    is_valid.then(|| texts.into_iter().map(|t| t.value).collect())
 }
 
-pub fn cms(fields: &Fields<'_>, signed: &Signed<'_>) -> Option<Signature> {
-    let chain = pins::chain(fields);
-    let url = beside(fields, "url", signed, ".p7s");
-    let crls = crls(fields);
-    let pins::Chain { pins, words, files } = chain?;
-    let rule = cms::Rule { pins };
-    Some(Signature {
+pub fn read_cms(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<SignatureSpec> {
+    let chain = pins::read_chain(fields);
+    let url = address_beside(fields, "url", signed, ".p7s");
+    let crls = read_crls(fields);
+    let pins::ChainPins { pins, words, files } = chain?;
+    let rule = cms::CmsRule { pins };
+    Some(SignatureSpec {
         url: Some(url?),
         crls: crls?,
         keys: files,
-        ..plain(
+        ..make_signature(
             fields,
-            winimg_trust::Rule::Cms(rule),
+            winimg_trust::SignatureRule::Cms(rule),
             format!("cms, {words}"),
         )
     })

@@ -1,9 +1,9 @@
-//! Azure Resource Manager: what a subscription has, and what is made in it. (Azure REST API: Compute, Storage)
+//! Client for Azure Resource Manager. (Azure REST API: Compute, Storage)
 //!
-//! What takes long is waited for by its operation; a run that was killed waits for the resource itself. A token goes to the manager's own
-//! address alone.
+//! Waits for a long-running operation; after a killed run, for the resource itself. Tokens are
+//! only sent to the manager's own endpoint.
 
-mod made;
+mod image;
 mod place;
 
 use std::time::{Duration, Instant};
@@ -15,90 +15,94 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
-use super::super::{Settings, client, patiently};
-use super::login::Login;
+use super::super::{PublisherSettings, build_client, with_retries};
+use super::login::AzureLogin;
 use super::storage::address;
 use crate::fetch::FetchOptions;
-use crate::fetch::client::{Answer, Client};
-use crate::fetch::failure::{Failure, asked_wait, is_passing, unanswered};
-use crate::fetch::policy::Led;
-use crate::store::Watch;
+use crate::fetch::client::{HttpAnswer, HttpClient};
+use crate::fetch::failure::{FetchFailure, asked_wait, classify_fault, is_passing};
+use crate::fetch::policy::UrlSource;
+use crate::store::ProgressWatch;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
-pub use made::{About, Made};
-pub use place::{AzurePlace, Version};
+pub use image::{AzureImage, AzureImageSpec};
+pub use place::{AzurePlace, GalleryVersion};
 
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const LONGEST: u64 = 4 << 20;
 /// Azure's public cloud.
 const PUBLIC: &str = "https://management.azure.com";
-/// What is made is not waited for longer; it goes on at Azure.
-const LONG: Duration = Duration::from_secs(3 * 3600);
+/// Time limit of an operation; Azure continues it.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-pub struct Arm {
-    client: Client,
-    login: Login,
+pub struct ArmClient {
+    client: HttpClient,
+    login: AzureLogin,
     /// Ends with a slash.
     base: Url,
     options: FetchOptions,
 }
 
-/// A resource's id from its subscription on, and the version of the API that it is asked with.
-pub struct Path {
+/// ID of a resource, starting at its subscription, and the version of its API.
+pub struct ResourcePath {
     pub id: String,
     pub version: &'static str,
 }
 
-/// What the manager says of an operation, or of a resource that is made.
+/// State of an operation, or of a resource being created.
 #[derive(Debug, PartialEq, Eq)]
-pub enum State {
+pub enum OperationState {
     Done,
-    /// By Azure's word for it.
+    /// In progress; Azure's name of the state.
     Active(String),
-    /// It failed or was cancelled, with Azure's words.
+    /// Failed or cancelled; Azure's message.
     Ended(String),
 }
 
 #[derive(Deserialize)]
-struct Operation {
+struct ArmOperation {
     #[serde(default)]
     status: String,
-    error: Option<Complaint>,
+    error: Option<ArmError>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
-    error: Complaint,
+struct ArmErrorBody {
+    error: ArmError,
 }
 
 #[derive(Default, Deserialize)]
-struct Complaint {
+struct ArmError {
     #[serde(default)]
     code: String,
     #[serde(default)]
     message: String,
 }
 
-impl Arm {
-    pub fn new(settings: &Settings) -> Result<Self> {
+impl ArmClient {
+    pub fn new(settings: &PublisherSettings) -> Result<Self> {
         let endpoint = settings.azure.manager.as_deref().unwrap_or(PUBLIC);
         let endpoint = endpoint.trim_end_matches('/');
         let base = address(&format!("{endpoint}/"), "AZURE_RESOURCE_MANAGER_ENDPOINT")?;
         Ok(Self {
-            client: client(&base, &settings.options),
-            login: Login::to(endpoint, &settings.options.proxies),
+            client: build_client(&base, &settings.options),
+            login: AzureLogin::to(endpoint, &settings.options.proxies),
             base,
             options: settings.options.clone(),
         })
     }
 
-    /// A resource; `None`: it is not there.
-    pub async fn get<T: DeserializeOwned>(&self, path: &Path, watch: &Watch) -> Result<Option<T>> {
+    /// Fetches a resource; `None`: it does not exist.
+    pub async fn get<T: DeserializeOwned>(
+        &self,
+        path: &ResourcePath,
+        watch: &ProgressWatch,
+    ) -> Result<Option<T>> {
         let url = self.url(path)?;
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let (status, _, text) = self.ask(Method::GET, &url, None).await?;
             match status {
                 StatusCode::NOT_FOUND if complaint(&text).code == "ResourceNotFound" => Ok(None),
@@ -109,27 +113,34 @@ impl Arm {
         .await
     }
 
-    /// Begins to make a resource. Where its operation is asked for, if there is one.
-    pub async fn put(&self, path: &Path, body: &Value, watch: &Watch) -> Result<Option<Url>> {
+    /// Starts to create a resource; returns the address of the operation, if there is one.
+    pub async fn put(
+        &self,
+        path: &ResourcePath,
+        body: &Value,
+        watch: &ProgressWatch,
+    ) -> Result<Option<Url>> {
         let url = self.url(path)?;
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let (status, headers, text) = self.ask(Method::PUT, &url, Some(body)).await?;
-            match status.is_success() {
-                true => Ok(self.operation(&headers)?),
-                false => Err(refused(&path.id, status, &text)),
+            if status.is_success() {
+                Ok(self.operation(&headers)?)
+            } else {
+                Err(refused(&path.id, status, &text))
             }
         })
         .await
     }
 
     /// Removes a resource, and waits until it is gone.
-    pub async fn delete(&self, path: &Path, watch: &Watch) -> Result<()> {
+    pub async fn delete(&self, path: &ResourcePath, watch: &ProgressWatch) -> Result<()> {
         let url = self.url(path)?;
-        patiently(&self.options, watch, async || {
+        with_retries(&self.options, watch, async || {
             let (status, _, text) = self.ask(Method::DELETE, &url, None).await?;
-            match status.is_success() || status == StatusCode::NOT_FOUND {
-                true => Ok(()),
-                false => Err(refused(&path.id, status, &text)),
+            if status.is_success() || status == StatusCode::NOT_FOUND {
+                Ok(())
+            } else {
+                Err(refused(&path.id, status, &text))
             }
         })
         .await?;
@@ -140,11 +151,16 @@ impl Arm {
         Ok(())
     }
 
-    /// Waits until an operation has ended well, or says how it ended.
-    pub async fn ended(&self, path: &Path, operation: &Url, watch: &Watch) -> Result<()> {
+    /// Waits until an operation succeeds; its failure is an error.
+    pub async fn ended(
+        &self,
+        path: &ResourcePath,
+        operation: &Url,
+        watch: &ProgressWatch,
+    ) -> Result<()> {
         let (mut wait, since, mut last) = (FIRST_WAIT, Instant::now(), String::new());
         loop {
-            let (state, after) = patiently(&self.options, watch, async || {
+            let (state, after) = with_retries(&self.options, watch, async || {
                 let (status, headers, text) = self.ask(Method::GET, operation, None).await?;
                 if !status.is_success() {
                     return Err(refused(&path.id, status, &text));
@@ -153,9 +169,9 @@ impl Arm {
             })
             .await?;
             match state {
-                State::Done => return Ok(()),
-                State::Ended(words) => return Err(failed(&path.id, &words)),
-                State::Active(words) => {
+                OperationState::Done => return Ok(()),
+                OperationState::Ended(words) => return Err(failed(&path.id, &words)),
+                OperationState::Active(words) => {
                     if words != last {
                         watch.note(format!("{}: {words}", name(&path.id)));
                         last = words;
@@ -166,30 +182,31 @@ impl Arm {
         }
     }
 
-    fn url(&self, path: &Path) -> Result<Url> {
-        let malformed = |e| Error::new(Kind::Publish, "an address is malformed").because(e);
+    fn url(&self, path: &ResourcePath) -> Result<Url> {
         let mut url = self
             .base
             .join(path.id.trim_start_matches('/'))
-            .map_err(malformed)?;
+            .map_err(|e| Error::new(Kind::Publish, "an address is malformed").because(e))?;
         url.query_pairs_mut()
             .append_pair("api-version", path.version);
         Ok(url)
     }
 
-    /// (Azure Resource Manager: track asynchronous operations)
+    /// Reads the address of an operation. (Azure Resource Manager: track asynchronous operations)
     fn operation(&self, headers: &HeaderMap) -> Result<Option<Url>> {
-        let header = |name: &str| headers.get(name)?.to_str().ok();
-        let Some(text) = header("azure-asyncoperation").or(header(LOCATION.as_str())) else {
+        let header = headers
+            .get("azure-asyncoperation")
+            .or(headers.get(LOCATION))
+            .and_then(|value| value.to_str().ok());
+        let Some(text) = header else {
             return Ok(None);
         };
-        let url = Url::parse(text).ok();
-        let is_ours = |url: &Url| url.origin() == self.base.origin();
-        match url.filter(is_ours) {
-            Some(url) => Ok(Some(url)),
-            None => Err(Error::new(
+        match Url::parse(text) {
+            Ok(url) if url.origin() == self.base.origin() => Ok(Some(url)),
+            _ => Err(Error::new(
                 Kind::Publish,
-                "the resource manager leads to another server, which would get the token",
+                "the resource manager sent an operation URL on another server, which would get the \
+                 token",
             )
             .at(&self.base)),
         }
@@ -200,18 +217,23 @@ impl Arm {
         method: Method,
         url: &Url,
         body: Option<&Value>,
-    ) -> Result<(StatusCode, HeaderMap, String), Failure> {
-        let lost = |fault| unanswered("the resource manager", url, fault);
-        let mut request = self.client.request(method, url.clone()).map_err(lost)?;
+    ) -> Result<(StatusCode, HeaderMap, String), FetchFailure> {
+        let mut request = self
+            .client
+            .request(method, url.clone())
+            .map_err(|fault| classify_fault("the resource manager", url, fault))?;
         if let Some(body) = body {
             request = request
                 .header(CONTENT_TYPE, "application/json")
                 .body(body.to_string());
         }
         let request = self.login.sign(request).await?;
-        let answer: Answer = self.client.send(request, Led::ByUser).await.map_err(lost)?;
+        let sent = self.client.send(request, UrlSource::ByUser).await;
+        let answer: HttpAnswer =
+            sent.map_err(|fault| classify_fault("the resource manager", url, fault))?;
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let bytes = answer.whole(LONGEST).await.map_err(lost)?;
+        let bytes = answer.read_body(LONGEST).await;
+        let bytes = bytes.map_err(|fault| classify_fault("the resource manager", url, fault))?;
         Ok((
             status,
             headers,
@@ -220,7 +242,7 @@ impl Arm {
     }
 }
 
-/// Waits before something is asked for again that takes minutes: as long as Azure asks for, else longer each time.
+/// Waits before a long operation is polled again: as long as Azure requests, else longer each time.
 async fn pause(
     wait: &mut Duration,
     asked: Option<Duration>,
@@ -228,12 +250,12 @@ async fn pause(
     words: &str,
     since: Instant,
 ) -> Result<()> {
-    if since.elapsed() > LONG {
+    if since.elapsed() > OPERATION_TIMEOUT {
         return Err(
-            Error::new(Kind::Publish, "Azure does not end it within three hours")
+            Error::new(Kind::Publish, "Azure did not finish within three hours")
                 .at(id)
                 .found(words)
-                .cure("look at it in Azure's portal; the same command waits for it again"),
+                .cure("check it in the Azure portal, or rerun this command to keep waiting"),
         );
     }
     tokio::time::sleep(asked.unwrap_or(*wait).min(LONGEST_WAIT)).await;
@@ -241,54 +263,60 @@ async fn pause(
     Ok(())
 }
 
-fn of_operation(status: StatusCode, text: &str) -> Result<State> {
+fn of_operation(status: StatusCode, text: &str) -> Result<OperationState> {
     if status == StatusCode::ACCEPTED || text.is_empty() {
-        return Ok(State::Active("InProgress".into()));
+        return Ok(OperationState::Active("InProgress".into()));
     }
-    let said: Operation = read(text)?;
+    let said: ArmOperation = read(text)?;
     Ok(match said.status.as_str() {
-        "Failed" | "Canceled" => State::Ended(said.error.unwrap_or_default().words(&said.status)),
-        // The `Location` of an operation answers with the resource when it is done.
-        "Succeeded" | "" => State::Done,
-        active => State::Active(unseen::line(active)),
+        "Failed" | "Canceled" => {
+            OperationState::Ended(said.error.unwrap_or_default().describe(&said.status))
+        }
+        // The `Location` of an operation answers with the resource once it is done.
+        "Succeeded" | "" => OperationState::Done,
+        active => OperationState::Active(display_text::sanitize_line(active)),
     })
 }
 
-impl Complaint {
-    fn words(&self, status: &str) -> String {
-        match self.code.is_empty() {
-            true => unseen::line(status),
-            false => unseen::line(&format!("{}: {}", self.code, self.message)),
+impl ArmError {
+    fn describe(&self, status: &str) -> String {
+        if self.code.is_empty() {
+            display_text::sanitize_line(status)
+        } else {
+            display_text::sanitize_line(&format!("{}: {}", self.code, self.message))
         }
     }
 }
 
-fn complaint(text: &str) -> Complaint {
-    let refusal = serde_json::from_str::<Refusal>(text);
+fn complaint(text: &str) -> ArmError {
+    let refusal = serde_json::from_str::<ArmErrorBody>(text);
     refusal.map(|refusal| refusal.error).unwrap_or_default()
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|e| {
-        let fact = "the resource manager sent an answer that is not its own";
+        let fact = "the resource manager sent an unexpected answer";
         Error::new(Kind::Publish, fact).because(e)
     })
 }
 
-/// The last word of an id.
+/// Returns the last part of an ID.
 fn name(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
 }
 
 pub fn failed(id: &str, words: &str) -> Error {
-    Error::new(Kind::Publish, format!("Azure did not make {}", name(id)))
-        .at(id)
-        .found(words)
-        .cure("the next run begins anew")
+    Error::new(
+        Kind::Publish,
+        format!("Azure could not create {}", name(id)),
+    )
+    .at(id)
+    .found(words)
+    .cure("run it again: it starts over")
 }
 
-/// What the manager refuses, and whether asking again helps. (Azure Resource Manager: common deployment errors)
-fn refused(id: &str, status: StatusCode, text: &str) -> Failure {
+/// Classifies an error of the manager. (Azure Resource Manager: common deployment errors)
+fn refused(id: &str, status: StatusCode, text: &str) -> FetchFailure {
     let complaint = complaint(text);
     let (code, number) = (complaint.code.as_str(), status.as_u16());
     let fact = match code {
@@ -296,32 +324,34 @@ fn refused(id: &str, status: StatusCode, text: &str) -> Failure {
         code => format!(
             "{}: Azure answered {number} {}",
             name(id),
-            unseen::line(code)
+            display_text::sanitize_line(code)
         ),
     };
     let mut error = Error::new(Kind::Publish, fact).at(id);
     if !complaint.message.is_empty() {
-        error = error.found(unseen::line(&complaint.message));
+        error = error.found(display_text::sanitize_line(&complaint.message));
     }
     let passes =
         is_passing(status) || matches!(code, "AnotherOperationInProgress" | "RetryableError");
     if passes {
-        return Failure::again(error);
+        return FetchFailure::retryable(error);
     }
     let cure = match (number, code) {
         (_, "ResourceGroupNotFound" | "SubscriptionNotFound") => {
-            "mend the subscription and the resource group in --to: `az group list`"
+            "fix the subscription or resource group in --to (`az group list` lists them)"
         }
         (_, "ParentResourceNotFound") => {
-            "make the gallery and the image definition first: az sig create, az sig image-definition create"
+            "create the gallery and the image definition first: az sig create, az sig \
+             image-definition create"
         }
         (_, "MissingSubscriptionRegistration") => {
             "register the provider: az provider register --namespace Microsoft.Compute"
         }
         (401, _) => "log in again: `az login`, or check AZURE_TENANT_ID and AZURE_CLIENT_ID",
         (403, _) => {
-            "give the identity the role \"Contributor\" on the resource group, or a role with Microsoft.Compute/images/*, \
-             Microsoft.Compute/galleries/images/* and Microsoft.Storage/storageAccounts/read"
+            "grant the identity the role \"Contributor\" on the resource group, or a role with \
+             Microsoft.Compute/images/*, Microsoft.Compute/galleries/images/* and \
+             Microsoft.Storage/storageAccounts/read"
         }
         _ => return error.into(),
     };
@@ -337,13 +367,16 @@ mod tests {
         let of = |status: u16, text: &str| {
             of_operation(StatusCode::from_u16(status).unwrap(), text).unwrap()
         };
-        let active = |words: &str| State::Active(words.into());
+        let active = |words: &str| OperationState::Active(words.into());
         assert_eq!(of(200, r#"{"status":"InProgress"}"#), active("InProgress"));
         assert_eq!(of(202, ""), active("InProgress"));
-        assert_eq!(of(200, r#"{"status":"Succeeded"}"#), State::Done);
-        assert_eq!(of(200, r#"{"id":"/subscriptions/x"}"#), State::Done);
+        assert_eq!(of(200, r#"{"status":"Succeeded"}"#), OperationState::Done);
+        assert_eq!(
+            of(200, r#"{"id":"/subscriptions/x"}"#),
+            OperationState::Done
+        );
         let failed = r#"{"status":"Failed","error":{"code":"InvalidVhd","message":"The footer\nis not one."}}"#;
-        let State::Ended(words) = of(200, failed) else {
+        let OperationState::Ended(words) = of(200, failed) else {
             panic!("it ended");
         };
         assert!(words.starts_with("InvalidVhd: The footer"), "{words}");

@@ -1,4 +1,5 @@
-//! Where an image is made in Azure: a subscription's resource group, from a disk in one of its storage accounts. Pure.
+//! Destination of an image in Azure: a resource group of a subscription, with a storage account for
+//! the disk. Pure.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use uuid::Uuid;
 
 use super::super::place::BlobPlace;
 
-/// A resource group, and the folder in which its account has the disk.
+/// A resource group, and the folder of its account with the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AzurePlace {
     pub subscription: Uuid,
@@ -16,28 +17,30 @@ pub struct AzurePlace {
 
 /// A version of an image in a gallery of the resource group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
+pub struct GalleryVersion {
     pub gallery: String,
     pub definition: String,
-    /// Three numbers with points between them.
+    /// Three numbers separated by points.
     pub version: String,
 }
 
 impl AzurePlace {
-    /// What follows the scheme. The error is what is wrong with it: "the destination …".
+    /// Parses the text after the scheme. The error describes the fault and follows "the
+    /// destination".
     pub fn parse(rest: &str) -> Result<Self, &'static str> {
-        let mut words = rest.splitn(3, '/');
-        let mut word = || words.next().unwrap_or_default();
-        let (subscription, group, blobs) = (word(), word(), word());
+        let (subscription, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        let (group, blobs) = rest.split_once('/').unwrap_or((rest, ""));
         if subscription.contains('@') {
-            return Err("holds a user");
+            return Err("contains a user name or password");
         }
         let subscription = Uuid::parse_str(subscription)
-            .map_err(|_| "names no subscription: its id, as `az account list` shows it")?;
+            .map_err(|_| "names no subscription: its ID, as `az account list` shows it")?;
         // (Azure Resource Manager: naming rules, resource groups)
-        let plain = |c: char| c.is_alphanumeric() || "-_.()".contains(c);
-        let is_group =
-            (1..=90).contains(&group.len()) && group.chars().all(plain) && !group.ends_with('.');
+        let is_group = (1..=90).contains(&group.len())
+            && group
+                .chars()
+                .all(|c| c.is_alphanumeric() || "-_.()".contains(c))
+            && !group.ends_with('.');
         if !is_group {
             return Err("names no resource group");
         }
@@ -48,7 +51,7 @@ impl AzurePlace {
         })
     }
 
-    /// The id of the group, whose resources' ids begin with it.
+    /// Returns the ID of the group, which is the prefix of its resources' IDs.
     pub fn id(&self) -> String {
         let Self {
             subscription,
@@ -70,23 +73,15 @@ impl fmt::Display for AzurePlace {
     }
 }
 
-impl Version {
-    /// `GALLERY/DEFINITION/VERSION`; `None`: it is not one.
+impl GalleryVersion {
+    /// Parses `GALLERY/DEFINITION/VERSION`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split('/');
         let (gallery, definition, version) = (words.next()?, words.next()?, words.next()?);
-        // (Azure Resource Manager: naming rules, Microsoft.Compute)
-        let is_name = |name: &str, more: &str| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
-            (1..=80).contains(&name.len())
-                && name.chars().all(plain)
-                && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && name.ends_with(|c: char| c.is_ascii_alphanumeric())
-        };
-        let numbers: Vec<_> = version.split('.').map(str::parse::<i32>).collect();
-        let is_number = |number: &Result<i32, _>| number.as_ref().is_ok_and(|n| *n >= 0);
-        let is_version = numbers.len() == 3
-            && numbers.iter().all(is_number)
+        let is_version = version.split('.').count() == 3
+            && version
+                .split('.')
+                .all(|number| number.parse::<i32>().is_ok_and(|n| n >= 0))
             && version.chars().all(|c| c.is_ascii_digit() || c == '.');
         let is_all = words.next().is_none()
             && is_name(gallery, "_.")
@@ -100,13 +95,24 @@ impl Version {
     }
 }
 
+/// Checks the name of a gallery or a definition. `more`: permitted characters beside letters and
+/// digits. (Azure Resource Manager: naming rules, Microsoft.Compute)
+fn is_name(name: &str, more: &str) -> bool {
+    (1..=80).contains(&name.len())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_version_is_a_gallery_a_definition_and_three_numbers() {
-        let version = Version::parse("nodes/windows-2022/1.31.4").unwrap();
+        let version = GalleryVersion::parse("nodes/windows-2022/1.31.4").unwrap();
         assert_eq!(version.definition, "windows-2022");
         for text in [
             "nodes/windows-2022",
@@ -117,7 +123,7 @@ mod tests {
             "nodes//1.31.4",
             "nodes/windows 2022/1.31.99999999999",
         ] {
-            assert_eq!(Version::parse(text), None, "{text}");
+            assert_eq!(GalleryVersion::parse(text), None, "{text}");
         }
     }
 }

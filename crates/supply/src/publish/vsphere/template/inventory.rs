@@ -1,27 +1,28 @@
-//! Where the names of a template's place lead in a vCenter's inventory. (vSphere Automation API: datacenter, cluster, folder, resource
-//! pool, datastore, network, vm)
+//! Resolves the names of a template's location in a vCenter's inventory. (vSphere Automation API:
+//! datacenter, cluster, folder, resource pool, datastore, network, vm)
 //!
-//! What is not named is taken where there is one of it. Refuses, all at once and before anything is sent, names that vCenter does not
-//! have or has twice, what has to be named, and a folder in which a machine has the template's name.
+//! A missing name defaults to the only object of its kind. Refuses, all at once and before anything
+//! is sent, unknown and ambiguous names, missing names, and a folder with a machine of the
+//! template's name.
 
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
-use super::super::answers::{ClusterInfo, DatacenterInfo, Listed};
-use super::super::session::Session;
+use super::super::answers::{ClusterInfo, DatacenterInfo, InventoryEntry};
+use super::super::session::VcenterSession;
 use super::place::TemplatePlace;
-use crate::store::Watch;
+use crate::store::ProgressWatch;
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::count;
-use winimg_base::unseen;
 
-/// Names that a complaint lists.
+/// Maximum number of names in a message.
 const SHOWN: usize = 12;
 
-/// A place by vCenter's names.
+/// A resolved location by vCenter's IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct ResolvedLocation {
     pub folder: String,
     pub pool: String,
     pub datastore: String,
@@ -29,9 +30,9 @@ pub struct Spot {
     pub network: Option<String>,
 }
 
-/// What an option names.
+/// Kind of inventory object that an option names.
 #[derive(Clone, Copy)]
-enum Thing {
+enum InventoryKind {
     Datacenter,
     Folder,
     Cluster,
@@ -40,8 +41,8 @@ enum Thing {
     Network,
 }
 
-impl Thing {
-    /// Of its list, below `vcenter/`.
+impl InventoryKind {
+    /// Returns the path of its list, below `vcenter/`.
     fn path(self) -> &'static str {
         match self {
             Self::Datacenter => "datacenter",
@@ -70,44 +71,49 @@ impl Thing {
     }
 }
 
-/// Where something is looked for.
+/// Scope of a search.
 #[derive(Clone, Copy)]
-enum Within<'a> {
+enum SearchScope<'a> {
     Vcenter,
-    Datacenter(&'a Listed),
-    /// A datacenter that is not known, which is a complaint of its own.
+    Datacenter(&'a InventoryEntry),
+    /// An unknown datacenter, which has a complaint of its own.
     SomeDatacenter,
 }
 
-/// The inventory as a run asks for it.
-pub struct Inventory<'s> {
-    pub session: &'s Session,
-    pub watch: &'s Watch,
+/// Access to the inventory.
+pub struct VcenterInventory<'s> {
+    pub session: &'s VcenterSession,
+    pub watch: &'s ProgressWatch,
 }
 
-impl Inventory<'_> {
-    /// The place by vCenter's names.
-    pub async fn spot(&self, place: &TemplatePlace) -> Result<Spot> {
+impl VcenterInventory<'_> {
+    /// Resolves a location to vCenter's IDs.
+    pub async fn spot(&self, place: &TemplatePlace) -> Result<ResolvedLocation> {
         let mut faults = Vec::new();
         let wanted = place.datacenter.as_deref();
         let datacenter = self
-            .one(Thing::Datacenter, wanted, Within::Vcenter, &mut faults)
+            .one(
+                InventoryKind::Datacenter,
+                wanted,
+                SearchScope::Vcenter,
+                &mut faults,
+            )
             .await?;
         let within = datacenter
             .as_ref()
-            .map_or(Within::SomeDatacenter, Within::Datacenter);
+            .map_or(SearchScope::SomeDatacenter, SearchScope::Datacenter);
         let wanted = place.cluster.as_deref();
         let cluster = self
-            .one(Thing::Cluster, wanted, within, &mut faults)
+            .one(InventoryKind::Cluster, wanted, within, &mut faults)
             .await?;
         let wanted = place.datastore.as_deref();
         let datastore = self
-            .one(Thing::Datastore, wanted, within, &mut faults)
+            .one(InventoryKind::Datastore, wanted, within, &mut faults)
             .await?;
         let network = match &place.network {
             None => None,
             Some(name) => {
-                self.one(Thing::Network, Some(name), within, &mut faults)
+                self.one(InventoryKind::Network, Some(name), within, &mut faults)
                     .await?
             }
         };
@@ -120,70 +126,73 @@ impl Inventory<'_> {
             Some(datacenter) => self.folder(&datacenter, place, &mut faults).await?,
         };
         match (folder, pool, datastore) {
-            (Some(folder), Some(pool), Some(datastore)) if faults.is_empty() => Ok(Spot {
-                folder,
-                pool,
-                datastore: datastore.id,
-                network: network.map(|network| network.id),
-            }),
+            (Some(folder), Some(pool), Some(datastore)) if faults.is_empty() => {
+                Ok(ResolvedLocation {
+                    folder,
+                    pool,
+                    datastore: datastore.id,
+                    network: network.map(|network| network.id),
+                })
+            }
             _ => Err(unclear(faults)),
         }
     }
 
-    /// The pool in a cluster.
+    /// Finds the pool in a cluster.
     async fn pool(
         &self,
-        cluster: &Listed,
+        cluster: &InventoryEntry,
         place: &TemplatePlace,
         faults: &mut Vec<String>,
     ) -> Result<Option<String>> {
         let info: ClusterInfo = self.info("cluster", &cluster.id).await?;
         let from = (info.resource_pool, cluster.name.as_str());
-        self.walked(Thing::Pool, from, &place.pools, faults).await
+        self.walked(InventoryKind::Pool, from, &place.pools, faults)
+            .await
     }
 
-    /// The folder in a datacenter, where no machine has the template's name.
+    /// Finds the folder in a datacenter; no machine in it may have the template's name.
     async fn folder(
         &self,
-        datacenter: &Listed,
+        datacenter: &InventoryEntry,
         place: &TemplatePlace,
         faults: &mut Vec<String>,
     ) -> Result<Option<String>> {
         let info: DatacenterInfo = self.info("datacenter", &datacenter.id).await?;
         let from = (info.vm_folder, datacenter.name.as_str());
         let folder = self
-            .walked(Thing::Folder, from, &place.folders, faults)
+            .walked(InventoryKind::Folder, from, &place.folders, faults)
             .await?;
         if let Some(folder) = &folder
             && !self.machines(folder, &place.name).await?.is_empty()
         {
             let name = &place.name;
             faults.push(format!(
-                "--template: the folder has a machine called {name}, which is no template"
+                "--template: the folder has a machine called {name}, which is not a template"
             ));
         }
         Ok(folder)
     }
 
-    /// The machines of a name in a folder. vCenter lists no templates among them.
-    pub async fn machines(&self, folder: &str, name: &str) -> Result<Vec<Listed>> {
+    /// Lists the machines with a name in a folder. vCenter does not list templates among them.
+    pub async fn machines(&self, folder: &str, name: &str) -> Result<Vec<InventoryEntry>> {
         let filters = [("filter.folders.1", folder), ("filter.names.1", name)];
         self.list("vm", &filters).await
     }
 
-    /// The one that is wanted; `None`: there is none, and a complaint of it.
+    /// Finds the wanted object; `None`: there is none, and a fault was added.
     async fn one(
         &self,
-        thing: Thing,
+        thing: InventoryKind,
         wanted: Option<&str>,
-        within: Within<'_>,
+        within: SearchScope<'_>,
         faults: &mut Vec<String>,
-    ) -> Result<Option<Listed>> {
+    ) -> Result<Option<InventoryEntry>> {
         let mut filters = Vec::new();
         if let Some(name) = wanted {
             filters.push(("filter.names.1", name));
         }
-        if let Within::Datacenter(datacenter) = within {
+        if let SearchScope::Datacenter(datacenter) = within {
             filters.push(("filter.datacenters.1", datacenter.id.as_str()));
         }
         let found = self.list(thing.path(), &filters).await?;
@@ -196,16 +205,16 @@ impl Inventory<'_> {
         }
     }
 
-    /// Where names lead one below the other, from what has this id and name on.
+    /// Resolves nested names, starting at the object with this ID and name.
     async fn walked(
         &self,
-        thing: Thing,
+        thing: InventoryKind,
         (mut id, mut name): (String, &str),
         names: &[String],
         faults: &mut Vec<String>,
     ) -> Result<Option<String>> {
         let parent = match thing {
-            Thing::Pool => "filter.parent_resource_pools.1",
+            InventoryKind::Pool => "filter.parent_resource_pools.1",
             _ => "filter.parent_folders.1",
         };
         for next in names {
@@ -221,9 +230,9 @@ impl Inventory<'_> {
         Ok(Some(id))
     }
 
-    async fn list(&self, path: &str, filters: &[(&str, &str)]) -> Result<Vec<Listed>> {
+    async fn list(&self, path: &str, filters: &[(&str, &str)]) -> Result<Vec<InventoryEntry>> {
         let path = format!("vcenter/{path}?{}", query(filters));
-        let found: Option<Vec<Listed>> = self
+        let found: Option<Vec<InventoryEntry>> = self
             .session
             .ask(Method::GET, &path, None, self.watch)
             .await?;
@@ -240,27 +249,27 @@ impl Inventory<'_> {
 fn query(filters: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(filters);
-    // A plus is a blank in forms alone.
+    // A plus means a space only in forms.
     query.finish().replace('+', "%20")
 }
 
-/// The one of what was found that is meant, or what is to be said of it.
+/// Chooses the intended object among those found, or returns the fault.
 fn chosen(
-    thing: Thing,
+    thing: InventoryKind,
     wanted: Option<&str>,
-    within: Within<'_>,
-    mut found: Vec<Listed>,
-) -> Result<Option<Listed>, String> {
+    within: SearchScope<'_>,
+    mut found: Vec<InventoryEntry>,
+) -> Result<Option<InventoryEntry>, String> {
     let (option, word) = (thing.option(), thing.word());
     let scope = match within {
-        Within::Datacenter(datacenter) => unseen::line(&datacenter.name),
-        Within::Vcenter | Within::SomeDatacenter => "vCenter".into(),
+        SearchScope::Datacenter(datacenter) => display_text::sanitize_line(&datacenter.name),
+        SearchScope::Vcenter | SearchScope::SomeDatacenter => "vCenter".into(),
     };
     match (found.len(), wanted, within) {
         (1, ..) => Ok(found.pop()),
         (0, Some(name), _) => Err(format!("{option}: {scope} has no {word} called {name}")),
         (0, None, _) => Err(format!("{option}: {scope} has no {word}")),
-        (_, _, Within::SomeDatacenter) => Ok(None),
+        (_, _, SearchScope::SomeDatacenter) => Ok(None),
         (n, Some(name), _) => {
             let all = count(n, word);
             Err(format!("{option}: {scope} has {all} called {name}"))
@@ -270,29 +279,35 @@ fn chosen(
             let names = found
                 .iter()
                 .take(SHOWN)
-                .map(|one| unseen::line(&one.name))
+                .map(|one| display_text::sanitize_line(&one.name))
                 .collect::<Vec<_>>();
             let more = if n > SHOWN { ", …" } else { "" };
             let (all, names) = (count(n, word), names.join(", "));
             Err(format!(
-                "{option}: {scope} has {all}, name one: {names}{more}"
+                "{option}: {scope} has {all}; name one: {names}{more}"
             ))
         }
     }
 }
 
 fn unclear(faults: Vec<String>) -> Error {
-    Error::new(Kind::Publish, "the template's place in vCenter is not clear")
-        .lines(faults)
-        .cure("name what vCenter has, as the user who publishes sees it: --template /DATACENTER/vm/FOLDER/NAME, --cluster CLUSTER/POOL, --datastore, --network")
+    Error::new(
+        Kind::Publish,
+        "the template's location in vCenter cannot be resolved",
+    )
+    .lines(faults)
+    .cure(
+        "name objects that exist in vCenter and that the publishing user can see: --template \
+         /DATACENTER/vm/FOLDER/NAME, --cluster CLUSTER/POOL, --datastore, --network",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn listed(names: &[&str]) -> Vec<Listed> {
-        let one = |name: &&str| Listed {
+    fn listed(names: &[&str]) -> Vec<InventoryEntry> {
+        let one = |name: &&str| InventoryEntry {
             name: (*name).into(),
             id: format!("id-{name}"),
         };
@@ -302,9 +317,9 @@ mod tests {
     #[test]
     fn what_is_named_or_alone_is_chosen_and_all_else_is_said() {
         let dc = &listed(&["dc1"])[0];
-        let within = Within::Datacenter(dc);
-        let of = |wanted: Option<&str>, within: Within<'_>, names: &[&str]| {
-            let found = chosen(Thing::Datastore, wanted, within, listed(names));
+        let within = SearchScope::Datacenter(dc);
+        let of = |wanted: Option<&str>, within: SearchScope<'_>, names: &[&str]| {
+            let found = chosen(InventoryKind::Datastore, wanted, within, listed(names));
             found.map(|one| one.map_or("-".to_owned(), |one| one.id))
         };
         let said = |words: &str| Err(format!("--datastore: {words}"));
@@ -321,23 +336,23 @@ mod tests {
         );
         assert_eq!(
             of(None, within, &["b", "a"]),
-            said("dc1 has 2 datastores, name one: a, b")
+            said("dc1 has 2 datastores; name one: a, b")
         );
         let many: Vec<String> = (10..23).map(|n| n.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert_eq!(
-            of(None, Within::Vcenter, &many),
+            of(None, SearchScope::Vcenter, &many),
             said(
-                "vCenter has 13 datastores, name one: 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, …"
+                "vCenter has 13 datastores; name one: 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, …"
             )
         );
         // Which of them is a question of the datacenter.
         assert_eq!(
-            of(Some("a"), Within::SomeDatacenter, &["a", "a"]),
+            of(Some("a"), SearchScope::SomeDatacenter, &["a", "a"]),
             Ok("-".into())
         );
         assert_eq!(
-            of(Some("a"), Within::SomeDatacenter, &[]),
+            of(Some("a"), SearchScope::SomeDatacenter, &[]),
             said("vCenter has no datastore called a")
         );
     }

@@ -1,53 +1,54 @@
-//! The machine that a template is made of: deployed from the item of the OVA, and removed. (vSphere Automation API: ovf library item, vm)
+//! The machine that a template is made from: deployed from the OVA's item, and removed. (vSphere
+//! Automation API: ovf library item, vm)
 //!
-//! It is known by its name and its folder alone, so a machine that a run left is found by the next one, which removes it: vCenter does
-//! not say whether all of its disk came. Starts none.
+//! It is recognized by its name and folder only. A machine left by a killed run is removed by the
+//! next one: vCenter does not tell whether its disk is complete. Never starts a machine.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::answers::Deployment;
-use super::super::session::{COPYING, Session};
-use super::inventory::{Inventory, Spot};
+use super::super::answers::OvfDeployment;
+use super::super::session::{COPYING, VcenterSession};
+use super::inventory::{ResolvedLocation, VcenterInventory};
 use super::or_cure;
-use crate::store::Watch;
+use crate::store::ProgressWatch;
 use winimg_base::error::{Error, Kind, Result};
 
 const OVF: &str = "com/vmware/vcenter/ovf/library-item";
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
-/// The machine of the template of this name.
+/// Returns the name of the machine for a template.
 pub fn name(template: &str) -> String {
     format!("{template}-winimg-source")
 }
 
-/// The machines that earlier runs left, by vCenter's names.
+/// Lists the machines that earlier runs left, by vCenter's IDs.
 pub async fn left(
-    session: &Session,
-    (spot, template): (&Spot, &str),
-    watch: &Watch,
+    session: &VcenterSession,
+    (spot, template): (&ResolvedLocation, &str),
+    watch: &ProgressWatch,
 ) -> Result<Vec<String>> {
-    let inventory = Inventory { session, watch };
+    let inventory = VcenterInventory { session, watch };
     let found = inventory.machines(&spot.folder, &name(template)).await?;
     Ok(found.into_iter().map(|machine| machine.id).collect())
 }
 
-/// vCenter's name of a new machine of the item.
+/// Deploys a machine from the item; returns vCenter's ID of it.
 pub async fn deployed(
-    session: &Session,
+    session: &VcenterSession,
     item: &str,
-    (spot, template): (&Spot, &str),
+    (spot, template): (&ResolvedLocation, &str),
     networks: &[String],
-    watch: &Watch,
+    watch: &ProgressWatch,
 ) -> Result<String> {
     let path = format!("{OVF}/id:{item}?~action=deploy");
-    // With the same token vCenter answers again what it answered, and makes no second machine.
+    // With the same token vCenter repeats its answer, and makes no second machine.
     let token = Uuid::new_v4().to_string();
     let asked = request(&token, spot, &name(template), networks);
-    let deployment: Deployment = session
+    let deployment: OvfDeployment = session
         .patiently(watch, async || session.make_once(&path, &asked).await)
         .await?;
     match deployment.resource_id {
@@ -56,10 +57,10 @@ pub async fn deployed(
     }
 }
 
-fn request(token: &str, spot: &Spot, name: &str, networks: &[String]) -> Value {
+fn request(token: &str, spot: &ResolvedLocation, name: &str, networks: &[String]) -> Value {
     let mut spec = json!({
         "name": name,
-        "annotation": "A template is made of it by winimg, which then removes it.",
+        "annotation": "winimg makes a template from this machine, then removes it.",
         "accept_all_EULA": true,
         // The disk is mostly empty.
         "storage_provisioning": "thin",
@@ -77,27 +78,30 @@ fn request(token: &str, spot: &Spot, name: &str, networks: &[String]) -> Value {
     })
 }
 
-fn refused(template: &str, deployment: &Deployment) -> Error {
-    let fact = format!("vCenter did not deploy the machine that {template} is made of");
+fn refused(template: &str, deployment: &OvfDeployment) -> Error {
+    let fact = format!("vCenter did not deploy the machine for {template}");
     Error::new(Kind::Publish, fact)
         .lines(deployment.complaints())
-        .cure("mend that, or name another --cluster, --datastore or --network, and publish it again: what was sent is not sent again")
+        .cure(
+            "fix that, or use another --cluster, --datastore or --network, and publish again: \
+             uploaded files are not sent again",
+        )
 }
 
-/// Removes a machine, as soon as vCenter has done with it what else it does.
-pub async fn removed(session: &Session, id: &str, watch: &Watch) -> Result<()> {
-    let (begun, mut wait) = (Instant::now(), FIRST_WAIT);
+/// Removes a machine once vCenter has finished its other tasks.
+pub async fn removed(session: &VcenterSession, id: &str, watch: &ProgressWatch) -> Result<()> {
+    let (started, mut wait) = (Instant::now(), FIRST_WAIT);
     let path = format!("vcenter/vm/{id}");
     while !session
         .is_deleted(&path, watch)
         .await
         .map_err(not_removed)?
     {
-        if begun.elapsed() > COPYING {
-            let fact = "the machine that a template is made of is busy, and was not removed";
+        if started.elapsed() > COPYING {
+            let fact = "the temporary machine of a template is busy, and was not removed";
             return Err(Error::new(Kind::Publish, fact)
                 .at(id)
-                .cure("look at its tasks in vCenter; the same command removes it"));
+                .cure("check its tasks in vCenter; the same command removes it"));
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
@@ -110,7 +114,8 @@ fn not_removed(error: Error) -> Error {
     or_cure(
         error,
         format!(
-            "look at the machine {ours} in the template's folder: it is removed before and after a template is made, and never runs"
+            "check the machine {ours} in the template's folder: it is removed before and after a \
+             template is made, and never runs"
         ),
     )
 }
@@ -119,8 +124,8 @@ fn not_removed(error: Error) -> Error {
 mod tests {
     use super::*;
 
-    fn spot(network: Option<&str>) -> Spot {
-        Spot {
+    fn spot(network: Option<&str>) -> ResolvedLocation {
+        ResolvedLocation {
             folder: "group-v3".into(),
             pool: "resgroup-8".into(),
             datastore: "datastore-5".into(),
@@ -143,7 +148,7 @@ mod tests {
                 "client_token": "t",
                 "deployment_spec": {
                     "name": "m",
-                    "annotation": "A template is made of it by winimg, which then removes it.",
+                    "annotation": "winimg makes a template from this machine, then removes it.",
                     "accept_all_EULA": true,
                     "storage_provisioning": "thin",
                     "default_datastore_id": "datastore-5",
@@ -159,11 +164,11 @@ mod tests {
             {"category": "INPUT", "error": {"messages": [{"default_message": "No network."}]}},
             {"category": "VALIDATION", "issues": [{"message": {"default_message": "An unknown\ndevice."}}]}],
             "warnings": [{"message": {"default_message": "Slow."}}]}}"#;
-        let deployment: Deployment = serde_json::from_str(text).unwrap();
+        let deployment: OvfDeployment = serde_json::from_str(text).unwrap();
         let shown = refused("node", &deployment).to_string();
         assert!(
             shown.starts_with(
-                "vCenter did not deploy the machine that node is made of\n  | No network.\n  | An unknown"
+                "vCenter did not deploy the machine for node\n  | No network.\n  | An unknown"
             ),
             "{shown}"
         );

@@ -1,7 +1,9 @@
-//! A template in a vCenter's inventory, which is an item of the library, too. (vSphere Automation API: vm template library items)
+//! Makes a template in a vCenter's inventory, which is also an item of the library. (vSphere
+//! Automation API: vm template library items)
 //!
-//! The item of the OVA is deployed as a machine, a template is made of the machine, and the machine is removed. The template is known
-//! by the same mark as the OVA's item. Removes no template: machines may be linked to its disk. One that is replaced gets another name.
+//! Deploys the OVA's item as a machine, makes a template from the machine, and removes the machine.
+//! The template has the same mark as the OVA's item. Never removes a template, since machines may
+//! be linked to its disk; a replaced one is renamed.
 
 mod inventory;
 mod machine;
@@ -13,49 +15,49 @@ use serde_json::{Value, json};
 pub use place::TemplatePlace;
 
 use super::answers::{ItemInfo, TemplateInfo};
-use super::item::{self, Item};
-use super::mark::Mark;
-use super::session::Session;
-use crate::publish::{Arrived, Known, Standing};
-use crate::store::Watch;
-use inventory::{Inventory, Spot};
+use super::item::{self, LibraryItem};
+use super::mark::ItemMark;
+use super::session::VcenterSession;
+use crate::publish::{KnownBy, ObjectStatus, PublishedObject};
+use crate::store::ProgressWatch;
+use inventory::{ResolvedLocation, VcenterInventory};
+use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::unseen;
 
 const TEMPLATES: &str = "vcenter/vm-template/library-items";
-/// An item that is a template.
+/// Type of an item that is a template.
 const TYPE: &str = "vm-template";
 
-/// What a template is made of, and where.
-pub struct Template {
+/// A template to make.
+pub struct VcenterTemplate {
     pub name: String,
-    /// The OVA's.
-    item: Item,
+    /// The OVA's item.
+    item: LibraryItem,
     networks: Vec<String>,
-    spot: Spot,
+    spot: ResolvedLocation,
 }
 
-/// Refuses a template that would have the name of its item: both are items of one library.
+/// Refuses a template with the name of its item: both are items of one library.
 pub fn refuse_name(place: &TemplatePlace, item: &str) -> Result<()> {
     if place.name.to_lowercase() != item.to_lowercase() {
         return Ok(());
     }
-    let fact = "the template would have the name of the item that it is made of";
+    let fact = "the template would have the same name as its item";
     Err(Error::new(Kind::Recipe, fact)
         .at("--template")
         .found(&place.name)
-        .cure("name one of them otherwise: vsphere://VCENTER/LIBRARY/ITEM or --template NAME"))
+        .cure("rename one of them: vsphere://VCENTER/LIBRARY/ITEM or --template NAME"))
 }
 
-impl Template {
-    /// Asks for its place first: without it nothing need be sent.
+impl VcenterTemplate {
+    /// Resolves the location of a template, before anything is sent.
     pub async fn placed(
-        session: &Session,
+        session: &VcenterSession,
         place: &TemplatePlace,
-        (item, networks): (&Item, &[String]),
-        watch: &Watch,
+        (item, networks): (&LibraryItem, &[String]),
+        watch: &ProgressWatch,
     ) -> Result<Self> {
-        let inventory = Inventory { session, watch };
+        let inventory = VcenterInventory { session, watch };
         Ok(Self {
             name: place.name.clone(),
             item: item.clone(),
@@ -64,48 +66,57 @@ impl Template {
         })
     }
 
-    pub async fn standing(&self, session: &Session, watch: &Watch) -> Result<Standing> {
+    pub async fn check_status(
+        &self,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
+    ) -> Result<ObjectStatus> {
         let Some((id, item)) = self.find(session, watch).await? else {
-            return Ok(Standing::Absent);
+            return Ok(ObjectStatus::Absent);
         };
         if let Some(found) = self.differs(&item) {
-            return Ok(Standing::Other(found));
+            return Ok(ObjectStatus::Other(found));
         }
         let Some(template) = info(session, &id, watch).await? else {
-            let words = "an item whose template is still being made, or that has none";
-            return Ok(Standing::Other(words.into()));
+            let words = "an item with no template, or one that is still being made";
+            return Ok(ObjectStatus::Other(words.into()));
         };
         // A run that was killed left its machine.
         let left = machine::left(session, self.there(), watch).await?;
-        Ok(match left.is_empty() {
-            true => Standing::Same(Some(template.vm_template.unwrap_or(id))),
-            false => Standing::Absent,
+        Ok(if left.is_empty() {
+            ObjectStatus::Same(Some(template.vm_template.unwrap_or(id)))
+        } else {
+            ObjectStatus::Absent
         })
     }
 
-    /// Makes it, or ends what an earlier run began.
-    pub async fn send(&self, session: &Session, watch: &Watch) -> Result<Arrived> {
+    /// Makes the template, or completes an earlier run's.
+    pub async fn send(
+        &self,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
+    ) -> Result<PublishedObject> {
         for left in machine::left(session, self.there(), watch).await? {
             let name = machine::name(&self.name);
-            watch.note(format!("{name}: a machine that was left is removed"));
+            watch.note(format!("{name}: removing a machine that was left behind"));
             machine::removed(session, &left, watch).await?;
         }
-        // Only now: a template that was still being made of that machine is there.
+        // Only now: a template that was still being made from that machine is complete.
         if let Some(id) = self.ours(session, watch).await?
             && let Some(template) = info(session, &id, watch).await?
         {
             return Ok(arrived(id, template));
         }
         let Some((ova, _)) = self.item.find(session, watch).await? else {
-            let fact = "the item that the template is made of is no longer in the library";
+            let fact = "the template's item is no longer in the library";
             return Err(Error::new(Kind::Publish, fact)
                 .at(&self.item.name)
-                .cure("publish it again"));
+                .cure("publish again"));
         };
-        watch.note(format!("{}: its machine is deployed", self.name));
+        watch.note(format!("{}: deploying its machine", self.name));
         let machine = machine::deployed(session, &ova, self.there(), &self.networks, watch).await?;
         let made = self.made(session, &machine, watch).await;
-        // Whether there is a template or not.
+        // Even if there is no template.
         let removed = machine::removed(session, &machine, watch).await;
         let id = made?;
         removed?;
@@ -114,19 +125,24 @@ impl Template {
             None => Err(
                 Error::new(Kind::Publish, "vCenter made an item without a template")
                     .at(&self.name)
-                    .cure("look at its tasks in vCenter; publish it again with --replace"),
+                    .cure("check its tasks in vCenter; publish again with --replace"),
             ),
         }
     }
 
-    /// The item of a new template of the machine, under a name that no other one has any more.
-    async fn made(&self, session: &Session, machine: &str, watch: &Watch) -> Result<String> {
+    /// Makes a template from the machine; renames an existing one first. Returns the item's ID.
+    async fn made(
+        &self,
+        session: &VcenterSession,
+        machine: &str,
+        watch: &ProgressWatch,
+    ) -> Result<String> {
         let aside = match self.find(session, watch).await? {
             Some((id, _)) => {
                 let name = format!("{}-replaced-{:.8}", self.name, id);
                 rename(session, &id, &name, watch).await?;
                 watch.note(format!(
-                    "{}: what was there is now called {name}",
+                    "{}: the previous one is now called {name}",
                     self.name
                 ));
                 Some(id)
@@ -135,11 +151,11 @@ impl Template {
         };
         let spec = self.request(machine);
         watch.note(format!(
-            "{}: the template is made of its machine",
+            "{}: making the template from its machine",
             self.name
         ));
         let made = session.patiently(watch, async || {
-            // An earlier try may have made it, and its answer was lost.
+            // An earlier attempt may have made it, with a lost answer.
             match self.ours(session, watch).await? {
                 Some(id) => Ok(id),
                 None => session.make_once(TEMPLATES, &spec).await,
@@ -147,10 +163,10 @@ impl Template {
         });
         let made = made.await;
         if let (Err(_), Some(id)) = (&made, aside) {
-            // Those who use it find it again.
+            // Its users need it under its name.
             let back = rename(session, &id, &self.name, watch).await;
             if back.is_err() {
-                let words = "what was there has not got its name back";
+                let words = "the previous template could not be renamed back";
                 watch.warn(format!("{}: {words}", self.name));
             }
         }
@@ -159,7 +175,7 @@ impl Template {
 
     fn request(&self, machine: &str) -> Value {
         let storage = json!({ "datastore": self.spot.datastore });
-        let mark = Mark::Whole(self.item.sha256.clone());
+        let mark = ItemMark::Whole(self.item.sha256.clone());
         json!({ "spec": {
             "source_vm": machine,
             "name": self.name,
@@ -176,63 +192,86 @@ impl Template {
         or_cure(
             error,
             format!(
-                "where a template or a machine of the inventory is called {name} already, name another --template, or rename that one; then publish it again"
+                "if a template or a machine in the inventory is already called {name}, use another \
+                 --template, or rename that one; then publish again"
             ),
         )
     }
 
-    fn there(&self) -> (&Spot, &str) {
+    fn there(&self) -> (&ResolvedLocation, &str) {
         (&self.spot, &self.name)
     }
 
-    async fn find(&self, session: &Session, watch: &Watch) -> Result<Option<(String, ItemInfo)>> {
-        item::named(session, &self.item.library, &self.name, watch).await
+    async fn find(
+        &self,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
+    ) -> Result<Option<(String, ItemInfo)>> {
+        item::find_item(session, &self.item.library, &self.name, watch).await
     }
 
-    /// The item of this image's template, if it is there.
-    async fn ours(&self, session: &Session, watch: &Watch) -> Result<Option<String>> {
+    /// Finds the item of this image's template.
+    async fn ours(
+        &self,
+        session: &VcenterSession,
+        watch: &ProgressWatch,
+    ) -> Result<Option<String>> {
         let found = self.find(session, watch).await?;
         let ours = found.filter(|(_, item)| self.differs(item).is_none());
         Ok(ours.map(|(id, _)| id))
     }
 
-    /// What else an item of its name is.
+    /// Describes an item of this name that is not this template.
     fn differs(&self, item: &ItemInfo) -> Option<String> {
         if item.kind != TYPE {
-            return Some(format!("an item of the type {}", unseen::line(&item.kind)));
+            return Some(format!(
+                "an item of type {}",
+                display_text::sanitize_line(&item.kind)
+            ));
         }
-        match Mark::of(&item.description) {
-            Some(Mark::Whole(digest)) if digest == self.item.sha256 => None,
-            Some(Mark::Whole(digest) | Mark::Coming(digest)) => {
+        match ItemMark::find(&item.description) {
+            Some(ItemMark::Whole(digest)) if digest == self.item.sha256 => None,
+            Some(ItemMark::Whole(digest) | ItemMark::Coming(digest)) => {
                 Some(format!("a template of {digest}"))
             }
-            None => Some("a template that winimg did not make".into()),
+            None => Some("a template that winimg did not create".into()),
         }
     }
 }
 
-/// The cure of an error that has none. A cancel needs none.
+/// Adds a cure to an error without one, unless it is a cancel.
 fn or_cure(error: Error, cure: String) -> Error {
-    match error.kind() == Kind::Cancelled || error.cure_text().is_some() {
-        true => error,
-        false => error.cure(cure),
+    if error.kind() == Kind::Cancelled || error.cure_text().is_some() {
+        error
+    } else {
+        error.cure(cure)
     }
 }
 
-fn arrived(item: String, template: TemplateInfo) -> Arrived {
-    Arrived {
-        known: Known::Size,
+fn arrived(item: String, template: TemplateInfo) -> PublishedObject {
+    PublishedObject {
+        known: KnownBy::Size,
         id: Some(template.vm_template.unwrap_or(item)),
     }
 }
 
-/// The template of an item is called as the item is, and renamed with it. (vSphere: VM templates in content libraries)
-async fn rename(session: &Session, item: &str, name: &str, watch: &Watch) -> Result<()> {
+/// Renames an item, and thereby its template, which has the same name. (vSphere: VM templates in
+/// content libraries)
+async fn rename(
+    session: &VcenterSession,
+    item: &str,
+    name: &str,
+    watch: &ProgressWatch,
+) -> Result<()> {
     item::change(session, item, &json!({ "name": name }), watch).await
 }
 
-/// `None`: the item has no template, or not yet.
-async fn info(session: &Session, item: &str, watch: &Watch) -> Result<Option<TemplateInfo>> {
+/// Fetches the template of an item. `None`: it has none, or not yet.
+async fn info(
+    session: &VcenterSession,
+    item: &str,
+    watch: &ProgressWatch,
+) -> Result<Option<TemplateInfo>> {
     let path = format!("{TEMPLATES}/{item}");
     session.ask(Method::GET, &path, None, watch).await
 }
@@ -244,10 +283,10 @@ mod tests {
     use super::*;
     use winimg_base::digest::Digest;
 
-    fn template() -> Template {
-        Template {
+    fn template() -> VcenterTemplate {
+        VcenterTemplate {
             name: "node".into(),
-            item: Item {
+            item: LibraryItem {
                 library: "l".into(),
                 name: "demo".into(),
                 build: "10.0.20348.1".into(),
@@ -256,7 +295,7 @@ mod tests {
                 members: Vec::new(),
             },
             networks: Vec::new(),
-            spot: Spot {
+            spot: ResolvedLocation {
                 folder: "group-v3".into(),
                 pool: "resgroup-8".into(),
                 datastore: "datastore-5".into(),
@@ -278,23 +317,23 @@ mod tests {
         let asked = template.request("vm-1");
         let ours = asked["spec"]["description"].as_str().unwrap().to_owned();
         assert_eq!(differs(TYPE, ours.clone()), None);
-        assert_eq!(differs("ovf", ours), Some("an item of the type ovf".into()));
+        assert_eq!(differs("ovf", ours), Some("an item of type ovf".into()));
         let digest = Digest::sha256_of(b"another");
-        let other = Mark::Whole(digest.clone()).text("1");
+        let other = ItemMark::Whole(digest.clone()).text("1");
         assert_eq!(
             differs(TYPE, other),
             Some(format!("a template of {digest}"))
         );
         assert_eq!(
             differs(TYPE, "ours".into()),
-            Some("a template that winimg did not make".into())
+            Some("a template that winimg did not create".into())
         );
     }
 
     #[test]
     fn a_template_is_made_in_the_place_of_its_machine() {
         let storage = json!({ "datastore": "datastore-5" });
-        let description = Mark::Whole(Digest::sha256_of(b"ova")).text("10.0.20348.1");
+        let description = ItemMark::Whole(Digest::sha256_of(b"ova")).text("10.0.20348.1");
         assert_eq!(
             template().request("vm-1"),
             json!({ "spec": {

@@ -1,32 +1,34 @@
-//! Where a template lies in a vCenter's inventory, as people name it. Pure.
+//! Location of a template in a vCenter's inventory, by names. Pure.
 //!
-//! A template is named as Cluster API's provider names it: by its name, or by its path from the datacenter on. Refuses names that the
-//! machine it is made of, or a template that is kept beside it, could not have with theirs.
+//! Templates are named as in Cluster API's provider: by name, or by the path from the datacenter.
+//! Refuses names that are too long for the suffixes of the temporary machine and of a replaced
+//! template.
 
 use winimg_base::error::{Error, Kind, Result};
 
 use super::super::place::is_name;
 
-/// The characters of a name: vCenter takes 80, and winimg's own endings are the rest.
+/// Maximum number of characters in a name: vCenter allows 80, minus winimg's suffixes.
 const LONGEST: usize = 60;
 
-/// What is named of it; the rest is taken where vCenter has one alone.
+/// The given names; a missing one defaults to the only object of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplatePlace {
     pub datacenter: Option<String>,
-    /// From the datacenter's own folder of machines on.
+    /// Path below the datacenter's root folder of machines.
     pub folders: Vec<String>,
     pub name: String,
     pub cluster: Option<String>,
-    /// From the cluster's own pool on.
+    /// Path below the cluster's root pool.
     pub pools: Vec<String>,
     pub datastore: Option<String>,
-    /// Of the cards of the template.
+    /// Network of the template's cards.
     pub network: Option<String>,
 }
 
 impl TemplatePlace {
-    /// `template`: `NAME`, `FOLDER/NAME` or `/DATACENTER/vm/FOLDER/NAME`; `cluster`: `CLUSTER` or `CLUSTER/POOL`.
+    /// Parses the options. `template`: `NAME`, `FOLDER/NAME` or `/DATACENTER/vm/FOLDER/NAME`;
+    /// `cluster`: `CLUSTER` or `CLUSTER/POOL`.
     pub fn parse(
         template: &str,
         cluster: Option<&str>,
@@ -37,7 +39,8 @@ impl TemplatePlace {
         let path = path(template);
         if path.is_none() {
             faults.push(format!(
-                "--template {template}: expected a name of at most {LONGEST} characters, or its path such as /dc1/vm/templates/node-1.31"
+                "--template {template}: expected a name of at most {LONGEST} characters, or its \
+                 path such as /dc1/vm/templates/node-1.31"
             ));
         }
         let words = cluster.map(|text| text.split('/').collect::<Vec<_>>());
@@ -54,23 +57,22 @@ impl TemplatePlace {
                 faults.push(format!("{option}: expected a name, found \"{name}\""));
             }
         }
-        let owned = |name: &str| name.to_owned();
         match path {
             Some((datacenter, folders, name)) if faults.is_empty() => Ok(Self {
-                datacenter: datacenter.map(owned),
-                folders: folders.into_iter().map(owned).collect(),
+                datacenter: datacenter.map(str::to_owned),
+                folders: folders.into_iter().map(str::to_owned).collect(),
                 name: name.to_owned(),
-                cluster: cluster_name.map(owned),
-                pools: pools.into_iter().map(owned).collect(),
-                datastore: datastore.map(owned),
-                network: network.map(owned),
+                cluster: cluster_name.map(str::to_owned),
+                pools: pools.into_iter().map(str::to_owned).collect(),
+                datastore: datastore.map(str::to_owned),
+                network: network.map(str::to_owned),
             }),
-            _ => Err(Error::new(Kind::Recipe, "the template's place is malformed").lines(faults)),
+            _ => Err(Error::new(Kind::Recipe, "the template's location is invalid").lines(faults)),
         }
     }
 }
 
-/// A datacenter, folders and a name.
+/// Parses a path into datacenter, folders and name.
 fn path(text: &str) -> Option<(Option<&str>, Vec<&str>, &str)> {
     let (datacenter, rest) = match text.strip_prefix('/') {
         None => (None, text),
@@ -90,7 +92,7 @@ fn path(text: &str) -> Option<(Option<&str>, Vec<&str>, &str)> {
     is_one.then_some((datacenter, folders, name))
 }
 
-/// What may stand in a list of the inventory.
+/// Returns true for a name that can be in the inventory.
 fn is_listed(name: &str) -> bool {
     !name.is_empty() && !name.contains(char::is_control)
 }
@@ -128,7 +130,7 @@ mod tests {
         let error = TemplatePlace::parse("/dc1/node", Some("c1/"), Some(""), None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the template's place is malformed\n  \
+            "the template's location is invalid\n  \
              | --template /dc1/node: expected a name of at most 60 characters, or its path such as /dc1/vm/templates/node-1.31\n  \
              | --cluster: expected a name, found \"\"\n  \
              | --datastore: expected a name, found \"\""

@@ -98,14 +98,15 @@ fn tree(shell: &Shell, root: &str, items: &[String]) -> Result<Vec<String>, Stri
                 dir.name.trim_end_matches('\\'),
                 item.replace('"', "")
             );
-            match item.contains(['*', '?']) {
-                true => found.extend(
+            if item.contains(['*', '?']) {
+                found.extend(
                     files::pattern_matches(&shell.p, &path)
                         .iter()
                         .filter(|f| f.is_file())
                         .map(|f| f.name.clone()),
-                ),
-                false => found.push(path),
+                )
+            } else {
+                found.push(path)
             }
         }
         let below = list(&dir.host)
@@ -206,12 +207,13 @@ fn parse_options(text: &str) -> Result<Options, String> {
     let mut left = text.trim();
     while !left.is_empty() {
         // `delims=` may hold blanks, when it is the last option.
-        let end = match left.to_ascii_lowercase().starts_with("delims=") {
-            true => left[7..]
+        let end = if left.to_ascii_lowercase().starts_with("delims=") {
+            left[7..]
                 .find(" tokens=")
                 .or(left[7..].find(" eol="))
-                .map_or(left.len(), |at| at + 7),
-            false => left.find(' ').unwrap_or(left.len()),
+                .map_or(left.len(), |at| at + 7)
+        } else {
+            left.find(' ').unwrap_or(left.len())
         };
         let (word, rest) = left.split_at(end);
         let (name, value) = word.split_once('=').unwrap_or((word, ""));

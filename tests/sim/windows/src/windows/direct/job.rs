@@ -49,9 +49,10 @@ impl Write for Output {
 
 fn checked(id: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    match !id.is_empty() && id.len() <= 64 && id.chars().all(plain) {
-        true => Ok(()),
-        false => Err(format!("job {id:?}: letters, digits and '-' only")),
+    if !id.is_empty() && id.len() <= 64 && id.chars().all(plain) {
+        Ok(())
+    } else {
+        Err(format!("job {id:?}: letters, digits and '-' only"))
     }
 }
 

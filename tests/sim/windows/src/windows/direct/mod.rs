@@ -90,9 +90,10 @@ impl Direct {
             return None;
         };
         let id = request.remove("id")?;
-        let reply = match request.contains_key("user") {
-            true => self.open(&request),
-            false => self.used(&request),
+        let reply = if request.contains_key("user") {
+            self.open(&request)
+        } else {
+            self.used(&request)
         };
         let mut reply = reply.unwrap_or_else(|(kind, text)| {
             let mut reply = Map::new();

@@ -103,15 +103,16 @@ pub fn run(p: &mut Process, args: &Arguments) -> u32 {
 
 fn act(p: &mut Process, command: &Command, action: Action, target: &str, log: &mut Log) -> u32 {
     let by_code = target.starts_with('{');
-    let database = match by_code {
-        true => None,
-        false => match open(p, target) {
+    let database = if by_code {
+        None
+    } else {
+        match open(p, target) {
             Ok(database) => Some(database),
             Err(code) => {
                 log.line(format!("Note: 1: {code} 2: {target}"));
                 return code;
             }
-        },
+        }
     };
     let done = match (action, &database) {
         (Action::Remove, Some(database)) => remove::product(p, &database.product_code(), log),

@@ -116,9 +116,10 @@ fn publishers(text: &str) -> Result<Vec<Publisher>, String> {
             })
         })
         .collect::<Result<_, String>>()?;
-    match found.is_empty() {
-        true => Err("The manifest has no provider".into()),
-        false => Ok(found),
+    if found.is_empty() {
+        Err("The manifest has no provider".into())
+    } else {
+        Ok(found)
     }
 }
 

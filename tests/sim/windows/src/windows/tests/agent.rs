@@ -125,11 +125,11 @@ fn transcript(talk: &mut Talk, path: &str) -> Vec<(String, Value)> {
     let mut replies = Vec::new();
     for message in SHARED {
         let text = String::from_utf8_lossy(message).into_owned();
-        let bytes: Vec<u8> = match text.contains("PATH") {
-            true => text
-                .replace("PATH", &path.replace('\\', "\\\\"))
-                .into_bytes(),
-            false => message.to_vec(),
+        let bytes: Vec<u8> = if text.contains("PATH") {
+            text.replace("PATH", &path.replace('\\', "\\\\"))
+                .into_bytes()
+        } else {
+            message.to_vec()
         };
         talk.send(&bytes);
         if text != "{\"execute\":\"guest-ping\"" {

@@ -1,0 +1,141 @@
+//! Resolves names of files listed in a folder's own records, and refuses those outside the folder.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use super::canonicalize;
+
+/// A regular file of a folder, links resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileWithin {
+    /// Path of the file, without links.
+    pub path: PathBuf,
+    /// The same path relative to the folder.
+    pub below: PathBuf,
+}
+
+impl FileWithin {
+    /// Returns true if the name of the file or of a folder above it starts with a dot.
+    pub fn is_hidden(&self) -> bool {
+        self.below
+            .iter()
+            .any(|name| name.to_string_lossy().starts_with('.'))
+    }
+}
+
+/// The reason why a name is not that of a file in the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileWithinError {
+    Missing,
+    /// The name or a link leads out of the folder.
+    Outside,
+    /// A folder, a named pipe or a device.
+    NotRegular,
+}
+
+impl fmt::Display for FileWithinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "is missing",
+            Self::Outside => "is outside the folder of the record that lists it",
+            Self::NotRegular => "is not a regular file",
+        })
+    }
+}
+
+/// Finds the file `name` in or below `folder`. The name is checked first, then its path with links
+/// resolved.
+pub fn file_within(folder: &Path, name: impl AsRef<Path>) -> Result<FileWithin, FileWithinError> {
+    let name = name.as_ref();
+    if !is_plain(name) {
+        return Err(FileWithinError::Outside);
+    }
+    let folder = canonicalize(folder).map_err(|_| FileWithinError::Missing)?;
+    let path = canonicalize(&folder.join(name)).map_err(|_| FileWithinError::Missing)?;
+    let below = path
+        .strip_prefix(&folder)
+        .map_err(|_| FileWithinError::Outside)?;
+    if path.metadata().is_ok_and(|about| about.is_file()) {
+        Ok(FileWithin {
+            below: below.to_owned(),
+            path,
+        })
+    } else {
+        Err(FileWithinError::NotRegular)
+    }
+}
+
+/// Returns true if a name is relative and has no `..`. Backslashes are refused everywhere, since
+/// they are separators on Windows.
+fn is_plain(name: &Path) -> bool {
+    let text = name.to_string_lossy();
+    let mut parts = name.components();
+    !text.is_empty()
+        && !text.contains(['\\', '\0'])
+        && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_of_the_folder_are_refused_whether_the_file_exists_or_not() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("out");
+        fs::create_dir_all(folder.join("logs")).unwrap();
+        fs::write(folder.join("a.ova"), "a").unwrap();
+        fs::write(folder.join("logs/1.log"), "1").unwrap();
+        fs::write(outer.path().join("secret"), "s").unwrap();
+        let absolute = outer.path().join("secret").display().to_string();
+        for (name, expected) in [
+            ("a.ova", Ok("a.ova")),
+            ("./logs/1.log", Ok("logs/1.log")),
+            ("none", Err(FileWithinError::Missing)),
+            ("logs", Err(FileWithinError::NotRegular)),
+            ("", Err(FileWithinError::Outside)),
+            ("../secret", Err(FileWithinError::Outside)),
+            ("../none", Err(FileWithinError::Outside)),
+            ("../out/a.ova", Err(FileWithinError::Outside)),
+            ("logs/../a.ova", Err(FileWithinError::Outside)),
+            (r"..\secret", Err(FileWithinError::Outside)),
+            (&absolute, Err(FileWithinError::Outside)),
+        ] {
+            let found = file_within(&folder, name);
+            let below = found.as_ref().map(|found| found.below.as_path());
+            assert_eq!(below, expected.as_ref().map(|e| Path::new(*e)), "{name}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_is_judged_by_where_it_leads() {
+        use std::os::unix::fs::symlink;
+
+        let outer = tempfile::tempdir().unwrap();
+        let folder = outer.path().join("out");
+        fs::create_dir_all(folder.join(".work")).unwrap();
+        fs::write(folder.join("a"), "a").unwrap();
+        fs::write(folder.join(".work/answers.xml"), "").unwrap();
+        fs::write(outer.path().join("secret"), "s").unwrap();
+        symlink("a", folder.join("inner")).unwrap();
+        symlink("../secret", folder.join("outer")).unwrap();
+        symlink(outer.path(), folder.join("above")).unwrap();
+        symlink(".work/answers.xml", folder.join("shown")).unwrap();
+        symlink("/dev/zero", folder.join("zero")).unwrap();
+        assert!(!file_within(&folder, "inner").unwrap().is_hidden());
+        assert!(file_within(&folder, "shown").unwrap().is_hidden());
+        for name in ["outer", "above/secret", "zero"] {
+            assert_eq!(
+                file_within(&folder, name),
+                Err(FileWithinError::Outside),
+                "{name}"
+            );
+        }
+        // The folder itself may be reached by a link.
+        symlink(&folder, outer.path().join("linked")).unwrap();
+        assert!(file_within(&outer.path().join("linked"), "a").is_ok());
+    }
+}

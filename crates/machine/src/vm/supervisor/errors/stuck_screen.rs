@@ -1,0 +1,326 @@
+//! Builds the error for a machine that is stuck at a screen, with the likely causes for its phase.
+//!
+//! Pure. A machine of Hyper-V needs no extra drivers or agent, so its causes do not mention them
+//! (Microsoft: Windows Setup log files and event logs; the texts of Setup's dialogs; PowerShell
+//! Direct).
+
+use crate::vm::HypervisorKind;
+use crate::vm::observation::{MachineObservation, MachinePurpose, StuckScreen};
+use winimg_base::error::Error;
+
+/// Bytes on the disk that show that an image was being applied; partitions and file systems alone
+/// are far smaller.
+const IMAGE_STARTED: u64 = 64 << 20;
+
+pub fn stands_still(seen: &MachineObservation, platform: HypervisorKind) -> Error {
+    let (fact, expected) = describe_stuck(seen.purpose, platform);
+    seen.report_stuck_screen(StuckScreen {
+        who: seen.purpose.label(),
+        fact,
+        expected,
+        causes: match platform {
+            HypervisorKind::Qemu => causes_on_qemu(seen),
+            HypervisorKind::HyperV => causes_on_hyperv(seen),
+        },
+    })
+}
+
+/// Returns the fact and the expectation.
+fn describe_stuck(
+    purpose: MachinePurpose,
+    platform: HypervisorKind,
+) -> (&'static str, &'static str) {
+    const ON_QEMU: &str = "Windows to continue without input and its guest agent to answer";
+    const ON_HYPERV: &str =
+        "Windows to continue without input and to accept PowerShell Direct sessions";
+    match (purpose, platform) {
+        (MachinePurpose::Install, _) => (
+            "Windows Setup is waiting for input",
+            "Setup to continue without input",
+        ),
+        (MachinePurpose::Clone, _) => (
+            "Windows is stuck at a screen while starting as a clone",
+            "Windows to start without input",
+        ),
+        (MachinePurpose::Boot, HypervisorKind::Qemu) => (
+            "Windows does not start: it is stuck at a screen and its guest agent does not answer",
+            ON_QEMU,
+        ),
+        (MachinePurpose::Boot, HypervisorKind::HyperV) => (
+            "Windows does not start: it is stuck at a screen and accepts no session",
+            ON_HYPERV,
+        ),
+        (MachinePurpose::Steps, HypervisorKind::Qemu) => (
+            "Windows is stuck at a screen and its guest agent does not answer",
+            ON_QEMU,
+        ),
+        (MachinePurpose::Steps, HypervisorKind::HyperV) => (
+            "Windows is stuck at a screen and no longer accepts sessions",
+            ON_HYPERV,
+        ),
+    }
+}
+
+fn causes_on_qemu(seen: &MachineObservation) -> &'static [&'static str] {
+    match seen.purpose {
+        MachinePurpose::Install => setup_causes(seen),
+        _ if !seen.started => {
+            &["the boot loader is waiting for input: its variables or files do not fit the disk"]
+        }
+        MachinePurpose::Clone => clone_causes(seen.restarts),
+        MachinePurpose::Steps => &[
+            "a stop error (blue screen), or Windows' recovery after one",
+            "an update or a driver is waiting for input after a restart of Windows",
+            "a step stopped the guest agent or removed its driver",
+        ],
+        MachinePurpose::Boot => &[
+            "a stop error (blue screen), or Windows' recovery after one: \
+             the disk's driver does not start",
+            "the guest agent's service QEMU-GA or its driver vioserial does not start",
+        ],
+    }
+}
+
+/// Likely causes for a sealed Windows that does not start: the specialize pass runs before the
+/// first restart, the out-of-box experience and the platform's agent after it (Microsoft: How
+/// configuration passes work).
+fn clone_causes(restarts: u32) -> &'static [&'static str] {
+    match restarts {
+        0 => &[
+            "a stop error (blue screen): \
+             the image has no driver that starts at boot for this controller",
+            "a command of the specialize pass failed or is waiting for input",
+        ],
+        _ => &[
+            "an out-of-box page is waiting for input: the seal's answer file omits its setting, \
+             or the platform's answer file was not found",
+            "the platform's agent or a command of the oobeSystem pass failed \
+             or is waiting for input",
+            "a stop error (blue screen), or Windows' recovery after one",
+        ],
+    }
+}
+
+/// Likely causes for a stopped Setup in this phase, most likely first.
+fn setup_causes(seen: &MachineObservation) -> &'static [&'static str] {
+    if !seen.started && seen.restarts == 0 {
+        return &["the disc's loader is waiting for input, or found no Windows to start"];
+    }
+    match (seen.restarts, seen.disk_written) {
+        (0, 0) => &[
+            "the answer file was not found, or is not valid for this Windows",
+            "the disk was not found: its driver is missing from the answer file's DriverPaths",
+            "DiskConfiguration does not fit the firmware (GPT for UEFI, MBR for BIOS)",
+            "no AcceptEula, or a product key that does not fit the image",
+            "a media driver is missing: the CD is not on AHCI",
+        ],
+        (0, written) if written < IMAGE_STARTED => &[
+            "the image that the answer file names is not in install.wim",
+            "a product key that does not fit the image, or an empty one",
+            "DiskConfiguration failed half-way: a partition too small or a wrong order",
+        ],
+        (0, _) => &[
+            "applying the image failed: the disk is too small, or the medium is damaged",
+            "Server 2025 chose CompactOS (0x80071160): \
+             set <Compact>false</Compact> or use a larger disk",
+        ],
+        (1, _) => &[
+            "a command of the specialize pass failed",
+            "a driver, the computer name or the product key of the specialize pass is wrong",
+        ],
+        _ => &[
+            "an out-of-box page is waiting for input: locale (International-Core) \
+             or the Administrator's password is missing",
+            "an unplanned restart during the specialize or oobeSystem pass",
+            "Windows is installed, but SetupComplete.cmd did not start the guest agent \
+             (driver vioserial, service QEMU-GA)",
+        ],
+    }
+}
+
+fn causes_on_hyperv(seen: &MachineObservation) -> &'static [&'static str] {
+    match (seen.purpose, seen.restarts) {
+        (MachinePurpose::Install, 0) => &[
+            "the firmware found nothing to boot, or the medium's key prompt was missed",
+            "the answer file was not found, or is not valid for this Windows",
+            "DiskConfiguration does not fit the firmware \
+             (GPT for generation 2, MBR for generation 1)",
+            "the image that the answer file names is not in install.wim, \
+             or the product key does not fit it",
+        ],
+        (MachinePurpose::Install, 1) => &[
+            "a command of the specialize pass failed",
+            "the computer name or the product key of the specialize pass is wrong",
+        ],
+        (MachinePurpose::Install, _) => &[
+            "an out-of-box page is waiting for input: locale (International-Core) \
+             or the Administrator's password is missing",
+            "an unplanned restart during the specialize or oobeSystem pass",
+        ],
+        (MachinePurpose::Clone, restarts) => clone_causes(restarts),
+        (MachinePurpose::Boot, _) => &[
+            "a stop error (blue screen), or Windows' recovery after one",
+            "firmware or Secure Boot differ from those that Windows was installed with",
+        ],
+        (MachinePurpose::Steps, _) => &[
+            "a stop error (blue screen), or Windows' recovery after one",
+            "an update or a driver is waiting for input after a restart of Windows",
+            "a step stopped the service vmicvmsession (Hyper-V PowerShell Direct Service)",
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn seen(restarts: u32, disk_written: u64) -> MachineObservation {
+        MachineObservation {
+            purpose: MachinePurpose::Install,
+            elapsed: Duration::from_secs(246),
+            still_since: Some(Duration::from_secs(216)),
+            restarts,
+            started: true,
+            disk_written,
+            screenshot: Some("/run/w/screens/stopped.png".into()),
+            ..MachineObservation::default()
+        }
+    }
+
+    /// Builds the whole message from the parts that vary.
+    fn text(fact: &str, expected: &str, restarts: &str, lines: &[&str], cure: &str) -> String {
+        let lines: String = lines.iter().map(|line| format!("\n  | {line}")).collect();
+        format!(
+            "{fact}\n  at: /run/w/screens/stopped.png\n  expected: {expected}\n  \
+             found: no activity since 3 min 36 s after power-on, for 30 s, {restarts}{lines}\n  cure: {cure}"
+        )
+    }
+
+    const WAITS: &str = "Windows Setup is waiting for input";
+    const GOES_ON: &str = "Setup to continue without input";
+    const BEFORE: &str = "before the first restart";
+    const LOOK: &str = "look at the screenshot: its text names the cause";
+
+    #[test]
+    fn a_wrong_image_name_is_reported_with_screen_time_and_causes() {
+        let causes = [
+            "likely: the image that the answer file names is not in install.wim",
+            "likely: a product key that does not fit the image, or an empty one",
+            "likely: DiskConfiguration failed half-way: a partition too small or a wrong order",
+        ];
+        assert_eq!(
+            stands_still(&seen(0, 5 << 20), HypervisorKind::Qemu).to_string(),
+            text(WAITS, GOES_ON, BEFORE, &causes, LOOK)
+        );
+    }
+
+    #[test]
+    fn a_box_that_could_be_read_is_named_before_anything_is_guessed() {
+        let screen = [
+            "Install Windows",
+            "Windows could n0t parse or process the unattend answer",
+            "file for pass [windowsPE].",
+        ];
+        let read = MachineObservation {
+            text: screen.map(String::from).to_vec(),
+            ..seen(0, 0)
+        };
+        let likely = "likely: its syntax, an unknown component or element, a non-ASCII character, a setting in the wrong pass, or a value that Windows rejects, such as a simple password";
+        let says = screen.map(|line| format!("the screen says: {line}"));
+        let fact = "Windows Setup stopped: the answer file cannot be read";
+        let cure = "look at the dialog: it names the pass, and often the component and the line";
+        assert_eq!(
+            stands_still(&read, HypervisorKind::Qemu).to_string(),
+            text(
+                fact,
+                GOES_ON,
+                BEFORE,
+                &[likely, &says[0], &says[1], &says[2]],
+                cure
+            )
+        );
+        let blue = MachineObservation {
+            blue: true,
+            ..seen(1, 1 << 30)
+        };
+        let rendered = stands_still(&blue, HypervisorKind::Qemu).to_string();
+        assert!(rendered.contains("| the screen has the colours of a stop error"));
+    }
+
+    #[test]
+    fn each_phase_has_its_own_first_cause() {
+        let firmware = MachineObservation {
+            started: false,
+            ..seen(0, 0)
+        };
+        let phases = [(0, 0), (0, 1), (0, 1 << 30), (1, 1 << 30), (2, 1 << 30)];
+        let phases = phases.map(|(restarts, written)| seen(restarts, written));
+        let first = phases.iter().chain([&firmware]).map(|s| setup_causes(s)[0]);
+        let different: std::collections::BTreeSet<&str> = first.collect();
+        assert_eq!(different.len(), 6);
+    }
+
+    #[test]
+    fn under_hyper_v_a_setup_that_waits_is_reported_with_its_phase() {
+        let causes = [
+            "likely: an out-of-box page is waiting for input: locale (International-Core) or the Administrator's password is missing",
+            "likely: an unplanned restart during the specialize or oobeSystem pass",
+        ];
+        assert_eq!(
+            stands_still(&seen(2, 0), HypervisorKind::HyperV).to_string(),
+            text(WAITS, GOES_ON, "after 2 restarts", &causes, LOOK)
+        );
+    }
+
+    #[test]
+    fn a_clone_at_a_stop_error_is_reported_by_its_pass() {
+        let clone = MachineObservation {
+            purpose: MachinePurpose::Clone,
+            blue: true,
+            ..seen(0, 0)
+        };
+        let fact = "Windows is stuck at a screen while starting as a clone";
+        let lines = [
+            "the screen has the colours of a stop error (blue screen)",
+            "likely: a stop error (blue screen): the image has no driver that starts at boot for this controller",
+            "likely: a command of the specialize pass failed or is waiting for input",
+        ];
+        assert_eq!(
+            stands_still(&clone, HypervisorKind::Qemu).to_string(),
+            text(fact, "Windows to start without input", BEFORE, &lines, LOOK)
+        );
+        let page = seen_text(2, "Hi there");
+        assert_eq!(
+            stands_still(&page, HypervisorKind::Qemu).fact(),
+            "Windows stopped: the page for country and language"
+        );
+    }
+
+    fn seen_text(restarts: u32, text: &str) -> MachineObservation {
+        MachineObservation {
+            purpose: MachinePurpose::Clone,
+            text: vec![text.into()],
+            ..seen(restarts, 1 << 30)
+        }
+    }
+
+    #[test]
+    fn an_agent_that_never_comes_is_reported_with_what_keeps_it_away() {
+        let booted = MachineObservation {
+            purpose: MachinePurpose::Boot,
+            ..seen(0, 0)
+        };
+        let fact =
+            "Windows does not start: it is stuck at a screen and its guest agent does not answer";
+        let expected = "Windows to continue without input and its guest agent to answer";
+        let causes = [
+            "likely: a stop error (blue screen), or Windows' recovery after one: the disk's driver does not start",
+            "likely: the guest agent's service QEMU-GA or its driver vioserial does not start",
+        ];
+        assert_eq!(
+            stands_still(&booted, HypervisorKind::Qemu).to_string(),
+            text(fact, expected, BEFORE, &causes, LOOK)
+        );
+    }
+}
