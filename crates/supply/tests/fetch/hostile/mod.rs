@@ -132,7 +132,7 @@ fn ended(mut child: Child, row: &str) -> String {
 /// Without numbers that differ from run to run.
 fn shortened(text: &str) -> String {
     let numbers = [
-        (r"only \d+ bytes came", "only N bytes came"),
+        (r"only \d+ bytes in", "only N bytes in"),
         (r"after \d+ bytes", "after N bytes"),
         (r"sha256:([0-9a-f]{12})[0-9a-f]+", "sha256:${1}…"),
     ];
