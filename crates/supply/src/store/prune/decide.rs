@@ -1,6 +1,6 @@
 //! Decides which items are removed and why. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, SystemTime};
 
 use crate::store::{StoreItem, StoreItemKind};
@@ -17,16 +17,11 @@ pub(super) fn decide(
     leased: &BTreeSet<Digest>,
     now: SystemTime,
 ) -> PruneReport {
-    let mut deciding = PruneDecision {
-        keep: items
-            .iter()
-            .map(|i| find_keep_reason(i, protected, leased))
-            .collect(),
-        left: items.iter().map(|i| i.size).sum(),
-        going: vec![None; items.len()],
-        order: Vec::new(),
-        items: &items,
-    };
+    let keep = items
+        .iter()
+        .map(|i| find_keep_reason(i, protected, leased))
+        .collect();
+    let mut deciding = PruneDecision::new(&items, keep);
     deciding.remove_leftovers();
     if let Some(limit) = limits.older_than {
         deciding.by_age(limit, now);
@@ -73,6 +68,14 @@ fn find_keep_reason(
 
 struct PruneDecision<'a> {
     items: &'a [StoreItem],
+    /// Parent layer of each item.
+    parents: Vec<Option<usize>>,
+    /// Child layers of each item, in the order of the items.
+    children: Vec<Vec<usize>>,
+    /// Number of child layers that are kept.
+    kept_children: Vec<usize>,
+    /// Trees unpacked from each archive.
+    trees: HashMap<&'a Digest, Vec<usize>>,
     keep: Vec<Option<String>>,
     /// Reason for removal.
     going: Vec<Option<String>>,
@@ -82,11 +85,53 @@ struct PruneDecision<'a> {
     left: u64,
 }
 
-impl PruneDecision<'_> {
+impl<'a> PruneDecision<'a> {
+    /// Indexes the relations between items once, so that a cache with many thousands of them is
+    /// decided in seconds.
+    fn new(items: &'a [StoreItem], keep: Vec<Option<String>>) -> Self {
+        let mut layers = HashMap::new();
+        let mut trees: HashMap<&Digest, Vec<usize>> = HashMap::new();
+        for (number, item) in items.iter().enumerate() {
+            match &item.thing {
+                StoreItemKind::Layer(key, _) => {
+                    layers.entry(key).or_insert(number);
+                }
+                StoreItemKind::Tree(archive) => trees.entry(archive).or_default().push(number),
+                _ => {}
+            }
+        }
+        let mut children = vec![Vec::new(); items.len()];
+        let mut parents = vec![None; items.len()];
+        for (number, item) in items.iter().enumerate() {
+            parents[number] = find_parent_key(item).and_then(|key| layers.get(key).copied());
+            if let Some(parent) = parents[number] {
+                children[parent].push(number);
+            }
+        }
+        Self {
+            parents,
+            kept_children: children.iter().map(Vec::len).collect(),
+            children,
+            trees,
+            keep,
+            left: items.iter().map(|i| i.size).sum(),
+            going: vec![None; items.len()],
+            order: Vec::new(),
+            items,
+        }
+    }
+
     fn remove(&mut self, number: usize, why: String) {
         self.going[number] = Some(why);
         self.order.push(number);
         self.left -= self.items[number].size;
+        if let Some(parent) = self.parents[number] {
+            self.kept_children[parent] -= 1;
+        }
+    }
+
+    fn is_undecided(&self, number: usize) -> bool {
+        self.keep[number].is_none() && self.going[number].is_none()
     }
 
     /// Removes unusable items.
@@ -101,21 +146,22 @@ impl PruneDecision<'_> {
             self.remove(number, why.into());
         }
         // Layers without a parent, then their children.
-        while let Some(number) = (0..self.items.len()).find(|n| self.is_orphan(*n)) {
+        let mut orphans: BTreeSet<usize> = (0..self.items.len())
+            .filter(|n| self.is_orphan(*n))
+            .collect();
+        while let Some(number) = orphans.pop_first() {
             self.remove(number, "its parent layer is gone".into());
+            let children = self.children[number].iter().copied();
+            orphans.extend(children.filter(|n| self.is_undecided(*n)));
         }
         // They were found parents first.
         self.order.reverse();
     }
 
     fn is_orphan(&self, number: usize) -> bool {
-        let has_parent = match &self.items[number].thing {
-            StoreItemKind::Layer(_, Some(record)) => record.parent.is_some(),
-            _ => false,
-        };
-        let is_free = self.keep[number].is_none() && self.going[number].is_none();
-        let parent = self.find_parent(number);
-        has_parent && is_free && parent.is_none_or(|n| self.going[n].is_some())
+        let has_parent = find_parent_key(&self.items[number]).is_some();
+        let parent = self.parents[number];
+        has_parent && self.is_undecided(number) && parent.is_none_or(|n| self.going[n].is_some())
     }
 
     fn by_age(&mut self, limit: Duration, now: SystemTime) {
@@ -144,9 +190,9 @@ impl PruneDecision<'_> {
                         break;
                     };
                     self.remove(number, why);
-                    self.trees_of(number);
+                    self.remove_trees(number);
                     // The parent is older and only had to wait for this child.
-                    let below = self.find_parent(number);
+                    let below = self.parents[number];
                     next = below.filter(|n| self.items[*n].used <= used);
                 }
             }
@@ -157,42 +203,16 @@ impl PruneDecision<'_> {
     }
 
     fn may_go(&self, number: usize) -> bool {
-        let free = self.keep[number].is_none() && self.going[number].is_none();
-        free && self.find_child(number).is_none()
-    }
-
-    /// Returns the parent layer.
-    fn find_parent(&self, number: usize) -> Option<usize> {
-        let StoreItemKind::Layer(_, Some(record)) = &self.items[number].thing else {
-            return None;
-        };
-        let parent = record.parent.as_ref()?;
-        self.items
-            .iter()
-            .position(|item| matches!(&item.thing, StoreItemKind::Layer(key, _) if key == parent))
-    }
-
-    /// Returns a child layer that is kept.
-    fn find_child(&self, number: usize) -> Option<&StoreItem> {
-        let StoreItemKind::Layer(key, _) = &self.items[number].thing else {
-            return None;
-        };
-        let all = self.items.iter().zip(&self.going);
-        let mut staying = all.filter(|(_, going)| going.is_none()).map(|(i, _)| i);
-        staying.find(|item| match &item.thing {
-            StoreItemKind::Layer(_, Some(record)) => record.parent.as_ref() == Some(key),
-            _ => false,
-        })
+        self.is_undecided(number) && self.kept_children[number] == 0
     }
 
     /// Removes the trees that were unpacked from a removed archive.
-    fn trees_of(&mut self, number: usize) {
+    fn remove_trees(&mut self, number: usize) {
         let StoreItemKind::Blob(blob) = &self.items[number].thing else {
             return;
         };
-        for tree in 0..self.items.len() {
-            let of_it = matches!(&self.items[tree].thing, StoreItemKind::Tree(of) if of == blob);
-            if of_it && self.keep[tree].is_none() && self.going[tree].is_none() {
+        for tree in self.trees.get(blob).cloned().unwrap_or_default() {
+            if self.is_undecided(tree) {
                 self.remove(tree, "its archive is removed".into());
             }
         }
@@ -202,7 +222,9 @@ impl PruneDecision<'_> {
         if let Some(keep) = &self.keep[number] {
             return keep.clone();
         }
-        match self.find_child(number).map(|child| &child.thing) {
+        let mut children = self.children[number].iter();
+        let kept = children.find(|child| self.going[**child].is_none());
+        match kept.map(|child| &self.items[*child].thing) {
             Some(StoreItemKind::Layer(key, Some(record))) => {
                 let key = &key.hex()[..12];
                 format!("parent of layer {key} (after {})", record.last_link_name())
@@ -215,226 +237,17 @@ impl PruneDecision<'_> {
     }
 }
 
+/// Returns the key of the layer that this one was built on.
+fn find_parent_key(item: &StoreItem) -> Option<&Digest> {
+    match &item.thing {
+        StoreItemKind::Layer(_, Some(record)) => record.parent.as_ref(),
+        _ => None,
+    }
+}
+
 fn unused_for(item: &StoreItem, now: SystemTime) -> Duration {
     now.duration_since(item.used).unwrap_or_default()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::LayerRecord;
-    use serde_json::Value;
-    use winimg_recipe::plan::{BuildPart, ChainLink};
-
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-    fn now() -> SystemTime {
-        SystemTime::UNIX_EPOCH + 20_000 * DAY
-    }
-
-    fn of(text: &str) -> Digest {
-        Digest::sha256_of(text.as_bytes())
-    }
-
-    fn item(name: &str, thing: StoreItemKind, size: u64, days: u32) -> StoreItem {
-        StoreItem {
-            thing,
-            path: name.into(),
-            size,
-            used: now() - days * DAY,
-            record: name.into(),
-            busy: false,
-        }
-    }
-
-    fn layer(name: &str, parent: Option<&str>, size: u64, days: u32) -> StoreItem {
-        let link = |name: &str| ChainLink {
-            name: name.into(),
-            key: of(name),
-            part: BuildPart::Skipped,
-        };
-        let record = LayerRecord {
-            format: 1,
-            key: of(name),
-            parent: parent.map(of),
-            parent_disk: None,
-            recipe: "node".into(),
-            made: 0,
-            files: Vec::new(),
-            links: parent.into_iter().chain([name]).map(link).collect(),
-            notes: Value::Null,
-        };
-        item(
-            name,
-            StoreItemKind::Layer(of(name), Some(Box::new(record))),
-            size,
-            days,
-        )
-    }
-
-    fn file(name: &str, size: u64, days: u32) -> StoreItem {
-        item(name, StoreItemKind::Blob(of(name)), size, days)
-    }
-
-    /// Returns one line per item, removed ones first.
-    fn text(
-        items: Vec<StoreItem>,
-        limits: PruneLimits,
-        locked: &[&str],
-        leased: &[&str],
-    ) -> String {
-        let locked = locked
-            .iter()
-            .map(|n| (of(n), "recipe.lock names it".into()));
-        let leased = leased.iter().map(|n| of(n)).collect();
-        let pruned = decide(items, limits, &locked.collect(), &leased, now());
-        let line = |mark: char| {
-            move |(item, why): &(StoreItem, String)| {
-                let why = match why.strip_prefix("parent of layer ") {
-                    // Without the digest.
-                    Some(rest) => &rest[13..],
-                    None => why,
-                };
-                format!("{mark} {}: {why}\n", item.path.display())
-            }
-        };
-        let gone = pruned.gone.iter().map(line('-'));
-        let stayed = pruned.stayed.iter().map(line('+'));
-        gone.chain(stayed).collect()
-    }
-
-    fn age(days: u32) -> PruneLimits {
-        PruneLimits {
-            older_than: Some(days * DAY),
-            max_size: None,
-        }
-    }
-
-    fn size(bytes: u64) -> PruneLimits {
-        PruneLimits {
-            older_than: None,
-            max_size: Some(bytes),
-        }
-    }
-
-    fn all() -> Vec<StoreItem> {
-        let mut held = item("held", StoreItemKind::Partial(None), 1, 90);
-        held.busy = true;
-        vec![
-            layer("windows", None, 40, 50),
-            layer("kubelet", Some("windows"), 10, 50),
-            layer("agents", Some("kubelet"), 5, 2),
-            layer("patches", Some("windows"), 20, 60),
-            layer("lost", Some("nothing"), 7, 0),
-            layer("on the lost", Some("lost"), 3, 0),
-            item("torn", StoreItemKind::Layer(of("torn"), None), 1, 0),
-            item("draft", StoreItemKind::Draft, 30, 0),
-            file("iso", 50, 90),
-            file("old", 4, 90),
-            file("new", 4, 1),
-            item("old tree", StoreItemKind::Tree(of("old")), 6, 1),
-            item("new tree", StoreItemKind::Tree(of("new")), 6, 90),
-            item("broken off", StoreItemKind::Partial(None), 2, 90),
-            held,
-            item("wrong", StoreItemKind::Quarantined, 2, 90),
-        ]
-    }
-
-    #[test]
-    fn without_limits_only_leftovers_go() {
-        assert_eq!(
-            text(all(), PruneLimits::default(), &["iso"], &[]),
-            "\
-- on the lost: its parent layer is gone
-- lost: its parent layer is gone
-- draft: its build was interrupted
-- torn: its record cannot be read
-+ windows: (after kubelet)
-+ kubelet: (after agents)
-+ agents: used 2 days ago
-+ patches: used 60 days ago
-+ iso: recipe.lock names it
-+ old: used 90 days ago
-+ new: used 24 hours ago
-+ old tree: used 24 hours ago
-+ new tree: used 90 days ago
-+ broken off: used 90 days ago
-+ held: in use by a running winimg
-+ wrong: used 90 days ago
-"
-        );
-    }
-
-    #[test]
-    fn what_is_old_goes_but_not_what_others_need() {
-        assert_eq!(
-            text(all(), age(30), &["iso"], &["lost"]),
-            "\
-- draft: its build was interrupted
-- torn: its record cannot be read
-- old: not used for 90 days
-- old tree: its archive is removed
-- new tree: not used for 90 days
-- broken off: not used for 90 days
-- wrong: not used for 90 days
-- patches: not used for 60 days
-+ windows: (after kubelet)
-+ kubelet: (after agents)
-+ agents: used 2 days ago
-+ lost: in use by a running winimg
-+ on the lost: used 0 seconds ago
-+ iso: recipe.lock names it
-+ new: used 24 hours ago
-+ held: in use by a running winimg
-"
-        );
-    }
-
-    #[test]
-    fn a_whole_chain_goes_leaf_first_and_no_further_than_the_size() {
-        let chain = || {
-            vec![
-                layer("windows", None, 40, 9),
-                // Used a moment before its child.
-                layer("kubelet", Some("windows"), 10, 10),
-                layer("agents", Some("kubelet"), 5, 9),
-                file("file", 3, 1),
-            ]
-        };
-        let over = "least recently used, and the cache exceeds the size limit";
-        assert_eq!(
-            text(chain(), size(45), &[], &[]),
-            format!(
-                "\
-- agents: {over}
-- kubelet: {over}
-+ windows: used 9 days ago
-+ file: used 24 hours ago
-"
-            )
-        );
-        assert_eq!(
-            text(chain(), size(0), &["file"], &["kubelet", "windows"]),
-            format!(
-                "\
-- agents: {over}
-+ windows: in use by a running winimg
-+ kubelet: in use by a running winimg
-+ file: recipe.lock names it
-"
-            )
-        );
-        assert!(text(chain(), size(58), &[], &[]).starts_with("+ windows"));
-    }
-
-    #[test]
-    fn a_use_in_the_future_is_one_of_now() {
-        let mut ahead = file("ahead", 4, 0);
-        ahead.used = now() + 400 * DAY;
-        let items = || vec![ahead.clone(), file("old", 4, 31)];
-        assert_eq!(
-            text(items(), age(30), &[], &[]),
-            "- old: not used for 31 days\n+ ahead: used 0 seconds ago\n"
-        );
-    }
-}
+mod tests;
