@@ -132,7 +132,7 @@ fn what_would_not_arrive_is_refused() {
         .expect_err("quotes for cmd")
         .to_string();
     assert!(
-        error.contains("holds a double quote, which cmd.exe does not read"),
+        error.contains("contains a double quote, which QEMU's guest agent escapes in a way that cmd.exe does not support"),
         "{error}"
     );
     let msi = GuestCommand {
@@ -146,7 +146,7 @@ fn what_would_not_arrive_is_refused() {
         .expect_err("quotes for msiexec")
         .to_string();
     assert!(
-        error.contains("holds a double quote, which msiexec.exe does not read"),
+        error.contains("in a way that msiexec.exe does not support"),
         "{error}"
     );
 }
