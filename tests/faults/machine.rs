@@ -95,7 +95,7 @@ fn setup() -> Vec<Case> {
             )
             .fault("at = 'loaded'\nnth = 2\ndo = 'spins'")
             .fails(8, "Windows Setup hangs before it draws anything")
-            .says("nothing drawn since"),
+            .says("no screen output for"),
         case("the agent is never started")
             .fault("at = 'applied'\ndo = 'stays-away'")
             .fails(6, "Windows Setup is waiting for input"),

@@ -35,9 +35,9 @@ pub fn cases() -> Vec<Case> {
             .answer(&format!("{STEP}\nexit = 1618\ntimes = 1"))
             .fails(7, failed)
             .says("1618"),
-        case("winimg's own folder cannot be removed")
+        case("the seal's task cannot be started")
             .answer(
-                r"command = '*if exist C:\winimg exit 1'
+                r"command = '*schtasks.exe /run /tn winimg-seal'
 exit = 1",
             )
             .fails(7, failed),
