@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
-use similar::TextDiff;
+use support::difference::lines_that_differ;
 
 /// What begins a line without spaces, behind an empty one: a section of the plan or a step.
 struct Block {
@@ -36,16 +36,6 @@ pub fn difference(base: &str, plan: &str) -> String {
         }
     }
     found
-}
-
-/// The hunks without their places, which shift.
-fn lines_that_differ(one: &str, other: &str) -> String {
-    let hunks = TextDiff::from_lines(one, other)
-        .unified_diff()
-        .context_radius(1)
-        .to_string();
-    let place = Regex::new(r"(?m)^@@ .* @@$").expect("a pattern");
-    place.replace_all(&hunks, "@@").into_owned()
 }
 
 fn titles(blocks: &[Block]) -> String {
