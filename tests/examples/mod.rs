@@ -5,7 +5,7 @@
 #![cfg(unix)]
 
 use support::skip;
-use support::tree::{files, root};
+use support::tree::{files, makefile, root};
 pub mod blocks;
 mod judge;
 mod starter;
@@ -78,7 +78,7 @@ fn a_skipped_test_is_a_failure_in_make_test() {
     let why = failed.expect_err("a failure");
     let why = why.downcast_ref::<String>().expect("a text");
     assert!(why.starts_with("skipped: no tesseract; "), "{why}");
-    let makefile = read(&root().join("Makefile"));
+    let makefile = makefile();
     assert!(makefile.contains("\ntest: export WINIMG_NO_SKIP := 1\n"));
 }
 

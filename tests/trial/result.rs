@@ -18,7 +18,7 @@ use winimg_recipe::recipe::target::{
 };
 
 use super::{identity, judged};
-use crate::export_record::schema_is_current;
+use support::golden::schema_is_current;
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/try-1.json");
 
@@ -121,7 +121,7 @@ fn the_result_as_text() {
     insta::assert_snapshot!(trial().to_json());
 }
 
-/// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test winimg trial::result`.
+/// After a change of the types: `WINIMG_WRITE_SCHEMA=1 cargo test --test machines trial::result`.
 #[test]
 fn the_schema_in_the_repository_is_current() {
     schema_is_current(SCHEMA_FILE, &render_schema());

@@ -22,4 +22,6 @@ pub mod udf;
 pub mod unreliable;
 pub mod vhdx;
 pub mod vma;
+pub mod watch;
 pub mod windows_disk;
+pub mod windows_exe;
