@@ -30,6 +30,7 @@ fn schema_is_the_one_in_the_repository() {
         (&["schema"][..], "schemas/manifest-1.json"),
         (&["schema", "try"], "schemas/try-1.json"),
         (&["schema", "config"], "schemas/config-1.json"),
+        (&["schema", "recipe"], "schemas/recipe-1.json"),
         (&["schema", "doctor"], "schemas/doctor-1.json"),
         (&["schema", "disk-usage"], "schemas/disk-usage-1.json"),
         (&["schema", "published"], "schemas/published-1.json"),
