@@ -58,11 +58,11 @@ shipped-recipes: standin ## builds each recipe of recipes/ with stand-ins of wha
 	$(LINTED) test --locked --workspace --test machines -- --ignored --nocapture end_to_end::recipes::
 
 .PHONY: cluster-policy
-cluster-policy: ## what goes into a cluster, judged by the API server's own code: needs go and its module proxy
+cluster-policy: pipelines-rendered ## what goes into a cluster, judged by the API server's own code: needs go and its module proxy
 	cd tests/kubernetes && go test ./...
 
 .PHONY: cluster-real
-cluster-real: ## the same put into a kube-apiserver with etcd over HTTPS; both are built by Go, half an hour once
+cluster-real: pipelines-rendered ## the same put into a kube-apiserver with etcd over HTTPS; both are built by Go, half an hour once
 	cd tests/kubernetes && nice -n 5 go test -p 1 -vet=off -tags server -run TestAServersJudgement -v ./...
 
 # Those that run pipelines, or their schemas: Python's, and two built by Go, of which Argo's brings a SQLite that nothing here opens: without C its
@@ -71,9 +71,13 @@ $(JUDGES)/.made: tests/pipelines/judges.sh
 	tests/pipelines/judges.sh make $(JUDGES)
 	touch $@
 
+.PHONY: pipelines-rendered
+pipelines-rendered: build
+	tests/pipelines/judges.sh render $(BUILT)/winimg target/pipelines
+
 .PHONY: pipelines-judged
-pipelines-judged: $(JUDGES)/.made ## rendered pipelines judged by actionlint, GitLab's and Buildkite's schemas and Argo's own code; needs go and its module proxy
-	tests/pipelines/judges.sh judge $(JUDGES)
+pipelines-judged: $(JUDGES)/.made pipelines-rendered ## rendered pipelines judged by actionlint, GitLab's and Buildkite's schemas and Argo's own code; needs go and its module proxy
+	tests/pipelines/judges.sh judge $(JUDGES) target/pipelines
 	cd tests/pipelines/argo && CGO_ENABLED=0 GOFLAGS="$${GOFLAGS-} -p=1" nice -n 5 go test -vet=off ./...
 
 .PHONY: pipelines
