@@ -66,7 +66,7 @@ func TestTheJobsOfAPipelineAreReadStrictly(t *testing.T) {
 			}
 		}
 	}
-	if found != 11 {
+	if found != 9 {
 		t.Errorf("%d Jobs", found)
 	}
 }
