@@ -75,7 +75,7 @@ fn blocks(plan: &str) -> Vec<Block> {
 /// The lines of a block without the widths of columns; a step's number is N, and its payload entries are counted from its
 /// first one.
 fn without_numbers(lines: &[&str]) -> String {
-    let entry = Regex::new(r"\bp\\(\d{4})\\").expect("a pattern");
+    let entry = Regex::new(r"\bp\\(\d{4})\b").expect("a pattern");
     let step = Regex::new(r"^(\d{3})  ").expect("a pattern");
     let gap = Regex::new(r"(\S) {2,}").expect("a pattern");
     let number = step.captures(lines.first().copied().unwrap_or_default());
@@ -87,17 +87,59 @@ fn without_numbers(lines: &[&str]) -> String {
     let mut text = String::new();
     for line in lines {
         let Some(own) = &own else {
-            push_line(&mut text, &entry.replace_all(line, r"p\N\"), &gap);
+            push_line(&mut text, &entry.replace_all(line, r"p\N"), &gap);
             continue;
         };
         let line = entry.replace_all(line, |found: &regex::Captures| {
             let number: usize = found[1].parse().expect("a number");
             let first = *first_entry.get_or_insert(number);
-            format!(r"p\{}\", number.wrapping_sub(first) as isize)
+            format!(r"p\{}", number.wrapping_sub(first) as isize)
         });
         push_line(&mut text, &own.replace_all(&line, "${1}N"), &gap);
     }
-    format!("{}\n", text.trim_end())
+    without_frames(text.trim_end())
+}
+
+/// Without what the scripts of all puts have in common: they make a folder, copy their files and end. Where the files go stands
+/// in what the step leaves; any other line of such a script stays.
+fn without_frames(text: &str) -> String {
+    let head = [
+        r"     put  C:\Windows\System32\cmd.exe /d /c C:\winimg\payload.cmd N",
+        "             exit 0, within 20 min",
+        r"             s\N.cmd",
+    ];
+    let common = [
+        "@echo off",
+        "exit /b 0",
+        "if errorlevel 8 exit /b %errorlevel%",
+        r#"if not exist "[^"]+\\" mkdir "[^"]+" \|\| exit /b 1"#,
+        r#"copy /b /y "%~d0\\p\\\d+\\[^"]+" "[^"]+" \|\| exit /b 1"#,
+        r#"C:\\Windows\\System32\\attrib\.exe -r "[^"]+""#,
+        // Of an access list; the line that grants stays.
+        r#"if not exist "[^"]+" (?:echo "[^"]+" is not there|exit /b 1)"#,
+        r#"(?:if exist "[^"]+\\" )?set "below=(?:\(OI\)\(CI\))?""#,
+        r#"C:\\Windows\\System32\\icacls\.exe "[^"]+" /(?:reset /q \|\| \(.+\)|inheritance:r /q) \|\| exit /b 1"#,
+    ];
+    let common = Regex::new(&format!(r"^ +\| (?:{})$", common.join("|"))).expect("a pattern");
+    let mut lines = text.lines().peekable();
+    let mut kept = String::new();
+    while let Some(line) = lines.next() {
+        kept.push_str(line);
+        kept.push('\n');
+        if line != head[0] {
+            continue;
+        }
+        for expected in &head[1..] {
+            lines.next_if(|line| line == expected);
+        }
+        while let Some(line) = lines.next_if(|line| line.trim_start().starts_with('|')) {
+            if !common.is_match(line) {
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+    }
+    kept
 }
 
 /// A line of a script has its spaces.

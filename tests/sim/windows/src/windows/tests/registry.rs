@@ -2,23 +2,7 @@ use std::process::Command;
 
 use super::guest::{Guest, facts};
 use crate::windows::regf::{self, Key};
-use crate::windows::{Data, ImageFacts, create_image};
-
-/// A value as libhivex's own tool reads it from the file on disk.
-fn hivexget(guest: &Guest, hive: &str, key: &str, value: &str) -> String {
-    let file = guest.host(&format!(r"C:\Windows\System32\config\{hive}"));
-    let out = Command::new("hivexget")
-        .arg(file)
-        .args([key, value])
-        .output()
-        .expect("hivexget (package libhivex-bin)");
-    assert!(
-        out.status.success(),
-        "{key} {value}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    String::from_utf8(out.stdout).unwrap().trim_end().to_owned()
-}
+use crate::windows::{ImageFacts, create_image};
 
 #[test]
 fn a_fresh_image_is_read_by_libhivex() {
