@@ -3,7 +3,6 @@
 //! `HKLM\SOFTWARE\winimg-standin`.
 
 use super::Arguments;
-use super::small::unknown;
 use crate::windows::process::Process;
 use crate::windows::registry::{dword_value, sz};
 
