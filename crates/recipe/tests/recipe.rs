@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::complaints::facts;
 use support::tree::{self, with_files};
 
 use winimg_base::diag::DiagnosticsRecord;
@@ -459,7 +460,7 @@ cmd = "echo {{onne}}"
     };
     let text = complaints(&path, &options).1;
     assert!(!text.contains("hunter2"), "{text}");
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(facts(&text));
 }
 
 #[test]
@@ -520,7 +521,7 @@ cmd = "echo {{v}}"
         "machine.cpus=many",
         "nothing",
     ]);
-    insta::assert_snapshot!(small_complaints(more, &wrong));
+    insta::assert_snapshot!(facts(&small_complaints(more, &wrong)));
 }
 
 #[test]
@@ -544,11 +545,11 @@ fn files_that_cannot_be_included() {
         ),
     ]);
     let folder = format!("{}/", dir.path().display());
-    insta::assert_snapshot!(
-        complaints(&path, &ReadOptions::default())
+    insta::assert_snapshot!(facts(
+        &complaints(&path, &ReadOptions::default())
             .1
             .replace(&folder, "")
-    );
+    ));
 }
 
 #[test]
@@ -796,7 +797,7 @@ extract = { component = "kubelet", to = 'C:\x' }
 "#;
     let text = small_complaints(more, &ReadOptions::default());
     assert!(!text.contains("hunter2"), "{text}");
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(facts(&text));
 }
 
 #[test]
@@ -872,7 +873,7 @@ cleanup = { temp = false }
 name = "base"
 cleanup = { reset_base = true, paths = ["/tmp"] }
 "#;
-    insta::assert_snapshot!(small_complaints(more, &ReadOptions::default()));
+    insta::assert_snapshot!(facts(&small_complaints(more, &ReadOptions::default())));
 }
 
 #[test]
@@ -1101,7 +1102,7 @@ file = { path = 'C:\k\b', content = "{{key}}" }
         self::with_files(&[("recipe.toml", &small(more).replace("raw = {}", "rwa = {}"))]);
     let (recipe, said) = complaints(&path, &ReadOptions::default());
     assert!(recipe.is_none());
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
 }
 
 #[test]
@@ -1154,7 +1155,7 @@ fn where_a_step_stands_is_never_left_open() {
 
 #[test]
 fn what_no_plan_can_do_without_is_asked_for_as_before() {
-    insta::assert_snapshot!(small_complaints(
+    insta::assert_snapshot!(facts(&small_complaints(
         r#"
 [vars]
 where = { required = "where it is" }
@@ -1176,7 +1177,7 @@ name = "seal"
 generalize = { answer_file = "{{where}}" }
 "#,
         &ReadOptions::default()
-    ));
+    )));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use support::complaints::facts;
 use support::tree;
 
 use winimg_recipe::recipe::{ReadOptions, Recipe, UndecidedValue, read};
@@ -212,7 +213,7 @@ fn a_value_that_is_not_allowed_is_refused_where_it_was_given() {
         found.push_str(&case.said());
         found.push('\n');
     }
-    insta::assert_snapshot!(found);
+    insta::assert_snapshot!(facts(&found));
     // A word that does not win is not asked.
     let overruled = Case::new("release = \"2016\"", "").flag("release", "2022");
     assert_eq!(overruled.commands(), "tool v1.36.1 vxlan own 2022");
@@ -254,7 +255,7 @@ h = { default = "1", alias = ["name", "tool_version"] }
 i = { default = "2", one_of = ["1"] }
 "#;
     let step = "[[steps]]\nname = \"mine\"\ncmd = \"{{a}} {{b}} {{c}} {{d}} {{e}} {{f}} {{g}} {{h}} {{i}}\"\n";
-    insta::assert_snapshot!(Case::new(vars, step).said());
+    insta::assert_snapshot!(facts(&Case::new(vars, step).said()));
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
         assert!(recipe.is_none(), "{vars}");
         refused.push_str(&format!("{text}\n"));
     }
-    insta::assert_snapshot!(refused);
+    insta::assert_snapshot!(facts(&refused));
     let (recipe, text) = said(&["kubernetes.toml", "nssm.toml"], &digest);
     assert_eq!(text, "");
     let steps = recipe.expect("a recipe").steps;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use support::complaints::facts;
 
 use tempfile::TempDir;
 use winimg_base::digest::Digest;
@@ -554,7 +555,7 @@ fn what_no_lock_looks_like_is_refused_in_words() {
         let error = desk.parsed(&text).map(|_| "TAKEN".to_string());
         format!("--- {what}\n{}", error.unwrap_or_else(|rendered| rendered))
     });
-    insta::assert_snapshot!(rendered.join("\n"));
+    insta::assert_snapshot!(facts(&rendered.join("\n")));
 }
 
 #[test]

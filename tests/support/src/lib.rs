@@ -3,6 +3,7 @@
 //! It depends on no crate of winimg: the tests of each of them can use it, and what it makes is not judged by the code that made it.
 
 pub mod archives;
+pub mod complaints;
 pub mod difference;
 pub mod docker_registry;
 pub mod evtx;
