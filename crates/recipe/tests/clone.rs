@@ -159,5 +159,5 @@ exists = 'C:\x'
         set: vec!["clone=[]".into()],
         ..ReadOptions::default()
     };
-    insta::assert_snapshot!("not-a-list", planned(&files, &options));
+    insta::assert_snapshot!("not-a-list", facts(&planned(&files, &options)));
 }

@@ -157,7 +157,7 @@ windows = [{ name = "2022", vars = { iso_utl = "x" }, set = { machine = { cpus =
         place.is_some_and(|p| p.source.name == "team/nodes.toml")
     };
     let own: Vec<Diagnostic> = found.0.iter().filter(of_matrix).cloned().collect();
-    insta::assert_snapshot!(Diagnostics(own).render(false));
+    insta::assert_snapshot!(facts(&Diagnostics(own).render(false)));
 }
 
 const PIPELINE: &str = r#"
@@ -215,7 +215,7 @@ node_selector = { "-x" = "y", "example.com/kvm" = "a b", "kvm" = 1.5 }
     assert!(!found.render(false).contains("hunter"));
     insta::assert_snapshot!(facts(&found.render(false)));
     let (_, found) = self::matrix(&format!("{NODES}[pipeline]\n"));
-    insta::assert_snapshot!("an_empty_pipeline", found.render(false));
+    insta::assert_snapshot!("an_empty_pipeline", facts(&found.render(false)));
 }
 
 #[test]

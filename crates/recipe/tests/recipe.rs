@@ -1003,7 +1003,7 @@ url = "{{iso_url}}"
     let recipe = small("").replace("[media]", "include = [\"pack.toml\"]\n[media]");
     let recipe = recipe.replace("url = \"https://example.com/x.iso\"\n", "");
     let (_dir, path) = with_files(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
-    insta::assert_snapshot!(complaints(&path, &ReadOptions::default()).1);
+    insta::assert_snapshot!(facts(&complaints(&path, &ReadOptions::default()).1));
     let pack = pack.replace("wrong = { needed = \"a typing mistake\" }\n", "");
     for options in [
         ReadOptions {

@@ -189,7 +189,7 @@ fn a_signature_that_is_not_asked_for_is_warned_about() {
     good(&more(policy, "required"), &[]);
     let refused = complaints(&more(policy, "off"));
     let wrong = complaints(&more("", "off").replace("== required", "&& on"));
-    insta::assert_snapshot!(format!("{said}\n{refused}\n{wrong}"));
+    insta::assert_snapshot!(facts(&format!("{said}\n{refused}\n{wrong}")));
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn what_the_user_gives_and_nothing_reads_is_a_warning() {
         .var_file("vars.toml", "nobody = \"1\"\n")
         .flag("quite_another", "y")
         .env("spare_url", "z");
-    insta::assert_snapshot!(case.said());
+    insta::assert_snapshot!(facts(&case.said()));
 }
 
 /// Near to a name that has a value everywhere: that is no reason to say nothing.
@@ -185,7 +185,7 @@ fn two_names_of_one_variable_with_two_values_are_refused_at_both_places() {
     let flags = Case::new("release = \"2022\"", "")
         .flag("tool_semver", "v1.36.1")
         .flag("tool_version", "1.35.0");
-    insta::assert_snapshot!(format!("{}\n{}", recipe.said(), flags.said()));
+    insta::assert_snapshot!(facts(&format!("{}\n{}", recipe.said(), flags.said())));
 }
 
 #[test]

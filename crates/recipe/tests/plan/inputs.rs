@@ -269,5 +269,5 @@ fn updates_that_are_old_are_warned_about() {
             all += &format!("== {what}\n{said}\n");
         }
     }
-    insta::assert_snapshot!("old_updates", &all);
+    insta::assert_snapshot!("old_updates", facts(&all));
 }
