@@ -68,10 +68,8 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("timeout.exe", "timeout", text::timeout),
     ("wevtutil.exe", "wevtutil", wevtutil::run),
     ("where.exe", "where", text::whereis),
-    ("whoami.exe", "whoami", small::whoami),
     ("wusa.exe", "wusa", dism::wusa),
     ("xcopy.exe", "xcopy", xcopy::xcopy),
-    ("Windows/regedit.exe", "regedit", reg::regedit),
     (
         "Windows/System32/Sysprep/sysprep.exe",
         "sysprep",
