@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use crate::cli::site::{SEAL, Site};
+use support::complaints::facts;
 use support::media;
 use support::tree::root;
 
@@ -13,12 +14,12 @@ fn init_writes_a_sound_recipe_and_never_overwrites() {
     let first = site.run(&["init", "mine.toml"]);
     let again = site.run(&["init", "mine.toml"]);
     let check = site.run(&["validate", "mine.toml"]);
-    insta::assert_snapshot!(format!(
+    insta::assert_snapshot!(facts(&format!(
         "--- init\n{}--- init\n{}--- validate\n{}",
         first.whole(),
         again.whole(),
         check.whole()
-    ));
+    )));
     let starter = std::fs::read_to_string(root().join("recipes/starter.toml"));
     assert_eq!(site.read("mine.toml"), starter.expect("the starter"));
 }
