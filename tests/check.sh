@@ -25,7 +25,7 @@ while IFS= read -r path; do
             add winimg winimg-test-support
             for crate in crates/*/; do add "winimg-$(basename "$crate")"; done ;;
         .github/* | action.yml | release/*) add winimg ;;
-        .* | Makefile | LICENSE | CHANGELOG.md | benches/* | deny.toml) ;;
+        .* | Makefile | nightly.mk | LICENSE | CHANGELOG.md | benches/* | deny.toml) ;;
         *) add winimg ;;
     esac
 done < <(git diff --name-only "$(git merge-base HEAD "$base")"; git ls-files --others --exclude-standard)
@@ -45,7 +45,7 @@ if [ "${changed[winimg]:-}" ]; then
     unset 'changed[winimg]'
     packages=("${!changed[@]}")
     "$cargo" test --locked --package winimg --lib
-    "$cargo" test --locked --package winimg --test winimg -- "${quick[@]}"
+    "$cargo" test --locked --package winimg --test winimg --test machines -- "${quick[@]}"
 fi
 if [ ${#packages[@]} != 0 ]; then
     "$cargo" test --locked "${packages[@]/#/--package=}"

@@ -8,7 +8,7 @@ use winimg::doctor::{
 
 use winimg_base::problem::Problem;
 
-use crate::export_record::schema_is_current;
+use support::golden::schema_is_current;
 
 const GIB: u64 = 1 << 30;
 

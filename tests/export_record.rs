@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use support::golden::schema_is_current;
 use winimg::export;
 use winimg::record::manifest::{
     BuildManifest, ExportSettings, ManifestArtifact, ManifestCloneCheck, ManifestHost,
@@ -188,14 +189,6 @@ fn the_manifest_as_text() {
 #[test]
 fn the_schema_in_the_repository_is_current() {
     schema_is_current(SCHEMA_FILE, &render_schema());
-}
-
-/// Compares the file with the schema as it is now; writes it first where that is asked for.
-pub fn schema_is_current(file: &str, now: &str) {
-    if std::env::var_os("WINIMG_WRITE_SCHEMA").is_some() {
-        fs::write(file, now).unwrap();
-    }
-    assert_eq!(fs::read_to_string(file).unwrap(), now);
 }
 
 #[test]

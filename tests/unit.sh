@@ -9,7 +9,7 @@ logs=$root/target/unit
 rm -rf "$logs"
 mkdir -p "$logs"
 
-# The folder that cargo starts each program in, and the program; the one with the most tests first.
+# The folder that cargo starts each program in, and the program; those with the most tests first.
 "$@" test --locked --workspace --no-run --message-format json 2>/dev/null |
     sed -nE 's/.*"manifest_path":"([^"]*)\/Cargo.toml".*"profile":\{[^}]*"test":true.*"executable":"([^"]+)".*/\1 \2/p' >"$logs/programs"
 [ -s "$logs/programs" ] || { echo "error: cargo names no test program" >&2; exit 1; }
@@ -24,8 +24,9 @@ run() {
 export logs
 export -f run
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
-grep " .*/deps/winimg-" "$logs/programs" >"$logs/order"
-grep -v " .*/deps/winimg-" "$logs/programs" >>"$logs/order"
+longest=' .*/deps/(winimg|machines)-'
+grep -E "$longest" "$logs/programs" >"$logs/order"
+grep -vE "$longest" "$logs/programs" >>"$logs/order"
 xargs -a "$logs/order" -P 2 -L 1 bash -c 'run "$@"' -
 
 failed=("$logs"/*.failed)

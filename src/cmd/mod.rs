@@ -230,7 +230,7 @@ fn dispatch(command: CliCommand, context: &CommandContext) -> Result<()> {
         } => print(include_str!("../../schemas/config-1.json")),
         CliCommand::Schema {
             of: SchemaName::Recipe,
-        } => print(include_str!("../../recipes/recipe.schema.json")),
+        } => print(include_str!("../../schemas/recipe-1.json")),
         CliCommand::Schema {
             of: SchemaName::Matrix,
         } => print(include_str!("../../schemas/matrix-1.json")),

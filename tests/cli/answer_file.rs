@@ -2,6 +2,7 @@
 //! know, and what a build needs of them.
 
 use crate::cli::site::{SEAL, Site};
+use support::complaints::facts;
 use support::tree::root;
 
 const STAGE: &str = r"cmd.exe /c for %i in (D E F G H) do if exist %i:\winimg\stage.cmd call %i:\winimg\stage.cmd %i:";
@@ -163,7 +164,7 @@ fn a_build_that_could_not_reach_windows_is_refused_before_it_begins() {
         assert_eq!(refused.status(), Some(2), "{}", refused.whole());
         said += &format!("== {}\n{}", command[0], refused.stderr());
     }
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
     assert!(!site.path("out").exists());
     let plan = site
         .run(&["plan", "recipe.toml", "--set", "setup.lint=warn"])

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::cli::site::{SEAL, Site};
-use crate::export_record::schema_is_current;
+use support::golden::schema_is_current;
 use winimg::report::stream::{self, EventLine};
 use winimg_base::event::Event;
 use winimg_base::io;

@@ -1,6 +1,7 @@
 //! What is known before a build begins is said by `validate` and `plan`, and a build that could not end well does not begin.
 
 use crate::cli::site::{BUILD, SEAL, Site};
+use support::complaints::facts;
 
 const TOOL: &str =
     "[[steps]]\nname = \"tool\"\ncopy = { component = \"tool\", to = 'C:\\tool.exe' }\n";
@@ -30,7 +31,7 @@ fn local_files_that_are_not_there() {
     // The component that no step takes is not fetched either.
     let build = site.build(&[]);
     said += &format!("\n== build\n{}", build.whole());
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
     nothing_began(&site, "build");
 }
 
@@ -78,7 +79,7 @@ fn no_guest_agent_is_brought_along() {
     let outcome = site.run(&["plan", "recipe.toml"]);
     assert_eq!(outcome.status(), Some(2), "{}", outcome.whole());
     said += &format!("== plan without the driver\n{}", outcome.stderr());
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
     site.write(
         "recipe.toml",
         &format!("{recipe}[setup]\ndrivers = [\"vioserial\"]\n"),

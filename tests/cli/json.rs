@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::cli::site::{Outcome, SEAL, Site};
-use crate::export_record::schema_is_current;
+use support::golden::schema_is_current;
 use winimg::cmd::documents::{
     BuildResult, FetchResult, LockResult, MatrixBuildResult, OutdatedResult, VerifyResult,
 };

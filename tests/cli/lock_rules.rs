@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use support::complaints::facts;
 
 use serde_json::Value;
 
@@ -229,5 +230,5 @@ signature = [
     site.write("recipe.toml", &format!("{recipe}{more}"));
     let outcome = site.run(&["validate", "recipe.toml"]);
     assert_eq!(outcome.status(), Some(2));
-    insta::assert_snapshot!(outcome.whole());
+    insta::assert_snapshot!(facts(&outcome.whole()));
 }

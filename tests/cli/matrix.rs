@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::cli::resume::STEPS;
 use crate::cli::site::{Outcome, SEAL, Site};
+use support::complaints::facts;
 use support::server::{Files, Server};
 use winimg::cmd::documents::{MatrixBuildResult, VariantState};
 
@@ -364,9 +365,9 @@ fn complaints_of_all_variants_are_one_list() {
     );
     let refused = build(&site, &[]);
     assert_eq!(refused.status(), Some(2));
-    insta::assert_snapshot!("of_the_matrix", refused.stderr());
+    insta::assert_snapshot!("of_the_matrix", facts(&refused.stderr()));
     site.write("nodes.toml", &NODES.replace("windows}}", "window}}"));
-    insta::assert_snapshot!("of_the_name", build(&site, &[]).stderr());
+    insta::assert_snapshot!("of_the_name", facts(&build(&site, &[]).stderr()));
     site.write("nodes.toml", NODES);
     let given = ["--", "--hypervisor", "fake:machine.toml", "--fresh"];
     let fresh = site.run(&[&["matrix", "build", "nodes.toml"], &given[..]].concat());

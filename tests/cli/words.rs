@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use crate::cli::site::{SEAL, Site};
+use support::complaints::facts;
 use support::media;
 use support::tree::root;
 
@@ -13,12 +14,12 @@ fn init_writes_a_sound_recipe_and_never_overwrites() {
     let first = site.run(&["init", "mine.toml"]);
     let again = site.run(&["init", "mine.toml"]);
     let check = site.run(&["validate", "mine.toml"]);
-    insta::assert_snapshot!(format!(
+    insta::assert_snapshot!(facts(&format!(
         "--- init\n{}--- init\n{}--- validate\n{}",
         first.whole(),
         again.whole(),
         check.whole()
-    ));
+    )));
     let starter = std::fs::read_to_string(root().join("recipes/starter.toml"));
     assert_eq!(site.read("mine.toml"), starter.expect("the starter"));
 }
@@ -30,6 +31,7 @@ fn schema_is_the_one_in_the_repository() {
         (&["schema"][..], "schemas/manifest-1.json"),
         (&["schema", "try"], "schemas/try-1.json"),
         (&["schema", "config"], "schemas/config-1.json"),
+        (&["schema", "recipe"], "schemas/recipe-1.json"),
         (&["schema", "doctor"], "schemas/doctor-1.json"),
         (&["schema", "disk-usage"], "schemas/disk-usage-1.json"),
         (&["schema", "published"], "schemas/published-1.json"),

@@ -115,7 +115,7 @@ fn loose(calls: &[Call], cache: &str) -> Vec<String> {
 #[test]
 fn every_name_in_the_store_is_durable() {
     let site = Site::new();
-    let seals = this_program_as("winimg::crash::operations", "seals");
+    let seals = this_program_as("machines::crash::operations", "seals");
     let cache = site.path("cache");
     let cache = cache.to_str().expect("UTF-8");
     let here = site.path("");

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use support::golden::schema_is_current;
 use support::media::text;
 use support::windows_disk::{REG_DWORD, WindowsDisk, can_make, dword};
 use winimg::diff::{self, DiffSide, collect_facts, compare, generate_schema};
 use winimg::record::BuildManifest;
 use winimg::usage::DiskUsage;
 
-use crate::export_record::{manifest, schema_is_current};
+use crate::export_record::manifest;
 use crate::usage::record::{folder, node};
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/diff-1.json");

@@ -1,6 +1,6 @@
 //! `winimg try` on the finished demo: two clones that come up and differ, and what is said of images that don't.
 //!
-//! The table of sabotages with their findings is `snapshots/winimg__end_to_end__trial__nightly__each_sabotage_is_named.snap`. `SABOTAGE=word`
+//! The table of sabotages with their findings is `snapshots/machines__end_to_end__trial__nightly__each_sabotage_is_named.snap`. `SABOTAGE=word`
 //! tries those whose name has that word, `DEMO=out/demo` takes a demo that is there.
 
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! What `winimg verify` says to each kind of damage of the finished demo: that one thing, and no other.
 //!
-//! The table of all of them with their findings is `snapshots/winimg__end_to_end__verify__each_damage_is_named.snap`. Judges the program
+//! The table of all of them with their findings is `snapshots/machines__end_to_end__verify__each_damage_is_named.snap`. Judges the program
 //! alone: what each check means is docs/verify.md.
 
 use std::fmt::Write as _;
@@ -49,7 +49,8 @@ pub fn each_damage_is_named(output: &Path, directory: &Path) {
             "without root and /dev/fuse no file can be removed: {}",
             skipped.join("; ")
         ));
-        let known = include_str!("snapshots/winimg__end_to_end__verify__each_damage_is_named.snap");
+        let known =
+            include_str!("snapshots/machines__end_to_end__verify__each_damage_is_named.snap");
         for row in table.split("\n\n").filter(|row| !row.starts_with("##")) {
             assert!(known.contains(row.trim()), "not in the table:\n{row}");
         }

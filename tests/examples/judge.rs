@@ -276,7 +276,7 @@ fn swapped(block: &Block, row: &Row, bench: &Bench) -> String {
 
 /// The Makefile has the targets that an example makes.
 fn made(command: &str) -> Result<(), String> {
-    let makefile = read(&tree::root().join("Makefile"));
+    let makefile = tree::makefile();
     let words = command
         .split('#')
         .next()

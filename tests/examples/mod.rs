@@ -1,11 +1,12 @@
 //! Whatever README, docs, the shipped recipes' own pages and the starter show as a recipe or a command is tried here: read
 //! by winimg, parsed as its command line, or carried out from top to bottom.
 //!
-//! `table.toml` has a row for each fenced block. A block without a row fails the test, and so does a row without a block.
+//! `table.toml` has a row for each fenced block that does not begin with a command. A block without its row fails the test, and
+//! so does a row without a block.
 #![cfg(unix)]
 
 use support::skip;
-use support::tree::{files, root};
+use support::tree::{files, makefile, root};
 pub mod blocks;
 mod judge;
 mod starter;
@@ -37,6 +38,11 @@ fn every_fenced_block_is_tried_or_says_why_not() {
             [(n, row)] => {
                 used[*n] += 1;
                 if let Err(why) = bench.judge(block, row) {
+                    wrong.push(format!("{block}: {why}"));
+                }
+            }
+            [] if block.first_line().starts_with("$ ") => {
+                if let Err(why) = bench.judge(block, &table::Row::default()) {
                     wrong.push(format!("{block}: {why}"));
                 }
             }
@@ -78,7 +84,7 @@ fn a_skipped_test_is_a_failure_in_make_test() {
     let why = failed.expect_err("a failure");
     let why = why.downcast_ref::<String>().expect("a text");
     assert!(why.starts_with("skipped: no tesseract; "), "{why}");
-    let makefile = read(&root().join("Makefile"));
+    let makefile = makefile();
     assert!(makefile.contains("\ntest: export WINIMG_NO_SKIP := 1\n"));
 }
 

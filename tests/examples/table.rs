@@ -16,7 +16,7 @@ pub struct Table {
     pub block: Vec<Row>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     pub file: String,
@@ -47,7 +47,7 @@ pub struct Row {
     pub why: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// `winimg plan` takes it as it is.
@@ -56,7 +56,8 @@ pub enum Kind {
     Fragment,
     /// A target's file, by which `winimg plan` judges the frame.
     Target,
-    /// Lines after `$ `; winimg's own command line takes each that is winimg's.
+    /// Lines after `$ `; winimg's own command line takes each that is winimg's. What begins so needs no row.
+    #[default]
     Commands,
     /// A script of the scripted QEMU, which reads it.
     FakeQemuScript,

@@ -10,6 +10,7 @@ use winimg_recipe::recipe::{BoxOptions, DiskBus, Firmware, Outputs};
 
 use crate::export::fixture::{Heard, disk, files, guest, job, kinds, openssl, path, run, sh};
 use crate::export::formats::same_content;
+use support::difference::lines_that_differ;
 use support::docker_registry::Registry;
 
 fn spec(communicator: &str) -> Option<BoxOptions> {
@@ -112,11 +113,12 @@ fn vagrant_takes_each_box_and_finds_the_disk_in_it() {
 /// Ruby reads what the boxes' Vagrantfiles say; the other documents are whole texts.
 #[test]
 fn what_a_box_says_of_its_machine() {
-    let mut said = String::new();
-    for (firmware, bus, secure) in [
+    let [uefi, bios] = [
         (Firmware::Uefi, DiskBus::Ahci, true),
         (Firmware::Bios, DiskBus::Virtio, false),
-    ] {
+    ]
+    .map(|(firmware, bus, secure)| {
+        let mut said = String::new();
         let dir = tempfile::tempdir().unwrap();
         // More than one GiB and no whole number of them.
         let source = disk(dir.path(), 1100);
@@ -128,7 +130,6 @@ fn what_a_box_says_of_its_machine() {
         job.secure_boot = secure;
         let heard = Heard::default();
         export(&job, &heard, &Cancel::default()).unwrap();
-        said += &format!("==== {firmware:?}\n");
         for warning in heard.warnings() {
             said += &format!("warning: {warning}\n");
         }
@@ -150,8 +151,10 @@ fn what_a_box_says_of_its_machine() {
                 }
             }
         }
-    }
-    insta::assert_snapshot!(said);
+        said
+    });
+    let differs = lines_that_differ(&uefi, &bios);
+    insta::assert_snapshot!(format!("==== UEFI\n{uefi}==== BIOS differs\n{differs}"));
 }
 
 /// What Vagrant's PowerShell asks of a Hyper-V box' XML (hashicorp/vagrant: VagrantVM.psm1, New-VagrantVMXML). An element has a

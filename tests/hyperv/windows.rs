@@ -14,8 +14,8 @@ use crate::hyperv::TOOLS;
 use crate::hyperv::folder;
 use crate::hyperv::host::Host;
 use crate::hyperv::story;
-use crate::windows::exe;
 use support::media;
+use support::windows_exe as exe;
 
 /// A Windows of its own, in which `powershell.exe` is the stand-in.
 fn wine() -> Command {
@@ -95,7 +95,7 @@ fn winimg_exe_makes_the_same_calls() {
     assert_eq!(raw.expect("the artifact").len(), 64 << 20);
     let trace = with_our_paths(&host.site.read("trace.txt"));
     insta::with_settings!({prepend_module_to_snapshot => false}, {
-        insta::assert_snapshot!("winimg__hyperv__the_calls_of_a_build", story::rendered(&trace, &host.site.dir));
+        insta::assert_snapshot!("machines__hyperv__the_calls_of_a_build", story::rendered(&trace, &host.site.dir));
     });
 
     // Over the layers of that one, with a host that fails: named, and nothing is left.

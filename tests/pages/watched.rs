@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{chromium, folder, node, said};
 use crate::faults::site::Site;
-use crate::watch::Watch;
 use support::tree;
+use support::watch::Watch;
 
 /// What the browser saw of the build with this output folder.
 fn seen(chromium: &Path, output: &Path, longest: Duration) -> Value {

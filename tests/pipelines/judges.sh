@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # What judges rendered pipelines.
 #
-#   judges.sh make FOLDER     check-jsonschema, which brings GitLab's and Buildkite's schemas, and actionlint
-#   judges.sh judge FOLDER    the golden files are accepted, and each with one mistake is not
+#   judges.sh make TOOLS               check-jsonschema, which brings GitLab's and Buildkite's schemas, and actionlint
+#   judges.sh render WINIMG RENDERED   what `winimg matrix render` makes of nodes.toml and hostile.toml
+#   judges.sh judge TOOLS RENDERED     these are accepted, and each with one mistake is not
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 what=$1
-mkdir -p "$2"
-tools=$(cd "$2" && pwd)
 
 make_them() {
+    mkdir -p "$tools"
     python3 -m venv "$tools/python"
     "$tools/python/bin/pip" install --quiet --disable-pip-version-check check-jsonschema==0.39.0
     GOBIN=$tools GOFLAGS="${GOFLAGS-} -p=1" nice -n 5 go install -trimpath github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -48,22 +48,33 @@ refused() {
     rm -r "$(dirname "$copy")"
 }
 
+render() {
+    local file engine
+    rm -rf "$rendered"
+    for file in nodes hostile; do
+        for engine in github gitlab argo kubernetes buildkite; do
+            (cd "$here" && "$winimg" matrix render "$file.toml" --engine "$engine" --output "$rendered")
+        done
+    done
+}
+
 judge() {
-    local golden=$here/golden file
-    for file in "$golden"/*.yml; do
+    local file
+    for file in "$rendered"/*.yml; do
         judged "$file"
     done
-    refused "$golden/nodes.yml" 'runs-on:' 'run-on:'
-    refused "$golden/nodes.yml" 'steps.attempt-1.outcome' 'steps.attempt-7.outcome'
-    refused "$golden/nodes.gitlab-ci.yml" 'when: manual' 'when: manually'
-    refused "$golden/nodes.gitlab-ci.yml" 'max: 2' 'max: 3'
-    refused "$golden/nodes.buildkite.yml" 'timeout_in_minutes: 480' 'timeout_in_minutes: 8h'
-    refused "$golden/nodes.buildkite.yml" 'block:' 'blocked:'
-    echo "$(ls "$golden"/*.yml | wc -l) pipelines are accepted, 6 with mistakes refused"
+    refused "$rendered/nodes.yml" 'runs-on:' 'run-on:'
+    refused "$rendered/nodes.yml" 'steps.attempt-1.outcome' 'steps.attempt-7.outcome'
+    refused "$rendered/nodes.gitlab-ci.yml" 'when: manual' 'when: manually'
+    refused "$rendered/nodes.gitlab-ci.yml" 'max: 2' 'max: 3'
+    refused "$rendered/nodes.buildkite.yml" 'timeout_in_minutes: 480' 'timeout_in_minutes: 8h'
+    refused "$rendered/nodes.buildkite.yml" 'block:' 'blocked:'
+    echo "$(ls "$rendered"/*.yml | wc -l) pipelines are accepted, 6 with mistakes refused"
 }
 
 case $what in
-    make) make_them ;;
-    judge) judge ;;
-    *) echo "usage: $0 make|judge FOLDER" >&2; exit 2 ;;
+    make) tools=$(realpath -m "$2"); make_them ;;
+    render) winimg=$(realpath "$2"); rendered=$(realpath -m "$3"); render ;;
+    judge) tools=$(realpath "$2"); rendered=$(realpath "$3"); judge ;;
+    *) echo "usage: $0 make TOOLS | render WINIMG RENDERED | judge TOOLS RENDERED" >&2; exit 2 ;;
 esac

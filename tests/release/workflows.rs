@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use regex::Regex;
-use support::tree::root;
+use support::tree::{makefile, root};
 
 use super::{printed, started, text};
 
@@ -143,7 +143,7 @@ fn the_parts_of_a_night_are_those_of_the_makefile() {
     let written = fs::read_to_string(&output).expect("an output");
     let list = written.strip_prefix("targets=").expect("the name");
     let listed: Vec<String> = serde_json::from_str(list).expect("JSON");
-    let makefile = fs::read_to_string(root().join("Makefile")).expect("the Makefile");
+    let makefile = makefile();
     let (_, after) = makefile.split_once("\nNIGHTLY ?= ").expect("the list");
     let (named, _) = after.split_once("\n\n").expect("its end");
     let named: Vec<&str> = named.split_whitespace().filter(|w| *w != "\\").collect();

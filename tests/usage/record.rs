@@ -8,7 +8,7 @@ use winimg::usage::{
     compare_folders, generate_schema,
 };
 
-use crate::export_record::schema_is_current;
+use support::golden::schema_is_current;
 
 const SCHEMA_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/disk-usage-1.json");
 const MIB: u64 = 1 << 20;

@@ -1,6 +1,6 @@
 //! A sealed disk, sound but for one thing: that one, and no other, is what `verify` names.
 //!
-//! The table of all of them is `snapshots/winimg__verify__sealed__each_sabotage_is_named.snap`.
+//! The table of all of them is `snapshots/machines__verify__sealed__each_sabotage_is_named.snap`.
 
 use std::fmt::Write as _;
 

@@ -2,9 +2,9 @@
 
 use nix::sys::signal::Signal;
 
-use super::Watch;
 use crate::cli::paused::{Build, piped, site};
 use crate::cli::site::{SEAL, Site};
+use support::watch::Watch;
 
 #[test]
 fn a_build_is_shown_from_its_pause_to_its_end() {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use winimg::watch::{Board, PagePart, WatchServer};
 
-use super::{Url, status};
 use support::media;
+use support::watch::{Url, status};
 
 const PATIENCE: Duration = Duration::from_millis(500);
 const HEARTBEAT: Duration = Duration::from_millis(300);

@@ -12,11 +12,10 @@ use std::process::Command;
 use regex::Regex;
 use tempfile::TempDir;
 
-pub mod exe;
-
 use crate::cli::furnished::furnished;
 use crate::cli::site::{EPOCH, Site, program};
 use support::windows_disk::can_make;
+use support::windows_exe as exe;
 
 const RECIPE: &str = r#"
 schema = 1

@@ -1,5 +1,6 @@
 //! `[[clone]]`: what a plan says of a clone, whose word stands, and what is refused.
 
+use support::complaints::facts;
 use support::tree::with_files;
 use winimg_recipe::plan;
 use winimg_recipe::recipe::ReadOptions;
@@ -148,7 +149,7 @@ exists = 'C:\x'
         ("packs/ssh.toml", PACK),
         ("targets/desk.toml", TARGET),
     ];
-    insta::assert_snapshot!("mistakes", planned(&files, &ReadOptions::default()));
+    insta::assert_snapshot!("mistakes", facts(&planned(&files, &ReadOptions::default())));
     let one = format!("{HEAD}[clone]\nexists = 'C:\\x'\n{SEAL}");
     let files = [
         ("recipe.toml", one.as_str()),
@@ -158,5 +159,5 @@ exists = 'C:\x'
         set: vec!["clone=[]".into()],
         ..ReadOptions::default()
     };
-    insta::assert_snapshot!("not-a-list", planned(&files, &options));
+    insta::assert_snapshot!("not-a-list", facts(&planned(&files, &options)));
 }

@@ -1,6 +1,7 @@
 //! A host's configuration files: what they say together, and every complaint at once.
 
 use std::path::Path;
+use support::complaints::facts;
 
 use super::plan::keys::written;
 use winimg_base::diag::Diagnostic;
@@ -100,7 +101,7 @@ cpus = 8
         !text.contains("hunter2") && !text.contains("ter2"),
         "{text}"
     );
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(facts(&text));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A matrix: which variants it makes, and every complaint at once.
 
 use std::path::Path;
+use support::complaints::facts;
 
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_recipe::recipe::keys;
@@ -99,7 +100,7 @@ set = 7
 "#,
     );
     assert!(matrix.is_none());
-    insta::assert_snapshot!(found.render(false));
+    insta::assert_snapshot!(facts(&found.render(false)));
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn what_no_variant_could_be_is_refused() {
         format!("name = \"{{{{a}}}}-{{{{b}}}}\"\n[matrix.axes]\na = [{many}]\nb = [{many}]\n");
     let texts = [same, slash, &long, none, gone, lacks, idle, both, &many];
     let texts: Vec<String> = texts.iter().map(|text| refused(text)).collect();
-    insta::assert_snapshot!(texts.join("\n"));
+    insta::assert_snapshot!(facts(&texts.join("\n")));
 }
 
 /// Its places are those of the matrix's file, not of a command line that nobody typed.
@@ -156,7 +157,7 @@ windows = [{ name = "2022", vars = { iso_utl = "x" }, set = { machine = { cpus =
         place.is_some_and(|p| p.source.name == "team/nodes.toml")
     };
     let own: Vec<Diagnostic> = found.0.iter().filter(of_matrix).cloned().collect();
-    insta::assert_snapshot!(Diagnostics(own).render(false));
+    insta::assert_snapshot!(facts(&Diagnostics(own).render(false)));
 }
 
 const PIPELINE: &str = r#"
@@ -212,9 +213,9 @@ node_selector = { "-x" = "y", "example.com/kvm" = "a b", "kvm" = 1.5 }
     let (matrix, found) = matrix(&format!("{NODES}{pipeline}"));
     assert!(matrix.is_none());
     assert!(!found.render(false).contains("hunter"));
-    insta::assert_snapshot!(found.render(false));
+    insta::assert_snapshot!(facts(&found.render(false)));
     let (_, found) = self::matrix(&format!("{NODES}[pipeline]\n"));
-    insta::assert_snapshot!("an_empty_pipeline", found.render(false));
+    insta::assert_snapshot!("an_empty_pipeline", facts(&found.render(false)));
 }
 
 #[test]

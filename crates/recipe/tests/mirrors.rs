@@ -2,6 +2,7 @@
 //! mistake.
 
 use std::path::Path;
+use support::complaints::facts;
 
 use winimg_recipe::recipe::host_config::{HostConfigFile, read};
 use winimg_recipe::recipe::{ImageReference, Mirrors};
@@ -127,5 +128,5 @@ fn mistakes_are_shown_at_their_lines() {
     assert!(host.is_none());
     let text = found.render(false);
     assert!(!text.contains("hunter2"), "{text}");
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(facts(&text));
 }

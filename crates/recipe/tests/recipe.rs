@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::complaints::facts;
 use support::tree::{self, with_files};
 
 use winimg_base::diag::DiagnosticsRecord;
+use winimg_recipe::plan;
 use winimg_recipe::recipe::{
     ProofSpec, ReadOptions, Recipe, SealAnswer, UndecidedValue, Verb, read,
 };
@@ -57,14 +59,32 @@ fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn a_recipe_with_every_key_is_read_without_a_complaint() {
-    let (recipe, text) = complaints(&fixtures().join("complete.toml"), &ReadOptions::default());
+    // By the path that the plan's columns are as wide as.
+    let (recipe, text) = complaints(
+        Path::new("tests/recipes/complete.toml"),
+        &ReadOptions::default(),
+    );
     assert_eq!(text, "");
     let recipe = recipe.expect("a recipe");
-    let folder = format!("{}/", fixtures().display());
-    insta::assert_snapshot!(
-        "complete-debug",
-        &format!("{recipe:#?}\n").replace(&folder, ""),
-    );
+    let plan = plan::make(&recipe).expect("a plan");
+    let text = plan::render_text(&recipe, &plan);
+    // The scripts of verbs are compared where each verb's plan is; here is what the recipe says in them.
+    let (scripts, plan): (Vec<&str>, Vec<&str>) = text
+        .lines()
+        .partition(|line| line.trim_start().starts_with('|'));
+    insta::assert_snapshot!("complete", plan.join("\n"));
+    for line in [
+        "version = 2.3.0",
+        "echo one",
+        "echo two",
+        "ver",
+        "crictl inspect -o go-template --template '{{.Id}}'",
+    ] {
+        let in_a_script = scripts
+            .iter()
+            .any(|script| script.trim_start() == format!("| {line}"));
+        assert!(in_a_script, "{line}");
+    }
 }
 
 #[test]
@@ -440,7 +460,7 @@ cmd = "echo {{onne}}"
     };
     let text = complaints(&path, &options).1;
     assert!(!text.contains("hunter2"), "{text}");
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(facts(&text));
 }
 
 #[test]
@@ -501,7 +521,7 @@ cmd = "echo {{v}}"
         "machine.cpus=many",
         "nothing",
     ]);
-    insta::assert_snapshot!(small_complaints(more, &wrong));
+    insta::assert_snapshot!(facts(&small_complaints(more, &wrong)));
 }
 
 #[test]
@@ -525,11 +545,11 @@ fn files_that_cannot_be_included() {
         ),
     ]);
     let folder = format!("{}/", dir.path().display());
-    insta::assert_snapshot!(
-        complaints(&path, &ReadOptions::default())
+    insta::assert_snapshot!(facts(
+        &complaints(&path, &ReadOptions::default())
             .1
             .replace(&folder, "")
-    );
+    ));
 }
 
 #[test]
@@ -777,7 +797,7 @@ extract = { component = "kubelet", to = 'C:\x' }
 "#;
     let text = small_complaints(more, &ReadOptions::default());
     assert!(!text.contains("hunter2"), "{text}");
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(facts(&text));
 }
 
 #[test]
@@ -853,7 +873,7 @@ cleanup = { temp = false }
 name = "base"
 cleanup = { reset_base = true, paths = ["/tmp"] }
 "#;
-    insta::assert_snapshot!(small_complaints(more, &ReadOptions::default()));
+    insta::assert_snapshot!(facts(&small_complaints(more, &ReadOptions::default())));
 }
 
 #[test]
@@ -983,7 +1003,7 @@ url = "{{iso_url}}"
     let recipe = small("").replace("[media]", "include = [\"pack.toml\"]\n[media]");
     let recipe = recipe.replace("url = \"https://example.com/x.iso\"\n", "");
     let (_dir, path) = with_files(&[("recipe.toml", &recipe), ("pack.toml", pack)]);
-    insta::assert_snapshot!(complaints(&path, &ReadOptions::default()).1);
+    insta::assert_snapshot!(facts(&complaints(&path, &ReadOptions::default()).1));
     let pack = pack.replace("wrong = { needed = \"a typing mistake\" }\n", "");
     for options in [
         ReadOptions {
@@ -1082,7 +1102,7 @@ file = { path = 'C:\k\b', content = "{{key}}" }
         self::with_files(&[("recipe.toml", &small(more).replace("raw = {}", "rwa = {}"))]);
     let (recipe, said) = complaints(&path, &ReadOptions::default());
     assert!(recipe.is_none());
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
 }
 
 #[test]
@@ -1135,7 +1155,7 @@ fn where_a_step_stands_is_never_left_open() {
 
 #[test]
 fn what_no_plan_can_do_without_is_asked_for_as_before() {
-    insta::assert_snapshot!(small_complaints(
+    insta::assert_snapshot!(facts(&small_complaints(
         r#"
 [vars]
 where = { required = "where it is" }
@@ -1157,7 +1177,7 @@ name = "seal"
 generalize = { answer_file = "{{where}}" }
 "#,
         &ReadOptions::default()
-    ));
+    )));
 }
 
 #[test]

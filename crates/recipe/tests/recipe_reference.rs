@@ -146,7 +146,7 @@ fn the_reference_names_every_key() {
     let path = tree::root().join("docs/recipe.md");
     let reference = fs::read_to_string(path).expect("docs/recipe.md");
     let mut names = BTreeSet::new();
-    let schema = tree::root().join("recipes/recipe.schema.json");
+    let schema = tree::root().join("schemas/recipe-1.json");
     let schema = fs::read_to_string(schema).expect("the schema");
     collect(&serde_json::from_str(&schema).expect("JSON"), &mut names);
     assert!(names.len() > 60, "{names:?}");

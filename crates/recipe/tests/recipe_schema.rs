@@ -11,7 +11,7 @@ use winimg_recipe::recipe::{ReadOptions, read};
 #[test]
 fn the_schema_is_made_of_the_rows() {
     let text = serde_json::to_string_pretty(&schema()).expect("JSON");
-    golden::whole("recipes/recipe.schema.json", &(text + "\n"));
+    golden::whole("schemas/recipe-1.json", &(text + "\n"));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn signatures(of_sums: bool) -> Value {
 const NO_KEY: &str = "qqqqqqqqqqqqqqqqqqqq";
 
 fn shipped() -> Value {
-    let path = tree::root().join("recipes/recipe.schema.json");
+    let path = tree::root().join("schemas/recipe-1.json");
     serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("JSON")
 }
 

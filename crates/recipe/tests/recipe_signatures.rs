@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use support::complaints::facts;
 
 use winimg_recipe::recipe::{FileAddress, ProofSpec, ReadOptions, Recipe, SignatureSpec, read};
 
@@ -53,7 +54,7 @@ fn only(recipe: &Recipe) -> &SignatureSpec {
 
 #[test]
 fn mistakes_in_signatures_are_reported_at_their_lines() {
-    insta::assert_snapshot!(complaints(
+    insta::assert_snapshot!(facts(&complaints(
         r#"
 [components.a]
 url = "https://example.com/a.exe"
@@ -110,7 +111,7 @@ unpack = "zip"
 sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
 signature = { kind = "authenticode", roots = "microsoft-root-2010", subject = "CN=A", catalog = "p.cat" }
 "#
-    ));
+    )));
 }
 
 #[test]
@@ -166,7 +167,7 @@ fn a_policy_of_signatures_lets_pass_what_the_recipe_names() {
     }
     let without = more(PINNED, "tool = \"so\"").replace("policy = \"signed\"\n", "");
     found += &format!("\n{}", complaints(&without));
-    insta::assert_snapshot!(found);
+    insta::assert_snapshot!(facts(&found));
 }
 
 /// A variable of a pack turns a signature off, never silently.
@@ -188,7 +189,7 @@ fn a_signature_that_is_not_asked_for_is_warned_about() {
     good(&more(policy, "required"), &[]);
     let refused = complaints(&more(policy, "off"));
     let wrong = complaints(&more("", "off").replace("== required", "&& on"));
-    insta::assert_snapshot!(format!("{said}\n{refused}\n{wrong}"));
+    insta::assert_snapshot!(facts(&format!("{said}\n{refused}\n{wrong}")));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use support::complaints::facts;
 use support::tree;
 
 use winimg_recipe::recipe::{ReadOptions, Recipe, UndecidedValue, read};
@@ -102,7 +103,7 @@ fn what_the_user_gives_and_nothing_reads_is_a_warning() {
         .var_file("vars.toml", "nobody = \"1\"\n")
         .flag("quite_another", "y")
         .env("spare_url", "z");
-    insta::assert_snapshot!(case.said());
+    insta::assert_snapshot!(facts(&case.said()));
 }
 
 /// Near to a name that has a value everywhere: that is no reason to say nothing.
@@ -184,7 +185,7 @@ fn two_names_of_one_variable_with_two_values_are_refused_at_both_places() {
     let flags = Case::new("release = \"2022\"", "")
         .flag("tool_semver", "v1.36.1")
         .flag("tool_version", "1.35.0");
-    insta::assert_snapshot!(format!("{}\n{}", recipe.said(), flags.said()));
+    insta::assert_snapshot!(facts(&format!("{}\n{}", recipe.said(), flags.said())));
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn a_value_that_is_not_allowed_is_refused_where_it_was_given() {
         found.push_str(&case.said());
         found.push('\n');
     }
-    insta::assert_snapshot!(found);
+    insta::assert_snapshot!(facts(&found));
     // A word that does not win is not asked.
     let overruled = Case::new("release = \"2016\"", "").flag("release", "2022");
     assert_eq!(overruled.commands(), "tool v1.36.1 vxlan own 2022");
@@ -254,7 +255,7 @@ h = { default = "1", alias = ["name", "tool_version"] }
 i = { default = "2", one_of = ["1"] }
 "#;
     let step = "[[steps]]\nname = \"mine\"\ncmd = \"{{a}} {{b}} {{c}} {{d}} {{e}} {{f}} {{g}} {{h}} {{i}}\"\n";
-    insta::assert_snapshot!(Case::new(vars, step).said());
+    insta::assert_snapshot!(facts(&Case::new(vars, step).said()));
 }
 
 #[test]
@@ -329,7 +330,7 @@ fn the_packs_refuse_what_would_leave_a_node_without_a_service() {
         assert!(recipe.is_none(), "{vars}");
         refused.push_str(&format!("{text}\n"));
     }
-    insta::assert_snapshot!(refused);
+    insta::assert_snapshot!(facts(&refused));
     let (recipe, text) = said(&["kubernetes.toml", "nssm.toml"], &digest);
     assert_eq!(text, "");
     let steps = recipe.expect("a recipe").steps;

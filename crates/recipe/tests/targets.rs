@@ -6,6 +6,7 @@ mod contradictions;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use support::complaints::facts;
 use support::golden;
 use support::tree::{self, with_files};
 
@@ -231,7 +232,7 @@ fn mistakes_in_a_targets_file_are_reported_there() {
         let text = problems.render(false).replace(&folder, "");
         writeln!(found, "{}", text.replace(&root, "")).expect("text");
     }
-    insta::assert_snapshot!("mistakes", found);
+    insta::assert_snapshot!("mistakes", facts(&found));
 }
 
 #[test]
@@ -324,7 +325,7 @@ fn every_rule_is_broken_by_a_recipe_at_its_line() {
     let mut untried: Vec<_> = rules().difference(&tried).cloned().collect();
     untried.retain(|(why, _)| !REFUSED_BEFORE.contains(&why.as_str()));
     assert!(untried.is_empty(), "{untried:#?}");
-    insta::assert_snapshot!("contradictions", all);
+    insta::assert_snapshot!("contradictions", facts(&all));
 }
 
 /// What is said of the case's rule, of the recipe that breaks it or of the one that does not.

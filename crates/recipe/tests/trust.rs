@@ -1,6 +1,7 @@
 //! `[trust]`: whose signature downloads have to have that do not say so themselves.
 
 use std::fs;
+use support::complaints::facts;
 
 use winimg_recipe::recipe::{ReadOptions, Recipe, read};
 
@@ -87,5 +88,5 @@ sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
 "#
     ));
     assert!(recipe.is_none());
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
 }

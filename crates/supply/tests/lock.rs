@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use support::complaints::facts;
 
 use tempfile::TempDir;
 use winimg_base::digest::Digest;
@@ -368,25 +369,25 @@ fn another_version_is_named_once_although_the_url_follows_it() {
 #[test]
 fn every_drift_is_reported_at_once() {
     let desk = Desk::new();
-    insta::assert_snapshot!(desk.drift(|text| {
+    insta::assert_snapshot!(facts(&desk.drift(|text| {
         let text = text
             .replace("ws2022.iso", "ws2022-march.iso")
             .replace("build=1", "build=2")
             .replace(&"1".repeat(64), &"2".repeat(64))
             .replace("pause:3.10", "pause:3.11");
         format!("{text}\n[components.more]\nurl = \"https://dl.example.com/more.exe\"\nsha256 = \"{}\"\n", "3".repeat(64))
-    }));
+    })));
 }
 
 #[test]
 fn another_proof_and_another_file_are_two_facts() {
     let desk = Desk::new();
-    insta::assert_snapshot!(desk.drift(|text| {
+    insta::assert_snapshot!(facts(&desk.drift(|text| {
         text.replace("com/tool.exe", "com/tool-2.exe").replace(
             &format!("sha256 = \"{}\"", "1".repeat(64)),
             "unverified = \"new\"",
         )
-    }));
+    })));
 }
 
 #[test]
@@ -554,7 +555,7 @@ fn what_no_lock_looks_like_is_refused_in_words() {
         let error = desk.parsed(&text).map(|_| "TAKEN".to_string());
         format!("--- {what}\n{}", error.unwrap_or_else(|rendered| rendered))
     });
-    insta::assert_snapshot!(rendered.join("\n"));
+    insta::assert_snapshot!(facts(&rendered.join("\n")));
 }
 
 #[test]

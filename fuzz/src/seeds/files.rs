@@ -151,9 +151,9 @@ fn texts() {
     }
     seed("recipe", "smallest", SMALLEST.as_bytes());
     for (name, release) in [
-        ("refused-2019", "2019-bios-volume"),
+        ("refused-bios", "2025-bios-eval"),
         ("2022", "2022-uefi-eval"),
-        ("refused-2025", "2025-uefi-volume"),
+        ("refused-2025", "2025-uefi-eval"),
     ] {
         let file = format!("tests/snapshots/winimg__media_answer__{release}.snap");
         seed("answer-file", name, snapshot(&file).as_bytes());

@@ -41,7 +41,7 @@ func lint(t *testing.T, file string, text []byte) error {
 }
 
 func TestArgoAcceptsWhatIsRendered(t *testing.T) {
-	files, err := filepath.Glob("../golden/*.argo.yaml")
+	files, err := filepath.Glob("../../../target/pipelines/*.argo.yaml")
 	if err != nil || len(files) != 2 {
 		t.Fatalf("%v: %v", files, err)
 	}
@@ -57,7 +57,7 @@ func TestArgoAcceptsWhatIsRendered(t *testing.T) {
 }
 
 func TestArgoRefusesMistakes(t *testing.T) {
-	text, err := os.ReadFile("../golden/nodes.argo.yaml")
+	text, err := os.ReadFile("../../../target/pipelines/nodes.argo.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

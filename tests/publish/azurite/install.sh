@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Puts Azurite, Azure Storage's emulator, into target/azurite, once: as npm's lock beside this has it.
+# Puts Azurite, Azure Storage's emulator, into target/azurite, once: as npm's lock beside this has it. Of that, what `npm ci` does
+# not read is left out: jq 'del(.packages[] | .license, .engines, .funding, .deprecated, .bin)'.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -39,3 +39,11 @@ pub fn section(path: &str, name: &str, text: &str) {
     let (_, after) = rest.split_once("<!-- end -->").expect("an end");
     whole(path, &format!("{before}{marker}{text}<!-- end -->{after}"));
 }
+
+/// Compares the file with the schema as it is now; writes it first where that is asked for.
+pub fn schema_is_current(file: &str, now: &str) {
+    if std::env::var_os("WINIMG_WRITE_SCHEMA").is_some() {
+        fs::write(file, now).unwrap();
+    }
+    assert_eq!(fs::read_to_string(file).unwrap(), now);
+}

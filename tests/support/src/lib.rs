@@ -3,6 +3,8 @@
 //! It depends on no crate of winimg: the tests of each of them can use it, and what it makes is not judged by the code that made it.
 
 pub mod archives;
+pub mod complaints;
+pub mod difference;
 pub mod docker_registry;
 pub mod evtx;
 pub mod golden;
@@ -21,4 +23,6 @@ pub mod udf;
 pub mod unreliable;
 pub mod vhdx;
 pub mod vma;
+pub mod watch;
 pub mod windows_disk;
+pub mod windows_exe;

@@ -36,6 +36,13 @@ pub fn files(folder: &str, endings: &[&str]) -> Vec<String> {
     found
 }
 
+/// The Makefile with what it includes.
+pub fn makefile() -> String {
+    ["Makefile", "nightly.mk"]
+        .map(|name| std::fs::read_to_string(root().join(name)).expect("a makefile"))
+        .concat()
+}
+
 /// The winimg under test: this tree's, unless `WINIMG_UNDER_TEST` names another.
 pub fn winimg() -> PathBuf {
     match std::env::var_os("WINIMG_UNDER_TEST") {

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crate::{hive, skip};
 
 pub use crate::hive::sz;
+pub use crate::media::{run, text};
 pub use crate::ntfs::mounted;
 
 const MIB: u64 = 1 << 20;
@@ -389,23 +389,4 @@ fn into(disk: &Path, mib: u64, partition: &Path) {
     let options = ["bs=1M", "conv=notrunc,sparse", "status=none"];
     run("dd", &[&[from.as_str(), &to, &seek][..], &options].concat());
     fs::remove_file(partition).expect("a file");
-}
-
-pub fn text(path: &Path) -> &str {
-    path.to_str().expect("a UTF-8 path")
-}
-
-pub fn run(program: &str, arguments: &[&str]) -> String {
-    let out = Command::new(program)
-        .args(arguments)
-        .output()
-        .unwrap_or_else(|e| panic!("{program}: {e}"));
-    assert!(
-        out.status.success(),
-        "{program} {arguments:?}: {}\n{}{}",
-        out.status,
-        String::from_utf8_lossy(&out.stdout),
-        String::from_utf8_lossy(&out.stderr)
-    );
-    String::from_utf8_lossy(&out.stdout).into_owned()
 }

@@ -1,5 +1,6 @@
 //! Container images, from the recipe's text to the script that imports them.
 
+use support::complaints::facts;
 use winimg_recipe::recipe::{ReadOptions, Recipe, read};
 
 use crate::plan::plan_of;
@@ -98,5 +99,5 @@ name = "no such image"
 image = "puase"
 "#
     ));
-    insta::assert_snapshot!(said);
+    insta::assert_snapshot!(facts(&said));
 }

@@ -1,5 +1,6 @@
 //! What a recipe alone decides about its inputs, as `validate` and `plan` say it.
 
+use support::complaints::facts;
 use support::tree;
 use winimg_base::diag::Diagnostics;
 use winimg_recipe::plan;
@@ -87,7 +88,7 @@ fn evaluation_media_that_are_known_by_their_digest() {
     ] {
         all += &format!("== {what}\n{}\n", said(&with(iso, outputs, "")));
     }
-    insta::assert_snapshot!("evaluation", &all);
+    insta::assert_snapshot!("evaluation", facts(&all));
     // Another digest says nothing, unless a lock names the medium's.
     let unverified = "url = \"https://example.com/x.iso\"\nunverified = \"test\"";
     assert_eq!(said(&with(&eval(DIGEST), "ami = {}", "")), "");
@@ -145,7 +146,7 @@ fn plain_http() {
     let media = "url = \"http://example.com/x.iso\"\nunverified = \"test\"";
     let virtio = format!("[media.virtio]\nurl = \"http://[::1]:80/v.iso\"\nsha256 = \"{DIGEST}\"");
     all += &format!("== media\n{}", said(&with(media, "raw = {}", &virtio)));
-    insta::assert_snapshot!("plain-http", &all);
+    insta::assert_snapshot!("plain-http", facts(&all));
 }
 
 /// A lock names the bytes that nothing else proves.
@@ -268,5 +269,5 @@ fn updates_that_are_old_are_warned_about() {
             all += &format!("== {what}\n{said}\n");
         }
     }
-    insta::assert_snapshot!("old_updates", &all);
+    insta::assert_snapshot!("old_updates", facts(&all));
 }

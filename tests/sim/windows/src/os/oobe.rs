@@ -218,7 +218,7 @@ mod tests {
 
     /// The disc of a trial as Azure, as winimg's own test has it.
     const DISC: &str = include_str!(
-        "../../../../../tests/trial/snapshots/winimg__trial__discs__a_provisioning_disc_of_azure.snap"
+        "../../../../../tests/trial/snapshots/machines__trial__discs__a_provisioning_disc_of_azure.snap"
     );
 
     #[test]

@@ -1,7 +1,6 @@
 //! The programs of `C:\Windows`: which there are, where their files lie, and what runs for each.
 
 pub mod answers;
-mod certutil;
 pub mod dism;
 mod ec2launch;
 pub mod icacls;
@@ -45,12 +44,10 @@ const SYSTEM32: &str = "Windows/System32";
 const PROGRAMS: &[(&str, &str, Program)] = &[
     ("attrib.exe", "attrib", text::attrib),
     ("bcdedit.exe", "bcdedit", settings::bcdedit),
-    ("certutil.exe", "certutil", certutil::run),
     ("cmd.exe", "cmd", |p, args| super::cmd::run(p, &args.line)),
     ("dism.exe", "dism", dism::run),
     ("find.exe", "find", text::find),
     ("findstr.exe", "findstr", text::findstr),
-    ("fsutil.exe", "fsutil", settings::fsutil),
     ("hostname.exe", "hostname", small::hostname),
     ("icacls.exe", "icacls", icacls::run),
     ("msiexec.exe", "msiexec", msiexec::run),
@@ -59,25 +56,20 @@ const PROGRAMS: &[(&str, &str, Program)] = &[
     ("ping.exe", "ping", text::ping),
     ("pnputil.exe", "pnputil", pnputil::run),
     ("powercfg.exe", "powercfg", settings::powercfg),
-    ("reagentc.exe", "reagentc", settings::reagentc),
     ("reg.exe", "reg", reg::run),
     ("robocopy.exe", "robocopy", robocopy::robocopy),
     ("sc.exe", "sc", sc::run),
     ("schtasks.exe", "schtasks", schtasks::run),
     ("secedit.exe", "secedit", secedit::run),
-    ("setx.exe", "setx", settings::setx),
     ("shutdown.exe", "shutdown", small::shutdown),
     ("takeown.exe", "takeown", icacls::takeown),
     ("taskkill.exe", "taskkill", processes::taskkill),
     ("tasklist.exe", "tasklist", processes::tasklist),
     ("timeout.exe", "timeout", text::timeout),
-    ("tzutil.exe", "tzutil", settings::tzutil),
     ("wevtutil.exe", "wevtutil", wevtutil::run),
     ("where.exe", "where", text::whereis),
-    ("whoami.exe", "whoami", small::whoami),
     ("wusa.exe", "wusa", dism::wusa),
     ("xcopy.exe", "xcopy", xcopy::xcopy),
-    ("Windows/regedit.exe", "regedit", reg::regedit),
     (
         "Windows/System32/Sysprep/sysprep.exe",
         "sysprep",

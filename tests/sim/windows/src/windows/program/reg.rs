@@ -1,4 +1,4 @@
-//! reg.exe (and `regedit /s`). Every failure is exit code 1, as with the real one. What would ask a question fails.
+//! reg.exe. Every failure is exit code 1, as with the real one. What would ask a question fails.
 
 use super::Arguments;
 use super::small::unknown;
@@ -9,8 +9,6 @@ use crate::windows::registry::{
 };
 
 mod file;
-
-pub use file::regedit;
 
 const NOT_FOUND: &str = "ERROR: The system was unable to find the specified registry key or value.";
 const SYNTAX: &str = "ERROR: Invalid syntax.\nType \"REG /?\" for usage.";

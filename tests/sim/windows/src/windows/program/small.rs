@@ -21,14 +21,6 @@ pub fn hostname(p: &mut Process, args: &Arguments) -> u32 {
     0
 }
 
-pub fn whoami(p: &mut Process, args: &Arguments) -> u32 {
-    match args.list.first() {
-        None => p.print("nt authority\\system\n"),
-        Some(odd) => return unknown(p, "whoami", odd, 1),
-    }
-    0
-}
-
 /// A program that only the service manager can start.
 pub fn service(p: &mut Process, _: &Arguments) -> u32 {
     p.complain("this program runs as a service only\n");

@@ -2,9 +2,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::guest::Guest;
-use crate::windows::Data;
 
-const UNINSTALL: &str = r"HKLM\SOFTWARE\Microsoft\Windows\CurrentVersion\Uninstall";
 const CODE: &str = "{11111111-2222-3333-4444-555555555555}";
 const EXE: &[u8] = b"MZ demo service";
 
@@ -79,83 +77,6 @@ fn log(guest: &Guest, path: &str) -> String {
 }
 
 #[test]
-fn a_package_is_installed_and_removed() {
-    let guest = Guest::new();
-    package(&guest, "", true, &[PATH_ROW]);
-    let path = r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager\Environment";
-    let before = (
-        guest.windows.value(path, "Path"),
-        guest.windows.value_names(r"HKLM\SOFTWARE"),
-    );
-    assert_eq!(
-        guest.run(r#"msiexec /i C:\p.msi /qn /norestart /l*v C:\i.log TIER="very gold""#),
-        (0, String::new())
-    );
-    assert!(
-        log(&guest, r"C:\i.log")
-            .contains("Product: Demo Agent -- Installation completed successfully.")
-    );
-    assert_eq!(guest.get(r"C:\Program Files\Demo Agent\demo.exe"), EXE);
-    assert_eq!(
-        guest.text(r"C:\Program Files\Demo Agent\read me.txt"),
-        "hello"
-    );
-    let value = |key: &str, name: &str| guest.windows.value(key, name);
-    assert_eq!(
-        value(r"HKLM\SOFTWARE\Example\Demo", "Tier"),
-        Some(Data::Text("very gold".into()))
-    );
-    assert_eq!(
-        value(r"HKLM\SOFTWARE\Example\Demo", "Number"),
-        Some(Data::Dword(7))
-    );
-    let service = r"HKLM\SYSTEM\CurrentControlSet\Services\demo-agent";
-    let command = r#""C:\Program Files\Demo Agent\demo.exe" -d --dir C:\Program Files\Demo Agent\"#;
-    assert_eq!(
-        value(service, "ImagePath"),
-        Some(Data::Expand(command.into()))
-    );
-    assert_eq!(value(service, "Start"), Some(Data::Dword(2)));
-    assert!(guest.run("sc query demo-agent").1.contains("RUNNING"));
-    let uninstall = format!("{UNINSTALL}\\{CODE}");
-    assert_eq!(
-        value(&uninstall, "DisplayName"),
-        Some(Data::Text("Demo Agent".into()))
-    );
-    assert_eq!(
-        value(&uninstall, "DisplayVersion"),
-        Some(Data::Text("1.2.3".into()))
-    );
-    let Some(Data::Expand(found)) = value(path, "Path") else {
-        panic!("Path is no REG_EXPAND_SZ")
-    };
-    assert!(
-        found.ends_with(r";C:\Program Files\Demo Agent\bin"),
-        "{found}"
-    );
-    // The same version again is a success that changes nothing; another one is refused.
-    assert_eq!(guest.run(r"msiexec /i C:\p.msi /qn").0, 0);
-
-    assert_eq!(
-        guest.run(&format!("msiexec /x {CODE} /qn")),
-        (0, String::new())
-    );
-    assert!(!guest.host(r"C:\Program Files\Demo Agent").exists());
-    assert_eq!(guest.run("sc query demo-agent").0, 1060);
-    assert_eq!(value(&uninstall, "DisplayName"), None);
-    assert_eq!(guest.run(r"reg query HKLM\SOFTWARE\Example").0, 0);
-    assert_eq!(
-        (
-            guest.windows.value(path, "Path"),
-            value(r"HKLM\SOFTWARE\Example\Demo", "Tier")
-        ),
-        (before.0, None)
-    );
-    assert_eq!(guest.run(&format!("msiexec /x {CODE} /qn")).0, 1605);
-    assert_eq!(guest.run(r"msiexec /x C:\p.msi /qn").0, 1605);
-}
-
-#[test]
 fn the_target_directory_follows_its_property() {
     let guest = Guest::new();
     package(&guest, "", true, &[]);
@@ -220,20 +141,6 @@ fn a_service_that_does_not_start_rolls_everything_back() {
     assert_eq!(guest.run("sc query demo-agent").0, 1060);
     assert_eq!(guest.run(r"reg query HKLM\SOFTWARE\Example").0, 1);
     assert_eq!(guest.windows.value(path, "Path"), before);
-}
-
-#[test]
-fn a_reboot_is_reported_or_started() {
-    let guest = Guest::new();
-    package(
-        &guest,
-        "<InstallExecuteSequence><ScheduleReboot After=\"InstallFinalize\">1</ScheduleReboot></InstallExecuteSequence>",
-        true,
-        &[],
-    );
-    assert_eq!(guest.run(r"msiexec /i C:\p.msi /qn /norestart").0, 3010);
-    assert_eq!(guest.run(&format!("msiexec /x {CODE} /qn")).0, 0);
-    assert_eq!(guest.run(r"msiexec /i C:\p.msi /qn").0, 1641);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 use super::guest::Guest;
-use crate::windows::{Data, agent_installed};
-
-const KEY: &str = r"HKLM\SYSTEM\CurrentControlSet\Services\demo";
+use crate::windows::agent_installed;
 
 fn with_exe() -> Guest {
     let guest = Guest::new();
@@ -10,62 +8,6 @@ fn with_exe() -> Guest {
 }
 
 const CREATE: &str = r#"sc.exe create demo binPath= "\"C:\Program Files\demo\demo.exe\" --config C:\k\c.toml" start= delayed-auto DisplayName= "Demo service" depend= RpcSs/EventLog"#;
-
-#[test]
-fn create_writes_what_the_manager_writes() {
-    let guest = with_exe();
-    assert_eq!(
-        guest.run(CREATE),
-        (0, "[SC] CreateService SUCCESS\n".into())
-    );
-    assert_eq!(guest.run(r#"sc description demo "what it does""#).0, 0);
-    assert_eq!(
-        guest
-            .run("sc failure demo reset= 86400 actions= restart/5000/reboot/60000")
-            .0,
-        0
-    );
-    assert_eq!(guest.run("sc failureflag demo 1").0, 0);
-    assert_eq!(guest.run("sc sidtype demo unrestricted").0, 0);
-    let get = |name: &str| guest.windows.value(KEY, name);
-    let names: Vec<String> = guest.windows.value_names(KEY);
-    assert_eq!(
-        names,
-        [
-            "Type",
-            "Start",
-            "ErrorControl",
-            "ObjectName",
-            "ImagePath",
-            "DelayedAutostart",
-            "DisplayName",
-            "DependOnService",
-            "Description",
-            "FailureActions",
-            "FailureActionsOnNonCrashFailures",
-            "ServiceSidType"
-        ]
-    );
-    assert_eq!(
-        get("ImagePath"),
-        Some(Data::Expand(
-            r#""C:\Program Files\demo\demo.exe" --config C:\k\c.toml"#.into()
-        ))
-    );
-    assert_eq!(get("Type"), Some(Data::Dword(0x10)));
-    assert_eq!(get("Start"), Some(Data::Dword(2)));
-    assert_eq!(get("DelayedAutostart"), Some(Data::Dword(1)));
-    assert_eq!(get("ObjectName"), Some(Data::Text("LocalSystem".into())));
-    assert_eq!(
-        get("DependOnService"),
-        Some(Data::Multi(vec!["RpcSs".into(), "EventLog".into()]))
-    );
-    let actions = [86400u32, 0, 0, 2, 20, 1, 5000, 2, 60000]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
-    assert_eq!(get("FailureActions"), Some(Data::Binary(actions)));
-}
 
 #[test]
 fn errors_are_windows_error_numbers() {
@@ -107,33 +49,6 @@ fn errors_are_windows_error_numbers() {
         let (got, output) = guest.run(line);
         assert_eq!(got, code, "{line}: {output}");
     }
-}
-
-#[test]
-fn a_running_service_goes_when_it_stops() {
-    let guest = with_exe();
-    guest.run(CREATE);
-    assert_eq!(guest.run("sc start demo").0, 0);
-    assert!(
-        guest
-            .run("sc query demo")
-            .1
-            .contains("        STATE              : 4  RUNNING\n")
-    );
-    assert_eq!(guest.run("sc delete demo").0, 0);
-    assert_eq!(guest.run(CREATE).0, 1072);
-    assert_eq!(guest.run("sc stop demo").0, 0);
-    assert_eq!(guest.run("sc query demo").0, 1060);
-}
-
-#[test]
-fn automatic_services_run_after_a_boot() {
-    let mut guest = with_exe();
-    guest.run(CREATE);
-    guest.run(r"sc create manual binPath= C:\Windows\System32\svchost.exe");
-    guest.reboot();
-    assert!(guest.run("sc query demo").1.contains("RUNNING"));
-    assert!(guest.run("sc query manual").1.contains("STOPPED"));
 }
 
 #[test]

@@ -1,36 +1,14 @@
-//! `.reg` files: `reg import`, `reg export` and `regedit /s`.
+//! `.reg` files: `reg import` and `reg export`.
 //!
 //! Accepted are "Windows Registry Editor Version 5.00" in UTF-16LE with a mark or in plain ASCII. A line that makes no
 //! sense fails the import (Windows passes over it in silence).
 
 use super::{Done, FINISHED, KINDS, NOT_FOUND, Options, check, long};
 use crate::windows::process::Process;
-use crate::windows::program::Arguments;
-use crate::windows::program::small::unknown;
 use crate::windows::regf::*;
 use crate::windows::registry::{dword_value, sz, text};
 
 const HEADER: &str = "Windows Registry Editor Version 5.00";
-
-pub fn regedit(p: &mut Process, args: &Arguments) -> u32 {
-    let (switches, files): (Vec<_>, Vec<_>) =
-        args.list.iter().partition(|arg| arg.starts_with('/'));
-    if let Some(odd) = switches
-        .iter()
-        .find(|switch| !switch.eq_ignore_ascii_case("/s"))
-    {
-        return unknown(p, "regedit", odd, 1);
-    }
-    if switches.is_empty() || files.is_empty() {
-        return unknown(p, "regedit", "a run that shows a window", 1);
-    }
-    for file in files {
-        if let Err(message) = import_file(p, file) {
-            return super::fail(p, &message);
-        }
-    }
-    0
-}
 
 pub fn import(p: &Process, options: &Options) -> Done {
     let [path] = options.only()?;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::tree;
+
+use crate::tree;
 
 /// The folder of the Windows build.
 pub fn dir() -> PathBuf {
