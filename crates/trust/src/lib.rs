@@ -128,6 +128,33 @@ fn last_segment(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
+impl Scheme {
+    /// All of them, in the order of messages and of the documentation.
+    pub const ALL: [Self; 8] = [
+        Self::Openpgp,
+        Self::Minisign,
+        Self::Signify,
+        Self::Cosign,
+        Self::Sigstore,
+        Self::Attestation,
+        Self::Authenticode,
+        Self::Cms,
+    ];
+
+    /// Returns what a signature's file name adds to that of the signed file; `None` if the
+    /// signature is in the file, or anywhere.
+    pub fn signature_suffix(self) -> Option<&'static str> {
+        match self {
+            Self::Openpgp => Some(".asc"),
+            Self::Minisign => Some(".minisig"),
+            Self::Signify | Self::Cosign => Some(".sig"),
+            Self::Sigstore => Some(".sigstore.json"),
+            Self::Cms => Some(".p7s"),
+            Self::Attestation | Self::Authenticode => None,
+        }
+    }
+}
+
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -249,6 +276,18 @@ impl SignatureRule {
             Self::Sigstore(rule) => rule.scheme(),
             Self::Authenticode(_) => Scheme::Authenticode,
             Self::Cms(_) => Scheme::Cms,
+        }
+    }
+
+    /// Returns the key that the rule was made from; `None` for a rule that is not made from a bare
+    /// key.
+    pub fn key_content(&self) -> Option<KeyFileContent> {
+        match self {
+            Self::Openpgp(rule) => Some(rule.key_content()),
+            Self::Minisign(rule) => Some(rule.key_content()),
+            Self::Signify(rule) => Some(rule.key_content()),
+            Self::Cosign(rule) => Some(rule.key_content()),
+            Self::Sigstore(_) | Self::Authenticode(_) | Self::Cms(_) => None,
         }
     }
 
