@@ -1,7 +1,7 @@
 //! The keys of every table of a recipe, of a host's configuration file and of a matrix
-//! (`keys.toml`, and files beside a feature's code), with the help for a key that is missing, misspelt or of the wrong type. The JSON
-//! Schema, the tables of docs/recipe.md and the tests of diagnostics are generated from the same
-//! rows.
+//! (`keys.toml`, and files beside a feature's code), with the help for a key that is missing,
+//! misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the tests of
+//! diagnostics are generated from the same rows.
 //!
 //! A key without a row cannot be read: [`Spec::key`] panics.
 
