@@ -8,15 +8,14 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use super::authenticode::CertificatePins;
-use super::oid::Oid;
-use super::policy::CertificatePolicy;
-use super::purpose::CertificateUse;
 use super::reading::SubjectReader;
-use super::signed_data::{DATA, SignedData};
-use super::tlv;
-use super::{
-    FileSubject, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal, SignatureResult, ber,
-    pem,
+use crate::x509::oid::Oid;
+use crate::x509::policy::CertificatePolicy;
+use crate::x509::purpose::CertificateUse;
+use crate::x509::signed_data::{DATA, SignedData};
+use crate::x509::{ber, pem, tlv};
+use crate::{
+    FileSubject, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal, SignatureResult,
 };
 
 #[derive(Clone, Debug)]

@@ -6,35 +6,20 @@
 //! sigstore); this crate parses formats and applies policy. Refuses MD5 and SHA-1 everywhere.
 
 pub mod authenticode;
-pub mod checksum;
 pub mod cms;
 pub mod cosign;
 pub mod minisign;
-pub mod misused;
 pub mod openpgp;
+pub mod signify;
+pub mod sigstore;
+
+pub mod checksum;
 pub mod pinned;
 mod reading;
 pub mod roots;
 pub mod short_format;
-pub mod signify;
-pub mod sigstore;
 pub mod uncovered;
-
-mod algorithm;
-mod ber;
-mod certificate;
-mod chain;
-mod hash;
-mod moment;
-mod name;
-mod oid;
-mod pem;
-mod policy;
-mod purpose;
-mod revocation;
-mod signed_data;
-mod timestamp;
-mod tlv;
+mod x509;
 
 use std::fmt;
 use std::path::Path;
@@ -47,6 +32,7 @@ use winimg_base::digest::Digest;
 use winimg_base::problem::Problem;
 
 pub use pinned::KeyFileContent;
+pub use x509::misused;
 
 /// The requirements for a signature: a scheme and the recipe's pins for it.
 #[derive(Clone, Debug)]

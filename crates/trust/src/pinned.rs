@@ -5,7 +5,7 @@
 
 use winimg_base::digest::Digest;
 
-use super::chain;
+use crate::x509::chain;
 
 /// The keys or certificates of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,11 @@
 //! these must have exactly the values that a signing tool writes. Refuses bytes between the cabinet
 //! and its signature, and after that. (Microsoft: MS-CAB 2.1; Cabinet SDK: reserved areas)
 
-use super::super::hash::HashKind;
 use super::super::uncovered::{UncoveredPlace, UncoveredRange};
-use super::super::{RefusalReason, SignatureRefusal, tlv};
 use super::source::SignedSource;
+use crate::x509::hash::HashKind;
+use crate::x509::tlv;
+use crate::{RefusalReason, SignatureRefusal};
 
 /// The header with the reserve that a signature needs.
 const HEADER: usize = 60;

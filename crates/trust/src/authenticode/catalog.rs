@@ -10,14 +10,14 @@ use std::io::{self, Seek};
 use der::asn1::ObjectIdentifier;
 use sha1::{Digest as _, Sha1};
 
-use super::super::hash::HashKind;
-use super::super::signed_data::SignedData;
-use super::super::tlv::{self, Tlv, TlvWalk};
 use super::super::{FileSubject, RefusalReason, SignatureRefusal};
 use super::indirect::SPC_INDIRECT_DATA;
 use super::kind::SignedFileKind;
 use super::source::{SignedSource, refuse_unreadable};
 use super::{pe, unsigned};
+use crate::x509::hash::HashKind;
+use crate::x509::signed_data::SignedData;
+use crate::x509::tlv::{self, Tlv, TlvWalk};
 
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
 /// Identifies a list whose members' tags are the digests themselves.

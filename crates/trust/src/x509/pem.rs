@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Returns the contents of all blocks with one of these labels. The error fits after the file's
 /// name.
-pub(super) fn parse_blocks(text: &str, labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
+pub fn parse_blocks(text: &str, labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim);
     while let Some(line) = lines.next() {

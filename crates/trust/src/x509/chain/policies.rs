@@ -10,11 +10,11 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::super::SignatureRefusal;
 use super::super::algorithm::IssuedData;
 use super::super::certificate::Certificate;
 use super::super::tlv::{self, BOOLEAN, OCTET_STRING, SEQUENCE, context_tag};
 use super::refusal::ChainCase;
+use crate::SignatureRefusal;
 
 const WHAT: &str = "a certificate";
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");

@@ -19,8 +19,8 @@ use super::algorithm::IssuedData;
 use super::certificate::Certificate;
 use super::chain::{CheckTime, TimeSource};
 use super::moment::Moment;
-use super::tlv;
-use super::{RefusalReason, RevocationLists, SignatureRefusal, pem};
+use super::{pem, tlv};
+use crate::{RefusalReason, RevocationLists, SignatureRefusal};
 use winimg_base::digest::Digest;
 
 const WHAT: &str = "a revocation list";
@@ -45,7 +45,7 @@ struct RevocationList {
 }
 
 /// Checks a chain from its leaf to its root at the time for which it was verified. Returns remarks.
-pub(super) fn check(
+pub fn check(
     path: &[Vec<u8>],
     lists: &RevocationLists,
     at: CheckTime,
@@ -347,7 +347,7 @@ fn collect_urls(point: &DistributionPointName) -> Vec<String> {
         .iter()
         .filter_map(|name| match name {
             GeneralName::UniformResourceIdentifier(uri) => {
-                Some(super::reading::sanitize(uri.as_str()))
+                Some(crate::reading::sanitize(uri.as_str()))
             }
             _ => None,
         })

@@ -3,12 +3,12 @@
 
 use webpki::Error;
 
-use super::super::algorithm;
 use super::super::certificate::Certificate;
 use super::super::purpose::CertificateUse;
 use super::super::tlv::TlvWalk;
-use super::super::{RefusalReason, SignatureRefusal, name};
+use super::super::{algorithm, name};
 use super::{CheckTime, TimeSource, root_text};
+use crate::{RefusalReason, SignatureRefusal};
 
 /// Maximum number of issuers listed for a chain.
 const LONGEST: usize = 8;
