@@ -70,11 +70,7 @@ pub fn judge(
 }
 
 fn decode_der(bytes: &[u8]) -> Result<Vec<u8>, SignatureRefusal> {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) if text.contains("-----BEGIN ") => text,
-        _ => return Ok(bytes.to_vec()),
-    };
-    let mut blocks = pem::parse_blocks(text, &["CMS", "PKCS7"])
+    let mut blocks = pem::decode_blocks(bytes, &["CMS", "PKCS7"])
         .map_err(|why| tlv::refuse_malformed("the signature", &why))?;
     match (blocks.pop(), blocks.is_empty()) {
         (Some(der), true) => Ok(der),

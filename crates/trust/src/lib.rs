@@ -248,6 +248,12 @@ impl SignatureRefusal {
         self.problem = self.problem.cure(cure);
         self
     }
+
+    /// Prepends text to the fact.
+    fn with_prefix(mut self, words: impl fmt::Display) -> Self {
+        self.problem = self.problem.with_prefix(words);
+        self
+    }
 }
 
 pub type SignatureResult = Result<Signer, SignatureRefusal>;

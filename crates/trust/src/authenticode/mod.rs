@@ -67,14 +67,9 @@ pub struct AuthenticodeRule {
 /// Parses the certificates of a PEM file (or one in DER) to DER. The error fits after the file's
 /// name.
 pub fn parse_certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let found = match std::str::from_utf8(file) {
-        Ok(text) if text.contains("-----BEGIN ") => {
-            pem::parse_blocks(text, &["CERTIFICATE", "X509 CERTIFICATE"])?
-        }
-        _ if file.first() == Some(&SEQUENCE) => vec![file.to_vec()],
-        _ => Vec::new(),
-    };
-    if found.is_empty() {
+    let found = pem::decode_blocks(file, &["CERTIFICATE", "X509 CERTIFICATE"])?;
+    let is_neither = found.first().is_none_or(|der| der == file) && file.first() != Some(&SEQUENCE);
+    if is_neither {
         return Err(
             "contains no certificate: expected PEM (-----BEGIN CERTIFICATE-----) or DER".into(),
         );

@@ -32,10 +32,19 @@ pub struct Certificate<'a> {
     pub key_identifier: Option<&'a [u8]>,
     /// The extended key usages; `None` if the certificate has no such extension.
     pub purposes: Option<Vec<Oid<'a>>>,
+    pub extensions: Vec<CertificateExtension<'a>>,
     /// The first octet of keyUsage, whose highest bit is digitalSignature.
     key_usage: Option<u8>,
     /// Size of an RSA key in bits.
     pub rsa_bits: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CertificateExtension<'a> {
+    pub oid: Oid<'a>,
+    pub is_critical: bool,
+    /// Its DER.
+    pub value: &'a [u8],
 }
 
 impl<'a> Certificate<'a> {
@@ -60,6 +69,7 @@ impl<'a> Certificate<'a> {
             not_after,
             key_identifier: None,
             purposes: None,
+            extensions: Vec::new(),
             key_usage: None,
             rsa_bits,
         };
@@ -76,8 +86,13 @@ impl<'a> Certificate<'a> {
         while let Some(extension) = all.next()? {
             let mut parts = extension.walk(WHAT)?;
             let oid = parts.read_oid()?;
-            parts.next_if(BOOLEAN)?;
+            let is_critical = parts.next_if(BOOLEAN)?.is_some_and(|b| b.value != [0]);
             let value = parts.expect(OCTET_STRING)?.value;
+            self.extensions.push(CertificateExtension {
+                oid,
+                is_critical,
+                value,
+            });
             if oid == SUBJECT_KEY_IDENTIFIER {
                 self.key_identifier = Some(tlv::parse_only(value, OCTET_STRING, WHAT)?.value);
             } else if oid == KEY_USAGE {

@@ -131,16 +131,10 @@ impl CertificatePolicy<'_> {
                 moment: *moment,
                 by: TimeSource::Timestamp,
             };
-            let more =
-                revocation::check(&chain.path, lists, at, self.now).map_err(|mut refusal| {
-                    refusal.problem = refusal.problem.with_prefix("its timestamp: ");
-                    refusal
-                })?;
-            let new: Vec<String> = more
-                .into_iter()
-                .filter(|remark| !remarks.contains(remark))
-                .collect();
-            remarks.extend(new);
+            let mut more = revocation::check(&chain.path, lists, at, self.now)
+                .map_err(|refusal| refusal.with_prefix("its timestamp: "))?;
+            more.retain(|remark| !remarks.contains(remark));
+            remarks.extend(more);
         }
         Ok(remarks)
     }

@@ -63,10 +63,7 @@ pub fn verify_timestamp(
     }
     match refused {
         None => Ok(None),
-        Some(mut refusal) => {
-            refusal.problem = refusal.problem.with_prefix("its timestamp is not valid: ");
-            Err(refusal)
-        }
+        Some(refusal) => Err(refusal.with_prefix("its timestamp is not valid: ")),
     }
 }
 
