@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use support::complaints::facts;
 
+use winimg_recipe::recipe::keys;
 use winimg_recipe::recipe::{FileAddress, ProofSpec, ReadOptions, Recipe, SignatureSpec, read};
+use winimg_trust::Scheme;
 
 /// Of minisign's own documentation.
 const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -49,6 +51,27 @@ fn only(recipe: &Recipe) -> &SignatureSpec {
     match recipe.components[0].origin.signatures.as_slice() {
         [group] => &group[0],
         other => panic!("{other:?}"),
+    }
+}
+
+/// Each scheme's table has its own name as its kind, and says where its signature is.
+#[test]
+fn every_scheme_has_its_table() {
+    let row = keys::find_table("signature").key("kind");
+    let mut kinds = row.takes.words().to_vec();
+    kinds.retain(|kind| !["catalogs", "none"].contains(&kind.as_str()));
+    assert_eq!(kinds, Scheme::ALL.map(|scheme| scheme.to_string()));
+    for scheme in Scheme::ALL {
+        let table = keys::find_table(&format!("signature.{scheme}"));
+        assert_eq!(table.key("kind").takes.words(), [scheme.to_string()]);
+        let url = table.find("url").and_then(|url| url.unless_given.as_ref());
+        match scheme.signature_suffix() {
+            Some(suffix) => assert!(
+                url.unwrap().contains(&format!("with `{suffix}`")),
+                "{scheme}"
+            ),
+            None => assert_eq!(url, None, "{scheme}"),
+        }
     }
 }
 

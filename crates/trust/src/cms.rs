@@ -8,15 +8,14 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use super::authenticode::CertificatePins;
-use super::oid::Oid;
-use super::policy::CertificatePolicy;
-use super::purpose::CertificateUse;
 use super::reading::SubjectReader;
-use super::signed_data::{DATA, SignedData};
-use super::tlv;
-use super::{
-    FileSubject, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal, SignatureResult, ber,
-    pem,
+use crate::x509::oid::Oid;
+use crate::x509::policy::CertificatePolicy;
+use crate::x509::purpose::CertificateUse;
+use crate::x509::signed_data::{DATA, SignedData};
+use crate::x509::{ber, pem, tlv};
+use crate::{
+    FileSubject, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal, SignatureResult,
 };
 
 #[derive(Clone, Debug)]
@@ -71,11 +70,7 @@ pub fn judge(
 }
 
 fn decode_der(bytes: &[u8]) -> Result<Vec<u8>, SignatureRefusal> {
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) if text.contains("-----BEGIN ") => text,
-        _ => return Ok(bytes.to_vec()),
-    };
-    let mut blocks = pem::parse_blocks(text, &["CMS", "PKCS7"])
+    let mut blocks = pem::decode_blocks(bytes, &["CMS", "PKCS7"])
         .map_err(|why| tlv::refuse_malformed("the signature", &why))?;
     match (blocks.pop(), blocks.is_empty()) {
         (Some(der), true) => Ok(der),

@@ -6,35 +6,20 @@
 //! sigstore); this crate parses formats and applies policy. Refuses MD5 and SHA-1 everywhere.
 
 pub mod authenticode;
-pub mod checksum;
 pub mod cms;
 pub mod cosign;
 pub mod minisign;
-pub mod misused;
 pub mod openpgp;
+pub mod signify;
+pub mod sigstore;
+
+pub mod checksum;
 pub mod pinned;
 mod reading;
 pub mod roots;
 pub mod short_format;
-pub mod signify;
-pub mod sigstore;
 pub mod uncovered;
-
-mod algorithm;
-mod ber;
-mod certificate;
-mod chain;
-mod hash;
-mod moment;
-mod name;
-mod oid;
-mod pem;
-mod policy;
-mod purpose;
-mod revocation;
-mod signed_data;
-mod timestamp;
-mod tlv;
+mod x509;
 
 use std::fmt;
 use std::path::Path;
@@ -47,6 +32,7 @@ use winimg_base::digest::Digest;
 use winimg_base::problem::Problem;
 
 pub use pinned::KeyFileContent;
+pub use x509::misused;
 
 /// The requirements for a signature: a scheme and the recipe's pins for it.
 #[derive(Clone, Debug)]
@@ -126,6 +112,33 @@ impl FileSubject<'_> {
 /// Returns `a.exe` for `bin/a.exe`.
 fn last_segment(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
+}
+
+impl Scheme {
+    /// All of them, in the order of messages and of the documentation.
+    pub const ALL: [Self; 8] = [
+        Self::Openpgp,
+        Self::Minisign,
+        Self::Signify,
+        Self::Cosign,
+        Self::Sigstore,
+        Self::Attestation,
+        Self::Authenticode,
+        Self::Cms,
+    ];
+
+    /// Returns what a signature's file name adds to that of the signed file; `None` if the
+    /// signature is in the file, or anywhere.
+    pub fn signature_suffix(self) -> Option<&'static str> {
+        match self {
+            Self::Openpgp => Some(".asc"),
+            Self::Minisign => Some(".minisig"),
+            Self::Signify | Self::Cosign => Some(".sig"),
+            Self::Sigstore => Some(".sigstore.json"),
+            Self::Cms => Some(".p7s"),
+            Self::Attestation | Self::Authenticode => None,
+        }
+    }
 }
 
 impl fmt::Display for Scheme {
@@ -235,6 +248,12 @@ impl SignatureRefusal {
         self.problem = self.problem.cure(cure);
         self
     }
+
+    /// Prepends text to the fact.
+    fn with_prefix(mut self, words: impl fmt::Display) -> Self {
+        self.problem = self.problem.with_prefix(words);
+        self
+    }
 }
 
 pub type SignatureResult = Result<Signer, SignatureRefusal>;
@@ -249,6 +268,18 @@ impl SignatureRule {
             Self::Sigstore(rule) => rule.scheme(),
             Self::Authenticode(_) => Scheme::Authenticode,
             Self::Cms(_) => Scheme::Cms,
+        }
+    }
+
+    /// Returns the key that the rule was made from; `None` for a rule that is not made from a bare
+    /// key.
+    pub fn key_content(&self) -> Option<KeyFileContent> {
+        match self {
+            Self::Openpgp(rule) => Some(rule.key_content()),
+            Self::Minisign(rule) => Some(rule.key_content()),
+            Self::Signify(rule) => Some(rule.key_content()),
+            Self::Cosign(rule) => Some(rule.key_content()),
+            Self::Sigstore(_) | Self::Authenticode(_) | Self::Cms(_) => None,
         }
     }
 

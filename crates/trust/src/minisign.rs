@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use minisign_verify::{PublicKey, Signature};
 
-use super::reading::{self, SubjectReader};
+use super::reading::{self, SubjectReader, malformed};
 use super::short_format;
 use super::{
     FileSubject, KeyFileContent, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal,
@@ -103,10 +103,6 @@ fn read(text: &str) -> Result<MinisignSignature, SignatureRefusal> {
     })
 }
 
-fn malformed(fact: impl Into<String>) -> SignatureRefusal {
-    RefusalReason::Malformed.refusal(fact)
-}
-
 /// Checks the file name in a trusted comment such as
 /// `timestamp:1700000000\tfile:kubelet.exe\thashed`. Free text names no file.
 fn check_file_name(comment: &str, subject: FileSubject<'_>) -> Result<(), SignatureRefusal> {
@@ -157,7 +153,7 @@ pub fn judge(
     let mut verifier = rule
         .key
         .verify_stream(&parts.signature)
-        .map_err(|e| RefusalReason::Malformed.refusal(format!("it cannot be read: {e}")))?;
+        .map_err(|e| malformed(format!("it cannot be read: {e}")))?;
     SubjectReader::visit(subject, |piece| verifier.update(piece))?;
     verifier.finalize().map_err(|_| reading::other_bytes())?;
     check_file_name(parts.signature.trusted_comment(), subject)?;

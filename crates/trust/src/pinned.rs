@@ -5,8 +5,7 @@
 
 use winimg_base::digest::Digest;
 
-use super::SignatureRule;
-use super::chain;
+use crate::x509::chain;
 
 /// The keys or certificates of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,20 +15,6 @@ pub struct KeyFileContent {
     pub key: String,
     /// SHA-256 of the keys or certificates themselves.
     pub digest: Digest,
-}
-
-impl SignatureRule {
-    /// Returns the key that the rule was made from; `None` for a rule that is not made from a bare
-    /// key.
-    pub fn key_content(&self) -> Option<KeyFileContent> {
-        match self {
-            Self::Minisign(rule) => Some(rule.key_content()),
-            Self::Signify(rule) => Some(rule.key_content()),
-            Self::Cosign(rule) => Some(rule.key_content()),
-            Self::Openpgp(rule) => Some(rule.key_content()),
-            Self::Sigstore(_) | Self::Authenticode(_) | Self::Cms(_) => None,
-        }
-    }
 }
 
 /// Describes the certificates (DER) of one file, in any order.

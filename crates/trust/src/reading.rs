@@ -174,6 +174,11 @@ pub fn compute_sha256(subject: FileSubject<'_>) -> Result<Vec<u8>, SignatureRefu
     Ok(hasher.finish().bytes().to_vec())
 }
 
+/// Returns the refusal of a signature that cannot be read.
+pub fn malformed(fact: impl Into<String>) -> SignatureRefusal {
+    RefusalReason::Malformed.refusal(fact)
+}
+
 /// Returns the refusal of a signature by the right key that does not match the file.
 pub fn other_bytes() -> SignatureRefusal {
     RefusalReason::Changed.refusal(

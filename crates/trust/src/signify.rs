@@ -4,7 +4,7 @@
 //! are refused. Refuses signatures with an embedded message (`signify -e`), because only a detached
 //! signature is about the file.
 
-use super::reading::{self, SubjectReader};
+use super::reading::{self, SubjectReader, malformed};
 use super::short_format;
 use super::{
     FileSubject, KeyFileContent, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal,
@@ -42,10 +42,6 @@ impl SignifyRule {
             digest: Digest::sha256_of(self.key.text.as_bytes()),
         }
     }
-}
-
-fn malformed(fact: &str) -> SignatureRefusal {
-    RefusalReason::Malformed.refusal(fact)
 }
 
 fn read(text: &str) -> Result<short_format::ShortSignature, SignatureRefusal> {

@@ -15,6 +15,7 @@ mod policies;
 mod real;
 mod render;
 mod revocation;
+mod schemes;
 mod signed;
 mod signify;
 mod sigstore;

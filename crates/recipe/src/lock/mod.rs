@@ -31,9 +31,6 @@ pub use change::{LockChanges, compare_locks, refuse_lower_versions};
 pub use rollback::{UsedInput, UsedLock, rolled_back, too_low, warn_rollback};
 pub use successor::{VersionSuccessors, find_successors, parse_published};
 
-/// Suffixes that a signature of a lock adds to the lock's file name, one per scheme.
-pub const SIGNATURES: [&str; 5] = [".minisig", ".sig", ".asc", ".sigstore.json", ".p7s"];
-
 /// The schema that is written. Schemas 1 and 2 are also read.
 pub const SCHEMA: i64 = 3;
 

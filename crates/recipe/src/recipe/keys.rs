@@ -1,7 +1,7 @@
 //! The keys of every table of a recipe, of a host's configuration file and of a matrix
-//! (`keys.toml`), with the help for a key that is missing, misspelt or of the wrong type. The JSON
-//! Schema, the tables of docs/recipe.md and the tests of diagnostics are generated from the same
-//! rows.
+//! (`keys.toml`, and files beside a feature's code), with the help for a key that is missing,
+//! misspelt or of the wrong type. The JSON Schema, the tables of docs/recipe.md and the tests of
+//! diagnostics are generated from the same rows.
 //!
 //! A key without a row cannot be read: [`Spec::key`] panics.
 
@@ -180,14 +180,57 @@ impl KeyKind {
     }
 }
 
-#[derive(Deserialize)]
+/// One file with tables.
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct KeyTables {
     table: Vec<TableSpec>,
     instead: BTreeMap<String, String>,
 }
 
-static FILE: LazyLock<KeyTables> =
-    LazyLock::new(|| toml::from_str(include_str!("keys.toml")).expect("keys.toml"));
+/// The files with the tables. Those of a feature are beside its code.
+const DOCUMENTS: [&str; 11] = [
+    include_str!("keys.toml"),
+    include_str!("lower/signature/openpgp.toml"),
+    include_str!("lower/signature/minisign.toml"),
+    include_str!("lower/signature/signify.toml"),
+    include_str!("lower/signature/cosign.toml"),
+    include_str!("lower/signature/sigstore.toml"),
+    include_str!("lower/signature/attestation.toml"),
+    include_str!("lower/signature/chain.toml"),
+    include_str!("lower/signature/authenticode.toml"),
+    include_str!("lower/signature/cms.toml"),
+    include_str!("lower/signature/kinds.toml"),
+];
+
+static FILE: LazyLock<KeyTables> = LazyLock::new(|| {
+    let mut all = KeyTables::default();
+    for document in DOCUMENTS {
+        let part: KeyTables = toml::from_str(document).expect("a file of tables");
+        all.table.extend(part.table);
+        all.instead.extend(part.instead);
+    }
+    fill_in_kinds(&mut all.table);
+    all
+});
+
+/// Fills in the kinds of the table `signature`: those of all tables `signature.NAME`, in the order
+/// of [`DOCUMENTS`].
+fn fill_in_kinds(tables: &mut [TableSpec]) {
+    let kinds: Vec<String> = tables
+        .iter()
+        .filter(|spec| spec.name.starts_with("signature."))
+        .filter_map(|spec| spec.find("kind"))
+        .flat_map(|kind| kind.takes.words().to_vec())
+        .collect();
+    let signature = tables.iter_mut().find(|spec| spec.name == "signature");
+    let row = signature.and_then(|spec| spec.keys.iter_mut().find(|key| key.name == "kind"));
+    if let Some(row) = row {
+        let listed = kinds.join(", ");
+        row.needed.get_or_insert_default().push_str(&listed);
+        row.takes = KeyKind::Word(kinds);
+    }
+}
 
 static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
     let mut all: BTreeMap<String, TableSpec> = FILE

@@ -11,15 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::effective::to_json;
-use super::merge::PROOFS;
+use super::merge::{PROOFS, SIGNATURES};
 use super::query;
 use super::value::{TomlData, TomlEntry, TomlTable, TomlValue};
 use super::{InputId, KeyFile, ProofSpec, Recipe, RecipeInput};
 use winimg_base::digest::Digest;
 use winimg_base::text::{Located, Place, redact};
-
-/// The keys that say who must have signed.
-const RULES: [&str; 2] = ["signature", "checksum_signature"];
 
 /// The recipe's requirements for one input, after variable substitution.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,11 +155,11 @@ fn download(id: InputId, entry: &TomlEntry) -> Option<LockRequest> {
         _ => strip_location(&url.value),
     };
     let checksum_url = read_text(table, "checksum_url").map(|url| strip_location(&url.value));
-    let rules: Vec<(&str, Json)> = RULES
+    let rules: Vec<(&str, Json)> = SIGNATURES
         .iter()
         .filter_map(|key| Some((*key, rule_json(table.get(key)?))))
         .collect();
-    let first = RULES.iter().find_map(|key| table.get(key));
+    let first = SIGNATURES.iter().find_map(|key| table.get(key));
     let mut urls = std::iter::once(&identity_of_url).chain(&checksum_url);
     Some(LockRequest {
         has_query: urls.any(|url| url.contains('?')),

@@ -20,9 +20,9 @@ pub const PROOFS: &[&str] = &["sha256", "sha512", "checksum_url", "unverified"];
 /// Proofs that are a digest.
 pub const DIGESTS: [&str; 2] = ["sha256", "sha512"];
 
-/// Keys that are replaced as a whole: merging the subject of one signature with the root of another
-/// would trust an unintended signer.
-const WHOLE: [&str; 2] = ["signature", "checksum_signature"];
+/// The keys of a download that say who must have signed. They are replaced as a whole: merging the
+/// subject of one signature with the root of another would trust an unintended signer.
+pub const SIGNATURES: [&str; 2] = ["signature", "checksum_signature"];
 
 /// Merges `over` into `base`.
 pub fn lay_over(base: &mut TomlTable, over: TomlTable, problems: &mut Vec<Diagnostic>) {
@@ -46,7 +46,7 @@ fn lay(
     let mut places: HashMap<String, usize> = keys.zip(0..).collect();
     for entry in over.entries {
         let is_rule = matches!(path.as_slice(), [only] if only == "trust");
-        let is_whole = is_rule || is_download && WHOLE.contains(&entry.key.as_str());
+        let is_whole = is_rule || is_download && SIGNATURES.contains(&entry.key.as_str());
         let at_root = path.is_empty();
         let Some(place) = places.get(&entry.key).copied() else {
             places.insert(entry.key.clone(), base.entries.len());

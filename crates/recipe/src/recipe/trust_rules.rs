@@ -6,11 +6,9 @@
 
 use url::Url;
 
+use super::merge::SIGNATURES;
 use super::prefix::web_prefix;
 use super::value::{TomlEntry, TomlTable, TomlValue};
-
-/// Signature keys of a download.
-const OWN: [&str; 2] = ["signature", "checksum_signature"];
 
 /// The rules with valid prefixes.
 pub struct TrustRules(Vec<(Url, TomlEntry)>);
@@ -30,7 +28,7 @@ impl TrustRules {
     /// Adds the signature of the longest matching rule to a download with this URL, unless it has
     /// its own.
     pub fn lay(&self, download: &mut TomlTable, url: &str) {
-        if OWN.iter().any(|key| download.contains(key)) {
+        if SIGNATURES.iter().any(|key| download.contains(key)) {
             return;
         }
         let Ok(mut url) = Url::parse(url.trim()) else {

@@ -12,8 +12,9 @@ use crate::store::{self, ProgressWatch};
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::io::{self, AtomicFile};
-use winimg_recipe::lock::{LockFile, SIGNATURES};
+use winimg_recipe::lock::LockFile;
 use winimg_recipe::recipe::{ReadOptions, Recipe};
+use winimg_trust::Scheme;
 
 /// Size in bytes from which a ustar header cannot represent it (POSIX.1-2017, pax, ustar
 /// Interchange Format).
@@ -40,7 +41,7 @@ pub fn write(
     };
     let mut members = layout::plan_layout(&contents.recipe.files, contents.options, &mut index)?;
     // The builder of the bundle may require a signature of the lock, even if we do not.
-    for suffix in SIGNATURES {
+    for suffix in Scheme::ALL.into_iter().filter_map(Scheme::signature_suffix) {
         let path = contents.lock.signature_path(suffix);
         if path.is_file() {
             members.insert(format!("{LOCK}{suffix}"), path);

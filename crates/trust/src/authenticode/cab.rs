@@ -4,10 +4,11 @@
 //! these must have exactly the values that a signing tool writes. Refuses bytes between the cabinet
 //! and its signature, and after that. (Microsoft: MS-CAB 2.1; Cabinet SDK: reserved areas)
 
-use super::super::hash::HashKind;
 use super::super::uncovered::{UncoveredPlace, UncoveredRange};
-use super::super::{RefusalReason, SignatureRefusal, tlv};
-use super::source::SignedSource;
+use super::source::{SignedSource, u16_at, u32_at};
+use crate::x509::hash::HashKind;
+use crate::x509::tlv;
+use crate::{RefusalReason, SignatureRefusal};
 
 /// The header with the reserve that a signature needs.
 const HEADER: usize = 60;
@@ -141,14 +142,6 @@ fn find_signature(file: &mut SignedSource) -> Result<Option<CabSignature>, Signa
         offset: u64::from(offset),
         size: u32_at(&header, 48),
     }))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 fn malformed(fact: &str) -> SignatureRefusal {

@@ -10,14 +10,14 @@ use std::io::{self, Seek};
 use der::asn1::ObjectIdentifier;
 use sha1::{Digest as _, Sha1};
 
-use super::super::hash::HashKind;
-use super::super::signed_data::SignedData;
-use super::super::tlv::{self, Tlv, TlvWalk};
-use super::super::{FileSubject, RefusalReason, SignatureRefusal};
 use super::indirect::SPC_INDIRECT_DATA;
 use super::kind::SignedFileKind;
 use super::source::{SignedSource, refuse_unreadable};
 use super::{pe, unsigned};
+use crate::x509::hash::HashKind;
+use crate::x509::signed_data::SignedData;
+use crate::x509::tlv::{self, Tlv, TlvWalk};
+use crate::{FileSubject, RefusalReason, SignatureRefusal, last_segment};
 
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
 /// Identifies a list whose members' tags are the digests themselves.
@@ -161,8 +161,7 @@ fn file_name(values: &Tlv<'_>) -> Result<Option<String>, SignatureRefusal> {
         if matches!(key.as_str(), "File" | "FilePath") {
             let value = decode_utf16(value, u16::from_le_bytes);
             let value = value.trim_end_matches('\0');
-            let last = value.rsplit(['\\', '/']).next().unwrap_or(value);
-            return Ok(Some(last.escape_debug().to_string()));
+            return Ok(Some(last_segment(value).escape_debug().to_string()));
         }
     }
     Ok(None)

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::super::uncovered::{UncoveredPlace, UncoveredRange};
 use super::super::{RefusalReason, SignatureRefusal};
-use super::source::SignedSource;
+use super::source::{SignedSource, u16_at, u32_at};
 use directory::{
     check_free_entry, find_reachable, is_signature, name_alone, not_zero, signed_alone,
 };
@@ -426,14 +426,6 @@ fn refuse_bytes_in(
 fn read_entries(bytes: &[u8]) -> Vec<u32> {
     let (entries, _) = bytes.as_chunks::<4>();
     entries.iter().copied().map(u32::from_le_bytes).collect()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 pub(super) fn malformed(fact: impl fmt::Display) -> SignatureRefusal {

@@ -10,7 +10,7 @@ use super::{
     AuthenticodeRule, CertificatePins, PinnedProperties, SignedSource, each_signature, judge,
 };
 use crate::roots;
-use crate::signed_data::SignedData;
+use crate::x509::signed_data::SignedData;
 use crate::{FileSubject, RefusalReason, SignatureEvidence, SignatureRefusal};
 use winimg_base::digest::Digest;
 

@@ -2,11 +2,11 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::super::hash::HashKind;
-use super::super::oid::Oid;
-use super::super::signed_data::SignedData;
-use super::super::tlv::{self, INTEGER, OCTET_STRING, SEQUENCE, Tlv, TlvWalk};
 use super::super::{RefusalReason, SignatureRefusal};
+use crate::x509::hash::HashKind;
+use crate::x509::oid::Oid;
+use crate::x509::signed_data::SignedData;
+use crate::x509::tlv::{self, INTEGER, OCTET_STRING, SEQUENCE, Tlv, TlvWalk};
 
 const WHAT: &str = "the statement that was signed";
 pub(super) const SPC_INDIRECT_DATA: ObjectIdentifier =

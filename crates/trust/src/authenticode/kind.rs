@@ -7,10 +7,10 @@
 use super::CERTIFICATE_TRUST_LIST;
 use super::source::SignedSource;
 use super::{cab, indirect, msi, pe, script};
-use crate::hash::HashKind;
-use crate::signed_data::SignedData;
-use crate::tlv::{self, SEQUENCE};
 use crate::uncovered::{UncoveredPlace, UncoveredRange};
+use crate::x509::hash::HashKind;
+use crate::x509::signed_data::SignedData;
+use crate::x509::tlv::{self, SEQUENCE};
 use crate::{RefusalReason, SignatureRefusal, last_segment};
 
 const LARGEST_CATALOG: u64 = 64 << 20;

@@ -27,19 +27,20 @@ use der::asn1::ObjectIdentifier;
 
 use self::kind::{SignedFileKind, is_catalog};
 use self::source::SignedSource;
-use super::certificate::Certificate;
-use super::name::DistinguishedName;
-use super::policy::{self, CertificatePolicy};
-use super::purpose::{self, CertificateUse};
-use super::signed_data::SignedData;
-use super::tlv::SEQUENCE;
 use super::uncovered::{self, UncoveredPlace, UncoveredRange};
-use super::{
+use crate::x509::certificate::Certificate;
+use crate::x509::name::DistinguishedName;
+use crate::x509::oid::NESTED_SIGNATURE;
+use crate::x509::pem;
+pub use crate::x509::policy::CertificatePins;
+use crate::x509::policy::{self, CertificatePolicy};
+use crate::x509::purpose::{self, CertificateUse};
+use crate::x509::signed_data::SignedData;
+use crate::x509::tlv::SEQUENCE;
+use crate::{
     FileSubject, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal, SignatureResult,
-    Signer, pem,
+    Signer,
 };
-use crate::oid::NESTED_SIGNATURE;
-pub use crate::policy::CertificatePins;
 
 pub use embedded::{EmbeddedSignature, list_signatures};
 pub use package::judge_package;
@@ -66,14 +67,9 @@ pub struct AuthenticodeRule {
 /// Parses the certificates of a PEM file (or one in DER) to DER. The error fits after the file's
 /// name.
 pub fn parse_certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-    let found = match std::str::from_utf8(file) {
-        Ok(text) if text.contains("-----BEGIN ") => {
-            pem::parse_blocks(text, &["CERTIFICATE", "X509 CERTIFICATE"])?
-        }
-        _ if file.first() == Some(&SEQUENCE) => vec![file.to_vec()],
-        _ => Vec::new(),
-    };
-    if found.is_empty() {
+    let found = pem::decode_blocks(file, &["CERTIFICATE", "X509 CERTIFICATE"])?;
+    let is_neither = found.first().is_none_or(|der| der == file) && file.first() != Some(&SEQUENCE);
+    if is_neither {
         return Err(
             "contains no certificate: expected PEM (-----BEGIN CERTIFICATE-----) or DER".into(),
         );

@@ -13,11 +13,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use aws_lc_rs::digest::Context;
 use cfb::{CompoundFile, Entry};
 
-use super::super::hash::HashKind;
 use super::super::uncovered::UncoveredRange;
-use super::super::{RefusalReason, SignatureRefusal, tlv};
 use super::compound::{self, SIGNATURE, malformed, refuse_uncovered};
 use super::source::{SignedSource, refuse_unreadable};
+use crate::x509::hash::HashKind;
+use crate::x509::tlv;
+use crate::{RefusalReason, SignatureRefusal};
 
 const METADATA: &str = "\u{5}MsiDigitalSignatureEx";
 

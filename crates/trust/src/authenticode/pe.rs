@@ -5,11 +5,11 @@
 //! Format, "The Attribute Certificate Table"; Microsoft: Authenticode PE, "Calculating the PE Image
 //! Hash"; MS13-098)
 
-use super::super::hash::HashKind;
-use super::super::tlv::{self, SEQUENCE};
 use super::super::uncovered::{UncoveredPlace, UncoveredRange};
 use super::super::{RefusalReason, SignatureRefusal};
 use super::source::SignedSource;
+use crate::x509::hash::HashKind;
+use crate::x509::tlv::{self, SEQUENCE};
 
 /// A signature has a few kilobytes; a larger table is not read.
 const LARGEST_TABLE: u64 = 16 << 20;

@@ -10,10 +10,11 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::super::hash::HashKind;
 use super::super::uncovered::{UncoveredPlace, UncoveredRange};
-use super::super::{RefusalReason, SignatureRefusal, tlv};
 use super::source::SignedSource;
+use crate::x509::hash::HashKind;
+use crate::x509::tlv;
+use crate::{RefusalReason, SignatureRefusal};
 
 const LONGEST: u64 = 64 << 20;
 

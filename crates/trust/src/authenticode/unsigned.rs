@@ -6,12 +6,12 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::super::oid::Oid;
-use super::super::signed_data::{SignedData, SignerInfo, describe_range};
-use super::super::timestamp::{self, COUNTERSIGNATURE, TOKENS, TST_INFO};
 use super::super::{RefusalReason, SignatureRefusal};
 use super::indirect::SPC_INDIRECT_DATA;
 use super::{CERTIFICATE_TRUST_LIST, MAX_SIGNATURES, NESTED_SIGNATURE, each_signature};
+use crate::x509::oid::Oid;
+use crate::x509::signed_data::{SignedData, SignerInfo, describe_range};
+use crate::x509::timestamp::{self, COUNTERSIGNATURE, TOKENS, TST_INFO};
 
 /// Maximum size of an unused signature, without those nested in it.
 pub(super) const LARGEST_UNTAKEN: u64 = 64 << 10;

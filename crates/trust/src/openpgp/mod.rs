@@ -19,7 +19,7 @@ use rpgpie::certificate::Certificate;
 use winimg_base::digest::Digest;
 
 use self::key::OpenPgpKey;
-use super::reading::{self, SubjectReader};
+use super::reading::{self, SubjectReader, malformed};
 use super::{
     FileSubject, KeyFileContent, RefusalReason, Scheme, SignatureEvidence, SignatureRefusal,
     SignatureResult, Signer, checksum,
@@ -125,10 +125,6 @@ pub fn signed_text(
     Ok((signed.replace("\r\n", "\n"), signer))
 }
 
-fn malformed(fact: &str) -> SignatureRefusal {
-    RefusalReason::Malformed.refusal(fact)
-}
-
 /// Refuses headers other than `Hash` above the text, because they are not signed but look as if
 /// they were. (RFC 9580, 7.1)
 fn only_hashes_above(text: &str) -> Result<(), SignatureRefusal> {
@@ -215,7 +211,7 @@ fn verify_signatures(
     let certificates: Vec<Certificate> =
         rule.keys.iter().map(|k| k.certificate().clone()).collect();
     let verified = rpgpie::detached::verify(data, &signatures, &certificates)
-        .map_err(|e| RefusalReason::Malformed.refusal(format!("it cannot be verified: {e}")))?;
+        .map_err(|e| malformed(format!("it cannot be verified: {e}")))?;
     for one in ours {
         let is_verified = verified
             .iter()

@@ -9,6 +9,7 @@ use pgp::crypto::public_key::PublicKeyAlgorithm;
 use pgp::packet::{Signature, SignatureType, SubpacketData};
 use pgp::types::Fingerprint;
 
+use super::super::reading::malformed;
 use super::super::{RefusalReason, SignatureRefusal};
 use winimg_base::markup;
 
@@ -77,16 +78,12 @@ pub fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> 
 pub const END: &str = "-----END PGP SIGNATURE-----";
 
 pub fn cut_off() -> SignatureRefusal {
-    RefusalReason::Malformed.refusal(format!("it is cut off: {END} is missing"))
+    malformed(format!("it is cut off: {END} is missing"))
 }
 
 const SECRET: &str =
     "is a secret key; a recipe needs the public key (gpg --armor --export FINGERPRINT)";
 const DAMAGED: &str = "is damaged or cut off";
-
-fn malformed(fact: &str) -> SignatureRefusal {
-    RefusalReason::Malformed.refusal(fact)
-}
 
 /// Parses the signatures of a detached signature file.
 pub fn parse_signatures(bytes: &[u8]) -> Result<Vec<Signature>, SignatureRefusal> {
@@ -106,7 +103,7 @@ pub fn parse_signatures(bytes: &[u8]) -> Result<Vec<Signature>, SignatureRefusal
             }
             Some(other) => {
                 let fact = format!("its file is a PGP {other}, not a detached signature");
-                return Err(malformed(&fact));
+                return Err(malformed(fact));
             }
         }
         if armour_of(block).is_some() && !String::from_utf8_lossy(block).contains(END) {
@@ -202,7 +199,7 @@ pub fn find_expiry(signature: &Signature) -> Option<u64> {
 /// Checks that the signature itself has not expired and is not from the future.
 pub fn in_time(signature: &Signature, now: u64) -> Result<(), SignatureRefusal> {
     let Some(made) = signature.created() else {
-        return Err(RefusalReason::Malformed.refusal("it does not say when it was made"));
+        return Err(malformed("it does not say when it was made"));
     };
     let made = u64::from(made.as_secs());
     if made > now {

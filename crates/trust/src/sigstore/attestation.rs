@@ -13,7 +13,7 @@ use sigstore_types::{PayloadBytes, Statement};
 
 use super::{SigstoreRule, bundle, sanitize};
 use crate::reading::refuse_unreadable;
-use crate::{FileSubject, RefusalReason, SignatureRefusal, SignatureResult};
+use crate::{FileSubject, RefusalReason, SignatureRefusal, SignatureResult, last_segment};
 use winimg_base::digest::{Algorithm, Digest};
 
 const STATEMENTS: [&str; 2] = [
@@ -71,14 +71,14 @@ pub(super) fn judge(
             Err(refusal) => first = first.or(Some(refusal)),
         }
     }
-    let mut refusal =
+    let refusal =
         first.unwrap_or_else(|| RefusalReason::Missing.refusal("there is no attestation"));
-    if many > 1 {
-        refusal.problem = refusal.problem.with_prefix(format_args!(
+    Err(match many {
+        0 | 1 => refusal,
+        _ => refusal.with_prefix(format_args!(
             "none of the {many} attestations of this file is valid; the first: "
-        ));
-    }
-    Err(refusal)
+        )),
+    })
 }
 
 /// Parses the in-toto statements of a JSON bundle, or of concatenated bundles (JSONL).
@@ -187,7 +187,7 @@ fn of_another_file(subject: FileSubject<'_>, others: &[Statement]) -> SignatureR
     let subjects: Vec<_> = others.iter().flat_map(|s| &s.subject).collect();
     let named = subjects
         .iter()
-        .find(|s| base_name(&s.name) == base_name(subject.name));
+        .find(|s| last_segment(&s.name) == last_segment(subject.name));
     if let Some(named) = named {
         return RefusalReason::Changed
             .refusal(format!(
@@ -205,10 +205,6 @@ fn of_another_file(subject: FileSubject<'_>, others: &[Statement]) -> SignatureR
         .refusal("it attests other files")
         .expected(format!("{} {}", sanitize(subject.name), subject.digest))
         .found(list(listed.collect()))
-}
-
-fn base_name(name: &str) -> &str {
-    name.rsplit('/').next().unwrap_or_default()
 }
 
 fn digest_of(subject: &sigstore_types::Subject) -> String {

@@ -1,7 +1,7 @@
 //! `[lock]`: the required signature and serial of a lock.
 //!
-//! Refuses signatures that do not apply to a lock: Authenticode, attestations, and those stored
-//! elsewhere.
+//! Refuses signatures that do not apply to a lock: those that are not a file beside it, such as
+//! Authenticode.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,7 @@ use crate::recipe::fields::TableReader;
 use crate::recipe::value::{TomlData, TomlTable};
 use crate::recipe::{FileAddress, LockPolicy};
 use winimg_base::text::Located;
+use winimg_trust::Scheme;
 
 /// Reads `[lock]` of a recipe or of a host; `None` if it has an error.
 pub fn read_lock_policy(top: &TableReader<'_>) -> Option<LockPolicy> {
@@ -53,20 +54,26 @@ fn are_all_beside(fields: &TableReader<'_>) -> bool {
         });
     let alternatives: Vec<&TomlTable> = any.flatten().filter_map(|item| item.as_table()).collect();
     tables.extend(alternatives);
+    let (beside, others): (Vec<Scheme>, Vec<Scheme>) = Scheme::ALL
+        .into_iter()
+        .partition(|scheme| scheme.signature_suffix().is_some());
     let mut all_are = true;
     for table in tables {
         let kind = table.find_entry("kind").filter(|kind| {
             let kind = kind.value.as_str();
-            kind.is_some_and(|kind| ["authenticode", "attestation"].contains(&kind))
+            kind.is_some_and(|kind| others.iter().any(|scheme| scheme.to_string() == kind))
         });
         let elsewhere = ["url", "certificate", "log", "crls"]
             .iter()
             .find_map(|key| table.find_entry(key));
         if let Some(entry) = kind.or(elsewhere) {
             let fact = "a lock's signature is a file beside it";
-            let help = "use minisign, cosign, openpgp, signify, cms, or sigstore with a bundle, \
-                        without `url` and `crls`";
-            fields.cx.error(fact, &entry.value.place, "", help);
+            let kinds: Vec<String> = beside.iter().map(Scheme::to_string).collect();
+            let help = format!(
+                "use one of {}, without `url`, `certificate`, `log` and `crls`",
+                kinds.join(", ")
+            );
+            fields.cx.error(fact, &entry.value.place, "", &help);
             all_are = false;
         }
     }

@@ -3,9 +3,9 @@
 //! Refuses streams outside all storages, and nonzero bytes after a name or in unread fields of a
 //! stream, because they are not signed. (Microsoft: MS-CFB 2.6)
 
+use super::super::source::{u16_at, u32_at};
 use super::{
     ENTRY_SIZE, FREESECT, MAXREGSECT, SIGNATURE, STREAM, TYPE_OFFSET, malformed, refuse_uncovered,
-    u16_at, u32_at,
 };
 use crate::SignatureRefusal;
 

@@ -6,7 +6,7 @@
 use super::{FileVersion, FoundProperties};
 use crate::SignatureRefusal;
 use crate::authenticode::source::SignedSource;
-use crate::tlv;
+use crate::x509::tlv;
 
 /// Type of a resource with VS_VERSIONINFO. (winuser.h: RT_VERSION)
 const RT_VERSION: u32 = 16;

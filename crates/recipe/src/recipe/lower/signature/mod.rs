@@ -3,16 +3,20 @@
 //! Reads the pins and the key files, so that a bad key is reported at its line and not an hour
 //! later. Trusts only what the recipe names; no key is downloaded.
 
-mod keyless;
-mod pins;
+mod authenticode;
+mod chain;
+mod cms;
+mod key_file;
+mod openpgp;
 mod scheme;
-mod x509;
+mod sigstore;
 
 use super::address::parse_address;
 use crate::recipe::fields::TableReader;
 use crate::recipe::value::{TomlData, TomlValue};
 use crate::recipe::{ArchiveKind, FileAddress, SignatureScope, SignatureSpec};
 use winimg_base::text::Located;
+use winimg_trust::SignatureRule;
 
 /// The file to be signed.
 pub struct SignedFile<'a> {
@@ -114,29 +118,22 @@ fn read_dropped(fields: &TableReader<'_>, only_one: bool) -> Option<Vec<Signatur
 }
 
 /// Returns the address of a file published alongside: the value of the key, or the file's own
-/// address with `suffix` before the query.
+/// address with `suffix` before the query. Without a suffix only the key names it.
 fn address_beside(
     fields: &TableReader<'_>,
     key: &str,
     signed: &SignedFile<'_>,
-    suffix: &str,
+    suffix: Option<&str>,
 ) -> Option<Located<FileAddress>> {
     if fields.has(key) {
         return parse_address(fields, key, fields.read_string(key)?);
     }
-    let url = signed.url?;
-    Some(Located::new(
-        url.value.with_suffix(suffix),
-        fields.place.clone(),
-    ))
+    let beside = signed.url?.value.with_suffix(suffix?);
+    Some(Located::new(beside, fields.place.clone()))
 }
 
 /// Makes a signature with only a rule and its description.
-fn make_signature(
-    fields: &TableReader<'_>,
-    rule: winimg_trust::SignatureRule,
-    words: String,
-) -> SignatureSpec {
+fn make_signature(fields: &TableReader<'_>, rule: SignatureRule, words: String) -> SignatureSpec {
     SignatureSpec {
         place: fields.place.clone(),
         rule,

@@ -10,11 +10,11 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::super::SignatureRefusal;
 use super::super::algorithm::IssuedData;
 use super::super::certificate::Certificate;
-use super::super::tlv::{self, BOOLEAN, OCTET_STRING, SEQUENCE, context_tag};
+use super::super::tlv::{self, BOOLEAN, SEQUENCE};
 use super::refusal::ChainCase;
+use crate::SignatureRefusal;
 
 const WHAT: &str = "a certificate";
 const BASIC_CONSTRAINTS: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.19");
@@ -37,7 +37,10 @@ pub(super) fn root_of<'r>(case: &ChainCase<'r>, der: &[u8]) -> Option<&'r Vec<u8
     let authority = Certificate::read(der).ok()?;
     let (from, to) = (authority.not_before, authority.not_after);
     let is_valid = (from..=to).contains(&case.at.moment) && authority.may_certify();
-    if !is_valid || !case.wanted.is_allowed_to(&authority) || !has_policies_alone(der).ok()? {
+    if !is_valid
+        || !case.wanted.is_allowed_to(&authority)
+        || !has_policies_alone(&authority).ok()?
+    {
         return None;
     }
     case.roots.iter().find(|root| {
@@ -51,29 +54,19 @@ pub(super) fn root_of<'r>(case: &ChainCase<'r>, der: &[u8]) -> Option<&'r Vec<u8
 
 /// Returns true for an authority without constraints whose critical extensions are its policies and
 /// those that are handled here.
-fn has_policies_alone(der: &[u8]) -> Result<bool, SignatureRefusal> {
-    let mut body = IssuedData::read(der, WHAT)?.body.walk(WHAT)?;
+fn has_policies_alone(authority: &Certificate<'_>) -> Result<bool, SignatureRefusal> {
     let (mut is_authority, mut has_policies) = (false, false);
-    while let Some(field) = body.next()? {
-        if field.tag != context_tag(3) {
-            continue;
-        }
-        let mut all = tlv::parse_only(field.value, SEQUENCE, WHAT)?.walk(WHAT)?;
-        while let Some(extension) = all.next()? {
-            let mut parts = extension.walk(WHAT)?;
-            let oid = parts.read_oid()?;
-            let critical = parts.next_if(BOOLEAN)?.is_some_and(|b| b.value != [0]);
-            let value = parts.expect(OCTET_STRING)?.value;
-            if oid == BASIC_CONSTRAINTS {
-                let mut walk = tlv::parse_only(value, SEQUENCE, WHAT)?.walk(WHAT)?;
-                is_authority = walk.next_if(BOOLEAN)?.is_some_and(|b| b.value == [0xff]);
-            } else if oid == POLICIES {
-                has_policies |= critical;
-            } else if CONSTRAINTS.iter().any(|c| oid == *c)
-                || (critical && !USAGE_EXTENSIONS.iter().any(|u| oid == *u))
-            {
-                return Ok(false);
-            }
+    for extension in &authority.extensions {
+        let oid = extension.oid;
+        if oid == BASIC_CONSTRAINTS {
+            let mut walk = tlv::parse_only(extension.value, SEQUENCE, WHAT)?.walk(WHAT)?;
+            is_authority = walk.next_if(BOOLEAN)?.is_some_and(|b| b.value == [0xff]);
+        } else if oid == POLICIES {
+            has_policies |= extension.is_critical;
+        } else if CONSTRAINTS.iter().any(|c| oid == *c)
+            || (extension.is_critical && !USAGE_EXTENSIONS.iter().any(|u| oid == *u))
+        {
+            return Ok(false);
         }
     }
     Ok(is_authority && has_policies)

@@ -1,55 +1,37 @@
-//! Certificate signatures: Authenticode (embedded, by a catalog, or by the catalogs of a driver
-//! medium) and detached CMS.
+//! `kind = "authenticode"` (embedded, or by a catalog) and `kind = "catalogs"` (by the catalogs of a
+//! driver medium).
 //!
 //! Refuses `members` of a file that is not an archive, invalid patterns, catalogs of a file without
 //! drivers, and Authenticode of an archive as a whole: it signs a program, which may contain an
 //! archive.
 
-use super::make_signature;
-use super::pins;
-use super::{SignedFile, address_beside};
+use super::chain::read_chain;
+use super::{SignedFile, address_beside, make_signature};
 use crate::recipe::fields::TableReader;
-use crate::recipe::lower::address::parse_address;
-use crate::recipe::{FileAddress, SignatureScope, SignatureSpec};
-use winimg_base::text::Located;
-use winimg_trust::authenticode::{self, FileVersion, PinnedProperties};
-use winimg_trust::{self, cms};
+use crate::recipe::{SignatureScope, SignatureSpec};
+use winimg_trust::SignatureRule;
+use winimg_trust::authenticode::{AuthenticodeRule, FileVersion, PinnedProperties};
 
 pub fn read_authenticode(
     fields: &TableReader<'_>,
     signed: &SignedFile<'_>,
 ) -> Option<SignatureSpec> {
-    let chain = pins::read_chain(fields);
+    let chain = read_chain(fields);
     let needs_timestamp = fields.is("timestamp", "required");
     let needs_extended = fields.is("extended", "required");
     let by_catalog = fields.has("catalog");
-    let catalog = by_catalog
-        .then(|| address_beside(fields, "catalog", signed, ""))
-        .flatten();
-    let stamps = pins::timestamp_roots(fields);
+    let catalog = address_beside(fields, "catalog", signed, None);
     let members = read_members(fields, signed);
     let about = read_about(fields);
-    let crls = read_crls(fields);
-    let pins::ChainPins {
-        mut pins,
-        mut words,
-        files: mut keys,
-    } = chain?;
-    let ((stamps, members), about) = stamps.zip(members).zip(about)?;
-    keys.extend(stamps.files);
-    let crls = crls?;
+    let (chain, members, about) = (chain?, members?, about?);
     if !fields.is_whole() || by_catalog && catalog.is_none() {
         return None;
     }
-    for word in &stamps.words {
-        words.push_str(&format!(", timestamp root {word}"));
-    }
-    pins.timestamp_roots = stamps.certificates;
     if signed.archive.is_some() && members.is_empty() {
         of_an_archive(fields);
         return None;
     }
-    let mut whole = format!("authenticode, {words}");
+    let mut whole = format!("authenticode, {}", chain.words);
     if !needs_timestamp {
         whole.push_str(", timestamp optional");
     }
@@ -65,8 +47,8 @@ pub fn read_authenticode(
     if !members.is_empty() {
         whole.push_str(&format!(", members {}", members.join(" ")));
     }
-    let rule = authenticode::AuthenticodeRule {
-        pins,
+    let rule = AuthenticodeRule {
+        pins: chain.pins,
         needs_timestamp,
         needs_extended,
         about,
@@ -78,22 +60,16 @@ pub fn read_authenticode(
         } else {
             SignatureScope::Members(members)
         },
-        crls,
-        keys,
-        ..make_signature(
-            fields,
-            winimg_trust::SignatureRule::Authenticode(rule),
-            whole,
-        )
+        crls: chain.crls,
+        keys: chain.files,
+        ..make_signature(fields, SignatureRule::Authenticode(rule), whole)
     })
 }
 
 /// Reads `kind = "catalogs"`. The drivers are filled in when `[setup]` has been read.
 pub fn read_catalogs(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<SignatureSpec> {
-    let chain = pins::read_chain(fields);
+    let chain = read_chain(fields);
     let needs_timestamp = fields.is("timestamp", "required");
-    let stamps = pins::timestamp_roots(fields);
-    let crls = read_crls(fields);
     if !signed.has_drivers {
         let kind = fields.table.find_entry("kind").map(|e| &e.value.place);
         let fact = format!(
@@ -107,38 +83,24 @@ pub fn read_catalogs(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Optio
             .error(fact, kind.unwrap_or(&fields.place), "", help);
         return None;
     }
-    let pins::ChainPins {
-        mut pins,
-        mut words,
-        files: mut keys,
-    } = chain?;
-    let stamps = stamps?;
-    keys.extend(stamps.files);
-    for word in &stamps.words {
-        words.push_str(&format!(", timestamp root {word}"));
-    }
-    pins.timestamp_roots = stamps.certificates;
+    let chain = chain?;
     let optional = if needs_timestamp {
         ""
     } else {
         ", timestamp optional"
     };
-    let rule = authenticode::AuthenticodeRule {
-        pins,
+    let rule = AuthenticodeRule {
+        pins: chain.pins,
         needs_timestamp,
         needs_extended: true,
         about: PinnedProperties::default(),
     };
-    let words = format!("catalogs of its drivers, {words}{optional}");
+    let words = format!("catalogs of its drivers, {}{optional}", chain.words);
     Some(SignatureSpec {
         covers: SignatureScope::Drivers(Vec::new()),
-        crls: crls?,
-        keys,
-        ..make_signature(
-            fields,
-            winimg_trust::SignatureRule::Authenticode(rule),
-            words,
-        )
+        crls: chain.crls,
+        keys: chain.files,
+        ..make_signature(fields, SignatureRule::Authenticode(rule), words)
     })
 }
 
@@ -180,20 +142,6 @@ fn read_about(fields: &TableReader<'_>) -> Option<PinnedProperties> {
     })
 }
 
-/// Reads the addresses of certificate revocation lists.
-fn read_crls(fields: &TableReader<'_>) -> Option<Vec<Located<FileAddress>>> {
-    // Collected in two steps, so that all problems are reported at once.
-    let addresses: Vec<Option<Located<FileAddress>>> = fields
-        .read_strings("crls")
-        .into_iter()
-        .map(|text| parse_address(fields, "crls", text))
-        .collect();
-    addresses
-        .into_iter()
-        .collect::<Option<Vec<Located<FileAddress>>>>()
-        .filter(|all| !all.is_empty() || !fields.has("crls"))
-}
-
 /// Reads the patterns of paths in an archive.
 fn read_members(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<Vec<String>> {
     let texts = fields.read_strings("members");
@@ -220,22 +168,4 @@ fn read_members(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<Vec
         }
     }
     is_valid.then(|| texts.into_iter().map(|t| t.value).collect())
-}
-
-pub fn read_cms(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option<SignatureSpec> {
-    let chain = pins::read_chain(fields);
-    let url = address_beside(fields, "url", signed, ".p7s");
-    let crls = read_crls(fields);
-    let pins::ChainPins { pins, words, files } = chain?;
-    let rule = cms::CmsRule { pins };
-    Some(SignatureSpec {
-        url: Some(url?),
-        crls: crls?,
-        keys: files,
-        ..make_signature(
-            fields,
-            winimg_trust::SignatureRule::Cms(rule),
-            format!("cms, {words}"),
-        )
-    })
 }

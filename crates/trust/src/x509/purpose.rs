@@ -9,7 +9,7 @@ use webpki::{Error, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter};
 
 use super::certificate::Certificate;
 use super::oid::Oid;
-use super::{RefusalReason, SignatureRefusal};
+use crate::{RefusalReason, SignatureRefusal};
 
 const CODE_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.3");
 const TIME_STAMPING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.8");
@@ -18,13 +18,13 @@ const DOCUMENT_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1
 const ANY: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37.0");
 
 /// Returns true for usages that do not identify a signer: those of RFC 5280, and lifetime signing.
-pub(super) fn is_common(oid: &str) -> bool {
+pub fn is_common(oid: &str) -> bool {
     oid.starts_with("1.3.6.1.5.5.7.3.") || ["2.5.29.37.0", "1.3.6.1.4.1.311.10.3.13"].contains(&oid)
 }
 
 /// The required usage of the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CertificateUse {
+pub enum CertificateUse {
     /// The EKU is required.
     CodeSigning,
     /// Exactly this EKU is required, as an authority must not sign anything else. RFC 3161 2.3 also
@@ -45,13 +45,13 @@ impl CertificateUse {
     }
 
     /// Returns true if an authority allows this usage, or states none.
-    pub(super) fn is_allowed_to(self, authority: &Certificate<'_>) -> bool {
+    pub fn is_allowed_to(self, authority: &Certificate<'_>) -> bool {
         let mut wanted = self.purposes().iter().chain([&ANY]);
         authority.purposes.is_none() || wanted.any(|use_| authority.is_for(*use_))
     }
 
     /// Describes the usage; fits after "not for".
-    pub(super) fn describe(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::CodeSigning => "signing code",
             Self::TimeStamping => "timestamps",
@@ -60,7 +60,7 @@ impl CertificateUse {
     }
 
     /// Checks that the leaf states this usage.
-    pub(super) fn check(self, leaf: &Certificate<'_>) -> Result<(), SignatureRefusal> {
+    pub fn check(self, leaf: &Certificate<'_>) -> Result<(), SignatureRefusal> {
         let stated = leaf.purposes.as_deref();
         let said = self.purposes().iter().any(|p| leaf.is_for(*p));
         let silent = self == Self::Message && (stated.is_none() || leaf.is_for(ANY));
@@ -118,7 +118,7 @@ fn purpose_text(oid: &Oid<'_>) -> String {
 }
 
 /// Accepts intermediates that allow the usage, or state none. The leaf is checked separately.
-pub(super) struct PurposeValidator(pub(super) CertificateUse);
+pub struct PurposeValidator(pub CertificateUse);
 
 impl ExtendedKeyUsageValidator for PurposeValidator {
     fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), Error> {

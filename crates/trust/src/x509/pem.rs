@@ -4,9 +4,16 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Returns the contents of all blocks with one of these labels. The error fits after the file's
-/// name.
-pub(super) fn parse_blocks(text: &str, labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
+/// Returns the contents of all blocks with one of these labels, or the file itself if it is not
+/// PEM. The error fits after the file's name.
+pub fn decode_blocks(file: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
+    match std::str::from_utf8(file) {
+        Ok(text) if text.contains("-----BEGIN ") => parse_blocks(text, labels),
+        _ => Ok(vec![file.to_vec()]),
+    }
+}
+
+fn parse_blocks(text: &str, labels: &[&str]) -> Result<Vec<Vec<u8>>, String> {
     let mut found = Vec::new();
     let mut lines = text.lines().map(str::trim);
     while let Some(line) = lines.next() {

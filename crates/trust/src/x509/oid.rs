@@ -10,10 +10,10 @@ use std::fmt;
 use der::asn1::ObjectIdentifier;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Oid<'a>(&'a [u8]);
+pub struct Oid<'a>(&'a [u8]);
 
 impl<'a> Oid<'a> {
-    pub(super) fn read(value: &'a [u8]) -> Option<Self> {
+    pub fn read(value: &'a [u8]) -> Option<Self> {
         let whole = value.last().is_some_and(|last| last & 0x80 == 0);
         let starts = [0].iter().chain(value).zip(value);
         let padded = starts
@@ -22,7 +22,7 @@ impl<'a> Oid<'a> {
         (whole && !padded).then_some(Self(value))
     }
 
-    pub(super) fn from_known(known: &'a ObjectIdentifier) -> Self {
+    pub fn from_known(known: &'a ObjectIdentifier) -> Self {
         Self(known.as_bytes())
     }
 }

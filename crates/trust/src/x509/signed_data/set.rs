@@ -7,8 +7,8 @@ use super::super::certificate::Certificate;
 use super::super::hash::HashKind;
 use super::super::oid::Oid;
 use super::super::tlv::{self, SEQUENCE, Tlv, context_tag};
-use super::super::{RefusalReason, SignatureRefusal};
 use super::describe_range;
+use crate::{RefusalReason, SignatureRefusal};
 
 const MAX_CERTIFICATES: usize = 64;
 /// Maximum size of a certificate; one with a 4096-bit RSA key has 2.5 KiB.

@@ -10,8 +10,8 @@ use std::borrow::Cow;
 
 use der::{Decode, IndefiniteLength, Length, Reader, SliceReader};
 
-use super::SignatureRefusal;
 use super::tlv::{OCTET_STRING, refuse_malformed};
+use crate::SignatureRefusal;
 
 const WHAT: &str = "the signature";
 const CONSTRUCTED: u8 = 0x20;
@@ -22,7 +22,7 @@ const HIGH_NUMBER: u8 = 0x1f;
 const DEEPEST: usize = 5;
 
 /// Returns the same element with definite lengths only.
-pub(super) fn to_der(bytes: &[u8]) -> Result<Cow<'_, [u8]>, SignatureRefusal> {
+pub fn to_der(bytes: &[u8]) -> Result<Cow<'_, [u8]>, SignatureRefusal> {
     // A definite length: at this level it is already DER.
     if bytes.get(1) != Some(&0x80) {
         return Ok(Cow::Borrowed(bytes));

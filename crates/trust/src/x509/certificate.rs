@@ -5,13 +5,13 @@
 
 use der::asn1::ObjectIdentifier;
 
-use super::SignatureRefusal;
 use super::moment::Moment;
 use super::name;
 use super::oid::Oid;
 use super::tlv::{
     self, BIT_STRING, BOOLEAN, INTEGER, OCTET_STRING, SEQUENCE, Tlv, TlvWalk, context_tag,
 };
+use crate::SignatureRefusal;
 
 const WHAT: &str = "a certificate";
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -20,26 +20,35 @@ const KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.15");
 const EXTENDED_KEY_USAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.37");
 
 #[derive(Clone, Debug)]
-pub(super) struct Certificate<'a> {
-    pub(super) der: &'a [u8],
-    pub(super) serial: &'a [u8],
+pub struct Certificate<'a> {
+    pub der: &'a [u8],
+    pub serial: &'a [u8],
     /// DER of the Name.
-    pub(super) issuer: &'a [u8],
+    pub issuer: &'a [u8],
     /// DER of the Name.
-    pub(super) subject: &'a [u8],
-    pub(super) not_before: Moment,
-    pub(super) not_after: Moment,
-    pub(super) key_identifier: Option<&'a [u8]>,
+    pub subject: &'a [u8],
+    pub not_before: Moment,
+    pub not_after: Moment,
+    pub key_identifier: Option<&'a [u8]>,
     /// The extended key usages; `None` if the certificate has no such extension.
-    pub(super) purposes: Option<Vec<Oid<'a>>>,
+    pub purposes: Option<Vec<Oid<'a>>>,
+    pub extensions: Vec<CertificateExtension<'a>>,
     /// The first octet of keyUsage, whose highest bit is digitalSignature.
     key_usage: Option<u8>,
     /// Size of an RSA key in bits.
-    pub(super) rsa_bits: Option<usize>,
+    pub rsa_bits: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct CertificateExtension<'a> {
+    pub oid: Oid<'a>,
+    pub is_critical: bool,
+    /// Its DER.
+    pub value: &'a [u8],
 }
 
 impl<'a> Certificate<'a> {
-    pub(super) fn read(der: &'a [u8]) -> Result<Self, SignatureRefusal> {
+    pub fn read(der: &'a [u8]) -> Result<Self, SignatureRefusal> {
         let mut outer = tlv::parse_only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
         let mut body = outer.expect(SEQUENCE)?.walk(WHAT)?;
         body.next_if(context_tag(0))?;
@@ -60,6 +69,7 @@ impl<'a> Certificate<'a> {
             not_after,
             key_identifier: None,
             purposes: None,
+            extensions: Vec::new(),
             key_usage: None,
             rsa_bits,
         };
@@ -76,8 +86,13 @@ impl<'a> Certificate<'a> {
         while let Some(extension) = all.next()? {
             let mut parts = extension.walk(WHAT)?;
             let oid = parts.read_oid()?;
-            parts.next_if(BOOLEAN)?;
+            let is_critical = parts.next_if(BOOLEAN)?.is_some_and(|b| b.value != [0]);
             let value = parts.expect(OCTET_STRING)?.value;
+            self.extensions.push(CertificateExtension {
+                oid,
+                is_critical,
+                value,
+            });
             if oid == SUBJECT_KEY_IDENTIFIER {
                 self.key_identifier = Some(tlv::parse_only(value, OCTET_STRING, WHAT)?.value);
             } else if oid == KEY_USAGE {
@@ -95,38 +110,38 @@ impl<'a> Certificate<'a> {
         Ok(())
     }
 
-    pub(super) fn is_for(&self, purpose: ObjectIdentifier) -> bool {
+    pub fn is_for(&self, purpose: ObjectIdentifier) -> bool {
         self.purposes
             .as_ref()
             .is_some_and(|all| all.iter().any(|allowed| *allowed == purpose))
     }
 
     /// Returns true if its key may sign (digitalSignature, or no keyUsage).
-    pub(super) fn may_sign(&self) -> bool {
+    pub fn may_sign(&self) -> bool {
         self.key_usage.is_none_or(|bits| bits & 0x80 != 0)
     }
 
     /// Returns true if its key may sign certificates (keyCertSign, or no keyUsage).
-    pub(super) fn may_certify(&self) -> bool {
+    pub fn may_certify(&self) -> bool {
         self.key_usage.is_none_or(|bits| bits & 0x04 != 0)
     }
 
     /// Returns true if its key may sign revocation lists (cRLSign, or no keyUsage).
-    pub(super) fn may_sign_lists(&self) -> bool {
+    pub fn may_sign_lists(&self) -> bool {
         self.key_usage.is_none_or(|bits| bits & 0x02 != 0)
     }
 
     /// Compares its serial number, ignoring leading zeros.
-    pub(super) fn has_serial(&self, serial: &[u8]) -> bool {
+    pub fn has_serial(&self, serial: &[u8]) -> bool {
         let significant = self.serial.iter().skip_while(|byte| **byte == 0);
         significant.eq(serial.iter().skip_while(|byte| **byte == 0))
     }
 
-    pub(super) fn is_self_issued(&self) -> bool {
+    pub fn is_self_issued(&self) -> bool {
         self.issuer == self.subject
     }
 
-    pub(super) fn subject_text(&self) -> String {
+    pub fn subject_text(&self) -> String {
         name::render_name(self.subject)
     }
 }

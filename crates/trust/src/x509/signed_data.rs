@@ -14,8 +14,8 @@ use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::oid::Oid;
 use super::tlv::{self, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, Tlv, context_tag};
-use super::uncovered::{self, UncoveredPlace, UncoveredRange};
-use super::{RefusalReason, SignatureRefusal};
+use crate::uncovered::{self, UncoveredPlace, UncoveredRange};
+use crate::{RefusalReason, SignatureRefusal};
 use winimg_base::digest::Digest;
 
 const WHAT: &str = "the signature";
@@ -24,26 +24,26 @@ const MOST_SPARE: usize = 16 << 10;
 const MAX_ATTRIBUTES: usize = 64;
 
 /// id-data: opaque bytes of a file. (RFC 5652 4)
-pub(super) const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
+pub const DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.1");
 const SIGNED_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.7.2");
 const CONTENT_TYPE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.3");
 const MESSAGE_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.4");
 
 /// A SignedData with exactly one signer.
 #[derive(Clone, Debug)]
-pub(super) struct SignedData<'a> {
+pub struct SignedData<'a> {
     /// The whole DER.
-    pub(super) der: &'a [u8],
+    pub der: &'a [u8],
     version: &'a [u8],
     /// The list of hash algorithms.
     algorithms: &'a [u8],
     content_type: Oid<'a>,
     content: Option<&'a [u8]>,
     /// DER of each distinct X.509 certificate.
-    pub(super) certificates: Vec<&'a [u8]>,
+    pub certificates: Vec<&'a [u8]>,
     /// Attribute certificates, and repeated certificates.
     others: Vec<&'a [u8]>,
-    pub(super) signer: SignerInfo<'a>,
+    pub signer: SignerInfo<'a>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ struct CmsAttribute<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct SignerInfo<'a> {
+pub struct SignerInfo<'a> {
     id: SignerId<'a>,
     digest: Oid<'a>,
     /// The `[0]` as transmitted, and the attributes in it.
@@ -68,13 +68,13 @@ pub(super) struct SignerInfo<'a> {
     /// The AlgorithmIdentifier.
     algorithm: Tlv<'a>,
     /// The signature value, which timestamps cover.
-    pub(super) value: &'a [u8],
+    pub value: &'a [u8],
     unsigned: Vec<CmsAttribute<'a>>,
 }
 
 impl<'a> SignedData<'a> {
     /// Parses a ContentInfo without trailing bytes.
-    pub(super) fn read(der: &'a [u8]) -> Result<Self, SignatureRefusal> {
+    pub fn read(der: &'a [u8]) -> Result<Self, SignatureRefusal> {
         let mut outer = tlv::parse_only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
         let kind = outer.read_oid()?;
         if kind != SIGNED_DATA {
@@ -129,7 +129,7 @@ impl<'a> SignedData<'a> {
     /// Returns the ranges that are not signed, for a signature verified by a chain of these
     /// certificates, and refuses too many of them. `elsewhere`: certificates that are also beside
     /// it.
-    pub(super) fn open(
+    pub fn open(
         &self,
         used: &[Digest],
         elsewhere: &[&[u8]],
@@ -173,34 +173,34 @@ impl<'a> SignedData<'a> {
     }
 
     /// Returns the type of the content: SPC_INDIRECT_DATA, a CTL, a TSTInfo, plain data.
-    pub(super) fn content_type(&self) -> Oid<'a> {
+    pub fn content_type(&self) -> Oid<'a> {
         self.content_type
     }
 
     /// Returns the value octets of the content, without the header of its OCTET STRING or SEQUENCE;
     /// empty if the signature is detached.
-    pub(super) fn content(&self) -> &'a [u8] {
+    pub fn content(&self) -> &'a [u8] {
         self.content.unwrap_or_default()
     }
 
-    pub(super) fn is_detached(&self) -> bool {
+    pub fn is_detached(&self) -> bool {
         self.content.is_none()
     }
 
     /// Checks that the content is the one that was signed.
-    pub(super) fn check_content(&self) -> Result<(), SignatureRefusal> {
+    pub fn check_content(&self) -> Result<(), SignatureRefusal> {
         let hash = self.signer.hash()?;
         self.signer
             .check_attributes(self.content_type, &hash.compute(self.content()))
     }
 
-    pub(super) fn signer_certificate(&self) -> Result<Certificate<'a>, SignatureRefusal> {
+    pub fn signer_certificate(&self) -> Result<Certificate<'a>, SignatureRefusal> {
         self.signer.find_certificate(&self.certificates)
     }
 }
 
 impl<'a> SignerInfo<'a> {
-    pub(super) fn read(tlv: &Tlv<'a>) -> Result<Self, SignatureRefusal> {
+    pub fn read(tlv: &Tlv<'a>) -> Result<Self, SignatureRefusal> {
         const WHAT: &str = "its signer";
         let mut walk = tlv.walk(WHAT)?;
         let version = tlv::read_version(&mut walk, &[1, 3])?;
@@ -241,15 +241,12 @@ impl<'a> SignerInfo<'a> {
     }
 
     /// Returns the hash algorithm. MD5 and SHA-1 are refused.
-    pub(super) fn hash(&self) -> Result<HashKind, SignatureRefusal> {
+    pub fn hash(&self) -> Result<HashKind, SignatureRefusal> {
         HashKind::from_oid(self.digest)
     }
 
     /// Finds the signer's certificate in a set.
-    pub(super) fn find_certificate(
-        &self,
-        set: &[&'a [u8]],
-    ) -> Result<Certificate<'a>, SignatureRefusal> {
+    pub fn find_certificate(&self, set: &[&'a [u8]]) -> Result<Certificate<'a>, SignatureRefusal> {
         for der in set {
             let certificate = Certificate::read(der)?;
             let is_it = match self.id {
@@ -269,7 +266,7 @@ impl<'a> SignerInfo<'a> {
     }
 
     /// Checks contentType and messageDigest against the signed content. (RFC 5652 5.4, 11.1, 11.2)
-    pub(super) fn check_attributes(
+    pub fn check_attributes(
         &self,
         content_type: Oid<'_>,
         digest: &[u8],
@@ -292,10 +289,7 @@ impl<'a> SignerInfo<'a> {
     }
 
     /// Checks the signature value, which covers the signed attributes as transmitted.
-    pub(super) fn check_value(
-        &self,
-        certificate: &Certificate<'_>,
-    ) -> Result<(), SignatureRefusal> {
+    pub fn check_value(&self, certificate: &Certificate<'_>) -> Result<(), SignatureRefusal> {
         let mut message = self.signed_attributes()?.0.to_vec();
         if let Some(tag) = message.first_mut() {
             *tag = SET;
@@ -320,11 +314,7 @@ impl<'a> SignerInfo<'a> {
     }
 
     /// Returns the only value of the only signed attribute of that type.
-    pub(super) fn find_signed(
-        &self,
-        oid: ObjectIdentifier,
-        tag: u8,
-    ) -> Result<Tlv<'a>, SignatureRefusal> {
+    pub fn find_signed(&self, oid: ObjectIdentifier, tag: u8) -> Result<Tlv<'a>, SignatureRefusal> {
         let mut all = self.signed_attributes()?.1.iter().filter(|a| a.oid == oid);
         let fact = match (all.next(), all.next()) {
             (Some(one), None) => {
@@ -337,7 +327,7 @@ impl<'a> SignerInfo<'a> {
     }
 
     /// Returns the unsigned attributes of types other than these, with their values.
-    pub(super) fn other_unsigned(&self, known: &[ObjectIdentifier]) -> Vec<(Oid<'a>, &'a [u8])> {
+    pub fn other_unsigned(&self, known: &[ObjectIdentifier]) -> Vec<(Oid<'a>, &'a [u8])> {
         self.unsigned
             .iter()
             .filter(|a| !known.iter().any(|k| a.oid == *k))
@@ -346,7 +336,7 @@ impl<'a> SignerInfo<'a> {
     }
 
     /// Returns the values of all unsigned attributes of that type, at most `limit`.
-    pub(super) fn find_unsigned(
+    pub fn find_unsigned(
         &self,
         oid: ObjectIdentifier,
         limit: usize,
@@ -379,7 +369,7 @@ fn one_inside<'a>(explicit: &Tlv<'a>) -> Result<Tlv<'a>, SignatureRefusal> {
 }
 
 /// Describes a range: `700 bytes at offset 0x1a0 of the signature`.
-pub(super) fn describe_range(whole: &[u8], part: &[u8]) -> String {
+pub fn describe_range(whole: &[u8], part: &[u8]) -> String {
     let offset = uncovered::find_offset(whole, part);
     format!(
         "{} bytes at offset {offset:#x} of the signature",

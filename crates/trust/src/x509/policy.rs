@@ -10,41 +10,39 @@ use super::certificate::Certificate;
 use super::chain::{self, CheckTime, TimeSource, VerifiedChain};
 use super::moment::Moment;
 use super::name::DistinguishedName;
-use super::oid::NESTED_SIGNATURE;
-use super::oid::Oid;
+use super::oid::{NESTED_SIGNATURE, Oid};
 use super::purpose::{self, CertificateUse};
 use super::signed_data::SignedData;
 use super::timestamp::{self, VerifiedTimestamp};
-use super::uncovered::UncoveredRange;
-use super::{
-    RefusalReason, RevocationLists, Scheme, SignatureRefusal, Signer, misused, revocation,
-};
+use super::{misused, revocation};
+use crate::uncovered::UncoveredRange;
+use crate::{RefusalReason, RevocationLists, Scheme, SignatureRefusal, Signer};
 use winimg_base::digest::Digest;
 
 /// "A timestamp does not lengthen what this certificate signs." (Microsoft:
 /// szOID_KP_LIFETIME_SIGNING)
 const LIFETIME_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.3.13");
 
-pub(super) struct CertificatePolicy<'r> {
-    pub(super) scheme: Scheme,
-    pub(super) pins: &'r CertificatePins,
-    pub(super) needs_timestamp: bool,
-    pub(super) wanted: CertificateUse,
-    pub(super) now: Moment,
+pub struct CertificatePolicy<'r> {
+    pub scheme: Scheme,
+    pub pins: &'r CertificatePins,
+    pub needs_timestamp: bool,
+    pub wanted: CertificateUse,
+    pub now: Moment,
     /// The provided revocation lists.
-    pub(super) lists: Option<&'r RevocationLists>,
+    pub lists: Option<&'r RevocationLists>,
 }
 
 /// A signature that met its rule.
-pub(super) struct VerifiedSigner {
-    pub(super) signer: Signer,
+pub struct VerifiedSigner {
+    pub signer: Signer,
     /// Ranges of the signature that are not covered.
-    pub(super) open: Vec<UncoveredRange>,
+    pub open: Vec<UncoveredRange>,
 }
 
 impl CertificatePolicy<'_> {
     /// Verifies a signature. `covers` checks that it matches the file.
-    pub(super) fn judge(
+    pub fn judge(
         &self,
         signed: &SignedData<'_>,
         covers: impl FnOnce(&SignedData<'_>) -> Result<(), SignatureRefusal>,
@@ -133,16 +131,10 @@ impl CertificatePolicy<'_> {
                 moment: *moment,
                 by: TimeSource::Timestamp,
             };
-            let more =
-                revocation::check(&chain.path, lists, at, self.now).map_err(|mut refusal| {
-                    refusal.problem = refusal.problem.with_prefix("its timestamp: ");
-                    refusal
-                })?;
-            let new: Vec<String> = more
-                .into_iter()
-                .filter(|remark| !remarks.contains(remark))
-                .collect();
-            remarks.extend(new);
+            let mut more = revocation::check(&chain.path, lists, at, self.now)
+                .map_err(|refusal| refusal.with_prefix("its timestamp: "))?;
+            more.retain(|remark| !remarks.contains(remark));
+            remarks.extend(more);
         }
         Ok(remarks)
     }
@@ -354,7 +346,7 @@ fn match_pins(
 /// Combines the results for all signatures of a file. One valid signature is enough; it is returned
 /// with its index, and remarks explain why the others are invalid. If none is valid, all reasons
 /// are returned.
-pub(super) fn choose_signature(
+pub fn choose_signature(
     judged: Vec<Result<VerifiedSigner, SignatureRefusal>>,
 ) -> Result<(usize, VerifiedSigner), SignatureRefusal> {
     let count = judged.len();

@@ -14,36 +14,34 @@ use super::oid::Oid;
 use super::purpose::CertificateUse;
 use super::signed_data::{DATA, SignedData, SignerInfo};
 use super::tlv::{self, GENERALIZED_TIME, INTEGER, OCTET_STRING, OID, SEQUENCE, Tlv, UTC_TIME};
-use super::uncovered::{self, UncoveredPlace, UncoveredRange};
-use super::{RefusalReason, SignatureRefusal};
+use crate::uncovered::{self, UncoveredPlace, UncoveredRange};
+use crate::{RefusalReason, SignatureRefusal};
 
 const MAX_TIMESTAMPS: usize = 8;
 const WHAT: &str = "its timestamp";
 
 /// Attribute types of a token in Authenticode and in CMS.
-pub(super) const TOKENS: [ObjectIdentifier; 2] = [
+pub const TOKENS: [ObjectIdentifier; 2] = [
     ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.3.3.1"),
     ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.2.14"),
 ];
-pub(super) const COUNTERSIGNATURE: ObjectIdentifier =
-    ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.6");
+pub const COUNTERSIGNATURE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.6");
 /// id-ct-TSTInfo
-pub(super) const TST_INFO: ObjectIdentifier =
-    ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
+pub const TST_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.16.1.4");
 const SIGNING_TIME: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.9.5");
 
 /// The time at which an authority saw a signature, and the authority's chain.
 #[derive(Debug)]
-pub(super) struct VerifiedTimestamp {
-    pub(super) moment: Moment,
-    pub(super) chain: VerifiedChain,
+pub struct VerifiedTimestamp {
+    pub moment: Moment,
+    pub chain: VerifiedChain,
     /// Ranges that are not signed, in it and in other timestamps of the signature.
-    pub(super) open: Vec<UncoveredRange>,
+    pub open: Vec<UncoveredRange>,
 }
 
 /// Verifies the timestamp of a signature; `None` if it has none. With several, the first valid one
 /// is used.
-pub(super) fn verify_timestamp(
+pub fn verify_timestamp(
     signed: &SignedData<'_>,
     roots: &[Vec<u8>],
 ) -> Result<Option<VerifiedTimestamp>, SignatureRefusal> {
@@ -65,17 +63,12 @@ pub(super) fn verify_timestamp(
     }
     match refused {
         None => Ok(None),
-        Some(mut refusal) => {
-            refusal.problem = refusal.problem.with_prefix("its timestamp is not valid: ");
-            Err(refusal)
-        }
+        Some(refusal) => Err(refusal.with_prefix("its timestamp is not valid: ")),
     }
 }
 
 /// Returns all timestamps of a signature.
-pub(super) fn find_timestamps<'a>(
-    signed: &SignedData<'a>,
-) -> Result<Vec<Tlv<'a>>, SignatureRefusal> {
+pub fn find_timestamps<'a>(signed: &SignedData<'a>) -> Result<Vec<Tlv<'a>>, SignatureRefusal> {
     let [token, cms_token] = TOKENS;
     let mut all = Vec::new();
     for oid in [token, cms_token, COUNTERSIGNATURE] {
@@ -98,7 +91,7 @@ impl VerifiedTimestamp {
 }
 
 /// Returns the ranges of the timestamps of a signature except for the one in use.
-pub(super) fn find_unused(
+pub fn find_unused(
     signed: &SignedData<'_>,
     taken: Option<&Tlv<'_>>,
 ) -> Result<Vec<UncoveredRange>, SignatureRefusal> {

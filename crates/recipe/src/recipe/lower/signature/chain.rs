@@ -1,122 +1,23 @@
-//! Keys, roots and digests that pin a signature: strings in the recipe, and files beside it.
+//! The pins of a certificate chain, shared by the schemes with certificates: roots, subject, EKU,
+//! digests and revocation lists.
 
-use std::io::ErrorKind;
-use std::path::PathBuf;
-
-use crate::recipe::KeyFile;
+use super::key_file::{PinnedKey, read_file};
 use crate::recipe::fields::TableReader;
-use crate::recipe::sources::{OUTSIDE, OUTSIDE_HELP};
+use crate::recipe::lower::address::parse_address;
 use crate::recipe::value::{TomlData, TomlValue};
+use crate::recipe::{FileAddress, KeyFile};
 use winimg_base::digest::{Algorithm, Digest};
-use winimg_base::io;
 use winimg_base::text::Located;
 use winimg_trust::authenticode::{self, CertificatePins};
-use winimg_trust::{KeyFileContent, misused, pinned, roots as shipped, short_format};
-
-/// Maximum size of a key file, in bytes.
-const LIMIT: u64 = 1 << 20;
-
-/// A key file, or an inline key.
-pub struct PinnedKey {
-    pub bytes: Vec<u8>,
-    /// The file's name as written in the recipe; `None` for an inline key.
-    pub file: Option<String>,
-    /// Description for messages and for the lock: the key itself, or the file as written and its
-    /// digest.
-    pub words: String,
-}
-
-/// Reads a key file beside the recipe.
-pub fn key_file(fields: &TableReader<'_>, key: &str) -> Option<Located<PinnedKey>> {
-    let text = fields.read_string(key)?;
-    let path = fields.resolve_local(key, &text);
-    read(fields, key, &text, path)
-}
-
-fn read(
-    fields: &TableReader<'_>,
-    key: &str,
-    text: &Located<String>,
-    path: PathBuf,
-) -> Option<Located<PinnedKey>> {
-    let looked = format!("looked for {}", path.display());
-    let (fact, help) = if fields.cx.sources.is_outside(&path) {
-        (OUTSIDE.to_owned(), OUTSIDE_HELP.to_owned())
-    } else if !path.is_file() {
-        (format!("no such file: {}", text.value), looked)
-    } else {
-        match io::read_limited(&path, LIMIT) {
-            Err(e) if e.kind() == ErrorKind::FileTooLarge => (
-                format!("`{key}` is longer than {LIMIT} bytes"),
-                "expected a key or certificate file".to_owned(),
-            ),
-            Err(e) => (format!("`{key}` cannot be read: {e}"), looked),
-            Ok(bytes) => {
-                let digest = Digest::sha256_of(&bytes);
-                let words = format!("{} ({digest})", text.value);
-                fields.cx.key_file(&text.value, digest);
-                let file = Some(text.value.clone());
-                let key = PinnedKey { bytes, file, words };
-                return Some(Located::new(key, text.place.clone()));
-            }
-        }
-    };
-    fields.cx.error(fact, &text.place, "", &help);
-    None
-}
-
-/// Reads a key of 56 characters in the form of minisign and signify (42 bytes that begin with
-/// `Ed`), or a file with one.
-pub fn short_key(fields: &TableReader<'_>) -> Option<Located<PinnedKey>> {
-    let text = fields.read_string("key")?;
-    let line = text.value.trim();
-    if short_format::is_key(line) {
-        let key = PinnedKey {
-            bytes: line.as_bytes().to_vec(),
-            file: None,
-            words: line.to_string(),
-        };
-        return Some(Located::new(key, text.place));
-    }
-    let path = fields.resolve_local("key", &Located::new(line.to_string(), text.place.clone()));
-    if !fields.cx.sources.is_outside(&path) && !path.exists() {
-        let fact = format!("`key` is neither a public key nor a file: \"{line}\"");
-        fields.cx.error(fact, &text.place, "", fields.help("key"));
-        return None;
-    }
-    read(fields, "key", &text, path)
-}
-
-impl PinnedKey {
-    /// Returns the key as text, for kinds whose key files are text.
-    pub fn to_text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes).into_owned()
-    }
-
-    /// Returns the lock's record of this file; empty for an inline key.
-    pub fn record(&self, pinned: Option<KeyFileContent>) -> Vec<KeyFile> {
-        let file = self.file.clone().zip(pinned);
-        file.map(|(file, pinned)| key_of(file, pinned))
-            .into_iter()
-            .collect()
-    }
-}
-
-fn key_of(file: String, pinned: KeyFileContent) -> KeyFile {
-    KeyFile {
-        file,
-        key: pinned.key,
-        digest: pinned.digest,
-    }
-}
+use winimg_trust::{misused, pinned, roots as shipped};
 
 /// Certificates and their descriptions.
 #[derive(Default)]
-pub struct PinnedRoots {
-    pub certificates: Vec<Vec<u8>>,
-    pub words: Vec<String>,
+struct PinnedRoots {
+    certificates: Vec<Vec<u8>>,
+    words: Vec<String>,
     /// The files among them. Built-in roots are named in the recipe and change only with winimg.
-    pub files: Vec<KeyFile>,
+    files: Vec<KeyFile>,
 }
 
 /// The pins of a certificate chain.
@@ -124,6 +25,7 @@ pub struct ChainPins {
     pub pins: CertificatePins,
     pub words: String,
     pub files: Vec<KeyFile>,
+    pub crls: Vec<Located<FileAddress>>,
 }
 
 /// Reads `roots`: a file, the name of a built-in root, or a list of these.
@@ -133,7 +35,7 @@ fn read_roots(fields: &TableReader<'_>, key: &str) -> Option<PinnedRoots> {
         TomlData::Array(items) => items.iter().collect(),
         _ => vec![value],
     };
-    let help = shipped_help();
+    let help = format!("built-in roots: {}", shipped::NAMES.join(", "));
     if items.is_empty() {
         fields
             .cx
@@ -161,11 +63,11 @@ fn read_roots(fields: &TableReader<'_>, key: &str) -> Option<PinnedRoots> {
         }
         let text = Located::new(text.to_string(), item.place.clone());
         match root_file(fields, key, item, &text, &help) {
-            Some((certificates, words)) => {
+            Some((certificates, file)) => {
                 let pinned = pinned::describe_certificates(&certificates);
-                roots.files.push(key_of(text.value.clone(), pinned));
+                roots.files.extend(file.record(Some(pinned)));
                 roots.certificates.extend(certificates);
-                roots.words.push(words);
+                roots.words.push(file.words);
             }
             None => whole = false,
         }
@@ -179,7 +81,7 @@ fn root_file(
     item: &TomlValue,
     text: &Located<String>,
     help: &str,
-) -> Option<(Vec<Vec<u8>>, String)> {
+) -> Option<(Vec<Vec<u8>>, PinnedKey)> {
     let base = item.base.as_ref().unwrap_or(&item.place);
     let path = fields.cx.sources.resolve_local(base, &text.value);
     if !fields.cx.sources.is_outside(&path) && !path.exists() {
@@ -188,9 +90,9 @@ fn root_file(
         fields.cx.error(fact, &text.place, "", &help);
         return None;
     }
-    let file = read(fields, key, text, path)?;
-    match authenticode::parse_certificates(&file.value.bytes) {
-        Ok(certificates) => Some((certificates, file.value.words)),
+    let file = read_file(fields, key, text, path)?.value;
+    match authenticode::parse_certificates(&file.bytes) {
+        Ok(certificates) => Some((certificates, file)),
         Err(why) => {
             let fact = format!("`{key}`: {} {why}", text.value);
             let help = "expected certificates in PEM (`-----BEGIN CERTIFICATE-----`) or one in DER";
@@ -198,10 +100,6 @@ fn root_file(
             None
         }
     }
-}
-
-fn shipped_help() -> String {
-    format!("built-in roots: {}", shipped::NAMES.join(", "))
 }
 
 /// Reads the serial numbers of certificates that are accepted although winimg lists them as
@@ -225,7 +123,21 @@ fn read_accepted(fields: &TableReader<'_>) -> Option<Vec<String>> {
     Some(accepted)
 }
 
-/// Reads the pins of a certificate chain.
+/// Reads the addresses of certificate revocation lists.
+fn read_crls(fields: &TableReader<'_>) -> Option<Vec<Located<FileAddress>>> {
+    // Collected in two steps, so that all problems are reported at once.
+    let addresses: Vec<Option<Located<FileAddress>>> = fields
+        .read_strings("crls")
+        .into_iter()
+        .map(|text| parse_address(fields, "crls", text))
+        .collect();
+    addresses
+        .into_iter()
+        .collect::<Option<Vec<Located<FileAddress>>>>()
+        .filter(|all| !all.is_empty() || !fields.has("crls"))
+}
+
+/// Reads the pins of a certificate chain, and of the chain of its timestamp if the scheme has one.
 pub fn read_chain(fields: &TableReader<'_>) -> Option<ChainPins> {
     let own = read_roots(fields, "roots");
     let subject = fields
@@ -237,6 +149,13 @@ pub fn read_chain(fields: &TableReader<'_>) -> Option<ChainPins> {
     let issuer = read_fingerprint(fields, "issuer");
     let leaf = read_fingerprint(fields, "leaf");
     let accepted = read_accepted(fields);
+    let crls = read_crls(fields);
+    let has_stamps = fields.has_row("timestamp_roots") && fields.has("timestamp_roots");
+    let stamps = if has_stamps {
+        read_roots(fields, "timestamp_roots")
+    } else {
+        Some(PinnedRoots::default())
+    };
     if fields
         .find_first(&["subject", "eku", "issuer", "leaf"])
         .is_none()
@@ -269,8 +188,7 @@ pub fn read_chain(fields: &TableReader<'_>) -> Option<ChainPins> {
             return None;
         }
     }
-    let own = own?;
-    let accepted = accepted?;
+    let (own, accepted, crls, stamps) = (own?, accepted?, crls?, stamps?);
     let mut words = Vec::new();
     if let Some(subject) = &subject {
         words.push(format!("subject {}", subject.value));
@@ -285,14 +203,14 @@ pub fn read_chain(fields: &TableReader<'_>) -> Option<ChainPins> {
         words.push(format!("leaf sha256:{}", hex::encode(leaf)));
     }
     words.extend(own.words.iter().map(|w| format!("root {w}")));
-    let crls = fields.read_texts("crls");
     if !crls.is_empty() {
         words.push("crls".into());
     }
     words.extend(accepted.iter().map(|s| format!("accept misused {s}")));
+    words.extend(stamps.words.iter().map(|w| format!("timestamp root {w}")));
     let pins = CertificatePins {
         roots: own.certificates,
-        timestamp_roots: Vec::new(),
+        timestamp_roots: stamps.certificates,
         subject: subject.map(|s| s.value),
         eku,
         issuer,
@@ -303,17 +221,9 @@ pub fn read_chain(fields: &TableReader<'_>) -> Option<ChainPins> {
     Some(ChainPins {
         pins,
         words: words.join(", "),
-        files: own.files,
+        files: [own.files, stamps.files].concat(),
+        crls,
     })
-}
-
-/// Reads `timestamp_roots`; empty if the key is absent.
-pub fn timestamp_roots(fields: &TableReader<'_>) -> Option<PinnedRoots> {
-    if fields.has("timestamp_roots") {
-        read_roots(fields, "timestamp_roots")
-    } else {
-        Some(PinnedRoots::default())
-    }
 }
 
 /// Checks a subject in the form of RFC 4514.

@@ -4,13 +4,15 @@
 
 use url::Url;
 
-use super::make_signature;
-use super::pins::{self, PinnedKey};
-use super::{SignedFile, address_beside, parse_address};
+use super::key_file::{PinnedKey, read_key_file};
+use super::{SignedFile, address_beside, make_signature, parse_address};
 use crate::recipe::fields::TableReader;
 use crate::recipe::{FileAddress, KeyFile, SignatureSpec};
 use winimg_base::text::Located;
-use winimg_trust::{self, pinned, sigstore};
+use winimg_trust::{Scheme, SignatureRule, pinned, sigstore};
+
+/// Suffix of a signature that is not a bundle.
+const LOOSE_SUFFIX: &str = ".sig";
 
 const GITHUB_ISSUER: &str = "https://token.actions.githubusercontent.com";
 
@@ -27,11 +29,13 @@ pub fn read_keyless(fields: &TableReader<'_>, signed: &SignedFile<'_>) -> Option
     let issuer = fields.read_string("issuer");
     let root = trusted_root(fields);
     let is_loose = fields.has("certificate");
-    let suffix = if is_loose { ".sig" } else { ".sigstore.json" };
+    let suffix = if is_loose {
+        Some(LOOSE_SUFFIX)
+    } else {
+        Scheme::Sigstore.signature_suffix()
+    };
     let url = address_beside(fields, "url", signed, suffix);
-    let certificate = is_loose
-        .then(|| address_beside(fields, "certificate", signed, ""))
-        .flatten();
+    let certificate = address_beside(fields, "certificate", signed, None);
     let log = is_loose.then(|| log_url(fields)).flatten();
     if is_loose && (certificate.is_none() || log.is_none()) {
         return None;
@@ -100,10 +104,7 @@ pub fn read_attestation(
     };
     let predicate = fields.read_text("predicate");
     let root = trusted_root(fields);
-    let url = fields
-        .has("url")
-        .then(|| address_beside(fields, "url", signed, ""))
-        .flatten();
+    let url = address_beside(fields, "url", signed, None);
     let root = root?;
     let keys = record_root(root.as_ref());
     let (rule, words) = make_rule(fields, &who?, Some(&predicate?), root)?;
@@ -180,7 +181,7 @@ fn make_rule(
     who: &KeylessIdentity,
     predicate: Option<&str>,
     root: Option<Located<PinnedKey>>,
-) -> Option<(winimg_trust::SignatureRule, String)> {
+) -> Option<(SignatureRule, String)> {
     let bytes = root.as_ref().map(|r| r.value.bytes.as_slice());
     let bytes = bytes.or(fields.cx.sources.sigstore_root.as_deref());
     let mut rule = match sigstore::SigstoreRule::new(&who.identity, &who.issuer, predicate, bytes) {
@@ -207,7 +208,7 @@ fn make_rule(
     if let Some(root) = &root {
         words.push_str(&format!(", trust root {}", root.value.words));
     }
-    Some((winimg_trust::SignatureRule::Sigstore(rule), words))
+    Some((SignatureRule::Sigstore(rule), words))
 }
 
 /// Returns the lock's record of the trust root's file.
@@ -220,7 +221,7 @@ fn record_root(root: Option<&Located<PinnedKey>>) -> Vec<KeyFile> {
 /// Reads `trusted_root`, if it is present. The outer `None` means that it has an error.
 fn trusted_root(fields: &TableReader<'_>) -> Option<Option<Located<PinnedKey>>> {
     if fields.has("trusted_root") {
-        Some(Some(pins::key_file(fields, "trusted_root")?))
+        Some(Some(read_key_file(fields, "trusted_root")?))
     } else {
         Some(None)
     }

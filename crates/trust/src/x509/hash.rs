@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{Context, SHA256, SHA384, SHA512};
 use der::asn1::ObjectIdentifier;
 
 use super::oid::Oid;
-use super::{RefusalReason, SignatureRefusal};
+use crate::{RefusalReason, SignatureRefusal};
 
 const MD5: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.2.5");
 const SHA1: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.14.3.2.26");
@@ -16,14 +16,14 @@ const SHA_384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3
 const SHA_512: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.3");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HashKind {
+pub enum HashKind {
     Sha256,
     Sha384,
     Sha512,
 }
 
 impl HashKind {
-    pub(super) fn from_oid(oid: Oid<'_>) -> Result<Self, SignatureRefusal> {
+    pub fn from_oid(oid: Oid<'_>) -> Result<Self, SignatureRefusal> {
         let known = [
             (SHA_256, Self::Sha256),
             (SHA_384, Self::Sha384),
@@ -46,11 +46,11 @@ impl HashKind {
     }
 
     /// Returns true for any known hash, even an insecure one.
-    pub(super) fn is_known(oid: Oid<'_>) -> bool {
+    pub fn is_known(oid: Oid<'_>) -> bool {
         !matches!(Self::from_oid(oid), Err(refusal) if refusal.reason == RefusalReason::Unsupported)
     }
 
-    pub(super) fn length(self) -> usize {
+    pub fn length(self) -> usize {
         match self {
             Self::Sha256 => 32,
             Self::Sha384 => 48,
@@ -59,7 +59,7 @@ impl HashKind {
     }
 
     /// Starts a hash: `update` it, then `finish().as_ref()`.
-    pub(super) fn start(self) -> Context {
+    pub fn start(self) -> Context {
         Context::new(match self {
             Self::Sha256 => &SHA256,
             Self::Sha384 => &SHA384,
@@ -67,7 +67,7 @@ impl HashKind {
         })
     }
 
-    pub(super) fn compute(self, bytes: &[u8]) -> Vec<u8> {
+    pub fn compute(self, bytes: &[u8]) -> Vec<u8> {
         let mut hash = self.start();
         hash.update(bytes);
         hash.finish().as_ref().to_vec()

@@ -19,8 +19,8 @@ use super::algorithm::IssuedData;
 use super::certificate::Certificate;
 use super::chain::{CheckTime, TimeSource};
 use super::moment::Moment;
-use super::tlv;
-use super::{RefusalReason, RevocationLists, SignatureRefusal, pem};
+use super::{pem, tlv};
+use crate::{RefusalReason, RevocationLists, SignatureRefusal};
 use winimg_base::digest::Digest;
 
 const WHAT: &str = "a revocation list";
@@ -45,7 +45,7 @@ struct RevocationList {
 }
 
 /// Checks a chain from its leaf to its root at the time for which it was verified. Returns remarks.
-pub(super) fn check(
+pub fn check(
     path: &[Vec<u8>],
     lists: &RevocationLists,
     at: CheckTime,
@@ -98,11 +98,7 @@ pub(super) fn check(
 impl RevocationList {
     /// Parses DER, or one or more PEM blocks.
     fn parse_all(bytes: &[u8]) -> Result<Vec<Self>, SignatureRefusal> {
-        let text = std::str::from_utf8(bytes).ok();
-        let Some(text) = text.filter(|text| text.contains("-----BEGIN ")) else {
-            return Ok(vec![Self::read(bytes.to_vec())?]);
-        };
-        let blocks = pem::parse_blocks(text, &["X509 CRL"])
+        let blocks = pem::decode_blocks(bytes, &["X509 CRL"])
             .map_err(|why| tlv::refuse_malformed(WHAT, &why))?;
         if blocks.is_empty() {
             return Err(tlv::refuse_malformed(WHAT, "has no PEM block X509 CRL"));
@@ -157,10 +153,8 @@ impl RevocationList {
                 .expected("the key usage cRLSign")
                 .found(format_args!("{} without it", issuer.subject_text())));
         }
-        issued.verify(issuer).map_err(|mut refusal| {
-            refusal.problem = refusal.problem.with_prefix("a revocation list: ");
-            refusal
-        })
+        let verified = issued.verify(issuer);
+        verified.map_err(|refusal| refusal.with_prefix("a revocation list: "))
     }
 
     fn check_age(&self, now: Moment) -> Result<(), SignatureRefusal> {
@@ -347,7 +341,7 @@ fn collect_urls(point: &DistributionPointName) -> Vec<String> {
         .iter()
         .filter_map(|name| match name {
             GeneralName::UniformResourceIdentifier(uri) => {
-                Some(super::reading::sanitize(uri.as_str()))
+                Some(crate::reading::sanitize(uri.as_str()))
             }
             _ => None,
         })

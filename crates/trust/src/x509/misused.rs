@@ -5,7 +5,7 @@
 
 use super::certificate::Certificate;
 use super::name::DistinguishedName;
-use super::{RefusalReason, SignatureRefusal};
+use crate::{RefusalReason, SignatureRefusal};
 
 /// A certificate by its serial number and its issuer's common name, as in the sources.
 #[derive(Clone, Copy, Debug)]

@@ -9,41 +9,41 @@
 use der::{Encode, Reader, SliceReader};
 
 use super::oid::Oid;
-use super::{RefusalReason, SignatureRefusal};
+use crate::{RefusalReason, SignatureRefusal};
 
-pub(super) const BOOLEAN: u8 = 0x01;
-pub(super) const INTEGER: u8 = 0x02;
-pub(super) const BIT_STRING: u8 = 0x03;
-pub(super) const OCTET_STRING: u8 = 0x04;
-pub(super) const NULL: u8 = 0x05;
-pub(super) const OID: u8 = 0x06;
-pub(super) const UTC_TIME: u8 = 0x17;
-pub(super) const GENERALIZED_TIME: u8 = 0x18;
-pub(super) const SEQUENCE: u8 = 0x30;
-pub(super) const SET: u8 = 0x31;
+pub const BOOLEAN: u8 = 0x01;
+pub const INTEGER: u8 = 0x02;
+pub const BIT_STRING: u8 = 0x03;
+pub const OCTET_STRING: u8 = 0x04;
+pub const NULL: u8 = 0x05;
+pub const OID: u8 = 0x06;
+pub const UTC_TIME: u8 = 0x17;
+pub const GENERALIZED_TIME: u8 = 0x18;
+pub const SEQUENCE: u8 = 0x30;
+pub const SET: u8 = 0x31;
 
 /// The tag of a constructed `[number]`.
-pub(super) const fn context_tag(number: u8) -> u8 {
+pub const fn context_tag(number: u8) -> u8 {
     0xa0 | number
 }
 
 /// One element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tlv<'a> {
-    pub(super) tag: u8,
+pub struct Tlv<'a> {
+    pub tag: u8,
     /// The value octets.
-    pub(super) value: &'a [u8],
+    pub value: &'a [u8],
     /// Tag, length and value as in the input.
-    pub(super) raw: &'a [u8],
+    pub raw: &'a [u8],
 }
 
 impl<'a> Tlv<'a> {
     /// Walks the elements inside.
-    pub(super) fn walk(&self, what: &'static str) -> Result<TlvWalk<'a>, SignatureRefusal> {
+    pub fn walk(&self, what: &'static str) -> Result<TlvWalk<'a>, SignatureRefusal> {
         TlvWalk::new(self.value, what)
     }
 
-    pub(super) fn read_oid(&self, what: &'static str) -> Result<Oid<'a>, SignatureRefusal> {
+    pub fn read_oid(&self, what: &'static str) -> Result<Oid<'a>, SignatureRefusal> {
         let oid = Some(self.value)
             .filter(|_| self.tag == OID)
             .and_then(Oid::read);
@@ -54,23 +54,23 @@ impl<'a> Tlv<'a> {
 /// Iterates over the elements of a constructed value. `what` is its name in refusals:
 /// `the signer's attributes`.
 #[derive(Clone, Debug)]
-pub(super) struct TlvWalk<'a> {
+pub struct TlvWalk<'a> {
     reader: SliceReader<'a>,
     what: &'static str,
 }
 
 impl<'a> TlvWalk<'a> {
-    pub(super) fn new(bytes: &'a [u8], what: &'static str) -> Result<Self, SignatureRefusal> {
+    pub fn new(bytes: &'a [u8], what: &'static str) -> Result<Self, SignatureRefusal> {
         let reader = SliceReader::new(bytes).map_err(|_| refuse_malformed(what, "is too long"))?;
         Ok(Self { reader, what })
     }
 
-    pub(super) fn peek(&self) -> Option<u8> {
+    pub fn peek(&self) -> Option<u8> {
         self.reader.peek_byte()
     }
 
     /// Returns the next element; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Tlv<'a>>, SignatureRefusal> {
+    pub fn next(&mut self) -> Result<Option<Tlv<'a>>, SignatureRefusal> {
         if self.reader.is_finished() {
             return Ok(None);
         }
@@ -90,7 +90,7 @@ impl<'a> TlvWalk<'a> {
     }
 
     /// Returns the next element, which must have this tag.
-    pub(super) fn expect(&mut self, tag: u8) -> Result<Tlv<'a>, SignatureRefusal> {
+    pub fn expect(&mut self, tag: u8) -> Result<Tlv<'a>, SignatureRefusal> {
         match self.next()? {
             Some(tlv) if tlv.tag == tag => Ok(tlv),
             Some(tlv) => Err(refuse_malformed(self.what, "does not match the standard")
@@ -101,7 +101,7 @@ impl<'a> TlvWalk<'a> {
     }
 
     /// Returns the next element if it has this tag; otherwise consumes nothing.
-    pub(super) fn next_if(&mut self, tag: u8) -> Result<Option<Tlv<'a>>, SignatureRefusal> {
+    pub fn next_if(&mut self, tag: u8) -> Result<Option<Tlv<'a>>, SignatureRefusal> {
         if self.peek() == Some(tag) {
             self.next()
         } else {
@@ -109,13 +109,13 @@ impl<'a> TlvWalk<'a> {
         }
     }
 
-    pub(super) fn read_oid(&mut self) -> Result<Oid<'a>, SignatureRefusal> {
+    pub fn read_oid(&mut self) -> Result<Oid<'a>, SignatureRefusal> {
         let what = self.what;
         self.expect(OID)?.read_oid(what)
     }
 
     /// Checks that nothing follows.
-    pub(super) fn finish(&self) -> Result<(), SignatureRefusal> {
+    pub fn finish(&self) -> Result<(), SignatureRefusal> {
         if self.reader.is_finished() {
             Ok(())
         } else {
@@ -128,7 +128,7 @@ impl<'a> TlvWalk<'a> {
 }
 
 /// Returns the OID of an AlgorithmIdentifier without parameters other than NULL.
-pub(super) fn plain_algorithm<'a>(
+pub fn plain_algorithm<'a>(
     identifier: &Tlv<'a>,
     what: &'static str,
 ) -> Result<Oid<'a>, SignatureRefusal> {
@@ -144,7 +144,7 @@ pub(super) fn plain_algorithm<'a>(
 }
 
 /// Returns a version number below 128, which must be one of `known`.
-pub(super) fn read_version(walk: &mut TlvWalk<'_>, known: &[u8]) -> Result<u8, SignatureRefusal> {
+pub fn read_version(walk: &mut TlvWalk<'_>, known: &[u8]) -> Result<u8, SignatureRefusal> {
     let what = walk.what;
     match walk.expect(INTEGER)?.value {
         [version] if known.contains(version) => Ok(*version),
@@ -153,7 +153,7 @@ pub(super) fn read_version(walk: &mut TlvWalk<'_>, known: &[u8]) -> Result<u8, S
 }
 
 /// Parses bytes that are exactly one element with this tag.
-pub(super) fn parse_only<'a>(
+pub fn parse_only<'a>(
     bytes: &'a [u8],
     tag: u8,
     what: &'static str,
@@ -165,7 +165,7 @@ pub(super) fn parse_only<'a>(
 }
 
 /// Parses the first element, which must have this tag. Returns it with the bytes after it.
-pub(super) fn parse_first<'a>(
+pub fn parse_first<'a>(
     bytes: &'a [u8],
     tag: u8,
     what: &'static str,
@@ -174,6 +174,6 @@ pub(super) fn parse_first<'a>(
     Ok((tlv, bytes.get(tlv.raw.len()..).unwrap_or_default()))
 }
 
-pub(super) fn refuse_malformed(what: &str, fact: &str) -> SignatureRefusal {
+pub fn refuse_malformed(what: &str, fact: &str) -> SignatureRefusal {
     RefusalReason::Malformed.refusal(format!("it cannot be read: {what} {fact}"))
 }

@@ -5,16 +5,16 @@ use std::time::{Duration, SystemTime};
 
 use der::DateTime;
 
-use super::SignatureRefusal;
 use super::tlv::{GENERALIZED_TIME, Tlv, UTC_TIME, refuse_malformed};
+use crate::SignatureRefusal;
 
 /// Seconds since 1970. Displayed as RFC 3339.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(u64);
+pub struct Moment(u64);
 
 impl Moment {
     /// Parses UTCTime (`260920120000Z`) or GeneralizedTime, dropping fractions of a second.
-    pub(super) fn read(tlv: &Tlv<'_>, what: &'static str) -> Result<Self, SignatureRefusal> {
+    pub fn read(tlv: &Tlv<'_>, what: &'static str) -> Result<Self, SignatureRefusal> {
         Self::parse(tlv).ok_or_else(|| refuse_malformed(what, "has a bad time"))
     }
 
@@ -46,7 +46,7 @@ impl Moment {
         Some(Self(date.ok()?.unix_duration().as_secs()))
     }
 
-    pub(super) fn since_1970(self) -> Duration {
+    pub fn since_1970(self) -> Duration {
         Duration::from_secs(self.0)
     }
 }

@@ -10,8 +10,8 @@ use std::fmt;
 
 use der::asn1::ObjectIdentifier;
 
-use super::SignatureRefusal;
 use super::tlv::{self, SEQUENCE, SET, Tlv, TlvWalk};
+use crate::SignatureRefusal;
 use winimg_base::display_text::is_unseen;
 
 /// The keywords of RFC 4514 section 3, then other ones in publishers' certificates.
@@ -88,11 +88,11 @@ enum AttributeValue {
 
 /// A name, with its attributes in the order of RFC 4514: the last of the DER first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DistinguishedName(Vec<Vec<NameAttribute>>);
+pub struct DistinguishedName(Vec<Vec<NameAttribute>>);
 
 impl DistinguishedName {
     /// Parses the DER of a Name.
-    pub(super) fn read(der: &[u8]) -> Result<Self, SignatureRefusal> {
+    pub fn read(der: &[u8]) -> Result<Self, SignatureRefusal> {
         const WHAT: &str = "a name";
         let mut walk = tlv::parse_only(der, SEQUENCE, WHAT)?.walk(WHAT)?;
         let mut rdns = Vec::new();
@@ -122,7 +122,7 @@ impl DistinguishedName {
     }
 
     /// Parses a pin of a recipe. The error fits after "subject".
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim_start();
         let of_openssl = text.strip_prefix('/').map(split_slashed);
         let parts = of_openssl.unwrap_or_else(|| {
@@ -145,12 +145,12 @@ impl DistinguishedName {
     }
 
     /// Returns true if it contains an attribute that identifies someone.
-    pub(super) fn is_identifying(&self) -> bool {
+    pub fn is_identifying(&self) -> bool {
         self.0.iter().flatten().any(NameAttribute::is_identifying)
     }
 
     /// Returns true if it contains every attribute of `pin`, at least as often.
-    pub(super) fn contains(&self, pin: &Self) -> bool {
+    pub fn contains(&self, pin: &Self) -> bool {
         let mut left: Vec<&NameAttribute> = self.0.iter().flatten().collect();
         pin.0.iter().flatten().all(|wanted| {
             let at = left.iter().position(|a| *a == wanted);
@@ -168,7 +168,7 @@ impl NameAttribute {
 }
 
 /// Renders a name from DER; in hexadecimal if it is invalid.
-pub(super) fn render_name(der: &[u8]) -> String {
+pub fn render_name(der: &[u8]) -> String {
     DistinguishedName::read(der).map_or_else(
         |_| format!("#{}", hex::encode(der)),
         |name| name.to_string(),

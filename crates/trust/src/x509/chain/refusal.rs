@@ -3,12 +3,12 @@
 
 use webpki::Error;
 
-use super::super::algorithm;
 use super::super::certificate::Certificate;
 use super::super::purpose::CertificateUse;
 use super::super::tlv::TlvWalk;
-use super::super::{RefusalReason, SignatureRefusal, name};
+use super::super::{algorithm, name};
 use super::{CheckTime, TimeSource, root_text};
+use crate::{RefusalReason, SignatureRefusal};
 
 /// Maximum number of issuers listed for a chain.
 const LONGEST: usize = 8;
@@ -41,10 +41,9 @@ impl ChainCase<'_> {
                     |_| hex::encode(&context.signature_algorithm_id),
                     |oid| oid.to_string(),
                 );
-                let mut refusal = algorithm::refuse_algorithm(&oid);
-                let words = "a certificate of its chain is not accepted: ";
-                refusal.problem = refusal.problem.with_prefix(words);
-                refusal.found(format_args!("{oid}, in {}", self.issued_by()))
+                algorithm::refuse_algorithm(&oid)
+                    .with_prefix("a certificate of its chain is not accepted: ")
+                    .found(format_args!("{oid}, in {}", self.issued_by()))
             }
             Error::EmptyEkuExtension => {
                 let wanted = self.wanted.describe();

@@ -17,19 +17,19 @@ use self::refusal::ChainCase;
 use super::certificate::Certificate;
 use super::moment::Moment;
 use super::purpose::{CertificateUse, PurposeValidator};
-use super::{RefusalReason, SignatureRefusal};
+use crate::{RefusalReason, SignatureRefusal};
 use winimg_base::digest::Digest;
 
 /// The moment at which the chain must be valid.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CheckTime {
-    pub(super) moment: Moment,
-    pub(super) by: TimeSource,
+pub struct CheckTime {
+    pub moment: Moment,
+    pub by: TimeSource,
 }
 
 /// Source of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimeSource {
+pub enum TimeSource {
     Timestamp,
     /// The current time, because there is no timestamp.
     Present,
@@ -39,18 +39,18 @@ pub(super) enum TimeSource {
 
 /// A valid chain.
 #[derive(Clone, Debug)]
-pub(super) struct VerifiedChain {
+pub struct VerifiedChain {
     /// The root: `root sha256:… (CN=…)`.
-    pub(super) root: String,
+    pub root: String,
     /// SHA-256 of each certificate between leaf and root.
-    pub(super) issuers: Vec<Digest>,
+    pub issuers: Vec<Digest>,
     /// DER from the leaf to the root.
-    pub(super) path: Vec<Vec<u8>>,
+    pub path: Vec<Vec<u8>>,
 }
 
 impl VerifiedChain {
     /// Returns the SHA-256 of every certificate in it, and of the recipe's roots.
-    pub(super) fn hash_certificates(&self, roots: &[Vec<u8>]) -> Vec<Digest> {
+    pub fn hash_certificates(&self, roots: &[Vec<u8>]) -> Vec<Digest> {
         self.path
             .iter()
             .chain(roots)
@@ -73,7 +73,7 @@ impl fmt::Display for CheckTime {
 }
 
 /// Renders a root for refusals and records.
-pub(super) fn root_text(der: &[u8]) -> String {
+pub fn root_text(der: &[u8]) -> String {
     let subject = Certificate::read(der)
         .map_or_else(|_| "not a certificate".to_string(), |c| c.subject_text());
     format!("root {} ({subject})", Digest::sha256_of(der))
@@ -81,7 +81,7 @@ pub(super) fn root_text(der: &[u8]) -> String {
 
 /// Verifies a chain from `leaf` through certificates of `set` to one of `roots`. With `through`, a
 /// chain that includes that certificate is preferred.
-pub(super) fn verify(
+pub fn verify(
     leaf: &Certificate<'_>,
     set: &[&[u8]],
     roots: &[Vec<u8>],

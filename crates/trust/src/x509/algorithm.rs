@@ -9,13 +9,13 @@ use webpki::aws_lc_rs as known;
 use super::certificate::Certificate;
 use super::hash::HashKind;
 use super::tlv::{self, BIT_STRING, SEQUENCE, Tlv};
-use super::{RefusalReason, SignatureRefusal};
+use crate::{RefusalReason, SignatureRefusal};
 
 type KnownAlgorithm = &'static dyn SignatureVerificationAlgorithm;
 
 const PSS: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.10");
 
-pub(super) const SHORTEST_RSA: usize = 2048;
+pub const SHORTEST_RSA: usize = 2048;
 
 fn rsa(hash: HashKind) -> Vec<KnownAlgorithm> {
     vec![match hash {
@@ -109,7 +109,7 @@ fn expect_hash(hash: HashKind, digest: HashKind) -> Result<HashKind, SignatureRe
 }
 
 /// Returns the refusal of an unsupported or weak signature algorithm by its OID.
-pub(super) fn refuse_algorithm(oid: &str) -> SignatureRefusal {
+pub fn refuse_algorithm(oid: &str) -> SignatureRefusal {
     let weak = match oid {
         "1.2.840.113549.1.1.4" => "MD5",
         "1.2.840.113549.1.1.5" | "1.3.14.3.2.29" | "1.2.840.10045.4.1" => "SHA-1",
@@ -126,7 +126,7 @@ pub(super) fn refuse_algorithm(oid: &str) -> SignatureRefusal {
         .found(weak)
 }
 
-pub(super) fn short_key(bits: usize) -> SignatureRefusal {
+pub fn short_key(bits: usize) -> SignatureRefusal {
     RefusalReason::Weak
         .refusal("one of its RSA keys is too short to be secure")
         .expected(format_args!("at least {SHORTEST_RSA} bits"))
@@ -134,7 +134,7 @@ pub(super) fn short_key(bits: usize) -> SignatureRefusal {
 }
 
 /// Checks that `value` is this certificate's signature over `message`.
-pub(super) fn verify(
+pub fn verify(
     certificate: &Certificate<'_>,
     identifier: &Tlv<'_>,
     digest: HashKind,
@@ -151,15 +151,15 @@ pub(super) fn verify(
 }
 
 /// A certificate or a revocation list in its three parts. (RFC 5280 4.1.1, 5.1.1)
-pub(super) struct IssuedData<'a> {
-    pub(super) body: Tlv<'a>,
+pub struct IssuedData<'a> {
+    pub body: Tlv<'a>,
     identifier: Tlv<'a>,
     value: &'a [u8],
 }
 
 impl<'a> IssuedData<'a> {
     /// Parses the parts. `what` is the subject of refusals.
-    pub(super) fn read(der: &'a [u8], what: &'static str) -> Result<Self, SignatureRefusal> {
+    pub fn read(der: &'a [u8], what: &'static str) -> Result<Self, SignatureRefusal> {
         let mut walk = tlv::parse_only(der, SEQUENCE, what)?.walk(what)?;
         let (body, identifier) = (walk.expect(SEQUENCE)?, walk.expect(SEQUENCE)?);
         let bits = walk.expect(BIT_STRING)?.value;
@@ -178,7 +178,7 @@ impl<'a> IssuedData<'a> {
     }
 
     /// Checks that its signature is by this issuer's key. The identifier also names the hash here.
-    pub(super) fn verify(&self, issuer: &Certificate<'_>) -> Result<(), SignatureRefusal> {
+    pub fn verify(&self, issuer: &Certificate<'_>) -> Result<(), SignatureRefusal> {
         let named: Vec<KnownAlgorithm> = webpki::ALL_VERIFICATION_ALGS
             .iter()
             .copied()
