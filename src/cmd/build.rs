@@ -363,7 +363,7 @@ fn choose_password(
 fn read_password(file: Option<&Path>) -> Result<Option<Secret>> {
     if let Some(path) = file {
         let text =
-            io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
+            io::read_text_argument(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
         return Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))));
     }
     Ok(read_variable("WINIMG_ADMIN_PASSWORD").map(Secret::new))

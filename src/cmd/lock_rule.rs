@@ -122,7 +122,7 @@ pub fn require_lock(rule: &LockPolicy, lock: &LockFileArgs, recipe: &Path) -> Re
     };
     let error = Error::new(Kind::Unproved, fact).cure(cure);
     Err(match place {
-        Some(place) => error.from_place(place),
+        Some(place) => error.or_place(place),
         None => error,
     })
 }

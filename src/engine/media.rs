@@ -76,7 +76,7 @@ pub fn windows_build(iso: &Path, recipe: &Recipe) -> Result<String> {
 
 fn read_facts(iso: &Path, recipe: &Recipe) -> Result<MediaFacts> {
     let found = Medium::open(iso).and_then(|medium| MediaFacts::read(&medium));
-    found.map_err(|e| e.from_place(&recipe.media.iso.url.place))
+    found.map_err(|e| e.or_place(&recipe.media.iso.url.place))
 }
 
 fn base_build(image: &WimImage) -> String {
@@ -291,7 +291,7 @@ fn check_answer_file(
         .lines(shown.lines())
         .cure("fix the file; if Windows is known to accept it, set setup.lint = \"warn\"");
     Err(match &recipe.setup.answer_file {
-        Some(path) => error.from_place(&path.place),
+        Some(path) => error.or_place(&path.place),
         None => error,
     })
 }
@@ -316,7 +316,7 @@ fn answer_disc(
 /// Adds the recipe's line with the virtio medium, if there is one, to the error.
 fn at_virtio(error: Error, recipe: &Recipe) -> Error {
     match &recipe.media.virtio {
-        Some(origin) => error.from_place(&origin.url.place),
+        Some(origin) => error.or_place(&origin.url.place),
         None => error,
     }
 }

@@ -156,7 +156,7 @@ fn is_unchanged(request: &BuildRequest, key: &Digest) -> Result<bool> {
         return Ok(false);
     };
     earlier::put_back(output)?;
-    io::remove_folder_if_there(&output.join(evidence::FOLDER))?;
+    io::remove_folder_if_exists(&output.join(evidence::FOLDER))?;
     store.record_output(output, key, &files)?;
     Ok(true)
 }

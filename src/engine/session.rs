@@ -211,7 +211,7 @@ impl<'a> BuildSession<'a> {
             Some(kept) => {
                 io::copy(&kept, &variables)?;
             }
-            None => io::remove_if_there(&variables)?,
+            None => io::remove_if_exists(&variables)?,
         }
         self.start(StartMode::Boot, 0)?;
         self.guest = Some(require_running(&mut self.machine)?.wait_for_guest()?);

@@ -134,7 +134,7 @@ pub fn write(folder: &Path, usage: Option<&DiskUsage>) -> Result<Option<PathBuf>
             io::write_atomically(&path, usage.to_json().as_bytes())?;
             Ok(Some(path))
         }
-        None => io::remove_if_there(&path).map(|()| None),
+        None => io::remove_if_exists(&path).map(|()| None),
     }
 }
 

@@ -92,7 +92,7 @@ impl VerifyFinding {
 impl From<Error> for Box<VerifyFinding> {
     fn from(error: Error) -> Self {
         let problem = Problem {
-            fact: error.with_causes(),
+            fact: error.fact_with_causes(),
             // A finding's place in the recipe is that of its step.
             place: None,
             ..error.problem().clone()
@@ -210,7 +210,7 @@ mod tests {
     fn an_event_names_one_line_of_the_recipe() {
         let source = Arc::new(SourceText::new("recipe.toml", "name = 1\n"));
         let error = Error::new(Kind::Verify, "the hive cannot be read").at("SYSTEM");
-        let error = error.from_place(&Place::new(&source, 0..4));
+        let error = error.or_place(&Place::new(&source, 0..4));
         let mut report = VerifyReport::default();
         report.add(Err(error.into()), Some(("kubelet", "recipe.toml:31:1")));
         let event = serde_json::to_string(&report.findings[0].to_event()).expect("JSON");

@@ -268,7 +268,7 @@ pub(crate) fn take(bytes: &dyn Disk, offset: u64, length: usize) -> Result<Vec<u
     let mut taken = vec![0; length];
     bytes
         .read_at(offset, &mut taken)
-        .map_err(|e| e.with_causes())?;
+        .map_err(|e| e.fact_with_causes())?;
     Ok(taken)
 }
 

@@ -34,8 +34,8 @@ fn describe(head: &[u8], size: u64) -> (String, &'static str) {
     const UNPACK: &str = "unpack it and use the ISO inside";
     const INSTEAD: &str = "use the ISO of the install medium";
     const AGAIN: &str = "fetch it again, or use another url";
-    if markup::is_page(head) {
-        let title = match markup::page_title(head) {
+    if markup::is_web_page(head) {
+        let title = match markup::find_page_title(head) {
             None => "it has no title".to_string(),
             Some(title) => format!("its title is \"{title}\""),
         };

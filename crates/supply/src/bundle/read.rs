@@ -258,7 +258,7 @@ fn lay_down(beside: tempfile::TempDir, place: &Path, index: &BundleIndex) -> Res
     if is_same_count && index.files.iter().all(|file| is_in_place(file, place)) {
         return Ok(());
     }
-    io::remove_folder_if_there(place)?;
+    io::remove_folder_if_exists(place)?;
     let made = beside.keep();
     io::move_into_place(&made, place)
 }

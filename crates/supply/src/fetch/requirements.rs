@@ -177,7 +177,7 @@ fn first_use(
 ) -> Result<ExpectedBytes> {
     if !context.options.first_use {
         return Err(Error::new(Kind::Unproved, missing.fact.as_str())
-            .from_place(&missing.place)
+            .or_place(&missing.place)
             .cure("run `winimg pin`: it fetches the file and writes its digest into the recipe"));
     }
     if address.is_plain_http() {

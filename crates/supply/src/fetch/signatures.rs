@@ -48,7 +48,7 @@ impl SignatureFetcher<'_> {
         }
         let kind = errors.first().map(Error::kind);
         match (store::merge_errors(self.what, errors), kind) {
-            (Some(error), Some(kind)) => Err(error.of_kind(kind)),
+            (Some(error), Some(kind)) => Err(error.with_kind(kind)),
             _ => Ok(groups),
         }
     }
@@ -70,7 +70,7 @@ impl SignatureFetcher<'_> {
                     let whose = format!("the signature of {}: ", self.what);
                     let fact = error.fact();
                     let fact = fact.strip_prefix(&whose).unwrap_or(fact).to_string();
-                    errors.push(error.from_place(&signature.place));
+                    errors.push(error.or_place(&signature.place));
                     (SignatureEvidence::default(), Some(fact))
                 }
             };
@@ -95,9 +95,9 @@ impl SignatureFetcher<'_> {
             errors.len(),
             self.what
         );
-        let error = Error::of_several(kind, fact, &errors);
+        let error = Error::from_several(kind, fact, &errors);
         Err(match group.first() {
-            Some(first) => error.from_place(&first.place),
+            Some(first) => error.or_place(&first.place),
             None => error,
         })
     }

@@ -178,9 +178,9 @@ impl Transfer<'_> {
         let mut response = response;
         let mut head = Vec::new();
         let enough = if says_page {
-            markup::TITLE_WITHIN
+            markup::TITLE_SEARCH_LEN
         } else {
-            markup::SNIFFED
+            markup::SNIFF_LEN
         };
         while head.len() < enough {
             match self.read_chunk(&mut response, head.len() as u64).await {
@@ -190,7 +190,7 @@ impl Transfer<'_> {
                 Err(e) => return Err(e),
             }
         }
-        if !expects_page && (says_page || markup::is_page(&head)) {
+        if !expects_page && (says_page || markup::is_web_page(&head)) {
             return Err(page::error(&self.watch.what, &from.url, &head).into());
         }
         partial.discard()?;

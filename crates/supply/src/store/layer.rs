@@ -228,7 +228,7 @@ impl Store {
         {
             let path = draft.folder.join(name);
             if path.exists() {
-                let closed = io::close_to_others(&path).and_then(|()| io::sync_file(&path));
+                let closed = io::restrict_to_owner(&path).and_then(|()| io::sync_file(&path));
                 closed.map_err(|e| Error::io("write", &path, e))?;
                 let (file, stamp) = hash_file(&path, name, cancel)?;
                 files.push(file);
@@ -288,7 +288,7 @@ impl Store {
         io::sync_folder(&self.layers_folder())?;
         // Remove the lock last: without it another process would remove the layer as a leftover.
         if draft.lock.is_some() {
-            let lock = io::lock_of(&folder);
+            let lock = io::lock_path(&folder);
             fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
         }
         Ok(StoredLayer { folder, record })
@@ -306,7 +306,7 @@ impl Store {
         } else {
             None
         };
-        WorkFolder::Draft.remove_left(&self.layers_folder(), sink)
+        WorkFolder::Draft.remove_leftovers(&self.layers_folder(), sink)
     }
 
     /// Returns the folder that contains only layers.
@@ -340,7 +340,7 @@ impl Store {
 
 /// Closes and removes the draft's lock: Windows does not rename a folder with an open file.
 fn unlock(draft: &mut LayerDraft) -> Result<()> {
-    let lock = io::lock_of(&draft.folder);
+    let lock = io::lock_path(&draft.folder);
     fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
     draft.lock = None;
     Ok(())

@@ -266,7 +266,7 @@ fn default_folder(
 
 fn not_writable(error: Error) -> Error {
     error
-        .of_kind(Kind::Host)
+        .with_kind(Kind::Host)
         .or_cure("set WINIMG_CACHE_DIR to a writable folder")
 }
 

@@ -110,8 +110,8 @@ impl PartialTransfer {
 
     /// Removes the data and the record.
     pub fn discard(&self) -> Result<()> {
-        io::remove_if_there(&self.record)?;
-        io::remove_if_there(&self.data)
+        io::remove_if_exists(&self.record)?;
+        io::remove_if_exists(&self.data)
     }
 
     /// Path of the data.

@@ -60,7 +60,7 @@ pub(super) fn remove_unfinished(store: &Path, own: &Lease) -> Vec<PathBuf> {
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = list_entries(&store.join(name));
     // The lock of a layer is the last file to be removed when it is sealed.
-    let locks = found.iter().map(|path| io::lock_of(path));
+    let locks = found.iter().map(|path| io::lock_path(path));
     let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
         let file = name_of(path);
@@ -90,7 +90,7 @@ fn is_sealed(lock: &Path) -> bool {
 }
 
 fn remove(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.retain(|path| io::remove_whole(path).is_ok());
+    paths.retain(|path| io::remove_recursively(path).is_ok());
     paths
 }
 

@@ -88,7 +88,7 @@ impl Store {
             ));
         }
         blob.check()?;
-        io::remove_folder_if_there(&path)?;
+        io::remove_folder_if_exists(&path)?;
         let packed = ArchiveFile {
             file: blob.path(),
             format,

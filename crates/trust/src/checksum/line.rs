@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use winimg_base::display_text::{self, is_unseen};
+use winimg_base::display_text::{self, is_unprintable};
 use winimg_base::problem::Problem;
 
 /// A parsed line.
@@ -82,7 +82,11 @@ pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
 }
 
 pub fn no_checksum(number: usize, line: &str) -> Problem {
-    let shown: String = line.chars().filter(|c| !is_unseen(*c)).take(80).collect();
+    let shown: String = line
+        .chars()
+        .filter(|c| !is_unprintable(*c))
+        .take(80)
+        .collect();
     Problem::new(format!("has a line {number} that is not a checksum")).lines([shown])
 }
 

@@ -104,7 +104,7 @@ fn find_common_parent<'a>(one: &'a str, other: &str) -> &'a str {
 }
 
 fn decode(bytes: &[u8]) -> Result<String, Problem> {
-    if markup::is_page(bytes) {
+    if markup::is_web_page(bytes) {
         return Err(
             Problem::new("is a web page").cure("open the address in a browser to see the page")
         );

@@ -48,7 +48,7 @@ fn armour_of(block: &[u8]) -> Option<&str> {
 
 /// Parses the certificates of a key file. The error fits after "the OpenPGP key".
 pub fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
-    if markup::is_page(bytes) {
+    if markup::is_web_page(bytes) {
         return Err("is a web page".into());
     }
     let mut found = Vec::new();

@@ -36,7 +36,7 @@ pub(super) fn refuse_page() -> SignatureRefusal {
 }
 
 pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> SignatureRefusal {
-    if markup::is_page(bytes) {
+    if markup::is_web_page(bytes) {
         return refuse_page();
     }
     let place = format!("line {}, column {}", error.line(), error.column());

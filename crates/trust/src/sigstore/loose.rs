@@ -358,7 +358,7 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, SignatureRefusal> {
     }
     match decode_base64(bytes) {
         Some(der) if der.first() == Some(&0x30) => Ok(der),
-        _ if markup::is_page(bytes) => Err(bundle::refuse_page()),
+        _ if markup::is_web_page(bytes) => Err(bundle::refuse_page()),
         _ => Err(RefusalReason::Malformed
             .refusal("it cannot be read as a signature")
             .expected("base64 of an ECDSA signature, or a Sigstore bundle in JSON")

@@ -334,7 +334,7 @@ async fn unpack(
             "{} of the shared cache does not match its record",
             watch.what
         );
-        let error = registry.error(fact).of_kind(Kind::Unproved);
+        let error = registry.error(fact).with_kind(Kind::Unproved);
         error.expected(format!("{} bytes", file.size)).found(found)
     };
     let to = io::create_private_file(path).map_err(|e| Error::io("write", path, e))?;

@@ -157,7 +157,7 @@ impl CacheRegistry {
                 let error = self.error("the shared cache sent more bytes than expected");
                 return Err(CacheFault::Refused(
                     error
-                        .of_kind(Kind::Unproved)
+                        .with_kind(Kind::Unproved)
                         .expected(format!("{limit} bytes at most")),
                 ));
             }
