@@ -8,10 +8,10 @@ use super::super::certificate::Certificate;
 use super::super::purpose::CertificateUse;
 use super::super::tlv::TlvWalk;
 use super::super::{RefusalReason, SignatureRefusal, name};
-use super::{CheckTime, TimeSource, root_text};
+use super::{CheckTime, TimeSource, describe_root};
 
 /// Maximum number of issuers listed for a chain.
-const LONGEST: usize = 8;
+const MAX_ISSUERS_SHOWN: usize = 8;
 
 /// The inputs of the verification.
 pub(super) struct ChainCase<'c> {
@@ -107,7 +107,7 @@ impl ChainCase<'_> {
     }
 
     pub(super) fn other_root(&self, fact: &str) -> SignatureRefusal {
-        let expected: Vec<String> = self.roots.iter().map(|der| root_text(der)).collect();
+        let expected: Vec<String> = self.roots.iter().map(|der| describe_root(der)).collect();
         let key = if self.wanted == CertificateUse::TimeStamping {
             "timestamp_roots"
         } else {
@@ -183,7 +183,7 @@ impl ChainCase<'_> {
     fn issued_by(&self) -> String {
         let mut text = self.leaf.subject_text();
         let mut at = self.leaf.clone();
-        for _ in 0..LONGEST {
+        for _ in 0..MAX_ISSUERS_SHOWN {
             if at.is_self_issued() {
                 break;
             }
