@@ -245,7 +245,7 @@ fn write_records(
     records.extend(usage::write(output, built.usage.as_ref())?);
     records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
-        store.record_built_with(&lock.lock.record())?;
+        store.record_built_with(&lock.lock.to_record())?;
     }
     if let Some(key) = &built.key {
         store.record_output(output, key, &list_files(output, built, &records))?;
