@@ -41,7 +41,7 @@ impl AnswerFacts {
         let image = medium.images.pick(&media.image)?;
         check_name(&medium.images, &image.name)?;
         let release =
-            WindowsRelease::of_image(image).map_err(|e| e.or_place(&media.image.place))?;
+            WindowsRelease::from_image(image).map_err(|e| e.or_place(&media.image.place))?;
         let eval = medium.is_eval(image);
         Ok(Self {
             release,

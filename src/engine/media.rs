@@ -174,7 +174,9 @@ pub fn write_discs(
         Firmware::Bios => (CdImage::raw(iso), None),
         Firmware::Uefi => {
             let made = match platform {
-                HypervisorKind::Qemu => iso::without_prompt(iso, &work.join("install.qcow2"))?,
+                HypervisorKind::Qemu => {
+                    iso::overlay_without_prompt(iso, &work.join("install.qcow2"))?
+                }
                 // Hyper-V accepts only plain ISOs, by file name extension.
                 HypervisorKind::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
             };

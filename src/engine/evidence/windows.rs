@@ -169,7 +169,9 @@ impl DiskInspector<'_> {
         let Ok(Some(entries)) = volume.list(OWN_FOLDER) else {
             return;
         };
-        let own = entries.iter().filter(|e| !e.directory && is_own(&e.name));
+        let own = entries
+            .iter()
+            .filter(|e| !e.is_directory && is_own(&e.name));
         for entry in own.take(MOST_OWN_FILES) {
             let path = format!(r"{OWN_FOLDER}\{}", entry.name);
             self.log(
@@ -215,7 +217,7 @@ impl DiskInspector<'_> {
     fn end_of(&self, volume: &ntfs::NtfsVolume<'_>, path: &str) -> Result<Option<(Vec<u8>, bool)>> {
         let Some(facts) = volume
             .read_file_info(path)?
-            .filter(|facts| !facts.directory)
+            .filter(|facts| !facts.is_directory)
         else {
             return Ok(None);
         };
