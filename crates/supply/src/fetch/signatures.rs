@@ -25,7 +25,7 @@ pub(super) struct SignatureFetcher<'a> {
 }
 
 /// Returns true if the file's digest must be known before its signatures can be fetched.
-pub(super) fn ask_a_log(groups: &[Vec<SignatureSpec>]) -> bool {
+pub(super) fn needs_log(groups: &[Vec<SignatureSpec>]) -> bool {
     groups.iter().flatten().any(|s| s.log.is_some())
 }
 
@@ -124,7 +124,7 @@ impl SignatureFetcher<'_> {
         if let (Some(log), Some(file), Some((bytes, certificate))) = (&signature.log, file, loose) {
             let asked = self.make_request("signature");
             let entry = asked
-                .log_entry(&log.value, file, bytes, certificate, gathered)
+                .fetch_log_entry(&log.value, file, bytes, certificate, gathered)
                 .await?;
             evidence.log_entry = Some(entry);
         }

@@ -43,7 +43,7 @@ impl EvidenceRequest<'_> {
             locked: None,
             is_pinned: false,
         };
-        let mut response = transfer.ask(None).await?;
+        let mut response = transfer.send_request(None).await?;
         match (response.status(), ask) {
             (StatusCode::OK, _) => {}
             (StatusCode::NOT_FOUND | StatusCode::GONE, SmallFileKind::Published(called)) => {

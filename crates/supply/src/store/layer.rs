@@ -28,7 +28,7 @@ use winimg_recipe::plan::chain::FORMAT;
 
 use super::blob::FileStamp;
 use super::lease::LeaseGate;
-use super::{LayerFile, LayerRecord, Store, list_entries, note_use, read_record, write_record};
+use super::{LayerFile, LayerRecord, Store, list_entries, mark_used, read_record, write_record};
 
 /// File name of the firmware's variables.
 pub const VARIABLES: &str = "uefi-vars.fd";
@@ -152,7 +152,7 @@ impl Store {
         }
         match check_files(&folder, &record, cancel)? {
             None => {
-                note_use(&folder.join(RECORD));
+                mark_used(&folder.join(RECORD));
                 Ok(LayerLookup::Layer(Box::new(StoredLayer { folder, record })))
             }
             Some(damage) => self
@@ -299,7 +299,7 @@ impl Store {
         let _gate = if cfg!(windows) {
             // Another process creates, seals or prunes layers: the next build removes the
             // leftovers.
-            match LeaseGate::at_once(&self.folder) {
+            match LeaseGate::try_lock_exclusive(&self.folder) {
                 Some(gate) => Some(gate),
                 None => return Ok(()),
             }

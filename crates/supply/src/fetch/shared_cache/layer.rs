@@ -83,7 +83,7 @@ impl SharedCacheClient {
         }
         let sizes = wanted.iter().map(|found| found.record.size());
         let bytes = sizes.fold(0, u64::saturating_add);
-        store.check_room("the layers of the shared cache", bytes)?;
+        store.check_free_space("the layers of the shared cache", bytes)?;
         for found in wanted.into_iter().rev() {
             let (after, bytes) = (
                 found.record.last_link_name().to_owned(),
