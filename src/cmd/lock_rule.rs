@@ -209,5 +209,5 @@ pub fn check_manifest(rule: &LockPolicy, manifest: &BuildManifest) -> Option<Ver
         });
         report.add(outcome, None);
     }
-    (report.holds + report.findings.len() > 0).then_some(report)
+    (report.passed + report.findings.len() > 0).then_some(report)
 }

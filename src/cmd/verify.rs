@@ -307,7 +307,7 @@ fn check_image(
             match WindowsVolume::find(disk.as_ref(), &table) {
                 Ok(_) => with_windows += 1,
                 Err(error) if error.kind() == Kind::Verify => {
-                    report.holds += 1;
+                    report.passed += 1;
                     continue;
                 }
                 Err(error) => return Err(error.or_at(place)),
@@ -339,7 +339,7 @@ fn check_disk(
     let targets: Vec<&TargetSpec> = asked.iter().flat_map(|asked| &asked.targets).collect();
     let checked = verify::check(disk, expected, &targets, &context.cancel);
     if let Some(found) = record_error(checked, place, report)? {
-        report.holds += found.holds;
+        report.passed += found.passed;
         report.findings.extend(found.findings);
     }
     Ok(())

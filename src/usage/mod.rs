@@ -93,10 +93,10 @@ impl DiskUsage {
         self.total - self.free
     }
 
-    /// True if the parts do not exceed the whole, so that adding them cannot overflow.
+    /// Returns true if the parts do not exceed the whole, so that adding them cannot overflow.
     fn is_consistent(&self) -> bool {
-        let own = self.metadata.iter().map(|own| own.bytes);
-        let parts = own.chain([self.free, self.unclaimed, self.root.bytes]);
+        let metadata = self.metadata.iter().map(|file| file.bytes);
+        let parts = metadata.chain([self.free, self.unclaimed, self.root.bytes]);
         fits_into(parts, self.total) && self.root.is_consistent()
     }
 

@@ -82,7 +82,7 @@ fn failed_step() -> (Failed, Error) {
     failed.step = Some(ReachedStep {
         number: 1,
         name: "<features>".into(),
-        runs: true,
+        is_running: true,
     });
     failed.events = events().into();
     failed.next =
