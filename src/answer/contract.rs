@@ -16,13 +16,13 @@ use winimg_recipe::recipe::{DiskBus, Recipe};
 use super::lint::{NAMESPACE, WCM, find_components, find_element, find_text, iter_children};
 use super::template::render_all;
 
-const DEPLOYMENT: &str = "Microsoft-Windows-Deployment";
-const DRIVERS: &str = "Microsoft-Windows-PnpCustomizationsWinPE";
+const DEPLOYMENT_COMPONENT: &str = "Microsoft-Windows-Deployment";
+const DRIVERS_COMPONENT: &str = "Microsoft-Windows-PnpCustomizationsWinPE";
 const IDENTITY: &str = "processorArchitecture=\"amd64\" publicKeyToken=\"31bf3856ad364e35\" \
                         language=\"neutral\" versionScope=\"nonSxS\"";
 
 /// Runs `stage.cmd`, as the built-in template does.
-const STAGE: &str = "cmd.exe /c for %i in (D E F G H) do if exist %i:\\winimg\\stage.cmd \
+const STAGE_COMMAND: &str = "cmd.exe /c for %i in (D E F G H) do if exist %i:\\winimg\\stage.cmd \
                      call %i:\\winimg\\stage.cmd %i:";
 
 const DRIVER_PATHS: &str = r#"<DriverPaths>
@@ -34,7 +34,7 @@ const DRIVER_PATHS: &str = r#"<DriverPaths>
 </DriverPaths>"#;
 
 /// The cure for users who know that their file works as it is.
-const OTHERWISE: &str = "if this file is known to work without it, set setup.lint = \"warn\"";
+const LINT_CURE: &str = "if this file is known to work without it, set setup.lint = \"warn\"";
 
 /// Returns complaints about the recipe's own answer file, each at its line of the recipe and with
 /// the XML to paste. Without a platform, QEMU's requirements apply. Returns none if the recipe has
@@ -62,10 +62,10 @@ pub fn check_contract(
     let mut roots = documents.iter().map(Document::root_element);
     let has_stage = roots.clone().any(has_stage_command);
     let has_drivers = roots.any(has_driver_paths);
-    let sees_virtio =
+    let needs_drivers =
         recipe.machine.disk_bus == DiskBus::Virtio && platform != Some(HypervisorKind::HyperV);
     let stage = (!has_stage).then(|| report_missing_stage(root, own));
-    let driver = (sees_virtio && !has_drivers).then(|| report_missing_driver(root, own));
+    let driver = (needs_drivers && !has_drivers).then(|| report_missing_driver(root, own));
     Ok(stage.into_iter().chain(driver).collect())
 }
 
@@ -80,7 +80,7 @@ pub fn is_staged(template: &SourceText, recipe: &Recipe) -> Result<bool> {
 }
 
 fn has_stage_command(root: Node) -> bool {
-    find_components(root, Some("specialize"), DEPLOYMENT)
+    find_components(root, Some("specialize"), DEPLOYMENT_COMPONENT)
         .into_iter()
         .filter(|component| {
             let architecture = component.attribute("processorArchitecture");
@@ -107,7 +107,7 @@ fn contains_name(command: &str, name: &str) -> bool {
 }
 
 fn has_driver_paths(root: Node) -> bool {
-    find_components(root, Some("windowsPE"), DRIVERS)
+    find_components(root, Some("windowsPE"), DRIVERS_COMPONENT)
         .into_iter()
         .flat_map(|component| iter_children(component, "DriverPaths"))
         .flat_map(|list| iter_children(list, "PathAndCredentials"))
@@ -123,12 +123,12 @@ fn report_missing_stage(root: Node, own: &Located<PathBuf>) -> Diagnostic {
     Diagnostic::error(fact)
         .at(&own.place, "only this file's commands run")
         .help(render_stage_block(root))
-        .help(OTHERWISE)
+        .help(LINT_CURE)
 }
 
 /// Returns the position of the command and the smallest XML that adds it.
 fn render_stage_block(root: Node) -> String {
-    let component = find_components(root, Some("specialize"), DEPLOYMENT)
+    let component = find_components(root, Some("specialize"), DEPLOYMENT_COMPONENT)
         .first()
         .copied();
     let list = component.and_then(|component| find_element(component, "RunSynchronous"));
@@ -140,18 +140,25 @@ fn render_stage_block(root: Node) -> String {
     let order = last_order.unwrap_or(0u32).saturating_add(1);
     let command = format!(
         "<RunSynchronousCommand{} wcm:action=\"add\">\n  <Order>{order}</Order>\n  \
-         <Path>{STAGE}</Path>\n</RunSynchronousCommand>",
+         <Path>{STAGE_COMMAND}</Path>\n</RunSynchronousCommand>",
         render_wcm_namespace(root)
     );
     if list.is_some() {
-        let place = format!("to <RunSynchronous> of {DEPLOYMENT} in the specialize pass");
+        let place = format!("to <RunSynchronous> of {DEPLOYMENT_COMPONENT} in the specialize pass");
         return format_addition(&place, &command);
     }
     let list = wrap_element("RunSynchronous", "", &command);
     if component.is_some() {
-        return format_addition(&format!("to {DEPLOYMENT} in the specialize pass"), &list);
+        return format_addition(
+            &format!("to {DEPLOYMENT_COMPONENT} in the specialize pass"),
+            &list,
+        );
     }
-    add_to_pass(root, "specialize", &wrap_component(DEPLOYMENT, &list))
+    format_pass_addition(
+        root,
+        "specialize",
+        &wrap_component(DEPLOYMENT_COMPONENT, &list),
+    )
 }
 
 fn report_missing_driver(root: Node, own: &Located<PathBuf>) -> Diagnostic {
@@ -164,15 +171,22 @@ fn report_missing_driver(root: Node, own: &Located<PathBuf>) -> Diagnostic {
         " wcm:action",
         &format!("{} wcm:action", render_wcm_namespace(root)),
     );
-    let help = match find_components(root, Some("windowsPE"), DRIVERS).first() {
-        Some(_) => format_addition(&format!("to {DRIVERS} in the windowsPE pass"), &paths),
-        None => add_to_pass(root, "windowsPE", &wrap_component(DRIVERS, &paths)),
+    let help = match find_components(root, Some("windowsPE"), DRIVERS_COMPONENT).first() {
+        Some(_) => format_addition(
+            &format!("to {DRIVERS_COMPONENT} in the windowsPE pass"),
+            &paths,
+        ),
+        None => format_pass_addition(
+            root,
+            "windowsPE",
+            &wrap_component(DRIVERS_COMPONENT, &paths),
+        ),
     };
     Diagnostic::error(fact)
         .at(&own.place, "`disk_bus` of the machine is \"virtio\"")
         .help(help)
         .help("or build with disk_bus = \"nvme\" or \"ahci\", which Windows has drivers for")
-        .help(OTHERWISE)
+        .help(LINT_CURE)
 }
 
 /// Returns the namespace declaration that the block needs unless the file's root has it.
@@ -187,7 +201,7 @@ fn wrap_component(name: &str, inside: &str) -> String {
     wrap_element("component", &format!(" name=\"{name}\" {IDENTITY}"), inside)
 }
 
-fn add_to_pass(root: Node, pass: &str, component: &str) -> String {
+fn format_pass_addition(root: Node, pass: &str, component: &str) -> String {
     let mut settings = iter_children(root, "settings");
     if settings.any(|settings| settings.attribute("pass") == Some(pass)) {
         return format_addition(&format!("to the {pass} pass"), component);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use winimg_base::diag::most_alike;
+use winimg_base::diag::find_most_similar;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::Secret;
 use winimg_formats::driver::{self, DriverPackageFault, DriverSelection};
@@ -181,7 +181,7 @@ fn report_missing_driver(medium: &Medium, name: &str, facts: &AnswerFacts, folde
         })
         .cloned()
         .collect();
-    let cure = match most_alike(name, &others) {
+    let cure = match find_most_similar(name, &others) {
         Some(near) => format!("did you mean \"{near}\"?"),
         None if there.is_empty() => {
             format!("use a newer virtio-win: this one has nothing for {release}")

@@ -41,7 +41,7 @@ impl AnswerFacts {
         let image = medium.images.pick(&media.image)?;
         check_name(&medium.images, &image.name)?;
         let release =
-            WindowsRelease::of_image(image).map_err(|e| e.from_place(&media.image.place))?;
+            WindowsRelease::from_image(image).map_err(|e| e.or_place(&media.image.place))?;
         let eval = medium.is_eval(image);
         Ok(Self {
             release,
@@ -86,7 +86,7 @@ fn resolve_language(image: &WimImage, wanted: &Located<String>) -> Result<String
         None => {
             let fact = format!("{} has no language {}", image.name, wanted.value);
             Err(Error::new(Kind::Recipe, fact)
-                .from_place(&wanted.place)
+                .or_place(&wanted.place)
                 .expected(image.languages.join(", "))
                 .cure("use one of these, or the medium of that language"))
         }

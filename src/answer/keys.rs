@@ -50,7 +50,7 @@ pub fn choose_product_key(
             "evaluation media take no product key",
             "remove product_key, or use the medium of your volume licence",
         )
-        .from_place(&at.place)),
+        .or_place(&at.place)),
         Some(key) if key.value.eq_ignore_ascii_case("kms") => {
             let [standard, datacenter] = list_kms_keys(release);
             match edition {
@@ -62,7 +62,7 @@ pub fn choose_product_key(
                     ),
                     "set product_key to the key itself",
                 )
-                .from_place(&key.place)),
+                .or_place(&key.place)),
             }
         }
         Some(key) if is_key(&key.value) => Ok(Some(key.value.clone())),
@@ -72,7 +72,7 @@ pub fn choose_product_key(
             "a key has five groups of five uppercase letters and digits, separated by dashes; \
              \"kms\" selects the public KMS client key",
         )
-        .from_place(&key.place)),
+        .or_place(&key.place)),
     }
 }
 

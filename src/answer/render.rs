@@ -4,7 +4,7 @@ use handlebars::{Handlebars, RenderErrorReason, no_escape};
 use serde_json::{Value, json};
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::markup::{ascii_xml, escape_xml};
+use winimg_base::markup::{escape_xml, to_ascii_xml};
 use winimg_base::text::{Secret, SourceText};
 use winimg_formats::wim::WindowsRelease;
 use winimg_recipe::recipe::Firmware;
@@ -31,7 +31,7 @@ pub fn render(template: &SourceText, facts: &AnswerFacts) -> Result<Secret> {
     let xml = handlebars
         .render_template(&template.text, &collect_values(facts))
         .map_err(|e| describe_error(template, &e))?;
-    Ok(Secret::new(ascii_xml(&xml)))
+    Ok(Secret::new(to_ascii_xml(&xml)))
 }
 
 /// Renders a built-in plain text template, whose values are constants and checked names.

@@ -28,7 +28,7 @@ const PASSWORD: &str = "<administrator password>";
 /// Reads a team's own template.
 pub fn read_template(path: &Located<PathBuf>) -> Result<SourceText> {
     let text = io::read_xml_limited(&path.value, io::limit::ANSWER_FILE)
-        .map_err(|e| Error::io("read", &path.value, e).from_place(&path.place))?;
+        .map_err(|e| Error::io("read", &path.value, e).or_place(&path.place))?;
     Ok(SourceText::new(path.value.display().to_string(), text))
 }
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use winimg_base::error::{Error, Result};
-use winimg_base::io::{self, FileWithinError};
+use winimg_base::io::{self, ContainedFileError};
 
 use super::timeline::Timeline;
 use super::{
@@ -70,7 +70,7 @@ pub fn read_report(folder: &Path, to: &Path, recording: &TraceRecording) -> Resu
             .unwrap_or_default(),
         // It is written and removed together with the manifest.
         usage: built.as_ref().and_then(|_| {
-            let record = io::file_within(folder, usage::FILE).ok()?;
+            let record = io::find_contained_file(folder, usage::FILE).ok()?;
             DiskUsage::read(&record.path).ok()
         }),
         components: match &built {
@@ -130,16 +130,16 @@ fn read_manifest(folder: &Path, course: &Option<Timeline>) -> Result<Option<Buil
 /// Returns the path of a record in the folder, or `None` if it does not exist. The folder may come
 /// from another host: nothing outside of it may get into the page.
 fn find_record(folder: &Path, name: &str) -> Result<Option<PathBuf>> {
-    match io::file_within(folder, name) {
+    match io::find_contained_file(folder, name) {
         Ok(found) => Ok(Some(found.path)),
-        Err(FileWithinError::Missing) => Ok(None),
+        Err(ContainedFileError::Missing) => Ok(None),
         Err(why) => Err(Error::failed(format!("{name} {why}")).at(folder.display())),
     }
 }
 
 /// Returns the text of a file in the folder, if it is readable.
 fn read_text(folder: &Path, name: &str) -> Option<String> {
-    let path = io::file_within(folder, name).ok()?.path;
+    let path = io::find_contained_file(folder, name).ok()?.path;
     io::read_text_limited(&path, io::limit::RECORD).ok()
 }
 

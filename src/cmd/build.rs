@@ -245,7 +245,7 @@ fn write_records(
     records.extend(usage::write(output, built.usage.as_ref())?);
     records.extend(manifest.tries.iter().map(|tried| output.join(&tried.file)));
     if let Some(lock) = request.lock {
-        store.record_built_with(&lock.lock.record())?;
+        store.record_built_with(&lock.lock.to_record())?;
     }
     if let Some(key) = &built.key {
         store.record_output(output, key, &list_files(output, built, &records))?;
@@ -363,7 +363,7 @@ fn choose_password(
 fn read_password(file: Option<&Path>) -> Result<Option<Secret>> {
     if let Some(path) = file {
         let text =
-            io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
+            io::read_text_argument(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
         return Ok(Some(Secret::new(text.trim_end_matches(['\r', '\n']))));
     }
     Ok(read_variable("WINIMG_ADMIN_PASSWORD").map(Secret::new))

@@ -197,7 +197,7 @@ mod tests {
             } else {
                 path
             };
-            io::remove_whole(&path).unwrap();
+            io::remove_recursively(&path).unwrap();
             std::os::unix::fs::symlink(other.join(name), &path).unwrap();
             assert!(!is_intact(&folder), "{name}");
         }

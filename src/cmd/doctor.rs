@@ -10,7 +10,7 @@ use crate::doctor::{
 };
 use crate::export::estimate;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::without_secrets;
+use winimg_base::io::remove_secrets;
 use winimg_machine::vm::hyperv::{HostNeed, HyperVHypervisor};
 use winimg_machine::vm::{Accel, HypervisorKind, screen::ocr};
 use winimg_supply::fetch::broken_proxies;
@@ -142,7 +142,7 @@ fn hide_user(address: &str) -> String {
 
 fn probe_qemu_img() -> Option<String> {
     let mut tool = std::process::Command::new("qemu-img");
-    without_secrets(&mut tool);
+    remove_secrets(&mut tool);
     let output = tool.arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     text.lines().next().map(str::to_owned)

@@ -182,7 +182,7 @@ impl VerifiedFile {
         Self {
             file: file.to_owned(),
             checks: report.count_checks(),
-            hold: report.holds,
+            hold: report.passed,
             findings: report
                 .findings
                 .iter()

@@ -210,7 +210,8 @@ fn read_credentials(path: &Path) -> Result<(String, Secret)> {
             return Err(Error::new(Kind::Host, fact).at(path.display()).cure(cure));
         }
     }
-    let text = io::read_text_given(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
+    let text =
+        io::read_text_argument(path, io::limit::KEY).map_err(|e| Error::io("read", path, e))?;
     let line = text.trim_end_matches(['\r', '\n']);
     match line.split_once(':').filter(|_| !line.contains('\n')) {
         Some((user, password)) => Ok((user.into(), Secret::new(password))),

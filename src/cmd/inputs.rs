@@ -100,7 +100,7 @@ fn check_archive(recipe: &Recipe, id: &InputId, blob: &StoredBlob) -> Result<()>
     };
     archive::list(&packed, &archive::UnpackLimits::default())
         .map(|_| ())
-        .map_err(|error| error.from_place(&component.origin.url.place))
+        .map_err(|error| error.or_place(&component.origin.url.place))
 }
 
 /// Returns requests for the media and all components, including unused ones.

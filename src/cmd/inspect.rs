@@ -66,7 +66,7 @@ fn inspect_medium(medium: &Medium) -> Result<Value> {
         "file system": medium.file_system.to_string(),
         "bytes": medium.size(),
     });
-    let Some(facts) = MediaFacts::of_any(medium)? else {
+    let Some(facts) = MediaFacts::try_read(medium)? else {
         let names: Vec<String> = medium.read_dir("")?.into_iter().map(|e| e.name).collect();
         shown["root"] = json!(names);
         return Ok(shown);

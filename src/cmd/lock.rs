@@ -70,7 +70,7 @@ pub fn lock(
     let mut file = read_earlier(&path, &recipe, context)?;
     if let Some(file) = &mut file {
         recipe::record_lock(&store, &path, &file.lock)?;
-        file.lock.complete(&recipe.asks);
+        file.lock.complete(&recipe.lock_requests);
     }
     let rule = lock_rule::merge_rules(&recipe, context);
     if let Some(file) = &file {
@@ -93,7 +93,7 @@ pub fn lock(
         recipe.media.iso.locked = Some(iso.to_locked(lock));
     }
     let has_unresolved = recipe
-        .asks
+        .lock_requests
         .iter()
         .any(|ask| !has_entry(&kept, &ask.id) && !selection.anew.contains(&ask.id));
     if args.check && has_unresolved {
@@ -141,7 +141,7 @@ fn resolve_inputs(
     )?;
     let mut found: Vec<_> = fetched.into_iter().map(|f| (f.id, f.found)).collect();
     let mut inputs = Vec::new();
-    for ask in &recipe.asks {
+    for ask in &recipe.lock_requests {
         let at = found.iter().position(|(id, _)| *id == ask.id);
         let entry = match at.map(|at| found.swap_remove(at)) {
             Some((_, found)) => Some(LockEntry::new(ask, found)),
@@ -176,17 +176,17 @@ fn read_earlier(
     if file.lock.recipe == recipe.name.value {
         return Ok(Some(file));
     }
-    let found = lock::find_drift(recipe, &file, LockComparison::Whole);
+    let found = lock::find_drift(recipe, &file, LockComparison::Full);
     recipe::report(None, Diagnostics(found.0), context)
 }
 
 /// Returns the entries whose rules in the recipe are unchanged and that are not to be refreshed.
 fn keep_entries(recipe: &Recipe, old: Option<&RecipeLock>, anew: &[InputId]) -> Vec<LockEntry> {
     let mut kept = Vec::new();
-    for ask in &recipe.asks {
+    for ask in &recipe.lock_requests {
         kept.extend(
             old.and_then(|lock| lock.find_entry(&ask.id))
-                .filter(|e| e.is_asked_by(ask) && !anew.contains(&ask.id))
+                .filter(|e| e.matches_request(ask) && !anew.contains(&ask.id))
                 .cloned(),
         );
     }
@@ -196,7 +196,7 @@ fn keep_entries(recipe: &Recipe, old: Option<&RecipeLock>, anew: &[InputId]) -> 
 /// Adds entries of other recipes that have the same rule. Skips local files, whose content may
 /// differ, and container images resolved for another medium.
 fn take_sibling_entries(siblings: &[RecipeLock], kept: &mut Vec<LockEntry>, recipe: &Recipe) {
-    for ask in &recipe.asks {
+    for ask in &recipe.lock_requests {
         let input = recipe.find_input(&ask.id);
         let origin = input.as_ref().and_then(|input| input.origin());
         let is_local = origin.is_some_and(|o| matches!(o.url.value, FileAddress::Local(_)));
@@ -211,7 +211,7 @@ fn take_sibling_entries(siblings: &[RecipeLock], kept: &mut Vec<LockEntry>, reci
             })
             .find_map(|lock| {
                 let entry = lock.find_entry(&ask.id)?;
-                entry.is_asked_by(ask).then(|| entry.clone())
+                entry.matches_request(ask).then(|| entry.clone())
             });
         kept.extend(same);
     }
@@ -227,7 +227,7 @@ fn find_medium_digest(entries: &[LockEntry]) -> Option<&Digest> {
 /// Returns the changes that are known without resolving inputs, for `--check`.
 fn find_unresolved(recipe: &Recipe, old: Option<&RecipeLock>, kept: &[LockEntry]) -> LockChanges {
     let mut changes = LockChanges::default();
-    for ask in &recipe.asks {
+    for ask in &recipe.lock_requests {
         if !has_entry(kept, &ask.id) {
             changes.add_unresolved(ask, old.and_then(|lock| lock.find_entry(&ask.id)));
         }

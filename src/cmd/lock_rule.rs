@@ -29,7 +29,10 @@ pub fn merge_rules(recipe: &Recipe, context: &CommandContext) -> LockPolicy {
 
 /// Checks the lock by the rules and returns its signers; none if the rules require no signature.
 pub fn check_signatures(rule: &LockPolicy, file: &LockFile) -> Result<Vec<Signer>> {
-    if let Some(error) = rule.serial.and_then(|lowest| lock::too_low(file, lowest)) {
+    if let Some(error) = rule
+        .serial
+        .and_then(|lowest| lock::check_minimum_serial(file, lowest))
+    {
         return Err(error);
     }
     if rule.signatures.is_empty() {
@@ -122,7 +125,7 @@ pub fn require_lock(rule: &LockPolicy, lock: &LockFileArgs, recipe: &Path) -> Re
     };
     let error = Error::new(Kind::Unproved, fact).cure(cure);
     Err(match place {
-        Some(place) => error.from_place(place),
+        Some(place) => error.or_place(place),
         None => error,
     })
 }
@@ -149,7 +152,7 @@ pub fn check_age(
     let Some(before) = newest else {
         return Ok(None);
     };
-    match lock::rolled_back(&file.lock, &file.name, &before) {
+    match lock::check_rollback(&file.lock, &file.name, &before) {
         Some(error) if !allowed => Err(error),
         _ => Ok(lock::warn_rollback(&file.lock, &file.name, &before)),
     }
@@ -206,5 +209,5 @@ pub fn check_manifest(rule: &LockPolicy, manifest: &BuildManifest) -> Option<Ver
         });
         report.add(outcome, None);
     }
-    (report.holds + report.findings.len() > 0).then_some(report)
+    (report.passed + report.findings.len() > 0).then_some(report)
 }

@@ -143,7 +143,7 @@ fn create_request(mut request: fetch::FetchRequest) -> Result<PinRequest> {
         ProofSpec::Digest(_) | ProofSpec::ChecksumFile { .. } | ProofSpec::Signed => {
             let fact = format!("`{id}` already has a digest or signature");
             return Err(Error::new(Kind::Recipe, fact)
-                .from_place(&find_proof_place(&request.origin))
+                .or_place(&find_proof_place(&request.origin))
                 .cure("to replace it, edit the recipe"));
         }
     };
@@ -303,7 +303,7 @@ fn check_shared_variables(pinned: &[PinnedInput]) -> Result<()> {
                 variable.name, other.wanted.missing.input, one.wanted.missing.input
             );
             return Err(Error::new(Kind::Recipe, fact)
-                .from_place(&one.wanted.missing.place)
+                .or_place(&one.wanted.missing.place)
                 .cure("give each input its own variable"));
         }
     }

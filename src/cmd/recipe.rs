@@ -184,13 +184,15 @@ fn apply_lock(
 ) -> Option<LockFile> {
     debug!(path = %path.display(), "the lock is used");
     let comparison = if bundled {
-        LockComparison::Shown
+        LockComparison::WithoutQueries
     } else {
-        LockComparison::Whole
+        LockComparison::Full
     };
     match LockFile::read(path) {
         Ok(file) => {
-            diagnostics.0.extend(lock::lay(recipe, &file, comparison).0);
+            diagnostics
+                .0
+                .extend(lock::apply_lock(recipe, &file, comparison).0);
             Some(file)
         }
         Err(found) => {
@@ -332,7 +334,7 @@ impl OpenedRecipe {
     /// Records the use of this lock; older locks are rejected from now on.
     pub fn record_use(&self, store: &Store) -> Result<()> {
         match &self.lock {
-            Some(file) => store.record_built_with(&file.lock.record()),
+            Some(file) => store.record_built_with(&file.lock.to_record()),
             None => Ok(()),
         }
     }

@@ -92,7 +92,7 @@ fn find_address(
     match &context.host.said.cache.remote {
         Some(text) => CacheAddress::parse(&text.value)
             .map(Some)
-            .map_err(|e| e.from_place(&text.place)),
+            .map_err(|e| e.or_place(&text.place)),
         None => Ok(None),
     }
 }

@@ -64,7 +64,7 @@ fn sign_lock(path: &Path, signers: &Signers, context: &CommandContext) -> Result
 pub fn remove_signatures(path: &Path) -> Result<()> {
     BESIDE
         .into_iter()
-        .try_for_each(|suffix| io::remove_if_there(&io::with_suffix(path, suffix)))
+        .try_for_each(|suffix| io::remove_if_exists(&io::with_suffix(path, suffix)))
 }
 
 /// Signs the records of a build if they are consistent. Does not read the artifacts.

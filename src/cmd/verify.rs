@@ -15,7 +15,7 @@ use crate::record::{BuildManifest, check};
 use crate::verify::{self, VerifyFinding, VerifyReport};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{self, FileWithinError};
+use winimg_base::io::{self, ContainedFileError};
 use winimg_formats::disk::ntfs::WindowsVolume;
 use winimg_formats::disk::qcow2::Qcow2Disk;
 use winimg_formats::disk::qemu_img;
@@ -191,10 +191,10 @@ fn verify_manifest(
 }
 
 /// Describes why a listed file cannot be read.
-pub(super) fn describe_unreadable(name: &str, why: FileWithinError) -> String {
+pub(super) fn describe_unreadable(name: &str, why: ContainedFileError) -> String {
     match why {
-        FileWithinError::Outside => format!("{name} is not in the manifest's folder"),
-        FileWithinError::Missing | FileWithinError::NotRegular => format!("{name} {why}"),
+        ContainedFileError::Outside => format!("{name} is not in the manifest's folder"),
+        ContainedFileError::Missing | ContainedFileError::NotRegular => format!("{name} {why}"),
     }
 }
 
@@ -218,9 +218,9 @@ fn check_digests(
 fn check_digest(artifact: &ManifestArtifact, manifest: &Path) -> Result<verify::Verdict> {
     let name = &artifact.file;
     let expected = format!("{} bytes, sha256:{}", artifact.size, artifact.sha256);
-    let path = match io::file_within(io::folder_of(manifest), name) {
+    let path = match io::find_contained_file(io::folder_of(manifest), name) {
         Ok(found) => found.path,
-        Err(FileWithinError::Missing) => {
+        Err(ContainedFileError::Missing) => {
             return Ok(Err(VerifyFinding::error(format!("{name} is missing"))
                 .expected(expected)
                 .cure("run verify in the folder with the artifacts")));
@@ -307,7 +307,7 @@ fn check_image(
             match WindowsVolume::find(disk.as_ref(), &table) {
                 Ok(_) => with_windows += 1,
                 Err(error) if error.kind() == Kind::Verify => {
-                    report.holds += 1;
+                    report.passed += 1;
                     continue;
                 }
                 Err(error) => return Err(error.or_at(place)),
@@ -339,7 +339,7 @@ fn check_disk(
     let targets: Vec<&TargetSpec> = asked.iter().flat_map(|asked| &asked.targets).collect();
     let checked = verify::check(disk, expected, &targets, &context.cancel);
     if let Some(found) = record_error(checked, place, report)? {
-        report.holds += found.holds;
+        report.passed += found.passed;
         report.findings.extend(found.findings);
     }
     Ok(())

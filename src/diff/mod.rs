@@ -124,17 +124,13 @@ pub fn generate_schema() -> String {
 pub fn compare(a: &DiffSide, b: &DiffSide) -> ImageDiff {
     let mut differences = Vec::new();
     let mut not_compared = Vec::new();
-    let are_read = a.disk.is_some() && b.disk.is_some();
+    let has_both_disks = a.disk.is_some() && b.disk.is_some();
     if let (Some(one), Some(other)) = (&a.manifest, &b.manifest) {
-        if are_read {
+        if has_both_disks {
             // Disks list every service; manifests only those that steps created.
-            collect(
-                &filter_services(one),
-                &filter_services(other),
-                &mut differences,
-            );
+            collect_differences(&omit_services(one), &omit_services(other), &mut differences);
         } else {
-            collect(one, other, &mut differences);
+            collect_differences(one, other, &mut differences);
         }
     }
     for side in [a, b].into_iter().filter(|side| side.manifest.is_none()) {
@@ -145,7 +141,7 @@ pub fn compare(a: &DiffSide, b: &DiffSide) -> ImageDiff {
         ));
     }
     if let (Some(one), Some(other)) = (&a.disk, &b.disk) {
-        collect(one, other, &mut differences);
+        collect_differences(one, other, &mut differences);
     }
     for side in [a, b].into_iter().filter(|side| side.disk.is_none()) {
         not_compared.push(format!(
@@ -174,7 +170,7 @@ pub fn compare(a: &DiffSide, b: &DiffSide) -> ImageDiff {
     }
 }
 
-fn filter_services(facts: &DiffFacts) -> DiffFacts {
+fn omit_services(facts: &DiffFacts) -> DiffFacts {
     facts
         .iter()
         .filter(|((kind, _), _)| *kind != DiffKind::Service)
@@ -182,7 +178,7 @@ fn filter_services(facts: &DiffFacts) -> DiffFacts {
         .collect()
 }
 
-fn collect(a: &DiffFacts, b: &DiffFacts, found: &mut Vec<DiffEntry>) {
+fn collect_differences(a: &DiffFacts, b: &DiffFacts, found: &mut Vec<DiffEntry>) {
     let keys: BTreeSet<_> = a.keys().chain(b.keys()).collect();
     for key in keys {
         let (one, other) = (a.get(key), b.get(key));

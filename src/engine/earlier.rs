@@ -96,7 +96,7 @@ pub fn set_aside(output: &Path) -> Result<()> {
     let aside = output.join(FOLDER);
     // Without a manifest the folder is part of this image: an earlier move was interrupted.
     if aside.join(MANIFEST).exists() {
-        io::remove_folder_if_there(&aside)?;
+        io::remove_folder_if_exists(&aside)?;
     }
     io::create_folders(&aside)?;
     for name in image.list_results() {
@@ -120,7 +120,7 @@ pub fn put_back(output: &Path) -> Result<()> {
     for name in names {
         move_over(&aside.join(&name), &output.join(&name))?;
     }
-    io::remove_folder_if_there(&aside)?;
+    io::remove_folder_if_exists(&aside)?;
     io::sync_folder(output)
 }
 
@@ -137,7 +137,7 @@ pub fn continue_records(output: &Path) -> Result<()> {
 
 /// Removes the results that were set aside.
 pub fn remove(output: &Path) -> Result<()> {
-    io::remove_folder_if_there(&output.join(FOLDER))
+    io::remove_folder_if_exists(&output.join(FOLDER))
 }
 
 /// Describes the image that was set aside: its finish time and its folder.
@@ -162,7 +162,7 @@ fn move_over(from: &Path, to: &Path) -> Result<()> {
         return Ok(());
     }
     if fs::symlink_metadata(to).is_ok_and(|about| about.is_dir()) {
-        io::remove_folder_if_there(to)?;
+        io::remove_folder_if_exists(to)?;
     }
     io::rename(from, to).map_err(|e| Error::io("move", from, e))
 }

@@ -302,10 +302,10 @@ fn unpack(inputs: &mut BuildInputs, from: &InputContext<'_>) -> Result<()> {
                 &UnpackLimits::default(),
                 &watch,
             )
-            .map_err(|e| e.from_place(&component.name.place))?;
+            .map_err(|e| e.or_place(&component.name.place))?;
         if matches!(entry, PayloadEntry::Drivers { .. }) {
             let chosen = drivers_of(&tree, name, from);
-            let chosen = chosen.map_err(|e| e.from_place(&component.name.place))?;
+            let chosen = chosen.map_err(|e| e.or_place(&component.name.place))?;
             inputs.drivers.insert(number, chosen);
         }
         inputs.trees.insert(number, tree);
@@ -410,5 +410,5 @@ pub fn merge_errors(mut errors: Vec<Error>) -> Error {
     }
     let kind = errors.first().map_or(Kind::Failed, Error::kind);
     let fact = format!("{} inputs could not be fetched", errors.len());
-    Error::of_several(kind, fact, &errors)
+    Error::from_several(kind, fact, &errors)
 }

@@ -37,7 +37,7 @@ pub fn remove(
         ));
     }
     for parent in [output, &runtime] {
-        WorkFolder::Build.remove_left(parent, sink)?;
+        WorkFolder::Build.remove_leftovers(parent, sink)?;
     }
     store.remove_leftover_drafts(sink)
 }
@@ -59,7 +59,7 @@ pub fn clear_earlier(output: &Path) -> Result<()> {
         }
     }
     for folder in [evidence::FOLDER, evidence::SCREENS] {
-        io::remove_folder_if_there(&output.join(folder))?;
+        io::remove_folder_if_exists(&output.join(folder))?;
     }
-    io::remove_if_there(&output.join(REPORT))
+    io::remove_if_exists(&output.join(REPORT))
 }

@@ -76,7 +76,7 @@ pub fn windows_build(iso: &Path, recipe: &Recipe) -> Result<String> {
 
 fn read_facts(iso: &Path, recipe: &Recipe) -> Result<MediaFacts> {
     let found = Medium::open(iso).and_then(|medium| MediaFacts::read(&medium));
-    found.map_err(|e| e.from_place(&recipe.media.iso.url.place))
+    found.map_err(|e| e.or_place(&recipe.media.iso.url.place))
 }
 
 fn base_build(image: &WimImage) -> String {
@@ -174,7 +174,9 @@ pub fn write_discs(
         Firmware::Bios => (CdImage::raw(iso), None),
         Firmware::Uefi => {
             let made = match platform {
-                HypervisorKind::Qemu => iso::without_prompt(iso, &work.join("install.qcow2"))?,
+                HypervisorKind::Qemu => {
+                    iso::overlay_without_prompt(iso, &work.join("install.qcow2"))?
+                }
                 // Hyper-V accepts only plain ISOs, by file name extension.
                 HypervisorKind::HyperV => iso::copy_without_prompt(iso, &work.join(INSTALL_COPY))?,
             };
@@ -291,7 +293,7 @@ fn check_answer_file(
         .lines(shown.lines())
         .cure("fix the file; if Windows is known to accept it, set setup.lint = \"warn\"");
     Err(match &recipe.setup.answer_file {
-        Some(path) => error.from_place(&path.place),
+        Some(path) => error.or_place(&path.place),
         None => error,
     })
 }
@@ -316,7 +318,7 @@ fn answer_disc(
 /// Adds the recipe's line with the virtio medium, if there is one, to the error.
 fn at_virtio(error: Error, recipe: &Recipe) -> Error {
     match &recipe.media.virtio {
-        Some(origin) => error.from_place(&origin.url.place),
+        Some(origin) => error.or_place(&origin.url.place),
         None => error,
     }
 }

@@ -112,9 +112,9 @@ fn run_phases(session: &mut BuildSession) -> Result<EngineOutcome> {
         }
     };
     warnings.extend(session.notes.warnings.iter().cloned());
-    let by_hand = request.pauses.by_hand();
-    let keeps = request.layers != LayerPolicy::None && by_hand.is_empty();
-    warnings.extend(by_hand);
+    let manual_changes = request.pauses.manual_changes();
+    let keeps = request.layers != LayerPolicy::None && manual_changes.is_empty();
+    warnings.extend(manual_changes);
 
     let verified = finish::verify(session, &disk, below, &expected)?;
     warnings.extend(verified.warnings);
@@ -156,7 +156,7 @@ fn is_unchanged(request: &BuildRequest, key: &Digest) -> Result<bool> {
         return Ok(false);
     };
     earlier::put_back(output)?;
-    io::remove_folder_if_there(&output.join(evidence::FOLDER))?;
+    io::remove_folder_if_exists(&output.join(evidence::FOLDER))?;
     store.record_output(output, key, &files)?;
     Ok(true)
 }

@@ -25,7 +25,7 @@ use winimg_base::event::{Cancel, Event, PauseChoice, PauseReason, Sink};
 use winimg_machine::guest::Guest;
 use winimg_recipe::plan::BuildPlan;
 
-/// The fate of the VM after a failure. `--help` shows the sentences below.
+/// What to do with the VM after a failure. `--help` shows the sentences below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OnError {
     /// Keep screenshots and logs, delete the disk
@@ -52,23 +52,23 @@ impl PauseOptions {
     /// Validates the options before the build creates anything, and reports all errors at once.
     pub fn check(&self, plan: &BuildPlan) -> Result<()> {
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
-        let mut wrong = Vec::new();
+        let mut problems = Vec::new();
         for wanted in &self.breaks {
             let mut found = (1..)
                 .zip(&plan.steps)
-                .filter(|(n, s)| is_meant(wanted, *n, &s.name));
+                .filter(|(n, s)| matches_step(wanted, *n, &s.name));
             match found.next() {
-                None if wanted.parse::<usize>().is_ok() => wrong.push(format!(
+                None if wanted.parse::<usize>().is_ok() => problems.push(format!(
                     "--break {wanted}: the steps are numbered from 1 to {}",
                     names.len()
                 )),
-                None => wrong.push(format!(
+                None => problems.push(format!(
                     "--break {wanted}: no step has this name; {}",
                     diag::suggest(wanted, &names, "steps")
                 )),
                 Some((number, step)) => {
                     if let Some(when) = &step.skipped {
-                        wrong.push(format!(
+                        problems.push(format!(
                             "--break {wanted}: step {number} is skipped, when = {when}"
                         ));
                     }
@@ -76,10 +76,10 @@ impl PauseOptions {
             }
         }
         if self.on_error == OnError::Ask && !self.interactive {
-            wrong.push("--on-error ask: needs a terminal; use --on-error keep".into());
+            problems.push("--on-error ask: needs a terminal; use --on-error keep".into());
         }
         if self.debug && !self.interactive {
-            wrong.push(
+            problems.push(
                 if HAS_SOCKET {
                     "--debug: needs a terminal; use --break and `winimg attach`"
                 } else {
@@ -90,19 +90,19 @@ impl PauseOptions {
         }
         let is_endless = !self.breaks.is_empty() && self.keep_for.is_none();
         if is_endless && !HAS_SOCKET && !self.interactive {
-            wrong.push("--break: needs a terminal to continue from; add --keep-for".into());
+            problems.push("--break: needs a terminal to continue from; add --keep-for".into());
         }
         if self.keep_for.is_some() && self.on_error == OnError::Cleanup && self.breaks.is_empty() {
-            wrong.push("--keep-for: has no effect without --on-error keep".into());
+            problems.push("--keep-for: has no effect without --on-error keep".into());
         }
-        if wrong.is_empty() {
+        if problems.is_empty() {
             return Ok(());
         }
-        Err(Error::new(Kind::Recipe, "the build cannot pause with these options").lines(wrong))
+        Err(Error::new(Kind::Recipe, "the build cannot pause with these options").lines(problems))
     }
 
     fn stops_at(&self, number: usize, name: &str) -> bool {
-        self.breaks.iter().any(|b| is_meant(b, number, name))
+        self.breaks.iter().any(|b| matches_step(b, number, name))
     }
 
     /// Returns true if the build may prompt on its own terminal.
@@ -112,7 +112,7 @@ impl PauseOptions {
     }
 }
 
-fn is_meant(wanted: &str, number: usize, name: &str) -> bool {
+fn matches_step(wanted: &str, number: usize, name: &str) -> bool {
     wanted == name || wanted.parse() == Ok(number)
 }
 
@@ -123,9 +123,9 @@ pub struct BuildPauses {
     sink: Arc<dyn Sink>,
     cancel: Cancel,
     /// The user chose to keep the VM's disk.
-    kept: Cell<bool>,
+    keeps_disk: Cell<bool>,
     /// Manual changes to the guest: the image no longer follows from the recipe alone.
-    by_hand: RefCell<Vec<String>>,
+    manual_changes: RefCell<Vec<String>>,
 }
 
 struct PausePoint {
@@ -152,8 +152,8 @@ impl BuildPauses {
             console,
             sink,
             cancel,
-            kept: Cell::default(),
-            by_hand: RefCell::default(),
+            keeps_disk: Cell::default(),
+            manual_changes: RefCell::default(),
         })
     }
 
@@ -163,7 +163,7 @@ impl BuildPauses {
 
     /// Returns the number, counted from 1, of the first step that the build pauses before. That
     /// step and those after it must not come from a layer.
-    pub fn first_stop(&self, plan: &BuildPlan) -> Option<usize> {
+    pub fn find_first_stop(&self, plan: &BuildPlan) -> Option<usize> {
         let options = &self.options;
         (1..)
             .zip(&plan.steps)
@@ -173,13 +173,13 @@ impl BuildPauses {
     }
 
     pub fn should_keep(&self) -> bool {
-        self.options.on_error == OnError::Keep || self.kept.get()
+        self.options.on_error == OnError::Keep || self.keeps_disk.get()
     }
 
     /// Returns the manual changes to the guest, for the manifest. If there are any, the disk no
     /// longer follows from the recipe alone, and no layer may be sealed from it.
-    pub fn by_hand(&self) -> Vec<String> {
-        self.by_hand.borrow().clone()
+    pub fn manual_changes(&self) -> Vec<String> {
+        self.manual_changes.borrow().clone()
     }
 
     /// Pauses before the step if the user requested it. Returns `Stop` if the user ends the build.
@@ -226,8 +226,8 @@ impl BuildPauses {
         }
         let guest = guest.and_then(|g| g.is_there().is_ok().then_some(g));
         let is_alive = guest.is_some() || self.console.take_screenshot(ScreenFormat::Png).is_ok();
-        let asks = options.on_error == OnError::Ask;
-        if !asks && !is_alive {
+        let prompts = options.on_error == OnError::Ask;
+        if !prompts && !is_alive {
             return Ok(PauseChoice::Stop);
         }
         let menu = match (&guest, is_alive) {
@@ -247,7 +247,7 @@ impl BuildPauses {
                 .map(|s| s.number),
             text: format!("error: {error}"),
             choices,
-            menu: asks.then_some(menu),
+            menu: prompts.then_some(menu),
             deadline: self.compute_deadline(),
         };
         let chosen = self.wait(stop, guest);
@@ -268,12 +268,12 @@ impl BuildPauses {
     fn wait(&self, stop: PausePoint, guest: Option<&mut dyn Guest>) -> Result<PauseChoice> {
         let started = Instant::now();
         let names = stop.choices.iter().map(|c| c.name().to_string());
-        let halt = PauseState {
+        let state = PauseState {
             text: stop.text.clone(),
             choices: names.collect(),
         };
         // Before the event is emitted: its readers may attach immediately.
-        let queue = self.console.pause(halt);
+        let queue = self.console.pause(state);
         self.sink.emit(&Event::Paused {
             reason: stop.reason,
             step: stop.step,
@@ -288,7 +288,7 @@ impl BuildPauses {
         if choice == PauseChoice::Retry
             && let Some(number) = stop.step
         {
-            self.note_by_hand(format!("step {number} failed and was retried manually"));
+            self.record_manual_change(format!("step {number} failed and was retried manually"));
         }
         self.sink.emit(&Event::Resumed {
             choice,
@@ -312,10 +312,10 @@ impl BuildPauses {
         }
     }
 
-    fn note_by_hand(&self, what: String) {
-        let mut by_hand = self.by_hand.borrow_mut();
-        if !by_hand.contains(&what) {
-            by_hand.push(what);
+    fn record_manual_change(&self, what: String) {
+        let mut manual_changes = self.manual_changes.borrow_mut();
+        if !manual_changes.contains(&what) {
+            manual_changes.push(what);
         }
     }
 }

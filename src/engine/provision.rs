@@ -115,7 +115,7 @@ impl Provisioning<'_> {
             session.notes.steps.push(done.record);
             session.notes.unrest = done.unrest;
             // A layer key does not cover manual changes to the guest.
-            let touched = !request.pauses.by_hand().is_empty();
+            let touched = !request.pauses.manual_changes().is_empty();
             let is_due = checkpoint::is_due(
                 layers,
                 request.recipe,

@@ -38,7 +38,7 @@ pub fn from(request: &BuildRequest, chain: &BuildChain) -> Result<Option<ResumeP
     let (store, sink) = (request.store, request.sink.as_ref());
     // The layer must not contain a step that the build pauses before.
     let all = chain.links().len();
-    let limit = request.pauses.first_stop(request.plan).unwrap_or(all);
+    let limit = request.pauses.find_first_stop(request.plan).unwrap_or(all);
     let mut found = find(store, chain, limit, sink, request.cancel)?;
     if let Some(remote) = &request.fetch.shared {
         let covered_links = found.as_ref().map_or(0, |resumed| resumed.links);

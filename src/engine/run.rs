@@ -171,7 +171,7 @@ impl StepRunner<'_> {
         log.close()?;
         let restart_owed = outcome.map_err(|error| {
             self.with_guest_log(guest, error, step)
-                .from_place(&step.place)
+                .or_place(&step.place)
         })?;
         self.sink.emit(&Event::StepFinished {
             step: number,

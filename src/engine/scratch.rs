@@ -84,7 +84,7 @@ impl Drop for ScratchDirs {
         }
         let _ = io::remove_work_folder(&self.run);
         if self.keep {
-            let _ = fs::remove_file(io::lock_of(&self.work));
+            let _ = fs::remove_file(io::lock_path(&self.work));
         } else {
             let _ = io::remove_work_folder(&self.work);
         }

@@ -118,14 +118,18 @@ impl<'a> BuildSession<'a> {
         Ok(done)
     }
 
-    /// Records that the build has reached a step. `runs`: its program is running now.
-    pub fn at_step(&mut self, number: usize, step: &PlannedStep, runs: bool) {
+    /// Records that the build has reached a step. `is_running`: its program is running now.
+    pub fn at_step(&mut self, number: usize, step: &PlannedStep, is_running: bool) {
         let name = step.name.clone();
-        if runs && step.skipped.is_none() {
+        if is_running && step.skipped.is_none() {
             let of = self.request.plan.steps.len();
             self.request.pauses.console().start_step(number, of, &name);
         }
-        self.step = Some(ReachedStep { number, name, runs });
+        self.step = Some(ReachedStep {
+            number,
+            name,
+            is_running,
+        });
     }
 
     /// Extends the power-off timeout: the step may have started work that Windows finishes when it
@@ -211,7 +215,7 @@ impl<'a> BuildSession<'a> {
             Some(kept) => {
                 io::copy(&kept, &variables)?;
             }
-            None => io::remove_if_there(&variables)?,
+            None => io::remove_if_exists(&variables)?,
         }
         self.start(StartMode::Boot, 0)?;
         self.guest = Some(require_running(&mut self.machine)?.wait_for_guest()?);

@@ -75,7 +75,7 @@ fn hash_input(recipe: &Recipe, id: &InputId) -> Digest {
         FileAddress::Remote(_) => None,
     });
     let asked = recipe
-        .asks
+        .lock_requests
         .iter()
         .find(|ask| ask.id == *id)
         .map(|ask| &ask.digest);

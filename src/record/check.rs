@@ -1,7 +1,7 @@
 //! Checks that records are signed with a key and match the files beside them: `winimg verify
 //! --key`.
 //!
-//! Each fault is one sentence. Data without a valid signature is not trusted: without a valid
+//! Each finding is one sentence. Data without a valid signature is not trusted: without a valid
 //! envelope the statement is not read.
 
 use std::path::{Path, PathBuf};
@@ -146,9 +146,9 @@ impl RecordCheck<'_> {
                     return Ok(Ok(()));
                 }
                 // A bare signature names no key; the bundle beside it does.
-                let hint = self.read_bundle()?.and_then(|b| b.ok()).map(|(_, key)| key);
-                Ok(Err(match hint {
-                    Some(hint) if hint != key.id => report_other_key(&name, &key.id, &hint),
+                let signer = self.read_bundle()?.and_then(|b| b.ok()).map(|(_, key)| key);
+                Ok(Err(match signer {
+                    Some(id) if id != key.id => report_other_key(&name, &key.id, &id),
                     _ => report_changed(&name),
                 }))
             }
@@ -172,7 +172,7 @@ impl RecordCheck<'_> {
         };
         Ok(key.verify(bytes, &signature, false).map_err(|e| match e {
             minisign_verify::Error::UnexpectedKeyId => {
-                VerifyFinding::error(format!("{name} is signed with another key")).cure(CURE_KEY)
+                VerifyFinding::error(format!("{name} is signed with another key")).cure(KEY_CURE)
             }
             minisign_verify::Error::UnsupportedLegacyMode
             | minisign_verify::Error::UnexpectedAlgorithm => {
@@ -203,7 +203,7 @@ impl RecordCheck<'_> {
     }
 
     fn verify_envelope(&self, key: &EcdsaPublicKey) -> Result<Result<Vec<u8>, Box<VerifyFinding>>> {
-        let (envelope, named) = match self.read_bundle()? {
+        let (envelope, key_id) = match self.read_bundle()? {
             None => return Ok(Err(report_missing(BUNDLE_FILE, "the provenance"))),
             Some(Err(why)) => {
                 let what = format!("{BUNDLE_FILE} is not a bundle that winimg can read: it {why}");
@@ -218,10 +218,10 @@ impl RecordCheck<'_> {
         }
         let signed = encode_signed_bytes(&envelope.payload_type, &envelope.payload);
         if !key.is_valid_signature(&signed, &envelope.signature) {
-            return Ok(Err(if named == key.id {
+            return Ok(Err(if key_id == key.id {
                 report_changed("the provenance")
             } else {
-                report_other_key("the provenance", &key.id, &named)
+                report_other_key("the provenance", &key.id, &key_id)
             }));
         }
         Ok(self.compare_copies(&envelope)?.map(|()| envelope.payload))
@@ -229,8 +229,8 @@ impl RecordCheck<'_> {
 
     /// Checks the two copies of the statement beside the bundle, which are for other programs.
     fn compare_copies(&self, envelope: &Envelope) -> Result<Verdict> {
-        let plain = read_if_exists(&self.place.folder.join(STATEMENT_FILE))?;
-        if plain.is_some_and(|bytes| bytes != envelope.payload) {
+        let statement = read_if_exists(&self.place.folder.join(STATEMENT_FILE))?;
+        if statement.is_some_and(|bytes| bytes != envelope.payload) {
             return Ok(Err(report_different_copy(STATEMENT_FILE)));
         }
         if let Some(bytes) = read_if_exists(&self.place.folder.join(ENVELOPE_FILE))? {
@@ -272,8 +272,8 @@ fn compare_statement(
         };
         report.add(verdict, None);
     }
-    compare_subjects(list_at(statement, "/subject"), manifest, report);
-    let byproducts = list_at(statement, "/predicate/runDetails/byproducts");
+    compare_subjects(find_array(statement, "/subject"), manifest, report);
+    let byproducts = find_array(statement, "/predicate/runDetails/byproducts");
     for name in writer::BYPRODUCTS {
         report.add(check_byproduct(place, name, byproducts)?, None);
     }
@@ -315,11 +315,11 @@ fn check_byproduct(
 /// Compares the subjects with the manifest's artifacts. The files themselves are checked elsewhere.
 fn compare_subjects(subjects: &[Value], manifest: &BuildManifest, report: &mut VerifyReport) {
     for artifact in &manifest.artifacts {
-        let is_one = subjects
+        let is_listed = subjects
             .iter()
             .any(|s| subject_sha256(s) == artifact.sha256);
         let what = format!("{} is not among the provenance's subjects", artifact.file);
-        let verdict = if is_one {
+        let verdict = if is_listed {
             Ok(())
         } else {
             Err(VerifyFinding::error(what).expected(format!("sha256:{}", artifact.sha256)))
@@ -347,7 +347,7 @@ fn subject_sha256(subject: &Value) -> &str {
         .unwrap_or_default()
 }
 
-const CURE_KEY: &str = "use the builder's key from a source that you trust; a key that comes with \
+const KEY_CURE: &str = "use the builder's key from a source that you trust; a key that comes with \
                         the files proves nothing";
 
 fn report_missing(file: &str, of: &str) -> Box<VerifyFinding> {
@@ -361,7 +361,7 @@ fn report_other_key(what: &str, expected: &str, found: &str) -> Box<VerifyFindin
     VerifyFinding::error(format!("{what} is signed with another key"))
         .expected(format!("key {expected}"))
         .found(format!("key {found}"))
-        .cure(CURE_KEY)
+        .cure(KEY_CURE)
 }
 
 fn report_changed(what: &str) -> Box<VerifyFinding> {
@@ -369,7 +369,7 @@ fn report_changed(what: &str) -> Box<VerifyFinding> {
         .cure("copy it and its signature again from the build machine")
 }
 
-fn list_at<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+fn find_array<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     let found = value.pointer(pointer).and_then(Value::as_array);
     found.map(Vec::as_slice).unwrap_or_default()
 }

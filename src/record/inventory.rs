@@ -86,17 +86,17 @@ impl<'a> SbomInventory<'a> {
             .iter()
             .map(|input| build_part(input, manifest))
             .collect();
-        let mut own = Vec::new();
+        let mut written_files = Vec::new();
         for (file, inputs) in collect_files(&manifest.steps) {
-            let from = find_origin(&file, &inputs, &parts);
-            match from.and_then(|at| parts.get_mut(at)) {
+            let origin = find_origin(&file, &inputs, &parts);
+            match origin.and_then(|index| parts.get_mut(index)) {
                 Some(part) => {
                     if part.digest.1 == file.sha256 && !file.is_driver {
                         part.paths.push(file.path.clone());
                     }
                     part.files.push(file);
                 }
-                None => own.push(file),
+                None => written_files.push(file),
             }
         }
         Self {
@@ -105,7 +105,7 @@ impl<'a> SbomInventory<'a> {
             cpe: build_cpe(manifest),
             facts: collect_facts(manifest),
             parts,
-            files: own,
+            files: written_files,
         }
     }
 }
@@ -118,12 +118,12 @@ pub fn format_time(epoch: i64) -> String {
 }
 
 fn collect_facts(manifest: &BuildManifest) -> Vec<(&'static str, String)> {
-    let w = &manifest.windows;
+    let windows = &manifest.windows;
     let mut facts = vec![
-        ("release", w.release.clone()),
-        ("edition", w.edition.clone()),
-        ("image", w.image.clone()),
-        ("language", w.language.clone()),
+        ("release", windows.release.clone()),
+        ("edition", windows.edition.clone()),
+        ("image", windows.image.clone()),
+        ("language", windows.language.clone()),
     ];
     facts.extend(iter_checks(manifest).filter_map(|check| match check {
         ImageCheck::Update { kb } => Some(("update", kb.clone())),
@@ -207,8 +207,8 @@ fn find_image_roots(
 /// hidden query.
 pub fn to_public_url(url: &str) -> Option<String> {
     let lower = url.to_ascii_lowercase();
-    let remote = lower.starts_with("https://") || lower.starts_with("http://");
-    remote.then(|| url.strip_suffix("?…").unwrap_or(url).to_owned())
+    let is_remote = lower.starts_with("https://") || lower.starts_with("http://");
+    is_remote.then(|| url.strip_suffix("?…").unwrap_or(url).to_owned())
 }
 
 fn describe_proof(proof: &ManifestProof) -> String {
@@ -223,13 +223,13 @@ fn describe_proof(proof: &ManifestProof) -> String {
     }
 }
 
-fn describe_signer(s: &Signer) -> String {
-    let at = s.signed_at.as_ref().map(|at| format!(", signed {at}"));
+fn describe_signer(signer: &Signer) -> String {
+    let at = signer.signed_at.as_ref().map(|at| format!(", signed {at}"));
     format!(
         "{}: {} ({}){}",
-        s.scheme,
-        s.signer,
-        s.pinned_by,
+        signer.scheme,
+        signer.signer,
+        signer.pinned_by,
         at.unwrap_or_default()
     )
 }

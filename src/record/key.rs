@@ -89,7 +89,7 @@ fn is_key(text: &str) -> bool {
 
 /// Reads a small text file.
 pub fn read_bounded(path: &Path) -> Result<String> {
-    io::read_text_given(path, MAX_KEY_FILE_SIZE).map_err(|e| Error::io("read", path, e))
+    io::read_text_argument(path, MAX_KEY_FILE_SIZE).map_err(|e| Error::io("read", path, e))
 }
 
 /// Returns the error for an unusable key; `at` is its origin.

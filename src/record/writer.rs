@@ -16,7 +16,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 use winimg_base::io;
-use winimg_base::text::{redact, redact_url};
+use winimg_base::text::{redact, redact_if_url};
 use winimg_recipe::lock::LockFile;
 use winimg_recipe::plan::ImageCheck;
 use winimg_recipe::plan::{BuildPlan, PayloadEntry};
@@ -83,8 +83,8 @@ pub fn write_records(
 /// Removes an earlier build's records of artifacts that are about to be replaced.
 pub fn remove_earlier(folder: &Path) -> Result<()> {
     sign::remove_signatures(folder)?;
-    io::remove_if_there(&folder.join(MANIFEST))?;
-    io::remove_if_there(&folder.join(PROVENANCE))
+    io::remove_if_exists(&folder.join(MANIFEST))?;
+    io::remove_if_exists(&folder.join(PROVENANCE))
 }
 
 /// Signs the records in `folder`. Returns the signatures' paths.
@@ -146,7 +146,7 @@ fn collect_parameters(request: &BuildRequest, recording: &RecordContext) -> Prov
         let value = if Some(var.value.as_str()) == key {
             "***".into()
         } else {
-            redact_url(&var.value)
+            redact_if_url(&var.value)
         };
         (var.name.clone(), value)
     });

@@ -58,7 +58,7 @@ mod tests {
         JsonLines::new(&mut written, said.clone()).emit(&said);
         let text = String::from_utf8(written).expect("text");
         assert!(
-            !text.contains(|c| display_text::is_unseen(c) && c != '\n'),
+            !text.contains(|c| display_text::is_unprintable(c) && c != '\n'),
             "{text}"
         );
         assert!(!text.contains("##["), "{text}");

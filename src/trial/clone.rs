@@ -224,13 +224,13 @@ impl<'a> TrialClone<'a> {
             lived.run.state = Some(state);
             return Ok(false);
         }
-        if let (false, Some(report)) = (is_last, judge::settled_fault(&state, &expected)) {
+        if let (false, Some(report)) = (is_last, judge::find_permanent_faults(&state, &expected)) {
             lived.report = report;
             lived.run.state = Some(state);
             return Ok(false);
         }
         if is_last {
-            lived.report = judge::clone(&state, &expected);
+            lived.report = judge::judge_clone(&state, &expected);
             let disk = verify::check_clone(&disk, &promised, request.cancel)?;
             lived.report.join(disk);
             lived.run.state = Some(state);

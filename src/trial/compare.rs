@@ -60,12 +60,12 @@ impl CloneIdentifier {
     /// Returns the values of the identifier on a clone.
     fn values(self, clone: &CloneState) -> KnownFact<Vec<String>> {
         match self {
-            Self::HostName => map(&clone.host_name, |name| vec![name.next.to_lowercase()]),
-            Self::MachineSid => map(&clone.machine_sid, |sid| vec![sid.clone()]),
-            Self::MachineGuid => map(&clone.machine_guid, |guid| {
+            Self::HostName => map_known(&clone.host_name, |name| vec![name.next.to_lowercase()]),
+            Self::MachineSid => map_known(&clone.machine_sid, |sid| vec![sid.clone()]),
+            Self::MachineGuid => map_known(&clone.machine_guid, |guid| {
                 guid.iter().map(|g| g.to_lowercase()).collect()
             }),
-            Self::SshHostKeys => map(&clone.sshd, |sshd| {
+            Self::SshHostKeys => map_known(&clone.sshd, |sshd| {
                 sshd.iter().flat_map(|s| s.host_keys.clone()).collect()
             }),
             Self::Certificates => clone.certificates.clone(),
@@ -110,7 +110,10 @@ pub fn compare_clones(a: &CloneState, b: &CloneState) -> Vec<CloneComparison> {
     .collect()
 }
 
-fn map<T>(known: &KnownFact<T>, values: impl FnOnce(&T) -> Vec<String>) -> KnownFact<Vec<String>> {
+fn map_known<T>(
+    known: &KnownFact<T>,
+    values: impl FnOnce(&T) -> Vec<String>,
+) -> KnownFact<Vec<String>> {
     match known {
         KnownFact::Is(value) => KnownFact::Is(values(value)),
         KnownFact::Unknown { unknown } => KnownFact::from_reason(unknown),
@@ -140,13 +143,13 @@ fn compare_values(a: KnownFact<Vec<String>>, b: KnownFact<Vec<String>>) -> Compa
 /// never generalized: either its target wants that, or another finding reports it.
 pub fn report(compared: &[CloneComparison], generalized: bool) -> VerifyReport {
     let mut report = VerifyReport::default();
-    for one in compared {
-        let words = one.what.name();
+    for comparison in compared {
+        let name = comparison.what.name();
         report.add(
-            match &one.outcome {
+            match &comparison.outcome {
                 ComparisonOutcome::Differs | ComparisonOutcome::Absent => Ok(()),
                 ComparisonOutcome::Shared { shared: values } => {
-                    let fact = format!("both clones have the same: {words}");
+                    let fact = format!("both clones have the same: {name}");
                     let finding = if generalized {
                         VerifyFinding::error(fact)
                     } else {
@@ -155,10 +158,10 @@ pub fn report(compared: &[CloneComparison], generalized: bool) -> VerifyReport {
                     Err(finding
                         .expected("a different one on each clone")
                         .found(values.join(", "))
-                        .cure(one.what.cure()))
+                        .cure(comparison.what.cure()))
                 }
                 ComparisonOutcome::Unknown { why } => Err(VerifyFinding::unknown(format!(
-                    "whether the clones differ in {words}"
+                    "whether the clones differ in {name}"
                 ))
                 .found(why)),
             },

@@ -67,10 +67,10 @@ impl ExpectedClone {
     pub fn from_target(
         target: &TargetSpec,
         identity: &CloneIdentity,
-        promised: &[plan::StepChecks],
+        manifest_checks: &[plan::StepChecks],
     ) -> Self {
         let form = target.metadata.by;
-        let checks = promised.iter().flat_map(|one| &one.checks);
+        let checks = manifest_checks.iter().flat_map(|one| &one.checks);
         let names_user = match form {
             MetadataForm::OvfEnvironment
             | MetadataForm::ConfigDrive
@@ -99,7 +99,7 @@ impl ExpectedClone {
             },
             has_own_agent: target.metadata.agent != "cloudbase-init",
             provisions: form == MetadataForm::Azure,
-            administrator: rules.find_map(administrator_of),
+            administrator: rules.find_map(find_administrator_rule),
             has_user_data: !identity.user_data.is_empty(),
             may_fail: checks
                 .filter_map(|check| match check {
@@ -112,7 +112,7 @@ impl ExpectedClone {
 
     /// Reports a task that cloudbase-init is not configured for: an error, unless another agent may
     /// do it.
-    fn left_out(&self, fact: &str) -> Box<VerifyFinding> {
+    fn report_not_configured(&self, fact: &str) -> Box<VerifyFinding> {
         if self.has_own_agent {
             VerifyFinding::warning(fact)
         } else {
@@ -132,7 +132,7 @@ impl MetadataAgent {
     }
 }
 
-fn administrator_of(rule: &target::TargetRule) -> Option<BuiltInAccount> {
+fn find_administrator_rule(rule: &target::TargetRule) -> Option<BuiltInAccount> {
     let wanted = match &rule.demand {
         RuleDemand::Needs(TargetCondition::Administrator(state)) => *state,
         RuleDemand::Refuses(TargetCondition::Administrator(AdministratorState::Disabled)) => {
@@ -155,7 +155,7 @@ fn administrator_of(rule: &target::TargetRule) -> Option<BuiltInAccount> {
 }
 
 /// Judges a clone that came up twice and was powered off.
-pub fn clone(state: &CloneState, expected: &ExpectedClone) -> VerifyReport {
+pub fn judge_clone(state: &CloneState, expected: &ExpectedClone) -> VerifyReport {
     let mut report = judge_identity(state, expected);
     services::judge_services(state, expected, &mut report);
     report.findings.sort_by_key(|f| f.severity);
@@ -164,21 +164,21 @@ pub fn clone(state: &CloneState, expected: &ExpectedClone) -> VerifyReport {
 
 /// Reports faults after the first boot that will persist, because the agent has nothing left to do.
 /// Returns `None` if there are none, or if failed plugins of the agent run again at the next boot.
-pub fn settled_fault(state: &CloneState, expected: &ExpectedClone) -> Option<VerifyReport> {
+pub fn find_permanent_faults(state: &CloneState, expected: &ExpectedClone) -> Option<VerifyReport> {
     let report = judge_identity(state, expected);
-    (!report.is_good() && !agent::has_another_turn(state)).then_some(report)
+    (!report.is_good() && !agent::will_run_again(state)).then_some(report)
 }
 
 /// Judges the clone against its metadata.
 fn judge_identity(state: &CloneState, expected: &ExpectedClone) -> VerifyReport {
     let mut report = VerifyReport::default();
     let agent = expected.agent.find_installed(state);
-    report.add(setup(state), None);
+    report.add(check_setup(state), None);
     let mut identity = VerifyReport::default();
     if let Some(name) = &expected.host_name
         && *agent == MetadataAgent::CloudbaseInit
     {
-        identity.add(host_name(state, name, expected), None);
+        identity.add(check_host_name(state, name, expected), None);
     }
     login::judge(state, expected, &mut identity);
     agent::judge(state, expected, &mut identity, &mut report);
@@ -197,7 +197,7 @@ fn judge_identity(state: &CloneState, expected: &ExpectedClone) -> VerifyReport 
 /// Explains why Setup or the agent did not finish on a clone that was idle and was powered off.
 /// Returns `None` if both finished, or if the agent's traces are unknown.
 pub fn find_unfinished(state: &CloneState, expected: &ExpectedClone) -> Option<VerifyFinding> {
-    let verdict = setup(state).and_then(|()| match expected.agent.find_installed(state) {
+    let verdict = check_setup(state).and_then(|()| match expected.agent.find_installed(state) {
         MetadataAgent::Other(_) => Ok(()),
         agent => agent::has_ended(state, agent),
     });
@@ -206,21 +206,21 @@ pub fn find_unfinished(state: &CloneState, expected: &ExpectedClone) -> Option<V
 
 /// Adds evidence from the disk to the finding about a clone that stopped. If Setup did not start on
 /// the clone, the logs are the build's and are ignored.
-pub fn explain_stopped(seen: Box<VerifyFinding>, state: &CloneState) -> Box<VerifyFinding> {
+pub fn explain_stopped(finding: Box<VerifyFinding>, state: &CloneState) -> Box<VerifyFinding> {
     let Ok(setup) = state.setup.get("") else {
-        return seen;
+        return finding;
     };
-    if setup.has_ended() || setup.has_not_begun() {
-        return seen;
+    if setup.has_ended() || setup.has_not_started() {
+        return finding;
     }
-    let seen = seen.lines(collect_log_ends(state));
+    let finding = finding.lines(collect_log_ends(state));
     match agent::explain_restart(state) {
-        Some((line, cure)) => seen.lines([line]).cure(cure),
-        None => seen,
+        Some((line, cure)) => finding.lines([line]).cure(cure),
+        None => finding,
     }
 }
 
-fn setup(state: &CloneState) -> Verdict {
+fn check_setup(state: &CloneState) -> Verdict {
     let setup = state.setup.get("whether Setup has ended on the clone")?;
     if setup.setup_type == Some(0) && setup.generalization_state == Some(GENERALIZED) {
         return Err(VerifyFinding::error(
@@ -248,7 +248,7 @@ fn setup(state: &CloneState) -> Verdict {
         "see the screen, C:\\Windows\\Panther and C:\\Windows\\Panther\\UnattendGC: a failing \
          command in an answer file stops Setup, and so does a page that no answer file covers",
     );
-    Err(if setup.has_not_begun() {
+    Err(if setup.has_not_started() {
         finding
     } else {
         finding.lines(collect_log_ends(state))
@@ -319,28 +319,28 @@ fn number_or_none(number: Option<u32>) -> String {
 
 /// Judges the host name. By default, cloudbase-init uses the first 15 characters of the first label
 /// (`utils/hostname.py`).
-fn host_name(state: &CloneState, wanted: &str, expected: &ExpectedClone) -> Verdict {
+fn check_host_name(state: &CloneState, wanted: &str, expected: &ExpectedClone) -> Verdict {
     let CloneHostName {
         name,
         next,
         computer,
     } = state.host_name.get("the host name")?;
     let label = wanted.split('.').next().unwrap_or_default();
-    let cut: String = label.chars().take(15).collect();
-    let cut = match cut.strip_suffix('-') {
+    let truncated: String = label.chars().take(15).collect();
+    let truncated = match truncated.strip_suffix('-') {
         Some(start) => format!("{start}0"),
-        None => cut,
+        None => truncated,
     };
-    let has_name = name.eq_ignore_ascii_case(label) || name.eq_ignore_ascii_case(&cut);
-    if has_name && name == next && computer.eq_ignore_ascii_case(&cut) {
+    let has_name = name.eq_ignore_ascii_case(label) || name.eq_ignore_ascii_case(&truncated);
+    if has_name && name == next && computer.eq_ignore_ascii_case(&truncated) {
         return Ok(());
     }
-    let takes = match &state.cloudbase_init {
+    let sets_name = match &state.cloudbase_init {
         KnownFact::Is(Some(agent)) => agent.sets_host_name,
         _ => true,
     };
     let mismatch = VerifyFinding::error("the clone's host name differs from its metadata");
-    let finding = if takes {
+    let finding = if sets_name {
         mismatch.cure(
             "see the agent's log: SetHostNamePlugin sets the name, which takes effect at the next \
              boot",
@@ -352,7 +352,9 @@ fn host_name(state: &CloneState, wanted: &str, expected: &ExpectedClone) -> Verd
         )
     } else {
         expected
-            .left_out("cloudbase-init is not configured to set the host name from the metadata")
+            .report_not_configured(
+                "cloudbase-init is not configured to set the host name from the metadata",
+            )
             .cure("add SetHostNamePlugin to `plugins` of cloudbase-init.conf")
     };
     let mut found = name.clone();
@@ -370,8 +372,8 @@ fn host_name(state: &CloneState, wanted: &str, expected: &ExpectedClone) -> Verd
 const SLACK: u64 = 2 << 20;
 
 fn judge_disk(room: &DiskRoom) -> Verdict {
-    let fills = room.partition.saturating_sub(room.volume) <= SLACK;
-    if room.partitions_behind == 0 && room.behind <= SLACK && fills {
+    let fills_partition = room.partition.saturating_sub(room.volume) <= SLACK;
+    if room.partitions_behind == 0 && room.behind <= SLACK && fills_partition {
         return Ok(());
     }
     let (disk, partition) = (room.disk >> 20, room.partition >> 20);

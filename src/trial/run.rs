@@ -73,9 +73,9 @@ pub fn run(request: &TrialRequest) -> Result<result::TrialResult> {
 /// Removes the results of an earlier trial.
 pub fn remove_earlier(target: &TargetSpec, folder: &Path) -> Result<()> {
     for extension in ["json", "html"] {
-        io::remove_if_there(&result_path(target, folder, extension))?;
+        io::remove_if_exists(&result_path(target, folder, extension))?;
     }
-    io::remove_folder_if_there(&folder.join(&target.name))
+    io::remove_folder_if_exists(&folder.join(&target.name))
 }
 
 /// Returns the path of the result, `TARGET.json`, or of its report, `TARGET.html`.

@@ -11,9 +11,9 @@ use super::UsageFolder;
 /// Changes below 1/SHARE of the total change are omitted.
 const SHARE: u64 = 50;
 /// Smaller changes are omitted, in bytes.
-const LEAST: u64 = 1 << 20;
+const MIN_CHANGE: u64 = 1 << 20;
 /// Maximum number of changes.
-const MOST: usize = 12;
+const MAX_CHANGES: usize = 12;
 
 /// A folder whose size changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,10 +40,10 @@ pub fn compare_folders(before: &UsageFolder, after: &UsageFolder) -> Vec<FolderC
     let mut found = Vec::new();
     compare("", Some(before), Some(after), &mut found);
     let all: u64 = before.bytes.abs_diff(after.bytes);
-    let least = u128::from((all / SHARE).max(LEAST));
+    let least = u128::from((all / SHARE).max(MIN_CHANGE));
     found.retain(|change| change.difference().unsigned_abs() >= least);
     found.sort_by_key(|change| std::cmp::Reverse(change.difference().unsigned_abs()));
-    found.truncate(MOST);
+    found.truncate(MAX_CHANGES);
     found
 }
 

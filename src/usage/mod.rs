@@ -93,10 +93,10 @@ impl DiskUsage {
         self.total - self.free
     }
 
-    /// True if the parts do not exceed the whole, so that adding them cannot overflow.
+    /// Returns true if the parts do not exceed the whole, so that adding them cannot overflow.
     fn is_consistent(&self) -> bool {
-        let own = self.metadata.iter().map(|own| own.bytes);
-        let parts = own.chain([self.free, self.unclaimed, self.root.bytes]);
+        let metadata = self.metadata.iter().map(|file| file.bytes);
+        let parts = metadata.chain([self.free, self.unclaimed, self.root.bytes]);
         fits_into(parts, self.total) && self.root.is_consistent()
     }
 
@@ -134,7 +134,7 @@ pub fn write(folder: &Path, usage: Option<&DiskUsage>) -> Result<Option<PathBuf>
             io::write_atomically(&path, usage.to_json().as_bytes())?;
             Ok(Some(path))
         }
-        None => io::remove_if_there(&path).map(|()| None),
+        None => io::remove_if_exists(&path).map(|()| None),
     }
 }
 

@@ -26,7 +26,7 @@ pub fn check_acl(image: &InspectedImage<'_>, acl: &AclCheck) -> Verdict {
     let is_folder = image
         .volume
         .read_file_info(path.as_str())?
-        .is_some_and(|f| f.directory);
+        .is_some_and(|f| f.is_directory);
     let mut expected = BTreeSet::new();
     for entry in &acl.entries {
         let Some(sid) = resolve_sid(image, &entry.principal)? else {

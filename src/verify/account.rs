@@ -21,10 +21,10 @@ const C_BASE: usize = 0x34;
 const DISABLED: u16 = 0x0001;
 const DONT_EXPIRE_PASSWORD: u16 = 0x0200;
 /// Microsoft: Security identifiers, `S-1-5-32-544`.
-const ADMINISTRATORS: u32 = 544;
+const ADMINISTRATORS_RID: u32 = 544;
 
 /// The RID of the built-in Administrator, whatever it is called (Microsoft: Well-known SIDs).
-pub const ADMINISTRATOR: u32 = 500;
+pub const ADMINISTRATOR_RID: u32 = 500;
 
 /// A local user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +57,14 @@ pub fn list_users(image: &InspectedImage<'_>) -> CheckResult<Vec<LocalUser>> {
         };
         let sid = format!("{machine}-{rid}");
         let record = image.read_value(&ACCOUNT.join(&format!(r"Users\{rid:08X}")), "F")?;
-        let Some((bits, set)) = record.as_ref().and_then(parse_fixed) else {
+        let Some((bits, password_set)) = record.as_ref().and_then(parse_fixed) else {
             let what = format!("the user {name}: its record has an unknown format");
             return Err(VerifyFinding::unknown(what));
         };
         users.push(LocalUser {
             disabled: bits & DISABLED != 0,
-            must_change_password: set == 0 && bits & DONT_EXPIRE_PASSWORD == 0,
-            administrator: is_member(image, &BUILTIN, ADMINISTRATORS, &sid)?,
+            must_change_password: password_set == 0 && bits & DONT_EXPIRE_PASSWORD == 0,
+            administrator: is_member(image, &BUILTIN, ADMINISTRATORS_RID, &sid)?,
             name,
             rid,
             sid,
@@ -101,12 +101,12 @@ pub fn check_user(
     let Some(rid) = check_presence(rid, present, &format!("user {name}"), "account")? else {
         return Ok(());
     };
-    let expected = enabled_word(!disabled);
+    let expected = describe_enabled(!disabled);
     match is_disabled(image, rid)? {
         Some(found) if found == disabled => Ok(()),
         Some(found) => Err(VerifyFinding::error(format!(
             "the user {name} is {}",
-            enabled_word(!found)
+            describe_enabled(!found)
         ))
         .expected(expected)
         .cure("find the later step or program that changes the account")),
@@ -116,7 +116,7 @@ pub fn check_user(
     }
 }
 
-fn enabled_word(is_enabled: bool) -> &'static str {
+fn describe_enabled(is_enabled: bool) -> &'static str {
     if is_enabled { "enabled" } else { "disabled" }
 }
 
@@ -128,7 +128,12 @@ pub fn is_disabled(image: &InspectedImage<'_>, rid: u32) -> CheckResult<Option<b
     Ok(bits.map(|bits| bits & DISABLED != 0))
 }
 
-pub fn group(image: &InspectedImage<'_>, name: &str, present: bool, members: &[String]) -> Verdict {
+pub fn check_group(
+    image: &InspectedImage<'_>,
+    name: &str,
+    present: bool,
+    members: &[String],
+) -> Verdict {
     let found = find_alias(image, name)?;
     let Some((domain, rid)) = check_presence(found, present, &format!("group {name}"), "group")?
     else {
@@ -194,10 +199,10 @@ fn find_rid(
             "accounts: the hive SAM has no {names}"
         )));
     };
-    let Some(named) = open_child(&key, name)? else {
+    let Some(name_key) = open_child(&key, name)? else {
         return Ok(None);
     };
-    match named.find_value("")? {
+    match name_key.find_value("")? {
         Some(HiveValueData::Other { kind, .. }) => Ok(Some(kind)),
         _ => Err(VerifyFinding::unknown(format!(
             "the account {name}: its name has no number"
@@ -217,8 +222,8 @@ fn open_child<'h>(key: &HiveKey<'h>, name: &str) -> CheckResult<Option<HiveKey<'
 /// Returns the domain and RID of a local group. Built-in groups are found by RID, because their
 /// names are localized.
 fn find_alias(image: &InspectedImage<'_>, name: &str) -> CheckResult<Option<(RegistryKey, u32)>> {
-    let own = plan::known_sid(name).unwrap_or(name);
-    if let Some(Ok(rid)) = own.strip_prefix("S-1-5-32-").map(str::parse::<u32>) {
+    let sid = plan::known_sid(name).unwrap_or(name);
+    if let Some(Ok(rid)) = sid.strip_prefix("S-1-5-32-").map(str::parse::<u32>) {
         let key = image.open_key(&BUILTIN.join(&format!(r"Aliases\{rid:08X}")))?;
         return Ok(key.map(|_| (BUILTIN, rid)));
     }
@@ -255,7 +260,7 @@ fn find_machine_sid(image: &InspectedImage<'_>) -> CheckResult<Option<String>> {
         return Ok(None);
     };
     let numbers = bytes.last_chunk::<12>();
-    Ok(numbers.map(|numbers| format!("S-1-5-21{}", sub_authorities(numbers))))
+    Ok(numbers.map(|numbers| format!("S-1-5-21{}", render_sub_authorities(numbers))))
 }
 
 fn is_member(
@@ -283,7 +288,7 @@ fn parse_members(bytes: &[u8]) -> Vec<String> {
         .unwrap_or_default();
     let mut sids = Vec::new();
     for _ in 0..count {
-        let Some((sid, len)) = binary_sid(rest) else {
+        let Some((sid, len)) = parse_sid(rest) else {
             break;
         };
         sids.push(sid);
@@ -298,7 +303,7 @@ fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Parses a SID and returns it with its length in bytes (Microsoft: [MS-DTYP] 2.4.2.2 "SID--Packet
 /// Representation").
-fn binary_sid(bytes: &[u8]) -> Option<(String, usize)> {
+fn parse_sid(bytes: &[u8]) -> Option<(String, usize)> {
     let [1, count, authority @ ..] = bytes.get(..8)? else {
         return None;
     };
@@ -306,12 +311,12 @@ fn binary_sid(bytes: &[u8]) -> Option<(String, usize)> {
     let parts = bytes.get(8..len)?;
     let authority = authority.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
     let mut text = format!("S-1-{authority}");
-    text += &sub_authorities(parts);
+    text += &render_sub_authorities(parts);
     Some((text, len))
 }
 
 /// Renders 32-bit numbers as `-1-2-3`.
-fn sub_authorities(bytes: &[u8]) -> String {
+fn render_sub_authorities(bytes: &[u8]) -> String {
     let (numbers, _) = bytes.as_chunks::<4>();
     numbers
         .iter()

@@ -52,7 +52,7 @@ pub fn hash_file(image: &InspectedImage<'_>, path: &str) -> CheckResult<Option<(
     let Some(facts) = image.volume.read_file_info(path)? else {
         return Ok(None);
     };
-    if facts.directory {
+    if facts.is_directory {
         return Err(VerifyFinding::error(format!("{path} is a folder")).expected("a file"));
     }
     if facts.form != NtfsContentForm::Plain {

@@ -62,8 +62,8 @@ impl VerifyFinding {
         self
     }
 
-    /// Returns true if both are errors that differ in the step at most.
-    fn says_the_same(&self, other: &Self) -> bool {
+    /// Returns true if both are errors that differ only in their step.
+    fn is_same_error(&self, other: &Self) -> bool {
         let both = [self, other].map(|f| f.severity == FindingSeverity::Error);
         let (a, b) = (&self.problem, &other.problem);
         both == [true; 2] && (&a.fact, &a.expected, &a.found) == (&b.fact, &b.expected, &b.found)
@@ -92,7 +92,7 @@ impl VerifyFinding {
 impl From<Error> for Box<VerifyFinding> {
     fn from(error: Error) -> Self {
         let problem = Problem {
-            fact: error.with_causes(),
+            fact: error.fact_with_causes(),
             // A finding's place in the recipe is that of its step.
             place: None,
             ..error.problem().clone()
@@ -125,7 +125,8 @@ impl std::fmt::Display for VerifyFinding {
 /// All findings of one image, most severe first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    pub holds: usize,
+    /// Number of checks that passed.
+    pub passed: usize,
     pub findings: Vec<VerifyFinding>,
 }
 
@@ -135,8 +136,8 @@ impl VerifyReport {
     /// counted.
     pub fn add(&mut self, verdict: Verdict, step: Option<(&str, &str)>) {
         match verdict {
-            Ok(()) => self.holds += 1,
-            Err(finding) if self.findings.iter().any(|f| f.says_the_same(&finding)) => {}
+            Ok(()) => self.passed += 1,
+            Err(finding) if self.findings.iter().any(|f| f.is_same_error(&finding)) => {}
             Err(mut finding) => {
                 finding.step = step.map(|(name, place)| (name.to_owned(), place.to_owned()));
                 self.findings.push(*finding);
@@ -146,7 +147,7 @@ impl VerifyReport {
 
     /// Adds the findings of another report, most severe first.
     pub fn join(&mut self, other: Self) {
-        self.holds += other.holds;
+        self.passed += other.passed;
         self.findings.extend(other.findings);
         self.findings.sort_by_key(|f| f.severity);
     }
@@ -163,13 +164,13 @@ impl VerifyReport {
     }
 
     pub fn count_checks(&self) -> usize {
-        self.holds + self.findings.len()
+        self.passed + self.findings.len()
     }
 
     /// Summarizes the report: `310 of 312 checks passed, 1 failed, 1 can only be checked on a
     /// running Windows`.
     pub fn summarize(&self) -> String {
-        let mut text = format!("{} of {} checks passed", self.holds, self.count_checks());
+        let mut text = format!("{} of {} checks passed", self.passed, self.count_checks());
         let errors = self.count(FindingSeverity::Error);
         if errors > 0 {
             text += &format!(", {errors} failed");
@@ -189,7 +190,7 @@ impl VerifyReport {
         Event::Checked {
             image: image.to_owned(),
             checks: self.count_checks(),
-            hold: self.holds,
+            hold: self.passed,
             errors: self.count(FindingSeverity::Error),
             warnings: self.count(FindingSeverity::Warning),
             unknown: self.count(FindingSeverity::Unknown),
@@ -210,7 +211,7 @@ mod tests {
     fn an_event_names_one_line_of_the_recipe() {
         let source = Arc::new(SourceText::new("recipe.toml", "name = 1\n"));
         let error = Error::new(Kind::Verify, "the hive cannot be read").at("SYSTEM");
-        let error = error.from_place(&Place::new(&source, 0..4));
+        let error = error.or_place(&Place::new(&source, 0..4));
         let mut report = VerifyReport::default();
         report.add(Err(error.into()), Some(("kubelet", "recipe.toml:31:1")));
         let event = serde_json::to_string(&report.findings[0].to_event()).expect("JSON");

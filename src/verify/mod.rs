@@ -145,7 +145,7 @@ fn check_one(image: &InspectedImage<'_>, check: &ImageCheck) -> Verdict {
             name,
             present,
             members,
-        } => account::group(image, name, *present, members),
+        } => account::check_group(image, name, *present, members),
         ImageCheck::Acl(acl) => access::check_acl(image, acl),
         ImageCheck::Task { name, present } => stores::check_task(image, name, *present),
         ImageCheck::Update { kb } => stores::update(image, kb),

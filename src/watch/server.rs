@@ -334,7 +334,7 @@ fn read_file(folder: &Path, name: &str) -> Option<HttpResponse> {
         return None;
     }
     // A symlink may point to a hidden file.
-    let found = io::file_within(folder, &name).ok()?;
+    let found = io::find_contained_file(folder, &name).ok()?;
     if found.is_hidden() {
         return None;
     }

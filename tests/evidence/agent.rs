@@ -61,7 +61,7 @@ fn the_last_exchanges_are_written_down_without_contents() {
     let (ours, theirs) = UnixStream::pair().expect("a socket pair");
     let peer = std::thread::spawn(move || answer(theirs));
     let agent = AgentGuest::new(ours, host(), Duration::from_secs(20)).expect("an agent");
-    let mut agent = agent.written_down(&path);
+    let mut agent = agent.with_transcript(&path);
     assert!(agent.try_open(Duration::from_secs(20)).expect("an answer"));
     let put = GuestDelivery::Bytes {
         path: r"C:\x",

@@ -82,7 +82,7 @@ fn failed_step() -> (Failed, Error) {
     failed.step = Some(ReachedStep {
         number: 1,
         name: "<features>".into(),
-        runs: true,
+        is_running: true,
     });
     failed.events = events().into();
     failed.next =
@@ -139,7 +139,7 @@ fn failed_step() -> (Failed, Error) {
             "full log: {}",
             failed.path("out/logs/01-features.log").display()
         ))
-        .from_place(&Place::new(&source, 26..35))
+        .or_place(&Place::new(&source, 26..35))
         .expected("exit 0")
         .found("exit code -2146498529")
         .lines(["> dism.exe /online /enable-feature", "Error: 0x800f081f"]);

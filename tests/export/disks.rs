@@ -232,7 +232,7 @@ fn files_of_an_ntfs_volume_are_read_whatever_the_case() {
         .unwrap()
         .unwrap()
         .into_iter()
-        .map(|e| (e.name, e.directory, e.size))
+        .map(|e| (e.name, e.is_directory, e.size))
         .collect();
     let entry = |n: &str, d, s| (n.to_string(), d, s);
     assert_eq!(

@@ -215,7 +215,7 @@ fn what_stands_at_a_path_is_described_with_its_form() {
         let facts = volume.read_file_info(path).unwrap().unwrap();
         format!(
             "{path} {} {} {}",
-            if facts.directory { "folder" } else { "file" },
+            if facts.is_directory { "folder" } else { "file" },
             facts.size,
             facts.form
         )
@@ -247,7 +247,7 @@ fn what_stands_at_a_path_is_described_with_its_form() {
         .unwrap()
         .unwrap()
         .into_iter()
-        .filter(|e| e.reparse)
+        .filter(|e| e.is_reparse_point)
         .map(|e| e.name)
         .collect();
     assert_eq!(reparse, ["compact", "junction"]);

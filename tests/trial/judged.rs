@@ -173,7 +173,7 @@ fn rendered(report: &VerifyReport) -> String {
 
 #[test]
 fn a_clone_as_its_metadata_asks_for_has_no_findings() {
-    let report = judge::clone(&good(0), &expected());
+    let report = judge::judge_clone(&good(0), &expected());
     assert_eq!(rendered(&report), "11 of 11 checks passed\n");
     assert_eq!(judge::find_unfinished(&good(0), &expected()), None);
 }
@@ -373,7 +373,7 @@ fn each_fault_of_a_clone_is_named_alone() {
     for (what, sabotage) in SABOTAGES {
         let mut state = good(0);
         sabotage(&mut state);
-        let report = judge::clone(&state, &expected());
+        let report = judge::judge_clone(&state, &expected());
         assert_eq!(report.findings.len(), 1, "{what}: {}", rendered(&report));
         text += &format!("--- {what}\n{}\n", report.findings[0]);
     }
@@ -417,7 +417,7 @@ fn a_plugin_that_fails_for_want_of_its_user_is_no_fault_of_its_own() {
         "init: plugin 'SetUserSSHPublicKeysPlugin' failed with error 'User profile not found!'";
     service(&mut state).runs = vec![run(RunEnd::Done, &[error])];
     assert_eq!(
-        rendered(&judge::clone(&state, &expected())),
+        rendered(&judge::judge_clone(&state, &expected())),
         format!(
             "8 of 9 checks passed, 1 failed\n\
              error: cloudbase-init is not configured to create the user in the metadata\n  expected: capi\n  | {error}\n  \
@@ -430,13 +430,13 @@ fn a_plugin_that_fails_for_want_of_its_user_is_no_fault_of_its_own() {
 #[test]
 fn a_fault_that_no_start_mends_is_told_after_the_first() {
     let mut state = good(0);
-    assert_eq!(judge::settled_fault(&state, &expected()), None);
+    assert_eq!(judge::find_permanent_faults(&state, &expected()), None);
     is(&mut state.disk).volume = 59 * GIB;
-    let report = judge::settled_fault(&state, &expected()).expect("a fault");
+    let report = judge::find_permanent_faults(&state, &expected()).expect("a fault");
     assert_eq!(report.findings.len(), 1, "{}", rendered(&report));
     let error = "init: plugin 'ExtendVolumesPlugin' failed with error 'y'";
     service(&mut state).runs = vec![run(RunEnd::Done, &[error])];
-    assert_eq!(judge::settled_fault(&state, &expected()), None);
+    assert_eq!(judge::find_permanent_faults(&state, &expected()), None);
 }
 
 /// Where the platform has an agent, that may do it.
@@ -451,10 +451,10 @@ fn what_cloudbase_init_leaves_to_the_platforms_agent_is_doubtful() {
     user(&mut state).authorized_keys.clear();
     agent(&mut state).sets_host_name = false;
     agent(&mut state).writes_keys = false;
-    let summary = judge::clone(&state, &expected).summarize();
+    let summary = judge::judge_clone(&state, &expected).summarize();
     assert_eq!(summary, "9 of 11 checks passed, 2 warnings");
     agent(&mut state).user = None;
-    let summary = judge::clone(&state, &expected).summarize();
+    let summary = judge::judge_clone(&state, &expected).summarize();
     assert_eq!(summary, "8 of 10 checks passed, 2 warnings");
 }
 
@@ -480,7 +480,7 @@ fn what_the_platform_itself_gives_a_clone_is_judged_on_it() {
     let findings = |sabotage: fn(&mut CloneState)| {
         let (mut state, expected) = provisioned();
         sabotage(&mut state);
-        let report = judge::clone(&state, &expected);
+        let report = judge::judge_clone(&state, &expected);
         report.findings.iter().map(|f| format!("{f}\n")).collect()
     };
     let all: String = findings(|_| {});
@@ -547,7 +547,7 @@ fn a_service_that_waits_for_the_cluster_may_fail() {
         Some(ServiceStartType::Auto),
         &["error 1"],
     )];
-    assert!(judge::clone(&state, &expected()).findings.is_empty());
+    assert!(judge::judge_clone(&state, &expected()).findings.is_empty());
 }
 
 /// The disk says why a clone stands at a box of Setup; of one that did not come so far it says nothing.
@@ -583,13 +583,13 @@ fn what_another_agent_has_done_is_unknown() {
         agent: MetadataAgent::Other("ec2launch".into()),
         ..expected()
     };
-    assert!(judge::clone(&good(0), &expected).findings.is_empty());
+    assert!(judge::judge_clone(&good(0), &expected).findings.is_empty());
     let mut state = good(0);
     *is(&mut state.cloudbase_init) = None;
     is(&mut state.host_name).name = "EC2AMAZ-1".into();
     assert_eq!(judge::find_unfinished(&state, &expected), None);
     assert_eq!(
-        rendered(&judge::clone(&state, &expected)),
+        rendered(&judge::judge_clone(&state, &expected)),
         "3 of 4 checks passed, 1 can only be checked on a running Windows\n\
          unknown: whether ec2launch has finished: its traces are unknown\n"
     );
@@ -609,7 +609,7 @@ fn a_host_name_may_be_cut_as_cloudbase_init_cuts_it() {
             host_name: Some(metadata.into()),
             ..expected()
         };
-        judge::clone(&state, &expected).is_good()
+        judge::judge_clone(&state, &expected).is_good()
     };
     assert!(named("clone-a.example.org", "CLONE-A"));
     assert!(named("a-very-long-node-name", "a-very-long-nod"));

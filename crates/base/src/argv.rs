@@ -7,9 +7,9 @@
 
 /// Longest command line that CreateProcess accepts, in UTF-16 units (Microsoft: CreateProcessW,
 /// lpCommandLine).
-const LONGEST_LINE: usize = 32_766;
+const MAX_COMMAND_LINE: usize = 32_766;
 
-/// Refuses arguments that would reach `program` changed. The error is one sentence with the
+/// Refuses arguments that would reach `program` changed. The error is one sentence that quotes the
 /// argument.
 ///
 /// - An empty argument is dropped (glib quotes only arguments with a blank or a tab).
@@ -40,7 +40,7 @@ pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
                  agents treat as an escaped quote"
             ));
         }
-        if text.contains('"') && !reads_escaped_quotes(program) {
+        if text.contains('"') && !supports_escaped_quotes(program) {
             return Err(format!(
                 "{what}, `{text}`, contains a double quote, which QEMU's guest agent escapes in a \
                  way that {} does not support",
@@ -52,9 +52,9 @@ pub fn check(program: &str, arguments: &[String]) -> Result<(), String> {
             .count()
             + 1;
     }
-    if length > LONGEST_LINE {
+    if length > MAX_COMMAND_LINE {
         return Err(format!(
-            "the command line is {length} characters long, and Windows allows {LONGEST_LINE}"
+            "the command line is {length} characters long, and Windows allows {MAX_COMMAND_LINE}"
         ));
     }
     Ok(())
@@ -126,7 +126,7 @@ pub fn base_name(program: &str) -> &str {
     program.rsplit(['\\', '/']).next().unwrap_or(program)
 }
 
-fn reads_escaped_quotes(program: &str) -> bool {
+fn supports_escaped_quotes(program: &str) -> bool {
     let name = base_name(program).to_ascii_lowercase();
     !matches!(
         name.strip_suffix(".exe").unwrap_or(&name),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_agent_breaks_is_refused() {
+    fn arguments_that_would_arrive_changed_are_refused() {
         let sc = r"C:\Windows\System32\sc.exe";
         let cmd = r"C:\Windows\System32\cmd.exe";
         assert_eq!(
@@ -160,12 +160,12 @@ mod tests {
             (sc, args(&[&"x".repeat(40_000)])),
             ("", args(&[])),
         ];
-        let said: Vec<String> = refusals
+        let messages: Vec<String> = refusals
             .iter()
             .map(|(program, arguments)| check(program, arguments).expect_err("must be refused"))
             .collect();
         assert_eq!(
-            said,
+            messages,
             [
                 "argument 2 is empty, and QEMU's guest agent drops it",
                 "argument 1, `C:\\a b\\`, has a blank and ends in a backslash, which older QEMU guest \

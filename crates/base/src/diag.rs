@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::text::{Place, SourceText, count};
 use excerpt::Excerpt;
 
-pub use similar::{find_nearest, most_alike, suggest};
+pub use similar::{find_most_similar, find_nearest, suggest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -94,7 +94,7 @@ impl Diagnostic {
 }
 
 /// Maximum number of diagnostics shown; the others are counted.
-const MOST_SHOWN: usize = 500;
+const MAX_SHOWN: usize = 500;
 
 /// All diagnostics of one run of a parser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,11 +151,11 @@ impl Diagnostics {
         for diagnostic in self.0.drain(..) {
             // Duplicates have the same place, so they are adjacent now.
             let at = sort_key(&diagnostic, &sources);
-            let mut beside = kept
+            let mut same_place = kept
                 .iter()
                 .rev()
                 .take_while(|other| sort_key(other, &sources) == at);
-            if !beside.any(|other| *other == diagnostic) {
+            if !same_place.any(|other| *other == diagnostic) {
                 kept.push(diagnostic);
             }
         }
@@ -179,8 +179,8 @@ impl Diagnostics {
         let mut out = String::new();
         // The first errors are shown; warnings only up to the remaining limit.
         let (errors, warnings) = sorted.count();
-        let shown_errors = errors.min(MOST_SHOWN);
-        let shown_warnings = warnings.min(MOST_SHOWN - shown_errors);
+        let shown_errors = errors.min(MAX_SHOWN);
+        let shown_warnings = warnings.min(MAX_SHOWN - shown_errors);
         let (all_warnings, all_errors) = sorted.0.split_at(warnings);
         for (all, shown, word) in [
             (all_warnings, shown_warnings, "warning"),
@@ -222,7 +222,7 @@ impl Diagnostics {
     }
 }
 
-/// Returns the key by which diagnostics are sorted: source, start and end of the place.
+/// Returns the sort key of a diagnostic: source, start and end of its place.
 fn sort_key(
     diagnostic: &Diagnostic,
     sources: &[Arc<SourceText>],

@@ -12,11 +12,11 @@ const INSTEAD: char = '\u{fffd}';
 
 /// Returns true for control characters, directional marks and overrides, line separators, joiners,
 /// zero-width spaces and tags.
-pub fn is_unseen(c: char) -> bool {
+pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Returns true for the same characters except control characters.
+/// Returns true for the characters of [`is_unprintable`], except control characters.
 pub fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -34,7 +34,7 @@ pub fn is_invisible(c: char) -> bool {
 /// Sanitizes text of several lines: line ends and tabs are kept, but not a lone carriage return,
 /// after which text would overwrite the line.
 pub fn sanitize_lines(text: &str) -> Cow<'_, str> {
-    replace_hidden(text, |c| is_unseen(c) && !matches!(c, '\n' | '\t'))
+    replace_hidden(text, |c| is_unprintable(c) && !matches!(c, '\n' | '\t'))
 }
 
 /// Sanitizes styled text: escape sequences are kept.
@@ -49,12 +49,12 @@ pub fn sanitize_line(text: &str) -> String {
 
 /// Escapes hidden characters in the texts of serialized JSON, which keeps its value (RFC 8259, 7).
 pub fn escape_json(text: &str) -> Cow<'_, str> {
-    if !text.contains(|c: char| is_unseen(c) && c != '\n') {
+    if !text.contains(|c: char| is_unprintable(c) && c != '\n') {
         return text.into();
     }
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if is_unseen(c) && c != '\n' {
+        if is_unprintable(c) && c != '\n' {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 out += &format!("\\u{unit:04x}");
             }
@@ -111,7 +111,7 @@ mod tests {
         let value = serde_json::json!({ "a\u{202e}": ["\u{e0041}\u{7f}\n", "\u{9b}ü"] });
         for written in [value.to_string(), format!("{value:#}\n")] {
             let seen = escape_json(&written);
-            assert!(!seen.contains(|c| is_unseen(c) && c != '\n'), "{seen}");
+            assert!(!seen.contains(|c| is_unprintable(c) && c != '\n'), "{seen}");
             assert!(seen.contains("a\\u202e") && seen.contains("\\udb40\\udc41\\u007f\\n"));
             assert_eq!(
                 serde_json::from_str::<serde_json::Value>(&seen).unwrap(),

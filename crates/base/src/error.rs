@@ -1,6 +1,6 @@
 //! The one error type: the fact, the place, expected and found, then the cure.
 //!
-//! Refuses to be a bare string: every error has a kind, and the kind is the exit status.
+//! Never a bare string: every error has a kind, which is the exit status.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl Kind {
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Built with the chain methods: `Error::new(Kind::Fetch, "…").at(url).cure("…")`.
+/// An error, built by chaining methods: `Error::new(Kind::Fetch, "…").at(url).cure("…")`.
 pub struct Error(Box<ErrorBody>);
 
 struct ErrorBody {
@@ -83,7 +83,7 @@ impl Error {
     }
 
     /// Combines several errors under one fact.
-    pub fn of_several(kind: Kind, fact: impl Into<String>, errors: &[Self]) -> Self {
+    pub fn from_several(kind: Kind, fact: impl Into<String>, errors: &[Self]) -> Self {
         Self::new(kind, fact).lines(errors.iter().flat_map(|error| {
             let text = error.to_string();
             text.lines().map(String::from).collect::<Vec<_>>()
@@ -123,7 +123,7 @@ impl Error {
 
     /// Sets the place in the recipe, unless there is one already.
     #[must_use]
-    pub fn from_place(mut self, place: &Place) -> Self {
+    pub fn or_place(mut self, place: &Place) -> Self {
         self.0.problem.place.get_or_insert_with(|| place.clone());
         self
     }
@@ -189,7 +189,7 @@ impl Error {
 
     /// Changes the kind: the kind of a missing file depends on its purpose.
     #[must_use]
-    pub fn of_kind(mut self, kind: Kind) -> Self {
+    pub fn with_kind(mut self, kind: Kind) -> Self {
         self.0.kind = kind;
         self
     }
@@ -232,8 +232,8 @@ impl Error {
         self.0.absent
     }
 
-    /// Returns the fact with its causes, the first line of the message.
-    pub fn with_causes(&self) -> String {
+    /// Returns the first line of the message: the fact, followed by its causes.
+    pub fn fact_with_causes(&self) -> String {
         let e = &self.0;
         let mut text = e.problem.fact.clone();
         if let Some(source) = &e.source {
@@ -266,7 +266,7 @@ impl Error {
 /// ```
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.with_causes())?;
+        f.write_str(&self.fact_with_causes())?;
         self.0.problem.write_details(f)
     }
 }

@@ -4,12 +4,12 @@
 
 use std::ops::Range;
 
-use crate::display_text::is_unseen;
+use crate::display_text::is_unprintable;
 
-/// Bytes of a body that are examined to detect a page.
-pub const SNIFFED: usize = 512;
-/// Bytes of a page in which its title is searched.
-pub const TITLE_WITHIN: usize = 64 << 10;
+/// Number of bytes that are examined to detect a web page.
+pub const SNIFF_LEN: usize = 512;
+/// Number of bytes of a page that are searched for its title.
+pub const TITLE_SEARCH_LEN: usize = 64 << 10;
 
 /// Escapes text for an XML element or attribute.
 pub fn escape_xml(text: &str) -> String {
@@ -60,7 +60,7 @@ pub fn is_wide_encoding(name: &str) -> bool {
 /// reliably: all other characters become character references, and a byte order mark is removed.
 /// References are not expanded in CDATA, so a CDATA section with such a character becomes escaped
 /// text.
-pub fn ascii_xml(xml: &str) -> String {
+pub fn to_ascii_xml(xml: &str) -> String {
     const CDATA: &str = "<![CDATA[";
     let mut out = String::with_capacity(xml.len());
     let mut rest = xml.strip_prefix('\u{feff}').unwrap_or(xml);
@@ -98,11 +98,11 @@ fn push_ascii(out: &mut String, text: &str) {
     }
 }
 
-/// Returns true if an element of this name in an answer file has a secret (Microsoft: Unattended
+/// Returns true if an element of this name in an answer file contains a secret (Microsoft: Unattended
 /// Windows Setup Reference): `AdministratorPassword`, the `Password` of `Credentials`,
 /// `SafeModeAdminPassword` and so on, and the blob of an offline domain join, which includes the
 /// machine's password.
-pub fn holds_secret(element: &str) -> bool {
+pub fn is_secret_element(element: &str) -> bool {
     let name = element.rsplit(':').next().unwrap_or_default();
     let name = name.to_ascii_lowercase();
     name.ends_with("password") || matches!(name.as_str(), "accountdata" | "keymaterial")
@@ -110,8 +110,8 @@ pub fn holds_secret(element: &str) -> bool {
 
 /// Returns true if a body is a web page, by its start (WHATWG MIME Sniffing, reduced to pages in
 /// place of downloads).
-pub fn is_page(body: &[u8]) -> bool {
-    let head = String::from_utf8_lossy(&body[..body.len().min(SNIFFED)]).to_ascii_lowercase();
+pub fn is_web_page(body: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&body[..body.len().min(SNIFF_LEN)]).to_ascii_lowercase();
     let mut head = head.trim_start_matches('\u{feff}').trim_start();
     for (open, close) in [("<?xml", "?>"), ("<!--", "-->")] {
         if let Some(rest) = head.strip_prefix(open) {
@@ -124,8 +124,8 @@ pub fn is_page(body: &[u8]) -> bool {
 }
 
 /// Returns the text of a page's `<title>` on one line, truncated; `None` if it has none.
-pub fn page_title(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(&body[..body.len().min(TITLE_WITHIN)]).into_owned();
+pub fn find_page_title(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(&body[..body.len().min(TITLE_SEARCH_LEN)]).into_owned();
     // Only ASCII is lowered, so byte positions are the same as in `text`.
     let lower = text.to_ascii_lowercase();
     let open = lower.find("<title")?;
@@ -136,7 +136,7 @@ pub fn page_title(body: &[u8]) -> Option<String> {
         .collect::<Vec<_>>()
         .join(" ")
         .chars()
-        .filter(|c| !is_unseen(*c))
+        .filter(|c| !is_unprintable(*c))
         .take(120)
         .collect();
     (!title.is_empty()).then_some(title)
@@ -147,16 +147,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn xml_is_escaped_and_brought_to_ascii() {
+    fn xml_is_escaped_and_converted_to_ascii() {
         assert_eq!(
             escape_xml(r#"<a b="c" d='e'>&"#),
             "&lt;a b=&quot;c&quot; d=&apos;e&apos;&gt;&amp;"
         );
-        assert_eq!(ascii_xml("\u{feff}<a>ä€</a>"), "<a>&#228;&#8364;</a>");
+        assert_eq!(to_ascii_xml("\u{feff}<a>ä€</a>"), "<a>&#228;&#8364;</a>");
     }
 
     #[test]
-    fn the_encoding_is_found_in_the_declaration_alone() {
+    fn the_encoding_is_only_read_from_the_declaration() {
         for (xml, expected) in [
             (
                 "<?xml version=\"1.0\" encoding=\"utf-16\"?><a/>",
@@ -190,18 +190,18 @@ mod tests {
     }
 
     #[test]
-    fn cdata_means_the_same_in_ascii() {
+    fn cdata_keeps_its_meaning_in_ascii() {
         for (xml, expected) in [
             (
                 "<a><![CDATA[echo Größe & <b>]]> ü</a>",
                 "<a>echo Gr&#246;&#223;e &amp; &lt;b&gt; &#252;</a>",
             ),
-            // Without such a letter it stays as it is, also beside one that has some.
+            // A section that is ASCII is kept, even next to one that is not.
             (
                 "<a><![CDATA[a & b]]><![CDATA[ß]]>c</a>",
                 "<a><![CDATA[a & b]]>&#223;c</a>",
             ),
-            // Neither a comment nor what is not closed holds CDATA.
+            // Comments and unclosed sections contain no CDATA.
             (
                 "<a><!-- <![CDATA[ ä --><![CDATA[x]]></a>",
                 "<a><!-- <![CDATA[ &#228; --><![CDATA[x]]></a>",
@@ -210,7 +210,7 @@ mod tests {
             ("<a><![CDATA[x", "<a><![CDATA[x"),
             ("<a><!", "<a><!"),
         ] {
-            assert_eq!(ascii_xml(xml), expected, "{xml}");
+            assert_eq!(to_ascii_xml(xml), expected, "{xml}");
         }
     }
 
@@ -222,10 +222,10 @@ mod tests {
             "<?xml version=\"1.0\"?>\n<!DOCTYPE html PUBLIC",
             "<!-- saved from a browser -->\n<html>",
         ] {
-            assert!(is_page(page.as_bytes()), "{page}");
+            assert!(is_web_page(page.as_bytes()), "{page}");
         }
         for file in ["MZ\0", "<?xml version=\"1.0\"?><unattend/>", "# <html>", ""] {
-            assert!(!is_page(file.as_bytes()), "{file}");
+            assert!(!is_web_page(file.as_bytes()), "{file}");
         }
     }
 
@@ -233,10 +233,10 @@ mod tests {
     fn a_title_is_one_line() {
         let page = "<html><head><Title id=x>Just a\n  moment…</TITLE>";
         assert_eq!(
-            page_title(page.as_bytes()).as_deref(),
+            find_page_title(page.as_bytes()).as_deref(),
             Some("Just a moment…")
         );
-        assert_eq!(page_title(b"<html><title></title>"), None);
-        assert_eq!(page_title(b"<html>\xff<title>x"), None);
+        assert_eq!(find_page_title(b"<html><title></title>"), None);
+        assert_eq!(find_page_title(b"<html>\xff<title>x"), None);
     }
 }

@@ -76,7 +76,7 @@ impl LineIndex {
         let mut before = 0;
         for block in text.as_bytes().chunks(BLOCK) {
             characters.push(before);
-            before += characters_begun(block);
+            before += count_character_starts(block);
         }
         characters.push(before);
         Self {
@@ -90,12 +90,12 @@ impl LineIndex {
     /// Counts the characters that start before the byte at `offset`.
     fn characters_before(&self, text: &str, offset: usize) -> usize {
         let block = offset / BLOCK;
-        self.characters[block] + characters_begun(&text.as_bytes()[block * BLOCK..offset])
+        self.characters[block] + count_character_starts(&text.as_bytes()[block * BLOCK..offset])
     }
 }
 
-/// Counts the bytes of UTF-8 that start a character.
-fn characters_begun(bytes: &[u8]) -> usize {
+/// Counts the bytes that start a UTF-8 character.
+fn count_character_starts(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
@@ -174,7 +174,7 @@ impl<T> Located<T> {
     }
 }
 
-/// The widest column of a table, in characters. A longer text only shifts the rest of its own line:
+/// Maximum width of a table column, in characters. A longer text only shifts the rest of its line:
 /// names may be untrusted, and a format string accepts no width above 65,535.
 const MAX_COLUMN_WIDTH: usize = 100;
 
@@ -262,8 +262,8 @@ pub fn redact(url: &str) -> String {
     }
 }
 
-/// Redacts a value if it is an http(s) URL; any other text is returned unchanged.
-pub fn redact_url(text: &str) -> String {
+/// Redacts a value if it is an HTTP(S) URL; other text is returned unchanged.
+pub fn redact_if_url(text: &str) -> String {
     let lower = text.trim_start().to_ascii_lowercase();
     if lower.starts_with("http://") || lower.starts_with("https://") {
         redact(text.trim())

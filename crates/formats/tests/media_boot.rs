@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use support::media::{have, put, run, text, udf};
-use winimg_formats::iso::{CdImage, without_prompt};
+use winimg_formats::iso::{CdImage, overlay_without_prompt};
 
 /// Under software emulation on a busy machine.
 const LONGEST: Duration = Duration::from_secs(240);
@@ -154,7 +154,7 @@ fn ovmf_starts_the_no_prompt_image_through_the_overlay() {
             "1",
         ],
     );
-    let made = without_prompt(&iso, &dir.path().join("x.qcow2")).unwrap();
+    let made = overlay_without_prompt(&iso, &dir.path().join("x.qcow2")).unwrap();
     assert_eq!(made.remark, None);
     let discs = [CdImage::raw(&iso), made.disc];
     let through: Vec<String> = std::thread::scope(|s| {

@@ -73,7 +73,7 @@ fn an_install_medium_is_read_through_udf() {
     assert_eq!(image.version, "10.0.20348.587");
     assert_eq!(image.languages, ["en-US"]);
     assert!(facts.is_eval(image));
-    let release = WindowsRelease::of_image(image).unwrap();
+    let release = WindowsRelease::from_image(image).unwrap();
     assert_eq!(release, WindowsRelease::Server2022);
     assert_eq!(release.virtio_folder(), "2k22");
 }
@@ -471,7 +471,7 @@ fn a_medium_of_another_kind_has_no_install_image_and_a_cut_one_is_an_error() {
     let iso = folder.join("x.iso");
     udf(&folder.join("root"), &iso, &[]);
     assert!(
-        MediaFacts::of_any(&Medium::open(&iso).unwrap())
+        MediaFacts::try_read(&Medium::open(&iso).unwrap())
             .unwrap()
             .is_none()
     );
@@ -479,7 +479,7 @@ fn a_medium_of_another_kind_has_no_install_image_and_a_cut_one_is_an_error() {
     let whole = fs::read(folder.join("a.wim")).unwrap();
     fs::write(folder.join("cut.wim"), &whole[..whole.len() - 1000]).unwrap();
     let iso = medium_with(folder, &[("cut.wim", "install.wim")]);
-    let error = MediaFacts::of_any(&Medium::open(&iso).unwrap()).unwrap_err();
+    let error = MediaFacts::try_read(&Medium::open(&iso).unwrap()).unwrap_err();
     assert!(
         error.to_string().contains("this WIM is truncated"),
         "{error}"

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use support::media::{have, put, run, text, windows};
-use winimg_formats::iso::{self, BootCatalog, BootPlatform, DiscSource, DiscTree, without_prompt};
+use winimg_formats::iso::{
+    self, BootCatalog, BootPlatform, DiscSource, DiscTree, overlay_without_prompt,
+};
 use winimg_formats::udf::{FileSystem, Medium};
 
 fn tree(folder: &Path) -> DiscTree {
@@ -226,7 +228,7 @@ fn the_overlay_differs_from_the_medium_in_its_boot_catalog_only() {
     windows(dir.path(), &iso);
     let before = fs::read(&iso).unwrap();
     let overlay = dir.path().join("install.qcow2");
-    let made = without_prompt(&iso, &overlay).unwrap();
+    let made = overlay_without_prompt(&iso, &overlay).unwrap();
     assert_eq!(made.remark, None);
     assert_eq!((made.disc.format, made.disc.prompts), ("qcow2", false));
     run("qemu-img", &["check", text(&overlay)]);
@@ -282,7 +284,7 @@ fn a_medium_without_the_other_image_keeps_its_prompt_and_says_so() {
     let overlay = dir.path().join("o.qcow2");
     put(&root, "README.TXT", b"x");
     let remark = |iso: &Path| {
-        let made = without_prompt(iso, &overlay).unwrap();
+        let made = overlay_without_prompt(iso, &overlay).unwrap();
         assert_eq!((made.disc.format, made.disc.prompts), ("raw", true));
         assert!(!overlay.exists());
         made.remark.unwrap()
@@ -321,7 +323,7 @@ fn the_overlay_of_a_large_medium_has_its_size() {
         .set_len(size)
         .unwrap();
     let overlay = dir.path().join("o.qcow2");
-    let made = without_prompt(&iso, &overlay).unwrap();
+    let made = overlay_without_prompt(&iso, &overlay).unwrap();
     assert_eq!(made.remark, None);
     run("qemu-img", &["check", text(&overlay)]);
     let info = run("qemu-img", &["info", "--output=json", text(&overlay)]);

@@ -310,7 +310,10 @@ fn every_form_of_packers_checksum_is_read() {
     assert_eq!(digest_of("none"), format!("sha256:{ONES}"));
     // Its asks are complete: a lock has it.
     assert_eq!(
-        packer("file:https://dl.example.com/SUMS").good().asks.len(),
+        packer("file:https://dl.example.com/SUMS")
+            .good()
+            .lock_requests
+            .len(),
         2
     );
 }

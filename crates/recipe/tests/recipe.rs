@@ -1387,7 +1387,11 @@ fn the_inputs_are_one_list_and_each_is_asked_for_once() {
     let (recipe, text) = complaints(&path, &ReadOptions::default());
     let recipe = recipe.unwrap_or_else(|| panic!("{text}"));
     let inputs: Vec<String> = recipe.inputs().map(|i| i.id.to_string()).collect();
-    let asked: Vec<String> = recipe.asks.iter().map(|a| a.id.to_string()).collect();
+    let asked: Vec<String> = recipe
+        .lock_requests
+        .iter()
+        .map(|a| a.id.to_string())
+        .collect();
     assert_eq!(inputs, asked);
     assert_eq!(inputs[..2], ["media.iso", "media.virtio"]);
     assert!(inputs.len() > 4, "{inputs:?}");

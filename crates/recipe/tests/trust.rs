@@ -67,7 +67,7 @@ signature = {{ kind = "minisign", key = "{PUBLIC}", url = "https://b.example/thr
         ]
     );
     // The lock holds it as the download's own.
-    assert!(recipe.asks[1].rules.is_some());
+    assert!(recipe.lock_requests[1].rules.is_some());
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Desk {
     fn drift(&self, change: impl Fn(&str) -> String) -> String {
         let file = self.locked(&lock_of(&self.read(RECIPE)));
         let mut recipe = self.read(&change(RECIPE));
-        let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
+        let found = lock::apply_lock(&mut recipe, &file, LockComparison::Full);
         if found.has_errors() {
             let laid = recipe.components.iter().any(|c| c.origin.locked.is_some());
             assert!(!laid, "a refused lock was laid in");
@@ -142,7 +142,7 @@ fn lock_of(recipe: &Recipe) -> RecipeLock {
     RecipeLock {
         recipe: recipe.name.value.clone(),
         serial: 4,
-        inputs: recipe.asks.iter().map(entry).collect(),
+        inputs: recipe.lock_requests.iter().map(entry).collect(),
     }
 }
 
@@ -214,24 +214,24 @@ fn another_key_in_a_key_file_is_reported_with_both_keys() {
     desk.key(&format!("untrusted comment: of 2026\r\n{KEY}\r\n"));
     let mut recipe = desk.read(&by_key_file());
     assert_eq!(
-        lock::lay(&mut recipe, &file, LockComparison::Whole).render(false),
+        lock::apply_lock(&mut recipe, &file, LockComparison::Full).render(false),
         ""
     );
 
     desk.key(&format!("untrusted comment: ours\n{OTHER_KEY}\n"));
     let mut recipe = desk.read(&by_key_file());
-    for comparison in [LockComparison::Whole, LockComparison::Shown] {
-        let found = lock::lay(&mut recipe, &file, comparison);
+    for comparison in [LockComparison::Full, LockComparison::WithoutQueries] {
+        let found = lock::apply_lock(&mut recipe, &file, comparison);
         assert!(found.has_errors());
     }
-    let found = lock::find_drift(&recipe, &file, LockComparison::Whole);
+    let found = lock::find_drift(&recipe, &file, LockComparison::Full);
     insta::assert_snapshot!(desk.shown(&found.render(false)));
 
     // What `winimg lock` shows when it judged the file by the new key.
     let new = lock_of(&recipe);
     insta::assert_snapshot!(lock::compare_locks(Some(&old), &new).render_table());
     let ask = recipe
-        .asks
+        .lock_requests
         .iter()
         .find(|ask| ask.id.to_string() == "agent")
         .expect("it");
@@ -265,17 +265,17 @@ fn a_lock_of_schema_2_is_obeyed_whatever_the_key_files_hold() {
         desk.key(key);
         let mut recipe = desk.read(&by_key_file());
         assert_eq!(
-            lock::lay(&mut recipe, &file, LockComparison::Whole).render(false),
+            lock::apply_lock(&mut recipe, &file, LockComparison::Full).render(false),
             ""
         );
     }
     // Written again it has the key, and notices the next one.
     let mut lock = file.lock.clone();
-    lock.complete(&desk.read(&by_key_file()).asks);
+    lock.complete(&desk.read(&by_key_file()).lock_requests);
     let again = desk.locked(&lock);
     desk.key(KEY);
     let mut recipe = desk.read(&by_key_file());
-    assert!(lock::lay(&mut recipe, &again, LockComparison::Whole).has_errors());
+    assert!(lock::apply_lock(&mut recipe, &again, LockComparison::Full).has_errors());
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_query_that_lets_somebody_download_is_no_part_of_the_lock() {
     let desk = Desk::new();
     let locked = |text: &str| desk.locked(&lock_of(&desk.read(text)));
     let drifts = |file: &LockFile, text: &str| {
-        lock::lay(&mut desk.read(text), file, LockComparison::Whole).has_errors()
+        lock::apply_lock(&mut desk.read(text), file, LockComparison::Full).has_errors()
     };
     let with = |url: &str| RECIPE.replace("kubelet.exe?build=1", url);
     let signed = with("kubelet.exe?build=1&sv=2024-11-04&se=2026-01-01&sig=AAA");
@@ -339,7 +339,7 @@ fn a_proof_that_was_taken_out_is_no_difference() {
     let text = RECIPE.replace("unverified = \"published without a digest\"\n", "");
     let mut recipe = desk.read(&text);
     assert_eq!(
-        lock::lay(&mut recipe, &file, LockComparison::Whole).render(false),
+        lock::apply_lock(&mut recipe, &file, LockComparison::Full).render(false),
         ""
     );
     assert_eq!(recipe.undecided.len(), 1);
@@ -350,7 +350,7 @@ fn an_unchanged_recipe_takes_the_lock_wherever_its_local_files_are() {
     let desk = Desk::new();
     let file = desk.locked(&lock_of(&desk.read(RECIPE)));
     let mut recipe = desk.read(&RECIPE.replace("isos/ws2022.iso", "/srv/media/ws2022.iso"));
-    let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
+    let found = lock::apply_lock(&mut recipe, &file, LockComparison::Full);
     assert_eq!(found.render(false), "");
     let iso = recipe.media.iso.locked.expect("locked");
     assert_eq!((iso.digest, iso.size), (digest("media.iso"), 12));
@@ -411,10 +411,10 @@ fn without_queries_only_what_is_shown_counts() {
     let desk = Desk::new();
     let file = desk.locked(&lock_of(&desk.read(RECIPE)));
     let mut recipe = desk.read(&RECIPE.replace("?build=1", ""));
-    let found = lock::lay(&mut recipe, &file, LockComparison::Shown);
+    let found = lock::apply_lock(&mut recipe, &file, LockComparison::WithoutQueries);
     assert_eq!(found.render(false), "");
     let mut recipe = desk.read(&RECIPE.replace("tool.exe", "tool-2.exe"));
-    assert!(lock::lay(&mut recipe, &file, LockComparison::Shown).has_errors());
+    assert!(lock::apply_lock(&mut recipe, &file, LockComparison::WithoutQueries).has_errors());
 }
 
 /// The digest is over values: other words for a proof change no lock.
@@ -433,8 +433,8 @@ fn what_is_asked_is_hashed_as_values() {
         format!(r#"{{"checksum_url":null,"format":2,"proof":"signed","rules":[["signature",{key}]],"url":"https://dl.example.com/cni.tgz","version":null}}"#),
         r#"{"checksum_url":null,"format":2,"proof":"unverified","rules":[],"url":"registry.example.com/pause:3.10","version":null}"#.to_string(),
     ];
-    assert_eq!(recipe.asks.len(), expected.len());
-    for (ask, json) in recipe.asks.iter().zip(&expected) {
+    assert_eq!(recipe.lock_requests.len(), expected.len());
+    for (ask, json) in recipe.lock_requests.iter().zip(&expected) {
         assert_eq!(ask.digest, digest(json), "{}: {json}", ask.id);
     }
 }
@@ -446,7 +446,7 @@ fn a_lock_of_schema_1_is_obeyed() {
     assert_eq!(file.text, SCHEMA_1);
     assert_eq!(file.digest(), digest(SCHEMA_1));
     let mut recipe = desk.read(&format!("{RECIPE}{SIGNED}"));
-    let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
+    let found = lock::apply_lock(&mut recipe, &file, LockComparison::Full);
     assert_eq!(found.render(false), "");
     let locked = |at: usize| recipe.components[at].origin.locked.clone().expect("locked");
     assert_eq!(locked(0).digest, digest("kubelet"));
@@ -457,7 +457,7 @@ fn a_lock_of_schema_1_is_obeyed() {
 
     // It becomes one of the present schema, and nothing of it is asked for again.
     let mut lock = file.lock.clone();
-    lock.complete(&recipe.asks);
+    lock.complete(&recipe.lock_requests);
     let again = desk.locked(&lock);
     assert_eq!(
         (again.schema, again.describe_upgrade("recipe.toml")),
@@ -465,7 +465,7 @@ fn a_lock_of_schema_1_is_obeyed() {
     );
     assert_eq!(again.lock, lock);
     assert_eq!(
-        lock::lay(&mut recipe, &again, LockComparison::Whole).render(false),
+        lock::apply_lock(&mut recipe, &again, LockComparison::Full).render(false),
         ""
     );
     assert!(lock.inputs.iter().all(|entry| entry.asked.is_some()));
@@ -479,9 +479,9 @@ fn a_lock_of_schema_1_detects_every_drift_but_that_of_a_query() {
         let text = format!("{RECIPE}{SIGNED}");
         assert!(text.contains(from), "{from}");
         let mut recipe = desk.read(&text.replace(from, to));
-        let found = lock::lay(&mut recipe, &file, LockComparison::Whole);
+        let found = lock::apply_lock(&mut recipe, &file, LockComparison::Full);
         let mut lock = file.lock.clone();
-        lock.complete(&recipe.asks);
+        lock.complete(&recipe.lock_requests);
         let open = lock.inputs.iter().filter(|entry| entry.asked.is_none());
         let open: Vec<String> = open.map(|entry| entry.id.to_string()).collect();
         let facts = found.0.iter().map(|d| d.problem.fact.as_str());
@@ -595,12 +595,12 @@ fn an_older_lock_than_the_one_that_was_built_with_is_refused() {
     new.serial = 5;
     new.inputs[1].version = Some("1.36.1".into());
     new.inputs[1].digest = digest("newer");
-    store.record_built_with(&new.record()).expect("a record");
+    store.record_built_with(&new.to_record()).expect("a record");
     // A lower one does not take the place of a higher one.
-    store.record_built_with(&old.record()).expect("a record");
+    store.record_built_with(&old.to_record()).expect("a record");
     let before = store.built_with("node").expect("a record");
-    assert!(lock::rolled_back(&new, "recipe.lock", &before).is_none());
-    let error = lock::rolled_back(&old, "recipe.lock", &before).expect("a refusal");
+    assert!(lock::check_rollback(&new, "recipe.lock", &before).is_none());
+    let error = lock::check_rollback(&old, "recipe.lock", &before).expect("a refusal");
     insta::assert_snapshot!(error.to_string());
     insta::assert_snapshot!(lock::warn_rollback(&old, "recipe.lock", &before).expect("a warning"));
     assert!(store.built_with("edge").is_none());

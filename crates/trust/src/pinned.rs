@@ -22,7 +22,7 @@ pub fn describe_certificates(ders: &[Vec<u8>]) -> KeyFileContent {
     let mut sorted: Vec<&Vec<u8>> = ders.iter().collect();
     sorted.sort();
     sorted.dedup();
-    let names: Vec<String> = sorted.iter().map(|der| chain::root_text(der)).collect();
+    let names: Vec<String> = sorted.iter().map(|der| chain::describe_root(der)).collect();
     KeyFileContent {
         key: names.join(" and "),
         digest: Digest::sha256_of(&sorted.into_iter().flatten().copied().collect::<Vec<u8>>()),

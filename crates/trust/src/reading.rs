@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use winimg_base::digest::{Algorithm, Hasher};
-use winimg_base::display_text::is_unseen;
+use winimg_base::display_text::is_unprintable;
 use winimg_base::markup;
 
 use super::{FileSubject, RefusalReason, SignatureEvidence, SignatureRefusal};
@@ -39,7 +39,7 @@ pub fn check_bounds(bytes: &[u8], limit: usize) -> Result<&[u8], SignatureRefusa
     if bytes.len() > limit {
         return Err(RefusalReason::Malformed.refusal(format!("its file exceeds {limit} bytes")));
     }
-    if markup::is_page(bytes) {
+    if markup::is_web_page(bytes) {
         return Err(RefusalReason::Malformed
             .refusal("its file is a web page")
             .cure("open the address in a browser to see the page"));
@@ -69,7 +69,7 @@ pub fn sanitize(text: impl fmt::Display) -> String {
     let mut line: String = text
         .chars()
         .take(LONGEST)
-        .map(|c| if is_unseen(c) { ' ' } else { c })
+        .map(|c| if is_unprintable(c) { ' ' } else { c })
         .collect();
     if text.chars().nth(LONGEST).is_some() {
         line.push('…');

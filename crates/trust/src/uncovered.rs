@@ -53,7 +53,7 @@ pub enum UncoveredPlace {
     /// An unused timestamp: at most 32 KiB, with the content of its type.
     UntakenTimestamp,
     /// An unused signature of the file: at most 64 KiB, with a file's digest.
-    UntakenSignature,
+    UnusedSignature,
 }
 
 impl UncoveredPlace {
@@ -72,7 +72,7 @@ impl UncoveredPlace {
         Self::SignatureAlgorithm,
         Self::SpareCertificates,
         Self::UntakenTimestamp,
-        Self::UntakenSignature,
+        Self::UnusedSignature,
     ];
 
     /// Returns true if it is within a signature; its range is then relative to the signature's
@@ -84,7 +84,7 @@ impl UncoveredPlace {
                 | Self::SignatureAlgorithm
                 | Self::SpareCertificates
                 | Self::UntakenTimestamp
-                | Self::UntakenSignature
+                | Self::UnusedSignature
         )
     }
 
@@ -124,7 +124,7 @@ impl UncoveredPlace {
                  total"
             }
             Self::UntakenTimestamp => "unused timestamps: at most 32 KiB each",
-            Self::UntakenSignature => "unused signatures: at most 64 KiB each",
+            Self::UnusedSignature => "unused signatures: at most 64 KiB each",
         }
     }
 }

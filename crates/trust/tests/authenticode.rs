@@ -320,7 +320,7 @@ fn no_change_is_taken_and_none_panics() {
         digest: &digest,
     };
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-    let places = authenticode::open_places(own, subject, now).unwrap();
+    let places = authenticode::list_uncovered(own, subject, now).unwrap();
     // The signature stands behind the table's head.
     let begins = |place: &UncoveredRange| {
         if place.place.is_in_signature() {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use support::tree;
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{self, open_places, read_signature};
+use winimg_trust::authenticode::{self, list_uncovered, read_signature};
 use winimg_trust::uncovered::{UncoveredPlace, UncoveredRange};
 use winimg_trust::{FileSubject, SignatureEvidence, SignatureRule};
 
@@ -40,7 +40,7 @@ impl Good {
         let SignatureRule::Authenticode(rule) = &self.rule else {
             panic!("{} is judged by Authenticode", self.name);
         };
-        let open = open_places(rule, self.subject(path, &digest), self.now).unwrap();
+        let open = list_uncovered(rule, self.subject(path, &digest), self.now).unwrap();
         (open, read_signature(path, self.name).unwrap().unwrap())
     }
 

@@ -45,7 +45,7 @@ pub fn ntfs(input: &[u8]) -> bool {
             whole &= volume.read_file_info(&path).is_ok();
             let _ = volume.exists(&path);
             let _ = volume.read_security(&path);
-            if entry.directory {
+            if entry.is_directory {
                 todo.push(path)
             } else {
                 let _ = volume.read(&path, 1 << 20);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::OnceLock;
 
-use winimg_formats::iso::{BootCatalog, without_prompt};
+use winimg_formats::iso::{BootCatalog, overlay_without_prompt};
 use winimg_formats::udf::Medium;
 use winimg_formats::wim::{MediaFacts, WimImages, WindowsRelease};
 
@@ -20,7 +20,7 @@ pub fn iso(bytes: &[u8]) -> bool {
     if understood {
         ground::on_file(bytes, |path| {
             let overlay = ground::folder().join("overlay.qcow2");
-            let _ = without_prompt(path, &overlay);
+            let _ = overlay_without_prompt(path, &overlay);
         });
     }
     understood
@@ -44,7 +44,7 @@ pub fn wim(bytes: &[u8]) -> bool {
         let _ = (
             image.is_eval(),
             image.short_name(),
-            WindowsRelease::of_image(image),
+            WindowsRelease::from_image(image),
         );
     }
     true

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use winimg_base::digest::Digest;
-use winimg_trust::authenticode::{open_places, read_signature};
+use winimg_trust::authenticode::{list_uncovered, read_signature};
 use winimg_trust::uncovered::{UncoveredPlace, UncoveredRange};
 use winimg_trust::{FileSubject, SignatureEvidence, SignatureResult, SignatureRule};
 
@@ -46,7 +46,7 @@ impl Inside {
                 published: name,
                 digest: &digest,
             };
-            let open = open_places(rule, subject, signatures::now()).expect("a good file");
+            let open = list_uncovered(rule, subject, signatures::now()).expect("a good file");
             (open, read_signature(path, name))
         });
         let signature = signature.expect("a good file").expect("its signature");

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use roxmltree::{Document, Node};
 
-use winimg_base::diag::{Diagnostic, Diagnostics, most_alike};
-use winimg_base::markup::holds_secret;
+use winimg_base::diag::{Diagnostic, Diagnostics, find_most_similar};
+use winimg_base::markup::is_secret_element;
 use winimg_base::text::{Place, SourceText};
 use winimg_formats::wim::{MediaFacts, WimImage, WindowsRelease};
 use winimg_recipe::recipe::Firmware;
@@ -238,7 +238,7 @@ pub(super) fn suggest_nearest<'n>(
     wanted: &str,
     names: impl IntoIterator<Item = &'n str>,
 ) -> Option<String> {
-    most_alike(wanted, names).map(|n| format!("did you mean \"{n}\"?"))
+    find_most_similar(wanted, names).map(|n| format!("did you mean \"{n}\"?"))
 }
 
 /// Blanks the text of every password byte for byte, so that places stay valid; `PlainText` is not
@@ -285,7 +285,7 @@ fn redact_passwords(xml: &str) -> String {
         harmless = !closes && name == "PlainText";
         if closes && secret == Some(name) {
             secret = None;
-        } else if !closes && !is_empty && secret.is_none() && holds_secret(name) {
+        } else if !closes && !is_empty && secret.is_none() && is_secret_element(name) {
             secret = Some(name);
         }
     }

@@ -37,8 +37,8 @@ pub(super) fn check_ascii(check: &mut LintRun, xml: &str) {
     }
 }
 
-/// Refuses a declaration of UTF-16 and the like: the file is written in ASCII, and its first line
-/// would deny that.
+/// Refuses a declaration of UTF-16 and the like: the file is written in ASCII, which its first line
+/// would contradict.
 pub(super) fn check_encoding(check: &mut LintRun, xml: &str) {
     let Some(declared) = declared_encoding(xml).filter(|at| is_wide_encoding(&xml[at.clone()]))
     else {
@@ -118,10 +118,10 @@ fn check_identity(check: &mut LintRun, component: Node, name: &str) {
     }
     for (attribute, value) in IDENTITY {
         match component.attribute(attribute) {
-            Some(is) if is == value => {}
-            Some(is) => check.error(
+            Some(found) if found == value => {}
+            Some(found) => check.error(
                 component,
-                format!("{name} has {attribute}=\"{is}\"; Setup looks for \"{value}\""),
+                format!("{name} has {attribute}=\"{found}\"; Setup looks for \"{value}\""),
             ),
             None => check.error(component, format!("{name} has no {attribute}=\"{value}\"")),
         }

@@ -137,6 +137,6 @@ fn warn_of_strays(args: &cli::MatrixLockArgs, all: &[VariantRecipe], context: &C
 
 fn report_change(number: usize, stale: &[Error]) -> Error {
     let fact = format!("{} would change", count(number, "lock"));
-    Error::of_several(Kind::Recipe, fact, stale)
+    Error::from_several(Kind::Recipe, fact, stale)
         .cure("run `winimg matrix lock` without --check, and commit the locks")
 }

@@ -11,7 +11,7 @@ use crate::record::manifest::ManifestArtifact;
 use crate::record::writer::MANIFEST;
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::{self, FileWithinError};
+use winimg_base::io::{self, ContainedFileError};
 use winimg_recipe::recipe::target::OutputFormat;
 use winimg_supply::publish::{
     Destination, DiskFormat, FileRole, ImportRequest, PublishFile, PublishImage,
@@ -46,7 +46,7 @@ pub fn check_files(
     let mut files = Vec::new();
     let mut faults = Vec::new();
     for artifact in &wanted {
-        let found = io::file_within(folder, &artifact.file);
+        let found = io::find_contained_file(folder, &artifact.file);
         match found.map_err(|why| describe_unreadable(&artifact.file, why)) {
             Err(fault) => faults.push(fault),
             Ok(found) => match compare_file(artifact, &found.path)? {
@@ -62,10 +62,10 @@ pub fn check_files(
     );
     let mut records = Vec::new();
     for (name, media_type) in RECORDS.into_iter().chain([(MANIFEST, "application/json")]) {
-        match io::file_within(folder, name) {
+        match io::find_contained_file(folder, name) {
             _ if !takes_records => {}
             Ok(found) => records.push((name, media_type, found.path)),
-            Err(FileWithinError::Missing) => {}
+            Err(ContainedFileError::Missing) => {}
             Err(why) => faults.push(describe_unreadable(name, why)),
         }
     }

@@ -68,7 +68,7 @@ pub(super) fn choose<'r>(
                 let fact = format!("cannot upgrade `{}` to {later}: {why}", one.name);
                 let cure = "edit the version in the recipe, or its variables under [vars], \
                             and run `winimg lock`";
-                let error = Error::new(Kind::Recipe, fact).from_place(&component.name.place);
+                let error = Error::new(Kind::Recipe, fact).or_place(&component.name.place);
                 refused.push(error.cure(cure));
             }
             Err(why) => upgrade.left.push(SkippedVersion {
@@ -84,7 +84,7 @@ pub(super) fn choose<'r>(
         1 => Err(refused.remove(0)),
         n => {
             let fact = format!("{n} components cannot be upgraded");
-            Err(Error::of_several(Kind::Recipe, fact, &refused))
+            Err(Error::from_several(Kind::Recipe, fact, &refused))
         }
     }
 }

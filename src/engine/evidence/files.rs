@@ -134,13 +134,13 @@ fn copy_picture(from: &Path, to: &Path) -> io::Result<bool> {
 
 /// Copies the end of a text file, redacted.
 pub fn copy_text(from: &Path, to: &Path, redactor: &Redactor) -> io::Result<()> {
-    let bytes = end_of(from, MAX_TEXT_SIZE, redactor.longest_len())?;
+    let bytes = read_end(from, MAX_TEXT_SIZE, redactor.longest_len())?;
     make_folder_of(to)?;
     fs::write(to, redactor.redact_bytes(&bytes))
 }
 
 /// Reads the last bytes of one of winimg's own files, from the start of a line.
-pub fn end_of(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>> {
+pub fn read_end(path: &Path, keep: usize, longest: usize) -> io::Result<Vec<u8>> {
     let mut tail = TailWriter::new(keep);
     let mut file = winimg_base::io::open_regular(path)?;
     let mut piece = vec![0; 1 << 20];

@@ -45,7 +45,7 @@ pub const DEBUG: &str = "debug.jsonl";
 /// Maximum number of causes in the error itself; the report has more.
 const CAUSES_IN_ERROR: usize = 2;
 /// Maximum number of Windows' error lines in the report.
-const QUOTED: usize = 20;
+const MAX_ERROR_LINES: usize = 20;
 /// Maximum number of lines of each log of winimg's own commands.
 const BOOTSTRAP_LINES: usize = 25;
 
@@ -77,7 +77,7 @@ pub struct ReachedStep {
     pub number: usize,
     pub name: String,
     /// True while the step is running, and if it failed. False before it and after success.
-    pub runs: bool,
+    pub is_running: bool,
 }
 
 /// Saves the diagnostics in `<output>/failure` and adds their path and the likely causes to the
@@ -97,12 +97,12 @@ pub fn keep(error: Error, scene: &FailureScene, sink: &dyn Sink, cancel: &Cancel
         sink.warn(format!("could not save all diagnostics: {e}"));
     }
     let error = error.with_moved_paths(scene.run_dir, &failure);
-    let gathering = FailureCollector {
+    let collector = FailureCollector {
         scene,
         failure: &failure,
         redactor: &redactor,
     };
-    let found = gathering.collect_failure(&error, cancel);
+    let found = collector.collect_failure(&error, cancel);
     if let Err(e) = found.write(&failure) {
         sink.warn(format!("could not write the failure record: {e}"));
     }
@@ -158,7 +158,7 @@ impl FailureCollector<'_> {
         let code = error.problem().found.iter();
         let code = code.map(|found| format!("found: {found}"));
         let lines: Vec<String> = code.chain(error.problem().lines.clone()).collect();
-        let said = [
+        let texts = [
             (
                 CauseSource::Error,
                 self.redactor.redact_text(&lines.join("\n")),
@@ -172,7 +172,7 @@ impl FailureCollector<'_> {
             ("SeaBIOS log", "seabios.log"),
         ];
         let machine = machine.iter();
-        let failed = scene.step.filter(|step| step.runs);
+        let failed = scene.step.filter(|step| step.is_running);
         let failed = failed.map(|step| format!("step {}, `{}`", step.number, step.name));
         let reached = scene.step;
         FailureRecord {
@@ -182,7 +182,7 @@ impl FailureCollector<'_> {
             next: self.redactor.redact_text(scene.next),
             failed_at: jiff::Timestamp::now().to_string(),
             error: scene::to_error_record(error, self.redactor),
-            causes: find_causes(logs, &said, installing),
+            causes: find_causes(logs, &texts, installing),
             reading: found
                 .as_ref()
                 .map(|found| diagnose(&found.state, logs, installing)),
@@ -226,7 +226,7 @@ impl FailureCollector<'_> {
     }
 
     fn contains(&self, file: &str, text: &str) -> bool {
-        self.end_of(file, 400)
+        self.read_end(file, 400)
             .is_some_and(|lines| lines.contains(text))
     }
 
@@ -235,13 +235,13 @@ impl FailureCollector<'_> {
         Some(LogExcerpt {
             title: title.into(),
             file: file.into(),
-            text: self.end_of(file, lines)?,
+            text: self.read_end(file, lines)?,
         })
     }
 
-    fn end_of(&self, file: &str, lines: usize) -> Option<String> {
+    fn read_end(&self, file: &str, lines: usize) -> Option<String> {
         let longest = self.redactor.longest_len();
-        let bytes = files::end_of(&self.failure.join(file), 1 << 20, longest).ok()?;
+        let bytes = files::read_end(&self.failure.join(file), 1 << 20, longest).ok()?;
         let text = last_lines(&logs::decode(&bytes), lines);
         (!text.is_empty()).then(|| self.redactor.redact_guest_text(&text))
     }
@@ -249,7 +249,7 @@ impl FailureCollector<'_> {
 
 /// Returns the last lines of a text file within its last `bytes`; `None` if it is empty or missing.
 pub fn last_lines_of(file: &Path, bytes: usize, lines: usize) -> Option<String> {
-    let bytes = files::end_of(file, bytes, 0).ok()?;
+    let bytes = files::read_end(file, bytes, 0).ok()?;
     Some(last_lines(&logs::decode(&bytes), lines)).filter(|text| !text.is_empty())
 }
 
@@ -279,7 +279,7 @@ fn describe_log(log: &WindowsLog) -> (String, String, bool) {
 /// Returns the last error lines of Windows, each with the path of its log.
 fn collect_error_lines(logs: &[WindowsLog]) -> Vec<(String, String)> {
     let errors = logs::collect_errors(logs);
-    errors[errors.len().saturating_sub(QUOTED)..]
+    errors[errors.len().saturating_sub(MAX_ERROR_LINES)..]
         .iter()
         .map(|error| {
             let line = error.line.chars().take(1000).collect();

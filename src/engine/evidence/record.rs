@@ -74,7 +74,7 @@ impl FailureRecord {
     /// Reads the record of the build with this output folder. Returns `None` if it is missing or
     /// unreadable.
     pub fn read(output: &Path) -> Option<Self> {
-        let record = io::file_within(output, format!("{FOLDER}/{RECORD}")).ok()?;
+        let record = io::find_contained_file(output, format!("{FOLDER}/{RECORD}")).ok()?;
         let text = io::read_text_limited(&record.path, io::limit::RECORD).ok()?;
         serde_json::from_str(&text).ok()
     }

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use roxmltree::{Document, Node};
 
-use winimg_base::markup::{escape_xml, holds_secret};
+use winimg_base::markup::{escape_xml, is_secret_element};
 use winimg_base::text::{Secret, mask_secrets};
 
 const MARK: &str = "•••";
@@ -156,7 +156,7 @@ fn is_secret(text: Node<'_, '_>) -> bool {
         && !harmless.contains(&own)
         && text.ancestors().any(|node| {
             let name = node.tag_name().name();
-            holds_secret(name) || name == "ProductKey"
+            is_secret_element(name) || name == "ProductKey"
         })
 }
 

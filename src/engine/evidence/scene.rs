@@ -15,7 +15,7 @@ pub fn to_error_record(error: &Error, redactor: &Redactor) -> ErrorRecord {
     let cures = problem.cures.iter().map(|cure| ("cure", cure.clone()));
     let parts = problem.list_details().into_iter().chain(cures);
     ErrorRecord {
-        fact: redactor.redact_text(&error.with_causes()),
+        fact: redactor.redact_text(&error.fact_with_causes()),
         around: problem
             .place
             .as_ref()

@@ -169,7 +169,9 @@ impl DiskInspector<'_> {
         let Ok(Some(entries)) = volume.list(OWN_FOLDER) else {
             return;
         };
-        let own = entries.iter().filter(|e| !e.directory && is_own(&e.name));
+        let own = entries
+            .iter()
+            .filter(|e| !e.is_directory && is_own(&e.name));
         for entry in own.take(MOST_OWN_FILES) {
             let path = format!(r"{OWN_FOLDER}\{}", entry.name);
             self.log(
@@ -193,7 +195,7 @@ impl DiskInspector<'_> {
         if self.cancel.is_cancelled() {
             return;
         }
-        let (bytes, cut) = match self.end_of(volume, path) {
+        let (bytes, cut) = match self.read_end(volume, path) {
             Ok(Some(end)) => end,
             Ok(None) => return,
             Err(error) => return self.found.report_unreadable(path, &error),
@@ -212,10 +214,14 @@ impl DiskInspector<'_> {
 
     /// Returns the last bytes of a file, and true if there were more. `None` if there is no such
     /// file.
-    fn end_of(&self, volume: &ntfs::NtfsVolume<'_>, path: &str) -> Result<Option<(Vec<u8>, bool)>> {
+    fn read_end(
+        &self,
+        volume: &ntfs::NtfsVolume<'_>,
+        path: &str,
+    ) -> Result<Option<(Vec<u8>, bool)>> {
         let Some(facts) = volume
             .read_file_info(path)?
-            .filter(|facts| !facts.directory)
+            .filter(|facts| !facts.is_directory)
         else {
             return Ok(None);
         };

@@ -154,7 +154,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
 
     fn note_work(&self) {
         if let (Some(number), Some(_)) = (self.stop.step, &self.guest) {
-            self.pauses.note_by_hand(match self.stop.reason {
+            self.pauses.record_manual_change(match self.stop.reason {
                 PauseReason::Failure => {
                     format!("commands were run manually after step {number} failed")
                 }
@@ -208,7 +208,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
             }
             Some(MenuKey::Picture) => self.save_picture(),
             Some(MenuKey::Keep) => {
-                self.pauses.kept.set(true);
+                self.pauses.keeps_disk.set(true);
                 if menu == PauseMenu::Gone {
                     return Ok(Some(PauseChoice::Stop));
                 }

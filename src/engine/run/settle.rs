@@ -183,7 +183,7 @@ impl StepRunner<'_> {
         }
         let settled = self.settle_after(guest, &mut site);
         log.close()?;
-        settled.map_err(|error| error.from_place(&step.place))
+        settled.map_err(|error| error.or_place(&step.place))
     }
 
     /// Waits until Windows is idle.

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{spawn, without_our_secrets};
+use winimg_base::io::{remove_winimg_secrets, spawn};
 
 /// Long enough for a person to touch a token.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -111,7 +111,7 @@ impl SignProgram {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        without_our_secrets(&mut command);
+        remove_winimg_secrets(&mut command);
         let mut child = spawn(&mut command).map_err(|e| {
             Error::new(Kind::Host, "--sign-command cannot be started")
                 .at(self)

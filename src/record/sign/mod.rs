@@ -38,7 +38,7 @@ pub const BESIDE: [&str; 2] = [".sig", ".minisig"];
 pub fn remove_signatures(folder: &Path) -> Result<()> {
     FILES
         .into_iter()
-        .try_for_each(|name| io::remove_if_there(&folder.join(name)))
+        .try_for_each(|name| io::remove_if_exists(&folder.join(name)))
 }
 
 /// Text of the trial signature before a build, which is discarded.

@@ -46,7 +46,7 @@ pub fn judge(
 }
 
 /// Returns true if failed plugins of cloudbase-init run again at the next boot.
-pub fn has_another_turn(state: &CloneState) -> bool {
+pub fn will_run_again(state: &CloneState) -> bool {
     let Ok(Some(found)) = state.cloudbase_init.get("") else {
         return false;
     };

@@ -42,7 +42,7 @@ pub fn judge(state: &CloneState, expected: &ExpectedClone, report: &mut VerifyRe
         && !expected.provisions
     {
         let fact = "cloudbase-init is not configured to create the user in the metadata";
-        let finding = expected.left_out(fact).expected(name).cure(
+        let finding = expected.report_not_configured(fact).expected(name).cure(
             "add CreateUserPlugin to `plugins` of cloudbase-init.conf, unless the platform itself \
              creates the user",
         );
@@ -139,7 +139,9 @@ fn judge_keys(
     let in_profile = has_keys(&account.authorized_keys, wanted);
     if agent.is_some_and(|agent| !agent.writes_keys) && !in_profile {
         return Err(expected
-            .left_out("cloudbase-init is not configured to write the metadata's SSH keys")
+            .report_not_configured(
+                "cloudbase-init is not configured to write the metadata's SSH keys",
+            )
             .cure("add SetUserSSHPublicKeysPlugin to `plugins` of cloudbase-init.conf"));
     }
     let sshd = state.sshd.get("whether sshd accepts the metadata's keys")?;

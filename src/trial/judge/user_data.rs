@@ -16,7 +16,7 @@ pub fn judge(
 ) {
     if !found.runs_user_data {
         let finding = expected
-            .left_out("cloudbase-init is not configured to use user data")
+            .report_not_configured("cloudbase-init is not configured to use user data")
             .cure("add UserDataPlugin to `plugins` of cloudbase-init.conf");
         return report.add(Err(finding), None);
     }

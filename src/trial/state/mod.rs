@@ -262,7 +262,7 @@ impl CloneSetup {
     }
 
     /// Returns true if Setup has not started its first pass.
-    pub fn has_not_begun(&self) -> bool {
+    pub fn has_not_started(&self) -> bool {
         self.image_state.as_deref() == Some(SEALED)
     }
 }

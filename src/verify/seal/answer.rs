@@ -52,7 +52,7 @@ impl CloneAnswerFile {
 
     /// Returns true if it handles the built-in Administrator. Scripts are not analyzed: any
     /// mention of the account counts.
-    pub fn minds_administrator(&self) -> bool {
+    pub fn handles_administrator(&self) -> bool {
         self.has_password || self.has(&["administrator", "localuser", "-500"])
     }
 

@@ -21,44 +21,44 @@ const SERVICE: RegistryKey =
 const SETTINGS: &str =
     r"C:\Program Files\Cloudbase Solutions\Cloudbase-Init\conf\cloudbase-init.conf";
 /// Scripts that Setup and Azure's agent run at their end.
-const STARTERS: [&str; 2] = [
+const START_SCRIPTS: [&str; 2] = [
     r"C:\Windows\Setup\Scripts\SetupComplete.cmd",
     r"C:\Windows\OEM\SetupComplete2.cmd",
 ];
-const LIMIT: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 /// `SERVICE_AUTO_START`, also for a delayed start.
-const AUTO: u32 = 2;
+const AUTO_START: u32 = 2;
 /// Build number of Server 2025.
-const GREY_FROM: u32 = 26100;
+const GREY_DESKTOP_BUILD: u32 = 26100;
 
 pub const CHECKS: &[fn(&InspectedImage<'_>, &SealExpectations<'_>) -> Verdict] = &[
-    agent_waits,
-    |image, _| account_is_usable(image),
-    |image, _| account_is_closed(image),
-    |image, _| no_profile(image),
+    check_agent_start,
+    |image, _| check_account_usable(image),
+    |image, _| check_account_disabled(image),
+    |image, _| check_no_profile(image),
 ];
 
 /// Warns about an agent that starts automatically although something starts it later: it could
 /// restart the clone in the middle of Setup.
-fn agent_waits(image: &InspectedImage<'_>, asked: &SealExpectations<'_>) -> Verdict {
-    if image.read_number(&SERVICE, "Start")? != Some(AUTO) || asked.has_start_type(AGENT) {
+fn check_agent_start(image: &InspectedImage<'_>, expected: &SealExpectations<'_>) -> Verdict {
+    if image.read_number(&SERVICE, "Start")? != Some(AUTO_START) || expected.has_start_type(AGENT) {
         return Ok(());
     }
     let by_answer_file = CloneAnswerFile::read(image)?.is_some_and(|file| file.runs_cloudbase());
-    let mut by = by_answer_file.then_some("the answer file");
-    for script in STARTERS {
-        if by.is_none() && read_lowercase(image, script)?.contains("cloudbase") {
-            by = Some(script);
+    let mut starter = by_answer_file.then_some("the answer file");
+    for script in START_SCRIPTS {
+        if starter.is_none() && read_lowercase(image, script)?.contains("cloudbase") {
+            starter = Some(script);
         }
     }
-    let Some(by) = by else {
+    let Some(starter) = starter else {
         return Ok(());
     };
     let fact = "cloudbase-init would start with Windows on a clone before Setup has ended, and may \
                 restart it";
     Err(VerifyFinding::warning(fact)
-        .expected(format!("start demand, because {by} starts it"))
-        .found(format!("{SERVICE}, Start = {AUTO}"))
+        .expected(format!("start demand, because {starter} starts it"))
+        .found(format!("{SERVICE}, Start = {AUTO_START}"))
         .cure(
             "add a step before the image is sealed: service = { name = \"cloudbase-init\", start = \
              \"demand\", state = \"stopped\" }",
@@ -67,7 +67,7 @@ fn agent_waits(image: &InspectedImage<'_>, asked: &SealExpectations<'_>) -> Verd
 
 /// Reads a text file in lower case; empty if it does not exist.
 fn read_lowercase(image: &InspectedImage<'_>, path: &str) -> CheckResult<String> {
-    let bytes = image.volume.read(path, LIMIT)?.unwrap_or_default();
+    let bytes = image.volume.read(path, MAX_FILE_SIZE)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).to_lowercase())
 }
 
@@ -80,14 +80,14 @@ fn find_setting<'t>(settings: &'t str, name: &str) -> Option<&'t str> {
         .map(|(_, value)| value.trim())
 }
 
-fn account_is_usable(image: &InspectedImage<'_>) -> Verdict {
+fn check_account_usable(image: &InspectedImage<'_>) -> Verdict {
     let settings = read_lowercase(image, SETTINGS)?;
     let makes_user =
         find_setting(&settings, "plugins").is_none_or(|p| p.contains("createuserplugin"));
     if !makes_user || find_setting(&settings, "rename_admin_user") != Some("true") {
         return Ok(());
     }
-    let by = if account::is_disabled(image, account::ADMINISTRATOR)? == Some(true) {
+    let reason = if account::is_disabled(image, account::ADMINISTRATOR_RID)? == Some(true) {
         "the account is disabled"
     } else if CloneAnswerFile::read(image)?.is_some_and(|file| file.disables_administrator()) {
         "the answer file disables the account"
@@ -98,13 +98,13 @@ fn account_is_usable(image: &InspectedImage<'_>) -> Verdict {
                 Administrator without enabling it";
     Err(VerifyFinding::error(fact)
         .expected(format!("{SETTINGS}: rename_admin_user=false"))
-        .found(format!("rename_admin_user=true, and {by}"))
+        .found(format!("rename_admin_user=true, and {reason}"))
         .cure("let cloudbase-init create a user of its own (docs/accounts.md)"))
 }
 
-fn account_is_closed(image: &InspectedImage<'_>) -> Verdict {
+fn check_account_disabled(image: &InspectedImage<'_>) -> Verdict {
     if read_lowercase(image, SETTINGS)?.is_empty()
-        || account::is_disabled(image, account::ADMINISTRATOR)? != Some(false)
+        || account::is_disabled(image, account::ADMINISTRATOR_RID)? != Some(false)
     {
         return Ok(());
     }
@@ -112,7 +112,7 @@ fn account_is_closed(image: &InspectedImage<'_>) -> Verdict {
     let Some(answer) = CloneAnswerFile::read(image)? else {
         return Ok(());
     };
-    if answer.minds_administrator() {
+    if answer.handles_administrator() {
         return Ok(());
     }
     let fact = "the built-in Administrator stays enabled without a password on a clone, which can \
@@ -124,9 +124,9 @@ fn account_is_closed(image: &InspectedImage<'_>) -> Verdict {
 }
 
 /// Warns about a profile of the Administrator, which only affects desktops of Server 2025 or later.
-fn no_profile(image: &InspectedImage<'_>) -> Verdict {
+fn check_no_profile(image: &InspectedImage<'_>) -> Verdict {
     let build = image.read_text(&VERSION, "CurrentBuildNumber")?;
-    let is_new = build.is_some_and(|b| b.parse::<u32>().is_ok_and(|b| b >= GREY_FROM));
+    let is_new = build.is_some_and(|b| b.parse::<u32>().is_ok_and(|b| b >= GREY_DESKTOP_BUILD));
     let kind = image.read_text(&VERSION, "InstallationType")?;
     if !is_new || kind.as_deref() != Some("Server") {
         return Ok(());

@@ -38,7 +38,10 @@ fn fold_word(word: &str) -> String {
 
 /// Finds the candidate most similar to `word`, for names of several words, for which
 /// [`find_nearest`] is too strict; `None` if none is similar (Jaro-Winkler, ignoring case).
-pub fn most_alike<T: AsRef<str>>(word: &str, candidates: impl IntoIterator<Item = T>) -> Option<T> {
+pub fn find_most_similar<T: AsRef<str>>(
+    word: &str,
+    candidates: impl IntoIterator<Item = T>,
+) -> Option<T> {
     let wanted = word.to_lowercase();
     candidates
         .into_iter()
@@ -70,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_words_and_no_far_ones() {
+    fn only_similar_words_are_found() {
         let words = ["cpus", "memory", "disk_size", "iso"];
         for (word, want) in [
             ("cpu", Some("cpus")),

@@ -18,7 +18,7 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     command.spawn()
 }
 
-/// Has the kernel kill this process when its parent ends.
+/// Makes the kernel kill this process when its parent ends.
 #[cfg(target_os = "linux")]
 fn set_death_signal(parent: u32) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
@@ -33,7 +33,7 @@ fn set_death_signal(parent: u32) -> io::Result<()> {
 #[cfg(windows)]
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let child = command.spawn()?;
-    job::take(&child);
+    job::add(&child);
     Ok(child)
 }
 
@@ -44,7 +44,7 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// Environment variables with secrets that only winimg may know.
-const OURS: [&str; 7] = [
+const WINIMG_SECRETS: [&str; 7] = [
     "WINIMG_ADMIN_PASSWORD",
     "WINIMG_CACHE_PASSWORD",
     "WINIMG_CACHE_SIGN_KEY",
@@ -64,16 +64,16 @@ const PROXIES: [&str; 6] = [
 
 /// Removes winimg's own secrets from a child's environment, for programs that use the network, such
 /// as a KMS client.
-pub fn without_our_secrets(command: &mut Command) {
-    for name in OURS {
+pub fn remove_winimg_secrets(command: &mut Command) {
+    for name in WINIMG_SECRETS {
         command.env_remove(name);
     }
 }
 
 /// Removes all possible secrets from a child's environment, including proxies: QEMU and its tools
 /// do not use the network, and their environment is visible for longer than ours.
-pub fn without_secrets(command: &mut Command) {
-    without_our_secrets(command);
+pub fn remove_secrets(command: &mut Command) {
+    remove_winimg_secrets(command);
     for name in PROXIES {
         command.env_remove(name);
     }
@@ -82,7 +82,8 @@ pub fn without_secrets(command: &mut Command) {
 /// Collects the secrets of the environment, which must not be logged: for a proxy the password in
 /// its address, for a key each of its lines.
 pub fn environment_secrets() -> Vec<Secret> {
-    OURS.iter()
+    WINIMG_SECRETS
+        .iter()
         .chain(&PROXIES)
         .filter_map(|name| Some(split_secrets(name, &std::env::var(name).ok()?)))
         .flatten()
@@ -104,7 +105,8 @@ fn split_secrets(name: &str, value: &str) -> Vec<Secret> {
     }
 }
 
-/// Parses the password in an address, in its encoded form; `user:password@host` needs no scheme.
+/// Returns the password in an address, if any, in its encoded form; `user:password@host` needs no
+/// scheme.
 fn proxy_password(address: &str) -> Vec<Secret> {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
@@ -135,19 +137,19 @@ mod job {
 
     // SAFETY: a handle may be used by every thread of its process.
     unsafe impl Send for ChildJob {}
-    // SAFETY: the same.
+    // SAFETY: as above.
     unsafe impl Sync for ChildJob {}
 
     /// Adds a child to the job. Failure is acceptable: each child is also ended by name.
-    pub fn take(child: &Child) {
+    pub fn add(child: &Child) {
         static JOB: OnceLock<Option<ChildJob>> = OnceLock::new();
-        if let Some(job) = JOB.get_or_init(make) {
-            // SAFETY: both handles are open; the job's stays so to the end of this process.
+        if let Some(job) = JOB.get_or_init(create) {
+            // SAFETY: both handles are open, and the job's stays open until this process ends.
             unsafe { AssignProcessToJobObject(job.0, child.as_raw_handle()) };
         }
     }
 
-    fn make() -> Option<ChildJob> {
+    fn create() -> Option<ChildJob> {
         let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
         limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
         // SAFETY: an unnamed job with a handle that no child inherits; `limits` lives through its

@@ -7,14 +7,14 @@ use super::canonicalize;
 
 /// A regular file of a folder, links resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileWithin {
+pub struct ContainedFile {
     /// Path of the file, without links.
     pub path: PathBuf,
     /// The same path relative to the folder.
     pub below: PathBuf,
 }
 
-impl FileWithin {
+impl ContainedFile {
     /// Returns true if the name of the file or of a folder above it starts with a dot.
     pub fn is_hidden(&self) -> bool {
         self.below
@@ -25,7 +25,7 @@ impl FileWithin {
 
 /// The reason why a name is not that of a file in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileWithinError {
+pub enum ContainedFileError {
     Missing,
     /// The name or a link leads out of the folder.
     Outside,
@@ -33,7 +33,7 @@ pub enum FileWithinError {
     NotRegular,
 }
 
-impl fmt::Display for FileWithinError {
+impl fmt::Display for ContainedFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "is missing",
@@ -45,23 +45,26 @@ impl fmt::Display for FileWithinError {
 
 /// Finds the file `name` in or below `folder`. The name is checked first, then its path with links
 /// resolved.
-pub fn file_within(folder: &Path, name: impl AsRef<Path>) -> Result<FileWithin, FileWithinError> {
+pub fn find_contained_file(
+    folder: &Path,
+    name: impl AsRef<Path>,
+) -> Result<ContainedFile, ContainedFileError> {
     let name = name.as_ref();
     if !is_plain(name) {
-        return Err(FileWithinError::Outside);
+        return Err(ContainedFileError::Outside);
     }
-    let folder = canonicalize(folder).map_err(|_| FileWithinError::Missing)?;
-    let path = canonicalize(&folder.join(name)).map_err(|_| FileWithinError::Missing)?;
+    let folder = canonicalize(folder).map_err(|_| ContainedFileError::Missing)?;
+    let path = canonicalize(&folder.join(name)).map_err(|_| ContainedFileError::Missing)?;
     let below = path
         .strip_prefix(&folder)
-        .map_err(|_| FileWithinError::Outside)?;
+        .map_err(|_| ContainedFileError::Outside)?;
     if path.metadata().is_ok_and(|about| about.is_file()) {
-        Ok(FileWithin {
+        Ok(ContainedFile {
             below: below.to_owned(),
             path,
         })
     } else {
-        Err(FileWithinError::NotRegular)
+        Err(ContainedFileError::NotRegular)
     }
 }
 
@@ -93,17 +96,17 @@ mod tests {
         for (name, expected) in [
             ("a.ova", Ok("a.ova")),
             ("./logs/1.log", Ok("logs/1.log")),
-            ("none", Err(FileWithinError::Missing)),
-            ("logs", Err(FileWithinError::NotRegular)),
-            ("", Err(FileWithinError::Outside)),
-            ("../secret", Err(FileWithinError::Outside)),
-            ("../none", Err(FileWithinError::Outside)),
-            ("../out/a.ova", Err(FileWithinError::Outside)),
-            ("logs/../a.ova", Err(FileWithinError::Outside)),
-            (r"..\secret", Err(FileWithinError::Outside)),
-            (&absolute, Err(FileWithinError::Outside)),
+            ("none", Err(ContainedFileError::Missing)),
+            ("logs", Err(ContainedFileError::NotRegular)),
+            ("", Err(ContainedFileError::Outside)),
+            ("../secret", Err(ContainedFileError::Outside)),
+            ("../none", Err(ContainedFileError::Outside)),
+            ("../out/a.ova", Err(ContainedFileError::Outside)),
+            ("logs/../a.ova", Err(ContainedFileError::Outside)),
+            (r"..\secret", Err(ContainedFileError::Outside)),
+            (&absolute, Err(ContainedFileError::Outside)),
         ] {
-            let found = file_within(&folder, name);
+            let found = find_contained_file(&folder, name);
             let below = found.as_ref().map(|found| found.below.as_path());
             assert_eq!(below, expected.as_ref().map(|e| Path::new(*e)), "{name}");
         }
@@ -125,17 +128,17 @@ mod tests {
         symlink(outer.path(), folder.join("above")).unwrap();
         symlink(".work/answers.xml", folder.join("shown")).unwrap();
         symlink("/dev/zero", folder.join("zero")).unwrap();
-        assert!(!file_within(&folder, "inner").unwrap().is_hidden());
-        assert!(file_within(&folder, "shown").unwrap().is_hidden());
+        assert!(!find_contained_file(&folder, "inner").unwrap().is_hidden());
+        assert!(find_contained_file(&folder, "shown").unwrap().is_hidden());
         for name in ["outer", "above/secret", "zero"] {
             assert_eq!(
-                file_within(&folder, name),
-                Err(FileWithinError::Outside),
+                find_contained_file(&folder, name),
+                Err(ContainedFileError::Outside),
                 "{name}"
             );
         }
         // The folder itself may be reached by a link.
         symlink(&folder, outer.path().join("linked")).unwrap();
-        assert!(file_within(&outer.path().join("linked"), "a").is_ok());
+        assert!(find_contained_file(&outer.path().join("linked"), "a").is_ok());
     }
 }

@@ -11,7 +11,7 @@ use crate::digest::{Algorithm, Digest, Hasher};
 
 /// Returns the parts of `within` with data, in order (Linux: lseek(2), SEEK_DATA and SEEK_HOLE).
 #[cfg(unix)]
-pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+pub fn find_data(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     use nix::unistd::Whence;
 
     let mut ranges = Vec::new();
@@ -40,7 +40,7 @@ fn seek_to(file: &File, from: u64, whence: nix::unistd::Whence) -> io::Result<Op
 
 /// Returns the parts of `within` with data, in order (Microsoft: FSCTL_QUERY_ALLOCATED_RANGES).
 #[cfg(windows)]
-pub fn data_within(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
+pub fn find_data(file: &File, within: Range<u64>) -> io::Result<Vec<Range<u64>>> {
     use windows_sys::Win32::Foundation::{
         ERROR_CALL_NOT_IMPLEMENTED, ERROR_INVALID_FUNCTION, ERROR_INVALID_PARAMETER,
         ERROR_NOT_SUPPORTED,
@@ -132,7 +132,7 @@ pub(super) fn compute_sha256(file: &File, size: u64) -> io::Result<(Digest, u64)
     let mut buffer = vec![0; CHUNK as usize];
     let mut hasher = Hasher::new(Algorithm::Sha256);
     let mut at = 0;
-    for data in data_within(file, 0..size)? {
+    for data in find_data(file, 0..size)? {
         hasher.update_zeros(data.start - at);
         at = data.end;
         for from in data.clone().step_by(CHUNK as usize) {
@@ -177,7 +177,7 @@ mod tests {
             file.write_all_at(&[1; 4096], at).unwrap();
         }
         for within in [0..64 << 20, (1 << 20) + 10..41 << 20] {
-            let data = data_within(&file, within.clone()).unwrap();
+            let data = find_data(&file, within.clone()).unwrap();
             assert!(data.iter().all(|r| r.start < r.end), "{data:?}");
             assert!(data.windows(2).all(|w| w[0].end <= w[1].start), "{data:?}");
             assert!(data[0].start >= within.start, "{data:?}");

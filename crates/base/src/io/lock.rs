@@ -12,7 +12,7 @@ use super::file_lock;
 use crate::error::{Error, Kind, Result};
 use crate::event::Cancel;
 
-/// A lock until this value is dropped or the process ends.
+/// A lock that is held until this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct FileLock {
     // Closing the file releases the lock.
@@ -20,23 +20,23 @@ pub struct FileLock {
 }
 
 /// Interval between attempts to take a lock.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl FileLock {
-    /// Takes the lock at `path`, waiting while another process has it. `waiting` is called once,
+    /// Takes the lock at `path`, waiting while another process has it. `on_wait` is called once,
     /// before the first wait, with a description of the holder such as `process 4711`. Fails when
     /// cancelled.
-    pub fn take(path: &Path, cancel: &Cancel, waiting: impl FnOnce(&str)) -> Result<Self> {
-        let mut waiting = Some(waiting);
+    pub fn take(path: &Path, cancel: &Cancel, on_wait: impl FnOnce(&str)) -> Result<Self> {
+        let mut on_wait = Some(on_wait);
         loop {
             cancel.check()?;
             if let Some(lock) = Self::try_take(path)? {
                 return Ok(lock);
             }
-            if let Some(notify) = waiting.take() {
+            if let Some(notify) = on_wait.take() {
                 notify(&describe_holder(path));
             }
-            cancel.sleep(LOOK_AGAIN)?;
+            cancel.sleep(POLL_INTERVAL)?;
         }
     }
 
@@ -56,8 +56,8 @@ impl FileLock {
         Self::open(path, &mut OpenOptions::new())
     }
 
-    fn open(path: &Path, how: &mut OpenOptions) -> Result<Option<Self>> {
-        let mut file = how
+    fn open(path: &Path, options: &mut OpenOptions) -> Result<Option<Self>> {
+        let mut file = options
             .read(true)
             .write(true)
             .open(path)
@@ -81,7 +81,7 @@ impl FileLock {
     }
 }
 
-/// Locks a folder while a file in it is read and replaced, against others that use this lock, too.
+/// Locks a folder while a file in it is read and replaced, against other processes that take this lock.
 /// Creates no file.
 #[cfg(unix)]
 pub fn lock_folder(folder: &Path) -> Result<FileLock> {
@@ -103,7 +103,7 @@ pub(super) fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<
     if cfg!(windows) {
         // Windows cannot rename a folder with an open file; sweeps ignore one without a lock file.
         let file = fs::rename(hidden, folder)
-            .and_then(|()| create_held(&folder.join(name)))
+            .and_then(|()| create_locked(&folder.join(name)))
             .map_err(|e| Error::io("create", folder, e))?;
         return Ok(FileLock { _file: file });
     }
@@ -114,8 +114,8 @@ pub(super) fn reveal_locked(hidden: &Path, folder: &Path, name: &str) -> Result<
     Ok(lock)
 }
 
-/// Creates a file that no other handle can lock from the start.
-fn create_held(path: &Path) -> std::io::Result<File> {
+/// Creates a file that is locked from the start: no other handle can lock it.
+fn create_locked(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
     #[cfg(windows)]

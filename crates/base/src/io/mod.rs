@@ -26,21 +26,21 @@ use tempfile::NamedTempFile;
 use crate::digest::{Algorithm, Digest};
 use crate::error::{Error, Result};
 
-pub use child::{environment_secrets, spawn, without_our_secrets, without_secrets};
-pub use contained_file::{FileWithin, FileWithinError, file_within};
+pub use child::{environment_secrets, remove_secrets, remove_winimg_secrets, spawn};
+pub use contained_file::{ContainedFile, ContainedFileError, find_contained_file};
 pub use file_list::{files_below, own_files_below};
-pub use holes::data_within;
+pub use holes::find_data;
 pub use lock::{FileLock, lock_folder};
 pub use open::{
-    limit, open_regular, read_argument, read_limited, read_text_given, read_text_limited,
+    limit, open_regular, read_argument, read_limited, read_text_argument, read_text_limited,
     refuse_streams,
 };
 pub use positioned::PositionedIo;
 pub use private::{
-    close_to_others, create_private_file, create_private_folders, forbid_others_to_write,
+    create_private_file, create_private_folders, forbid_others_to_write, restrict_to_owner,
     runtime_folder,
 };
-pub use work_folder::{WorkFolder, is_used, lock_of, remove_work_folder};
+pub use work_folder::{WorkFolder, is_in_use, lock_path, remove_work_folder};
 pub use xml::read_xml_limited;
 
 /// A file that appears under its name only when it is complete.
@@ -103,13 +103,13 @@ impl AtomicFile {
             .as_file()
             .sync_all()
             .map_err(|e| Error::io("write", &path, e))?;
-        name(temporary, &path).map_err(|e| Error::io("write", &path, e))?;
+        persist(temporary, &path).map_err(|e| Error::io("write", &path, e))?;
         sync_folder(folder_of(&path))
     }
 }
 
-/// Renames the file, even if another file of that name is open for reading.
-fn name(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
+/// Renames the temporary file to `path`, even if the file it replaces is open for reading.
+fn persist(temporary: NamedTempFile, path: &Path) -> io::Result<()> {
     if cfg!(unix) {
         return temporary.persist(path).map(|_| ()).map_err(|e| e.error);
     }
@@ -202,20 +202,20 @@ pub fn sync_file(path: &Path) -> io::Result<()> {
 /// Resolves links and `..` in a path. On Windows the prefix `\\?\` is removed, since not all
 /// programs support it.
 pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
-    let whole = fs::canonicalize(path)?;
+    let canonical = fs::canonicalize(path)?;
     #[cfg(windows)]
     {
         use std::path::{Component, Prefix};
-        if let Some(Component::Prefix(prefix)) = whole.components().next()
+        if let Some(Component::Prefix(prefix)) = canonical.components().next()
             && let Prefix::VerbatimDisk(disk) = prefix.kind()
         {
-            let rest: PathBuf = whole.components().skip(1).collect();
+            let rest: PathBuf = canonical.components().skip(1).collect();
             let mut plain = PathBuf::from(format!("{}:", char::from(disk)));
             plain.push(rest);
             return Ok(plain);
         }
     }
-    Ok(whole)
+    Ok(canonical)
 }
 
 /// Returns the path with `/` separators, on every system.
@@ -240,7 +240,7 @@ pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
             FILE_FLAG_BACKUP_SEMANTICS, FILE_WRITE_ATTRIBUTES,
         };
         options.access_mode(FILE_WRITE_ATTRIBUTES);
-        // Without it no folder is opened (Microsoft: CreateFile, Directories).
+        // Required to open a folder (Microsoft: CreateFile, Directories).
         options.custom_flags(FILE_FLAG_BACKUP_SEMANTICS);
     }
     options.open(path)?.set_modified(time)
@@ -281,7 +281,7 @@ pub fn create_folders(folder: &Path) -> Result<()> {
 }
 
 /// Removes a file, a link or a folder with everything in it. Links are removed, not followed.
-pub fn remove_whole(path: &Path) -> io::Result<()> {
+pub fn remove_recursively(path: &Path) -> io::Result<()> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     if is_folder {
         return fs::remove_dir_all(path);
@@ -295,12 +295,12 @@ pub fn is_link(path: &Path) -> bool {
 }
 
 /// Removes a file if it exists.
-pub fn remove_if_there(file: &Path) -> Result<()> {
+pub fn remove_if_exists(file: &Path) -> Result<()> {
     ignore_missing(fs::remove_file(file), file)
 }
 
 /// Removes a folder with its content if it exists.
-pub fn remove_folder_if_there(folder: &Path) -> Result<()> {
+pub fn remove_folder_if_exists(folder: &Path) -> Result<()> {
     ignore_missing(fs::remove_dir_all(folder), folder)
 }
 
@@ -311,7 +311,7 @@ fn ignore_missing(removed: io::Result<()>, path: &Path) -> Result<()> {
     }
 }
 
-/// Appends `suffix` to the whole name: `recipe.lock` becomes `recipe.lock.sig`.
+/// Appends `suffix` to the name, after any extension: `recipe.lock` becomes `recipe.lock.sig`.
 pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(suffix);

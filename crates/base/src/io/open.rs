@@ -108,7 +108,7 @@ pub fn read_text_limited(path: &Path, limit: u64) -> io::Result<String> {
 }
 
 /// Reads UTF-8 text like [`read_argument`].
-pub fn read_text_given(path: &Path, limit: u64) -> io::Result<String> {
+pub fn read_text_argument(path: &Path, limit: u64) -> io::Result<String> {
     decode_text(read_argument(path, limit)?)
 }
 

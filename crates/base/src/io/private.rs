@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Kind, Result};
 
 /// Removes the write permission of other users from everything that this process and its children
-/// create from now on, whatever the umask was. Permissions of the group are kept.
+/// create from now on, in addition to the umask. Permissions of the group are kept.
 #[cfg(unix)]
 pub fn forbid_others_to_write() {
     use nix::sys::stat::{Mode, umask};
-    let given = umask(Mode::S_IWOTH);
-    umask(given | Mode::S_IWOTH);
+    let inherited = umask(Mode::S_IWOTH);
+    umask(inherited | Mode::S_IWOTH);
 }
 
 /// Does nothing: a new file has the permissions of its folder.
@@ -58,7 +58,7 @@ pub fn create_private_file(path: &Path) -> std::io::Result<File> {
 }
 
 /// Restricts an existing file or folder to its owner. On Windows its folder's permissions apply.
-pub fn close_to_others(path: &Path) -> std::io::Result<()> {
+pub fn restrict_to_owner(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -113,8 +113,7 @@ pub fn make_private(path: &Path) -> std::io::Result<()> {
 }
 
 /// Returns the folder for sockets of this user's builds: `/tmp/winimg-<uid>`, owned by the user
-/// with mode
-/// 0700. Not `$TMPDIR`: its path may be too long for a socket.
+/// with mode 0700. Not `$TMPDIR`: its path may be too long for a socket.
 #[cfg(unix)]
 pub fn runtime_folder() -> Result<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_there_already_become_private() {
+    fn an_existing_file_becomes_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         fs::write(&path, "before").unwrap();
@@ -173,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_link_leads_to_is_closed_as_it_is() {
+    fn the_target_of_a_link_is_restricted() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("file"), folder.path().join("link"));
         fs::write(&path, "").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         symlink(&path, &link).unwrap();
-        close_to_others(&link).unwrap();
-        // Not 0700, as the link's own mode has it.
+        restrict_to_owner(&link).unwrap();
+        // Not 0700, which would be the link's own mode.
         assert_eq!(mode(&path), 0o600);
     }
 }

@@ -46,8 +46,8 @@ impl WorkFolder {
         }
     }
 
-    /// Returns true if a folder of this name is one of these.
-    pub fn is_named(self, name: &str) -> bool {
+    /// Returns true if folders of this kind have such a name.
+    pub fn matches_name(self, name: &str) -> bool {
         name.starts_with(self.prefix())
     }
 
@@ -71,7 +71,7 @@ impl WorkFolder {
         let entries = fs::read_dir(parent).map_err(|e| Error::io("read", parent, e))?;
         let mut folders: Vec<PathBuf> = entries
             .flatten()
-            .filter(|entry| self.is_named(&entry.file_name().to_string_lossy()))
+            .filter(|entry| self.matches_name(&entry.file_name().to_string_lossy()))
             .map(|entry| entry.path())
             .collect();
         folders.sort();
@@ -81,50 +81,50 @@ impl WorkFolder {
     /// Lists the folders left by killed processes.
     pub fn list_leftovers(self, parent: &Path) -> Result<Vec<PathBuf>> {
         let mut folders = self.list_all(parent)?;
-        folders.retain(|folder| self.is_left(folder));
+        folders.retain(|folder| self.is_leftover(folder));
         Ok(folders)
     }
 
-    fn is_left(self, folder: &Path) -> bool {
-        let lock = lock_of(folder);
+    fn is_leftover(self, folder: &Path) -> bool {
+        let lock = lock_path(folder);
         if lock.exists() {
             !FileLock::is_held(&lock)
         } else {
-            // A build's folder without a lock was kept for the user; on Windows one may not have
-            // its lock yet. Neither applies to a draft.
+            // A build's folder without a lock was kept for the user. On Windows a new folder may
+            // not have its lock yet.
             self == Self::Draft && !cfg!(windows)
         }
     }
 
     /// Removes the folders left by killed processes, with a note for each. All are tried; the first
     /// failure is returned.
-    pub fn remove_left(self, parent: &Path, sink: &dyn Sink) -> Result<()> {
-        let mut removed = Ok(());
+    pub fn remove_leftovers(self, parent: &Path, sink: &dyn Sink) -> Result<()> {
+        let mut result = Ok(());
         for folder in self.list_leftovers(parent)? {
-            removed = removed.and(remove_left(&folder, sink));
+            result = result.and(remove_leftover(&folder, sink));
         }
-        removed
+        result
     }
 }
 
 /// Returns the path of the lock in a working folder.
-pub fn lock_of(folder: &Path) -> PathBuf {
+pub fn lock_path(folder: &Path) -> PathBuf {
     folder.join(LOCK)
 }
 
 /// Returns true if a running process uses this folder, or if that is unknown.
-pub fn is_used(folder: &Path) -> bool {
-    FileLock::is_held(&lock_of(folder))
+pub fn is_in_use(folder: &Path) -> bool {
+    FileLock::is_held(&lock_path(folder))
 }
 
-/// Removes a leftover, unless another process was faster.
-fn remove_left(folder: &Path, sink: &dyn Sink) -> Result<()> {
+/// Removes a leftover, unless another process is removing it.
+fn remove_leftover(folder: &Path, sink: &dyn Sink) -> Result<()> {
     // On Windows a folder without a lock file is being created or removed, so no lock file is
     // created.
     let taken = if cfg!(windows) {
-        FileLock::take_existing(&lock_of(folder))
+        FileLock::take_existing(&lock_path(folder))
     } else {
-        FileLock::try_take(&lock_of(folder))
+        FileLock::try_take(&lock_path(folder))
     };
     let Ok(Some(lock)) = taken else {
         return Ok(());
@@ -137,7 +137,7 @@ fn remove_left(folder: &Path, sink: &dyn Sink) -> Result<()> {
     // this name.
     let _lock = (!cfg!(windows)).then_some(lock);
     match remove_work_folder(folder) {
-        // Another build removed it before we had the lock.
+        // Another build removed it before this one took the lock.
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         // Its own build is removing it, or a scanner has one of its files open: the next sweep
         // tries again.
@@ -149,7 +149,7 @@ fn remove_left(folder: &Path, sink: &dyn Sink) -> Result<()> {
 /// Removes a working folder with its content. The lock file is removed last: if removal fails or
 /// its process is killed meanwhile, the next sweep finds the folder.
 pub fn remove_work_folder(folder: &Path) -> std::io::Result<()> {
-    let lock = lock_of(folder);
+    let lock = lock_path(folder);
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
@@ -184,13 +184,13 @@ mod tests {
             let (left, lock) = kind.create(parent.path()).unwrap();
             fs::create_dir(left.join("deep")).unwrap();
             fs::write(left.join("deep/file"), "x").unwrap();
-            assert!(is_used(&used) && is_used(&left));
+            assert!(is_in_use(&used) && is_in_use(&left));
             drop(lock);
             // What another test starts just now holds this one's open files until its exec.
             let deadline = Instant::now() + Duration::from_secs(10);
             while left.exists() {
                 assert!(Instant::now() < deadline, "{kind:?} stays");
-                kind.remove_left(parent.path(), &Silence).unwrap();
+                kind.remove_leftovers(parent.path(), &Silence).unwrap();
             }
             assert_eq!(kind.list_all(parent.path()).unwrap(), [used]);
         }
@@ -200,7 +200,7 @@ mod tests {
     fn a_folder_that_was_kept_for_the_user_is_no_leftover() {
         let parent = tempfile::tempdir().unwrap();
         let (kept, lock) = WorkFolder::Build.create(parent.path()).unwrap();
-        fs::remove_file(lock_of(&kept)).unwrap();
+        fs::remove_file(lock_path(&kept)).unwrap();
         drop(lock);
         let none = Vec::<PathBuf>::new();
         assert_eq!(
@@ -208,7 +208,7 @@ mod tests {
             none
         );
         WorkFolder::Build
-            .remove_left(parent.path(), &Silence)
+            .remove_leftovers(parent.path(), &Silence)
             .unwrap();
         assert!(kept.exists());
     }

@@ -56,7 +56,7 @@ pub struct UnpackLimits {
     pub ratio: u64,
 }
 
-/// Unpacked bytes below which no ratio is suspicious.
+/// Unpacked bytes up to which the ratio is not checked.
 pub const RATIO_FROM: u64 = 64 << 20;
 
 impl Default for UnpackLimits {
@@ -128,16 +128,16 @@ pub fn unpack(
     let survey = inspect_archive(archive, limits)?;
     let selection = ArchiveSelection::new(filter, &survey, archive)?;
     survey.check_clean(archive)?;
-    let beside = tempfile::Builder::new()
+    let temporary = tempfile::Builder::new()
         .prefix(".unpack-")
         .tempdir_in(io::folder_of(dest))
         .map_err(|e| Error::io("create a temporary folder next to", dest, e))?;
     // The temporary folder itself has mode 0700; the tree inside it gets the usual mode.
-    let tree = beside.path().join("tree");
+    let tree = temporary.path().join("tree");
     fs::create_dir(&tree).map_err(|e| Error::io("create", &tree, e))?;
     let mut writer = UnpackWriter {
         root: tree.clone(),
-        left: limits.compute_max_size(size_of_file(archive)?).0,
+        remaining: limits.compute_max_size(archive_size(archive)?).0,
         done: Vec::new(),
     };
     match archive.format {
@@ -157,13 +157,13 @@ fn inspect_archive(archive: &ArchiveFile, limits: &UnpackLimits) -> Result<Archi
     }
 }
 
-fn size_of_file(archive: &ArchiveFile) -> Result<u64> {
+fn archive_size(archive: &ArchiveFile) -> Result<u64> {
     fs::metadata(archive.file)
         .map(|m| m.len())
         .map_err(|e| Error::io("read", archive.file, e))
 }
 
-/// Reports an archive that violates its format.
+/// Builds the error for an archive that violates its format.
 fn report_broken(archive: &ArchiveFile, why: impl std::fmt::Display) -> Error {
     Error::new(
         Kind::Unproved,
@@ -175,7 +175,7 @@ fn report_broken(archive: &ArchiveFile, why: impl std::fmt::Display) -> Error {
 struct UnpackWriter {
     root: PathBuf,
     /// Bytes that may still be written, regardless of the headers.
-    left: u64,
+    remaining: u64,
     done: Vec<UnpackedFile>,
 }
 
@@ -191,7 +191,7 @@ impl UnpackWriter {
         let to = self.root.join(path);
         io::create_folders(io::folder_of(&to))?;
         let mut file = File::create_new(&to).map_err(|e| Error::io("write", &to, e))?;
-        let mut from = from.take(self.left.min(size).saturating_add(1));
+        let mut from = from.take(self.remaining.min(size).saturating_add(1));
         let mut hasher = Hasher::new(Algorithm::Sha256);
         let mut buffer = vec![0; 256 << 10];
         let mut written = 0;
@@ -203,7 +203,7 @@ impl UnpackWriter {
                 break;
             }
             written += n as u64;
-            if written > self.left.min(size) {
+            if written > self.remaining.min(size) {
                 return Err(report_broken(
                     archive,
                     format!("{path} has more than the {size} bytes stated in the archive"),
@@ -220,7 +220,7 @@ impl UnpackWriter {
             ));
         }
         file.sync_all().map_err(|e| Error::io("write", &to, e))?;
-        self.left -= written;
+        self.remaining -= written;
         self.done.push(UnpackedFile {
             path: path.to_string(),
             size,

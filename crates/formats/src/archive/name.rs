@@ -5,7 +5,7 @@
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use winimg_base::display_text::{is_invisible, is_unseen};
+use winimg_base::display_text::{is_invisible, is_unprintable};
 use winimg_base::filename::{self, FilenameFault, LONGEST};
 
 /// Normalizes a path to `/` and no `.` segments. The error is worded to follow the name. An empty
@@ -79,7 +79,7 @@ pub(super) fn escape_name(raw: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(raw)
         .chars()
         .flat_map(|c| {
-            let is_hidden = is_unseen(c);
+            let is_hidden = is_unprintable(c);
             let escaped = is_hidden.then(|| c.escape_unicode());
             let plain = (!is_hidden).then_some(c);
             escaped.into_iter().flatten().chain(plain)

@@ -15,13 +15,13 @@ use winimg_base::error::{Error, Result};
 
 use super::filter::ArchiveSelection;
 use super::survey::{ArchiveSurvey, EntryKind};
-use super::{ArchiveFile, ArchiveFormat, UnpackLimits, UnpackWriter, report_broken, size_of_file};
+use super::{ArchiveFile, ArchiveFormat, UnpackLimits, UnpackWriter, archive_size, report_broken};
 
 /// Maximum bytes of a long name or pax header, since readers keep these in memory.
 const EXTENSION_LIMIT: u64 = 1 << 20;
 
 pub(super) fn inspect(archive: &ArchiveFile, limits: &UnpackLimits) -> Result<ArchiveSurvey> {
-    let size = size_of_file(archive)?;
+    let size = archive_size(archive)?;
     let mut survey = ArchiveSurvey::new(limits, size);
     // Check the raw headers first: the second reading loads long names into memory.
     if headers_fit(archive, limits, &mut survey)? {
@@ -235,7 +235,7 @@ fn open(
     let allowed = match limits {
         Some(limits) => {
             let padding = (limits.entries as u64).saturating_mul(2048);
-            let files = limits.compute_max_size(size_of_file(archive)?).0;
+            let files = limits.compute_max_size(archive_size(archive)?).0;
             files.saturating_add(padding)
         }
         // Checked before; the writer limits the output.

@@ -12,7 +12,7 @@ use winimg_base::error::{Error, Result};
 use super::bounds::{self, ZipBounds};
 use super::filter::ArchiveSelection;
 use super::survey::{ArchiveSurvey, EntryKind};
-use super::{ArchiveFile, UnpackLimits, UnpackWriter, report_broken, size_of_file};
+use super::{ArchiveFile, UnpackLimits, UnpackWriter, archive_size, report_broken};
 
 /// The file type bits of a Unix mode.
 const TYPE: u32 = 0o170_000;
@@ -21,7 +21,7 @@ const FOLDER: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
 
 pub(super) fn inspect(archive: &ArchiveFile, limits: &UnpackLimits) -> Result<ArchiveSurvey> {
-    let mut survey = ArchiveSurvey::new(limits, size_of_file(archive)?);
+    let mut survey = ArchiveSurvey::new(limits, archive_size(archive)?);
     let mut zip = open(archive)?;
     let mut first = zip.central_directory_start();
     for number in 0..zip.len() {

@@ -18,14 +18,14 @@ use winimg_base::error::{Error, Result};
 /// Bytes of a GPT header (UEFI 2.10, 5.3.2).
 const HEADER: usize = 92;
 /// Maximum number of entries that are accepted; Windows writes 128.
-const MOST: u32 = 1024;
+const MAX_ENTRIES: u32 = 1024;
 
 /// The partition table of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartitionTable {
     pub style: PartitionStyle,
     pub partitions: Vec<DiskPartition>,
-    /// Damage that does not make the partitions uncertain.
+    /// Damage that does not affect the list of partitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
 }
@@ -49,7 +49,7 @@ pub struct DiskPartition {
     pub len: u64,
     /// GPT type GUID in capitals, or the MBR type as `0x07`.
     pub kind: String,
-    /// The type in words, if it is one that Windows creates.
+    /// Name of the type, if it is one that Windows creates.
     pub role: Option<&'static str>,
     /// GPT name; empty on MBR.
     pub name: String,
@@ -100,7 +100,7 @@ fn read(disk: &dyn Disk) -> Result<PartitionTable> {
     };
     let records: Vec<_> = (0..4).filter_map(|i| mbr.partition(i)).collect();
     if records.iter().any(|r| r.os_type == 0xEE) {
-        return gpt_table(disk);
+        return read_gpt(disk);
     }
     // A volume's boot sector ends in the same signature as an MBR.
     let is_mbr = records.iter().all(|r| r.boot_indicator & 0x7f == 0);
@@ -139,7 +139,7 @@ struct GptCopy {
 /// Reads the copy with its header at a sector. The inner error describes the damage. The outer one
 /// refuses values for which the `gpt` crate panics or exhausts memory: an entry size that no known
 /// system writes, and excessive numbers of entries.
-fn copy(disk: &dyn Disk, at: u64) -> Result<Result<GptCopy, String>> {
+fn read_copy(disk: &dyn Disk, at: u64) -> Result<Result<GptCopy, String>> {
     let sector = disk.sector_size();
     let mut bytes = [0; HEADER];
     let offset = at.saturating_mul(sector);
@@ -149,16 +149,16 @@ fn copy(disk: &dyn Disk, at: u64) -> Result<Result<GptCopy, String>> {
     if !bytes.starts_with(b"EFI PART") {
         return Ok(Err("there is no header".into()));
     }
-    let mut unsummed = bytes;
-    unsummed[16..20].fill(0);
-    if libdeflater::crc32(&unsummed) != u32_le(&bytes, 16) {
+    let mut without_checksum = bytes;
+    without_checksum[16..20].fill(0);
+    if libdeflater::crc32(&without_checksum) != u32_le(&bytes, 16) {
         return Ok(Err("the checksum of its header is wrong".into()));
     }
     let (count, each) = (u32_le(&bytes, 80), u32_le(&bytes, 84));
-    if each != 128 || count > MOST {
+    if each != 128 || count > MAX_ENTRIES {
         return Err(Error::failed("the disk's partition table cannot be read")
             .at(format!("offset {offset:#x} of the disk"))
-            .expected(format!("at most {MOST} entries of 128 bytes"))
+            .expected(format!("at most {MAX_ENTRIES} entries of 128 bytes"))
             .found(format!("{count} of {each}")));
     }
     let header = Header {
@@ -179,7 +179,7 @@ fn copy(disk: &dyn Disk, at: u64) -> Result<Result<GptCopy, String>> {
     };
     if header.current_lba != at {
         let own = header.current_lba;
-        return Ok(Err(format!("its header gives sector {own} as its place")));
+        return Ok(Err(format!("its header says that it is at sector {own}")));
     }
     let size = match sector {
         4096 => gpt::disk::LogicalBlockSize::Lb4096,
@@ -192,10 +192,10 @@ fn copy(disk: &dyn Disk, at: u64) -> Result<Result<GptCopy, String>> {
     })
 }
 
-fn gpt_table(disk: &dyn Disk) -> Result<PartitionTable> {
+fn read_gpt(disk: &dyn Disk) -> Result<PartitionTable> {
     let sector = disk.sector_size();
     let last = (disk.len() / sector).saturating_sub(1);
-    let primary = copy(disk, 1)?;
+    let primary = read_copy(disk, 1)?;
     if let Ok(primary) = &primary {
         extent::check_backup_place(disk, primary.header.backup_lba)?;
     }
@@ -203,7 +203,7 @@ fn gpt_table(disk: &dyn Disk) -> Result<PartitionTable> {
         Ok(primary) => primary.header.backup_lba,
         Err(_) => last,
     };
-    let backup = copy(disk, backup_at)?;
+    let backup = read_copy(disk, backup_at)?;
     let mut doubts = Vec::new();
     let used = match (primary, backup) {
         (Ok(primary), Ok(backup)) => {

@@ -1,6 +1,6 @@
 //! Files of an NTFS volume, read without mounting it.
 //!
-//! Wrong bytes would be worse than none: a file that is compressed, encrypted, sparse or has a
+//! Wrong bytes are worse than an error: a file that is compressed, encrypted, sparse or has a
 //! reparse point (CompactOS, deduplication, links) is refused, since its plain data runs are not
 //! its content.
 //!
@@ -43,7 +43,7 @@ pub struct NtfsVolume<'d> {
 /// Properties of a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NtfsFileInfo {
-    pub directory: bool,
+    pub is_directory: bool,
     /// Size of the content in bytes; 0 for a directory.
     pub size: u64,
     /// Form of the content, which determines if it can be read offline.
@@ -54,11 +54,11 @@ pub struct NtfsFileInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NtfsEntry {
     pub name: String,
-    pub directory: bool,
+    pub is_directory: bool,
     /// Size in bytes as cached in the directory, which may be outdated.
     pub size: u64,
     /// True for a reparse point, such as a link or mount point, as cached in the directory.
-    pub reparse: bool,
+    pub is_reparse_point: bool,
 }
 
 impl<'d> NtfsVolume<'d> {
@@ -79,7 +79,7 @@ impl<'d> NtfsVolume<'d> {
                 .at(format!("offset {start} of the disk"))
                 .because(e)
         });
-        let ntfs = fs.end("$Boot", opened)?;
+        let ntfs = fs.finish("$Boot", opened)?;
         // Readers allocate memory by the volume's size.
         if ntfs.size() > len {
             return Err(
@@ -99,7 +99,7 @@ impl<'d> NtfsVolume<'d> {
     /// Returns true if the volume was not shut down cleanly, so Windows would check it at its next
     /// start.
     pub fn is_dirty(&self) -> Result<bool> {
-        self.ask("$Volume", |fs| {
+        self.query("$Volume", |fs| {
             let info = self.ntfs.volume_info(fs)?;
             Ok(info.flags().contains(NtfsVolumeFlags::IS_DIRTY))
         })
@@ -107,13 +107,13 @@ impl<'d> NtfsVolume<'d> {
 
     /// Returns true if there is a file or directory of any kind.
     pub fn exists(&self, path: &str) -> Result<bool> {
-        self.ask(path, |fs| Ok(self.find(fs, path)?.is_some()))
+        self.query(path, |fs| Ok(self.find(fs, path)?.is_some()))
     }
 
     /// Reads the properties of a path, without following a link at its end. `None`: it does not
     /// exist.
     pub fn read_file_info(&self, path: &str) -> Result<Option<NtfsFileInfo>> {
-        self.ask(path, |fs| {
+        self.query(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
@@ -122,7 +122,7 @@ impl<'d> NtfsVolume<'d> {
                 None => 0,
             };
             Ok(Some(NtfsFileInfo {
-                directory: file.is_directory(),
+                is_directory: file.is_directory(),
                 size,
                 form: NtfsContentForm::detect(&file, fs)?,
             }))
@@ -131,7 +131,7 @@ impl<'d> NtfsVolume<'d> {
 
     /// Lists a directory in NTFS's order. `None`: there is no such directory.
     pub fn list(&self, path: &str) -> Result<Option<Vec<NtfsEntry>>> {
-        self.ask(path, |fs| {
+        self.query(path, |fs| {
             let Some(file) = self.find(fs, path)?.filter(NtfsFile::is_directory) else {
                 return Ok(None);
             };
@@ -148,9 +148,9 @@ impl<'d> NtfsVolume<'d> {
                 }
                 entries.push(NtfsEntry {
                     name: name.name().to_string_lossy(),
-                    directory: name.is_directory(),
+                    is_directory: name.is_directory(),
                     size: name.data_size(),
-                    reparse: name
+                    is_reparse_point: name
                         .file_attributes()
                         .contains(NtfsFileAttributeFlags::REPARSE_POINT),
                 });
@@ -173,7 +173,7 @@ impl<'d> NtfsVolume<'d> {
     /// Reads at most the first `count` bytes of a file. `None`: there is no such file. A directory
     /// is an error.
     pub fn read_start(&self, path: &str, count: usize) -> Result<Option<Vec<u8>>> {
-        self.ask(path, |fs| {
+        self.query(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
@@ -198,7 +198,7 @@ impl<'d> NtfsVolume<'d> {
     /// `path` is `C:\Windows\…` or `/Windows/…`; the drive letter is ignored, and case does not
     /// matter.
     pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<Option<u64>> {
-        self.ask(path, |fs| {
+        self.query(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };
@@ -214,14 +214,14 @@ impl<'d> NtfsVolume<'d> {
     }
 
     /// Runs one query on the volume.
-    fn ask<T>(
+    fn query<T>(
         &self,
         path: &str,
-        answer: impl FnOnce(&mut NtfsReader<'d>) -> Result<T, NtfsFault>,
+        read: impl FnOnce(&mut NtfsReader<'d>) -> Result<T, NtfsFault>,
     ) -> Result<T> {
         let mut fs = NtfsReader::new(&self.reader);
-        let answer = answer(&mut fs).map_err(|fault| fault.into_error(path));
-        fs.end(path, answer)
+        let result = read(&mut fs).map_err(|fault| fault.into_error(path));
+        fs.finish(path, result)
     }
 
     fn find<'n>(

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{spawn, without_secrets};
+use winimg_base::io::{remove_secrets, spawn};
 
 const INSTALL: &str = if cfg!(windows) {
     "install QEMU for Windows, and put its folder on the PATH"
@@ -172,7 +172,7 @@ fn start(program: &str, arguments: &[&OsStr]) -> Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    without_secrets(&mut command);
+    remove_secrets(&mut command);
     let child = spawn(&mut command).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => {
             Error::new(Kind::Host, format!("{program} is not installed")).cure(INSTALL)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Disk, check_bounds};
 use winimg_base::error::{Error, Result};
-use winimg_base::io::{PositionedIo as _, data_within};
+use winimg_base::io::{PositionedIo as _, find_data};
 
 /// Bytes `start .. start + len` of a file.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Disk for RawDisk {
 
     /// Asks the file system for holes.
     fn data(&self) -> Result<Vec<Range<u64>>> {
-        let found = data_within(&self.file, self.start..self.start + self.len)
+        let found = find_data(&self.file, self.start..self.start + self.len)
             .map_err(|e| Error::io("look for holes in", &self.path, e))?;
         Ok(found
             .into_iter()

@@ -52,7 +52,7 @@ const INHERITED: u8 = 0x10;
 const DACL_PRESENT: u16 = 0x0004;
 const DACL_PROTECTED: u16 = 0x1000;
 const SELF_RELATIVE: u16 = 0x8000;
-const MOST_PARTS: usize = 15;
+const MAX_SUB_AUTHORITIES: usize = 15;
 
 impl Ace {
     /// Returns true if the entry is inherited from the parent directory.
@@ -159,9 +159,9 @@ impl Sid {
     fn parse(bytes: &[u8], at: usize) -> Result<Self> {
         let head = take_bytes(bytes, at, 8, "a security identifier")?;
         let count = usize::from(head[1]);
-        if head[0] != 1 || count > MOST_PARTS {
+        if head[0] != 1 || count > MAX_SUB_AUTHORITIES {
             return Err(report_fault(at, "a security identifier is damaged")
-                .expected(format!("revision 1, at most {MOST_PARTS} parts"))
+                .expected(format!("revision 1, at most {MAX_SUB_AUTHORITIES} parts"))
                 .found(format!("revision {}, {count} parts", head[0])));
         }
         let parts = take_bytes(bytes, at + 8, 4 * count, "a security identifier")?;
@@ -208,7 +208,7 @@ fn parse_sid(text: &str) -> Option<Sid> {
     let parts = words
         .map(|w| w.parse().ok().filter(|_| is_decimal(w)))
         .collect::<Option<Vec<u32>>>()?;
-    (authority >> 48 == 0 && parts.len() <= MOST_PARTS).then_some(Sid { authority, parts })
+    (authority >> 48 == 0 && parts.len() <= MAX_SUB_AUTHORITIES).then_some(Sid { authority, parts })
 }
 
 fn is_decimal(text: &str) -> bool {

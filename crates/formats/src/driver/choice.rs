@@ -7,7 +7,7 @@ use super::inf::InfFile;
 use winimg_base::error::Result;
 use winimg_base::problem::Problem;
 
-/// The processor of every Windows that winimg builds, as decorations name it.
+/// The decoration for the processor of every Windows that winimg builds.
 const PROCESSOR: &str = "amd64";
 /// Decorations of sections for other processors.
 const OTHER_PROCESSORS: [&str; 3] = [".ntx86", ".ntia64", ".ntarm"];
@@ -52,7 +52,7 @@ impl DriverSelection {
     }
 }
 
-/// Why a folder has no complete driver package.
+/// A reason why a folder has no complete driver package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverPackageFault {
     /// Path of the INF; `None` if the folder has no driver INF.
@@ -79,13 +79,13 @@ pub(super) fn choose(
         is_empty: &is_empty,
     };
     let (mut packages, mut faults, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    let mut waiting: Vec<String> = Vec::new();
+    let mut queue: Vec<String> = Vec::new();
     for path in paths.iter().filter(|path| is_inf(path) && is_wanted(path)) {
-        waiting.push((*path).to_owned());
+        queue.push((*path).to_owned());
     }
-    waiting.sort();
+    queue.sort();
     let mut at = 0;
-    while let Some(path) = waiting.get(at).cloned() {
+    while let Some(path) = queue.get(at).cloned() {
         at += 1;
         let inf = InfFile::parse(&read(&path)?);
         let signature = inf.value(VERSION, "Signature").unwrap_or_default();
@@ -93,17 +93,17 @@ pub(super) fn choose(
             others.push(path);
             continue;
         }
-        let named = InfResolver {
+        let resolver = InfResolver {
             all: &all,
             inf: &path,
         };
-        match named.resolve_package(&inf, &mut faults) {
+        match resolver.resolve_package(&inf, &mut faults) {
             Some(package) => packages.push(package),
             None => continue,
         }
-        for copied in named.find_copied_infs(&inf, &mut faults) {
-            if !waiting.contains(&copied) {
-                waiting.push(copied);
+        for copied in resolver.find_copied_infs(&inf, &mut faults) {
+            if !queue.contains(&copied) {
+                queue.push(copied);
             }
         }
     }
@@ -226,7 +226,7 @@ impl InfResolver<'_> {
 
     /// Finds the file at `path` below the folder of the INF, which calls it `name`.
     fn find(&self, name: &str, path: &str, faults: &mut Vec<DriverPackageFault>) -> Option<String> {
-        let Some(path) = normalize_inside(path) else {
+        let Some(path) = normalize_relative(path) else {
             let problem = Problem::new(format!("{} names a file outside its folder", self.inf))
                 .found(path.trim_start_matches('\\'))
                 .cure("get the package from the driver's publisher");
@@ -271,7 +271,7 @@ impl InfResolver<'_> {
 /// section for this processor takes precedence over the one for all.
 fn list_source_files(inf: &InfFile) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
-    for section in decorate("SourceDisksFiles") {
+    for section in decorated_names("SourceDisksFiles") {
         for line in inf.lines(&section) {
             let name = line.key.as_deref().unwrap_or(line.field(0));
             let is_known = found
@@ -284,29 +284,29 @@ fn list_source_files(inf: &InfFile) -> Vec<(String, String)> {
                 Some(_) => (line.field(0), line.field(1)),
                 None => ("", ""),
             };
-            let disks = decorate("SourceDisksNames");
+            let disks = decorated_names("SourceDisksNames");
             let mut disks = disks.iter().flat_map(|section| inf.lines(section));
             let disk = disks.find(|line| line.key.as_deref() == Some(disk));
             // Description, tag or cabinet, unused, path.
-            let above = disk.map_or("", |line| line.field(3));
+            let folder = disk.map_or("", |line| line.field(3));
             let cabinet = disk.map_or("", |line| line.field(1));
             found.push(if cabinet.to_lowercase().ends_with(".cab") {
-                (cabinet.to_owned(), format!("{above}\\{cabinet}"))
+                (cabinet.to_owned(), format!("{folder}\\{cabinet}"))
             } else {
-                (name.to_owned(), format!("{above}\\{subfolder}\\{name}"))
+                (name.to_owned(), format!("{folder}\\{subfolder}\\{name}"))
             });
         }
     }
     found
 }
 
-/// Returns the names of a section: for this processor, then for all.
-fn decorate(section: &str) -> [String; 2] {
+/// Returns the names of a section: the one for this processor, then the one for all.
+fn decorated_names(section: &str) -> [String; 2] {
     [format!("{section}.{PROCESSOR}"), section.to_owned()]
 }
 
 /// Normalizes a path below the folder to `/` separators; `None` if it leads elsewhere.
-fn normalize_inside(path: &str) -> Option<String> {
+fn normalize_relative(path: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in path.split(['\\', '/']) {
         match part {

@@ -21,7 +21,7 @@ use winimg_base::problem::Problem;
 pub use choice::{DriverPackage, DriverPackageFault, DriverSelection, is_inf};
 
 /// Size in bytes of the largest INF that is read; those of graphics drivers have up to 3 MiB.
-const LARGEST_INF: u64 = 16 << 20;
+const MAX_INF_SIZE: u64 = 16 << 20;
 /// Maximum depth of nested folders.
 const MAX_DEPTH: usize = 8;
 
@@ -65,7 +65,7 @@ pub fn on_medium(medium: &Medium, folder: &str) -> Result<Option<MediumDrivers>>
                 .iter()
                 .find(|(known, _)| known == path)
                 .ok_or_else(|| Error::failed(format!("{path} is not in {folder}")))?;
-            medium.read(entry, LARGEST_INF)
+            medium.read(entry, MAX_INF_SIZE)
         },
     )?;
     Ok(Some(MediumDrivers { files, packages }))
@@ -101,11 +101,11 @@ pub fn select_packages(
             let size = std::fs::metadata(&file)
                 .map_err(|e| Error::io("read", &file, e))?
                 .len();
-            if size > LARGEST_INF {
+            if size > MAX_INF_SIZE {
                 let fact = "this file is too large for an INF";
                 return Err(Error::failed(fact)
                     .at(file.display())
-                    .expected(format!("{LARGEST_INF} bytes at most"))
+                    .expected(format!("{MAX_INF_SIZE} bytes at most"))
                     .found(format!("{size} bytes")));
             }
             std::fs::read(&file).map_err(|e| Error::io("read", &file, e))
@@ -142,8 +142,8 @@ pub fn merge_faults(faults: Vec<DriverPackageFault>) -> Problem {
 /// Describes ignored files: `13 files not referenced by any INF are left out: netkvmco.exe and 12
 /// more`.
 pub fn left_out_in_words(paths: &[String]) -> Option<String> {
-    const SHOWN: usize = 4;
-    let shown: Vec<&str> = paths.iter().take(SHOWN).map(String::as_str).collect();
+    const MAX_SHOWN: usize = 4;
+    let shown: Vec<&str> = paths.iter().take(MAX_SHOWN).map(String::as_str).collect();
     let more = match paths.len() - shown.len() {
         0 => String::new(),
         more => format!(" and {more} more"),

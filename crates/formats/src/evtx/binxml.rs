@@ -8,9 +8,9 @@ use std::ops::Range;
 use crate::bytes::{u16_le, u32_le, u64_le, utf16_le};
 
 /// Maximum depth of nested elements, including templates in values.
-const DEEPEST: u32 = 32;
-/// Maximum elements and values of one record.
-const MOST: u32 = 20_000;
+const MAX_DEPTH: u32 = 32;
+/// Maximum number of elements and values in one record.
+const MAX_ITEMS: u32 = 20_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BinXmlElement {
@@ -35,7 +35,7 @@ pub struct EventLogChunk<'c> {
     bytes: &'c [u8],
 }
 
-/// A value for a template: its type and its place in the chunk.
+/// A value for a template: its type and its range in the chunk.
 #[derive(Clone)]
 struct TemplateValue {
     kind: u8,
@@ -48,7 +48,7 @@ struct BinXmlReader<'c, 'v> {
     at: usize,
     end: usize,
     values: &'v [TemplateValue],
-    /// Elements in a value have no dependency id.
+    /// True inside a value, where elements have no dependency id.
     in_value: bool,
     budget: &'v mut u32,
 }
@@ -64,9 +64,10 @@ impl<'c> EventLogChunk<'c> {
         Self { bytes }
     }
 
-    /// Parses the single element of a fragment at this place; `None` if it is invalid.
+    /// Parses the only element of the fragment in this range; `None` if it is invalid.
     pub fn parse_element(&self, place: Range<usize>) -> Option<BinXmlElement> {
-        self.parse_fragment(place, &[], false, DEEPEST, &mut MOST.clone())
+        let mut budget = MAX_ITEMS;
+        self.parse_fragment(place, &[], false, MAX_DEPTH, &mut budget)
     }
 
     fn parse_fragment(
@@ -89,7 +90,7 @@ impl<'c> EventLogChunk<'c> {
     }
 
     /// Reads a name, and returns the offset after it.
-    fn name(&self, at: usize) -> Option<(String, usize)> {
+    fn read_name(&self, at: usize) -> Option<(String, usize)> {
         let len = 2 * usize::from(u16_le(self.bytes, at.checked_add(6)?));
         let start = at + 8;
         let text = self.bytes.get(start..start + len)?;
@@ -104,16 +105,16 @@ fn decode_text(bytes: &[u8]) -> String {
 }
 
 impl BinXmlReader<'_, '_> {
-    fn read_byte(&mut self) -> Option<u8> {
+    fn read_u8(&mut self) -> Option<u8> {
         let byte = *self.take_bytes(1)?.first()?;
         Some(byte)
     }
 
-    fn read_half(&mut self) -> Option<u16> {
+    fn read_u16(&mut self) -> Option<u16> {
         Some(u16_le(self.take_bytes(2)?, 0))
     }
 
-    fn read_word(&mut self) -> Option<u32> {
+    fn read_u32(&mut self) -> Option<u32> {
         Some(u32_le(self.take_bytes(4)?, 0))
     }
 
@@ -131,7 +132,7 @@ impl BinXmlReader<'_, '_> {
 
     fn parse_fragment(&mut self, depth: u32) -> Option<BinXmlElement> {
         loop {
-            match self.read_byte()? {
+            match self.read_u8()? {
                 0x0f => _ = self.take_bytes(3)?,
                 0x0c => return self.expand_template(depth),
                 token @ (0x01 | 0x41) => return self.parse_element(token, depth),
@@ -141,9 +142,9 @@ impl BinXmlReader<'_, '_> {
     }
 
     /// Reads a name, which is stored here if it is used for the first time, otherwise elsewhere.
-    fn name(&mut self) -> Option<String> {
-        let place = self.read_word()? as usize;
-        let (name, after) = self.chunk.name(place)?;
+    fn read_name(&mut self) -> Option<String> {
+        let place = self.read_u32()? as usize;
+        let (name, after) = self.chunk.read_name(place)?;
         if place == self.at {
             self.at = after;
         }
@@ -154,24 +155,24 @@ impl BinXmlReader<'_, '_> {
         self.consume_budget()?;
         let depth = depth.checked_sub(1)?;
         if !self.in_value {
-            self.read_half()?;
+            self.read_u16()?;
         }
-        self.read_word()?;
+        self.read_u32()?;
         let mut element = BinXmlElement {
-            name: self.name()?,
+            name: self.read_name()?,
             ..BinXmlElement::default()
         };
         if token & 0x40 != 0 {
-            let len = self.read_word()? as usize;
+            let len = self.read_u32()? as usize;
             let end = self.at.checked_add(len).filter(|end| *end <= self.end)?;
             while self.at < end {
-                let (0x06 | 0x46) = self.read_byte()? else {
+                let (0x06 | 0x46) = self.read_u8()? else {
                     return None;
                 };
-                let name = self.name()?;
+                let name = self.read_name()?;
                 let mut text = String::new();
                 while self.at < end && !matches!(self.chunk.bytes.get(self.at)?, 0x06 | 0x46) {
-                    let token = self.read_byte()?;
+                    let token = self.read_u8()?;
                     if let BinXmlContent::Text(part) = self.parse_content(token, depth)? {
                         text += &part;
                     }
@@ -179,13 +180,13 @@ impl BinXmlReader<'_, '_> {
                 element.attributes.push((name, text));
             }
         }
-        match self.read_byte()? {
+        match self.read_u8()? {
             0x03 => return Some(element),
             0x02 => {}
             _ => return None,
         }
         loop {
-            match self.read_byte()? {
+            match self.read_u8()? {
                 0x04 => return Some(element),
                 token => match self.parse_content(token, depth)? {
                     BinXmlContent::Text(part) => element.text += &part,
@@ -201,12 +202,12 @@ impl BinXmlReader<'_, '_> {
             0x01 | 0x41 => return self.parse_element(token, depth).map(BinXmlContent::Element),
             0x0c => return self.expand_template(depth).map(BinXmlContent::Element),
             0x05 | 0x45 => {
-                let 0x01 = self.read_byte()? else { return None };
+                let 0x01 = self.read_u8()? else { return None };
                 self.read_text()?
             }
             0x07 | 0x47 => self.read_text()?,
-            0x08 | 0x48 => char::from_u32(u32::from(self.read_half()?))?.to_string(),
-            0x09 | 0x49 => match self.name()?.as_str() {
+            0x08 | 0x48 => char::from_u32(u32::from(self.read_u16()?))?.to_string(),
+            0x09 | 0x49 => match self.read_name()?.as_str() {
                 "amp" => "&".to_owned(),
                 "lt" => "<".to_owned(),
                 "gt" => ">".to_owned(),
@@ -215,8 +216,8 @@ impl BinXmlReader<'_, '_> {
                 _ => return None,
             },
             0x0d | 0x0e => {
-                let number = usize::from(self.read_half()?);
-                self.read_byte()?;
+                let number = usize::from(self.read_u16()?);
+                self.read_u8()?;
                 let value = self.values.get(number)?.clone();
                 return self.render_value(&value, depth);
             }
@@ -226,7 +227,7 @@ impl BinXmlReader<'_, '_> {
     }
 
     fn read_text(&mut self) -> Option<String> {
-        let len = 2 * usize::from(self.read_half()?);
+        let len = 2 * usize::from(self.read_u16()?);
         Some(String::from_utf16_lossy(&utf16_le(self.take_bytes(len)?)))
     }
 
@@ -257,7 +258,7 @@ impl BinXmlReader<'_, '_> {
     fn expand_template(&mut self, depth: u32) -> Option<BinXmlElement> {
         self.consume_budget()?;
         self.take_bytes(5)?;
-        let place = self.read_word()? as usize;
+        let place = self.read_u32()? as usize;
         // Next template, GUID, length.
         let head = place.checked_add(24)?;
         let len = u32_le(self.chunk.bytes.get(head - 4..head)?, 0) as usize;
@@ -266,11 +267,11 @@ impl BinXmlReader<'_, '_> {
             self.take_bytes(24)?;
             self.take_bytes(len)?;
         }
-        let count = self.read_word()? as usize;
+        let count = self.read_u32()? as usize;
         let list = self.take_bytes(count.checked_mul(4)?)?;
         let sizes: Vec<(usize, u8)> = list
             .chunks_exact(4)
-            .map(|one| (usize::from(u16_le(one, 0)), one[2]))
+            .map(|entry| (usize::from(u16_le(entry, 0)), entry[2]))
             .collect();
         let mut values = Vec::with_capacity(sizes.len());
         for (len, kind) in sizes {

@@ -54,16 +54,16 @@ impl Hive {
 
 impl<'h> HiveCell<'h> {
     /// Returns the offset of the cell's content in the file.
-    pub fn find_place(&self, at: usize) -> usize {
+    pub fn file_offset(&self, at: usize) -> usize {
         BASE + self.at as usize + 4 + at
     }
 
     pub fn report_fault(&self, at: usize, fact: impl Into<String>) -> Error {
-        report_fault(self.find_place(at), fact)
+        report_fault(self.file_offset(at), fact)
     }
 
     /// Checks that the cell is of this kind.
-    pub fn is(&self, signature: &[u8; 2], what: &str, len: usize) -> Result<()> {
+    pub fn require_kind(&self, signature: &[u8; 2], what: &str, len: usize) -> Result<()> {
         if self.bytes.starts_with(signature) && self.bytes.len() >= len {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl<'h> HiveCell<'h> {
     }
 
     /// Reads the name of a key or value. The short form has one byte per character (Latin-1).
-    pub fn name(&self, at: usize, len: u16, short: bool) -> Result<String> {
+    pub fn read_name(&self, at: usize, len: u16, short: bool) -> Result<String> {
         let bytes = self.take_bytes(at, len.into(), "a name")?;
         if short {
             return Ok(bytes.iter().map(|b| char::from(*b)).collect());
@@ -99,11 +99,11 @@ impl<'h> HiveCell<'h> {
         Ok(String::from_utf16_lossy(&utf16_le(bytes)))
     }
 
-    pub fn read_half(&self, at: usize) -> Result<u16> {
+    pub fn read_u16(&self, at: usize) -> Result<u16> {
         self.take_bytes(at, 2, "a number").map(|b| u16_le(b, 0))
     }
 
-    pub fn read_word(&self, at: usize) -> Result<u32> {
+    pub fn read_u32(&self, at: usize) -> Result<u32> {
         self.take_bytes(at, 4, "a number").map(|b| u32_le(b, 0))
     }
 }

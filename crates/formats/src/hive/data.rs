@@ -159,11 +159,11 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 }
 
 fn write_counted(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    const SHOWN: usize = 32;
-    for byte in bytes.iter().take(SHOWN) {
+    const MAX_SHOWN: usize = 32;
+    for byte in bytes.iter().take(MAX_SHOWN) {
         write!(f, "{byte:02x} ")?;
     }
-    if bytes.len() > SHOWN {
+    if bytes.len() > MAX_SHOWN {
         f.write_str("… ")?;
     }
     let s = if bytes.len() == 1 { "" } else { "s" };

@@ -6,13 +6,13 @@ use super::cell::HiveCell;
 use super::{Hive, HiveValueData, same_name};
 use winimg_base::error::Result;
 
-/// Microsoft, "Registry Element Size Limits": a registry tree can be 512 levels deep.
-const DEEPEST: u32 = 512;
-/// Bytes in each segment of a value stored in several.
+/// Maximum depth of a registry tree (Microsoft: Registry Element Size Limits).
+const MAX_DEPTH: u32 = 512;
+/// Bytes in each segment of a value that is stored in segments.
 const SEGMENT: usize = 16344;
-/// Bytes of a key's cell before its name, and of a value's.
-const KEY: usize = 76;
-const VALUE: usize = 20;
+/// Bytes before the name in the cell of a key, and of a value.
+const KEY_HEADER: usize = 76;
+const VALUE_HEADER: usize = 20;
 
 /// One key of a hive.
 pub struct HiveKey<'h> {
@@ -29,11 +29,11 @@ impl<'h> HiveKey<'h> {
 
     fn open_at(hive: &'h Hive, at: u32, depth: u32) -> Result<Self> {
         let cell = hive.find_cell(at)?;
-        cell.is(b"nk", "a key", KEY)?;
-        let len = cell.read_half(72)?;
-        let short = cell.read_half(2)? & 0x20 != 0;
+        cell.require_kind(b"nk", "a key", KEY_HEADER)?;
+        let len = cell.read_u16(72)?;
+        let short = cell.read_u16(2)? & 0x20 != 0;
         Ok(Self {
-            name: cell.name(KEY, len, short)?,
+            name: cell.read_name(KEY_HEADER, len, short)?,
             hive,
             cell,
             depth,
@@ -50,7 +50,7 @@ impl<'h> HiveKey<'h> {
     pub fn read_keys(&self) -> Result<Vec<HiveKey<'h>>> {
         let mut keys = Vec::new();
         let mut budget = self.hive.capacity();
-        for at in self.read_places()? {
+        for at in self.read_subkey_offsets()? {
             let key = self.read_child(at)?;
             consume_budget(&mut budget, key.cell.bytes.len(), &key.cell)?;
             keys.push(key);
@@ -63,7 +63,7 @@ impl<'h> HiveKey<'h> {
         let mut key = Self::open_at(self.hive, self.cell.at, self.depth)?;
         for name in path.split('\\').filter(|n| !n.is_empty()) {
             let mut next = None;
-            for at in key.read_places()? {
+            for at in key.read_subkey_offsets()? {
                 let child = key.read_child(at)?;
                 if same_name(&child.name, name) {
                     next = Some(child);
@@ -107,7 +107,7 @@ impl<'h> HiveKey<'h> {
     /// Reads a subkey. Each refers to its parent, and the root has none, so there can be no cycle.
     fn read_child(&self, at: u32) -> Result<HiveKey<'h>> {
         let key = Self::open_at(self.hive, at, self.depth + 1)?;
-        let parent = key.cell.read_word(16)?;
+        let parent = key.cell.read_u32(16)?;
         if parent != self.cell.at || at == self.hive.root {
             return Err(key
                 .cell
@@ -118,10 +118,10 @@ impl<'h> HiveKey<'h> {
                 .expected(format!("{:#x}", self.cell.at))
                 .found(format!("{parent:#x}")));
         }
-        if key.depth > DEEPEST {
+        if key.depth > MAX_DEPTH {
             return Err(key.cell.report_fault(
                 0,
-                format!("keys are nested more than {DEEPEST} levels deep"),
+                format!("keys are nested more than {MAX_DEPTH} levels deep"),
             ));
         }
         Ok(key)
@@ -129,80 +129,80 @@ impl<'h> HiveKey<'h> {
 
     /// Reads the offsets of the subkeys. The lists must have the key's number of subkeys, each
     /// once.
-    fn read_places(&self) -> Result<Vec<u32>> {
-        let count = self.cell.read_word(20)?;
+    fn read_subkey_offsets(&self) -> Result<Vec<u32>> {
+        let count = self.cell.read_u32(20)?;
         if count == 0 {
             return Ok(Vec::new());
         }
-        let list = self.hive.find_cell(self.cell.read_word(28)?)?;
-        let mut places = Vec::new();
+        let list = self.hive.find_cell(self.cell.read_u32(28)?)?;
+        let mut offsets = Vec::new();
         if list.bytes.starts_with(b"ri") {
-            for i in 0..list.read_half(2)? {
+            for i in 0..list.read_u16(2)? {
                 let leaf = self
                     .hive
-                    .find_cell(list.read_word(4 + 4 * usize::from(i))?)?;
-                leaf_places(&leaf, &mut places)?;
-                if places.len() > count as usize {
+                    .find_cell(list.read_u32(4 + 4 * usize::from(i))?)?;
+                collect_leaf_offsets(&leaf, &mut offsets)?;
+                if offsets.len() > count as usize {
                     break;
                 }
             }
         } else {
-            leaf_places(&list, &mut places)?;
+            collect_leaf_offsets(&list, &mut offsets)?;
         }
-        if places.len() != count as usize {
+        if offsets.len() != count as usize {
             return Err(self
                 .cell
                 .report_fault(20, "a key of the hive and its list of subkeys disagree")
                 .expected(format!("{count} subkeys"))
-                .found(places.len()));
+                .found(offsets.len()));
         }
-        let once: BTreeSet<_> = places.iter().collect();
-        if once.len() != places.len() {
-            return Err(list.report_fault(0, "a list of subkeys has one key twice"));
+        let distinct: BTreeSet<_> = offsets.iter().collect();
+        if distinct.len() != offsets.len() {
+            return Err(list.report_fault(0, "a list of subkeys has the same key twice"));
         }
-        Ok(places)
+        Ok(offsets)
     }
 
     fn value_cells(&self) -> Result<impl Iterator<Item = Result<HiveCell<'h>>> + use<'h>> {
-        let count = self.cell.read_word(36)? as usize;
+        let count = self.cell.read_u32(36)? as usize;
         let hive = self.hive;
         let list = if count == 0 {
             None
         } else {
-            let list = hive.find_cell(self.cell.read_word(40)?)?;
+            let list = hive.find_cell(self.cell.read_u32(40)?)?;
             list.take_bytes(0, count.saturating_mul(4), "a list of values")?;
             Some(list)
         };
-        let places = list.into_iter().flat_map(move |list| {
+        let offsets = list.into_iter().flat_map(move |list| {
             (0..count).map(move |i| {
-                let cell = hive.find_cell(list.read_word(4 * i)?)?;
-                cell.is(b"vk", "a value", VALUE)?;
+                let cell = hive.find_cell(list.read_u32(4 * i)?)?;
+                cell.require_kind(b"vk", "a value", VALUE_HEADER)?;
                 Ok(cell)
             })
         });
-        Ok(places)
+        Ok(offsets)
     }
 
     fn read_data(&self, cell: &HiveCell<'h>) -> Result<HiveValueData> {
-        let kind = cell.read_word(12)?;
+        let kind = cell.read_u32(12)?;
         let bytes = match read_length(cell)? {
             (len, true) => cell.take_bytes(8, len, "a short value")?.to_vec(),
             (0, false) => Vec::new(),
-            (len, false) => self.read_stored(cell.read_word(8)?, len)?,
+            (len, false) => self.read_large(cell.read_u32(8)?, len)?,
         };
         Ok(HiveValueData::decode(kind, bytes))
     }
 
     /// Reads data from its own cell, or from segments if it is larger than one (since hive version
     /// 1.4).
-    fn read_stored(&self, at: u32, len: usize) -> Result<Vec<u8>> {
+    fn read_large(&self, at: u32, len: usize) -> Result<Vec<u8>> {
         let cell = self.hive.find_cell(at)?;
         let has_segments = len > SEGMENT && self.hive.minor >= 4;
         if !has_segments || cell.bytes.len() >= len {
             return cell.take_bytes(0, len, "a value").map(<[u8]>::to_vec);
         }
-        cell.is(b"db", "a list of a value's segments", 8)?;
-        let count = usize::from(cell.read_half(2)?);
+        cell.require_kind(b"db", "a list of a value's segments", 8)?;
+        let count = usize::from(cell.read_u16(2)?);
         if count != len.div_ceil(SEGMENT) || len > self.hive.capacity() {
             return Err(cell
                 .report_fault(2, "a large value has a wrong number of segments")
@@ -212,10 +212,10 @@ impl<'h> HiveKey<'h> {
                 ))
                 .found(count));
         }
-        let list = self.hive.find_cell(cell.read_word(4)?)?;
+        let list = self.hive.find_cell(cell.read_u32(4)?)?;
         let mut bytes = Vec::with_capacity(len);
         for i in 0..count {
-            let segment = self.hive.find_cell(list.read_word(4 * i)?)?;
+            let segment = self.hive.find_cell(list.read_u32(4 * i)?)?;
             let part = SEGMENT.min(len - bytes.len());
             bytes.extend(segment.take_bytes(0, part, "a segment of a value")?);
         }
@@ -225,28 +225,28 @@ impl<'h> HiveKey<'h> {
 
 /// Collects the keys of a leaf: `lf` and `lh` have a hint beside each, `li` does not. An index of
 /// indexes is refused.
-fn leaf_places(leaf: &HiveCell<'_>, places: &mut Vec<u32>) -> Result<()> {
+fn collect_leaf_offsets(leaf: &HiveCell<'_>, offsets: &mut Vec<u32>) -> Result<()> {
     let step = match leaf.bytes {
         [b'l', b'f' | b'h', ..] => 8,
         [b'l', b'i', ..] => 4,
         _ => {
-            leaf.is(b"lh", "a list of subkeys", 4)?;
+            leaf.require_kind(b"lh", "a list of subkeys", 4)?;
             8
         }
     };
-    for i in 0..leaf.read_half(2)? {
-        places.push(leaf.read_word(4 + step * usize::from(i))?);
+    for i in 0..leaf.read_u16(2)? {
+        offsets.push(leaf.read_u32(4 + step * usize::from(i))?);
     }
     Ok(())
 }
 
 fn value_name(cell: &HiveCell<'_>) -> Result<String> {
-    cell.name(VALUE, cell.read_half(2)?, cell.read_half(16)? & 1 != 0)
+    cell.read_name(VALUE_HEADER, cell.read_u16(2)?, cell.read_u16(16)? & 1 != 0)
 }
 
 /// Reads the length of a value's data, and returns true if the data replaces its offset.
 fn read_length(cell: &HiveCell<'_>) -> Result<(usize, bool)> {
-    let word = cell.read_word(4)?;
+    let word = cell.read_u32(4)?;
     let (len, short) = (word & 0x7fff_ffff, word & 0x8000_0000 != 0);
     if short && len > 4 {
         return Err(cell

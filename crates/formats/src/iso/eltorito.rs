@@ -3,7 +3,7 @@
 
 use crate::bytes::{u16_le, u32_le};
 use crate::disk::Disk;
-use crate::udf::{SECTOR, take};
+use crate::udf::{SECTOR, read_bytes};
 
 /// Bytes of a catalog entry.
 const ENTRY: usize = 32;
@@ -56,12 +56,12 @@ impl BootCatalog {
     /// Reads the catalog; `None` if the medium has no boot record or its catalog is invalid.
     pub fn read(bytes: &dyn Disk) -> Option<Self> {
         let boot_record = (16..32)
-            .map_while(|sector| take(bytes, sector * SECTOR, SECTOR as usize).ok())
+            .map_while(|sector| read_bytes(bytes, sector * SECTOR, SECTOR as usize).ok())
             .take_while(|b| &b[1..6] == b"CD001" && b[0] != 255)
             .find(|b| b[0] == 0 && b[7..].starts_with(b"EL TORITO SPECIFICATION"))?;
         let at = u64::from(u32_le(&boot_record, 71)) * SECTOR;
         let length = (bytes.len().checked_sub(at)?).min(CATALOG_SECTORS * SECTOR);
-        let catalog = take(bytes, at, length as usize).ok()?;
+        let catalog = read_bytes(bytes, at, length as usize).ok()?;
         let validation = catalog.get(..ENTRY)?;
         let sum = validation
             .chunks_exact(2)

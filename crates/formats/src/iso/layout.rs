@@ -35,8 +35,8 @@ impl DiscDir {
     }
 }
 
-/// A file: its path in the tree, and the place of its bytes.
-pub(super) struct FilePlace {
+/// A file with its path in the tree and its position on the disc.
+pub(super) struct PlacedFile {
     pub path: String,
     name: String,
     short: String,
@@ -45,7 +45,7 @@ pub(super) struct FilePlace {
     pub sector: u32,
 }
 
-/// Places of the directories of one view.
+/// Positions of the directories in one view.
 struct PlacedView {
     view: DiscView,
     /// In the order of the path table: by depth, then by the parent's number, then by name
@@ -53,7 +53,7 @@ struct PlacedView {
     order: Vec<usize>,
     /// Length in bytes of the path table, and sector of its little-endian form; the other follows.
     table: (u32, u32),
-    /// The sector and length in bytes of each directory.
+    /// First sector of each directory and its length in bytes.
     dirs: HashMap<usize, (u32, u32)>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct DiscLayout {
     label: String,
     stamp: i64,
     dirs: Vec<DiscDir>,
-    pub files: Vec<FilePlace>,
+    pub files: Vec<PlacedFile>,
     /// Primary, then Joliet.
     views: Vec<PlacedView>,
     /// Sectors of the whole disc.
@@ -70,7 +70,7 @@ pub(super) struct DiscLayout {
 }
 
 /// Longest file that one directory record can describe.
-const MAX_FILE: u64 = u32::MAX as u64;
+const MAX_FILE_SIZE: u64 = u32::MAX as u64;
 /// Sectors before the path tables.
 const DESCRIPTORS: u32 = 19;
 
@@ -91,7 +91,7 @@ impl DiscLayout {
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
             let parent = layout.ensure_dir(parent, &mut known);
             layout.dirs[parent].files.push(layout.files.len());
-            layout.files.push(FilePlace {
+            layout.files.push(PlacedFile {
                 path: path.clone(),
                 name: name.to_string(),
                 short: String::new(),
@@ -144,7 +144,7 @@ impl DiscLayout {
                 table: (0, next),
                 dirs: HashMap::new(),
             };
-            let length = self.path_table(&placed, false).len();
+            let length = self.build_path_table(&placed, false).len();
             placed.table.0 = length as u32;
             next += 2 * count_sectors(length);
             self.views.push(placed);
@@ -158,7 +158,7 @@ impl DiscLayout {
         }
         let mut next = u64::from(next);
         for file in &mut self.files {
-            // An empty file has no place; other writers use sector 0, too.
+            // An empty file has no sectors; other programs also write 0.
             file.sector = match file.size {
                 0 => 0,
                 _ => u32::try_from(next).map_err(|_| too_large())?,
@@ -177,8 +177,8 @@ impl DiscLayout {
         }
         out.extend(record::build_terminator());
         for placed in &self.views {
-            for big in [false, true] {
-                out.extend(pad_to_sector(self.path_table(placed, big)));
+            for big_endian in [false, true] {
+                out.extend(pad_to_sector(self.build_path_table(placed, big_endian)));
             }
         }
         for placed in &self.views {
@@ -234,7 +234,7 @@ impl DiscLayout {
         }
     }
 
-    fn path_table(&self, placed: &PlacedView, big: bool) -> Vec<u8> {
+    fn build_path_table(&self, placed: &PlacedView, big_endian: bool) -> Vec<u8> {
         let order = &placed.order;
         let numbers: HashMap<usize, u16> = order
             .iter()
@@ -246,7 +246,7 @@ impl DiscLayout {
             let name = self.dir_name(placed.view, *dir);
             let sector = placed.dirs.get(dir).map_or(0, |p| p.0);
             let parent = numbers[&self.dirs[*dir].parent];
-            table.extend(record::path_record(&name, sector, parent, big));
+            table.extend(record::path_record(&name, sector, parent, big_endian));
         }
         table
     }
@@ -306,7 +306,7 @@ fn too_large() -> Error {
 
 /// Checks a tree and reports all problems at once.
 fn check(tree: &DiscTree, sizes: &[u64]) -> Result<()> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     // ECMA-119 allows only A-Z, 0-9 and _. Readers accept the labels that platforms use:
     // `config-2`, `cidata` and `OVF ENV`.
     let is_label = tree
@@ -314,24 +314,28 @@ fn check(tree: &DiscTree, sizes: &[u64]) -> Result<()> {
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' '));
     if tree.label.is_empty() || tree.label.len() > 16 || !is_label {
-        wrong.push(format!(
+        problems.push(format!(
             "the label \"{}\" is not 1 to 16 of A-Z, a-z, 0-9, _, - and space",
             tree.label
         ));
     }
-    wrong.extend(tree.twice.iter().map(|p| format!("{p} is given twice")));
+    problems.extend(
+        tree.duplicates
+            .iter()
+            .map(|p| format!("{p} is given twice")),
+    );
     let mut spelled: BTreeMap<String, &str> = BTreeMap::new();
     for path in tree.files.keys() {
         let mut upto = 0;
         for part in path.split('/') {
             if let Some(why) = names::find_problem(part) {
-                wrong.push(format!("{path}: \"{part}\" {why}"));
+                problems.push(format!("{path}: \"{part}\" {why}"));
             }
             upto += part.len();
             let here = &path[..upto];
             match spelled.insert(here.to_lowercase(), here) {
                 Some(other) if other != here => {
-                    wrong.push(format!("{other} and {here} differ only in case"));
+                    problems.push(format!("{other} and {here} differ only in case"));
                 }
                 _ => {}
             }
@@ -344,21 +348,22 @@ fn check(tree: &DiscTree, sizes: &[u64]) -> Result<()> {
         .collect();
     for (path, size) in tree.files.keys().zip(sizes) {
         if folders.contains(&path.to_lowercase()) {
-            wrong.push(format!("{path} is both a file and a folder"));
+            problems.push(format!("{path} is both a file and a folder"));
         }
-        if *size > MAX_FILE {
-            wrong.push(format!(
-                "{path} has {size} bytes; a file on an ISO 9660 disc can have at most {MAX_FILE}"
+        if *size > MAX_FILE_SIZE {
+            problems.push(format!(
+                "{path} has {size} bytes; a file on an ISO 9660 disc can have at most \
+                 {MAX_FILE_SIZE}"
             ));
         }
     }
-    if wrong.is_empty() {
+    if problems.is_empty() {
         return Ok(());
     }
-    wrong.dedup();
+    problems.dedup();
     Err(
         Error::failed(format!("cannot lay out the disc {}", tree.label))
-            .lines(wrong)
+            .lines(problems)
             .cure("rename, split or leave out these files"),
     )
 }

@@ -15,7 +15,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 pub use eltorito::{BootCatalog, BootEntry, BootPlatform};
-pub use noprompt::{BootMedium, copy_without_prompt, without_prompt};
+pub use noprompt::{BootMedium, copy_without_prompt, overlay_without_prompt};
 pub use tree::{DiscSource, DiscTree};
 pub use write::write;
 

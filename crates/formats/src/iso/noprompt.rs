@@ -2,15 +2,15 @@
 //! without changing it: an overlay or, if a plain file is needed, a copy in which the El Torito
 //! entry for EFI points to the medium's own `efisys_noprompt.bin`.
 //!
-//! Does not guess: if anything is unexpected, the medium is used unchanged with a remark, and the
-//! machine has to press the key.
+//! Does not guess: if anything is unexpected, the medium is used unchanged with a remark, and
+//! winimg presses the key.
 
 use std::fs::OpenOptions;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use crate::bytes::u16_le;
-use crate::udf::{Medium, MediumData, MediumEntry, MediumExtent, SECTOR, take};
+use crate::udf::{Medium, MediumData, MediumEntry, MediumExtent, SECTOR, read_bytes};
 use winimg_base::error::{Error, Result};
 use winimg_base::io;
 
@@ -19,9 +19,9 @@ use super::eltorito::{BootCatalog, BootEntry};
 use super::qcow2::{self, CLUSTER};
 
 /// Microsoft's EFI boot image without the prompt.
-const IMAGE: &str = "efi/microsoft/boot/efisys_noprompt.bin";
+const NO_PROMPT_IMAGE: &str = "efi/microsoft/boot/efisys_noprompt.bin";
 
-/// The medium to attach under UEFI.
+/// The medium to attach to a machine with UEFI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootMedium {
     pub disc: CdImage,
@@ -46,17 +46,17 @@ impl BootMedium {
 ///
 /// An unsuitable medium is not an error: the disc is then the ISO itself with `prompts` set, and
 /// the remark gives the reason.
-pub fn without_prompt(iso: &Path, overlay: &Path) -> Result<BootMedium> {
+pub fn overlay_without_prompt(iso: &Path, overlay: &Path) -> Result<BootMedium> {
     let medium = Medium::open(iso)?;
     let (cluster, data) = match build_patch(&medium) {
         Ok(patch) => patch,
         Err(remark) => return Ok(BootMedium::with_prompt(iso, remark)),
     };
-    let whole = std::path::absolute(iso).map_err(|e| Error::io("find", iso, e))?;
+    let absolute = std::path::absolute(iso).map_err(|e| Error::io("find", iso, e))?;
     let size = medium.size().next_multiple_of(512);
     io::write_atomically(
         overlay,
-        &qcow2::build_overlay(&whole, size, cluster, &data)?,
+        &qcow2::build_overlay(&absolute, size, cluster, &data)?,
     )?;
     let disc = CdImage {
         file: overlay.to_owned(),
@@ -96,20 +96,22 @@ fn build_patch(medium: &Medium) -> std::result::Result<(u64, Vec<u8>), String> {
         .find_efi_entry()
         .ok_or("the medium's boot catalog has no entry for EFI")?;
     let image = medium
-        .find(IMAGE)
+        .find(NO_PROMPT_IMAGE)
         .map_err(|e| e.to_string())?
         .filter(|e| !e.is_dir)
-        .ok_or(format!("the medium has no {IMAGE}"))?;
-    let sector = start(&image)?;
-    let boot = take(bytes, u64::from(sector) * SECTOR, 512).map_err(|e| e.0)?;
+        .ok_or(format!("the medium has no {NO_PROMPT_IMAGE}"))?;
+    let sector = find_first_sector(&image)?;
+    let boot = read_bytes(bytes, u64::from(sector) * SECTOR, 512).map_err(|e| e.0)?;
     if !is_fat(&boot) {
-        return Err(format!("{IMAGE} does not start with a FAT boot sector"));
+        return Err(format!(
+            "{NO_PROMPT_IMAGE} does not start with a FAT boot sector"
+        ));
     }
     // An entry never crosses a cluster: both are powers of two.
     let cluster = entry.at / CLUSTER;
     let from = cluster * CLUSTER;
     let length = (bytes.len() - from).min(CLUSTER) as usize;
-    let mut data = take(bytes, from, length).map_err(|e| e.0)?;
+    let mut data = read_bytes(bytes, from, length).map_err(|e| e.0)?;
     let field = &mut data[(entry.at - from) as usize..];
     patch(field, entry, sector, image.size);
     Ok((cluster, data))
@@ -126,16 +128,20 @@ fn patch(field: &mut [u8], entry: &BootEntry, sector: u32, size: u64) {
 }
 
 /// Returns the first sector of an image that is one aligned extent.
-fn start(image: &MediumEntry) -> std::result::Result<u32, String> {
+fn find_first_sector(image: &MediumEntry) -> std::result::Result<u32, String> {
     let MediumData::Extents(extents) = &image.data else {
-        return Err(format!("{IMAGE} is embedded in its file entry"));
+        return Err(format!("{NO_PROMPT_IMAGE} is embedded in its file entry"));
     };
     match extents.as_slice() {
         [MediumExtent { at: Some(at), .. }] if at % SECTOR == 0 => u32::try_from(at / SECTOR)
-            .map_err(|_| format!("{IMAGE} is beyond the sectors that a boot catalog can address")),
-        [_] => Err(format!("{IMAGE} does not start at a sector boundary")),
+            .map_err(|_| {
+                format!("{NO_PROMPT_IMAGE} is beyond the sectors that a boot catalog can address")
+            }),
+        [_] => Err(format!(
+            "{NO_PROMPT_IMAGE} does not start at a sector boundary"
+        )),
         several => Err(format!(
-            "{IMAGE} is fragmented into {} extents",
+            "{NO_PROMPT_IMAGE} is fragmented into {} extents",
             several.len()
         )),
     }

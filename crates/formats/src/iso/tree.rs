@@ -40,8 +40,8 @@ pub struct DiscTree {
     /// Time of every record, in seconds since 1970 UTC: equal inputs make equal discs.
     pub(super) stamp: i64,
     pub(super) files: BTreeMap<String, DiscSource>,
-    /// Paths that were given twice; `write` refuses them.
-    pub(super) twice: Vec<String>,
+    /// Paths that were added more than once; `write` refuses them.
+    pub(super) duplicates: Vec<String>,
 }
 
 impl DiscTree {
@@ -53,7 +53,7 @@ impl DiscTree {
             // 2020-01-01T00:00:00Z
             stamp: 1_577_836_800,
             files: BTreeMap::new(),
-            twice: Vec::new(),
+            duplicates: Vec::new(),
         }
     }
 
@@ -63,17 +63,17 @@ impl DiscTree {
         self
     }
 
-    /// Adds a file; a path given before is an error of `write`.
+    /// Adds a file. If its path was already added, `write` fails.
     #[must_use]
     pub fn with_file(mut self, path: impl Into<String>, source: DiscSource) -> Self {
         self.add(path, source);
         self
     }
 
-    /// Adds a file in place, for loops.
+    /// Adds a file like [`with_file`](Self::with_file), for loops.
     pub fn add(&mut self, path: impl Into<String>, source: DiscSource) {
         match self.files.entry(path.into()) {
-            Entry::Occupied(there) => self.twice.push(there.key().clone()),
+            Entry::Occupied(entry) => self.duplicates.push(entry.key().clone()),
             Entry::Vacant(free) => {
                 free.insert(source);
             }
@@ -82,8 +82,8 @@ impl DiscTree {
 
     /// Replaces the source of an existing file.
     pub fn replace(&mut self, path: &str, source: DiscSource) {
-        if let Some(there) = self.files.get_mut(path) {
-            *there = source;
+        if let Some(existing) = self.files.get_mut(path) {
+            *existing = source;
         }
     }
 

@@ -4,7 +4,7 @@
 use crc::{CRC_16_XMODEM, Crc};
 
 use super::map::UdfPartitionMaps;
-use super::{MediumDamage, MediumData, MediumExtent, SECTOR, take};
+use super::{MediumDamage, MediumData, MediumExtent, SECTOR, read_bytes};
 use crate::bytes::{u16_le, u32_le, u64_le};
 use crate::disk::Disk;
 
@@ -43,7 +43,7 @@ pub(super) fn read_tag(block: &[u8]) -> Option<u16> {
 /// CRC-ITU-T over a descriptor's body: polynomial 0x1021, initial value 0 (ECMA-167 1/7.2.6).
 static CRC: Crc<u16> = Crc::<u16>::new(&CRC_16_XMODEM);
 
-/// A place inside a logical volume, and a length in bytes.
+/// A long allocation descriptor: a position in a logical volume, and a length in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LongAd {
     pub length: u32,
@@ -78,7 +78,7 @@ impl Icb {
         ad: LongAd,
     ) -> Result<Self, MediumDamage> {
         let at = maps.find_offset(ad.partition, ad.block)?;
-        let block = take(bytes, at, SECTOR as usize)?;
+        let block = read_bytes(bytes, at, SECTOR as usize)?;
         let (size_of_ea_at, ea_at) = match read_tag(&block) {
             Some(TAG_FILE_ENTRY) => (168, 176),
             Some(TAG_EXTENDED_FILE_ENTRY) => (208, 216),
@@ -152,13 +152,13 @@ fn read_extents(
     let mut covered = 0u64;
     for _ in 0..MAX_CONTINUATIONS {
         let mut next = None;
-        for one in list.chunks_exact(if long { 16 } else { 8 }) {
+        for descriptor in list.chunks_exact(if long { 16 } else { 8 }) {
             let ad = if long {
-                LongAd::read(one, 0)
+                LongAd::read(descriptor, 0)
             } else {
                 LongAd {
                     partition: own_partition,
-                    ..LongAd::read(one, 0)
+                    ..LongAd::read(descriptor, 0)
                 }
             };
             let length = u64::from(ad.length & 0x3fff_ffff);
@@ -203,7 +203,7 @@ fn read_continuation(
     ad: LongAd,
 ) -> Result<Vec<u8>, MediumDamage> {
     let at = maps.find_offset(ad.partition, ad.block)?;
-    let block = take(bytes, at, SECTOR as usize)?;
+    let block = read_bytes(bytes, at, SECTOR as usize)?;
     if read_tag(&block) != Some(TAG_ALLOCATION_EXTENT) {
         return Err(format!("no allocation extent descriptor at offset {at}").into());
     }

@@ -1,6 +1,6 @@
 //! ISO 9660 and Joliet trees (ECMA-119 8.4, 9.1; Microsoft Joliet specification).
 
-use super::{MediumDamage, MediumData, MediumEntry, MediumExtent, SECTOR, directory, take};
+use super::{MediumDamage, MediumData, MediumEntry, MediumExtent, SECTOR, directory, read_bytes};
 use crate::bytes::{text_be, u16_le, u32_le};
 use crate::disk::Disk;
 
@@ -21,7 +21,7 @@ impl IsoDescriptors {
     pub fn read(bytes: &dyn Disk) -> Option<Self> {
         let (mut primary, mut joliet) = (None, None);
         for sector in 16..16 + MAX_DESCRIPTORS {
-            let Ok(block) = take(bytes, sector * SECTOR, SECTOR as usize) else {
+            let Ok(block) = read_bytes(bytes, sector * SECTOR, SECTOR as usize) else {
                 break;
             };
             if &block[1..6] != b"CD001" {

@@ -59,7 +59,7 @@ pub struct MediumExtent {
     pub length: u64,
 }
 
-/// Places of a file's bytes.
+/// Location of a file's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MediumData {
     /// Inside the file entry itself (UDF, small files).
@@ -96,21 +96,21 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// Opens an ISO file. For another kind of file the error says what it is.
+    /// Opens an ISO file. For a file of another kind, the error names the kind.
     pub fn open(path: &Path) -> Result<Self> {
         Self::from_bytes(Arc::new(RawDisk::open(path)?), path)
     }
 
-    /// Opens a medium over other bytes; `path` is only used in errors.
+    /// Opens a medium that consists of these bytes; `path` is only used in errors.
     pub fn from_bytes(bytes: Arc<dyn Disk>, path: &Path) -> Result<Self> {
         let iso = iso9660::IsoDescriptors::read(&*bytes);
         let udf = volume::UdfVolume::read(&*bytes);
-        let said = iso.as_ref().map_or(0, |d| d.volume_size()).max(match &udf {
+        let declared_size = iso.as_ref().map_or(0, |d| d.volume_size()).max(match &udf {
             Ok(Some(v)) => v.maps.end(),
             _ => 0,
         });
-        if said > bytes.len() {
-            return Err(refuse::refuse_truncated(path, said, bytes.len()));
+        if declared_size > bytes.len() {
+            return Err(refuse::refuse_truncated(path, declared_size, bytes.len()));
         }
         let udf = udf.and_then(|found| match found {
             Some(volume) => volume.read_root(&*bytes).map(|root| Some((volume, root))),
@@ -122,8 +122,8 @@ impl Medium {
                 let label = volume.label.clone();
                 (MediumTree::Udf(volume), root, label, FileSystem::Udf)
             }
-            (unread, Some(descriptors)) => {
-                remark = unread
+            (udf, Some(descriptors)) => {
+                remark = udf
                     .err()
                     .map(|e| format!("its UDF file system cannot be read: {}", e.0));
                 let volume = descriptors.choose_volume();
@@ -258,18 +258,22 @@ impl From<&str> for MediumDamage {
     }
 }
 
-/// Reads `length` bytes of a medium, which may be too short. The caller has limited `length`.
-pub(crate) fn take(bytes: &dyn Disk, offset: u64, length: usize) -> Result<Vec<u8>, MediumDamage> {
+/// Reads `length` bytes at an offset, which may be beyond the end. The caller limits `length`.
+pub(crate) fn read_bytes(
+    bytes: &dyn Disk,
+    offset: u64,
+    length: usize,
+) -> Result<Vec<u8>, MediumDamage> {
     let (size, end) = (bytes.len(), offset.checked_add(length as u64));
     if end.is_none_or(|end| end > size) {
         let fact = format!("{length} bytes at offset {offset} are beyond the end at {size}");
         return Err(MediumDamage(fact));
     }
-    let mut taken = vec![0; length];
+    let mut buffer = vec![0; length];
     bytes
-        .read_at(offset, &mut taken)
-        .map_err(|e| e.with_causes())?;
-    Ok(taken)
+        .read_at(offset, &mut buffer)
+        .map_err(|e| e.fact_with_causes())?;
+    Ok(buffer)
 }
 
 impl From<std::io::Error> for MediumDamage {

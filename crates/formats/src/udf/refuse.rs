@@ -5,11 +5,11 @@ use std::path::Path;
 use winimg_base::error::{Error, Kind};
 use winimg_base::markup;
 
-use super::take;
+use super::read_bytes;
 use crate::disk::Disk;
 
 /// Bytes of the file that are examined.
-const HEAD: u64 = markup::TITLE_WITHIN as u64;
+const HEAD: u64 = markup::TITLE_SEARCH_LEN as u64;
 
 pub(super) fn refuse_truncated(path: &Path, said: u64, has: u64) -> Error {
     Error::new(Kind::Unproved, "this ISO is truncated")
@@ -22,7 +22,7 @@ pub(super) fn refuse_truncated(path: &Path, said: u64, has: u64) -> Error {
 }
 
 pub(super) fn not_an_iso(path: &Path, bytes: &dyn Disk) -> Error {
-    let head = take(bytes, 0, bytes.len().min(HEAD) as usize).unwrap_or_default();
+    let head = read_bytes(bytes, 0, bytes.len().min(HEAD) as usize).unwrap_or_default();
     let (fact, cure) = describe(&head, bytes.len());
     Error::new(Kind::Unproved, fact)
         .at(path.display())
@@ -34,8 +34,8 @@ fn describe(head: &[u8], size: u64) -> (String, &'static str) {
     const UNPACK: &str = "unpack it and use the ISO inside";
     const INSTEAD: &str = "use the ISO of the install medium";
     const AGAIN: &str = "fetch it again, or use another url";
-    if markup::is_page(head) {
-        let title = match markup::page_title(head) {
+    if markup::is_web_page(head) {
+        let title = match markup::find_page_title(head) {
             None => "it has no title".to_string(),
             Some(title) => format!("its title is \"{title}\""),
         };

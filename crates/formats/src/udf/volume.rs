@@ -6,7 +6,7 @@ use super::icb::{
     TAG_TERMINATING, read_tag,
 };
 use super::map::{UdfPartitionMap, UdfPartitionMaps};
-use super::{MediumDamage, MediumData, MediumEntry, SECTOR, take};
+use super::{MediumDamage, MediumData, MediumEntry, SECTOR, read_bytes};
 use crate::bytes::{u16_le, u32_le};
 use crate::disk::Disk;
 
@@ -135,7 +135,7 @@ impl UdfVolume {
         let at = self
             .maps
             .find_offset(self.file_set.partition, self.file_set.block)?;
-        let block = take(bytes, at, SECTOR as usize)?;
+        let block = read_bytes(bytes, at, SECTOR as usize)?;
         if read_tag(&block) != Some(TAG_FILE_SET) {
             return Err(format!("no file set descriptor at offset {at}").into());
         }
@@ -159,7 +159,7 @@ fn find_anchor(bytes: &dyn Disk) -> Option<Vec<u8>> {
     [Some(256), sectors.checked_sub(257), sectors.checked_sub(1)]
         .into_iter()
         .flatten()
-        .filter_map(|sector| take(bytes, sector * SECTOR, SECTOR as usize).ok())
+        .filter_map(|sector| read_bytes(bytes, sector * SECTOR, SECTOR as usize).ok())
         .find(|block| read_tag(block) == Some(TAG_ANCHOR))
 }
 
@@ -187,7 +187,7 @@ impl DescriptorSequence {
                 }
                 budget -= 1;
                 let at = (u64::from(start) + u64::from(sector)) * SECTOR;
-                let Ok(block) = take(bytes, at, SECTOR as usize) else {
+                let Ok(block) = read_bytes(bytes, at, SECTOR as usize) else {
                     return found;
                 };
                 match read_tag(&block) {

@@ -8,7 +8,7 @@ use winimg_base::error::{Error, Kind, Result};
 
 use super::{WimImage, WimImages, WimPart};
 
-/// `EI.CFG` has a few lines.
+/// Maximum size of `EI.CFG` in bytes; it has a few lines.
 const MAX_EI_CFG: u64 = 64 << 10;
 
 /// The releases of Windows Server that winimg builds.
@@ -49,7 +49,7 @@ impl WindowsRelease {
     }
 
     /// Returns the release of an image; an unknown build is an error.
-    pub fn of_image(image: &WimImage) -> Result<Self> {
+    pub fn from_image(image: &WimImage) -> Result<Self> {
         let Some(build) = image.build else {
             let fact = format!("the image {} has no Windows build number", image.name);
             return Err(Error::new(Kind::Unproved, fact));
@@ -86,12 +86,12 @@ pub struct MediaFacts {
 impl MediaFacts {
     /// Reads an install medium; one without an install image is an error.
     pub fn read(medium: &Medium) -> Result<Self> {
-        Self::of_any(medium)?.ok_or_else(|| no_image(medium))
+        Self::try_read(medium)?.ok_or_else(|| no_image(medium))
     }
 
     /// Reads a medium of any kind; `None` if it has no install image. An install image that is
     /// unreadable or incomplete is an error.
-    pub fn of_any(medium: &Medium) -> Result<Option<Self>> {
+    pub fn try_read(medium: &Medium) -> Result<Option<Self>> {
         let names = ["install.wim", "install.esd", "install.swm"];
         let mut wim = None;
         for name in names {
@@ -141,39 +141,39 @@ fn require_parts(medium: &Medium, first: &str, part: WimPart, from: &str) -> Res
     let Some((stem, extension)) = first.rsplit_once('.') else {
         return Ok(());
     };
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for number in 2..=part.of {
         let path = format!("{stem}{number}.{extension}");
         let Some(entry) = medium.find(&path)?.filter(|entry| !entry.is_dir) else {
-            wrong.push(format!("{path} is missing"));
+            problems.push(format!("{path} is missing"));
             continue;
         };
         let at = format!("{}:{path}", medium.path.display());
         match WimPart::read(&mut medium.open_file(&entry), &at) {
             Ok(found) if (found.number, found.of) != (number, part.of) => {
                 let WimPart { number, of, .. } = found;
-                wrong.push(format!("{path} is marked as part {number} of {of}"));
+                problems.push(format!("{path} is marked as part {number} of {of}"));
             }
             Ok(found) if found.guid != part.guid => {
-                wrong.push(format!("{path} belongs to another WIM"));
+                problems.push(format!("{path} belongs to another WIM"));
             }
             Ok(_) => {}
-            Err(error) => wrong.push(format!("{path}: {}", error.problem().in_one_line())),
+            Err(error) => problems.push(format!("{path}: {}", error.problem().in_one_line())),
         }
     }
-    if wrong.is_empty() {
+    if problems.is_empty() {
         return Ok(());
     }
     let fact = "the install image is split, and its parts are incomplete";
     Err(Error::new(Kind::Unproved, fact)
         .at(from)
         .expected(format!("{} parts of the same WIM", part.of))
-        .lines(wrong)
+        .lines(problems)
         .cure("put all parts on the medium, or join them: wimlib-imagex join"))
 }
 
 fn no_image(medium: &Medium) -> Error {
-    let there: Vec<String> = medium
+    let entries: Vec<String> = medium
         .read_dir("")
         .unwrap_or_default()
         .into_iter()
@@ -185,7 +185,7 @@ fn no_image(medium: &Medium) -> Error {
         "this is not a Windows install medium: it has no sources/install.wim, .esd or .swm",
     )
     .at(medium.describe())
-    .lines(there);
+    .lines(entries);
     match &medium.remark {
         Some(remark) => error
             .found(remark)

@@ -65,7 +65,7 @@ impl std::fmt::Display for WimArch {
 /// One image of a WIM. Fields missing in the XML are empty or `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WimImage {
-    /// From 1.
+    /// Counted from 1.
     pub index: u32,
     /// `<NAME>`, to which `/IMAGE/NAME` of an answer file refers, such as
     /// `Windows Server 2022 SERVERDATACENTERCORE`.
@@ -129,7 +129,7 @@ pub struct WimImages {
     /// Name of the WIM in errors.
     pub from: String,
     pub images: Vec<WimImage>,
-    /// The part that was read: 1 of 1, unless the WIM is split.
+    /// The part that was read; part 1 of 1 unless the WIM is split.
     pub part: WimPart,
 }
 
@@ -157,10 +157,10 @@ impl WimPart {
                 .found(format!("{len} bytes in total"))
                 .cure("copy it again, and check the medium's digest"));
         }
-        Ok(Self::of_header(&header))
+        Ok(Self::from_header(&header))
     }
 
-    fn of_header(header: &[u8; HEADER]) -> Self {
+    fn from_header(header: &[u8; HEADER]) -> Self {
         let mut guid = [0; 16];
         guid.copy_from_slice(&header[24..40]);
         Self {
@@ -175,7 +175,7 @@ impl WimImages {
     /// Reads header and XML data. `from` names the file in errors.
     pub fn read(reader: &mut (impl Read + Seek), from: &str) -> Result<Self> {
         let header = read_header(reader, from)?;
-        let part = WimPart::of_header(&header);
+        let part = WimPart::from_header(&header);
         if part.number > 1 {
             let number = part.number;
             let fact =
@@ -209,10 +209,10 @@ impl WimImages {
         }
         let images = parse_images(&xml)
             .map_err(|why| report_invalid(from, format!("the XML data of this WIM {why}")))?;
-        let said = u32_le(&header, 44) as usize;
-        if said != images.len() {
+        let declared = u32_le(&header, 44) as usize;
+        if declared != images.len() {
             let fact = format!(
-                "the header of this WIM has {said} images, but its XML data has {}",
+                "the header of this WIM has {declared} images, but its XML data has {}",
                 images.len()
             );
             return Err(report_invalid(from, fact));

@@ -1,6 +1,6 @@
 //! Finds the image that a recipe selects with `image = "…"`.
 
-use winimg_base::diag::most_alike;
+use winimg_base::diag::find_most_similar;
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::text::{Located, column_width};
 
@@ -14,11 +14,11 @@ impl WimImages {
         let wanted = selector.value.trim();
         let image = match self.find_matching(wanted).as_slice() {
             [one] => *one,
-            [] => return Err(self.report_no_match(wanted).from_place(&selector.place)),
+            [] => return Err(self.report_no_match(wanted).or_place(&selector.place)),
             several => {
                 return Err(self
                     .report_ambiguous(wanted, several)
-                    .from_place(&selector.place));
+                    .or_place(&selector.place));
             }
         };
         match image.arch {
@@ -28,7 +28,7 @@ impl WimImages {
                 format!("the image must be x64; {} is {other}", image.name),
             )
             .at(&self.from)
-            .from_place(&selector.place)
+            .or_place(&selector.place)
             .cure("use the x64 install medium")),
         }
     }
@@ -108,7 +108,7 @@ impl WimImages {
                 ]
             })
             .filter(|name| !name.is_empty());
-        most_alike(wanted, names)
+        find_most_similar(wanted, names)
     }
 }
 

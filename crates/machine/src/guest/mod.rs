@@ -72,20 +72,20 @@ impl From<GuestFailure> for Error {
 }
 
 /// Interval between two checks of a guest that has to stay up.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum bytes of [`GuestDelivery::Bytes`]: channels transfer text, and a disc is many times
 /// faster.
-const LARGEST: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 fn check_size(path: &str, bytes: &[u8], channel: &str) -> Result<()> {
-    if bytes.len() <= LARGEST {
+    if bytes.len() <= MAX_BYTES {
         return Ok(());
     }
     let fact = format!("this file is too large for {channel}");
     Err(Error::new(Kind::Failed, fact)
         .at(path)
-        .expected(format!("at most {LARGEST} bytes"))
+        .expected(format!("at most {MAX_BYTES} bytes"))
         .found(format!("{} bytes", bytes.len()))
         .cure("deliver it on the payload disc"))
 }
@@ -177,7 +177,7 @@ pub trait Guest: Send {
             if left.is_zero() {
                 return Ok(true);
             }
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
     }
 

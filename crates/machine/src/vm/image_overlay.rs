@@ -45,7 +45,7 @@ pub fn create(disk: &Path, image: &Path, bytes: u64, cancel: &Cancel) -> Result<
     let arguments = create.map(OsStr::new).into_iter();
     let last = [OsStr::new(&node), &name, OsStr::new(&bytes)];
     qemu_img::run(&arguments.chain(last).collect::<Vec<_>>(), cancel)?;
-    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
+    io::restrict_to_owner(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 impl BackingImage {

@@ -15,7 +15,7 @@ pub fn create(disk: &Path, bytes: u64, cancel: &Cancel) -> Result<()> {
     let bytes = bytes.to_string();
     let last = [&*qemu_img::file_name(disk), OsStr::new(&bytes)];
     run(&["create", "-q", "-f", "qcow2"], &last, cancel)?;
-    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
+    io::restrict_to_owner(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 /// Creates an overlay over the layer's disk at `backing`, a path relative to the new disk's folder.
@@ -23,7 +23,7 @@ pub fn create_over(disk: &Path, backing: &Path, cancel: &Cancel) -> Result<()> {
     let last = [backing.as_os_str(), &qemu_img::file_name(disk)];
     let create = ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"];
     run(&create, &last, cancel)?;
-    io::close_to_others(disk).map_err(|e| Error::io("restrict access to", disk, e))
+    io::restrict_to_owner(disk).map_err(|e| Error::io("restrict access to", disk, e))
 }
 
 /// Changes the recorded path of a moved disk's parent layer. The content does not change.

@@ -13,19 +13,19 @@ use winimg_base::text::Place;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockComparison {
     /// Everything is compared.
-    Whole,
-    /// Queries of URLs are ignored, as a bundle does not contain them.
-    Shown,
+    Full,
+    /// Queries of URLs are ignored, because a bundle does not contain them.
+    WithoutQueries,
 }
 
 /// Applies the lock to the recipe's inputs. Every drift is an error; inputs that only the lock has
 /// are warnings. On error the recipe is unchanged.
-pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: LockComparison) -> Diagnostics {
+pub fn apply_lock(recipe: &mut Recipe, file: &LockFile, comparison: LockComparison) -> Diagnostics {
     let found = find_drift(recipe, file, comparison);
     if found.has_errors() {
         return found;
     }
-    let path = path_of(recipe);
+    let path = recipe_path(recipe);
     let locked = |id: &InputId| {
         let entry = file.lock.find_entry(id)?;
         Some(entry.to_locked(choose_source(file, &path, id, comparison)))
@@ -53,8 +53,8 @@ pub fn lay(recipe: &mut Recipe, file: &LockFile, comparison: LockComparison) -> 
     found
 }
 
-/// Returns the recipe's own file, for use in a command.
-fn path_of(recipe: &Recipe) -> PathBuf {
+/// Returns the path of the recipe's own file, for use in a command.
+fn recipe_path(recipe: &Recipe) -> PathBuf {
     let first = recipe.files.first().map(|file| file.path.clone());
     first.unwrap_or_else(|| "RECIPE".into())
 }
@@ -67,8 +67,8 @@ fn choose_source(
     comparison: LockComparison,
 ) -> LockSource {
     match comparison {
-        LockComparison::Whole => LockSource::for_input(&file.path, recipe, id),
-        LockComparison::Shown => LockSource {
+        LockComparison::Full => LockSource::for_input(&file.path, recipe, id),
+        LockComparison::WithoutQueries => LockSource {
             name: file.name.clone(),
             refresh: None,
         },
@@ -97,8 +97,9 @@ impl LockSource {
 
 impl LockEntry {
     /// Returns true if the recipe still requests the input in the same way.
-    pub fn is_asked_by(&self, ask: &LockRequest) -> bool {
-        self.id == ask.id && find_differences(ask, self, "", LockComparison::Whole).is_empty()
+    pub fn matches_request(&self, request: &LockRequest) -> bool {
+        self.id == request.id
+            && find_differences(request, self, "", LockComparison::Full).is_empty()
     }
 
     /// Returns what must be found again according to the lock that `source` names.
@@ -119,7 +120,7 @@ impl LockEntry {
 /// Reports how the recipe and the lock differ.
 pub fn find_drift(recipe: &Recipe, file: &LockFile, comparison: LockComparison) -> Diagnostics {
     let lock = &file.lock;
-    let path = path_of(recipe).display().to_string();
+    let path = recipe_path(recipe).display().to_string();
     if lock.recipe != recipe.name.value {
         let fact = format!(
             "{} belongs to the recipe `{}`, but this one is named `{}`",
@@ -129,18 +130,18 @@ pub fn find_drift(recipe: &Recipe, file: &LockFile, comparison: LockComparison) 
             "pass the right lock with `--lock`; if the recipe was renamed, remove the lock and run \
              `winimg lock {path}`"
         );
-        let complaint = Diagnostic::error(fact)
+        let error = Diagnostic::error(fact)
             .at(&recipe.name.place, "")
             .help(help);
-        return Diagnostics(vec![complaint]);
+        return Diagnostics(vec![error]);
     }
     let mut found = Diagnostics::default();
-    for ask in &recipe.asks {
-        let facts = match lock.find_entry(&ask.id) {
-            Some(entry) => find_differences(ask, entry, &file.name, comparison),
+    for request in &recipe.lock_requests {
+        let facts = match lock.find_entry(&request.id) {
+            Some(entry) => find_differences(request, entry, &file.name, comparison),
             None => {
-                let fact = format!("{} is not in {}", name_input(&ask.id), file.name);
-                vec![LockDifference::new(fact, &ask.place)]
+                let fact = format!("{} is not in {}", name_input(&request.id), file.name);
+                vec![LockDifference::new(fact, &request.place)]
             }
         };
         for difference in facts {
@@ -148,7 +149,7 @@ pub fn find_drift(recipe: &Recipe, file: &LockFile, comparison: LockComparison) 
                 format!(
                     "if its publisher changed the key: `winimg lock {path} --refresh {}` checks \
                      the file with the new key and records it",
-                    ask.id.to_argument()
+                    request.id.to_argument()
                 )
             } else {
                 format!("run `winimg lock {path}` to resolve and record it")
@@ -158,7 +159,11 @@ pub fn find_drift(recipe: &Recipe, file: &LockFile, comparison: LockComparison) 
         }
     }
     for (entry, place) in lock.inputs.iter().zip(&file.places) {
-        if !recipe.asks.iter().any(|ask| ask.id == entry.id) {
+        if !recipe
+            .lock_requests
+            .iter()
+            .any(|request| request.id == entry.id)
+        {
             let fact = format!(
                 "{} has {}, which the recipe no longer uses",
                 file.name,
@@ -189,40 +194,43 @@ impl<'a> LockDifference<'a> {
     }
 }
 
-/// Returns the requests that changed since the lock was written. If the version changed, only that
-/// is reported, because the URL and the pin follow from it.
+/// Returns the parts of the request that changed since the lock was written. If the version
+/// changed, only that is reported, because the URL and the pin follow from it.
 fn find_differences<'a>(
-    ask: &'a LockRequest,
+    request: &'a LockRequest,
     entry: &LockEntry,
     file: &str,
     comparison: LockComparison,
 ) -> Vec<LockDifference<'a>> {
-    let what = name_input(&ask.id);
-    let version = ask.version.as_ref().map(|v| v.value.as_str());
+    let what = name_input(&request.id);
+    let version = request.version.as_ref().map(|v| v.value.as_str());
     if version != entry.version.as_deref() {
-        let was = entry.version.as_ref();
-        let was = was.map_or("no version".to_string(), |v| format!("version {v}"));
-        let place = ask.version.as_ref().map_or(&ask.place, |v| &v.place);
-        let is = version.unwrap_or("none");
-        let fact = format!("{what}: {file} was made for {was}, the recipe asks for {is}");
+        let locked = entry.version.as_ref();
+        let locked = locked.map_or("no version".to_string(), |v| format!("version {v}"));
+        let place = request
+            .version
+            .as_ref()
+            .map_or(&request.place, |v| &v.place);
+        let requested = version.unwrap_or("none");
+        let fact = format!("{what}: {file} was made for {locked}, the recipe asks for {requested}");
         return vec![LockDifference::new(fact, place)];
     }
     let mut found = Vec::new();
-    if ask.url.value != entry.url {
-        let (was, is) = (&entry.url, &ask.url.value);
-        let fact = format!("{what}: {file} was made for {was}, the recipe asks for {is}");
-        found.push(LockDifference::new(fact, &ask.url.place));
+    if request.url.value != entry.url {
+        let (locked, requested) = (&entry.url, &request.url.value);
+        let fact = format!("{what}: {file} was made for {locked}, the recipe asks for {requested}");
+        found.push(LockDifference::new(fact, &request.url.place));
     }
     // An undecided proof is already listed with the other open decisions.
-    if ask.proof.value != RequestedProof::Undecided && ask.proof.value != entry.proof {
+    if request.proof.value != RequestedProof::Undecided && request.proof.value != entry.proof {
         let fact = format!(
             "{what}: {file} was made with the proof `{}`, the recipe has `{}`",
-            entry.proof, ask.proof.value
+            entry.proof, request.proof.value
         );
-        found.push(LockDifference::new(fact, &ask.proof.place));
+        found.push(LockDifference::new(fact, &request.proof.place));
     }
-    let rules = ask.rules.as_ref();
-    let place = rules.map_or(&ask.place, |rules| &rules.place);
+    let rules = request.rules.as_ref();
+    let place = rules.map_or(&request.place, |rules| &rules.place);
     let has_same_rules = rules.map(|r| &r.value) == entry.rules.as_ref();
     if !has_same_rules {
         let difference = match (rules, &entry.rules) {
@@ -234,7 +242,7 @@ fn find_differences<'a>(
         found.push(LockDifference::new(fact, place));
     }
     if let Some(was) = entry.keys.as_ref().filter(|_| has_same_rules) {
-        found.extend(changed_keys(was, &ask.keys).map(|(was, is)| LockDifference {
+        found.extend(changed_keys(was, &request.keys).map(|(was, is)| LockDifference {
             fact: format!(
                 "the key of {what}'s signature changed since {file} was written: {} contains {} \
                  (was {})",
@@ -244,15 +252,17 @@ fn find_differences<'a>(
             is_key: true,
         }));
     }
-    let whole = entry.asked.as_ref();
+    let locked_digest = entry.asked.as_ref();
     // The digest in a lock of schema 2 also covers credentials, so it is comparable only if the
     // URL has a query.
-    let is_comparable = ask.has_query || entry.keys.is_some();
-    let is_decided = ask.proof.value != RequestedProof::Undecided;
-    let is_other = is_comparable && is_decided && whole.is_some_and(|digest| *digest != ask.digest);
-    if found.is_empty() && is_other && comparison == LockComparison::Whole {
+    let is_comparable = request.has_query || entry.keys.is_some();
+    let is_decided = request.proof.value != RequestedProof::Undecided;
+    let is_different = is_comparable
+        && is_decided
+        && locked_digest.is_some_and(|digest| *digest != request.digest);
+    if found.is_empty() && is_different && comparison == LockComparison::Full {
         let fact = format!("{what}: {file} was made with a different query in its URL");
-        found.push(LockDifference::new(fact, &ask.url.place));
+        found.push(LockDifference::new(fact, &request.url.place));
     }
     found
 }

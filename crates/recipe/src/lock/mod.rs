@@ -26,9 +26,9 @@ use winimg_base::io;
 use winimg_base::text::Place;
 use winimg_trust::Signer;
 
-pub use apply::{LockComparison, find_drift, lay};
+pub use apply::{LockComparison, apply_lock, find_drift};
 pub use change::{LockChanges, compare_locks, refuse_lower_versions};
-pub use rollback::{UsedInput, UsedLock, rolled_back, too_low, warn_rollback};
+pub use rollback::{UsedInput, UsedLock, check_minimum_serial, check_rollback, warn_rollback};
 pub use successor::{VersionSuccessors, find_successors, parse_published};
 
 /// The schema that is written. Schemas 1 and 2 are also read.
@@ -167,16 +167,19 @@ impl RecipeLock {
 
     /// Completes the entries of an earlier schema, if the recipe still requests them in the same
     /// way.
-    pub fn complete(&mut self, asks: &[LockRequest]) {
+    pub fn complete(&mut self, requests: &[LockRequest]) {
         for entry in &mut self.inputs {
             if entry.asked.is_some() && entry.keys.is_some() {
                 continue;
             }
-            let Some(ask) = asks.iter().find(|ask| entry.is_asked_by(ask)) else {
+            let Some(request) = requests
+                .iter()
+                .find(|request| entry.matches_request(request))
+            else {
                 continue;
             };
-            entry.asked = Some(ask.digest.clone());
-            entry.keys = Some(ask.keys.clone());
+            entry.asked = Some(request.digest.clone());
+            entry.keys = Some(request.keys.clone());
         }
     }
 
@@ -190,7 +193,7 @@ impl RecipeLock {
     }
 
     /// Returns the record that the store keeps of a build with this lock.
-    pub fn record(&self) -> UsedLock {
+    pub fn to_record(&self) -> UsedLock {
         let inputs = self.inputs.iter().map(|e| UsedInput {
             id: e.id.clone(),
             version: e.version.clone(),
@@ -205,16 +208,16 @@ impl RecipeLock {
 }
 
 impl LockEntry {
-    pub fn new(ask: &LockRequest, found: ResolvedInput) -> Self {
+    pub fn new(request: &LockRequest, found: ResolvedInput) -> Self {
         let evidence = found.evidence.into_iter();
         Self {
-            id: ask.id.clone(),
-            version: ask.version.as_ref().map(|v| v.value.clone()),
-            url: ask.url.value.clone(),
-            proof: ask.proof.value.clone(),
-            rules: ask.rules.as_ref().map(|r| r.value.clone()),
-            asked: Some(ask.digest.clone()),
-            keys: Some(ask.keys.clone()),
+            id: request.id.clone(),
+            version: request.version.as_ref().map(|v| v.value.clone()),
+            url: request.url.value.clone(),
+            proof: request.proof.value.clone(),
+            rules: request.rules.as_ref().map(|r| r.value.clone()),
+            asked: Some(request.digest.clone()),
+            keys: Some(request.keys.clone()),
             size: found.size,
             digest: found.digest,
             signers: found.signers,

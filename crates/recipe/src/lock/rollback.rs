@@ -27,7 +27,7 @@ pub struct UsedInput {
 }
 
 /// Returns an error if the lock is older than the one used before.
-pub fn rolled_back(lock: &RecipeLock, file: &str, before: &UsedLock) -> Option<Error> {
+pub fn check_rollback(lock: &RecipeLock, file: &str, before: &UsedLock) -> Option<Error> {
     if lock.serial >= before.serial {
         return None;
     }
@@ -39,13 +39,13 @@ pub fn rolled_back(lock: &RecipeLock, file: &str, before: &UsedLock) -> Option<E
         Error::new(Kind::Recipe, fact)
             .expected(format!("serial {} or higher", before.serial))
             .found(format!("serial {}", lock.serial))
-            .lines(going_back(lock, before))
+            .lines(list_reverted_inputs(lock, before))
             .cure("use the newer lock; to go back deliberately, add `--allow-rollback`"),
     )
 }
 
 /// Returns an error if the serial is below the minimum of `[lock]`.
-pub fn too_low(file: &LockFile, lowest: u64) -> Option<Error> {
+pub fn check_minimum_serial(file: &LockFile, lowest: u64) -> Option<Error> {
     let serial = file.lock.serial;
     (serial < lowest).then(|| {
         Error::new(
@@ -68,8 +68,8 @@ pub fn warn_rollback(lock: &RecipeLock, file: &str, before: &UsedLock) -> Option
     })
 }
 
-/// Lists the inputs that would change.
-fn going_back(lock: &RecipeLock, before: &UsedLock) -> Vec<String> {
+/// Lists the inputs that would change back, one per line.
+fn list_reverted_inputs(lock: &RecipeLock, before: &UsedLock) -> Vec<String> {
     let mut lines = Vec::new();
     for was in &before.inputs {
         let then = describe_input(was.version.as_deref(), &was.digest);

@@ -10,7 +10,8 @@ use url::Url;
 use super::version;
 use crate::recipe::{FileAddress, VersionList, VersionListFormat};
 
-/// Parses a publisher's list of versions. The error fits after "the list of versions".
+/// Parses a publisher's list of versions. The error is worded to follow "the list of
+/// versions".
 pub fn parse_published(list: &VersionList, bytes: &[u8]) -> Result<Vec<String>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "is not text in UTF-8".to_string())?;
     let found = match list.form {
@@ -30,13 +31,13 @@ pub fn parse_published(list: &VersionList, bytes: &[u8]) -> Result<Vec<String>, 
     }
 }
 
-/// Longer than any publisher's version, in bytes.
-const LONGEST: usize = 64;
+/// Maximum length of a version in bytes; no publisher uses longer ones.
+const MAX_VERSION_LEN: usize = 64;
 
 /// Returns true if a version has no special meaning in a recipe or an address: a slash would name a
 /// different file, a question mark a query. Other versions are ignored.
 fn is_plain(version: &str) -> bool {
-    (1..=LONGEST).contains(&version.len())
+    (1..=MAX_VERSION_LEN).contains(&version.len())
         && version
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || ".-_+".contains(c))
@@ -51,12 +52,12 @@ fn parse_atom(text: &str) -> Result<Vec<String>, String> {
         .root_element()
         .children()
         .filter(|node| node.tag_name().name() == "entry")
-        .filter_map(link_name)
+        .filter_map(last_link_segment)
         .collect())
 }
 
 /// Returns the last path segment of the first link of an Atom entry.
-fn link_name(entry: roxmltree::Node<'_, '_>) -> Option<String> {
+fn last_link_segment(entry: roxmltree::Node<'_, '_>) -> Option<String> {
     let url: Url = entry
         .children()
         .filter(|node| node.tag_name().name() == "link")
@@ -75,7 +76,8 @@ pub struct VersionSuccessors {
     pub newest: Option<String>,
 }
 
-/// Finds the versions in `published` that come after `own`. The error fits after "the version".
+/// Finds the versions in `published` that come after `own`. The error is worded to follow
+/// "the version".
 pub fn find_successors(own: &str, published: &[String]) -> Result<VersionSuccessors, String> {
     if version::order(own, own).is_none() {
         return Err("does not begin with a number, so none comes after it".into());
@@ -85,9 +87,9 @@ pub fn find_successors(own: &str, published: &[String]) -> Result<VersionSuccess
         .filter(|v| version::order(v, own) == Some(Ordering::Greater))
         .filter(|v| version::is_release(v) || !version::is_release(own))
         .collect();
-    let near = later.iter().copied();
+    let candidates = later.iter().copied();
     Ok(VersionSuccessors {
-        in_series: find_highest(near.filter(|v| version::same_series(v, own))),
+        in_series: find_highest(candidates.filter(|v| version::same_series(v, own))),
         newest: find_highest(later.iter().copied()),
     })
 }

@@ -15,7 +15,7 @@ use crate::recipe::{
     SignatureSpec,
 };
 use winimg_base::diag::Diagnostic;
-use winimg_base::text::redact_url;
+use winimg_base::text::redact_if_url;
 
 /// Renders one object: `schema`, `recipe`, `variables`, `values`, `components`, `images`,
 /// `payload`, `steps`, `clone`, `warnings`, `undecided`. Times are in seconds.
@@ -41,7 +41,7 @@ pub fn render_json(recipe: &Recipe, plan: &BuildPlan) -> Value {
 }
 
 fn render_variable(var: &ResolvedVariable) -> Value {
-    json!({ "name": var.name, "value": redact_url(&var.value), "origin": var.origin })
+    json!({ "name": var.name, "value": redact_if_url(&var.value), "origin": var.origin })
 }
 
 fn render_value(of: &EffectiveValue) -> Value {

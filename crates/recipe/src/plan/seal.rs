@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{PayloadEntry, PlannedStep};
 use crate::recipe::Recipe;
-use winimg_base::markup::{ascii_xml, escape_xml};
+use winimg_base::markup::{escape_xml, to_ascii_xml};
 
 /// Its name on the payload disc.
 pub(super) const ANSWER_FILE: &str = "seal.xml";
@@ -84,5 +84,5 @@ pub(super) fn render(template: &str, recipe: &Recipe) -> Result<String, String> 
             node.tag_name().name()
         ));
     }
-    Ok(ascii_xml(&text))
+    Ok(to_ascii_xml(&text))
 }

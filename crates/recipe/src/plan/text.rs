@@ -13,7 +13,7 @@ use super::{
 };
 use crate::recipe::Recipe;
 use winimg_base::argv;
-use winimg_base::text::{column_width, count, redact_url};
+use winimg_base::text::{column_width, count, redact_if_url};
 
 const WIDTH: usize = 100;
 
@@ -56,7 +56,11 @@ fn render_heading(out: &mut String, recipe: &Recipe, plan: &BuildPlan) {
 /// Renders variables, then effective values, each with its origin. Values of steps and clone checks
 /// are shown with them.
 fn render_values(out: &mut String, recipe: &Recipe) {
-    let values: Vec<String> = recipe.vars.iter().map(|v| redact_url(&v.value)).collect();
+    let values: Vec<String> = recipe
+        .vars
+        .iter()
+        .map(|v| redact_if_url(&v.value))
+        .collect();
     let variables: Vec<_> = recipe
         .vars
         .iter()

@@ -9,7 +9,7 @@ use super::template::{self, TemplatePart};
 use super::value::{TomlData, TomlTable, TomlValue};
 use super::vars::VariableScope;
 use winimg_base::digest::Digest;
-use winimg_base::text::redact_url;
+use winimg_base::text::redact_if_url;
 
 /// Lists every value that was written, in the order of the tree, then the defaults.
 pub fn list(
@@ -94,7 +94,7 @@ fn render_origin(value: &TomlValue, scope: &VariableScope) -> String {
 fn display_value(path: &str, value: &TomlValue) -> Json {
     match &value.data {
         TomlData::String(text) if path == "media.product_key" && text != "kms" => Json::from("***"),
-        TomlData::String(text) => Json::from(redact_url(text)),
+        TomlData::String(text) => Json::from(redact_if_url(text)),
         _ => to_json(value),
     }
 }

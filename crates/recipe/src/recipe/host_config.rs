@@ -87,7 +87,7 @@ pub fn read(files: Vec<HostConfigFile>) -> (Option<HostConfig>, Diagnostics) {
         let source = sources.add_file(file.name, text, file.folder, PathRoot::Flag);
         let (own, broken) = value::parse(&source);
         problems.extend(broken);
-        merge::lay_over(&mut tree, own, &mut problems);
+        merge::merge_tables(&mut tree, own, &mut problems);
     }
     let is_broken = !problems.is_empty();
     let scope = VariableScope::default();

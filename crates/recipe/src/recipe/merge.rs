@@ -25,11 +25,11 @@ pub const DIGESTS: [&str; 2] = ["sha256", "sha512"];
 pub const SIGNATURES: [&str; 2] = ["signature", "checksum_signature"];
 
 /// Merges `over` into `base`.
-pub fn lay_over(base: &mut TomlTable, over: TomlTable, problems: &mut Vec<Diagnostic>) {
-    lay(base, over, &mut Vec::new(), problems);
+pub fn merge_tables(base: &mut TomlTable, over: TomlTable, problems: &mut Vec<Diagnostic>) {
+    merge_at(base, over, &mut Vec::new(), problems);
 }
 
-fn lay(
+fn merge_at(
     base: &mut TomlTable,
     over: TomlTable,
     path: &mut Vec<String>,
@@ -46,7 +46,7 @@ fn lay(
     let mut places: HashMap<String, usize> = keys.zip(0..).collect();
     for entry in over.entries {
         let is_rule = matches!(path.as_slice(), [only] if only == "trust");
-        let is_whole = is_rule || is_download && SIGNATURES.contains(&entry.key.as_str());
+        let is_replaced = is_rule || is_download && SIGNATURES.contains(&entry.key.as_str());
         let at_root = path.is_empty();
         let Some(place) = places.get(&entry.key).copied() else {
             places.insert(entry.key.clone(), base.entries.len());
@@ -55,13 +55,13 @@ fn lay(
         };
         let old = &mut base.entries[place].value;
         match (&mut old.data, entry.value.data) {
-            (TomlData::Table(old), TomlData::Table(new)) if !is_whole && !in_vars => {
+            (TomlData::Table(old), TomlData::Table(new)) if !is_replaced && !in_vars => {
                 path.push(entry.key);
-                lay(old, new, path, problems);
+                merge_at(old, new, path, problems);
                 path.pop();
             }
             (TomlData::Array(old), TomlData::Array(new)) if at_root && entry.key == "steps" => {
-                follow(old, new);
+                append_steps(old, new);
             }
             (TomlData::Array(old), TomlData::Array(new)) if at_root && entry.key == "clone" => {
                 old.extend(new);
@@ -96,7 +96,7 @@ fn take_declaration(old: &mut TomlValue, new: &TomlData) -> Option<Box<TomlValue
 
 /// Appends steps to those of an included file. An image is sealed once, in the last step: an
 /// included `generalize` is moved behind the new steps, or replaced by another one.
-fn follow(steps: &mut Vec<TomlValue>, more: Vec<TomlValue>) {
+fn append_steps(steps: &mut Vec<TomlValue>, more: Vec<TomlValue>) {
     let seal = steps.pop_if(|step| is_generalize(step));
     let replaced = more.iter().any(is_generalize);
     steps.extend(more);
@@ -129,7 +129,7 @@ fn replace_image_proof(base: &mut TomlTable, over: &TomlTable) {
 }
 
 /// Returns true for `checksum_url = false`, which drops the checksum file of an included file.
-fn is_dropped(table: &TomlTable) -> bool {
+fn drops_checksum_file(table: &TomlTable) -> bool {
     let value = table.get("checksum_url");
     value.is_some_and(|value| matches!(value.data, TomlData::Bool(false)))
 }
@@ -143,7 +143,7 @@ pub fn drop_checksum_files(tree: &mut TomlTable) {
         for entry in &mut tables.entries {
             if is_download(&[outer.key.clone(), entry.key.clone()])
                 && let TomlData::Table(table) = &mut entry.value.data
-                && is_dropped(table)
+                && drops_checksum_file(table)
             {
                 table.remove("checksum_url");
             }
@@ -152,11 +152,11 @@ pub fn drop_checksum_files(tree: &mut TomlTable) {
 }
 
 /// Keys of a checksum file.
-const OF_CHECKSUM_FILE: [&str; 3] = ["checksum_url", "checksum_entry", "checksum_signature"];
+const CHECKSUM_FILE_KEYS: [&str; 3] = ["checksum_url", "checksum_entry", "checksum_signature"];
 
 /// Returns true if `over` has another URL and a signature: then an inherited checksum file does not
 /// apply.
-fn is_own_build(base: &TomlTable, over: &TomlTable) -> bool {
+fn replaces_checksum_file(base: &TomlTable, over: &TomlTable) -> bool {
     let kind = over.get("signature").and_then(TomlValue::as_table);
     let is_none = kind.is_some_and(|t| t.get("kind").and_then(TomlValue::as_str) == Some("none"));
     let old_url = base.get("url").and_then(TomlValue::as_str);
@@ -175,14 +175,14 @@ fn replace_proof(
     if over.contains("signature") && !over.contains("signature_when") {
         base.remove("signature_when");
     }
-    if is_dropped(over) || is_own_build(base, over) {
-        for key in OF_CHECKSUM_FILE {
+    if drops_checksum_file(over) || replaces_checksum_file(base, over) {
+        for key in CHECKSUM_FILE_KEYS {
             base.remove(key);
         }
     }
     let has_proof = PROOFS
         .iter()
-        .any(|key| over.contains(key) && !(*key == "checksum_url" && is_dropped(over)));
+        .any(|key| over.contains(key) && !(*key == "checksum_url" && drops_checksum_file(over)));
     if has_proof {
         for key in PROOFS.iter().chain(&["checksum_entry"]) {
             base.remove(key);
@@ -249,11 +249,11 @@ fn apply_set(
     incomplete: bool,
     problems: &mut Vec<Diagnostic>,
 ) -> Result<(), Diagnostic> {
-    let (path, value) = read_set(source)?;
+    let (path, value) = parse_set(source)?;
     apply_setting(tree, &RecipeSetting { path, value }, incomplete, problems)
 }
 
-/// Applies a setting that has places already.
+/// Applies a setting that was already parsed.
 pub fn apply_setting(
     tree: &mut TomlTable,
     setting: &RecipeSetting,
@@ -293,7 +293,7 @@ pub fn apply_setting(
                 let fact = format!("`--set` cannot replace the whole step `{name}`");
                 return Err(Diagnostic::error(fact).at(&path[1].1, ""));
             };
-            lay(step, over, &mut vec!["steps".into()], problems);
+            merge_at(step, over, &mut vec!["steps".into()], problems);
             return Ok(());
         }
         ["components", name, _, ..] => {
@@ -307,7 +307,7 @@ pub fn apply_setting(
         _ => {}
     }
     if let TomlData::Table(over) = wrap_in_tables(path, value).data {
-        lay(tree, over, &mut Vec::new(), problems);
+        merge_at(tree, over, &mut Vec::new(), problems);
     }
     Ok(())
 }
@@ -330,12 +330,12 @@ fn report_unknown(
 type SettingPath = Vec<(String, Place)>;
 
 /// Splits `a.b."c d"=value`.
-fn read_set(source: &Arc<SourceText>) -> Result<(SettingPath, TomlValue), Diagnostic> {
+fn parse_set(source: &Arc<SourceText>) -> Result<(SettingPath, TomlValue), Diagnostic> {
     let text = source.text.as_str();
-    let whole = Place::new(source, 0..text.len());
+    let whole_text = Place::new(source, 0..text.len());
     let Some(equals) = equals_outside_quotes(text) else {
         return Err(Diagnostic::error("`--set` takes PATH=VALUE")
-            .at(&whole, "there is no `=`")
+            .at(&whole_text, "there is no `=`")
             .help("for example `--set machine.cpus=8`"));
     };
     // The path is parsed as a TOML key.
@@ -345,12 +345,12 @@ fn read_set(source: &Arc<SourceText>) -> Result<(SettingPath, TomlValue), Diagno
     ));
     let (table, broken) = value::parse(&keys);
     let mut path = SettingPath::new();
-    let mut here = &table;
-    while let Some(entry) = here.entries.first() {
+    let mut inner_table = &table;
+    while let Some(entry) = inner_table.entries.first() {
         let place = Place::new(source, entry.key_place.span.clone());
         path.push((entry.key.clone(), place));
         match &entry.value.data {
-            TomlData::Table(inner) => here = inner,
+            TomlData::Table(inner) => inner_table = inner,
             _ => break,
         }
     }
@@ -380,7 +380,7 @@ fn equals_outside_quotes(text: &str) -> Option<usize> {
     None
 }
 
-/// Wraps the value in tables for each key of the path.
+/// Wraps the value in one table for each key of the path.
 fn wrap_in_tables(path: &[(String, Place)], value: TomlValue) -> TomlValue {
     path.iter().rev().fold(value, |value, (key, place)| {
         let entry = TomlEntry {

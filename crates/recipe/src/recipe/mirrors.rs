@@ -29,10 +29,10 @@ impl Mirrors {
     }
 
     /// Returns the rule with the longest matching prefix.
-    fn find_longest(&self, begins: impl Fn(&AddressPrefix) -> bool) -> Option<&MirrorRule> {
+    fn find_longest(&self, matches_prefix: impl Fn(&AddressPrefix) -> bool) -> Option<&MirrorRule> {
         self.0
             .iter()
-            .filter(|mirror| begins(&mirror.from))
+            .filter(|mirror| matches_prefix(&mirror.from))
             // `max_by_key` returns the last of equal ones, so the order is reversed.
             .rev()
             .max_by_key(|mirror| mirror.from.as_text().len())
@@ -48,24 +48,24 @@ impl Mirrors {
             AddressPrefix::Registry { .. } => false,
         })?;
         let rest = bare.as_str().strip_prefix(from.as_text())?;
-        let mut there = Url::parse(&format!("{}{rest}", to.as_text())).ok()?;
-        if there.origin() == url.origin() {
-            there.set_query(url.query());
+        let mut mirrored = Url::parse(&format!("{}{rest}", to.as_text())).ok()?;
+        if mirrored.origin() == url.origin() {
+            mirrored.set_query(url.query());
         }
-        Some(there)
+        Some(mirrored)
     }
 
     /// Returns the mirror of an image; the image keeps its own name.
     pub fn resolve_image(&self, image: &ImageReference) -> Option<ImageReference> {
         let reference = image.reference();
-        let whole = format!("{}/{}", reference.registry(), reference.repository());
+        let name = format!("{}/{}", reference.registry(), reference.repository());
         let MirrorRule { from, to } = self.find_longest(|prefix| match prefix {
             AddressPrefix::Registry { plain, place } => {
-                *plain == image.is_plain_http() && whole.starts_with(place.as_str())
+                *plain == image.is_plain_http() && name.starts_with(place.as_str())
             }
             AddressPrefix::Web(_) => false,
         })?;
-        let rest = whole.strip_prefix(from.as_text())?;
+        let rest = name.strip_prefix(from.as_text())?;
         let scheme = match to {
             AddressPrefix::Registry { plain: true, .. } => "http://",
             _ => "",

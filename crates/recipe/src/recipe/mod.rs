@@ -122,7 +122,7 @@ pub struct Recipe {
     /// Every value, after variable substitution, then the defaults that were used.
     pub effective: Vec<EffectiveValue>,
     /// The requirements for each of [`Recipe::inputs`], in that order, for `recipe.lock`.
-    pub asks: Vec<LockRequest>,
+    pub lock_requests: Vec<LockRequest>,
     /// Missing values; a build is refused until they are set.
     pub undecided: Vec<UndecidedValue>,
     /// The files and folders that it was read from, in that order.

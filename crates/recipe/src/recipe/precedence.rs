@@ -16,7 +16,7 @@ use super::sources::RecipeSources;
 use super::template::{self, TemplatePart};
 use super::unused::VariableUsage;
 use super::value::{self, MissingVariable, TomlData, TomlTable, TomlValue};
-use super::vars::{VariableScope, place_of_name};
+use super::vars::{VariableScope, find_name_place};
 use super::{ReadOptions, ResolvedVariable, alias, image_builder, names, var_file};
 use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::text::{Located, Place, SourceText};
@@ -382,12 +382,12 @@ impl VariableResolver<'_> {
                         "variables refer to each other in a cycle: {}",
                         circle.join(" → ")
                     );
-                    let at = place_of_name(&said.place, &other);
+                    let at = find_name_place(&said.place, &other);
                     self.problems.push(Diagnostic::error(fact).at(&at, ""));
                     self.scope.set(&other, None, "");
                 } else if self.stack.len() >= DEEPEST {
                     let fact = format!("variables are nested more than {DEEPEST} levels deep");
-                    let at = place_of_name(&said.place, &other);
+                    let at = find_name_place(&said.place, &other);
                     self.problems.push(Diagnostic::error(fact).at(&at, ""));
                     self.scope.set(&other, None, "");
                 } else if self.said.contains_key(&other) {
@@ -403,7 +403,8 @@ impl VariableResolver<'_> {
         let text = value.as_str().map(str::to_string);
         let text = text.and_then(|text| self.check_allowed(name, text, &said.place));
         self.scope.set(name, text, &said.origin);
-        self.scope.said_at(name, value.base.unwrap_or(value.place));
+        self.scope
+            .set_place(name, value.base.unwrap_or(value.place));
     }
 
     /// Completes the value by its declaration; complains if the declaration does not allow it.

@@ -72,7 +72,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Renders a size in the largest unit that divides it: "64 GiB".
-pub fn show_size(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     let binary = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = binary
         .iter()
@@ -105,6 +105,6 @@ mod tests {
             Err("add a unit: \"45s\" or \"45m\"".into())
         );
         assert!(parse_duration("soon").is_err());
-        assert_eq!(show_size(64 << 30), "64 GiB");
+        assert_eq!(format_size(64 << 30), "64 GiB");
     }
 }

@@ -225,7 +225,7 @@ impl RecipeLoader {
         let mut tree = TomlTable::default();
         if let Some(entry) = own.remove("include") {
             for included in self.load_includes(&entry.value) {
-                merge::lay_over(&mut tree, included, &mut self.problems);
+                merge::merge_tables(&mut tree, included, &mut self.problems);
             }
         }
         self.stack.pop();
@@ -236,7 +236,7 @@ impl RecipeLoader {
             own.remove("name");
             own.remove("description");
         }
-        merge::lay_over(&mut tree, own, &mut self.problems);
+        merge::merge_tables(&mut tree, own, &mut self.problems);
         (tree, start)
     }
 

@@ -111,7 +111,7 @@ pub fn read_judged(
     let root = &raw.start.source;
     slot::find(&mut recipe.components, &raw.tree, &given, root);
     recipe.effective = effective::list(&raw.tree, &scope, defaults);
-    recipe.asks = lock_request::list(&recipe, &raw.tree);
+    recipe.lock_requests = lock_request::list(&recipe, &raw.tree);
     recipe.files = raw.sources.files();
     (Some(recipe), diagnostics)
 }

@@ -17,16 +17,16 @@ pub enum TemplatePart {
 const BACKSLASH: &str = "\u{fdd0}";
 
 /// Maximum number of variables in a string, because the parser's time is quadratic.
-const MOST: usize = 200;
+const MAX_VARIABLES: usize = 200;
 
 /// Parses a string. The error is one sentence.
 pub fn parse(text: &str) -> Result<Vec<TemplatePart>, String> {
-    let named = text.matches("{{").take(MOST + 1).count();
-    if named > MOST {
-        return Err(format!("a string has at most {MOST} variables"));
+    let count = text.matches("{{").take(MAX_VARIABLES + 1).count();
+    if count > MAX_VARIABLES {
+        return Err(format!("a string has at most {MAX_VARIABLES} variables"));
     }
-    let guarded = text.replace('\\', BACKSLASH);
-    let template = Template::compile(&guarded).map_err(|error| {
+    let escaped = text.replace('\\', BACKSLASH);
+    let template = Template::compile(&escaped).map_err(|error| {
         let reason = error.reason().to_string();
         if reason.contains("invalid handlebars syntax") {
             "`{{` is not followed by the name of a variable and `}}`".to_string()
@@ -40,7 +40,7 @@ pub fn parse(text: &str) -> Result<Vec<TemplatePart>, String> {
             TemplateElement::RawString(text) => parts.push(TemplatePart::Text(restore(text))),
             TemplateElement::Comment(_) => {}
             TemplateElement::Expression(e) | TemplateElement::HtmlExpression(e) => {
-                parts.push(TemplatePart::Name(name_of(e)?));
+                parts.push(TemplatePart::Name(parse_name(e)?));
             }
             TemplateElement::HelperBlock(block) if is_raw(block) => {
                 for inner in block.template.iter().flat_map(|t| &t.elements) {
@@ -77,7 +77,7 @@ fn is_raw(block: &HelperTemplate) -> bool {
     block.name.as_name() == Some("raw") && block.params.is_empty()
 }
 
-fn name_of(expression: &HelperTemplate) -> Result<String, String> {
+fn parse_name(expression: &HelperTemplate) -> Result<String, String> {
     let name = match &expression.name {
         Parameter::Path(Path::Relative((segments, raw))) => {
             let names: Option<Vec<&str>> = segments

@@ -27,7 +27,7 @@ impl TrustRules {
 
     /// Adds the signature of the longest matching rule to a download with this URL, unless it has
     /// its own.
-    pub fn lay(&self, download: &mut TomlTable, url: &str) {
+    pub fn apply(&self, download: &mut TomlTable, url: &str) {
         if SIGNATURES.iter().any(|key| download.contains(key)) {
             return;
         }

@@ -9,7 +9,7 @@ use super::InputId;
 use super::merge::DIGESTS;
 use super::value::MissingVariable;
 use super::value::{TomlData, TomlEntry, TomlTable, TomlValue};
-use super::vars::place_of_name;
+use super::vars::find_name_place;
 use winimg_base::diag::Diagnostic;
 use winimg_base::digest::Algorithm;
 use winimg_base::text::Place;
@@ -50,7 +50,7 @@ impl MissingVariable {
         let set =
             format!("set it: --var {name}=…, WINIMG_VAR_{name}, or {name} = \"…\" under [vars]");
         let said = Diagnostic::error(format!("the variable `{name}` has no value"))
-            .at(&place_of_name(place, name), "used here")
+            .at(&find_name_place(place, name), "used here")
             .help(format!("it is {}", self.why))
             .help(set);
         match more {
@@ -124,7 +124,7 @@ pub fn add(all: &mut Vec<UndecidedValue>, needed: MissingVariable, step: Option<
         }
     }
     all.push(UndecidedValue::Variable {
-        place: place_of_name(at, &needed.name),
+        place: find_name_place(at, &needed.name),
         variable: needed,
         steps: step.map(Into::into).into_iter().collect(),
     });

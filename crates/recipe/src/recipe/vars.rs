@@ -16,15 +16,15 @@ use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::text::Place;
 
 /// Maximum size of a text after substitution, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_TEXT_SIZE: usize = 64 << 10;
 /// Maximum total size of such texts in a recipe, in bytes: a few lines could use a long variable
 /// very often.
-const MOST: usize = 16 << 20;
+const MAX_TOTAL_SIZE: usize = 16 << 20;
 
 /// Maximum number of unknown names reported per text, because finding their places is quadratic.
-const MOST_UNKNOWN: usize = 20;
+const MAX_UNKNOWN: usize = 20;
 /// Number of problems after which no names are suggested: each suggestion compares all names.
-const MOST_SUGGESTED: usize = 200;
+const MAX_PROBLEMS_WITH_SUGGESTION: usize = 200;
 
 /// Names with their values. Cheap to clone, because all downloads share most of it.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ pub struct VariableScope {
     /// Some files could not be read: an unknown name may be declared there.
     incomplete: bool,
     /// Bytes substituted so far.
-    filled: Arc<AtomicUsize>,
+    substituted: Arc<AtomicUsize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,7 @@ impl VariableTable {
 }
 
 impl VariableScope {
-    /// Makes an empty scope. With `incomplete`, unknown names are not reported.
+    /// Creates an empty scope. With `incomplete`, unknown names are not reported.
     pub fn new(incomplete: bool) -> Self {
         Self {
             incomplete,
@@ -80,14 +80,14 @@ impl VariableScope {
         self.announced = Arc::new(names.into_iter().collect());
     }
 
-    /// Keeps every text with the variable undecided until all of `wanting` are set.
-    pub fn require(&mut self, name: &str, wanting: Vec<MissingVariable>) {
+    /// Keeps every text with the variable undecided until all of `missing` are set.
+    pub fn require(&mut self, name: &str, missing: Vec<MissingVariable>) {
         let shared = Arc::make_mut(&mut self.shared);
-        shared.required.insert(name.into(), wanting);
+        shared.required.insert(name.into(), missing);
     }
 
     /// Sets the place whose folder is the base of relative paths in the variable's value.
-    pub fn said_at(&mut self, name: &str, place: Place) {
+    pub fn set_place(&mut self, name: &str, place: Place) {
         Arc::make_mut(&mut self.shared)
             .places
             .insert(name.into(), place);
@@ -125,7 +125,7 @@ impl VariableScope {
     }
 
     /// Returns a scope with the names of one download.
-    fn with(&self, own: VariableTable) -> Self {
+    fn with_download(&self, own: VariableTable) -> Self {
         Self {
             own,
             ..self.clone()
@@ -136,7 +136,7 @@ impl VariableScope {
         Arc::make_mut(&mut self.shared).set(name, value, origin);
     }
 
-    /// Substitutes the variables in a string; complains about undeclared names.
+    /// Substitutes the variables in a string, and reports undeclared names.
     pub fn fill(&self, value: &mut TomlValue, problems: &mut Vec<Diagnostic>) {
         let TomlData::String(text) = &value.data else {
             return;
@@ -167,16 +167,16 @@ impl VariableScope {
             let piece = match part {
                 TemplatePart::Text(text) => Some(text),
                 TemplatePart::Name(name) => {
-                    if let Some(wanting) = self.find_required(&name) {
-                        for one in wanting {
-                            if !undecided.contains(one) {
-                                undecided.push(one.clone());
+                    if let Some(missing) = self.find_required(&name) {
+                        for variable in missing {
+                            if !undecided.contains(variable) {
+                                undecided.push(variable.clone());
                             }
                         }
                     } else if !self.is_known(&name) && !self.incomplete {
                         unknown += 1;
-                        if unknown <= MOST_UNKNOWN {
-                            let suggest = problems.len() < MOST_SUGGESTED;
+                        if unknown <= MAX_UNKNOWN {
+                            let suggest = problems.len() < MAX_PROBLEMS_WITH_SUGGESTION;
                             problems.push(self.make_unknown_error(&name, &value.place, suggest));
                         }
                     }
@@ -191,7 +191,7 @@ impl VariableScope {
             }
         }
         let size = filled.as_ref().map_or(0, String::len);
-        self.filled.fetch_add(size, Ordering::Relaxed);
+        self.substituted.fetch_add(size, Ordering::Relaxed);
         value.template = Some(text.clone());
         value.data = if undecided.is_empty() {
             filled.map_or(TomlData::Unknown, TomlData::String)
@@ -204,31 +204,31 @@ impl VariableScope {
     fn check_size(&self, text: Option<&str>, value: &TomlValue) -> Result<(), Option<Diagnostic>> {
         let (size, before) = (
             text.map_or(0, str::len),
-            self.filled.load(Ordering::Relaxed),
+            self.substituted.load(Ordering::Relaxed),
         );
-        if size > LONGEST {
+        if size > MAX_TEXT_SIZE {
             let fact = format!(
                 "the text exceeds {} KiB after variable substitution",
-                LONGEST >> 10
+                MAX_TEXT_SIZE >> 10
             );
             return Err(Some(Diagnostic::error(fact).at(&value.place, "")));
         }
-        if before + size <= MOST {
+        if before + size <= MAX_TOTAL_SIZE {
             return Ok(());
         }
-        self.filled.store(usize::MAX / 2, Ordering::Relaxed);
+        self.substituted.store(usize::MAX / 2, Ordering::Relaxed);
         let fact = format!(
             "the recipe's texts exceed {} MiB after variable substitution",
-            MOST >> 20
+            MAX_TOTAL_SIZE >> 20
         );
-        let is_first = before <= MOST;
+        let is_first = before <= MAX_TOTAL_SIZE;
         let label = "the limit is exceeded here";
         Err(is_first.then(|| Diagnostic::error(fact).at(&value.place, label)))
     }
 
     fn make_unknown_error(&self, name: &str, place: &Place, suggests: bool) -> Diagnostic {
         let diagnostic = Diagnostic::error(format!("there is no variable `{name}`"))
-            .at(&place_of_name(place, name), "not declared under [vars]");
+            .at(&find_name_place(place, name), "not declared under [vars]");
         if names::is_secret(name) {
             return diagnostic.help(names::SECRET_HELP);
         }
@@ -249,7 +249,7 @@ impl VariableScope {
 }
 
 /// Finds `{{name}}` inside the string at `place`; returns the whole string if escapes hide it.
-pub fn place_of_name(place: &Place, name: &str) -> Place {
+pub fn find_name_place(place: &Place, name: &str) -> Place {
     let text = place.source.text.get(place.span.clone()).unwrap_or("");
     let mut from = 0;
     while let Some(open) = text[from..].find("{{").map(|n| from + n + 2) {
@@ -286,7 +286,7 @@ pub fn fill_in(
             if let TomlData::Table(component) = &mut entry.value.data
                 && let Some(version) = component.get_mut("version")
             {
-                scope.with(names.clone()).fill(version, problems);
+                scope.with_download(names.clone()).fill(version, problems);
                 let text = version
                     .as_str()
                     .or(version.loose.as_deref())
@@ -299,7 +299,12 @@ pub fn fill_in(
         }
         for entry in &mut components.entries {
             if let Some(names) = own.remove(&entry.key) {
-                fill_download(&mut entry.value, &scope.with(names), &rules, problems);
+                fill_download(
+                    &mut entry.value,
+                    &scope.with_download(names),
+                    &rules,
+                    problems,
+                );
             }
         }
     }
@@ -344,11 +349,11 @@ fn fill_download(
         let text = url.as_str().map(str::to_string);
         if !scope.contains("url") {
             local.own.set("url", text.clone(), &url.place.to_string());
-            let said_at = url.base.as_ref().unwrap_or(&url.place).clone();
-            local.own.places.insert("url".into(), said_at);
+            let place = url.base.as_ref().unwrap_or(&url.place).clone();
+            local.own.places.insert("url".into(), place);
         }
         if let Some(text) = text {
-            rules.lay(table, &text);
+            rules.apply(table, &text);
         }
     }
     fill_value(value, &local, problems);

@@ -69,7 +69,7 @@ impl Maker {
             written: BTreeMap::new(),
             vars: vec![],
             effective: vec![],
-            asks: vec![],
+            lock_requests: vec![],
             undecided: vec![],
             files: vec![],
             quotable: Default::default(),

@@ -47,13 +47,13 @@ pub fn is_bundle(path: &Path) -> Result<bool> {
 
 /// Admits a bundle's inputs and its recipe to the store.
 pub fn admit(path: &Path, store: &Store, watch: &ProgressWatch) -> Result<AdmittedBundle> {
-    let reading = BundleReader {
+    let reader = BundleReader {
         path,
         store,
         watch,
         file: File::open(path).map_err(|e| Error::io("read", path, e))?,
     };
-    reading.admit().map_err(|e| e.at(path.display()))
+    reader.admit().map_err(|e| e.at(path.display()))
 }
 
 struct BundleReader<'a> {
@@ -68,7 +68,7 @@ fn report_rejected(fact: impl Into<String>) -> Error {
     Error::new(Kind::Unproved, fact).cure("recreate it with `winimg bundle`, or ask its author")
 }
 
-fn unreadable(error: std::io::Error) -> Error {
+fn report_unreadable(error: std::io::Error) -> Error {
     report_rejected(format!("the bundle cannot be read: {error}"))
 }
 
@@ -76,11 +76,11 @@ impl BundleReader<'_> {
     fn admit(&self) -> Result<AdmittedBundle> {
         super::tar_check::check(&self.file).map_err(report_rejected)?;
         let mut archive = Archive::new(&self.file);
-        let mut entries = archive.entries_with_seek().map_err(unreadable)?;
-        let first = entries.next().transpose().map_err(unreadable)?;
-        let (index, digest) = self.index(first)?;
-        let (place, _held) = self.store.bundle_place(&digest, &self.watch.cancel)?;
-        let beside = tempfile::Builder::new()
+        let mut entries = archive.entries_with_seek().map_err(report_unreadable)?;
+        let first = entries.next().transpose().map_err(report_unreadable)?;
+        let (index, digest) = self.read_index(first)?;
+        let (place, _lock) = self.store.bundle_folder(&digest, &self.watch.cancel)?;
+        let temporary = tempfile::Builder::new()
             .prefix(".")
             .tempdir_in(io::folder_of(&place))
             .map_err(|e| Error::io("write in", io::folder_of(&place), e))?;
@@ -89,13 +89,13 @@ impl BundleReader<'_> {
         let total = index.blobs.iter().map(|b| b.size).sum();
         for entry in entries {
             self.watch.cancel.check()?;
-            let mut entry = entry.map_err(unreadable)?;
+            let mut entry = entry.map_err(report_unreadable)?;
             let (name, member) = match_member(&index, &entry)?;
             if !seen.insert(name.clone()) {
                 return Err(report_rejected(format!("the bundle has {name} twice")));
             }
             match member.path {
-                Some(path) => self.read_file(&mut entry, path, member.digest, beside.path())?,
+                Some(path) => self.read_file(&mut entry, path, member.digest, temporary.path())?,
                 None => {
                     self.read_blob(&mut entry, &name, member.digest)?;
                     done += member.size;
@@ -103,22 +103,22 @@ impl BundleReader<'_> {
                 }
             }
         }
-        let lacking = index.iter_members().find(|(name, _)| !seen.contains(name));
-        if let Some((name, _)) = lacking {
+        let missing = index.iter_members().find(|(name, _)| !seen.contains(name));
+        if let Some((name, _)) = missing {
             return Err(report_rejected(format!(
                 "the bundle has no {name}: it is truncated"
             )));
         }
         for folder in &index.folders {
-            io::create_folders(&beside.path().join(folder))?;
+            io::create_folders(&temporary.path().join(folder))?;
         }
-        locked_inputs(&beside.path().join(LOCK), &index)?;
-        lay_down(beside, &place, &index)?;
+        check_locked_inputs(&temporary.path().join(LOCK), &index)?;
+        install_files(temporary, &place, &index)?;
         Ok(build_admitted(&place, index))
     }
 
-    fn index(&self, first: Option<Entry<'_, &File>>) -> Result<(BundleIndex, Digest)> {
-        let Some(mut entry) = first.filter(|e| plain_name(e).as_deref() == Ok(INDEX)) else {
+    fn read_index(&self, first: Option<Entry<'_, &File>>) -> Result<(BundleIndex, Digest)> {
+        let Some(mut entry) = first.filter(|e| read_plain_name(e).as_deref() == Ok(INDEX)) else {
             return Err(report_rejected(format!(
                 "the bundle does not begin with {INDEX}"
             )));
@@ -190,7 +190,7 @@ impl BundleReader<'_> {
     }
 
     fn copy(&self, from: &mut impl Read, to: &mut File) -> Result<Digest> {
-        let (digest, _) = copy_hashed(from, to, &self.watch.cancel, unreadable, |e| {
+        let (digest, _) = copy_hashed(from, to, &self.watch.cancel, report_unreadable, |e| {
             Error::io("unpack", self.path, e)
         })?;
         Ok(digest)
@@ -202,7 +202,7 @@ fn match_member<'i>(
     index: &'i BundleIndex,
     entry: &Entry<'_, &File>,
 ) -> Result<(String, BundleMember<'i>)> {
-    let name = plain_name(entry).map_err(report_rejected)?;
+    let name = read_plain_name(entry).map_err(report_rejected)?;
     let found = index.iter_members().find(|(known, _)| *known == name);
     let Some((_, member)) = found else {
         let fact = format!("the bundle has {name:?}, which is not in its index");
@@ -218,7 +218,7 @@ fn match_member<'i>(
 }
 
 /// Returns the name of a plain file. Refuses other types.
-fn plain_name(entry: &Entry<'_, &File>) -> Result<String, String> {
+fn read_plain_name(entry: &Entry<'_, &File>) -> Result<String, String> {
     let name = String::from_utf8(entry.path_bytes().into_owned());
     let name = name.map_err(|_| "the bundle has a name that is not UTF-8".to_string())?;
     let kind = match entry.header().entry_type() {
@@ -235,15 +235,15 @@ fn plain_name(entry: &Entry<'_, &File>) -> Result<String, String> {
 }
 
 /// Checks that the bundle contains every file that the lock names.
-fn locked_inputs(lock: &Path, index: &BundleIndex) -> Result<()> {
+fn check_locked_inputs(lock: &Path, index: &BundleIndex) -> Result<()> {
     let file = LockFile::read(lock).map_err(|found| {
         report_rejected("the bundle's lock cannot be trusted").lines(found.render(false).lines())
     })?;
     for entry in &file.lock.inputs {
         let evidence = entry.evidence.iter().map(|e| &e.digest);
         let mut needed = std::iter::once(&entry.digest).chain(evidence);
-        let lacking = needed.find(|d| !index.blobs.iter().any(|b| b.digest == **d));
-        if let Some(digest) = lacking {
+        let missing = needed.find(|d| !index.blobs.iter().any(|b| b.digest == **d));
+        if let Some(digest) = missing {
             let fact = format!("the bundle has no file for {}", entry.id);
             return Err(report_rejected(fact).expected(digest));
         }
@@ -252,15 +252,14 @@ fn locked_inputs(lock: &Path, index: &BundleIndex) -> Result<()> {
 }
 
 /// Moves the recipe's files into place, unless they are already there unchanged.
-fn lay_down(beside: tempfile::TempDir, place: &Path, index: &BundleIndex) -> Result<()> {
-    let there = io::files_below(place).unwrap_or_default();
-    let is_same_count = there.len() == index.files.len();
+fn install_files(temporary: tempfile::TempDir, place: &Path, index: &BundleIndex) -> Result<()> {
+    let existing = io::files_below(place).unwrap_or_default();
+    let is_same_count = existing.len() == index.files.len();
     if is_same_count && index.files.iter().all(|file| is_in_place(file, place)) {
         return Ok(());
     }
-    io::remove_folder_if_there(place)?;
-    let made = beside.keep();
-    io::move_into_place(&made, place)
+    io::remove_folder_if_exists(place)?;
+    io::move_into_place(&temporary.keep(), place)
 }
 
 fn is_in_place(file: &super::index::BundleFile, place: &Path) -> bool {

@@ -2,7 +2,7 @@
 //! secrets.
 
 use super::index::{BundleIndex, BundleVariable};
-use winimg_base::text::redact_url;
+use winimg_base::text::redact_if_url;
 use winimg_recipe::recipe::{ReadOptions, Recipe};
 
 /// Prefix of variables in the environment.
@@ -75,7 +75,7 @@ fn check_variable(
 
 /// Removes query and user from a URL; returns other values unchanged.
 fn without_query(value: &str) -> String {
-    let shown = redact_url(value);
+    let shown = redact_if_url(value);
     shown.trim_end_matches("?…").to_string()
 }
 

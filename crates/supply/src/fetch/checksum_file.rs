@@ -38,7 +38,7 @@ pub(super) async fn read(
         refetch: true,
     };
     let bytes = asked.fetch(address, gathered).await;
-    let bytes = bytes.map_err(|e| e.from_place(&url.place))?;
+    let bytes = bytes.map_err(|e| e.or_place(&url.place))?;
     let digest = Digest::sha256_of(&bytes);
     let bring = SignatureFetcher {
         context,
@@ -57,7 +57,7 @@ pub(super) async fn read(
     let found = checksum::find(&bytes, wanted).map_err(|problem| {
         let problem = problem.with_prefix(format_args!("{what} "));
         let error = Error::from_problem(Kind::Unproved, problem).at(&shown);
-        error.from_place(&url.place)
+        error.or_place(&url.place)
     })?;
     let expected = ExpectedBytes::ChecksumFile {
         url: shown.clone(),

@@ -21,34 +21,35 @@ use winimg_base::text::redact;
 
 use super::Proxies;
 use super::policy::{
-    Timeouts, TransferRate, UrlRefusal, UrlSource, is_near, may_reach, may_redirect,
+    Timeouts, TransferRate, UrlRefusal, UrlSource, check_reach, check_redirect, is_near,
 };
 use super::proxy::ProxyMatcher;
 use super::redirect::{find_redirect, follow_redirect};
 use super::resolver::ZoneResolver;
 use super::zone::NetworkZone;
 
-/// The zones whose servers may redirect, farthest first.
+/// The zones that have a client of their own, farthest first. It only connects to addresses that
+/// are at least as far.
 const FLOORS: [NetworkZone; 3] = [NetworkZone::Public, NetworkZone::Private, NetworkZone::Here];
 
 pub(crate) struct HttpClient {
     proxies: Proxies,
     /// Selects the addresses that go through a proxy; `None`: no proxy is used.
-    through: Option<ProxyMatcher>,
-    patience: Timeouts,
+    proxy_matcher: Option<ProxyMatcher>,
+    timeouts: Timeouts,
     /// For addresses that go through a proxy.
     proxied: OnceLock<reqwest::Client>,
     /// For other addresses that the user named.
-    open: OnceLock<reqwest::Client>,
-    /// For addresses that servers of the [`FLOORS`] name.
-    within: [OnceLock<reqwest::Client>; FLOORS.len()],
+    direct: OnceLock<reqwest::Client>,
+    /// For addresses that a server names, by the zone of that server.
+    by_zone: [OnceLock<reqwest::Client>; FLOORS.len()],
 }
 
 /// Route of a request out of this host.
 enum RequestRoute {
     Proxied,
     /// Without a proxy; with a zone, only to addresses no nearer than it.
-    Straight(Option<NetworkZone>),
+    Direct(Option<NetworkZone>),
 }
 
 /// Reason why a request got no response, or only a part of it.
@@ -95,29 +96,29 @@ impl fmt::Display for HttpFault {
 }
 
 impl HttpClient {
-    /// Sets nothing up before the first request: a run with local files only needs no TLS roots.
-    pub fn new(proxies: &Proxies, patience: Timeouts) -> Self {
+    /// Sets up nothing before the first request, so a run without downloads needs no TLS roots.
+    pub fn new(proxies: &Proxies, timeouts: Timeouts) -> Self {
         Self {
             proxies: proxies.clone(),
-            through: Some(proxies.build_matcher()),
-            patience,
+            proxy_matcher: Some(proxies.build_matcher()),
+            timeouts,
             proxied: OnceLock::new(),
-            open: OnceLock::new(),
-            within: Default::default(),
+            direct: OnceLock::new(),
+            by_zone: Default::default(),
         }
     }
 
-    /// Returns the same client without proxies.
+    /// Returns the client without its proxies.
     pub fn skip_proxies(self) -> Self {
         Self {
-            through: None,
+            proxy_matcher: None,
             ..self
         }
     }
 
-    /// Builds a request for [`Client::send`].
+    /// Builds a request for [`HttpClient::send`].
     pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, HttpFault> {
-        let client = self.get_or_build(&self.open, RequestRoute::Straight(None))?;
+        let client = self.get_or_build(&self.direct, RequestRoute::Direct(None))?;
         let request = client.request(method, url);
         Ok(request.header(ACCEPT_ENCODING, "identity"))
     }
@@ -126,26 +127,26 @@ impl HttpClient {
     pub async fn send(
         &self,
         request: RequestBuilder,
-        led: UrlSource,
+        source: UrlSource,
     ) -> Result<HttpAnswer, HttpFault> {
         let mut request = request.build().map_err(HttpFault::Unanswered)?;
-        let named = match led {
+        let named_host = match source {
             UrlSource::ByUser => request.url().host_str().map(str::to_owned),
             UrlSource::From(_) => None,
         };
-        let (mut led, mut previous) = (led, Vec::new());
+        let (mut source, mut previous) = (source, Vec::new());
         loop {
-            let (url, again) = (request.url().clone(), request.try_clone());
+            let (url, copy) = (request.url().clone(), request.try_clone());
             let shown = redact(url.as_str());
             tracing::debug!(url = shown, method = %request.method(), "request");
-            let client = self.choose_client(&url, led)?;
+            let client = self.choose_client(&url, source)?;
             let sent = client.execute(request);
-            let response = match &again {
+            let response = match &copy {
                 // A streamed upload has no time limit.
                 None => sent.await,
-                Some(_) => match timeout(self.patience.answer, sent).await {
+                Some(_) => match timeout(self.timeouts.answer, sent).await {
                     Ok(answered) => answered,
-                    Err(_) => return Err(HttpFault::Silent(self.patience.answer)),
+                    Err(_) => return Err(HttpFault::Silent(self.timeouts.answer)),
                 },
             };
             let response = response.map_err(convert_error)?;
@@ -161,18 +162,18 @@ impl HttpClient {
                 return Ok(HttpAnswer {
                     response,
                     from,
-                    patience: self.patience,
-                    pace: TransferRate::default(),
+                    timeouts: self.timeouts,
+                    rate: TransferRate::default(),
                 });
             };
             tracing::debug!(to = redact(next.as_str()), "redirect");
             previous.push(url);
-            may_redirect(&previous, &next)?;
-            led = match next.host_str() {
-                host if host.is_some() && host == named.as_deref() => UrlSource::ByUser,
+            check_redirect(&previous, &next)?;
+            source = match next.host_str() {
+                host if host.is_some() && host == named_host.as_deref() => UrlSource::ByUser,
                 _ => UrlSource::From(from),
             };
-            request = follow_redirect(again, response.status(), next)?;
+            request = follow_redirect(copy, response.status(), next)?;
         }
     }
 
@@ -180,62 +181,62 @@ impl HttpClient {
     pub async fn send_secret(
         &self,
         request: RequestBuilder,
-        led: UrlSource,
+        source: UrlSource,
     ) -> Result<HttpAnswer, HttpFault> {
         let request = request.build().map_err(HttpFault::Unanswered)?;
         let url = request.url().clone();
         tracing::debug!(url = redact(url.as_str()), method = %request.method(), "request");
-        let sent = self.choose_client(&url, led)?.execute(request);
-        let answered = timeout(self.patience.answer, sent).await;
-        let answered = answered.map_err(|_| HttpFault::Silent(self.patience.answer))?;
+        let sent = self.choose_client(&url, source)?.execute(request);
+        let answered = timeout(self.timeouts.answer, sent).await;
+        let answered = answered.map_err(|_| HttpFault::Silent(self.timeouts.answer))?;
         let response = answered.map_err(convert_error)?;
         if let Some(next) = find_redirect(&response) {
-            let words = format!(
+            let message = format!(
                 "{} redirects a login, which is not followed ({})",
                 redact(url.as_str()),
                 redact(next.as_str())
             );
             return Err(
-                UrlRefusal::Redirect(winimg_base::display_text::sanitize_line(&words)).into(),
+                UrlRefusal::Redirect(winimg_base::display_text::sanitize_line(&message)).into(),
             );
         }
         Ok(HttpAnswer {
             from: self.locate_server(&url, &response),
             response,
-            patience: self.patience,
-            pace: TransferRate::default(),
+            timeouts: self.timeouts,
+            rate: TransferRate::default(),
         })
     }
 
     /// Chooses the client that resolves names only to permitted addresses.
-    fn choose_client(&self, url: &Url, led: UrlSource) -> Result<&reqwest::Client, HttpFault> {
-        let from = match led {
+    fn choose_client(&self, url: &Url, source: UrlSource) -> Result<&reqwest::Client, HttpFault> {
+        let from = match source {
             UrlSource::From(from) if !is_near(&self.proxies.near, url) => from,
             UrlSource::ByUser | UrlSource::From(_) if self.is_proxied(url) => {
                 return self.get_or_build(&self.proxied, RequestRoute::Proxied);
             }
             UrlSource::ByUser | UrlSource::From(_) => {
-                return self.get_or_build(&self.open, RequestRoute::Straight(None));
+                return self.get_or_build(&self.direct, RequestRoute::Direct(None));
             }
         };
-        may_reach(from, url)?;
+        check_reach(from, url)?;
         // A proxy looks the name up, in its own network.
         if self.is_proxied(url) {
             return self.get_or_build(&self.proxied, RequestRoute::Proxied);
         }
         let floor = FLOORS.iter().rposition(|floor| *floor <= from).unwrap_or(0);
         self.get_or_build(
-            &self.within[floor],
-            RequestRoute::Straight(Some(FLOORS[floor])),
+            &self.by_zone[floor],
+            RequestRoute::Direct(Some(FLOORS[floor])),
         )
     }
 
     fn get_or_build<'c>(
         &self,
-        made: &'c OnceLock<reqwest::Client>,
-        way: RequestRoute,
+        cell: &'c OnceLock<reqwest::Client>,
+        route: RequestRoute,
     ) -> Result<&'c reqwest::Client, HttpFault> {
-        if let Some(client) = made.get() {
+        if let Some(client) = cell.get() {
             return Ok(client);
         }
         let builder = reqwest::Client::builder()
@@ -243,11 +244,11 @@ impl HttpClient {
             .redirect(Policy::none())
             // Referer would carry a signed URL to the next host.
             .referer(false)
-            .connect_timeout(self.patience.connect);
-        let builder = match way {
+            .connect_timeout(self.timeouts.connect);
+        let builder = match route {
             RequestRoute::Proxied => self.proxies.apply(builder),
-            RequestRoute::Straight(None) => builder.no_proxy(),
-            RequestRoute::Straight(Some(floor)) => builder
+            RequestRoute::Direct(None) => builder.no_proxy(),
+            RequestRoute::Direct(Some(floor)) => builder
                 .no_proxy()
                 .dns_resolver(Arc::new(ZoneResolver(floor))),
         };
@@ -257,12 +258,13 @@ impl HttpClient {
                 "install the ca-certificates package, or set SSL_CERT_FILE to a file of PEM roots",
             ))
         })?;
-        Ok(made.get_or_init(|| client))
+        Ok(cell.get_or_init(|| client))
     }
 
     fn is_proxied(&self, url: &Url) -> bool {
-        let through = self.through.as_ref();
-        through.is_some_and(|through| through.matches(url))
+        self.proxy_matcher
+            .as_ref()
+            .is_some_and(|matcher| matcher.matches(url))
     }
 
     /// Returns the zone of the server. Behind a proxy it is unknown and counts as public.
@@ -305,8 +307,8 @@ pub(crate) struct HttpAnswer {
     response: Response,
     /// Zone of the server.
     pub from: NetworkZone,
-    patience: Timeouts,
-    pace: TransferRate,
+    timeouts: Timeouts,
+    rate: TransferRate,
 }
 
 impl Deref for HttpAnswer {
@@ -323,24 +325,24 @@ impl HttpAnswer {
         &mut self,
     ) -> Result<Option<impl Deref<Target = [u8]> + Send + use<>>, HttpFault> {
         let started = Instant::now();
-        let bytes = match timeout(self.patience.stall, self.response.chunk()).await {
+        let bytes = match timeout(self.timeouts.stall, self.response.chunk()).await {
             Ok(Ok(Some(bytes))) => bytes,
             Ok(Ok(None)) => return Ok(None),
             Ok(Err(e)) => return Err(HttpFault::Broken(e)),
-            Err(_) => return Err(HttpFault::Silent(self.patience.stall)),
+            Err(_) => return Err(HttpFault::Silent(self.timeouts.stall)),
         };
-        let within = self.patience.slow;
-        let took = self
-            .pace
+        let within = self.timeouts.slow;
+        let recorded = self
+            .rate
             .record(started.elapsed(), bytes.len() as u64, within);
-        took.map_err(|bytes| HttpFault::Slow { bytes, within })?;
+        recorded.map_err(|bytes| HttpFault::Slow { bytes, within })?;
         Ok(Some(bytes))
     }
 
     /// Reads the whole body, up to `limit` bytes.
     pub async fn read_body(mut self, limit: u64) -> Result<Vec<u8>, HttpFault> {
         let too_long = Err(HttpFault::TooLong { limit });
-        if self.content_length().is_some_and(|said| said > limit) {
+        if self.content_length().is_some_and(|length| length > limit) {
             return too_long;
         }
         let mut all = Vec::new();

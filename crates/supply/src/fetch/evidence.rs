@@ -22,7 +22,7 @@ use winimg_recipe::recipe::FileAddress;
 /// Maximum size of a signature, bundle, certificate or catalog in bytes.
 pub(super) const LIMIT: u64 = 4 << 20;
 /// Maximum number of log entries for one file; more of them are a sign of flooding.
-const ENTRIES: usize = 100;
+const MAX_LOG_ENTRIES: usize = 100;
 
 /// The evidence fetched for one file.
 #[derive(Default)]
@@ -81,7 +81,7 @@ impl EvidenceRequest<'_> {
     }
 
     /// Fetches the transparency log's entry of this signature by this certificate.
-    pub async fn log_entry(
+    pub async fn fetch_log_entry(
         &self,
         log: &Url,
         file: &Digest,
@@ -93,9 +93,9 @@ impl EvidenceRequest<'_> {
         let base = log.as_str().trim_end_matches('/');
         let key = format!("{base}/api/v1/log/entries/{file}");
         let shown = redact(&key);
-        let kept = match self.in_lock(&shown).await? {
+        let kept = match self.find_locked(&shown).await? {
             Some(blob) => Some(blob),
-            None => self.find_seen(&key, gathered).await?,
+            None => self.find_downloaded(&key, gathered).await?,
         };
         let blob = match kept {
             Some(blob) => blob,
@@ -107,7 +107,7 @@ impl EvidenceRequest<'_> {
                     certificate,
                 };
                 let entry = self.ask_log(base, &signed).await?;
-                self.keep(&key, &shown, entry).await?
+                self.store_download(&key, &shown, entry).await?
             }
         };
         gathered.evidence.insert(shown, blob.digest().clone());
@@ -116,22 +116,22 @@ impl EvidenceRequest<'_> {
 
     /// Finds the entry of a signature by its content and, if the log finds none, by the index.
     async fn ask_log(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
-        let first = match self.by_entry(base, signed).await {
+        let first = match self.find_by_content(base, signed).await {
             Err(error) if error.kind() != Kind::Cancelled => error,
             other => return other,
         };
-        match self.by_index(base, signed).await {
+        match self.find_by_index(base, signed).await {
             Err(error) if error.kind() != Kind::Cancelled => {
                 // An outage is not a verdict about the file.
-                let both = first.kind() == Kind::Unproved && error.kind() == Kind::Unproved;
-                Err(if both { error } else { first })
+                let is_verdict = first.kind() == Kind::Unproved && error.kind() == Kind::Unproved;
+                Err(if is_verdict { error } else { first })
             }
             other => other,
         }
     }
 
-    async fn by_entry(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
-        let url = self.log_url(&format!("{base}/api/v1/log/entries/retrieve"))?;
+    async fn find_by_content(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
+        let url = self.parse_log_url(&format!("{base}/api/v1/log/entries/retrieve"))?;
         let shown = redact(url.as_str());
         let query = sigstore::rekor_entry(signed.file, signed.signature, signed.certificate);
         let query = query.map_err(|refusal| self.make_refusal(refusal, &shown))?;
@@ -141,11 +141,10 @@ impl EvidenceRequest<'_> {
         self.choose_entry(&answer, signed, &shown)
     }
 
-    /// Chooses this signature's entry among all entries of the file; anyone may have made the
-    /// others.
-    async fn by_index(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
+    /// Finds this signature's entry among all entries of the file; others may be by anyone.
+    async fn find_by_index(&self, base: &str, signed: &LogSubject<'_>) -> Result<Vec<u8>> {
         let file = signed.file;
-        let index = self.log_url(&format!("{base}/api/v1/index/retrieve"))?;
+        let index = self.parse_log_url(&format!("{base}/api/v1/index/retrieve"))?;
         let query = sigstore::rekor_query(file).to_string();
         let answer = self
             .fetch_small(&index, SmallFileKind::Query(&query))
@@ -164,17 +163,17 @@ impl EvidenceRequest<'_> {
                      the published one",
                 ));
         }
-        if ids.len() > ENTRIES {
+        if ids.len() > MAX_LOG_ENTRIES {
             let fact = format!("the log has {} entries for this file", ids.len());
             return Err(self
                 .watch
                 .error(Kind::Unproved, fact)
                 .at(redact(index.as_str()))
-                .expected(format!("{ENTRIES} at most")));
+                .expected(format!("{MAX_LOG_ENTRIES} at most")));
         }
         let mut answers = Vec::new();
         for id in ids {
-            let url = self.log_url(&format!("{base}/api/v1/log/entries/{id}"))?;
+            let url = self.parse_log_url(&format!("{base}/api/v1/log/entries/{id}"))?;
             answers.extend(self.fetch_small(&url, SmallFileKind::Answer).await?);
             answers.push(b'\n');
             if answers.len() as u64 > self.limit {
@@ -192,7 +191,7 @@ impl EvidenceRequest<'_> {
         entry.map_err(|refusal| self.make_refusal(refusal, at))
     }
 
-    fn log_url(&self, text: &str) -> Result<Url> {
+    fn parse_log_url(&self, text: &str) -> Result<Url> {
         Url::parse(text).map_err(|e| {
             let fact = format!("the log's address is malformed: {e}");
             self.watch.error(Kind::Recipe, fact).at(redact(text))
@@ -212,19 +211,19 @@ impl EvidenceRequest<'_> {
         gathered: &mut GatheredEvidence,
     ) -> Result<StoredBlob> {
         let shown = address.to_recorded();
-        if let Some(blob) = self.in_lock(&shown).await? {
+        if let Some(blob) = self.find_locked(&shown).await? {
             return Ok(blob);
         }
         let blob = match address {
             FileAddress::Local(path) => self.admit_local(path).await?,
-            FileAddress::Remote(url) => match self.find_seen(url.as_str(), gathered).await? {
+            FileAddress::Remote(url) => match self.find_downloaded(url.as_str(), gathered).await? {
                 Some(blob) => return Ok(blob),
                 None => {
                     must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
                     let bytes = self
                         .fetch_small(url, SmallFileKind::Published(self.called))
                         .await?;
-                    self.keep(url.as_str(), &shown, bytes).await?
+                    self.store_download(url.as_str(), &shown, bytes).await?
                 }
             },
         };
@@ -239,15 +238,15 @@ impl EvidenceRequest<'_> {
         Ok(blob)
     }
 
-    async fn in_lock(&self, shown: &str) -> Result<Option<StoredBlob>> {
+    async fn find_locked(&self, shown: &str) -> Result<Option<StoredBlob>> {
         match self.locked.and_then(|l| l.evidence.get(shown)) {
-            Some(digest) => self.in_store(digest.clone()).await,
+            Some(digest) => self.find_stored(digest.clone()).await,
             None => Ok(None),
         }
     }
 
     /// Finds the last download from this URL in the store, unless it is to be fetched again.
-    async fn find_seen(
+    async fn find_downloaded(
         &self,
         url: &str,
         gathered: &mut GatheredEvidence,
@@ -258,29 +257,29 @@ impl EvidenceRequest<'_> {
         let Some(seen) = self.context.store.find_url_record(url) else {
             return Ok(None);
         };
-        let blob = self.in_store(seen.sha256).await?;
+        let blob = self.find_stored(seen.sha256).await?;
         gathered.is_kept |= blob.is_some();
         Ok(blob)
     }
 
     async fn admit_local(&self, path: &Path) -> Result<StoredBlob> {
         let (path, limit, missing) = (path.to_path_buf(), self.limit, self.missing);
-        self.at_store(move |store, watch| {
-            check_small(&path, limit, missing, watch)?;
+        self.run_on_store(move |store, watch| {
+            check_size(&path, limit, missing, watch)?;
             store.admit(AdmitCandidate::Local(path), expect_unverified(), watch)
         })
         .await
     }
 
-    async fn in_store(&self, digest: Digest) -> Result<Option<StoredBlob>> {
-        self.at_store(move |store, watch| store.find(ExpectedBytes::Digest(digest), watch))
+    async fn find_stored(&self, digest: Digest) -> Result<Option<StoredBlob>> {
+        self.run_on_store(move |store, watch| store.find(ExpectedBytes::Digest(digest), watch))
             .await
     }
 
     /// Stores bytes downloaded from `url`, and records the download.
-    async fn keep(&self, url: &str, shown: &str, bytes: Vec<u8>) -> Result<StoredBlob> {
+    async fn store_download(&self, url: &str, shown: &str, bytes: Vec<u8>) -> Result<StoredBlob> {
         let (url, shown) = (url.to_string(), shown.to_string());
-        self.at_store(move |store, watch| {
+        self.run_on_store(move |store, watch| {
             let blob = store.admit_bytes(
                 &format!("evidence {url}"),
                 &bytes,
@@ -302,15 +301,15 @@ impl EvidenceRequest<'_> {
 
     async fn read(&self, blob: StoredBlob) -> Result<Vec<u8>> {
         let (limit, missing) = (self.limit, self.missing);
-        self.at_store(move |_, watch| {
+        self.run_on_store(move |_, watch| {
             let path = blob.path();
-            check_small(path, limit, missing, watch)?;
+            check_size(path, limit, missing, watch)?;
             std::fs::read(path).map_err(|e| Error::io("read", path, e))
         })
         .await
     }
 
-    async fn at_store<T: Send + 'static>(
+    async fn run_on_store<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Store, &ProgressWatch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -326,7 +325,7 @@ fn expect_unverified() -> ExpectedBytes {
     }
 }
 
-fn check_small(path: &Path, limit: u64, missing: Kind, watch: &ProgressWatch) -> Result<()> {
+fn check_size(path: &Path, limit: u64, missing: Kind, watch: &ProgressWatch) -> Result<()> {
     let metadata = std::fs::metadata(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             watch.error(missing, format_args!("there is no file {}", path.display()))

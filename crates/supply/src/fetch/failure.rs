@@ -181,7 +181,7 @@ pub(crate) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
         format!("{what}: anyone on the network path can change a file sent over http"),
     )
     .at(shown)
-    .from_place(place)
+    .or_place(place)
     .cure("use https, or pin the file with sha256")
 }
 

@@ -26,8 +26,8 @@ pub(super) async fn fetch_one(
     obtain_unplaced(context, request)
         .await
         .map_err(|e| match e.kind() {
-            Kind::Unproved => e.from_place(proof_place),
-            _ => e.from_place(&origin.url.place),
+            Kind::Unproved => e.or_place(proof_place),
+            _ => e.or_place(&origin.url.place),
         })
 }
 

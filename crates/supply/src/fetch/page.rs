@@ -2,7 +2,7 @@
 //! 200.
 
 use winimg_base::error::{Error, Kind};
-use winimg_base::markup::page_title;
+use winimg_base::markup::find_page_title;
 
 /// Returns true if the wanted file is itself a web page, by its name.
 pub(super) fn is_wanted(file: &str) -> bool {
@@ -22,7 +22,7 @@ pub(super) fn is_type(content_type: &str) -> bool {
 
 /// Builds the error for a web page in place of the file.
 pub(super) fn error(what: &str, at: &str, body: &[u8]) -> Error {
-    let titled = match page_title(body) {
+    let titled = match find_page_title(body) {
         Some(title) => format!(" titled “{title}”"),
         None => String::new(),
     };

@@ -15,10 +15,10 @@ use winimg_base::display_text;
 use winimg_base::text::redact;
 
 /// Maximum number of redirects of one request.
-const REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 /// Minimum average rate of a transfer in bytes per second: a Windows medium would take a month at
 /// this rate.
-const LEAST_RATE: u64 = 1 << 10;
+const MIN_RATE: u64 = 1 << 10;
 /// Registries with a documented token server on another host. (Docker: Registry API,
 /// authentication)
 const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
@@ -63,7 +63,7 @@ impl std::error::Error for UrlRefusal {}
 impl fmt::Display for UrlRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Redirect(words) => f.write_str(words),
+            Self::Redirect(message) => f.write_str(message),
             Self::Reach { host, address } => {
                 let space = NetworkZone::from_ip(*address);
                 write!(f, "the server redirects to {host}, {space}")?;
@@ -90,20 +90,20 @@ impl UrlRefusal {
 }
 
 /// Checks that a redirect from `previous` (oldest first) to `next` may be followed.
-pub fn may_redirect(previous: &[Url], next: &Url) -> Result<(), UrlRefusal> {
+pub fn check_redirect(previous: &[Url], next: &Url) -> Result<(), UrlRefusal> {
     let Some(last) = previous.last() else {
         return Ok(());
     };
     if previous.contains(next) {
         return refuse_redirect(&format!("redirect loop at {}", redact(next.as_str())));
     }
-    if previous.len() > REDIRECTS {
-        return refuse_redirect(&format!("more than {REDIRECTS} redirects"));
+    if previous.len() > MAX_REDIRECTS {
+        return refuse_redirect(&format!("more than {MAX_REDIRECTS} redirects"));
     }
-    let secure = previous.iter().any(|u| u.scheme() == "https");
+    let was_secure = previous.iter().any(|u| u.scheme() == "https");
     match next.scheme() {
         "https" => Ok(()),
-        "http" if !secure => Ok(()),
+        "http" if !was_secure => Ok(()),
         scheme => refuse_redirect(&format!(
             "{} redirects to {scheme}, which is not followed ({})",
             redact(last.as_str()),
@@ -126,7 +126,7 @@ pub fn is_near(near: &[String], url: &Url) -> bool {
 }
 
 /// Checks an IP address named by a server in zone `from`; names are checked by their resolver.
-pub fn may_reach(from: NetworkZone, url: &Url) -> Result<(), UrlRefusal> {
+pub fn check_reach(from: NetworkZone, url: &Url) -> Result<(), UrlRefusal> {
     let address: IpAddr = match url.host() {
         Some(Host::Ipv4(ip)) => ip.into(),
         Some(Host::Ipv6(ip)) => ip.into(),
@@ -142,7 +142,7 @@ pub fn may_reach(from: NetworkZone, url: &Url) -> Result<(), UrlRefusal> {
 }
 
 /// Checks the token server at `realm`. `credentials`: if there are any, the user's token host.
-pub fn may_ask_token(
+pub fn check_token_server(
     registry: &Url,
     realm: &Url,
     credentials: Option<Option<&str>>,
@@ -178,20 +178,20 @@ pub fn may_ask_token(
 #[derive(Default)]
 pub struct TransferRate {
     waited: Duration,
-    came: u64,
+    received: u64,
 }
 
 impl TransferRate {
     /// Records received bytes. The error is the number of bytes in `span`, if it is too low.
     pub fn record(&mut self, waited: Duration, bytes: u64, span: Duration) -> Result<(), u64> {
         self.waited += waited;
-        self.came += bytes;
+        self.received += bytes;
         if self.waited < span {
             return Ok(());
         }
-        let Self { came, .. } = std::mem::take(self);
-        if came < (span.as_secs_f64() * LEAST_RATE as f64) as u64 {
-            return Err(came);
+        let Self { received, .. } = std::mem::take(self);
+        if received < (span.as_secs_f64() * MIN_RATE as f64) as u64 {
+            return Err(received);
         }
         Ok(())
     }
@@ -207,7 +207,7 @@ mod tests {
 
     fn judged(previous: &[&str], next: &str) -> Result<(), String> {
         let previous: Vec<Url> = previous.iter().map(|u| url(u)).collect();
-        may_redirect(&previous, &url(next)).map_err(|refusal| refusal.to_string())
+        check_redirect(&previous, &url(next)).map_err(|refusal| refusal.to_string())
     }
 
     #[test]
@@ -261,11 +261,11 @@ mod tests {
             .unwrap_err(),
             "redirect loop at http://a.example/1"
         );
-        let many: Vec<String> = (0..=REDIRECTS)
+        let many: Vec<String> = (0..=MAX_REDIRECTS)
             .map(|n| format!("http://a.example/{n}"))
             .collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert_eq!(judged(&many[..REDIRECTS], "http://a.example/x"), Ok(()));
+        assert_eq!(judged(&many[..MAX_REDIRECTS], "http://a.example/x"), Ok(()));
         assert_eq!(
             judged(&many, "http://a.example/x").unwrap_err(),
             "more than 10 redirects"
@@ -276,7 +276,7 @@ mod tests {
     fn no_server_leads_nearer_than_it_lies() {
         use NetworkZone::{Here, Private, Public, Special};
         let to = |from: NetworkZone, text: &str| {
-            let refusal = may_reach(from, &url(text)).err();
+            let refusal = check_reach(from, &url(text)).err();
             refusal.map_or_else(|| "asked".into(), |refusal| refusal.to_string())
         };
         let (asked, private) = (
@@ -416,14 +416,14 @@ mod tests {
                 &"the registry redirects to ftp".into(),
             ),
         ] {
-            let asked = may_ask_token(&url(registry), &url(realm), Some(token_host));
+            let asked = check_token_server(&url(registry), &url(realm), Some(token_host));
             let rendered = asked.map_or_else(|refusal| refusal.to_string(), |()| "goes".into());
             assert_eq!(rendered, *expected, "{registry} {realm}");
         }
         // Without credentials any host may give a token, over https.
         let (registry, other) = (url("https://r.example"), url("https://other.example/token"));
-        assert_eq!(may_ask_token(&registry, &other, None), Ok(()));
-        assert!(may_ask_token(&registry, &url("http://other.example/token"), None).is_err());
+        assert_eq!(check_token_server(&registry, &other, None), Ok(()));
+        assert!(check_token_server(&registry, &url("http://other.example/token"), None).is_err());
     }
 
     #[test]

@@ -89,7 +89,8 @@ impl RemoteFile<'_> {
         let (terms, _) = wanted
             .fetch_signatures(JudgedBytes::Digest(&digest), true)
             .await?;
-        let released = wanted.at_store(&terms, |store, terms, watch| store.release(terms, watch));
+        let released =
+            wanted.run_on_store(&terms, |store, terms, watch| store.release(terms, watch));
         released.await.map_err(|e| self.name_address(e))
     }
 
@@ -120,7 +121,7 @@ impl RemoteFile<'_> {
             .fetch_signatures(JudgedBytes::Digest(digest), true)
             .await?;
         let candidate = partial.to_candidate();
-        let admitted = wanted.at_store(&terms, |store, terms, watch| {
+        let admitted = wanted.run_on_store(&terms, |store, terms, watch| {
             store.admit(candidate, terms, watch)
         });
         let admitted = admitted.await.map_err(|e| self.name_address(e))?;
@@ -139,7 +140,7 @@ impl RemoteFile<'_> {
         };
         // Checks only that the bytes are intact; they are verified when used.
         let whole = AdmitTerms::from(ExpectedBytes::Digest(seen.sha256.clone()));
-        let blob = wanted.at_store(&whole, |store, terms, watch| store.find(terms, watch));
+        let blob = wanted.run_on_store(&whole, |store, terms, watch| store.find(terms, watch));
         Ok(blob.await?.map(|_| seen))
     }
 
@@ -205,7 +206,7 @@ impl RemoteFile<'_> {
                 }
             };
             let candidate = partial.to_candidate();
-            let admitted = wanted.at_store(&terms, move |store, terms, watch| {
+            let admitted = wanted.run_on_store(&terms, move |store, terms, watch| {
                 store.admit(candidate, terms, watch)
             });
             let admitted = admitted.await;

@@ -13,7 +13,7 @@ use winimg_trust::checksum::WantedChecksum;
 
 use super::evidence::GatheredEvidence;
 use super::failure::plain_http;
-use super::signatures::{SignatureFetcher, ask_a_log};
+use super::signatures::{SignatureFetcher, needs_log};
 use super::{FetchContext, FetchRequest, checksum_file, run_blocking};
 
 pub(super) struct FileRequirements<'a> {
@@ -47,7 +47,7 @@ impl<'a> FileRequirements<'a> {
         let expected = match &request.origin.proof {
             ProofSpec::Digest(digest) => ExpectedBytes::Digest(digest.value.clone()),
             ProofSpec::Signed => ExpectedBytes::Signed,
-            ProofSpec::Undecided(missing) => first_use(context, &watch, address, missing)?,
+            ProofSpec::Undecided(missing) => accept_first_use(context, &watch, address, missing)?,
             ProofSpec::Unverified { reason } => {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
@@ -70,9 +70,9 @@ impl<'a> FileRequirements<'a> {
                     Some(entry) => WantedChecksum::Entry(entry),
                     None => WantedChecksum::Path(&path),
                 };
-                let said =
+                let read =
                     checksum_file::read(context, request, url, line, signatures, &mut gathered);
-                let (expected, signers) = said.await?;
+                let (expected, signers) = read.await?;
                 vouched = signers;
                 expected
             }
@@ -98,7 +98,7 @@ impl<'a> FileRequirements<'a> {
 
     /// Returns true if the signatures can only be fetched once the file is there.
     pub fn needs_file(&self) -> bool {
-        ask_a_log(&self.request.origin.signatures)
+        needs_log(&self.request.origin.signatures)
     }
 
     /// Returns the terms with the published signature evidence, and whether some of it may be out
@@ -118,7 +118,7 @@ impl<'a> FileRequirements<'a> {
             JudgedBytes::Digest(digest) => Some(digest.clone()),
             JudgedBytes::Path(path) => Some(sha256_of(path.to_path_buf()).await?),
         };
-        let bring = SignatureFetcher {
+        let fetcher = SignatureFetcher {
             context: self.context,
             what: &self.watch.what,
             groups: &self.request.origin.signatures,
@@ -126,7 +126,7 @@ impl<'a> FileRequirements<'a> {
             refetch,
         };
         let mut gathered = GatheredEvidence::default();
-        let groups = bring.fetch_all(file.as_ref(), &mut gathered).await?;
+        let groups = fetcher.fetch_all(file.as_ref(), &mut gathered).await?;
         terms.evidence.extend(gathered.evidence);
         terms.signatures = Arc::new(SignatureTerms {
             groups,
@@ -146,18 +146,18 @@ impl<'a> FileRequirements<'a> {
         work: impl Fn(&Store, &AdmitTerms, &ProgressWatch) -> Result<T> + Clone + Send + 'static,
     ) -> Result<T> {
         let (terms, may_be_old) = self.fetch_signatures(of, false).await?;
-        let refused = match self.at_store(&terms, work.clone()).await {
+        let refused = match self.run_on_store(&terms, work.clone()).await {
             Err(e) if e.kind() == Kind::Unproved && may_be_old => e,
             other => return other,
         };
         match self.fetch_signatures(of, true).await {
-            Ok((terms, _)) => self.at_store(&terms, work).await,
+            Ok((terms, _)) => self.run_on_store(&terms, work).await,
             Err(e) if e.kind() == Kind::Cancelled => Err(e),
             Err(e) => Err(refused.lines([format!("requested it again: {}", e.fact())])),
         }
     }
 
-    pub async fn at_store<T: Send + 'static>(
+    pub async fn run_on_store<T: Send + 'static>(
         &self,
         terms: &AdmitTerms,
         work: impl FnOnce(&Store, &AdmitTerms, &ProgressWatch) -> Result<T> + Send + 'static,
@@ -169,7 +169,7 @@ impl<'a> FileRequirements<'a> {
 }
 
 /// Accepts a file without proof, but only where it is fetched to be pinned.
-fn first_use(
+fn accept_first_use(
     context: &FetchContext,
     watch: &ProgressWatch,
     address: &FileAddress,
@@ -177,7 +177,7 @@ fn first_use(
 ) -> Result<ExpectedBytes> {
     if !context.options.first_use {
         return Err(Error::new(Kind::Unproved, missing.fact.as_str())
-            .from_place(&missing.place)
+            .or_place(&missing.place)
             .cure("run `winimg pin`: it fetches the file and writes its digest into the recipe"));
     }
     if address.is_plain_http() {

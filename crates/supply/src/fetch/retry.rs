@@ -8,27 +8,27 @@ use super::FetchOptions;
 use super::failure::FetchFailure;
 use crate::store::ProgressWatch;
 
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Longest `Retry-After` that is honoured; a longer one ends the retries.
-const LONGEST_ASKED: Duration = Duration::from_secs(120);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 /// Maximum number of attempts, with or without progress.
-const TRIES_IN_ALL: u32 = 1000;
+const MAX_TRIES: u32 = 1000;
 
 /// Counts the attempts of one transfer.
 #[derive(Default)]
 pub(crate) struct RetryCounter {
     /// Attempts in a row without progress.
     without_progress: u32,
-    all: u32,
+    total: u32,
     /// The most bytes that an attempt left for the next one.
-    furthest: u64,
+    most_bytes: u64,
 }
 
 impl RetryCounter {
-    /// Starts with bytes that an earlier run left.
+    /// Creates a counter for a transfer of which an earlier run left this many bytes.
     pub fn with_bytes(bytes: u64) -> Self {
         Self {
-            furthest: bytes,
+            most_bytes: bytes,
             ..Self::default()
         }
     }
@@ -42,8 +42,8 @@ impl RetryCounter {
         options: &FetchOptions,
         watch: &ProgressWatch,
     ) -> Result<(), Error> {
-        let (wait, error) = self.next_wait(failure, have > self.furthest, options)?;
-        self.furthest = self.furthest.max(have);
+        let (wait, error) = self.next_wait(failure, have > self.most_bytes, options)?;
+        self.most_bytes = self.most_bytes.max(have);
         let seconds = wait.as_secs_f64().ceil();
         watch.note(format!("{}; trying again in {seconds:.0} s", error.fact()));
         tokio::time::sleep(wait).await;
@@ -58,29 +58,30 @@ impl RetryCounter {
         progressed: bool,
         options: &FetchOptions,
     ) -> Result<(Duration, Error), Error> {
-        let (error, asked, progressed) = match failure {
+        let (error, retry_after, progressed) = match failure {
             FetchFailure::Final(error) => return Err(error),
             FetchFailure::Again { error, after } => (error, after, progressed),
             FetchFailure::Slow(error) => (error, None, false),
         };
-        self.all += 1;
+        self.total += 1;
         self.without_progress = if progressed {
             1
         } else {
             self.without_progress + 1
         };
-        if self.without_progress >= options.tries || self.all >= TRIES_IN_ALL {
-            return Err(match self.all {
+        if self.without_progress >= options.tries || self.total >= MAX_TRIES {
+            return Err(match self.total {
                 1 => error,
                 n => error.lines([format!("gave up after {n} tries")]),
             });
         }
-        if let Some(asked) = asked.filter(|a| *a > LONGEST_ASKED) {
-            return Err(error.lines([format!("the server asks to wait {} s", asked.as_secs())]));
+        if let Some(wait) = retry_after.filter(|wait| *wait > MAX_RETRY_AFTER) {
+            return Err(error.lines([format!("the server asks to wait {} s", wait.as_secs())]));
         }
         let random = getrandom::u32().unwrap_or(u32::MAX / 2);
         let first = options.first_wait;
-        let wait = asked.unwrap_or_else(|| compute_delay(self.without_progress, random, first));
+        let wait =
+            retry_after.unwrap_or_else(|| compute_delay(self.without_progress, random, first));
         Ok((wait, error))
     }
 }
@@ -88,8 +89,8 @@ impl RetryCounter {
 /// Computes the wait: doubled for each attempt, with jitter so that builds do not retry in step.
 fn compute_delay(without_progress: u32, random: u32, first: Duration) -> Duration {
     let doubled = first.saturating_mul(1 << without_progress.saturating_sub(1).min(16));
-    let whole = doubled.min(LONGEST_WAIT);
-    whole.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
+    let limited = doubled.min(MAX_WAIT);
+    limited.mul_f64(0.5 + f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
 #[cfg(test)]
@@ -105,7 +106,7 @@ mod tests {
             .collect();
         assert_eq!(longest, [1, 2, 4, 8, 16, 30, 30]);
         assert_eq!(compute_delay(3, 0, first), Duration::from_secs(2));
-        assert_eq!(compute_delay(u32::MAX, u32::MAX, first), LONGEST_WAIT);
+        assert_eq!(compute_delay(u32::MAX, u32::MAX, first), MAX_WAIT);
     }
 
     fn failure(after: Option<u64>) -> FetchFailure {

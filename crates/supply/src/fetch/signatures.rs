@@ -25,7 +25,7 @@ pub(super) struct SignatureFetcher<'a> {
 }
 
 /// Returns true if the file's digest must be known before its signatures can be fetched.
-pub(super) fn ask_a_log(groups: &[Vec<SignatureSpec>]) -> bool {
+pub(super) fn needs_log(groups: &[Vec<SignatureSpec>]) -> bool {
     groups.iter().flatten().any(|s| s.log.is_some())
 }
 
@@ -48,7 +48,7 @@ impl SignatureFetcher<'_> {
         }
         let kind = errors.first().map(Error::kind);
         match (store::merge_errors(self.what, errors), kind) {
-            (Some(error), Some(kind)) => Err(error.of_kind(kind)),
+            (Some(error), Some(kind)) => Err(error.with_kind(kind)),
             _ => Ok(groups),
         }
     }
@@ -70,7 +70,7 @@ impl SignatureFetcher<'_> {
                     let whose = format!("the signature of {}: ", self.what);
                     let fact = error.fact();
                     let fact = fact.strip_prefix(&whose).unwrap_or(fact).to_string();
-                    errors.push(error.from_place(&signature.place));
+                    errors.push(error.or_place(&signature.place));
                     (SignatureEvidence::default(), Some(fact))
                 }
             };
@@ -95,9 +95,9 @@ impl SignatureFetcher<'_> {
             errors.len(),
             self.what
         );
-        let error = Error::of_several(kind, fact, &errors);
+        let error = Error::from_several(kind, fact, &errors);
         Err(match group.first() {
-            Some(first) => error.from_place(&first.place),
+            Some(first) => error.or_place(&first.place),
             None => error,
         })
     }
@@ -124,7 +124,7 @@ impl SignatureFetcher<'_> {
         if let (Some(log), Some(file), Some((bytes, certificate))) = (&signature.log, file, loose) {
             let asked = self.make_request("signature");
             let entry = asked
-                .log_entry(&log.value, file, bytes, certificate, gathered)
+                .fetch_log_entry(&log.value, file, bytes, certificate, gathered)
                 .await?;
             evidence.log_entry = Some(entry);
         }

@@ -43,16 +43,16 @@ impl EvidenceRequest<'_> {
             locked: None,
             is_pinned: false,
         };
-        let mut response = transfer.ask(None).await?;
+        let mut response = transfer.send_request(None).await?;
         match (response.status(), ask) {
             (StatusCode::OK, _) => {}
             (StatusCode::NOT_FOUND | StatusCode::GONE, SmallFileKind::Published(called)) => {
                 let error = report_unpublished(what, called, url, &response);
-                return Err(error.of_kind(self.missing).into());
+                return Err(error.with_kind(self.missing).into());
             }
             (StatusCode::NOT_FOUND | StatusCode::GONE, _) => {
                 return Err(match classify_response(what, url, &response) {
-                    FetchFailure::Final(error) => error.of_kind(self.missing).into(),
+                    FetchFailure::Final(error) => error.with_kind(self.missing).into(),
                     again => again,
                 });
             }

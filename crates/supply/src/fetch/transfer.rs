@@ -60,12 +60,12 @@ pub(super) enum TransferOutcome {
 impl Transfer<'_> {
     /// Downloads the file and retries until it is complete or a retry makes no sense.
     pub async fn run(&self, partial: &PartialTransfer) -> Result<TransferOutcome> {
-        let mut tries = RetryCounter::with_bytes(count_kept(partial));
+        let mut tries = RetryCounter::with_bytes(count_resumable(partial));
         loop {
             match self.try_once(partial).await {
                 Ok(got) => return Ok(got),
                 Err(failure) => {
-                    let (have, options) = (count_kept(partial), &self.context.options);
+                    let (have, options) = (count_resumable(partial), &self.context.options);
                     tries.wait(failure, have, options, self.watch).await?;
                 }
             }
@@ -74,11 +74,11 @@ impl Transfer<'_> {
 
     async fn try_once(&self, partial: &PartialTransfer) -> Result<TransferOutcome, FetchFailure> {
         let shown = redact(self.url.as_str());
-        let left = partial
+        let resumable = partial
             .find_resumable()
             .filter(|(_, of)| of.url == shown && of.validator().is_some());
-        if let Some((have, of)) = &left {
-            // Killed between the last byte and its verification.
+        if let Some((have, of)) = &resumable {
+            // An earlier run was killed between the last byte and the verification.
             if of.total == Some(*have) {
                 return Ok(TransferOutcome::File {
                     from: of.clone(),
@@ -86,11 +86,13 @@ impl Transfer<'_> {
                 });
             }
         }
-        let response = self.ask(left.as_ref()).await?;
+        let response = self.send_request(resumable.as_ref()).await?;
         let headers = response.headers();
-        match (response.status(), left) {
+        match (response.status(), resumable) {
             (StatusCode::OK, _) => self.receive_whole(response, partial, shown).await,
-            (StatusCode::PARTIAL_CONTENT, Some((have, of))) if fits(headers, have, &of) => {
+            (StatusCode::PARTIAL_CONTENT, Some((have, of)))
+                if continues_part(headers, have, &of) =>
+            {
                 let file = partial.append()?;
                 self.write_body(response, partial, file, have, of.total)
                     .await?;
@@ -102,7 +104,7 @@ impl Transfer<'_> {
             (StatusCode::NOT_MODIFIED, None) if self.cached.is_some() => {
                 Ok(TransferOutcome::NotModified)
             }
-            // The rest does not fit the part that is here: start over.
+            // The rest does not continue the part that was downloaded: start over.
             (StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE, Some(_)) => {
                 partial.discard()?;
                 Err(FetchFailure::retryable(
@@ -113,9 +115,9 @@ impl Transfer<'_> {
         }
     }
 
-    pub(super) async fn ask(
+    pub(super) async fn send_request(
         &self,
-        left: Option<&(u64, ResumeRecord)>,
+        resumable: Option<&(u64, ResumeRecord)>,
     ) -> Result<HttpAnswer, FetchFailure> {
         super::proxy::warn_of_broken(&self.context.options.proxies, |text| self.watch.warn(text));
         let client = &self.context.client;
@@ -132,7 +134,7 @@ impl Transfer<'_> {
                 .header(CONTENT_TYPE, "application/json")
                 .body(query.to_string());
         }
-        match (left, self.cached) {
+        match (resumable, self.cached) {
             (Some((have, of)), _) => {
                 request = request.header(RANGE, format!("bytes={have}-"));
                 request = request.header(IF_RANGE, of.validator().unwrap_or_default());
@@ -147,7 +149,7 @@ impl Transfer<'_> {
             }
             (None, _) => {}
         }
-        let from = left.map(|(have, _)| have);
+        let from = resumable.map(|(have, _)| have);
         debug!(from, cached = self.cached.is_some(), "local state");
         let sent = client.send(request, UrlSource::ByUser).await;
         sent.map_err(|fault| self.classify_fault(0, fault))
@@ -161,7 +163,7 @@ impl Transfer<'_> {
     ) -> Result<TransferOutcome, FetchFailure> {
         let headers = response.headers();
         let expects_page = page::is_wanted(self.file);
-        let says_page = get_header(headers, CONTENT_TYPE).is_some_and(|t| page::is_type(&t));
+        let is_declared_page = get_header(headers, CONTENT_TYPE).is_some_and(|t| page::is_type(&t));
         let from = ResumeRecord {
             url: shown,
             // A weak tag does not guarantee the same bytes.
@@ -172,32 +174,34 @@ impl Transfer<'_> {
                 .filter(|encoding| !encoding.eq_ignore_ascii_case("identity")),
             redirected_to: redirected_to(self.url, response.url()),
         };
-        if !says_page {
+        if !is_declared_page {
             self.check_length(from.total.unwrap_or(0), &response)?;
         }
         let mut response = response;
         let mut head = Vec::new();
-        let enough = if says_page {
-            markup::TITLE_WITHIN
+        let head_size = if is_declared_page {
+            markup::TITLE_SEARCH_LEN
         } else {
-            markup::SNIFFED
+            markup::SNIFF_LEN
         };
-        while head.len() < enough {
+        while head.len() < head_size {
             match self.read_chunk(&mut response, head.len() as u64).await {
                 Ok(Some(bytes)) => head.extend_from_slice(&bytes),
                 Ok(None) => break,
-                Err(_) if says_page => break,
+                Err(_) if is_declared_page => break,
                 Err(e) => return Err(e),
             }
         }
-        if !expects_page && (says_page || markup::is_page(&head)) {
+        if !expects_page && (is_declared_page || markup::is_web_page(&head)) {
             return Err(page::error(&self.watch.what, &from.url, &head).into());
         }
         partial.discard()?;
         let length = from.total.unwrap_or(0).max(head.len() as u64);
         self.check_length(length, &response)?;
         if let Some(total) = from.total {
-            self.context.store.check_room(&self.watch.what, total)?;
+            self.context
+                .store
+                .check_free_space(&self.watch.what, total)?;
         }
         let mut file = partial.begin(&from)?;
         write(&mut file, &head)?;
@@ -295,7 +299,7 @@ impl Transfer<'_> {
 }
 
 /// Returns the number of bytes that need not be transferred again.
-fn count_kept(partial: &PartialTransfer) -> u64 {
+fn count_resumable(partial: &PartialTransfer) -> u64 {
     match partial.find_resumable() {
         Some((have, of)) if of.validator().is_some() => have,
         _ => 0,
@@ -303,7 +307,7 @@ fn count_kept(partial: &PartialTransfer) -> u64 {
 }
 
 /// Returns true if a partial response continues our part of the same file.
-fn fits(headers: &HeaderMap, have: u64, of: &ResumeRecord) -> bool {
+fn continues_part(headers: &HeaderMap, have: u64, of: &ResumeRecord) -> bool {
     // `bytes 10-99/100`
     let Some(range) = get_header(headers, CONTENT_RANGE) else {
         return false;

@@ -19,7 +19,7 @@ use crate::fetch::client::HttpClient;
 use crate::fetch::failure::is_passing;
 use crate::fetch::policy::{Timeouts, UrlSource};
 use winimg_base::environment::trim_value;
-use winimg_base::io::{self, without_our_secrets};
+use winimg_base::io::{self, remove_winimg_secrets};
 
 /// Maximum size of an answer with credentials in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -191,7 +191,7 @@ impl CommandExecute for CredentialPrograms {
     ) -> reqsign_core::Result<CommandOutput> {
         let mut command = Command::new(program);
         command.args(arguments);
-        without_our_secrets(&mut command);
+        remove_winimg_secrets(&mut command);
         let ended = tokio::task::spawn_blocking(move || command.output()).await;
         let output = ended
             .map_err(report_unexpected)?

@@ -269,7 +269,7 @@ impl Publisher {
         });
         // Errors of the shared HTTP code count as publishing errors here.
         ended.map_err(|error| match error.kind() {
-            Kind::Fetch => error.of_kind(Kind::Publish),
+            Kind::Fetch => error.with_kind(Kind::Publish),
             _ => error,
         })
     }

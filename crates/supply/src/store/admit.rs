@@ -14,7 +14,7 @@ use super::blob::FileStamp;
 use super::hash::{
     FileHashes, explain_compression, find_mismatch, hash, report_changed, report_unreadable,
 };
-use super::{AdmitTerms, ProgressWatch, Store, StoredBlob, note_use, read_record, write_record};
+use super::{AdmitTerms, ProgressWatch, Store, StoredBlob, mark_used, read_record, write_record};
 
 /// Size in bytes from which local files are used in place; smaller ones are copied into the store.
 pub const IN_PLACE_FROM: u64 = 256 << 20;
@@ -169,7 +169,7 @@ impl Store {
             }
             write_record(&self.stamp_path(sha256), &stamp)?;
         }
-        note_use(&self.stamp_path(sha256));
+        mark_used(&self.stamp_path(sha256));
         let hashed = FileHashes {
             sha256: sha256.clone(),
             sha512: self.sha512_of(&path, sha256, terms, watch)?,
@@ -287,7 +287,7 @@ impl Store {
         terms: &AdmitTerms,
         watch: &ProgressWatch,
     ) -> Result<StoredBlob> {
-        let record_path = self.record_of("local", &path.to_string_lossy());
+        let record_path = self.record_path("local", &path.to_string_lossy());
         let metadata = fs::metadata(path).map_err(|e| report_unreadable(path, e))?;
         let wants_512 = terms.expected.sha512().is_some();
         let known = read_record::<LocalFileRecord>(&record_path).filter(|r| {
@@ -297,7 +297,7 @@ impl Store {
         });
         let hashed = match known {
             Some(record) => {
-                note_use(&record_path);
+                mark_used(&record_path);
                 FileHashes {
                     sha256: record.sha256,
                     sha512: record.sha512,

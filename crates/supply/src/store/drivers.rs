@@ -20,7 +20,7 @@ use winimg_trust::{
 };
 
 use super::signature_demand::{
-    DemandFailure, SignatureDemand, add_member_names, merge_signer, of_several,
+    DemandFailure, SignatureDemand, add_member_names, from_several, merge_signer,
 };
 
 /// Copy of a file on the medium.
@@ -85,7 +85,7 @@ pub(super) fn judge(
         }
     }
     if !refused.is_empty() {
-        return Err(of_several(refused, count, "files of its drivers"));
+        return Err(from_several(refused, count, "files of its drivers"));
     }
     let signers = signed.into_iter();
     Ok(signers

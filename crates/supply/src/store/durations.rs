@@ -36,11 +36,11 @@ impl Store {
         // More precision would be meaningless.
         let tenths = (seconds * 10.0).round() / 10.0;
         durations.phases.insert(phase, tenths);
-        write_record(&self.record_of("durations", recipe), &durations)
+        write_record(&self.record_path("durations", recipe), &durations)
     }
 
     fn read_durations(&self, recipe: &str) -> PhaseDurations {
-        let found: Option<PhaseDurations> = read_record(&self.record_of("durations", recipe));
+        let found: Option<PhaseDurations> = read_record(&self.record_path("durations", recipe));
         found
             .filter(|found| found.format == FORMAT)
             .unwrap_or_default()
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(store.last_duration("node", Phase::Install), Some(840.0));
         assert_eq!(store.last_duration("node", Phase::Export), Some(61.3));
         assert_eq!(store.last_duration("node", Phase::Seal), None);
-        let path = store.record_of("durations", "node");
+        let path = store.record_path("durations", "node");
         let text = std::fs::read_to_string(&path).expect("the record");
         for other in ["{", &text.replace("\"format\": 1", "\"format\": 2")] {
             std::fs::write(&path, other).expect("written");

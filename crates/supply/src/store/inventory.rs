@@ -116,10 +116,10 @@ impl Store {
                 let record = path.join(layer::RECORD);
                 let thing = match Digest::from_hex(&name) {
                     Ok(key) => StoreItemKind::Layer(key, read_record(&record).map(Box::new)),
-                    Err(_) if WorkFolder::Draft.is_named(&name) => StoreItemKind::Draft,
+                    Err(_) if WorkFolder::Draft.matches_name(&name) => StoreItemKind::Draft,
                     Err(_) => return None,
                 };
-                let busy = matches!(thing, StoreItemKind::Draft) && io::is_used(&path);
+                let busy = matches!(thing, StoreItemKind::Draft) && io::is_in_use(&path);
                 Some(self.build_item(thing, &path, &record, busy))
             })
             .collect()

@@ -12,7 +12,7 @@ use winimg_base::digest::Digest;
 use winimg_base::error::Result;
 use winimg_base::io;
 
-use super::{Store, list_entries, note_use, read_record, write_record};
+use super::{Store, list_entries, mark_used, read_record, write_record};
 
 const FOLDER: &str = "locks-seen";
 
@@ -42,10 +42,10 @@ impl Store {
         }
         named.sort();
         named.dedup();
-        let record = self.record_of(FOLDER, &path.to_string_lossy());
+        let record = self.record_path(FOLDER, &path.to_string_lossy());
         let known = KnownLock { path, named };
         if read_record::<KnownLock>(&record).as_ref() == Some(&known) {
-            note_use(&record);
+            mark_used(&record);
             return Ok(());
         }
         write_record(&record, &known)

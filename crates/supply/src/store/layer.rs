@@ -28,7 +28,7 @@ use winimg_recipe::plan::chain::FORMAT;
 
 use super::blob::FileStamp;
 use super::lease::LeaseGate;
-use super::{LayerFile, LayerRecord, Store, list_entries, note_use, read_record, write_record};
+use super::{LayerFile, LayerRecord, Store, list_entries, mark_used, read_record, write_record};
 
 /// File name of the firmware's variables.
 pub const VARIABLES: &str = "uefi-vars.fd";
@@ -152,7 +152,7 @@ impl Store {
         }
         match check_files(&folder, &record, cancel)? {
             None => {
-                note_use(&folder.join(RECORD));
+                mark_used(&folder.join(RECORD));
                 Ok(LayerLookup::Layer(Box::new(StoredLayer { folder, record })))
             }
             Some(damage) => self
@@ -228,7 +228,7 @@ impl Store {
         {
             let path = draft.folder.join(name);
             if path.exists() {
-                let closed = io::close_to_others(&path).and_then(|()| io::sync_file(&path));
+                let closed = io::restrict_to_owner(&path).and_then(|()| io::sync_file(&path));
                 closed.map_err(|e| Error::io("write", &path, e))?;
                 let (file, stamp) = hash_file(&path, name, cancel)?;
                 files.push(file);
@@ -288,7 +288,7 @@ impl Store {
         io::sync_folder(&self.layers_folder())?;
         // Remove the lock last: without it another process would remove the layer as a leftover.
         if draft.lock.is_some() {
-            let lock = io::lock_of(&folder);
+            let lock = io::lock_path(&folder);
             fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
         }
         Ok(StoredLayer { folder, record })
@@ -299,14 +299,14 @@ impl Store {
         let _gate = if cfg!(windows) {
             // Another process creates, seals or prunes layers: the next build removes the
             // leftovers.
-            match LeaseGate::at_once(&self.folder) {
+            match LeaseGate::try_lock_exclusive(&self.folder) {
                 Some(gate) => Some(gate),
                 None => return Ok(()),
             }
         } else {
             None
         };
-        WorkFolder::Draft.remove_left(&self.layers_folder(), sink)
+        WorkFolder::Draft.remove_leftovers(&self.layers_folder(), sink)
     }
 
     /// Returns the folder that contains only layers.
@@ -340,7 +340,7 @@ impl Store {
 
 /// Closes and removes the draft's lock: Windows does not rename a folder with an open file.
 fn unlock(draft: &mut LayerDraft) -> Result<()> {
-    let lock = io::lock_of(&draft.folder);
+    let lock = io::lock_path(&draft.folder);
     fs::remove_file(&lock).map_err(|e| Error::io("remove", &lock, e))?;
     draft.lock = None;
     Ok(())

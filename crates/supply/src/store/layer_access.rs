@@ -18,14 +18,14 @@ pub(super) fn close_layers(store: &Path) -> Result<()> {
     if !is_open(&layers) {
         return Ok(());
     }
-    io::close_to_others(&layers).map_err(|e| not_closed(&layers, e))?;
+    io::restrict_to_owner(&layers).map_err(|e| not_closed(&layers, e))?;
     for path in [layers, store.join("quarantine"), store.join("trash")] {
         let mut folders = list_entries(&path);
         // The targets of links do not belong to the store.
         folders.retain(|path| {
             !io::is_link(path)
                 && (path.join(super::layer::RECORD).is_file()
-                    || WorkFolder::Draft.is_named(&name_of(path)))
+                    || WorkFolder::Draft.matches_name(&name_of(path)))
         });
         for folder in folders {
             // Another process may be removing it.
@@ -50,11 +50,11 @@ fn not_closed(layers: &Path, e: std::io::Error) -> Error {
 }
 
 fn close(folder: &Path) -> std::io::Result<()> {
-    io::close_to_others(folder)?;
+    io::restrict_to_owner(folder)?;
     for file in fs::read_dir(folder)?.flatten() {
         let path = file.path();
         if !io::is_link(&path) {
-            io::close_to_others(&path)?;
+            io::restrict_to_owner(&path)?;
         }
     }
     Ok(())

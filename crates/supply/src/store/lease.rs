@@ -6,8 +6,8 @@
 //!                       read and items are renamed for removal
 //! ```
 //!
-//! A lease may name items that do not exist yet: add first, then look. It ends when it is dropped
-//! or its process dies. It only waits for the renames at the start of a deletion.
+//! A lease may name items that do not exist yet: add an item first, then look for it. It ends when
+//! it is dropped or its process dies. It only waits for the renames at the start of a deletion.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -25,19 +25,19 @@ use super::Store;
 const FOLDER: &str = "leases";
 const GATE: &str = "locks/leases.lock";
 
-/// Limit for waiting. Renames take moments; a process that locks the gate for longer is hanging.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Time limit. Renames take moments: a process that locks the gate for longer hangs.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Maximum bytes of a lease: more than a thousand layers and ten thousand inputs need.
-const LIMIT: u64 = 4 << 20;
+/// Maximum size of a lease in bytes; a thousand layers and ten thousand inputs need less.
+const MAX_LEASE_SIZE: u64 = 4 << 20;
 
 /// Items in use by one process, released on drop.
 #[derive(Debug)]
 pub struct Lease {
     store: PathBuf,
     path: PathBuf,
-    held: Mutex<LeaseState>,
+    state: Mutex<LeaseState>,
 }
 
 #[derive(Debug)]
@@ -50,12 +50,12 @@ struct LeaseState {
 impl Store {
     /// Creates a separate, empty lease.
     pub fn lease(&self) -> Result<Lease> {
-        Lease::begin(&self.folder)
+        Lease::create(&self.folder)
     }
 }
 
 impl Lease {
-    pub(super) fn begin(store: &Path) -> Result<Self> {
+    pub(super) fn create(store: &Path) -> Result<Self> {
         let folder = store.join(FOLDER);
         let path = folder.join(uuid::Uuid::new_v4().simple().to_string());
         // Leases are not read before this one is locked.
@@ -74,7 +74,7 @@ impl Lease {
         Ok(Self {
             store: store.to_path_buf(),
             path,
-            held: Mutex::new(LeaseState {
+            state: Mutex::new(LeaseState {
                 file,
                 names: BTreeSet::new(),
             }),
@@ -84,17 +84,17 @@ impl Lease {
     /// Protects blobs (by digest) and layers (by key) from `prune` until the lease ends, including
     /// those that do not exist yet. Look for an item after adding it, not before.
     pub fn add(&self, what: &[Digest]) -> Result<()> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let new: BTreeSet<&Digest> = what.iter().filter(|d| !held.names.contains(d)).collect();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let new: BTreeSet<&Digest> = what.iter().filter(|d| !state.names.contains(d)).collect();
         if new.is_empty() {
             return Ok(());
         }
         let text: String = new.iter().map(|d| format!("{d}\n")).collect();
         let new: Vec<Digest> = new.into_iter().cloned().collect();
         let _gate = LeaseGate::lock_shared(&self.store)?;
-        let written = held.file.write_all(text.as_bytes());
+        let written = state.file.write_all(text.as_bytes());
         written.map_err(|e| Error::io("write", &self.path, e))?;
-        held.names.extend(new);
+        state.names.extend(new);
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl LeaseGate {
     }
 
     /// Locks exclusively, unless another process has the lock.
-    pub(super) fn at_once(store: &Path) -> Option<Self> {
+    pub(super) fn try_lock_exclusive(store: &Path) -> Option<Self> {
         let file = Self::open(store).ok()?;
         file_lock::try_lock(&file)
             .ok()
@@ -140,24 +140,24 @@ impl LeaseGate {
         options.open(&path).map_err(|e| Error::io("lock", &path, e))
     }
 
-    fn take(store: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Self> {
+    fn take(store: &Path, try_lock: fn(&File) -> Result<(), TryLockError>) -> Result<Self> {
         let path = store.join(GATE);
         let file = Self::open(store)?;
         let started = Instant::now();
         loop {
-            match how(&file) {
+            match try_lock(&file) {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if started.elapsed() >= PATIENCE {
+            if started.elapsed() >= LOCK_TIMEOUT {
                 let fact = "another process keeps the cache's leases locked";
                 return Err(Error::new(Kind::Host, fact)
                     .at(path.display())
                     .expected("unlocked within a minute")
                     .cure("stop any `winimg cache prune` that hangs"));
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
@@ -166,7 +166,7 @@ impl LeaseGate {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LeasedNames {
     pub names: BTreeSet<Digest>,
-    pub living: usize,
+    pub running: usize,
 }
 
 /// Reads all leases except our own. Removes those of dead processes.
@@ -193,11 +193,11 @@ pub(super) fn read_leases(store: &Path, _gate: &LeaseGate, own: &Path) -> Result
                 let _ = fs::remove_file(&path);
                 continue;
             }
-            Err(TryLockError::WouldBlock) => leased.living += 1,
+            Err(TryLockError::WouldBlock) => leased.running += 1,
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
         }
         let mut text = String::new();
-        let read = file.take(LIMIT).read_to_string(&mut text);
+        let read = file.take(MAX_LEASE_SIZE).read_to_string(&mut text);
         read.map_err(|e| Error::io("read", &path, e))?;
         leased
             .names
@@ -228,7 +228,7 @@ mod tests {
         fs::write(&dead, format!("{}\n", Digest::sha256_of(b"dead"))).unwrap();
         let seen = LeasedNames {
             names: [a, b].into(),
-            living: 1,
+            running: 1,
         };
         assert_eq!(read(&store), seen);
         assert!(!dead.exists());

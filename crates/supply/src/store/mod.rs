@@ -103,7 +103,7 @@ const FOLDERS: [&str; 17] = [
 ];
 
 /// Bytes that are kept free on the store's disk.
-const SPARE: u64 = 64 << 20;
+const RESERVED: u64 = 64 << 20;
 
 /// A store's folder. Cheap to clone; any number of processes may use it.
 #[derive(Clone, Debug)]
@@ -119,15 +119,15 @@ impl Store {
     /// Opens the store in `folder`, creating missing folders. Refuses links in place of its
     /// folders: the files behind them would be used and removed like the store's own.
     pub fn open(folder: &Path) -> Result<Self> {
-        io::create_folders(folder).map_err(not_writable)?;
+        io::create_folders(folder).map_err(explain_unwritable)?;
         // Paths of blobs are passed to programs with other working directories.
         let folder = io::canonicalize(folder).map_err(|e| Error::io("open", folder, e))?;
         refuse_links(&folder)?;
         for name in FOLDERS.iter().chain(&["blobs/sha256"]) {
-            io::create_folders(&folder.join(name)).map_err(not_writable)?;
+            io::create_folders(&folder.join(name)).map_err(explain_unwritable)?;
         }
         layer_access::close_layers(&folder)?;
-        let lease = Arc::new(Lease::begin(&folder)?);
+        let lease = Arc::new(Lease::create(&folder)?);
         let swept = Arc::new(sweep::remove_unfinished(&folder, &lease));
         Ok(Self {
             folder,
@@ -148,12 +148,12 @@ impl Store {
     }
 
     /// Returns the folder for the recipe of the bundle with this index, and its lock.
-    pub fn bundle_place(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, FileLock)> {
+    pub fn bundle_folder(&self, index: &Digest, cancel: &Cancel) -> Result<(PathBuf, FileLock)> {
         self.lease.add(std::slice::from_ref(index))?;
         let key = index.hex()[..32].to_string();
         let lock = self.lock(&format!("bundle-{key}"), cancel, |_| {})?;
         let place = self.folder.join("bundles").join(key);
-        note_use(&place);
+        mark_used(&place);
         Ok((place, lock))
     }
 
@@ -165,18 +165,18 @@ impl Store {
 
     /// Refuses a file that the store's disk has no space for. A file system that does not report
     /// its free space is not refused.
-    pub fn check_room(&self, what: &str, need: u64) -> Result<()> {
+    pub fn check_free_space(&self, what: &str, need: u64) -> Result<()> {
         let Ok(free) = fs4::available_space(&self.folder) else {
             return Ok(());
         };
         tracing::debug!(folder = %self.folder.display(), need, free, "free space");
-        if need.saturating_add(SPARE) <= free {
+        if need.saturating_add(RESERVED) <= free {
             return Ok(());
         }
         let fact = format!("{what}: not enough free space in the store");
         Err(Error::new(Kind::Host, fact)
             .at(self.folder.display())
-            .expected(format!("{need} bytes, plus {SPARE} bytes in reserve"))
+            .expected(format!("{need} bytes, plus {RESERVED} bytes in reserve"))
             .found(format!("{free} bytes free"))
             .cure(
                 "free some space (`winimg cache prune`), \
@@ -203,8 +203,8 @@ impl Store {
     }
 
     /// Returns the path of a record in this folder. Its key is hashed, so that it is not visible.
-    fn record_of(&self, folder: &str, text: &str) -> PathBuf {
-        self.folder.join(folder).join(key_of(text) + ".json")
+    fn record_path(&self, folder: &str, text: &str) -> PathBuf {
+        self.folder.join(folder).join(hash_key(text) + ".json")
     }
 
     fn quarantine_path(&self, sha256: &Digest) -> PathBuf {
@@ -254,19 +254,19 @@ fn default_folder(
     // The specification says that relative paths are ignored.
     let cache = xdg.filter(|p| p.is_absolute()).or(fallback);
     cache.map(|c| c.join("winimg")).ok_or_else(|| {
-        let asked = if cfg!(windows) {
+        let unset = if cfg!(windows) {
             "neither WINIMG_CACHE_DIR nor LOCALAPPDATA is set"
         } else {
             "neither WINIMG_CACHE_DIR, XDG_CACHE_HOME nor HOME is set"
         };
-        let fact = format!("no folder for the store: {asked}");
+        let fact = format!("no folder for the store: {unset}");
         Error::new(Kind::Host, fact).cure("set WINIMG_CACHE_DIR")
     })
 }
 
-fn not_writable(error: Error) -> Error {
+fn explain_unwritable(error: Error) -> Error {
     error
-        .of_kind(Kind::Host)
+        .with_kind(Kind::Host)
         .or_cure("set WINIMG_CACHE_DIR to a writable folder")
 }
 
@@ -318,12 +318,12 @@ fn write_record(path: &Path, record: &impl Serialize) -> Result<()> {
 
 /// Sets the record's modification time to now, which marks its subject as used. A failure only
 /// makes it look older.
-fn note_use(record: &Path) {
+fn mark_used(record: &Path) {
     let _ = io::set_modified(record, SystemTime::now());
 }
 
 /// Hashes a key to a file name, so that the key is not visible.
-fn key_of(text: &str) -> String {
+fn hash_key(text: &str) -> String {
     Digest::sha256_of(text.as_bytes()).hex()
 }
 

@@ -61,6 +61,6 @@ impl Store {
     }
 
     fn output_path(&self, folder: &Path) -> PathBuf {
-        self.record_of("outputs", &folder.to_string_lossy())
+        self.record_path("outputs", &folder.to_string_lossy())
     }
 }

@@ -11,7 +11,8 @@ use winimg_base::io;
 use winimg_base::io::FileLock;
 
 use super::{
-    AdmitCandidate, AdmitTerms, ProgressWatch, Store, StoredBlob, key_of, read_record, write_record,
+    AdmitCandidate, AdmitTerms, ProgressWatch, Store, StoredBlob, hash_key, read_record,
+    write_record,
 };
 
 /// Server's information about the file of a partial transfer.
@@ -52,7 +53,7 @@ impl Store {
     /// Locks the transfer of `key` (any text; it is hashed). If another build is transferring the
     /// same file, notes that and waits.
     pub fn lock_partial(&self, key: &str, watch: &ProgressWatch) -> Result<PartialTransfer> {
-        let key = key_of(key);
+        let key = hash_key(key);
         let lock = self.lock(&format!("partial-{key}"), &watch.cancel, |holder| {
             watch.note(format!("{}: {holder} is fetching it already", watch.what));
         })?;
@@ -110,8 +111,8 @@ impl PartialTransfer {
 
     /// Removes the data and the record.
     pub fn discard(&self) -> Result<()> {
-        io::remove_if_there(&self.record)?;
-        io::remove_if_there(&self.data)
+        io::remove_if_exists(&self.record)?;
+        io::remove_if_exists(&self.data)
     }
 
     /// Path of the data.

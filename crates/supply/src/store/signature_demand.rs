@@ -87,7 +87,7 @@ impl From<Error> for DemandFailure {
 }
 
 /// Merges the refusals of some of `of` files of a kind.
-pub(super) fn of_several(
+pub(super) fn from_several(
     refused: Vec<(String, SignatureRefusal)>,
     of: usize,
     kind: &str,

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::drivers;
 use super::signature_demand::{
-    DemandFailure, SignatureDemand, add_member_names, merge_signer, of_several,
+    DemandFailure, SignatureDemand, add_member_names, from_several, merge_signer,
 };
 use winimg_base::digest::Digest;
 use winimg_base::error::{Error, Kind, Result};
@@ -124,7 +124,7 @@ impl SignatureTerms {
             return Err(RefusalReason::Missing.refusal(fact).into());
         }
         if !refused.is_empty() {
-            return Err(of_several(refused, files.len(), "members"));
+            return Err(from_several(refused, files.len(), "members"));
         }
         Ok(signed
             .into_iter()
@@ -209,9 +209,9 @@ pub fn merge_errors(what: &str, mut errors: Vec<Error>) -> Option<Error> {
         errors.len()
     );
     let place = errors.first().and_then(|e| e.place().cloned());
-    let error = Error::of_several(Kind::Unproved, fact, &errors);
+    let error = Error::from_several(Kind::Unproved, fact, &errors);
     Some(match place {
-        Some(place) => error.from_place(&place),
+        Some(place) => error.or_place(&place),
         None => error,
     })
 }
@@ -235,17 +235,17 @@ fn report_group(what: &str, mut refused: Vec<(&SignatureDemand, DemandFailure)>)
             all.extend(lines.iter().map(|line| format!("  {line}")));
         }
         let error = Error::new(Kind::Unproved, fact).lines(all);
-        return Some(error.from_place(&refused.first()?.0.place));
+        return Some(error.or_place(&refused.first()?.0.place));
     }
     let (demand, reason) = refused.pop()?;
     let (refusal, lines) = match reason {
         DemandFailure::Refusal(refusal, lines) => (refusal, lines),
-        DemandFailure::Other(error) => return Some(error.from_place(&demand.place)),
+        DemandFailure::Other(error) => return Some(error.or_place(&demand.place)),
     };
     let problem = refusal
         .problem
         .with_prefix(format_args!("the signature of {what}: "));
-    let error = Error::from_problem(Kind::Unproved, problem).from_place(&demand.place);
+    let error = Error::from_problem(Kind::Unproved, problem).or_place(&demand.place);
     let from = demand.from.as_ref();
     let from = from.map(|from| format!("the {} signature is {from}", demand.rule.scheme()));
     Some(error.lines(lines).lines(from))

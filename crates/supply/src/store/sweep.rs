@@ -43,9 +43,9 @@ impl Store {
 
 /// Returns the gate if no other process has a lease; none can start one while the gate is locked.
 fn lock_if_alone(store: &Path, own: &Lease) -> Option<LeaseGate> {
-    let gate = LeaseGate::at_once(store)?;
+    let gate = LeaseGate::try_lock_exclusive(store)?;
     let leased = read_leases(store, &gate, own.path()).ok()?;
-    (leased.living == 0).then_some(gate)
+    (leased.running == 0).then_some(gate)
 }
 
 /// Removes unfinished files, unless another process is running. Errors are ignored.
@@ -60,7 +60,7 @@ pub(super) fn remove_unfinished(store: &Path, own: &Lease) -> Vec<PathBuf> {
 fn in_the_making(store: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = list_entries(&store.join(name));
     // The lock of a layer is the last file to be removed when it is sealed.
-    let locks = found.iter().map(|path| io::lock_of(path));
+    let locks = found.iter().map(|path| io::lock_path(path));
     let locks: Vec<PathBuf> = locks.filter(|path| is_sealed(path)).collect();
     found.retain(|path| {
         let file = name_of(path);
@@ -90,7 +90,7 @@ fn is_sealed(lock: &Path) -> bool {
 }
 
 fn remove(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
-    paths.retain(|path| io::remove_whole(path).is_ok());
+    paths.retain(|path| io::remove_recursively(path).is_ok());
     paths
 }
 
@@ -106,7 +106,7 @@ mod tests {
         let year = Duration::from_secs(365 * 24 * 60 * 60);
         let now = SystemTime::now();
         for time in [now, now - year, now + year] {
-            let living = Store::open(folder.path()).unwrap();
+            let running = Store::open(folder.path()).unwrap();
             let left = [
                 "partial/copy-a",
                 "partial/a.data",
@@ -125,7 +125,7 @@ mod tests {
             };
             let second = Store::open(folder.path()).unwrap();
             assert_eq!(there(&left), [true; 5], "somebody lives: {time:?}");
-            drop((living, second));
+            drop((running, second));
             // What another test starts just now holds their leases until its exec.
             let deadline = Instant::now() + Duration::from_secs(10);
             let third = loop {

@@ -13,7 +13,7 @@ use winimg_formats::archive::{
 };
 
 use super::blob::FileStamp;
-use super::{ProgressWatch, Store, StoredBlob, note_use, read_record, write_record};
+use super::{ProgressWatch, Store, StoredBlob, mark_used, read_record, write_record};
 
 /// Unpacked archive in the store. Must not be modified.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl Store {
                 .iter()
                 .all(|(f, s)| read_stamp(&path, f) == Some(s.clone()))
             {
-                note_use(&record_path);
+                mark_used(&record_path);
                 let files = record.files.into_iter().map(|(f, _)| f).collect();
                 return Ok(UnpackedTree { path, files });
             }
@@ -88,7 +88,7 @@ impl Store {
             ));
         }
         blob.check()?;
-        io::remove_folder_if_there(&path)?;
+        io::remove_folder_if_exists(&path)?;
         let packed = ArchiveFile {
             file: blob.path(),
             format,

@@ -23,7 +23,7 @@ pub struct UrlRecord {
 impl Store {
     /// Returns the last response for `url`. The whole URL is the key, but only its hash is stored.
     pub fn find_url_record(&self, url: &str) -> Option<UrlRecord> {
-        read_record(&self.record_of("seen", url))
+        read_record(&self.record_path("seen", url))
     }
 
     /// Returns the mirror that served the bytes with this digest in place of `url`.
@@ -37,6 +37,6 @@ impl Store {
     }
 
     pub fn record_seen(&self, url: &str, seen: &UrlRecord) -> Result<()> {
-        write_record(&self.record_of("seen", url), seen)
+        write_record(&self.record_path("seen", url), seen)
     }
 }

@@ -16,7 +16,7 @@ const RESERVE_PRESENT: u16 = 0x0004;
 /// Size of that reserve, and its first four bytes.
 const RESERVE: u16 = 20;
 const RESERVE_MARK: [u8; 4] = [0, 0, 0x10, 0];
-const LONGEST_SIGNATURE: u32 = 16 << 20;
+const MAX_SIGNATURE_SIZE: u32 = 16 << 20;
 
 /// Location of the signature.
 struct CabSignature {
@@ -30,7 +30,7 @@ pub(super) fn read_signature(file: &mut SignedSource) -> Result<Option<Vec<u8>>,
     let Some(place) = find_signature(file)? else {
         return Ok(None);
     };
-    if place.size > LONGEST_SIGNATURE {
+    if place.size > MAX_SIGNATURE_SIZE {
         return Err(malformed("its signature exceeds the maximum size")
             .found(format_args!("{} bytes", place.size)));
     }
@@ -76,7 +76,9 @@ pub(super) fn compute_digest(
 }
 
 /// Returns the ranges that the digest omits.
-pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+pub(super) fn list_uncovered(
+    file: &mut SignedSource,
+) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
     let mut open = left_out().to_vec();
     if let (Some(place), Some(signature)) = (find_signature(file)?, read_signature(file)?) {
         let end = place.offset + signature.len() as u64;

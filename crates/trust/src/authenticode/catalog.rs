@@ -21,7 +21,7 @@ use crate::{FileSubject, RefusalReason, SignatureRefusal, last_segment};
 
 const CATALOG_LIST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.1");
 /// Identifies a list whose members' tags are the digests themselves.
-const BY_TAG: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.3");
+const TAG_IS_DIGEST: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.1.3");
 const MEMBER_INFO: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.3");
 const NAME_VALUE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.12.2.1");
 const PE_IMAGE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
@@ -29,7 +29,7 @@ const FLAT_FILE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.31
 
 const BMP_STRING: u8 = 0x1e;
 /// Maximum number of members that a refusal lists.
-const NAMES_SHOWN: usize = 8;
+const MAX_NAMES_SHOWN: usize = 8;
 
 /// A file listed in a catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ fn read(list: &[u8]) -> Result<Vec<CatalogMember>, SignatureRefusal> {
         list.next()?;
     }
     let mut kind = list.expect(tlv::SEQUENCE)?.walk("the catalog's kind")?;
-    let by_tag = kind.read_oid()? == BY_TAG;
+    let tag_is_digest = kind.read_oid()? == TAG_IS_DIGEST;
     let subjects = list.next_if(tlv::SEQUENCE)?;
     list.next_if(tlv::context_tag(0))?;
     list.finish()?;
@@ -78,14 +78,17 @@ fn read(list: &[u8]) -> Result<Vec<CatalogMember>, SignatureRefusal> {
     if let Some(subjects) = subjects {
         let mut subjects = subjects.walk("the catalog's members")?;
         while let Some(subject) = subjects.next()? {
-            members.extend(read_member(&subject, by_tag)?);
+            members.extend(read_member(&subject, tag_is_digest)?);
         }
     }
     Ok(members)
 }
 
 /// Parses a member; `None` if it has no digest.
-fn read_member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<CatalogMember>, SignatureRefusal> {
+fn read_member(
+    subject: &Tlv<'_>,
+    tag_is_digest: bool,
+) -> Result<Option<CatalogMember>, SignatureRefusal> {
     const WHAT: &str = "a member of the catalog";
     let mut subject = subject.walk(WHAT)?;
     let tag = subject.expect(tlv::OCTET_STRING)?.value;
@@ -104,7 +107,7 @@ fn read_member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<CatalogMember>,
                 return Err(tlv::refuse_malformed(WHAT, "has two digests"));
             }
         } else if kind == NAME_VALUE {
-            name = file_name(&values)?.or(name);
+            name = read_file_name(&values)?.or(name);
         } else if kind == MEMBER_INFO {
             covers = match values.value {
                 [0x80, 0] => DigestScope::Image,
@@ -113,7 +116,7 @@ fn read_member(subject: &Tlv<'_>, by_tag: bool) -> Result<Option<CatalogMember>,
             };
         }
     }
-    let tagged = by_tag.then(|| CatalogMember {
+    let tagged = tag_is_digest.then(|| CatalogMember {
         digest: tag.to_vec(),
         algorithm: Some(HashKind::Sha256).filter(|kind| kind.length() == tag.len()),
         covers,
@@ -148,8 +151,9 @@ fn read_indirect(content: &Tlv<'_>) -> Result<CatalogMember, SignatureRefusal> {
     })
 }
 
-/// Parses the value of `File` (inf2cat) or the last part of `FilePath` (New-FileCatalog).
-fn file_name(values: &Tlv<'_>) -> Result<Option<String>, SignatureRefusal> {
+/// Parses the file name: the value of `File` (inf2cat) or the last part of `FilePath`
+/// (New-FileCatalog).
+fn read_file_name(values: &Tlv<'_>) -> Result<Option<String>, SignatureRefusal> {
     const WHAT: &str = "the name of a member of the catalog";
     let mut values = values.walk(WHAT)?;
     while let Some(pair) = values.next()? {
@@ -188,7 +192,7 @@ pub(super) fn judge_member(
             // The catalog's digest does not cover the certificate table, so it must contain only a
             // signature.
             if let Some(own) = pe::read_signature(file)? {
-                unsigned::check_untaken(&own)?;
+                unsigned::check_unused(&own)?;
             }
             DigestScope::Image
         }
@@ -264,7 +268,7 @@ fn explain_absence(
         .iter()
         .find_map(|member| Some((*member, member.algorithm?)));
     let Some((member, algorithm)) = strong else {
-        if !named.is_empty() || (covers == DigestScope::File && by_sha1(members, file)?) {
+        if !named.is_empty() || (covers == DigestScope::File && lists_sha1(members, file)?) {
             return Ok(refuse_weak(name));
         }
         return Ok(refuse_unlisted(members, name));
@@ -306,8 +310,8 @@ fn refuse_unlisted(members: &[CatalogMember], name: &str) -> SignatureRefusal {
     if known.is_empty() {
         return refusal;
     }
-    let more = known.len().saturating_sub(NAMES_SHOWN);
-    known.truncate(NAMES_SHOWN);
+    let more = known.len().saturating_sub(MAX_NAMES_SHOWN);
+    known.truncate(MAX_NAMES_SHOWN);
     let names = known.join(", ");
     refusal.found(match more {
         0 => names,
@@ -316,7 +320,10 @@ fn refuse_unlisted(members: &[CatalogMember], name: &str) -> SignatureRefusal {
 }
 
 /// Returns true if the catalog lists the file by SHA-1. Only used for messages, not as proof.
-fn by_sha1(members: &[CatalogMember], file: &mut SignedSource) -> Result<bool, SignatureRefusal> {
+fn lists_sha1(
+    members: &[CatalogMember],
+    file: &mut SignedSource,
+) -> Result<bool, SignatureRefusal> {
     if members.iter().all(|member| member.digest.len() != 20) {
         return Ok(false);
     }

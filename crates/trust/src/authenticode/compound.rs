@@ -58,7 +58,9 @@ pub(super) struct CompoundSlack {
 }
 
 /// Returns the ranges of a file outside its streams, and those of the signature's stream.
-pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+pub(super) fn list_uncovered(
+    file: &mut SignedSource,
+) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
     let mut slack = find_slack(file)?;
     slack.streams.sort_by_key(|(_, range)| range.start);
     let mut open = Vec::new();

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::kind::SignedFileKind;
 use super::{
-    AuthenticodeRule, CertificatePins, PinnedProperties, SignedSource, each_signature, judge,
+    AuthenticodeRule, CertificatePins, PinnedProperties, SignedSource, judge, visit_signatures,
 };
 use crate::roots;
 use crate::x509::signed_data::SignedData;
@@ -70,7 +70,7 @@ fn subjects_in(path: &Path, name: &str) -> Result<Vec<String>, SignatureRefusal>
         return Ok(Vec::new());
     };
     let (mut subjects, mut refused) = (Vec::new(), None);
-    each_signature(&signature, |signed| {
+    visit_signatures(&signature, |signed| {
         // With two signatures, the older one is often too weak.
         match verify_subject(kind, signed, &mut file) {
             Ok(subject) => subjects.push(subject),

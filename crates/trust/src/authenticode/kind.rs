@@ -13,7 +13,7 @@ use crate::x509::signed_data::SignedData;
 use crate::x509::tlv::{self, SEQUENCE};
 use crate::{RefusalReason, SignatureRefusal, last_segment};
 
-const LARGEST_CATALOG: u64 = 64 << 20;
+const MAX_CATALOG_SIZE: u64 = 64 << 20;
 
 /// File name extensions by kind, as Windows interprets them.
 const ENDINGS: [(SignedFileKind, &[&str]); 5] = [
@@ -105,15 +105,15 @@ impl SignedFileKind {
     }
 
     /// Returns the ranges of the file that its signature does not cover.
-    pub(super) fn open(
+    pub(super) fn list_uncovered(
         self,
         file: &mut SignedSource,
     ) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
         let mut open = match self {
-            Self::Pe => pe::open(file)?,
-            Self::Msi => msi::open(file)?,
-            Self::Cab => cab::open(file)?,
-            Self::Script => script::open(file)?,
+            Self::Pe => pe::list_uncovered(file)?,
+            Self::Msi => msi::list_uncovered(file)?,
+            Self::Cab => cab::list_uncovered(file)?,
+            Self::Script => script::list_uncovered(file)?,
             Self::Catalog => vec![UncoveredRange::new(
                 UncoveredPlace::Signature,
                 0..file.length(),
@@ -228,7 +228,7 @@ pub(super) fn is_catalog(signed: &SignedData<'_>) -> Result<(), SignatureRefusal
 /// Reads a catalog file, which consists only of its signature.
 fn read_catalog(file: &mut SignedSource) -> Result<Vec<u8>, SignatureRefusal> {
     let length = file.length();
-    if length > LARGEST_CATALOG {
+    if length > MAX_CATALOG_SIZE {
         return Err(tlv::refuse_malformed(
             "the file",
             "exceeds the maximum size of a catalog",

@@ -55,7 +55,7 @@ const MAX_SIGNATURES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct AuthenticodeRule {
     pub pins: CertificatePins,
-    /// Refuses a signature without a timestamp, instead of checking it at the current time.
+    /// Refuses a signature without a timestamp; otherwise it is checked at the current time.
     pub needs_timestamp: bool,
     /// Refuses a Windows Installer package whose stream names and bounds are not signed (no
     /// MsiDigitalSignatureEx).
@@ -64,8 +64,8 @@ pub struct AuthenticodeRule {
     pub about: PinnedProperties,
 }
 
-/// Parses the certificates of a PEM file (or one in DER) to DER. The error fits after the file's
-/// name.
+/// Parses the certificates of a PEM file (or one in DER) to DER. The error is worded to
+/// follow the file's name.
 pub fn parse_certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let found = pem::decode_blocks(file, &["CERTIFICATE", "X509 CERTIFICATE"])?;
     let is_neither = found.first().is_none_or(|der| der == file) && file.first() != Some(&SEQUENCE);
@@ -91,8 +91,8 @@ fn check_anchor(der: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a `subject` of a recipe can be parsed and identifies a signer. The error fits after
-/// "subject".
+/// Checks that a `subject` of a recipe can be parsed and identifies a signer. The error is worded
+/// to follow "subject".
 pub fn check_subject(text: &str) -> Result<(), String> {
     if DistinguishedName::parse(text)?.is_identifying() {
         Ok(())
@@ -124,7 +124,7 @@ pub fn judge(
 
 /// Returns the ranges of a validly signed file that its signature does not cover: those of the
 /// file, and those of the signature, relative to its first byte.
-pub fn open_places(
+pub fn list_uncovered(
     rule: &AuthenticodeRule,
     subject: FileSubject<'_>,
     now: SystemTime,
@@ -133,9 +133,10 @@ pub fn open_places(
     let policy = build_policy(rule, &evidence, now);
     let mut file = SignedSource::open(subject.path)?;
     let (_, in_signature) = judge_file(rule, &policy, &mut file, subject, &evidence)?;
-    let mut open = SignedFileKind::detect(&mut file, subject.name)?.open(&mut file)?;
-    open.extend(in_signature);
-    Ok(open)
+    let mut uncovered =
+        SignedFileKind::detect(&mut file, subject.name)?.list_uncovered(&mut file)?;
+    uncovered.extend(in_signature);
+    Ok(uncovered)
 }
 
 /// Reads the embedded signature of a file in DER; `None` if it has none.
@@ -166,14 +167,14 @@ fn judge_file(
     subject: FileSubject<'_>,
     evidence: &SignatureEvidence,
 ) -> Result<(Signer, Vec<UncoveredRange>), SignatureRefusal> {
-    let by_catalog = evidence.signature.as_deref();
-    let asks = rule.about != PinnedProperties::default();
-    let kind = match by_catalog {
+    let catalog = evidence.signature.as_deref();
+    let has_pinned_properties = rule.about != PinnedProperties::default();
+    let kind = match catalog {
         // A catalog lists files of every kind.
-        Some(_) if !asks => None,
+        Some(_) if !has_pinned_properties => None,
         _ => Some(SignedFileKind::detect(file, subject.name)?),
     };
-    let (mut signer, open) = match (by_catalog, kind) {
+    let (mut signer, uncovered) = match (catalog, kind) {
         (None, Some(kind)) => {
             let Some(signature) = kind.read_signature(file)? else {
                 return Err(RefusalReason::Missing.refusal("the file has none").cure(
@@ -192,14 +193,14 @@ fn judge_file(
     if let Some(kind) = kind {
         rule.about.check(kind, file)?;
     }
-    if by_catalog.is_none() && kind == Some(SignedFileKind::Msi) {
+    if catalog.is_none() && kind == Some(SignedFileKind::Msi) {
         let remarks = msi::collect_remarks(file, rule.needs_extended)?;
         signer.remarks.extend(remarks);
     }
-    for word in rule.about.describe() {
-        signer.pinned_by.push_str(&format!(", {word}"));
+    for property in rule.about.describe() {
+        signer.pinned_by.push_str(&format!(", {property}"));
     }
-    Ok((signer, open))
+    Ok((signer, uncovered))
 }
 
 /// Checks a signature and those nested in it. Also returns the ranges in them that are not signed.
@@ -210,7 +211,7 @@ fn judge_all(
 ) -> Result<(Signer, Vec<UncoveredRange>), SignatureRefusal> {
     let mut judged = Vec::new();
     let mut places = Vec::new();
-    each_signature(der, |signed| {
+    visit_signatures(der, |signed| {
         // Checked first: with several signatures, a valid one would accept unsigned bytes in
         // others.
         unsigned::check(signed)?;
@@ -220,31 +221,37 @@ fn judge_all(
         }));
         places.push((
             uncovered::find_offset(der, signed.der),
-            without_nested(signed)?,
+            list_own_ranges(signed)?,
         ));
         Ok(())
     })?;
-    let (taken, met) = policy::choose_signature(judged)?;
-    let mut open = Vec::new();
+    let (chosen, verified) = policy::choose_signature(judged)?;
+    let mut uncovered = Vec::new();
     for (number, (at, own)) in places.into_iter().enumerate() {
-        if number == taken {
-            open.extend(met.open.iter().cloned().map(|open| open.shift(at)));
+        if number == chosen {
+            uncovered.extend(
+                verified
+                    .uncovered
+                    .iter()
+                    .cloned()
+                    .map(|uncovered| uncovered.shift(at)),
+            );
             continue;
         }
         let bytes: u64 = own
             .iter()
             .map(|part| part.range.end - part.range.start)
             .sum();
-        if bytes > unsigned::LARGEST_UNTAKEN {
+        if bytes > unsigned::MAX_UNUSED_SIGNATURE {
             return Err(unsigned::refuse_unused(bytes, at));
         }
-        open.extend(own.into_iter().map(|part| part.shift(at)));
+        uncovered.extend(own.into_iter().map(|part| part.shift(at)));
     }
-    Ok((met.signer, open))
+    Ok((verified.signer, uncovered))
 }
 
-/// Returns the ranges of a signature without those nested in it.
-fn without_nested(signed: &SignedData<'_>) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+/// Returns the ranges of a signature, except those of the signatures nested in it.
+fn list_own_ranges(signed: &SignedData<'_>) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
     let mut parts = Vec::new();
     let mut from = 0;
     for nested in signed
@@ -253,14 +260,14 @@ fn without_nested(signed: &SignedData<'_>) -> Result<Vec<UncoveredRange>, Signat
     {
         let at = uncovered::find_offset(signed.der, nested.raw);
         parts.push(UncoveredRange::new(
-            UncoveredPlace::UntakenSignature,
+            UncoveredPlace::UnusedSignature,
             from..at,
         ));
         from = at + nested.raw.len() as u64;
     }
     let end = signed.der.len() as u64;
     parts.push(UncoveredRange::new(
-        UncoveredPlace::UntakenSignature,
+        UncoveredPlace::UnusedSignature,
         from..end,
     ));
     Ok(parts)
@@ -268,18 +275,18 @@ fn without_nested(signed: &SignedData<'_>) -> Result<Vec<UncoveredRange>, Signat
 
 /// Visits a signature, then those nested in it. An unreadable one is refused, as it could contain
 /// anything.
-fn each_signature(
+fn visit_signatures(
     der: &[u8],
     mut visit: impl FnMut(&SignedData<'_>) -> Result<(), SignatureRefusal>,
 ) -> Result<(), SignatureRefusal> {
-    let mut waiting = vec![SignedData::read(der)?];
+    let mut queue = vec![SignedData::read(der)?];
     let mut at = 0;
-    while let Some(signed) = waiting.get(at).cloned() {
+    while let Some(signed) = queue.get(at).cloned() {
         at += 1;
         visit(&signed)?;
-        let left = MAX_SIGNATURES.saturating_sub(waiting.len());
-        for nested in signed.signer.find_unsigned(NESTED_SIGNATURE, left)? {
-            waiting.push(SignedData::read(nested.raw)?);
+        let remaining = MAX_SIGNATURES.saturating_sub(queue.len());
+        for nested in signed.signer.find_unsigned(NESTED_SIGNATURE, remaining)? {
+            queue.push(SignedData::read(nested.raw)?);
         }
     }
     Ok(())

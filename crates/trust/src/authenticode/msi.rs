@@ -26,8 +26,8 @@ const NOT_EXTENDED: &str =
     "the names and bounds of the package's streams are not signed, only their contents";
 
 /// Maximum depth of storages: transforms and nested packages have two levels.
-const DEEPEST: usize = 16;
-const LONGEST_SIGNATURE: u64 = 16 << 20;
+const MAX_DEPTH: usize = 16;
+const MAX_SIGNATURE_SIZE: u64 = 16 << 20;
 
 /// 100 ns ticks from 1601 to 1970.
 const UNIX_EPOCH_TICKS: u64 = 116_444_736_000_000_000;
@@ -82,8 +82,10 @@ pub(super) fn compute_digest(
 }
 
 /// Returns the ranges outside all streams.
-pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
-    compound::open(file)
+pub(super) fn list_uncovered(
+    file: &mut SignedSource,
+) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+    compound::list_uncovered(file)
 }
 
 /// Returns remarks about what a valid signature of this package does not cover, or refuses the
@@ -127,7 +129,7 @@ fn small_stream(
     }
     let mut stream = package.open_stream(name).map_err(refuse_unreadable)?;
     let length = stream.len();
-    if length > LONGEST_SIGNATURE {
+    if length > MAX_SIGNATURE_SIZE {
         return Err(malformed(format!("its signature has {length} bytes")));
     }
     let mut bytes = Vec::new();
@@ -164,9 +166,9 @@ fn list_members(
     storage: &Path,
     depth: usize,
 ) -> Result<Vec<Entry>, SignatureRefusal> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(malformed(format!(
-            "its storages are more than {DEEPEST} deep"
+            "its storages are more than {MAX_DEPTH} deep"
         )));
     }
     let mut names = BTreeSet::new();

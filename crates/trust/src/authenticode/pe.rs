@@ -12,7 +12,7 @@ use crate::x509::hash::HashKind;
 use crate::x509::tlv::{self, SEQUENCE};
 
 /// A signature has a few kilobytes; a larger table is not read.
-const LARGEST_TABLE: u64 = 16 << 20;
+const MAX_TABLE_SIZE: u64 = 16 << 20;
 const ENTRY_HEADER: usize = 8;
 const REVISION_2: u16 = 0x0200;
 const PKCS_SIGNED_DATA: u16 = 0x0002;
@@ -58,7 +58,7 @@ pub(super) fn compute_digest(
     let layout = read_layout(file)?;
     let mut hash = algorithm.start();
     let end = file.length();
-    file.hash_but(&mut hash, &layout.open(end), end)?;
+    file.hash_but(&mut hash, &layout.list_uncovered(end), end)?;
     if layout.table.is_none() {
         // Signing pads the file to a multiple of eight first.
         let fill = end.next_multiple_of(8) - end;
@@ -68,9 +68,11 @@ pub(super) fn compute_digest(
 }
 
 /// Returns the ranges that the digest omits.
-pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+pub(super) fn list_uncovered(
+    file: &mut SignedSource,
+) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
     let layout = read_layout(file)?;
-    let mut open = layout.open(file.length());
+    let mut open = layout.list_uncovered(file.length());
     if let Some(signature) = read_signature(file)?
         && let Some((offset, _)) = layout.table
         && let Some(table) = open.pop()
@@ -88,7 +90,7 @@ pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, Signa
 
 impl PeLayout {
     /// Returns the omitted ranges in the order of the file, with the certificate table as one.
-    fn open(&self, length: u64) -> Vec<UncoveredRange> {
+    fn list_uncovered(&self, length: u64) -> Vec<UncoveredRange> {
         let mut open = vec![UncoveredRange::new(
             UncoveredPlace::PeChecksum,
             self.checksum..self.checksum + 4,
@@ -247,7 +249,7 @@ fn certificate_table(
             .expected(format_args!("the end at offset {end:#x}"))
             .found(format_args!("{} bytes more", file.length() - end)));
     }
-    if size > LARGEST_TABLE {
+    if size > MAX_TABLE_SIZE {
         return Err(malformed_table("exceeds the maximum signature size"));
     }
     Ok(Some((offset, size)))

@@ -16,7 +16,7 @@ use crate::x509::hash::HashKind;
 use crate::x509::tlv;
 use crate::{RefusalReason, SignatureRefusal};
 
-const LONGEST: u64 = 64 << 20;
+const MAX_SCRIPT_SIZE: u64 = 64 << 20;
 
 /// Comment syntax of a kind of script.
 struct CommentStyle {
@@ -94,7 +94,9 @@ pub(super) fn compute_digest(
 }
 
 /// Returns the range of the block, which the digest omits.
-pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
+pub(super) fn list_uncovered(
+    file: &mut SignedSource,
+) -> Result<Vec<UncoveredRange>, SignatureRefusal> {
     let length = file.length();
     let is_wide = matches!(
         file.read_bytes(0, 2)?.as_deref(),
@@ -118,9 +120,9 @@ pub(super) fn open(file: &mut SignedSource) -> Result<Vec<UncoveredRange>, Signa
 /// Reads the whole text. A byte order mark is kept, because it is signed, too.
 fn read_text(file: &mut SignedSource) -> Result<String, SignatureRefusal> {
     let length = file.length();
-    if length > LONGEST {
+    if length > MAX_SCRIPT_SIZE {
         return Err(malformed(format!(
-            "it has {length} bytes, more than the maximum of {LONGEST}"
+            "it has {length} bytes, more than the maximum of {MAX_SCRIPT_SIZE}"
         )));
     }
     let bytes = file.read_bytes(0, length as usize)?.unwrap_or_default();
@@ -179,7 +181,7 @@ fn find_block(text: &str) -> Result<Option<SignatureBlock<'_>>, SignatureRefusal
     let (before, rest) = text.split_at(at);
     let signed = match before.strip_suffix("\r\n") {
         Some(signed) => signed,
-        None if before.ends_with('\n') => return Err(line_ends()),
+        None if before.ends_with('\n') => return Err(refuse_line_ends()),
         None => {
             return Err(malformed("there is nothing before its signature block"));
         }
@@ -187,8 +189,7 @@ fn find_block(text: &str) -> Result<Option<SignatureBlock<'_>>, SignatureRefusal
     // Signing tools disagree on the encoding for such a file: UTF-8, or Windows' code page 1252.
     if style.after == " -->" && !signed.is_ascii() && !signed.starts_with('\u{feff}') {
         let fact = "the script contains non-ASCII characters but no byte order mark, so its \
-            encoding is \
-             ambiguous";
+                    encoding is ambiguous";
         return Err(RefusalReason::Unsupported
             .refusal(fact)
             .expected("ASCII, or a byte order mark")
@@ -215,7 +216,7 @@ fn extract_base64(block: &SignatureBlock<'_>) -> Result<String, SignatureRefusal
         let Some((line, after)) = rest.split_once('\n') else {
             return Err(malformed("the file is cut off within its signature block"));
         };
-        let line = line.strip_suffix('\r').ok_or_else(line_ends)?;
+        let line = line.strip_suffix('\r').ok_or_else(refuse_line_ends)?;
         rest = after;
         if line == style.end {
             break;
@@ -250,7 +251,7 @@ fn extract_base64(block: &SignatureBlock<'_>) -> Result<String, SignatureRefusal
     Ok(encoded)
 }
 
-fn line_ends() -> SignatureRefusal {
+fn refuse_line_ends() -> SignatureRefusal {
     let fact = "the script's lines end with LF, but it was signed with CRLF";
     let cure =
         "download the script as published: a checkout or an editor has changed its line ends";

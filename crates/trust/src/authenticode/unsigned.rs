@@ -8,18 +8,18 @@ use der::asn1::ObjectIdentifier;
 
 use super::super::{RefusalReason, SignatureRefusal};
 use super::indirect::SPC_INDIRECT_DATA;
-use super::{CERTIFICATE_TRUST_LIST, MAX_SIGNATURES, NESTED_SIGNATURE, each_signature};
+use super::{CERTIFICATE_TRUST_LIST, MAX_SIGNATURES, NESTED_SIGNATURE, visit_signatures};
 use crate::x509::oid::Oid;
 use crate::x509::signed_data::{SignedData, SignerInfo, describe_range};
 use crate::x509::timestamp::{self, COUNTERSIGNATURE, TOKENS, TST_INFO};
 
 /// Maximum size of an unused signature, without those nested in it.
-pub(super) const LARGEST_UNTAKEN: u64 = 64 << 10;
+pub(super) const MAX_UNUSED_SIGNATURE: u64 = 64 << 10;
 /// Maximum size of a timestamp with its certificates.
-const LONGEST_TOKEN: usize = 32 << 10;
+const MAX_TOKEN_SIZE: usize = 32 << 10;
 /// Maximum size of a timestamp's content: a digest, a serial number, a time and a name. (RFC 3161
 /// 2.4.2)
-const LONGEST_TIMESTAMP: usize = 4096;
+const MAX_TIMESTAMP_SIZE: usize = 4096;
 
 /// Allows only nested signatures, which are checked like the outer one, and timestamps without
 /// unsigned attributes. Each must have the content of its type, even if it is not needed because
@@ -30,10 +30,10 @@ pub(super) fn check(signed: &SignedData<'_>) -> Result<(), SignatureRefusal> {
     let known = [NESTED_SIGNATURE, token, cms_token, COUNTERSIGNATURE];
     check_attributes(whole, &signed.signer, &known)?;
     for stamp in timestamp::find_timestamps(signed)? {
-        if stamp.raw.len() > LONGEST_TOKEN {
+        if stamp.raw.len() > MAX_TOKEN_SIZE {
             let fact = "a timestamp of its signature exceeds the maximum size";
             return Err(refuse_uncovered(fact)
-                .expected(format_args!("at most {LONGEST_TOKEN} bytes"))
+                .expected(format_args!("at most {MAX_TOKEN_SIZE} bytes"))
                 .found(describe_range(whole, stamp.raw)));
         }
     }
@@ -42,10 +42,10 @@ pub(super) fn check(signed: &SignedData<'_>) -> Result<(), SignatureRefusal> {
             let token = SignedData::read(value.raw)?;
             check_attributes(whole, &token.signer, &[])?;
             is_of("a timestamp", token.content_type(), &[TST_INFO])?;
-            if token.content().len() > LONGEST_TIMESTAMP {
+            if token.content().len() > MAX_TIMESTAMP_SIZE {
                 let fact = "the content of a timestamp of its signature exceeds the maximum size";
                 return Err(refuse_uncovered(fact)
-                    .expected(format_args!("at most {LONGEST_TIMESTAMP} bytes"))
+                    .expected(format_args!("at most {MAX_TIMESTAMP_SIZE} bytes"))
                     .found(describe_range(whole, token.content())));
             }
         }
@@ -68,17 +68,17 @@ pub(super) fn check(signed: &SignedData<'_>) -> Result<(), SignatureRefusal> {
 }
 
 /// Checks the unused signature in a program that a catalog proves: it may contain nothing else.
-pub(super) fn check_untaken(der: &[u8]) -> Result<(), SignatureRefusal> {
-    if der.len() as u64 > LARGEST_UNTAKEN {
+pub(super) fn check_unused(der: &[u8]) -> Result<(), SignatureRefusal> {
+    if der.len() as u64 > MAX_UNUSED_SIGNATURE {
         return Err(refuse_unused(der.len() as u64, 0));
     }
-    each_signature(der, check)
+    visit_signatures(der, check)
 }
 
 /// Returns the refusal of an unused signature that is too large.
 pub(super) fn refuse_unused(bytes: u64, at: u64) -> SignatureRefusal {
     refuse_uncovered("an unused signature exceeds the maximum size")
-        .expected(format_args!("at most {LARGEST_UNTAKEN} bytes"))
+        .expected(format_args!("at most {MAX_UNUSED_SIGNATURE} bytes"))
         .found(format_args!(
             "{bytes} bytes at offset {at:#x} of the signature"
         ))

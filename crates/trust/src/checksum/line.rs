@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use winimg_base::display_text::{self, is_unseen};
+use winimg_base::display_text::{self, is_unprintable};
 use winimg_base::problem::Problem;
 
 /// A parsed line.
@@ -19,7 +19,7 @@ pub struct ChecksumLine<'a> {
     /// The line above a bare digest, as certutil writes it: `SHA256 hash of tool.exe:`.
     pub heading: Option<&'a str>,
     /// An algorithm that the line names and that the digest's length does not determine.
-    pub foreign: Option<String>,
+    pub other_algorithm: Option<String>,
 }
 
 /// The lines of a file.
@@ -34,18 +34,18 @@ pub struct ChecksumLines<'a> {
 struct ChecksumParts<'a> {
     hex: Cow<'a, str>,
     name: Option<&'a str>,
-    foreign: Option<String>,
+    other_algorithm: Option<String>,
 }
 
 pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
     let mut lines = ChecksumLines::default();
-    let said: Vec<(usize, &str)> = text
+    let relevant: Vec<(usize, &str)> = text
         .lines()
         .enumerate()
         .map(|(index, line)| (index + 1, line.trim()))
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .collect();
-    let mut rest = said.as_slice();
+    let mut rest = relevant.as_slice();
     let mut heading = None;
     while let [(number, line), after @ ..] = rest {
         rest = after;
@@ -62,7 +62,7 @@ pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
             continue;
         };
         if parts.name.is_some_and(|n| n.ends_with("...")) {
-            return Err(cut_off(*number, line));
+            return Err(report_truncated(*number, line));
         }
         lines.checksums.push(ChecksumLine {
             number: *number,
@@ -70,25 +70,29 @@ pub fn read(text: &str) -> Result<ChecksumLines<'_>, Problem> {
             hex: parts.hex,
             name: parts.name.map(normalize_name),
             heading: heading.take().filter(|_| parts.name.is_none()),
-            foreign: parts.foreign,
+            other_algorithm: parts.other_algorithm,
         });
     }
     match (lines.checksums.as_slice(), lines.others.first()) {
         ([], Some((number, line))) => Err(no_checksum(*number, line)),
-        ([], None) if said.is_empty() => Err(Problem::new("contains only comments")),
+        ([], None) if relevant.is_empty() => Err(Problem::new("contains only comments")),
         ([], None) => Err(Problem::new("contains no digest")),
         _ => Ok(lines),
     }
 }
 
 pub fn no_checksum(number: usize, line: &str) -> Problem {
-    let shown: String = line.chars().filter(|c| !is_unseen(*c)).take(80).collect();
+    let shown: String = line
+        .chars()
+        .filter(|c| !is_unprintable(*c))
+        .take(80)
+        .collect();
     Problem::new(format!("has a line {number} that is not a checksum")).lines([shown])
 }
 
 /// Returns the error for a line that PowerShell truncated to the console's width, which it also
 /// does in files.
-fn cut_off(number: usize, line: &str) -> Problem {
+fn report_truncated(number: usize, line: &str) -> Problem {
     Problem::new(format!(
         "has a line {number} whose path was truncated by PowerShell"
     ))
@@ -125,7 +129,7 @@ fn parse_line(line: &str) -> Option<ChecksumParts<'_>> {
         .or_else(|| parse_gnu(line))
         .or_else(|| parse_labelled(line))
         .or_else(|| parse_separated(line))
-        .or_else(|| in_pairs(line))
+        .or_else(|| parse_pairs(line))
 }
 
 /// Parses `hex  name`, `hex *name`, `hex`.
@@ -134,22 +138,22 @@ fn parse_gnu(line: &str) -> Option<ChecksumParts<'_>> {
     // will not match.
     let line = line.strip_prefix('\\').unwrap_or(line);
     let Some((hex, rest)) = line.split_once([' ', '\t']) else {
-        return is_hex(line).then(|| bare(line));
+        return is_hex(line).then(|| bare_digest(line));
     };
     let name = rest.trim_start();
     let name = name.strip_prefix('*').unwrap_or(name);
     (is_hex(hex) && !name.is_empty()).then(|| ChecksumParts {
         hex: hex.into(),
         name: Some(name),
-        foreign: None,
+        other_algorithm: None,
     })
 }
 
-fn bare(hex: &str) -> ChecksumParts<'_> {
+fn bare_digest(hex: &str) -> ChecksumParts<'_> {
     ChecksumParts {
         hex: hex.into(),
         name: None,
-        foreign: None,
+        other_algorithm: None,
     }
 }
 
@@ -185,8 +189,12 @@ fn parse_labelled(line: &str) -> Option<ChecksumParts<'_>> {
     if !is_algorithm(tag) {
         return None;
     }
-    let foreign = check_algorithm(tag, &parts.hex, parts.name.unwrap_or("-"))?.foreign;
-    Some(ChecksumParts { foreign, ..parts })
+    let other_algorithm =
+        check_algorithm(tag, &parts.hex, parts.name.unwrap_or("-"))?.other_algorithm;
+    Some(ChecksumParts {
+        other_algorithm,
+        ..parts
+    })
 }
 
 /// Parses digest and name with a separator: `hex;name`, `hex,name`, `name: hex`, `name  hex`.
@@ -208,7 +216,7 @@ fn parse_separated(line: &str) -> Option<ChecksumParts<'_>> {
     is_name.then(|| ChecksumParts {
         hex: hex.into(),
         name: Some(name),
-        foreign: None,
+        other_algorithm: None,
     })
 }
 
@@ -217,7 +225,7 @@ fn strip_quotes(text: &str) -> &str {
 }
 
 /// Parses `ba 78 16 …`, as written by certutil before Windows 10.
-fn in_pairs(line: &str) -> Option<ChecksumParts<'_>> {
+fn parse_pairs(line: &str) -> Option<ChecksumParts<'_>> {
     let pairs: Vec<&str> = line.split(' ').collect();
     let is_digest = [16, 20, 32, 64].contains(&pairs.len())
         && pairs
@@ -226,7 +234,7 @@ fn in_pairs(line: &str) -> Option<ChecksumParts<'_>> {
     is_digest.then(|| ChecksumParts {
         hex: pairs.concat().into(),
         name: None,
-        foreign: None,
+        other_algorithm: None,
     })
 }
 
@@ -271,12 +279,12 @@ fn check_algorithm<'a>(tag: &str, hex: &'a str, name: &'a str) -> Option<Checksu
         .then(|| ChecksumParts {
             hex: hex.into(),
             name: Some(name),
-            foreign: length.is_none().then(|| format!("a {tag}")),
+            other_algorithm: length.is_none().then(|| format!("a {tag}")),
         })
 }
 
 /// Returns true if a text contains a digest anywhere.
-pub fn holds_hex(text: &str) -> bool {
+pub fn contains_digest(text: &str) -> bool {
     text.split(|c: char| !c.is_ascii_hexdigit())
         .any(|run| run.len() >= 32)
 }

@@ -16,7 +16,7 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::markup;
 use winimg_base::problem::Problem;
 
-use self::line::{ChecksumLine, ChecksumLines, holds_hex, no_checksum, normalize_name};
+use self::line::{ChecksumLine, ChecksumLines, contains_digest, no_checksum, normalize_name};
 
 /// Maximum size in bytes. Kubernetes' tree-wide SHA256SUMS has a tenth of this.
 pub const LIMIT: u64 = 1 << 20;
@@ -104,7 +104,7 @@ fn find_common_parent<'a>(one: &'a str, other: &str) -> &'a str {
 }
 
 fn decode(bytes: &[u8]) -> Result<String, Problem> {
-    if markup::is_page(bytes) {
+    if markup::is_web_page(bytes) {
         return Err(
             Problem::new("is a web page").cure("open the address in a browser to see the page")
         );
@@ -164,7 +164,7 @@ fn find_matching<'a>(
     let mut others = lines.others.iter();
     // An unparsed line with a digest may contradict the others.
     let unclear =
-        others.find(|(_, text)| holds_hex(text) && normalize_name(text).contains(&wanted));
+        others.find(|(_, text)| contains_digest(text) && normalize_name(text).contains(&wanted));
     if let Some((number, text)) = unclear {
         return Err(no_checksum(*number, text));
     }
@@ -217,7 +217,7 @@ fn choose_digest(lines: &[&ChecksumLine<'_>], entry: &str) -> Result<FoundChecks
     let mut strong: Vec<FoundChecksum> = Vec::new();
     let mut weak = None;
     for line in lines {
-        let digest = match &line.foreign {
+        let digest = match &line.other_algorithm {
             Some(algorithm) => Err(format!("is {algorithm}: use a SHA-256")),
             None => Digest::from_hex(&line.hex),
         };

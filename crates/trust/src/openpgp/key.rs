@@ -15,7 +15,7 @@ use rpgpie::certificate::{Certificate, Checked};
 use winimg_base::digest::Digest;
 
 use super::super::{RefusalReason, SignatureRefusal};
-use super::packets::{self, hex_of, render_time};
+use super::packets::{self, render_fingerprint, render_time};
 
 #[derive(Clone, Debug)]
 pub struct OpenPgpKey {
@@ -71,23 +71,23 @@ pub fn find_pinned(certificates: &[SignedPublicKey], wanted: &str) -> Result<Ope
     }
     let found = certificates
         .iter()
-        .find(|c| hex_of(&c.primary_key.fingerprint()) == plain);
+        .find(|c| render_fingerprint(&c.primary_key.fingerprint()) == plain);
     if let Some(found) = found {
         return OpenPgpKey::from_certificate(found.clone());
     }
     let part = certificates.iter().find(|c| {
         let mut subkeys = c.public_subkeys.iter();
-        subkeys.any(|subkey| hex_of(&subkey.key.fingerprint()) == plain)
+        subkeys.any(|subkey| render_fingerprint(&subkey.key.fingerprint()) == plain)
     });
     Err(match part {
         Some(whole) => format!(
             "is pinned by {plain}, which is a subkey: use its primary key's fingerprint {}",
-            hex_of(&whole.primary_key.fingerprint())
+            render_fingerprint(&whole.primary_key.fingerprint())
         ),
         None => {
             let there: Vec<String> = certificates
                 .iter()
-                .map(|c| hex_of(&c.primary_key.fingerprint()))
+                .map(|c| render_fingerprint(&c.primary_key.fingerprint()))
                 .collect();
             format!("file does not contain {plain}, only {}", there.join(", "))
         }
@@ -97,7 +97,7 @@ pub fn find_pinned(certificates: &[SignedPublicKey], wanted: &str) -> Result<Ope
 impl OpenPgpKey {
     fn from_certificate(mut whole: SignedPublicKey) -> Result<Self, String> {
         let fingerprint = whole.primary_key.fingerprint();
-        let name = hex_of(&fingerprint);
+        let name = render_fingerprint(&fingerprint);
         let content = whole.to_bytes().map_err(|_| format!("{name} is damaged"))?;
         let content = Digest::sha256_of(&content);
         if !matches!(whole.primary_key.version(), KeyVersion::V4 | KeyVersion::V6) {
@@ -156,7 +156,7 @@ impl OpenPgpKey {
 
     /// Returns the full fingerprint as text.
     pub fn name(&self) -> String {
-        hex_of(&self.fingerprint)
+        render_fingerprint(&self.fingerprint)
     }
 
     fn find_issuer(&self, signature: &Signature) -> Option<&OpenPgpKeyPart> {
@@ -168,13 +168,13 @@ impl OpenPgpKey {
     }
 
     /// Returns true if the signature names this key or a subkey of it as its issuer.
-    pub fn claimed_by(&self, signature: &Signature) -> bool {
+    pub fn is_named_by(&self, signature: &Signature) -> bool {
         self.find_issuer(signature).is_some()
     }
 
     /// Returns the fingerprint of the part that the signature names, if it was allowed to sign
     /// files at that time and still is.
-    pub fn may_have_made(
+    pub fn check_allowed(
         &self,
         signature: &Signature,
         now: Timestamp,
@@ -187,7 +187,10 @@ impl OpenPgpKey {
         let key_description = if part.primary || self.revoked {
             format!("the key {name}")
         } else {
-            format!("the subkey {} of {name}", hex_of(&part.fingerprint))
+            format!(
+                "the subkey {} of {name}",
+                render_fingerprint(&part.fingerprint)
+            )
         };
         if self.revoked || part.revoked {
             return Err(RefusalReason::Revoked
@@ -201,7 +204,7 @@ impl OpenPgpKey {
         if let Some(weak) = &part.weak {
             return Err(RefusalReason::Weak.refusal(format!("{key_description} is {weak}")));
         }
-        packets::in_time(signature, now.as_secs().into())?;
+        packets::check_lifetime(signature, now.as_secs().into())?;
         let made = signature.created().unwrap_or(now);
         if u64::from(made.as_secs()) < part.created {
             return Err(RefusalReason::NotYetValid

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Maximum number of lines of a clearsigned text, because the parser takes quadratic time.
-const LINES: usize = 10_000;
+const MAX_LINES: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub struct OpenPgpRule {
@@ -36,25 +36,25 @@ pub struct OpenPgpRule {
 impl OpenPgpRule {
     /// Creates a rule from the bytes of a key file (armored or binary, one certificate or more) and
     /// full fingerprints in hex, with or without blanks, which must all be in the file. The error
-    /// fits after "the OpenPGP key".
+    /// is worded to follow "the OpenPGP key".
     pub fn new(keys: &[u8], fingerprints: &[String]) -> Result<Self, String> {
         let certificates = packets::parse_certificates(keys)?;
         if fingerprints.is_empty() {
             return Err("is pinned by no fingerprint".into());
         }
         let mut pinned: Vec<OpenPgpKey> = Vec::new();
-        let mut wrong = Vec::new();
-        for asked in fingerprints {
-            match key::find_pinned(&certificates, asked) {
+        let mut problems = Vec::new();
+        for fingerprint in fingerprints {
+            match key::find_pinned(&certificates, fingerprint) {
                 Ok(key) if pinned.iter().any(|k| k.name() == key.name()) => {}
                 Ok(key) => pinned.push(key),
-                Err(fact) => wrong.push(fact),
+                Err(fact) => problems.push(fact),
             }
         }
-        if wrong.is_empty() {
+        if problems.is_empty() {
             Ok(Self { keys: pinned })
         } else {
-            Err(wrong.join("; "))
+            Err(problems.join("; "))
         }
     }
 
@@ -81,10 +81,10 @@ pub fn judge(
 ) -> SignatureResult {
     let signatures = packets::parse_signatures(reading::read_signature(evidence)?)?;
     let ours = find_pinned_signatures(rule, &signatures, now, OpenPgpForm::Detached)?;
-    let mut reading = SubjectReader::open(subject)?;
-    let data = BufReader::with_capacity(1 << 20, &mut reading);
+    let mut reader = SubjectReader::open(subject)?;
+    let data = BufReader::with_capacity(1 << 20, &mut reader);
     let judged = verify_signatures(rule, &ours, signatures.len(), data);
-    reading.finish(subject)?;
+    reader.finish(subject)?;
     judged
 }
 
@@ -108,13 +108,13 @@ pub fn signed_text(
                 .cure("if its signature is a separate file, remove `form`")
         });
     }
-    if text.lines().count() > LINES {
+    if text.lines().count() > MAX_LINES {
         return Err(malformed("its file has more than 10000 lines"));
     }
     if !text.contains(packets::END) {
-        return Err(packets::cut_off());
+        return Err(packets::refuse_truncated());
     }
-    only_hashes_above(text)?;
+    check_headers(text)?;
     let (message, _) = CleartextSignedMessage::from_string(text.trim_start()).map_err(|_| {
         malformed("it is not valid clearsigned text, or there is unsigned text around it")
     })?;
@@ -127,7 +127,7 @@ pub fn signed_text(
 
 /// Refuses headers other than `Hash` above the text, because they are not signed but look as if
 /// they were. (RFC 9580, 7.1)
-fn only_hashes_above(text: &str) -> Result<(), SignatureRefusal> {
+fn check_headers(text: &str) -> Result<(), SignatureRefusal> {
     let lines = text.trim_start().lines().skip(1);
     let mut headers = lines.take_while(|line| !line.trim().is_empty());
     match headers.find(|line| !line.starts_with("Hash:")) {
@@ -164,7 +164,7 @@ fn find_pinned_signatures<'a>(
         .map_err(|_| RefusalReason::Expired.refusal("the clock is beyond the range of OpenPGP"))?;
     let mut ours = Vec::new();
     for signature in signatures {
-        let Some(key) = rule.keys.iter().find(|k| k.claimed_by(signature)) else {
+        let Some(key) = rule.keys.iter().find(|k| k.is_named_by(signature)) else {
             continue;
         };
         packets::check_signature(signature)?;
@@ -174,7 +174,7 @@ fn find_pinned_signatures<'a>(
                 .refusal(fact)
                 .cure("sign without --textmode"));
         }
-        let part = key.may_have_made(signature, now)?;
+        let part = key.check_allowed(signature, now)?;
         ours.push(PinnedSignature {
             signature,
             key,
@@ -191,12 +191,12 @@ fn refuse_foreign(rule: &OpenPgpRule, signatures: &[Signature]) -> SignatureRefu
     let refusal = RefusalReason::OtherKey
         .refusal("no pinned key made it")
         .expected(format!("fingerprint {}", rule.describe_pins()));
-    let mut makers: Vec<String> = signatures.iter().flat_map(packets::list_issuers).collect();
-    makers.dedup();
-    if makers.is_empty() {
+    let mut issuers: Vec<String> = signatures.iter().flat_map(packets::list_issuers).collect();
+    issuers.dedup();
+    if issuers.is_empty() {
         refusal.found("a signature that does not name its key")
     } else {
-        refusal.found(makers.join(", "))
+        refusal.found(issuers.join(", "))
     }
 }
 
@@ -207,18 +207,18 @@ fn verify_signatures(
     all: usize,
     data: impl Read,
 ) -> SignatureResult {
-    let signatures: Vec<Signature> = ours.iter().map(|o| o.signature.clone()).collect();
+    let signatures: Vec<Signature> = ours.iter().map(|pinned| pinned.signature.clone()).collect();
     let certificates: Vec<Certificate> =
         rule.keys.iter().map(|k| k.certificate().clone()).collect();
     let verified = rpgpie::detached::verify(data, &signatures, &certificates)
         .map_err(|e| malformed(format!("it cannot be verified: {e}")))?;
-    for one in ours {
+    for pinned in ours {
         let is_verified = verified
             .iter()
-            .any(|v| *v.sig == *one.signature && v.component == one.part);
+            .any(|v| *v.sig == *pinned.signature && v.component == pinned.part);
         if !is_verified {
             return Err(
-                reading::other_bytes().expected(format!("a signature by {}", one.key.name()))
+                reading::other_bytes().expected(format!("a signature by {}", pinned.key.name()))
             );
         }
     }
@@ -229,7 +229,7 @@ fn verify_signatures(
     if first.part != first.key.fingerprint() {
         remarks.push(format!(
             "made by the subkey {}",
-            packets::hex_of(&first.part)
+            packets::render_fingerprint(&first.part)
         ));
     }
     if let Some(time) = first.signature.created() {

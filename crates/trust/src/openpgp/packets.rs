@@ -14,7 +14,7 @@ use super::super::{RefusalReason, SignatureRefusal};
 use winimg_base::markup;
 
 /// Maximum number of signatures of one file.
-const MANY: usize = 64;
+const MAX_SIGNATURES: usize = 64;
 
 /// Splits armored files into blocks, because the library stops after one; binary files are one
 /// block.
@@ -41,20 +41,20 @@ fn split_blocks(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Returns the type of an armored block: `PUBLIC KEY BLOCK`.
-fn armour_of(block: &[u8]) -> Option<&str> {
+fn find_armor_type(block: &[u8]) -> Option<&str> {
     let line = block.split(|b| *b == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?.trim_end();
     line.strip_prefix("-----BEGIN PGP ")?.strip_suffix("-----")
 }
 
-/// Parses the certificates of a key file. The error fits after "the OpenPGP key".
+/// Parses the certificates of a key file. The error is worded to follow "the OpenPGP key".
 pub fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> {
-    if markup::is_page(bytes) {
+    if markup::is_web_page(bytes) {
         return Err("is a web page".into());
     }
     let mut found = Vec::new();
     for block in split_blocks(bytes) {
-        match armour_of(block) {
+        match find_armor_type(block) {
             Some("PUBLIC KEY BLOCK") | None => {}
             Some("PRIVATE KEY BLOCK") => return Err(SECRET.into()),
             Some(other) => return Err(format!("is a PGP {other}, not a PUBLIC KEY BLOCK")),
@@ -77,7 +77,7 @@ pub fn parse_certificates(bytes: &[u8]) -> Result<Vec<SignedPublicKey>, String> 
 /// The last line of an armored signature.
 pub const END: &str = "-----END PGP SIGNATURE-----";
 
-pub fn cut_off() -> SignatureRefusal {
+pub fn refuse_truncated() -> SignatureRefusal {
     malformed(format!("it is cut off: {END} is missing"))
 }
 
@@ -93,7 +93,7 @@ pub fn parse_signatures(bytes: &[u8]) -> Result<Vec<Signature>, SignatureRefusal
     }
     let mut found = Vec::new();
     for block in blocks {
-        match armour_of(block) {
+        match find_armor_type(block) {
             Some("SIGNATURE") | None => {}
             Some("SIGNED MESSAGE") => {
                 let fact = "its file is clearsigned text, not a detached signature";
@@ -106,15 +106,15 @@ pub fn parse_signatures(bytes: &[u8]) -> Result<Vec<Signature>, SignatureRefusal
                 return Err(malformed(fact));
             }
         }
-        if armour_of(block).is_some() && !String::from_utf8_lossy(block).contains(END) {
-            return Err(cut_off());
+        if find_armor_type(block).is_some() && !String::from_utf8_lossy(block).contains(END) {
+            return Err(refuse_truncated());
         }
         let (parsed, _) = DetachedSignature::from_reader_many(block)
             .map_err(|_| malformed("it is damaged or cut off"))?;
         for one in parsed {
             let one = one.map_err(|_| malformed("it is damaged or cut off"))?;
             found.push(one.signature);
-            if found.len() > MANY {
+            if found.len() > MAX_SIGNATURES {
                 return Err(malformed("its file contains more than 64 signatures"));
             }
         }
@@ -130,7 +130,7 @@ pub fn list_issuers(signature: &Signature) -> Vec<String> {
     let full: Vec<String> = signature
         .issuer_fingerprint()
         .into_iter()
-        .map(|fp| format!("fingerprint {}", hex_of(fp)))
+        .map(|fp| format!("fingerprint {}", render_fingerprint(fp)))
         .collect();
     if !full.is_empty() {
         return full;
@@ -197,7 +197,7 @@ pub fn find_expiry(signature: &Signature) -> Option<u64> {
 }
 
 /// Checks that the signature itself has not expired and is not from the future.
-pub fn in_time(signature: &Signature, now: u64) -> Result<(), SignatureRefusal> {
+pub fn check_lifetime(signature: &Signature, now: u64) -> Result<(), SignatureRefusal> {
     let Some(made) = signature.created() else {
         return Err(malformed("it does not say when it was made"));
     };
@@ -218,7 +218,7 @@ pub fn in_time(signature: &Signature, now: u64) -> Result<(), SignatureRefusal> 
     }
 }
 
-pub fn hex_of(fingerprint: &Fingerprint) -> String {
+pub fn render_fingerprint(fingerprint: &Fingerprint) -> String {
     hex::encode_upper(fingerprint.as_bytes())
 }
 

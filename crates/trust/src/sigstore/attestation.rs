@@ -83,7 +83,7 @@ pub(super) fn judge(
 
 /// Parses the in-toto statements of a JSON bundle, or of concatenated bundles (JSONL).
 fn parse_statements(bytes: &[u8]) -> Result<Vec<FoundStatement>, SignatureRefusal> {
-    let bytes = bundle::without_mark(bytes);
+    let bytes = bundle::strip_byte_order_mark(bytes);
     let mut found = Vec::new();
     let mut signatures = 0;
     let mut unread = None;
@@ -93,7 +93,7 @@ fn parse_statements(bytes: &[u8]) -> Result<Vec<FoundStatement>, SignatureRefusa
             return Err(RefusalReason::Malformed
                 .refusal(format!("the file contains more than {BUNDLES} bundles")));
         }
-        let value = document.map_err(|e| bundle::not_json(bytes, &e))?;
+        let value = document.map_err(|e| bundle::refuse_not_json(bytes, &e))?;
         if value.get("messageSignature").is_some() {
             signatures += 1;
         }

@@ -22,10 +22,10 @@ const GITHUB: &str = "https://github.com/";
 
 /// Parses a JSON document.
 pub(super) fn parse_json(bytes: &[u8]) -> Result<Value, SignatureRefusal> {
-    serde_json::from_slice(without_mark(bytes)).map_err(|e| not_json(bytes, &e))
+    serde_json::from_slice(strip_byte_order_mark(bytes)).map_err(|e| refuse_not_json(bytes, &e))
 }
 
-pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
+pub(super) fn strip_byte_order_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
@@ -35,8 +35,8 @@ pub(super) fn refuse_page() -> SignatureRefusal {
         .cure("check the `url` of the signature")
 }
 
-pub(super) fn not_json(bytes: &[u8], error: &serde_json::Error) -> SignatureRefusal {
-    if markup::is_page(bytes) {
+pub(super) fn refuse_not_json(bytes: &[u8], error: &serde_json::Error) -> SignatureRefusal {
+    if markup::is_web_page(bytes) {
         return refuse_page();
     }
     let place = format!("line {}, column {}", error.line(), error.column());
@@ -72,15 +72,15 @@ pub(super) fn read(value: Value) -> Result<Bundle, SignatureRefusal> {
             .refusal("it is not a Sigstore bundle")
             .expected("`verificationMaterial` with a certificate and a log entry"));
     }
-    fits_its_kind(&value)?;
-    one_signature(&value)?;
+    check_version_content(&value)?;
+    require_one_signature(&value)?;
     let bundle: Bundle = serde_json::from_value(value).map_err(|e| {
         RefusalReason::Malformed
             .refusal("it cannot be read as a Sigstore bundle")
             .found(sanitize(e))
     })?;
     match bundle.verification_material.content {
-        VerificationMaterialContent::PublicKey(_) => Err(of_a_key()),
+        VerificationMaterialContent::PublicKey(_) => Err(refuse_key()),
         _ if bundle.signing_certificate().is_none() => {
             Err(RefusalReason::Malformed.refusal("the bundle contains no certificate"))
         }
@@ -88,10 +88,10 @@ pub(super) fn read(value: Value) -> Result<Bundle, SignatureRefusal> {
     }
 }
 
-/// Checks that the content fits the version: 0.1 and 0.2 contain a chain of certificates, 0.3 one
-/// certificate (sigstore/protobuf-specs: sigstore_bundle.proto). The version is not signed, but
+/// Checks that the content matches the version: 0.1 and 0.2 contain a chain of certificates, 0.3
+/// one certificate (sigstore/protobuf-specs: sigstore_bundle.proto). The version is not signed, but
 /// determines what is required.
-fn fits_its_kind(value: &Value) -> Result<(), SignatureRefusal> {
+fn check_version_content(value: &Value) -> Result<(), SignatureRefusal> {
     let kind = value.get("mediaType").and_then(Value::as_str);
     let kind = kind.unwrap_or_default();
     let is_older = ["0.1", "0.2"].iter().any(|version| kind.ends_with(version));
@@ -108,7 +108,7 @@ fn fits_its_kind(value: &Value) -> Result<(), SignatureRefusal> {
         )))
 }
 
-pub(super) fn of_a_key() -> SignatureRefusal {
+pub(super) fn refuse_key() -> SignatureRefusal {
     RefusalReason::WrongUse
         .refusal("it was made with a key and has no identity")
         .expected("a certificate issued by Fulcio to an identity")
@@ -117,7 +117,7 @@ pub(super) fn of_a_key() -> SignatureRefusal {
 
 /// Refuses envelopes with several signatures: DSSE allows them, but the bundle has evidence for one
 /// only.
-fn one_signature(value: &Value) -> Result<(), SignatureRefusal> {
+fn require_one_signature(value: &Value) -> Result<(), SignatureRefusal> {
     let signatures = value
         .pointer("/dsseEnvelope/signatures")
         .and_then(Value::as_array);
@@ -132,7 +132,7 @@ fn one_signature(value: &Value) -> Result<(), SignatureRefusal> {
 
 /// Refuses attestations, which are not signatures of a file: they may even state that the file is
 /// bad.
-pub(super) fn is_of_a_file(bundle: &Bundle) -> Result<(), SignatureRefusal> {
+pub(super) fn require_file_signature(bundle: &Bundle) -> Result<(), SignatureRefusal> {
     match &bundle.content {
         SignatureContent::MessageSignature(_) => Ok(()),
         _ => Err(RefusalReason::WrongUse
@@ -172,7 +172,7 @@ fn check_log_entries(bundle: &Bundle) -> Result<(), SignatureRefusal> {
     Ok(())
 }
 
-/// Verifies a bundle whose content fits the rule's scheme.
+/// Verifies a bundle whose content matches the rule's scheme.
 pub(super) fn judge(
     rule: &SigstoreRule,
     subject: FileSubject<'_>,
@@ -184,26 +184,26 @@ pub(super) fn judge(
         && result.sct_verified()
         && result.tlog_verified()
         && result.identity_policy_checked();
-    let seen = result.verified_timestamps().iter().min();
-    let (true, Some(seen)) = (complete, seen) else {
+    let signed_at = result.verified_timestamps().iter().min();
+    let (true, Some(signed_at)) = (complete, signed_at) else {
         return Err(RefusalReason::Unsupported.refusal(
             "verification is incomplete: certificate, SCT, log entry, identity and time are \
              required",
         ));
     };
-    let remark = run_by(rule, &result)?;
+    let remark = check_repository(rule, &result)?;
     Ok(Signer {
         scheme: rule.scheme(),
         signer: rule.identity.clone(),
         pinned_by: rule.describe_pins(),
-        signed_at: Some(seen.to_string()),
+        signed_at: Some(signed_at.to_string()),
         remarks: remark.into_iter().collect(),
     })
 }
 
 /// Checks the repository that ran a GitHub workflow. Without a repository in the rule, returns a
 /// remark if the workflow is in a different repository.
-fn run_by(
+fn check_repository(
     rule: &SigstoreRule,
     result: &VerificationResult,
 ) -> Result<Option<String>, SignatureRefusal> {
@@ -249,7 +249,7 @@ fn verify(
 ) -> Result<VerificationResult, SignatureRefusal> {
     let policy = VerificationPolicy::new(rule.identity.as_str(), rule.issuer.as_str());
     let verifier = &rule.root.verifier;
-    if let Some(digest) = digest_alone(subject, bundle) {
+    if let Some(digest) = find_sufficient_digest(subject, bundle) {
         match verifier.verify(Artifact::from(digest), bundle, &policy) {
             // A different digest is required: SHA-384 for a P-384 key.
             Err(Error::UnsupportedArtifact(_)) => {}
@@ -258,16 +258,16 @@ fn verify(
             }
         }
     }
-    let mut reading = SubjectReader::open(subject)?;
+    let mut reader = SubjectReader::open(subject)?;
     let result = verifier
-        .verify_reader(&mut reading, bundle, &policy)
+        .verify_reader(&mut reader, bundle, &policy)
         .map_err(|error| refusal::to_refusal(error, rule, subject, bundle))?;
-    reading.finish(subject)?;
+    reader.finish(subject)?;
     Ok(result)
 }
 
 /// Returns the file's digest if it is sufficient. A statement may identify a file only by SHA-512.
-fn digest_alone(subject: FileSubject<'_>, bundle: &Bundle) -> Option<ArtifactDigest> {
+fn find_sufficient_digest(subject: FileSubject<'_>, bundle: &Bundle) -> Option<ArtifactDigest> {
     if subject.digest.algorithm != Algorithm::Sha256 {
         return None;
     }

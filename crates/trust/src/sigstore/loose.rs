@@ -242,7 +242,7 @@ fn unreadable_entry(error: sigstore_types::Error) -> SignatureRefusal {
 /// Parses the entries of one or more responses, by their IDs.
 fn parse_entries(answers: &[u8]) -> Result<Vec<(String, Value)>, SignatureRefusal> {
     check_size(answers, "the log's response")?;
-    let answers = bundle::without_mark(answers);
+    let answers = bundle::strip_byte_order_mark(answers);
     let mut found = Vec::new();
     for document in serde_json::Deserializer::from_slice(answers).into_iter::<Value>() {
         let document = document.map_err(|e| log_is_not_json(answers, &e))?;
@@ -268,7 +268,7 @@ fn parse_entries(answers: &[u8]) -> Result<Vec<(String, Value)>, SignatureRefusa
 }
 
 fn log_is_not_json(bytes: &[u8], error: &serde_json::Error) -> SignatureRefusal {
-    let refusal = bundle::not_json(bytes, error);
+    let refusal = bundle::refuse_not_json(bytes, error);
     let problem = Problem {
         expected: None,
         cures: Vec::new(),
@@ -323,7 +323,7 @@ fn parse_published(
     certificate: Option<&[u8]>,
 ) -> Result<Option<(Vec<u8>, DerCertificate)>, SignatureRefusal> {
     check_size(signature, "it")?;
-    let text = bundle::without_mark(signature).trim_ascii();
+    let text = bundle::strip_byte_order_mark(signature).trim_ascii();
     if text.starts_with(b"{") {
         let fields = bundle::parse_json(signature)?;
         if fields.get("base64Signature").is_none() {
@@ -332,7 +332,7 @@ fn parse_published(
         let signature = read_signature(text_of(&fields, "base64Signature").as_bytes())?;
         let certificate = text_of(&fields, "cert");
         if certificate.is_empty() {
-            return Err(bundle::of_a_key());
+            return Err(bundle::refuse_key());
         }
         let certificate = read_certificate(certificate.as_bytes())?;
         return Ok(Some((signature, certificate)));
@@ -358,7 +358,7 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, SignatureRefusal> {
     }
     match decode_base64(bytes) {
         Some(der) if der.first() == Some(&0x30) => Ok(der),
-        _ if markup::is_page(bytes) => Err(bundle::refuse_page()),
+        _ if markup::is_web_page(bytes) => Err(bundle::refuse_page()),
         _ => Err(RefusalReason::Malformed
             .refusal("it cannot be read as a signature")
             .expected("base64 of an ECDSA signature, or a Sigstore bundle in JSON")
@@ -370,14 +370,14 @@ fn read_signature(bytes: &[u8]) -> Result<Vec<u8>, SignatureRefusal> {
 fn read_certificate(bytes: &[u8]) -> Result<DerCertificate, SignatureRefusal> {
     check_size(bytes, "its certificate")?;
     let decoded = decode_base64(bytes).unwrap_or_else(|| bytes.to_vec());
-    let text = std::str::from_utf8(bundle::without_mark(&decoded))
+    let text = std::str::from_utf8(bundle::strip_byte_order_mark(&decoded))
         .map_err(|_| bad_certificate(bytes, "its certificate cannot be read"))?;
     if text.matches("-----BEGIN ").count() > 1 {
         let fact = "the file of its certificate contains more than one PEM block";
         return Err(bad_certificate(bytes, fact));
     }
     if text.contains("-----BEGIN PUBLIC KEY-----") {
-        return Err(bundle::of_a_key());
+        return Err(bundle::refuse_key());
     }
     DerCertificate::from_pem(text)
         .map_err(|_| bad_certificate(bytes, "its certificate cannot be read"))

@@ -120,7 +120,7 @@ pub fn judge(
         Some(parts) => parts.build_bundle()?,
         None => {
             let bundle = bundle::read(bundle::parse_json(signature)?)?;
-            bundle::is_of_a_file(&bundle)?;
+            bundle::require_file_signature(&bundle)?;
             bundle
         }
     };

@@ -13,7 +13,7 @@ use sigstore_verify::rekor::RekorEntryBody;
 use sigstore_verify::rekor::body::HashedRekordV001Body;
 use sigstore_verify::{CertificateError, Error};
 
-use self::log::in_force;
+use self::log::was_valid;
 use super::certificate::{FulcioClaims, Sct};
 use super::{SigstoreRule, sanitize};
 use crate::reading::refuse_unreadable;
@@ -24,7 +24,7 @@ use crate::{FileSubject, RefusalReason, SignatureRefusal};
 const TRUSTED_ROOT_CURE: &str = "if you trust it (another Sigstore instance, or a newer \
     authority or log), set `trusted_root` to its trusted_root.json";
 
-/// The bundle with the claims of its certificate.
+/// A bundle that was not verified, with the claims of its certificate.
 struct SigstoreCase<'a> {
     rule: &'a SigstoreRule,
     subject: FileSubject<'a>,
@@ -45,7 +45,7 @@ pub(super) fn to_refusal(
         claims: FulcioClaims::from_bundle(bundle),
     };
     match error {
-        Error::IdentityMismatch { .. } => case.other_identity(),
+        Error::IdentityMismatch { .. } => case.refuse_identity(),
         Error::IssuerMismatch { actual, .. } => RefusalReason::OtherIssuer
             .refusal("its identity was vouched for by a different issuer")
             .expected(&rule.issuer)
@@ -53,7 +53,7 @@ pub(super) fn to_refusal(
         Error::SignatureInvalid(_) => {
             case.refuse_changed("its signature does not match the signed content")
         }
-        Error::ArtifactMismatch(_) => case.other_bytes(),
+        Error::ArtifactMismatch(_) => case.refuse_other_file(),
         Error::Certificate(why) => case.refuse_certificate(why),
         Error::TransparencyLog(why) => case.log(why),
         Error::Timestamp(why) => case.refuse_timestamp(why),
@@ -100,7 +100,7 @@ fn refuse_structure(error: &BundleError) -> SignatureRefusal {
 }
 
 impl SigstoreCase<'_> {
-    fn other_identity(&self) -> SignatureRefusal {
+    fn refuse_identity(&self) -> SignatureRefusal {
         let refusal = RefusalReason::OtherIdentity
             .refusal("its certificate was issued to a different identity")
             .expected(format!(
@@ -134,7 +134,7 @@ impl SigstoreCase<'_> {
     }
 
     /// Returns the refusal if the bundle, or only its log entry, is for a different file.
-    fn other_bytes(&self) -> SignatureRefusal {
+    fn refuse_other_file(&self) -> SignatureRefusal {
         let found = self.subject.digest.to_string();
         let logged = self.logged_digest();
         if self.signed_digest().as_ref() == Some(&found) && logged.is_some() {
@@ -186,7 +186,7 @@ impl SigstoreCase<'_> {
 
     /// Returns the refusal if it is from a different Sigstore instance, whose logs and timestamps
     /// are also unknown.
-    fn other_root(&self) -> Option<SignatureRefusal> {
+    fn find_unknown_root(&self) -> Option<SignatureRefusal> {
         let claims = self.claims.as_ref()?;
         if self.rule.root.names_authority(&claims.authority) {
             return None;
@@ -228,7 +228,7 @@ impl SigstoreCase<'_> {
                         .refusal("its certificate is not for signing code")
                         .expected("the extended key usage codeSigning");
                 }
-                self.other_root().unwrap_or_else(|| {
+                self.find_unknown_root().unwrap_or_else(|| {
                     let fact = "its certificate was changed after it was issued, or forged in the \
                         name of its authority";
                     RefusalReason::OtherRoot
@@ -254,7 +254,7 @@ impl SigstoreCase<'_> {
         };
         let fact = match self.rule.root.ct_log(log) {
             None => "the SCT in its certificate is from a log that is not in the trust root",
-            Some(key) if !in_force(key, *at) => {
+            Some(key) if !was_valid(key, *at) => {
                 "the SCT in its certificate was made when its log was not valid"
             }
             Some(_) => {

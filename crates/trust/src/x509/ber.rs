@@ -19,7 +19,7 @@ const PIECES: u8 = OCTET_STRING | CONSTRUCTED;
 const HIGH_NUMBER: u8 = 0x1f;
 /// Depth of a SignerInfo: ContentInfo, `[0]`, SignedData, the set of signers. Its content must have
 /// definite lengths.
-const DEEPEST: usize = 5;
+const MAX_DEPTH: usize = 5;
 
 /// Returns the same element with definite lengths only.
 pub fn to_der(bytes: &[u8]) -> Result<Cow<'_, [u8]>, SignatureRefusal> {
@@ -55,7 +55,7 @@ fn convert_element(
         let joined = join_pieces(reader, length)?;
         return write(OCTET_STRING, &joined, to);
     }
-    if tag & CONSTRUCTED == 0 || depth > DEEPEST {
+    if tag & CONSTRUCTED == 0 || depth > MAX_DEPTH {
         let fact = "has an indefinite length where DER is required";
         return Err(refuse_malformed(WHAT, fact));
     }

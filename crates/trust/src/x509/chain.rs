@@ -27,7 +27,7 @@ pub struct CheckTime {
     pub by: TimeSource,
 }
 
-/// Source of the time.
+/// Source of a [`CheckTime`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
     Timestamp,
@@ -61,19 +61,19 @@ impl VerifiedChain {
 
 impl fmt::Display for CheckTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = match self.by {
+        let source = match self.by {
             TimeSource::Timestamp => "its timestamp",
             TimeSource::Present => "the current time, because it has no timestamp",
             TimeSource::Lifetime => {
                 "the current time, because its certificate disallows timestamps"
             }
         };
-        write!(f, "{} ({whose})", self.moment)
+        write!(f, "{} ({source})", self.moment)
     }
 }
 
 /// Renders a root for refusals and records.
-pub fn root_text(der: &[u8]) -> String {
+pub fn describe_root(der: &[u8]) -> String {
     let subject = Certificate::read(der)
         .map_or_else(|_| "not a certificate".to_string(), |c| c.subject_text());
     format!("root {} ({subject})", Digest::sha256_of(der))
@@ -128,11 +128,13 @@ pub fn verify(
         }
     }
     // Prefer a chain through the pinned issuer; without one, the caller reports the issuers found.
-    let proved = match through {
-        Some(_) => prove(&case, &anchors, through).or_else(|_| prove(&case, &anchors, None)),
-        None => prove(&case, &anchors, None),
+    let built = match through {
+        Some(_) => {
+            build_chain(&case, &anchors, through).or_else(|_| build_chain(&case, &anchors, None))
+        }
+        None => build_chain(&case, &anchors, None),
     };
-    let chain = proved.map_err(|error| case.to_refusal(&error))?;
+    let chain = built.map_err(|error| case.to_refusal(&error))?;
     check_issuers(set, &chain.issuers)?;
     Ok(chain)
 }
@@ -156,7 +158,7 @@ impl ChainAnchor<'_> {
     }
 }
 
-fn prove(
+fn build_chain(
     case: &ChainCase<'_>,
     anchors: &[ChainAnchor<'_>],
     through: Option<&[u8; 32]>,
@@ -169,7 +171,7 @@ fn prove(
         .map(|der| CertificateDer::from(*der))
         .collect();
     let passes = |path: &VerifiedPath<'_>| {
-        let anchor = anchor_of(anchors, path)?;
+        let anchor = find_anchor(anchors, path)?;
         if anchor.authority.is_some() && path.intermediate_certificates().next().is_some() {
             return Err(Error::PathLenConstraintViolated);
         }
@@ -191,7 +193,7 @@ fn prove(
         None,
         Some(&passes),
     )?;
-    let anchor = anchor_of(anchors, &path)?;
+    let anchor = find_anchor(anchors, &path)?;
     let issuers = anchor.hash_issuers(&path);
     let between = path.intermediate_certificates().map(|c| c.der().to_vec());
     let leaf = std::iter::once(case.leaf.der.to_vec());
@@ -202,14 +204,14 @@ fn prove(
         path.push(anchor.root.to_vec());
     }
     Ok(VerifiedChain {
-        root: root_text(anchor.root),
+        root: describe_root(anchor.root),
         issuers,
         path,
     })
 }
 
 /// Returns the anchor at the end of a chain.
-fn anchor_of<'s, 'a>(
+fn find_anchor<'s, 'a>(
     anchors: &'s [ChainAnchor<'a>],
     path: &VerifiedPath<'_>,
 ) -> Result<&'s ChainAnchor<'a>, Error> {

@@ -12,7 +12,7 @@ use der::asn1::ObjectIdentifier;
 
 use super::tlv::{self, SEQUENCE, SET, Tlv, TlvWalk};
 use crate::SignatureRefusal;
-use winimg_base::display_text::is_unseen;
+use winimg_base::display_text::is_unprintable;
 
 /// The keywords of RFC 4514 section 3, then other ones in publishers' certificates.
 const KEYWORDS: [(&str, &str); 17] = [
@@ -361,7 +361,7 @@ impl fmt::Display for NameAttribute {
                 '"' | '+' | ',' | ';' | '<' | '>' | '\\' => write!(f, "\\{c}")?,
                 '#' if i == 0 => write!(f, "\\#")?,
                 ' ' if i == 0 || i == last => write!(f, "\\ ")?,
-                c if is_unseen(c) => {
+                c if is_unprintable(c) => {
                     for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                         write!(f, "\\{byte:02X}")?;
                     }

@@ -19,8 +19,8 @@ use crate::uncovered::UncoveredRange;
 use crate::{RefusalReason, RevocationLists, Scheme, SignatureRefusal, Signer};
 use winimg_base::digest::Digest;
 
-/// "A timestamp does not lengthen what this certificate signs." (Microsoft:
-/// szOID_KP_LIFETIME_SIGNING)
+/// A certificate with this usage signs for its lifetime only: a timestamp does not extend it.
+/// (Microsoft: szOID_KP_LIFETIME_SIGNING)
 const LIFETIME_SIGNING: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.10.3.13");
 
 pub struct CertificatePolicy<'r> {
@@ -37,7 +37,7 @@ pub struct CertificatePolicy<'r> {
 pub struct VerifiedSigner {
     pub signer: Signer,
     /// Ranges of the signature that are not covered.
-    pub open: Vec<UncoveredRange>,
+    pub uncovered: Vec<UncoveredRange>,
 }
 
 impl CertificatePolicy<'_> {
@@ -48,7 +48,7 @@ impl CertificatePolicy<'_> {
         covers: impl FnOnce(&SignedData<'_>) -> Result<(), SignatureRefusal>,
     ) -> Result<VerifiedSigner, SignatureRefusal> {
         let pins = self.pins;
-        vouches_for_one(pins)?;
+        check_pins_identify(pins)?;
         signed.signer.hash()?;
         covers(signed)?;
         let leaf = signed.signer_certificate()?;
@@ -81,12 +81,12 @@ impl CertificatePolicy<'_> {
         let timestamps = match stamp {
             Some(stamp) => {
                 used.extend(stamp.chain.hash_certificates(&[]));
-                stamp.open
+                stamp.uncovered
             }
             None => timestamp::find_unused(signed, None)?,
         };
-        let mut open = signed.open(&used, &[])?;
-        open.extend(timestamps);
+        let mut uncovered = signed.list_uncovered(&used, &[])?;
+        uncovered.extend(timestamps);
         let signer = Signer {
             scheme: self.scheme,
             signer: leaf.subject_text(),
@@ -94,7 +94,7 @@ impl CertificatePolicy<'_> {
             signed_at: moment.map(|moment| moment.to_string()),
             remarks,
         };
-        Ok(VerifiedSigner { signer, open })
+        Ok(VerifiedSigner { signer, uncovered })
     }
 
     /// Returns the refusal if the signer's chain does not end at a root of the recipe, regardless
@@ -206,7 +206,7 @@ impl CertificatePolicy<'_> {
 }
 
 /// Checks that the pins identify a signer, because a root alone vouches for many.
-fn vouches_for_one(pins: &CertificatePins) -> Result<(), SignatureRefusal> {
+fn check_pins_identify(pins: &CertificatePins) -> Result<(), SignatureRefusal> {
     let is_ambiguous = pins
         .subject
         .as_ref()
@@ -279,20 +279,20 @@ fn match_pins(
     leaf: &Certificate<'_>,
     chain: VerifiedChain,
 ) -> Result<String, SignatureRefusal> {
-    let mut met = vec![chain.root];
-    let mut missed: Vec<PinMismatch> = Vec::new();
+    let mut matched = vec![chain.root];
+    let mut mismatches: Vec<PinMismatch> = Vec::new();
     if let Some(pin) = &pins.subject {
         match match_subject(pin, leaf) {
-            Ok(text) => met.push(text),
-            Err(miss) => missed.push(miss),
+            Ok(text) => matched.push(text),
+            Err(mismatch) => mismatches.push(mismatch),
         }
     }
     if let Some(eku) = &pins.eku {
         let purposes: Vec<String> = leaf.purposes.iter().flatten().map(Oid::to_string).collect();
         if purposes.contains(eku) {
-            met.push(format!("EKU {eku}"));
+            matched.push(format!("EKU {eku}"));
         } else {
-            missed.push((
+            mismatches.push((
                 "its certificate does not have the EKU",
                 format!("EKU {eku}"),
                 purposes.join(", "),
@@ -302,7 +302,7 @@ fn match_pins(
     if let Some(issuer) = &pins.issuer {
         let wanted = format!("issuer sha256:{}", hex::encode(issuer));
         if chain.issuers.iter().any(|d| d.bytes() == issuer) {
-            met.push(wanted);
+            matched.push(wanted);
         } else {
             let through: Vec<String> = chain.issuers.iter().map(Digest::to_string).collect();
             let found = if through.is_empty() {
@@ -310,7 +310,7 @@ fn match_pins(
             } else {
                 through.join(", ")
             };
-            missed.push(("its chain does not include the issuer", wanted, found));
+            mismatches.push(("its chain does not include the issuer", wanted, found));
         }
     }
     if let Some(pin) = &pins.leaf {
@@ -319,20 +319,20 @@ fn match_pins(
             Digest::sha256_of(leaf.der),
         );
         if found.bytes() == pin {
-            met.push(wanted);
+            matched.push(wanted);
         } else {
-            missed.push((
+            mismatches.push((
                 "its certificate is a different one",
                 wanted,
                 found.to_string(),
             ));
         }
     }
-    if missed.is_empty() {
-        return Ok(met.join(", "));
+    if mismatches.is_empty() {
+        return Ok(matched.join(", "));
     }
     let (mut facts, mut expected, mut found) = (Vec::new(), Vec::new(), Vec::new());
-    for (fact, wanted, actual) in missed {
+    for (fact, wanted, actual) in mismatches {
         facts.push(fact);
         expected.push(wanted);
         found.push(actual);
@@ -350,23 +350,23 @@ pub fn choose_signature(
     judged: Vec<Result<VerifiedSigner, SignatureRefusal>>,
 ) -> Result<(usize, VerifiedSigner), SignatureRefusal> {
     let count = judged.len();
-    let mut taken: Option<(usize, VerifiedSigner)> = None;
+    let mut chosen: Option<(usize, VerifiedSigner)> = None;
     let mut refusals = Vec::new();
-    for (number, one) in judged.into_iter().enumerate() {
-        match one {
-            Ok(met) if taken.is_none() => taken = Some((number, met)),
+    for (number, result) in judged.into_iter().enumerate() {
+        match result {
+            Ok(verified) if chosen.is_none() => chosen = Some((number, verified)),
             Ok(_) => {}
             Err(refusal) => refusals.push((number + 1, refusal)),
         }
     }
-    if let Some((number, mut met)) = taken {
+    if let Some((number, mut verified)) = chosen {
         for (number, refusal) in refusals {
-            met.signer.remarks.push(format!(
+            verified.signer.remarks.push(format!(
                 "signature {number} of {count} was ignored: {}",
                 refusal.problem.fact
             ));
         }
-        return Ok((number, met));
+        return Ok((number, verified));
     }
     if refusals.len() == 1 {
         return Err(refusals.remove(0).1);

@@ -25,7 +25,7 @@ use winimg_base::digest::Digest;
 
 const WHAT: &str = "a revocation list";
 /// Maximum number of lists; more than any chain has certificates.
-const MOST: usize = 32;
+const MAX_LISTS: usize = 32;
 
 const REASON: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.21");
 const INVALIDITY_DATE: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.24");
@@ -51,8 +51,8 @@ pub fn check(
     at: CheckTime,
     now: Moment,
 ) -> Result<Vec<String>, SignatureRefusal> {
-    if lists.lists.len() > MOST {
-        let fact = format!("is one of more than {MOST}");
+    if lists.lists.len() > MAX_LISTS {
+        let fact = format!("is one of more than {MAX_LISTS}");
         return Err(tlv::refuse_malformed(WHAT, &fact));
     }
     let mut read = Vec::new();
@@ -60,23 +60,23 @@ pub fn check(
         read.extend(RevocationList::parse_all(bytes)?);
     }
     let mut remarks = Vec::new();
-    for (leaf_first, pair) in path.windows(2).enumerate() {
+    for (index, pair) in path.windows(2).enumerate() {
         let (certificate, issuer) = (Certificate::read(&pair[0])?, Certificate::read(&pair[1])?);
-        let is_leaf = leaf_first == 0;
-        let (mut judged, mut other_key) = (0, None);
+        let is_leaf = index == 0;
+        let (mut checked, mut other_key) = (0, None);
         for list in &read {
-            if list.issuer != certificate.issuer || !list.is_for(&certificate, is_leaf) {
+            if list.issuer != certificate.issuer || !list.covers(&certificate, is_leaf) {
                 continue;
             }
             // An issuer with a new key has a list by each key, under one name.
-            if let Err(refusal) = list.check_value(&issuer) {
+            if let Err(refusal) = list.check_signature(&issuer) {
                 other_key = other_key.or(Some(refusal));
                 continue;
             }
             if !lists.are_locked {
                 list.check_age(now)?;
             }
-            judged += 1;
+            checked += 1;
             remarks.push(format!("checked against {list}"));
             if let Some(entry) = list.find_entry(&certificate) {
                 remarks.push(check_revoked(&certificate, entry, at)?);
@@ -88,7 +88,7 @@ pub fn check(
                 ));
             }
         }
-        if judged == 0 {
+        if checked == 0 {
             return Err(other_key.unwrap_or_else(|| refuse_missing(&certificate)));
         }
     }
@@ -124,28 +124,28 @@ impl RevocationList {
     }
 
     /// Returns true if its scope, if any, includes this certificate. (RFC 5280 5.2.5)
-    fn is_for(&self, certificate: &Certificate<'_>, is_leaf: bool) -> bool {
+    fn covers(&self, certificate: &Certificate<'_>, is_leaf: bool) -> bool {
         let Some(scope) = &self.scope else {
             return true;
         };
-        let others = if is_leaf {
+        let excludes_kind = if is_leaf {
             scope.only_contains_ca_certs
         } else {
             scope.only_contains_user_certs
         };
-        if others || scope.only_contains_attribute_certs {
+        if excludes_kind || scope.only_contains_attribute_certs {
             return false;
         }
         let Some(point) = &scope.distribution_point else {
             return true;
         };
         let own = collect_urls(point);
-        distribution_points(certificate.der)
+        list_distribution_points(certificate.der)
             .iter()
             .any(|url| own.contains(url))
     }
 
-    fn check_value(&self, issuer: &Certificate<'_>) -> Result<(), SignatureRefusal> {
+    fn check_signature(&self, issuer: &Certificate<'_>) -> Result<(), SignatureRefusal> {
         let issued = IssuedData::read(&self.der, WHAT)?;
         if !issuer.may_sign_lists() {
             return Err(RefusalReason::WrongUse
@@ -243,11 +243,11 @@ fn check_revoked(
     entry: &RevokedCert,
     at: CheckTime,
 ) -> Result<String, SignatureRefusal> {
-    let reason = extension_of(entry, REASON)
+    let reason = find_extension(entry, REASON)
         .and_then(|e| CrlReason::from_der(e.extn_value.as_bytes()).ok())
         .unwrap_or(CrlReason::Unspecified);
     let mut since: Moment = entry.revocation_date.to_system_time().into();
-    let invalid = extension_of(entry, INVALIDITY_DATE)
+    let invalid = find_extension(entry, INVALIDITY_DATE)
         .and_then(|e| GeneralizedTime::from_der(e.extn_value.as_bytes()).ok());
     if let Some(invalid) = invalid {
         since = since.min(invalid.to_system_time().into());
@@ -257,11 +257,11 @@ fn check_revoked(
         reason,
         CrlReason::AffiliationChanged | CrlReason::Superseded | CrlReason::CessationOfOperation
     );
-    let whose = certificate.subject_text();
+    let subject = certificate.subject_text();
     let why = name_reason(reason);
     if is_harmless && at.by == TimeSource::Timestamp && at.moment < since {
         return Ok(format!(
-            "the certificate of {whose} was revoked at {since} ({why}), after its timestamp"
+            "the certificate of {subject} was revoked at {since} ({why}), after its timestamp"
         ));
     }
     Err(RefusalReason::Revoked
@@ -271,12 +271,12 @@ fn check_revoked(
              timestamp",
         )
         .found(format_args!(
-            "{whose}, revoked at {since} ({why}); checked at {at}"
+            "{subject}, revoked at {since} ({why}); checked at {at}"
         ))
         .cure("use a release that is signed with a different certificate"))
 }
 
-fn extension_of(entry: &RevokedCert, oid: ObjectIdentifier) -> Option<&Extension> {
+fn find_extension(entry: &RevokedCert, oid: ObjectIdentifier) -> Option<&Extension> {
     let mut all = entry.crl_entry_extensions.iter().flatten();
     all.find(|extension| extension.extn_id == oid)
 }
@@ -298,7 +298,7 @@ fn name_reason(reason: CrlReason) -> &'static str {
 }
 
 fn refuse_missing(certificate: &Certificate<'_>) -> SignatureRefusal {
-    let points = distribution_points(certificate.der);
+    let points = list_distribution_points(certificate.der);
     let refusal = RefusalReason::Missing
         .refusal("no revocation list covers a certificate of its chain")
         .expected(format_args!(
@@ -318,7 +318,7 @@ fn refuse_missing(certificate: &Certificate<'_>) -> SignatureRefusal {
 }
 
 /// Returns the addresses of its issuer's lists in a certificate.
-fn distribution_points(certificate: &[u8]) -> Vec<String> {
+fn list_distribution_points(certificate: &[u8]) -> Vec<String> {
     let Ok(certificate) = x509_cert::Certificate::from_der(certificate) else {
         return Vec::new();
     };

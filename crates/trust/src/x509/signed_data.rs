@@ -20,7 +20,7 @@ use winimg_base::digest::Digest;
 
 const WHAT: &str = "the signature";
 /// Maximum size of the certificates that are in no verified chain.
-const MOST_SPARE: usize = 16 << 10;
+const MAX_SPARE: usize = 16 << 10;
 const MAX_ATTRIBUTES: usize = 64;
 
 /// id-data: opaque bytes of a file. (RFC 5652 4)
@@ -129,7 +129,7 @@ impl<'a> SignedData<'a> {
     /// Returns the ranges that are not signed, for a signature verified by a chain of these
     /// certificates, and refuses too many of them. `elsewhere`: certificates that are also beside
     /// it.
-    pub fn open(
+    pub fn list_uncovered(
         &self,
         used: &[Digest],
         elsewhere: &[&[u8]],
@@ -144,10 +144,10 @@ impl<'a> SignedData<'a> {
         }
         spare.extend(&self.others);
         let bytes: usize = spare.iter().map(|der| der.len()).sum();
-        if let (true, Some(first)) = (bytes > MOST_SPARE, spare.first()) {
+        if let (true, Some(first)) = (bytes > MAX_SPARE, spare.first()) {
             return Err(RefusalReason::Uncovered
                 .refusal("the signature contains too many unused certificates")
-                .expected(format_args!("at most {MOST_SPARE} bytes of them"))
+                .expected(format_args!("at most {MAX_SPARE} bytes of them"))
                 .found(format_args!(
                     "{bytes} bytes, the first {}",
                     describe_range(self.der, first)

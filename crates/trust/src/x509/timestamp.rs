@@ -36,7 +36,7 @@ pub struct VerifiedTimestamp {
     pub moment: Moment,
     pub chain: VerifiedChain,
     /// Ranges that are not signed, in it and in other timestamps of the signature.
-    pub open: Vec<UncoveredRange>,
+    pub uncovered: Vec<UncoveredRange>,
 }
 
 /// Verifies the timestamp of a signature; `None` if it has none. With several, the first valid one
@@ -84,8 +84,12 @@ impl VerifiedTimestamp {
         own: &Tlv<'_>,
     ) -> Result<Self, SignatureRefusal> {
         let by = uncovered::find_offset(signed.der, own.raw);
-        self.open = self.open.into_iter().map(|open| open.shift(by)).collect();
-        self.open.extend(find_unused(signed, Some(own))?);
+        self.uncovered = self
+            .uncovered
+            .into_iter()
+            .map(|uncovered| uncovered.shift(by))
+            .collect();
+        self.uncovered.extend(find_unused(signed, Some(own))?);
         Ok(self)
     }
 }
@@ -121,7 +125,7 @@ fn verify_token(
     let mut set = stamp.certificates.clone();
     set.extend(&of.certificates);
     verify_authority(&certificate, &set, roots, moment, |chain| {
-        stamp.open(&chain.hash_certificates(roots), &of.certificates)
+        stamp.list_uncovered(&chain.hash_certificates(roots), &of.certificates)
     })
 }
 
@@ -168,13 +172,14 @@ fn verify_countersignature(
     })
 }
 
-/// Verifies the authority's chain. `open` returns the ranges of its timestamp that are not signed.
+/// Verifies the authority's chain. `uncovered` returns the ranges of its timestamp that are not
+/// signed.
 fn verify_authority(
     authority: &Certificate<'_>,
     set: &[&[u8]],
     roots: &[Vec<u8>],
     moment: Moment,
-    open: impl FnOnce(&VerifiedChain) -> Result<Vec<UncoveredRange>, SignatureRefusal>,
+    uncovered: impl FnOnce(&VerifiedChain) -> Result<Vec<UncoveredRange>, SignatureRefusal>,
 ) -> Result<VerifiedTimestamp, SignatureRefusal> {
     let by = TimeSource::Timestamp;
     let at = CheckTime { moment, by };
@@ -188,7 +193,7 @@ fn verify_authority(
     )?;
     Ok(VerifiedTimestamp {
         moment,
-        open: open(&chain)?,
+        uncovered: uncovered(&chain)?,
         chain,
     })
 }

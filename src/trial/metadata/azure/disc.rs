@@ -7,7 +7,7 @@
 //! Custom data and cloud-init on Azure virtual machines). They report nothing to the wire server,
 //! and install no guest agent.
 
-use winimg_base::markup::{ascii_xml, escape_xml};
+use winimg_base::markup::{escape_xml, to_ascii_xml};
 use winimg_base::text::to_crlf;
 use winimg_formats::iso::{DiscSource, DiscTree};
 
@@ -100,7 +100,7 @@ fn answer_file(identity: &CloneIdentity) -> String {
         user = escape_xml(&identity.user),
         password = escape_xml(identity.password.expose()),
     );
-    ascii_xml(&text)
+    to_ascii_xml(&text)
 }
 
 fn render_environment(identity: &CloneIdentity) -> String {

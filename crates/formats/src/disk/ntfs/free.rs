@@ -9,7 +9,7 @@ use super::NtfsVolume;
 use winimg_base::error::{Error, Result};
 
 /// Bytes of the bitmap of a 16 TiB volume with 4 KiB clusters.
-const LONGEST_BITMAP: u64 = 512 << 20;
+const MAX_BITMAP_SIZE: u64 = 512 << 20;
 
 impl NtfsVolume<'_> {
     /// Finds the free ranges: bytes from the volume's start, in whole clusters, ascending and
@@ -38,7 +38,7 @@ impl NtfsVolume<'_> {
             )
             .cure("check the volume in that Windows: chkdsk /f"));
         }
-        self.read(r"C:\$Bitmap", LONGEST_BITMAP)?
+        self.read(r"C:\$Bitmap", MAX_BITMAP_SIZE)?
             .ok_or_else(|| Error::failed("there is no $Bitmap on the NTFS volume"))
     }
 }

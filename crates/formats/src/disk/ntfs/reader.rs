@@ -12,9 +12,9 @@ use super::{DiskReader, NtfsFault, Result};
 
 /// Maximum reads of one query, except content. A directory of a million names needs a tenth of
 /// this.
-const MOST_READS: u64 = 1 << 19;
+const MAX_READS: u64 = 1 << 19;
 /// Maximum reads for opening a volume, whose upcase table is read character by character.
-const MOST_READS_OPENING: u64 = 1 << 21;
+const MAX_READS_OPENING: u64 = 1 << 21;
 
 /// Maximum bytes of a structure.
 const STRUCTURE: usize = 64 << 10;
@@ -32,14 +32,14 @@ impl<'d> NtfsReader<'d> {
     pub fn new(volume: &DiskReader<'d>) -> Self {
         Self {
             inner: volume.clone(),
-            left: MOST_READS,
+            left: MAX_READS,
             fault: None,
             is_content: false,
         }
     }
 
     pub fn with_open_limit(volume: &DiskReader<'d>) -> Self {
-        let left = MOST_READS_OPENING;
+        let left = MAX_READS_OPENING;
         Self {
             left,
             ..Self::new(volume)
@@ -70,7 +70,7 @@ impl<'d> NtfsReader<'d> {
     }
 
     /// Returns the answer, or the fault of a read that led to it.
-    pub fn end<T>(self, path: &str, answer: Result<T>) -> Result<T> {
+    pub fn finish<T>(self, path: &str, answer: Result<T>) -> Result<T> {
         match self.fault {
             None => answer,
             Some(fault) => Err(NtfsFault::Broken(fault)

@@ -34,7 +34,7 @@ impl NtfsVolume<'_> {
     /// Reads the owner and permissions of a file or directory. `None`: no such file, or no
     /// descriptor.
     pub fn read_security(&self, path: &str) -> Result<Option<SecurityDescriptor>> {
-        self.ask(path, |fs| {
+        self.query(path, |fs| {
             let Some(file) = self.find(fs, path)? else {
                 return Ok(None);
             };

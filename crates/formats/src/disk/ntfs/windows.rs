@@ -80,7 +80,7 @@ impl NtfsVolume<'_> {
     /// `ntfs_volume_check_hiberfile`).
     pub fn read_hibernation(&self) -> Result<Hibernation> {
         match self.read_file_info(HIBERNATION_FILE)? {
-            Some(info) if !info.directory && info.size >= 4 => {}
+            Some(info) if !info.is_directory && info.size >= 4 => {}
             _ => return Ok(Hibernation::None),
         }
         let signature = self.read_start(HIBERNATION_FILE, 4)?.unwrap_or_default();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use qapi::qga::{GuestExecCaptureOutput, GuestExecStatus, guest_exec, guest_exec_status};
 
-use super::explain;
+use super::to_error;
 use super::wire::{AgentFailure, AgentWire};
 use crate::guest::output::{LONGEST, OutputText};
 use crate::guest::{GuestCommand, GuestExit, not_ended, not_started, sign_extended};
@@ -34,7 +34,7 @@ pub fn run(
              before it exits",
         )),
         Err(AgentFailure::Refused(words)) => Err(not_started(command, &words)),
-        Err(other) => Err(explain("a command", other)),
+        Err(other) => Err(to_error("a command", other)),
     }
 }
 

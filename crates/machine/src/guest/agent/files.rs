@@ -9,7 +9,7 @@ use qapi::qga::{
     guest_file_write,
 };
 
-use super::explain;
+use super::to_error;
 use super::wire::{AgentFailure, AgentWire};
 use crate::guest::{GuestCommand, GuestExit, check_size, larger_than};
 use winimg_base::error::{Error, Kind, Result};
@@ -26,7 +26,7 @@ pub fn put(wire: &mut AgentWire, path: &str, bytes: &[u8], patience: Duration) -
             let closed = file.close();
             written.and(closed)
         })
-        .map_err(|trouble| explain(&format!("writing {path}"), trouble))
+        .map_err(|trouble| to_error(&format!("writing {path}"), trouble))
 }
 
 pub fn get(
@@ -42,16 +42,16 @@ pub fn get(
             return if says_not_found(&words) || is_missing(wire, path, patience)? {
                 Ok(None)
             } else {
-                Err(explain(&doing, AgentFailure::Refused(words)))
+                Err(to_error(&doing, AgentFailure::Refused(words)))
             };
         }
-        Err(other) => return Err(explain(&doing, other)),
+        Err(other) => return Err(to_error(&doing, other)),
     };
     let read = file.read_to(limit);
     let closed = file.close();
     let bytes = read
         .and_then(|bytes| closed.map(|()| bytes))
-        .map_err(|trouble| explain(&doing, trouble))?;
+        .map_err(|trouble| to_error(&doing, trouble))?;
     if bytes.len() > limit {
         return Err(larger_than(limit, path));
     }

@@ -31,7 +31,7 @@ pub struct AgentPort {
     pub open: bool,
     /// Number of times it was closed or the guest restarted. A change means that pending requests
     /// are lost.
-    pub downs: u32,
+    pub disconnects: u32,
     /// Number of restarts of the guest.
     pub restarts: u32,
     pub off: bool,
@@ -39,7 +39,7 @@ pub struct AgentPort {
 
 impl AgentPort {
     pub fn set_open(&mut self, open: bool) {
-        self.downs += u32::from(!open);
+        self.disconnects += u32::from(!open);
         self.open = open;
     }
 }
@@ -60,20 +60,20 @@ pub struct AgentHost {
 pub struct AgentGuest {
     wire: AgentWire,
     /// Limit for simple calls; commands have their own.
-    patience: Duration,
+    call_timeout: Duration,
 }
 
 impl AgentGuest {
     /// Creates the client without sending anything. `stream` is connected to the port's socket.
-    pub fn new(stream: UnixStream, host: AgentHost, patience: Duration) -> Result<Self> {
+    pub fn new(stream: UnixStream, host: AgentHost, call_timeout: Duration) -> Result<Self> {
         let wire = AgentWire::new(stream, host)?;
-        Ok(Self { wire, patience })
+        Ok(Self { wire, call_timeout })
     }
 
-    /// Records the last exchanges in `file`; contents and passwords only by their length.
+    /// Records the last exchanges in `file`. Of contents and passwords only the length is recorded.
     #[must_use]
-    pub fn written_down(mut self, file: &Path) -> Self {
-        self.wire.write_down(AgentTranscript::open(file));
+    pub fn with_transcript(mut self, file: &Path) -> Self {
+        self.wire.set_transcript(AgentTranscript::open(file));
         self
     }
 
@@ -83,17 +83,17 @@ impl AgentGuest {
         match self.wire.open(self.wire.now() + time) {
             Ok(()) => Ok(true),
             Err(AgentFailure::Late | AgentFailure::Gone) => Ok(false),
-            Err(trouble) => Err(explain("opening the channel", trouble)),
+            Err(failure) => Err(to_error("opening the channel", failure)),
         }
     }
 
-    fn come_back(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
-        self.wire.open(deadline).map_err(|trouble| match trouble {
+    fn wait_for_channel(&mut self, timeout: Duration, deadline: Instant) -> Result<()> {
+        self.wire.open(deadline).map_err(|failure| match failure {
             AgentFailure::Gone => {
                 Error::new(Kind::Machine, "the guest powered off instead of restarting")
             }
             AgentFailure::Late => not_back(timeout),
-            other => explain("the restart", other),
+            other => to_error("the restart", other),
         })
     }
 }
@@ -107,7 +107,7 @@ impl Guest for AgentGuest {
     fn put(&mut self, what: GuestDelivery<'_>) -> Result<()> {
         match what {
             GuestDelivery::Bytes { path, bytes } => {
-                files::put(&mut self.wire, path, bytes, self.patience)
+                files::put(&mut self.wire, path, bytes, self.call_timeout)
             }
             GuestDelivery::Disc(iso) => (self.wire.host.discs)(Some(iso)),
             GuestDelivery::NoDiscs => (self.wire.host.discs)(None),
@@ -115,32 +115,32 @@ impl Guest for AgentGuest {
     }
 
     fn get(&mut self, path: &str, limit: usize) -> Result<Option<Vec<u8>>> {
-        files::get(&mut self.wire, path, limit, self.patience)
+        files::get(&mut self.wire, path, limit, self.call_timeout)
     }
 
     fn reboot(&mut self, timeout: Duration) -> Result<()> {
         let deadline = self.wire.now() + timeout;
         let mode = Some(GuestShutdownMode::Reboot);
-        let asked = self.wire.ask(&guest_shutdown { mode }, deadline);
-        let gone = match asked {
+        let answer = self.wire.ask(&guest_shutdown { mode }, deadline);
+        let closed = match answer {
             // The agent normally answers only if it refuses.
             Ok(_) => self.wire.wait_gone(deadline),
             Err(AgentFailure::Gone) => Ok(()),
             Err(other) => Err(other),
         };
-        match gone {
-            Ok(()) => self.come_back(timeout, deadline),
+        match closed {
+            Ok(()) => self.wait_for_channel(timeout, deadline),
             Err(AgentFailure::Late) => Err(not_restarted(timeout)),
-            Err(other) => Err(explain("the restart", other)),
+            Err(other) => Err(to_error("the restart", other)),
         }
     }
 
     fn wait_for_return(&mut self, timeout: Duration) -> Result<()> {
         let deadline = self.wire.now() + timeout;
         match self.wire.wait_gone(deadline) {
-            Ok(()) => self.come_back(timeout, deadline),
+            Ok(()) => self.wait_for_channel(timeout, deadline),
             Err(AgentFailure::Late) => Err(not_restarted(timeout)),
-            Err(other) => Err(explain("the restart", other)),
+            Err(other) => Err(to_error("the restart", other)),
         }
     }
 
@@ -151,7 +151,7 @@ impl Guest for AgentGuest {
         match self.wire.watch() {
             Ok(()) => Ok(true),
             Err(AgentFailure::Gone) => Ok(false),
-            Err(other) => Err(explain("a status check", other)),
+            Err(other) => Err(to_error("a status check", other)),
         }
     }
 
@@ -172,18 +172,18 @@ impl Guest for AgentGuest {
 
     fn shut_down(&mut self) -> Result<()> {
         // A refusal is sent at once; no answer means that it was accepted.
-        let deadline = self.wire.now() + self.patience.min(Duration::from_secs(3));
+        let deadline = self.wire.now() + self.call_timeout.min(Duration::from_secs(3));
         let mode = Some(GuestShutdownMode::Powerdown);
         match self.wire.ask(&guest_shutdown { mode }, deadline) {
             Ok(_) | Err(AgentFailure::Gone | AgentFailure::Late) => Ok(()),
-            Err(other) => Err(explain("the power-off", other)),
+            Err(other) => Err(to_error("the power-off", other)),
         }
     }
 }
 
 /// Builds the error for a failed request. `doing` follows "during" and "refused".
-fn explain(doing: &str, trouble: AgentFailure) -> Error {
-    match trouble {
+fn to_error(doing: &str, failure: AgentFailure) -> Error {
+    match failure {
         AgentFailure::Gone => Error::new(
             Kind::Machine,
             format!("the guest restarted or closed its channel during {doing}"),

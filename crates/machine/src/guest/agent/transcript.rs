@@ -12,16 +12,16 @@ use std::path::Path;
 use serde_json::Value;
 
 /// Number of exchanges kept. The file may temporarily have twice as many.
-const KEPT: usize = 200;
+const MAX_EXCHANGES: usize = 200;
 /// Maximum bytes of a request or answer.
-const LONGEST: usize = 2 << 10;
+const MAX_MESSAGE: usize = 2 << 10;
 /// Maximum bytes of a text in it.
-const LONGEST_TEXT: usize = 1 << 10;
+const MAX_TEXT: usize = 1 << 10;
 /// Maximum number of list items and levels shown.
-const MOST_ITEMS: usize = 32;
-const DEEPEST: usize = 16;
+const MAX_ITEMS: usize = 32;
+const MAX_DEPTH: usize = 16;
 /// Members with contents or secrets.
-const HIDDEN: &[&str] = &["input-data", "buf-b64", "password", "out-data", "err-data"];
+const HIDDEN_MEMBERS: &[&str] = &["input-data", "buf-b64", "password", "out-data", "err-data"];
 /// First character of an exchange in the file.
 const BEGIN: char = '>';
 
@@ -39,13 +39,13 @@ pub struct AgentTranscript {
     /// Last exchange without its times, to detect repetitions: a running program is polled many
     /// times.
     last: Option<(String, String)>,
-    /// Bytes of the last exchange before the line that counts repetitions.
+    /// Bytes of the last exchange without the line that counts repetitions.
     last_own: u64,
     repeats: u32,
 }
 
 impl AgentTranscript {
-    /// Goes on with the file where there is one. `None`: it can't be opened.
+    /// Opens the file, and continues an existing one. Returns `None` if it cannot be opened.
     pub fn open(path: &Path) -> Option<Self> {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
@@ -69,26 +69,26 @@ impl AgentTranscript {
     }
 
     /// Records a request and its answer.
-    pub fn record_exchange(&mut self, asked: &str, answered: &str) {
+    pub fn record_exchange(&mut self, request: &str, answer: &str) {
         let time = format!("{:.3}", jiff::Timestamp::now());
         let written = match &self.last {
-            Some((a, b)) if a == asked && b == answered => self.repeat(&time),
-            _ => self.begin(asked, answered, &time),
+            Some((a, b)) if a == request && b == answer => self.repeat(&time),
+            _ => self.begin(request, answer, &time),
         };
         // A full disk is reported by the operations that need it.
         let _ = written;
     }
 
-    fn begin(&mut self, asked: &str, answered: &str, time: &str) -> std::io::Result<()> {
-        if self.lengths.len() >= 2 * KEPT {
+    fn begin(&mut self, request: &str, answer: &str, time: &str) -> std::io::Result<()> {
+        if self.lengths.len() >= 2 * MAX_EXCHANGES {
             self.drop_oldest()?;
         }
-        let text = format!("{BEGIN} {time} {asked}\n< {time} {answered}\n");
+        let text = format!("{BEGIN} {time} {request}\n< {time} {answer}\n");
         self.file.seek(SeekFrom::End(0))?;
         self.file.write_all(text.as_bytes())?;
         self.lengths.push_back(text.len() as u64);
         self.last_own = text.len() as u64;
-        self.last = Some((asked.into(), answered.into()));
+        self.last = Some((request.into(), answer.into()));
         self.repeats = 0;
         Ok(())
     }
@@ -109,7 +109,7 @@ impl AgentTranscript {
     }
 
     fn drop_oldest(&mut self) -> std::io::Result<()> {
-        let surplus = self.lengths.len().saturating_sub(KEPT);
+        let surplus = self.lengths.len().saturating_sub(MAX_EXCHANGES);
         let cut: u64 = self.lengths.drain(..surplus).sum();
         let mut rest = Vec::new();
         self.file.seek(SeekFrom::Start(cut))?;
@@ -120,29 +120,30 @@ impl AgentTranscript {
     }
 }
 
-/// Renders a message: contents only by their length, long texts truncated, [`LONGEST`] at most.
+/// Renders a message with at most [`MAX_MESSAGE`] bytes: contents only by their length, long texts
+/// truncated.
 pub fn render_message(message: &Value) -> String {
-    let text = without_contents(message, DEEPEST).to_string();
-    if text.len() <= LONGEST {
+    let text = hide_contents(message, MAX_DEPTH).to_string();
+    if text.len() <= MAX_MESSAGE {
         text
     } else {
         // Without its length, which would be that of shortened texts.
-        format!("{}…", &text[..text.floor_char_boundary(LONGEST)])
+        format!("{}…", &text[..text.floor_char_boundary(MAX_MESSAGE)])
     }
 }
 
 /// Truncates a long text and appends its length.
 pub fn truncate_text(text: &str) -> String {
     let text = text.trim_end();
-    if text.len() <= LONGEST_TEXT {
+    if text.len() <= MAX_TEXT {
         text.to_owned()
     } else {
-        let head = &text[..text.floor_char_boundary(LONGEST_TEXT)];
+        let head = &text[..text.floor_char_boundary(MAX_TEXT)];
         format!("{head}… ({} bytes)", text.len())
     }
 }
 
-fn without_contents(value: &Value, levels: usize) -> Value {
+fn hide_contents(value: &Value, levels: usize) -> Value {
     let Some(below) = levels.checked_sub(1) else {
         return "…".into();
     };
@@ -151,18 +152,18 @@ fn without_contents(value: &Value, levels: usize) -> Value {
             .iter()
             .map(|(name, value)| {
                 let shown = match value.as_str() {
-                    Some(text) if HIDDEN.contains(&name.as_str()) => {
+                    Some(text) if HIDDEN_MEMBERS.contains(&name.as_str()) => {
                         format!("({} characters)", text.len()).into()
                     }
-                    _ => without_contents(value, below),
+                    _ => hide_contents(value, below),
                 };
                 (name.clone(), shown)
             })
             .collect::<serde_json::Map<_, _>>()
             .into(),
         Value::Array(items) => {
-            let shown = items.iter().take(MOST_ITEMS);
-            shown.map(|item| without_contents(item, below)).collect()
+            let shown = items.iter().take(MAX_ITEMS);
+            shown.map(|item| hide_contents(item, below)).collect()
         }
         Value::String(text) => truncate_text(text).into(),
         other => other.clone(),
@@ -222,16 +223,19 @@ mod tests {
         let path = dir.path().join("agent.log");
         for part in 0..3 {
             let mut transcript = AgentTranscript::open(&path).expect("a file");
-            for n in 0..KEPT - 10 {
+            for n in 0..MAX_EXCHANGES - 10 {
                 transcript.record_exchange(&format!("{part}.{n}"), "yes");
                 transcript.record_exchange(&format!("{part}.{n}"), "yes");
             }
         }
         let lines = read(&path);
-        assert!(lines.len() <= 2 * KEPT * 3 && lines.len() >= KEPT * 3);
+        assert!(lines.len() <= 2 * MAX_EXCHANGES * 3 && lines.len() >= MAX_EXCHANGES * 3);
         assert!(lines[0].starts_with("> "), "{}", lines[0]);
         assert_eq!(lines.len() % 3, 0);
-        assert_eq!(lines[lines.len() - 3], format!("> 2.{}", KEPT - 11));
+        assert_eq!(
+            lines[lines.len() - 3],
+            format!("> 2.{}", MAX_EXCHANGES - 11)
+        );
     }
 
     #[test]
@@ -245,7 +249,7 @@ mod tests {
              \"password\":\"(12 characters)\",\"crypted\":false,\"deep\":[{\"buf-b64\":\"(4 characters)\",\"count\":3}]}}"
         );
         let long = render_message(&json!({"return": "ä".repeat(4000)}));
-        assert!(long.len() < LONGEST + 64, "{}", long.len());
+        assert!(long.len() < MAX_MESSAGE + 64, "{}", long.len());
         assert!(long.contains("… (8000 bytes)"));
     }
 }

@@ -99,7 +99,7 @@ impl AgentWire {
         })
     }
 
-    pub fn write_down(&mut self, transcript: Option<AgentTranscript>) {
+    pub fn set_transcript(&mut self, transcript: Option<AgentTranscript>) {
         self.transcript = transcript;
     }
 
@@ -379,7 +379,7 @@ impl AgentWire {
             return Err(AgentFailure::Gone);
         }
         self.check()?;
-        if port.downs == self.session.downs {
+        if port.disconnects == self.session.disconnects {
             Ok(())
         } else {
             Err(AgentFailure::Gone)

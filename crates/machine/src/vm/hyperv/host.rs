@@ -22,7 +22,7 @@ use crate::guest::direct;
 use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
 use winimg_base::event::Cancel;
-use winimg_base::io::{FileLock, WorkFolder, lock_of, without_secrets, write_atomically};
+use winimg_base::io::{FileLock, WorkFolder, lock_path, remove_secrets, write_atomically};
 
 /// Version in the first line of the process.
 const PROTOCOL: u64 = 1;
@@ -63,7 +63,7 @@ impl PowerShellHost {
             .prefix(WorkFolder::Scripts.prefix())
             .tempdir()
             .map_err(|e| Error::io("create a folder in", &temporary, e))?;
-        let path = lock_of(folder.path());
+        let path = lock_path(folder.path());
         let lock = FileLock::try_take(&path)?.ok_or_else(|| {
             Error::new(Kind::Failed, "a fresh folder is already locked").at(path.display())
         })?;
@@ -212,7 +212,7 @@ impl PowerShellProcess {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors);
-        without_secrets(&mut command);
+        remove_secrets(&mut command);
         detach(&mut command);
         let mut child = command.spawn().map_err(|e| {
             CallFailure::NoPowerShell(format!("{} cannot be started: {e}", program.display()))

@@ -58,7 +58,7 @@ impl LeftoverMachine {
     }
 
     fn is_needed(&self) -> bool {
-        io::is_used(&self.run_dir)
+        io::is_in_use(&self.run_dir)
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         let gone = LeftoverMachine::from_vm(&vm("winimg-1", notes(&folder.path().join("gone"))))
             .expect("ours");
         assert!(!gone.is_needed());
-        let held = FileLock::try_take(&io::lock_of(folder.path()));
+        let held = FileLock::try_take(&io::lock_path(folder.path()));
         let held = held.expect("a lock").expect("nobody holds it");
         let ours = LeftoverMachine::from_vm(&vm("winimg-2", notes(folder.path()))).expect("ours");
         assert!(ours.is_needed());

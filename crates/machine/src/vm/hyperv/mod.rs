@@ -95,7 +95,7 @@ impl Hypervisor for HyperVHypervisor {
 
     fn remove_leftovers(&self, sink: &dyn Sink, cancel: &Cancel) -> Result<()> {
         // Those of other users cannot be removed.
-        let _ = WorkFolder::Scripts.remove_left(&std::env::temp_dir(), sink);
+        let _ = WorkFolder::Scripts.remove_leftovers(&std::env::temp_dir(), sink);
         leftovers::remove(&self.host, sink, cancel)
     }
 

@@ -20,7 +20,7 @@ const FEW_ENLIGHTENMENTS: &str =
     "hv-relaxed,hv-vapic,hv-spinlocks=0x1fff,hv-vpindex,hv-synic,hv-time,hv-stimer";
 /// Nested virtualisation is off because it makes Windows start its own hypervisor, which breaks
 /// boots. The flag of the other vendor is ignored.
-const HOST: &str = "host,-vmx,-svm";
+const HOST_CPU: &str = "host,-vmx,-svm";
 /// Property that is off on AMD processors: KVM can expose Intel's register IA32_ARCH_CAPABILITIES,
 /// on which some Windows guests crash (dockur/windows, winpodx). Some builds of QEMU do not have
 /// the property (dockur/windows#1405).
@@ -50,11 +50,11 @@ pub struct HostAccel<'a> {
 fn list_candidates(accel: &str, is_amd: bool) -> Vec<Acceleration> {
     let cpus = match accel {
         "kvm" => {
-            let without_intel = format!("{HOST},{ARCH_CAPABILITIES}=off");
+            let without_intel = format!("{HOST_CPU},{ARCH_CAPABILITIES}=off");
             let hosts = if is_amd {
-                vec![without_intel.as_str(), HOST]
+                vec![without_intel.as_str(), HOST_CPU]
             } else {
-                vec![HOST]
+                vec![HOST_CPU]
             };
             let enlightenments = [
                 format!(",{ENLIGHTENMENTS}"),
@@ -80,12 +80,12 @@ fn list_candidates(accel: &str, is_amd: bool) -> Vec<Acceleration> {
 
 /// Selects the accelerator. `canary` runs the boot canary.
 pub fn choose(
-    asked: Accel,
+    requested: Accel,
     host: &HostAccel<'_>,
     canary: &mut dyn FnMut(&Acceleration) -> Result<CanaryOutcome>,
 ) -> Result<AccelChoice> {
     let mut remarks = Vec::new();
-    let hardware = match asked {
+    let hardware = match requested {
         Accel::Auto if cfg!(target_os = "linux") => Some("kvm"),
         Accel::Auto if cfg!(target_os = "macos") => Some("hvf"),
         Accel::Auto | Accel::Tcg => None,
@@ -101,7 +101,7 @@ pub fn choose(
                     slowness: 1,
                 });
             }
-            None if asked != Accel::Auto => {
+            None if requested != Accel::Auto => {
                 let fact = format!("--accel {accel} does not work on this host");
                 return Err(Error::new(Kind::Host, fact).lines(remarks).cure(
                     "build on a host where it works, \
@@ -145,7 +145,7 @@ fn try_accelerator(
         remarks.push(why.clone());
         return Ok(None);
     }
-    let mut lacking = Vec::new();
+    let mut failures = Vec::new();
     let mut knows_property = true;
     for how in list_candidates(accel, host.is_amd) {
         if !knows_property && how.cpu.contains(ARCH_CAPABILITIES) {
@@ -153,7 +153,7 @@ fn try_accelerator(
         }
         let outcome = canary(&how)?;
         let Some(remark) = outcome.describe(accel) else {
-            remarks.append(&mut lacking);
+            remarks.append(&mut failures);
             return Ok(Some(how));
         };
         // If this QEMU does not know the property, it does not expose the register either.
@@ -163,18 +163,18 @@ fn try_accelerator(
             continue;
         }
         // A simpler processor only helps against an unsupported flag, not against a crash.
-        if !matches!(&outcome, CanaryOutcome::Refused { words } if names_enlightenment(words)) {
+        if !matches!(&outcome, CanaryOutcome::Refused { words } if mentions_enlightenment(words)) {
             remarks.push(remark);
             return Ok(None);
         }
-        lacking.push(remark);
+        failures.push(remark);
     }
-    remarks.append(&mut lacking);
+    remarks.append(&mut failures);
     Ok(None)
 }
 
 /// Recognizes QEMU's messages about enlightenments (target/i386/kvm/hyperv.c, kvm.c).
-fn names_enlightenment(words: &str) -> bool {
+fn mentions_enlightenment(words: &str) -> bool {
     ["Hyper-V", "HyperV", "hv-"]
         .iter()
         .any(|name| words.contains(name))
@@ -184,10 +184,10 @@ fn names_enlightenment(words: &str) -> bool {
 /// /proc/cpuinfo, vendor_id).
 pub fn is_amd() -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    names_amd(&text)
+    is_amd_cpuinfo(&text)
 }
 
-fn names_amd(cpuinfo: &str) -> bool {
+fn is_amd_cpuinfo(cpuinfo: &str) -> bool {
     let vendor = cpuinfo
         .lines()
         .find_map(|line| line.strip_prefix("vendor_id"));
@@ -226,7 +226,7 @@ mod tests {
     /// Which accelerator and processor won, and each remark in a line of its own; or the error's
     /// text.
     fn run(
-        asked: Accel,
+        requested: Accel,
         accelerators: &[&str],
         obstacle: Option<&str>,
         canary: &dyn Fn(&Acceleration) -> CanaryOutcome,
@@ -239,7 +239,7 @@ mod tests {
             kvm_obstacle: obstacle.map(Into::into),
             is_amd: false,
         };
-        match choose(asked, &host, &mut |how| Ok(canary(how))) {
+        match choose(requested, &host, &mut |how| Ok(canary(how))) {
             Ok(AccelChoice {
                 how,
                 remarks,
@@ -269,7 +269,10 @@ mod tests {
                 CanaryOutcome::Works
             })
         };
-        assert_eq!(works(ALL, None), format!("kvm {HOST},{ENLIGHTENMENTS} x1"));
+        assert_eq!(
+            works(ALL, None),
+            format!("kvm {HOST_CPU},{ENLIGHTENMENTS} x1")
+        );
         assert_eq!(
             works(&["tcg"], None),
             format!("tcg max x10\nthis QEMU was built without KVM\n{EMULATING}")
@@ -316,7 +319,9 @@ mod tests {
         };
         assert_eq!(
             run(Accel::Kvm, ALL, None, &older),
-            format!("kvm {HOST},{FEW_ENLIGHTENMENTS} x1\nQEMU does not start with KVM ({words})")
+            format!(
+                "kvm {HOST_CPU},{FEW_ENLIGHTENMENTS} x1\nQEMU does not start with KVM ({words})"
+            )
         );
     }
 
@@ -326,7 +331,7 @@ mod tests {
         let how = "QEMU ended with signal 6 (SIGABRT)";
         let fails = |tried: &Acceleration| match tried.cpu.as_str() {
             "max" => CanaryOutcome::Works,
-            HOST => CanaryOutcome::Crashes {
+            HOST_CPU => CanaryOutcome::Crashes {
                 how: how.into(),
                 words: String::new(),
             },
@@ -362,16 +367,19 @@ mod tests {
             assert_eq!(tried.last(), Some(&choice.how.cpu));
             tried
         };
-        let hidden = format!("{HOST},arch-capabilities=off,{ENLIGHTENMENTS}");
+        let hidden = format!("{HOST_CPU},arch-capabilities=off,{ENLIGHTENMENTS}");
         assert_eq!(tried(false), std::slice::from_ref(&hidden));
-        assert_eq!(tried(true), [hidden, format!("{HOST},{ENLIGHTENMENTS}")]);
+        assert_eq!(
+            tried(true),
+            [hidden, format!("{HOST_CPU},{ENLIGHTENMENTS}")]
+        );
     }
 
     #[test]
     fn an_amd_processor_is_known_by_its_vendor() {
-        let of = |vendor: &str| names_amd(&format!("processor\t: 0\nvendor_id\t: {vendor}\n"));
+        let of = |vendor: &str| is_amd_cpuinfo(&format!("processor\t: 0\nvendor_id\t: {vendor}\n"));
         assert!(of("AuthenticAMD") && of("HygonGenuine"));
-        assert!(!of("GenuineIntel") && !names_amd(""));
+        assert!(!of("GenuineIntel") && !is_amd_cpuinfo(""));
     }
 
     #[test]

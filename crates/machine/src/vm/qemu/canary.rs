@@ -28,7 +28,7 @@ const FIRMWARE_TIME: Duration = Duration::from_secs(1);
 
 /// `mov al, 31h; out 0F4h, al; hlt; jmp -3`
 const CODE: [u8; 7] = [0xb0, 0x31, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd];
-const SUNG: i32 = 2 * 0x31 + 1;
+const EXIT_STATUS: i32 = 2 * 0x31 + 1;
 
 /// Result of the canary.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,8 @@ pub fn send(
     }
 }
 
-/// Runs only its second half: the UEFI firmware must run for a second without stopping the machine.
+/// Runs only the second half of the canary: the UEFI firmware must run for a second without
+/// stopping the machine.
 pub fn send_firmware(
     program: &QemuProgram,
     how: &Acceleration,
@@ -138,7 +139,7 @@ fn boot_sector(program: &QemuProgram, how: &Acceleration, dir: &Path) -> Result<
     };
     let words = process.last_words().pop().unwrap_or_default();
     Ok(match status.code() {
-        Some(SUNG) => CanaryOutcome::Works,
+        Some(EXIT_STATUS) => CanaryOutcome::Works,
         Some(1) => CanaryOutcome::Refused { words },
         _ => CanaryOutcome::Crashes {
             how: format!("QEMU ended with {}", describe(status)),
@@ -175,10 +176,10 @@ fn boot_firmware(
         Err(_) if process.exit_status().is_some() => return Ok(firmware_died(&process)),
         Err(e) => return Err(e),
     };
-    let asked = qmp.order(&cont {}, PATIENCE);
+    let started = qmp.order(&cont {}, PATIENCE);
     let deadline = Instant::now() + FIRMWARE_TIME;
     while Instant::now() < deadline {
-        if process.exit_status().is_some() || asked.is_err() {
+        if process.exit_status().is_some() || started.is_err() {
             return Ok(firmware_died(&process));
         }
         if qmp.events().stopped {

@@ -20,7 +20,7 @@ use crate::vm::bugcheck::KernelCrash;
 pub const AGENT_PORT: &str = "agent0";
 
 /// Interval in which a restart may send up to three `RESET`s.
-const ONE_RESTART: Duration = Duration::from_secs(1);
+const RESTART_WINDOW: Duration = Duration::from_secs(1);
 
 /// Reason the machine powered off by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,14 +96,14 @@ impl QemuEvents {
         if data["guest"] != true {
             return;
         }
-        self.port.downs += 1;
+        self.port.disconnects += 1;
         self.port.restarts += 1;
         self.port_changed = Some(now);
         // Measured from the first `RESET`, so that a guest that restarts without a pause is a loop.
-        let again = self
+        let is_same_restart = self
             .restarted
-            .is_some_and(|began| now.saturating_duration_since(began) < ONE_RESTART);
-        if !again {
+            .is_some_and(|began| now.saturating_duration_since(began) < RESTART_WINDOW);
+        if !is_same_restart {
             self.restarted = Some(now);
             self.restarts += 1;
         }
@@ -114,9 +114,14 @@ impl QemuEvents {
 /// parameters.
 fn parse_panic(info: &Value) -> KernelCrash {
     match GuestPanicInformation::deserialize(info) {
-        Ok(GuestPanicInformation::hyper_v(rendered)) => KernelCrash {
-            code: Some(rendered.arg1),
-            parameters: vec![rendered.arg2, rendered.arg3, rendered.arg4, rendered.arg5],
+        Ok(GuestPanicInformation::hyper_v(registers)) => KernelCrash {
+            code: Some(registers.arg1),
+            parameters: vec![
+                registers.arg2,
+                registers.arg3,
+                registers.arg4,
+                registers.arg5,
+            ],
         },
         _ => KernelCrash::default(),
     }
@@ -171,7 +176,7 @@ mod tests {
         }
         let expected = AgentPort {
             open: true,
-            downs: 1,
+            disconnects: 1,
             restarts: 0,
             off: false,
         };

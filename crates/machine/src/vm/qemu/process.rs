@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use crate::vm::{last_lines, lock};
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::{spawn, without_secrets};
+use winimg_base::io::{remove_secrets, spawn};
 
 /// Child process that is killed and reaped on drop.
 pub struct ChildProcess {
@@ -67,7 +67,7 @@ impl ChildProcess {
             .stdout(Stdio::null())
             .stderr(log)
             .process_group(0);
-        without_secrets(&mut command);
+        remove_secrets(&mut command);
         let shared = Arc::new(ChildState::default());
         let for_keeper = Arc::clone(&shared);
         let (sender, receiver) = mpsc::channel();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use winimg_base::error::{Error, Kind, Result};
-use winimg_base::io::without_secrets;
+use winimg_base::io::remove_secrets;
 
 pub const NAME: &str = "qemu-system-x86_64";
 
@@ -73,7 +73,7 @@ fn outside_of_path(path: &str) -> Option<PathBuf> {
 /// Returns the output of a program.
 pub(super) fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(path);
-    without_secrets(&mut command);
+    remove_secrets(&mut command);
     let output = command
         .args(arguments)
         .env("LC_ALL", "C")

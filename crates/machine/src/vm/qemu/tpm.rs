@@ -75,9 +75,9 @@ impl SwtpmProcess {
     /// Returns once QEMU can connect. Without `keeps_state` the TPM is new and empty.
     pub fn start(program: &Path, dir: &RunDir, keeps_state: bool, cancel: &Cancel) -> Result<Self> {
         let (socket, state, log) = (dir.tpm_socket(), dir.tpm_state(), dir.tpm_log());
-        io::remove_if_there(&socket)?;
+        io::remove_if_exists(&socket)?;
         if !keeps_state {
-            io::remove_folder_if_there(&state)?;
+            io::remove_folder_if_exists(&state)?;
         }
         io::create_private_folders(&state)?;
         let process = ChildProcess::spawn_in(dir.folder(), program, &build_arguments(), &log)?;

@@ -16,7 +16,7 @@ pub use self::png::encode_png;
 
 /// Width and height of a cell in pixels. A text cursor of 9 by 16 touches at most two cells, a
 /// dialog's caret three.
-const CELL: usize = 16;
+const CELL_SIZE: usize = 16;
 
 /// Cells that may differ between two samples of an unchanged screen.
 pub const CURSOR_CELLS: usize = 4;
@@ -39,12 +39,12 @@ impl ScreenGrid {
     /// if it is invalid or truncated.
     pub fn from_ppm(bytes: &[u8]) -> Option<Self> {
         let (width, height, pixels) = split_ppm(bytes)?;
-        let columns = width.div_ceil(CELL);
-        let rows = height.div_ceil(CELL);
+        let columns = width.div_ceil(CELL_SIZE);
+        let rows = height.div_ceil(CELL_SIZE);
         let mut sums: Vec<Crc> = (0..columns * rows).map(|_| Crc::new()).collect();
         for (y, line) in pixels.chunks_exact(width * 3).enumerate() {
-            for (x, part) in line.chunks(CELL * 3).enumerate() {
-                sums[y / CELL * columns + x].update(part);
+            for (x, part) in line.chunks(CELL_SIZE * 3).enumerate() {
+                sums[y / CELL_SIZE * columns + x].update(part);
             }
         }
         let cells = sums.iter().map(Crc::sum);
@@ -52,7 +52,7 @@ impl ScreenGrid {
             width,
             height,
             cells: cells.collect(),
-            colour: find_commonest(pixels),
+            colour: find_most_common_color(pixels),
         })
     }
 
@@ -92,22 +92,22 @@ impl ScreenGrid {
     }
 
     /// Returns true if more than a twentieth of the screen differs, which is worth a picture.
-    pub fn is_another(&self, other: &Self) -> bool {
+    pub fn differs_widely(&self, other: &Self) -> bool {
         self.count_changed(other) * 20 > self.cells.len()
     }
 }
 
 /// Returns the most common colour and its share. Samples every seventh pixel: no pattern of a
 /// screen has that period.
-fn find_commonest(pixels: &[u8]) -> ([u8; 3], usize) {
+fn find_most_common_color(pixels: &[u8]) -> ([u8; 3], usize) {
     let mut counts: BTreeMap<[u8; 3], usize> = BTreeMap::new();
     let mut all = 0;
     for pixel in pixels.as_chunks::<3>().0.iter().step_by(7) {
         *counts.entry(*pixel).or_default() += 1;
         all += 1;
     }
-    let most = counts.into_iter().max_by_key(|(_, count)| *count);
-    most.map_or(([0; 3], 0), |(colour, count)| {
+    let most_common = counts.into_iter().max_by_key(|(_, count)| *count);
+    most_common.map_or(([0; 3], 0), |(colour, count)| {
         (colour, count * 1000 / all.max(1))
     })
 }
@@ -167,9 +167,9 @@ mod tests {
         assert!(caret.is_unchanged(&empty));
         let line = screen(&[(0, 0, 90, 16)]);
         assert!(!line.is_unchanged(&empty));
-        assert!(!line.is_another(&empty));
+        assert!(!line.differs_widely(&empty));
         let dialog = screen(&[(100, 100, 400, 200)]);
-        assert!(dialog.is_another(&empty));
+        assert!(dialog.differs_widely(&empty));
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
     fn another_resolution_is_another_screen_and_rubbish_is_none() {
         let empty = screen(&[]);
         let other = ScreenGrid::from_ppm(&[b"P6\n1 1\n255\n".as_slice(), &[0; 3]].concat());
-        assert!(other.expect("one pixel").is_another(&empty));
+        assert!(other.expect("one pixel").differs_widely(&empty));
         for bad in [
             &b"P5\n1 1\n255\n\0\0\0"[..],
             b"P6\n1 1\n255\n\0\0",

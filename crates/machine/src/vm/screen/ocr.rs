@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::split_ppm;
-use winimg_base::io::{spawn, without_secrets};
+use winimg_base::io::{remove_secrets, spawn};
 
 /// Limit for reading a screen: about the rest of a minute after `setup.still_limit`. An idle host
 /// needs 1 to 2 s.
@@ -32,7 +32,7 @@ pub fn find_tesseract() -> Option<PathBuf> {
 /// Returns the first line of `tesseract --version`; `None` if it is not installed.
 pub fn read_version() -> Option<String> {
     let mut command = Command::new(find_tesseract()?);
-    without_secrets(&mut command);
+    remove_secrets(&mut command);
     let output = command.arg("--version").output().ok()?;
     // Versions before 4 print it on stderr.
     let text = [output.stdout, output.stderr].concat();
@@ -84,7 +84,7 @@ fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    without_secrets(&mut command);
+    remove_secrets(&mut command);
     let mut child = spawn(&mut command)?;
     tracing::debug!(program = %program.display(), pid = child.id(), "started tesseract");
     loop {

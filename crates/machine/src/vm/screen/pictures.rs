@@ -61,7 +61,7 @@ impl ScreenPictures {
     pub fn is_worth_keeping(&self, screen: &ScreenGrid) -> bool {
         self.last
             .as_ref()
-            .is_none_or(|last| screen.is_another(last))
+            .is_none_or(|last| screen.differs_widely(last))
     }
 
     pub fn next(&self) -> PathBuf {

@@ -16,13 +16,13 @@ use crate::vm::screen::ScreenGrid;
 use winimg_base::error::Result;
 
 /// A clock on the screen changes once a minute; anything more frequent is Windows at work.
-const CLOCK: Duration = Duration::from_secs(50);
+const CLOCK_INTERVAL: Duration = Duration::from_secs(50);
 
 pub struct SettleWatch {
     supervisor: Arc<Supervisor>,
     starting: StartWatch,
     quiet: Duration,
-    rest: IdleDetector,
+    idle: IdleDetector,
 }
 
 impl SettleWatch {
@@ -31,7 +31,7 @@ impl SettleWatch {
             supervisor: Arc::clone(supervisor),
             starting: StartWatch::new(supervisor),
             quiet,
-            rest: IdleDetector::new(quiet),
+            idle: IdleDetector::new(quiet),
         }
     }
 
@@ -48,8 +48,8 @@ impl SettleWatch {
         let began = self.supervisor.elapsed();
         loop {
             self.supervisor.cancel.check()?;
-            let looked = self.look();
-            if let Some(after) = looked.map_err(|e| self.starting.or_death(e))? {
+            let observed = self.observe_idle();
+            if let Some(after) = observed.map_err(|e| self.starting.or_death(e))? {
                 self.starting.report("no more activity");
                 return Ok(after);
             }
@@ -69,28 +69,28 @@ impl SettleWatch {
     }
 
     /// Returns the start of the idle time, once it is long enough.
-    fn look(&mut self) -> Result<Option<Duration>> {
+    fn observe_idle(&mut self) -> Result<Option<Duration>> {
         let Some((sample, verdict)) = self.starting.observe()? else {
             return Ok(None);
         };
         if self.supervisor.attended.is_on() {
-            self.rest = IdleDetector::new(self.quiet);
+            self.idle = IdleDetector::new(self.quiet);
             return self.starting.conclude_watch(&verdict).map(|()| None);
         }
-        let stands = match verdict {
+        let stalled = match verdict {
             MachineVerdict::Stalled { since } => Some(since),
             MachineVerdict::Fine => None,
             ended => return self.starting.conclude_watch(&ended).map(|()| None),
         };
-        let rests = self.rest.look(&sample);
-        let Some(since) = rests.or(stands) else {
+        let idle = self.idle.judge_sample(&sample);
+        let Some(since) = idle.or(stalled) else {
             return Ok(None);
         };
-        if sample.firmware_for.is_some() || self.starting.waits_for_a_person(sample.screen) {
-            let stands = MachineVerdict::Stalled { since };
-            self.starting.conclude_watch(&stands)?;
+        if sample.firmware_for.is_some() || self.starting.waits_for_input(sample.screen) {
+            self.starting
+                .conclude_watch(&MachineVerdict::Stalled { since })?;
         }
-        Ok(rests)
+        Ok(idle)
     }
 }
 
@@ -113,7 +113,7 @@ impl IdleDetector {
     }
 
     /// Returns the start of the idle time, once it is long enough.
-    fn look(&mut self, sample: &MachineSample) -> Option<Duration> {
+    fn judge_sample(&mut self, sample: &MachineSample) -> Option<Duration> {
         let screen = sample.screen.clone();
         let shown = screen.map(|screen| self.without_clock(screen, sample.at));
         let sample = MachineSample {
@@ -132,7 +132,8 @@ impl IdleDetector {
                 return shown.clone();
             }
             let shown = shown.clone();
-            let is_clock = at.saturating_sub(*since) >= CLOCK && !last.is_another(&screen);
+            let is_clock =
+                at.saturating_sub(*since) >= CLOCK_INTERVAL && !last.differs_widely(&screen);
             self.last = Some((screen.clone(), at));
             if is_clock {
                 return shown;
@@ -172,7 +173,7 @@ mod tests {
                 ..MachineSample::default()
             };
             change(second, &mut sample);
-            let since = rest.look(&sample)?;
+            let since = rest.judge_sample(&sample)?;
             Some((second, since.as_secs()))
         })
     }

@@ -100,7 +100,7 @@ impl StartWatch {
         };
         let since = *self.still_since.get_or_insert(since);
         let is_over = sample.at.saturating_sub(since) >= self.supervisor.plan.still_limit;
-        if is_over || self.waits_for_a_person(sample.screen.clone()) {
+        if is_over || self.waits_for_input(sample.screen.clone()) {
             MachineVerdict::Stalled { since }
         } else {
             MachineVerdict::Fine
@@ -108,7 +108,7 @@ impl StartWatch {
     }
 
     /// Returns true for a stop error, a known dialog or a known page. Each screen is read once.
-    pub fn waits_for_a_person(&mut self, screen: Option<ScreenGrid>) -> bool {
+    pub fn waits_for_input(&mut self, screen: Option<ScreenGrid>) -> bool {
         let Some(screen) = screen.filter(|s| !s.is_blank()) else {
             return false;
         };

@@ -86,7 +86,7 @@ impl StepWatch {
         let sample = self.lookout.take_sample(glance, now, self.nothing_boots);
         let screen = sample.screen.clone();
         let mut verdict = self.dog.judge_sample(sample, silence);
-        if verdict == MachineVerdict::Fine && self.dog.stands && self.is_hopeless(screen) {
+        if verdict == MachineVerdict::Fine && self.dog.is_stalled && self.is_hopeless(screen) {
             let since = now.saturating_sub(self.limits.still);
             verdict = MachineVerdict::Stalled { since };
         }

@@ -12,23 +12,23 @@ use super::judge::{MachineSample, MachineVerdict, SampleJudge, WatchLimits};
 use crate::vm::screen::ScreenGrid;
 
 /// An agent that has been silent for less counts as answering.
-const ALIVE: Duration = Duration::from_secs(5);
+const MAX_ANSWER_GAP: Duration = Duration::from_secs(5);
 /// Limit for silence at a harmless or blank screen: servicing keeps the agent silent for half a
 /// minute, and Windows shuts down behind a black screen.
-const LONG_SILENCE: Duration = Duration::from_secs(300);
+const MAX_SILENCE: Duration = Duration::from_secs(300);
 /// Number of harmless screens that are remembered.
-const KNOWN: usize = 16;
+const MAX_HARMLESS: usize = 16;
 
 #[derive(Debug)]
 pub struct Watchdog {
     judge: SampleJudge,
     still: Duration,
-    known: VecDeque<ScreenGrid>,
+    harmless: VecDeque<ScreenGrid>,
     shown: Option<(ScreenGrid, Duration)>,
     /// Restarts up to the agent's last answer: those were intended.
     restarts: u32,
     /// True if nothing changes, regardless of the agent.
-    pub stands: bool,
+    pub is_stalled: bool,
 }
 
 impl Watchdog {
@@ -36,34 +36,34 @@ impl Watchdog {
         Self {
             judge: SampleJudge::new(limits),
             still: limits.still,
-            known: VecDeque::new(),
+            harmless: VecDeque::new(),
             shown: None,
             restarts: 0,
-            stands: false,
+            is_stalled: false,
         }
     }
 
-    /// Judges a sample. `silent` is the time for which the agent has not answered or its port has
+    /// Judges a sample. `silence` is the time for which the agent has not answered or its port has
     /// been closed; `None` if no request is pending.
     pub fn judge_sample(
         &mut self,
         sample: MachineSample,
-        silent: Option<Duration>,
+        silence: Option<Duration>,
     ) -> MachineVerdict {
-        let silent = silent.unwrap_or_default();
+        let silence = silence.unwrap_or_default();
         let screen = sample.screen.clone();
-        if silent < ALIVE {
+        if silence < MAX_ANSWER_GAP {
             self.restarts = sample.restarts;
         }
-        self.record_screen(screen.as_ref(), sample.at, silent);
+        self.record_screen(screen.as_ref(), sample.at, silence);
         let sample = MachineSample {
             restarts: sample.restarts.saturating_sub(self.restarts),
             ..sample
         };
         let verdict = self.judge.judge_sample(sample);
-        self.stands = matches!(verdict, MachineVerdict::Stalled { .. });
+        self.is_stalled = matches!(verdict, MachineVerdict::Stalled { .. });
         match verdict {
-            MachineVerdict::Stalled { .. } if silent < self.choose_limit(screen.as_ref()) => {
+            MachineVerdict::Stalled { .. } if silence < self.choose_limit(screen.as_ref()) => {
                 MachineVerdict::Fine
             }
             // Steps may power off and restart; the waiting step decides about it.
@@ -75,7 +75,7 @@ impl Watchdog {
     }
 
     /// Remembers a screen as harmless if it was shown before the agent's last answer.
-    fn record_screen(&mut self, screen: Option<&ScreenGrid>, at: Duration, silent: Duration) {
+    fn record_screen(&mut self, screen: Option<&ScreenGrid>, at: Duration, silence: Duration) {
         let Some(screen) = screen.filter(|s| !s.is_stop_blue()) else {
             return;
         };
@@ -87,23 +87,28 @@ impl Watchdog {
             self.shown = Some((screen.clone(), at));
             return;
         };
-        if silent >= ALIVE || silent >= at.saturating_sub(*since) || self.is_known(screen) {
+        if silence >= MAX_ANSWER_GAP
+            || silence >= at.saturating_sub(*since)
+            || self.is_harmless(screen)
+        {
             return;
         }
-        if self.known.len() == KNOWN {
-            self.known.pop_front();
+        if self.harmless.len() == MAX_HARMLESS {
+            self.harmless.pop_front();
         }
-        self.known.push_back(screen.clone());
+        self.harmless.push_back(screen.clone());
     }
 
-    fn is_known(&self, screen: &ScreenGrid) -> bool {
-        self.known.iter().any(|known| known.is_unchanged(screen))
+    fn is_harmless(&self, screen: &ScreenGrid) -> bool {
+        self.harmless
+            .iter()
+            .any(|harmless| harmless.is_unchanged(screen))
     }
 
     fn choose_limit(&self, screen: Option<&ScreenGrid>) -> Duration {
         match screen {
-            Some(screen) if !screen.is_blank() && !self.is_known(screen) => self.still,
-            _ => self.still.max(LONG_SILENCE),
+            Some(screen) if !screen.is_blank() && !self.is_harmless(screen) => self.still,
+            _ => self.still.max(MAX_SILENCE),
         }
     }
 }
@@ -170,11 +175,11 @@ mod tests {
                 restarts: moment.restarts,
                 ..MachineSample::default()
             };
-            let silent = moment
+            let silence = moment
                 .silent_since
                 .and_then(|since| second.checked_sub(since))
                 .map(Duration::from_secs);
-            let verdict = dog.judge_sample(sample, silent);
+            let verdict = dog.judge_sample(sample, silence);
             (verdict != MachineVerdict::Fine).then_some((second, verdict))
         })
     }
@@ -212,9 +217,9 @@ mod tests {
             still(150, 104),
             "a stop error while the last answer is fresh"
         );
-        let silent = run(|_, m| m.silent_since = Some(100));
+        let silence = run(|_, m| m.silent_since = Some(100));
         assert_eq!(
-            silent,
+            silence,
             still(400, 354),
             "minutes of silence at the screen it always shows"
         );

@@ -99,7 +99,7 @@ fn local_packages(
     })
     .map_err(|e| {
         let shown = folder.value.display();
-        format!("cannot read the folder `{shown}`: {}", e.with_causes())
+        format!("cannot read the folder `{shown}`: {}", e.fact_with_causes())
     });
     let faults = match site.report_error(found, &folder.place)? {
         Ok(chosen) => {

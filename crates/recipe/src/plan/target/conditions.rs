@@ -6,7 +6,7 @@
 
 use super::super::{PayloadEntry, PlannedStep, find_evaluation_release};
 use super::seal::{SealFacts, partition_behind_windows};
-use crate::recipe::quantity::show_size;
+use crate::recipe::quantity::format_size;
 use crate::recipe::target::{MediaChannel, OutputFormat, TargetCondition};
 use crate::recipe::{MachineSpec, Recipe};
 use winimg_base::io;
@@ -15,21 +15,21 @@ use winimg_formats::wim::WindowsRelease;
 
 /// Result of evaluating a condition.
 pub enum ConditionFinding {
-    Is(Vec<ConditionSide>),
-    /// Not met, with what is there instead.
-    Not(ConditionSide),
+    Met(Vec<ConditionReason>),
+    /// Not met, with the reason.
+    NotMet(ConditionReason),
     Unknown,
 }
 
 /// Reason for a condition's result: something that the recipe does, or does not do.
-pub struct ConditionSide {
+pub struct ConditionReason {
     /// Its place in the recipe.
     pub place: Option<Place>,
     /// Short description: `enables Microsoft-Hyper-V`.
     pub words: String,
 }
 
-impl ConditionSide {
+impl ConditionReason {
     pub fn at(place: &Place, words: impl Into<String>) -> Self {
         Self {
             place: Some(place.clone()),
@@ -45,7 +45,7 @@ impl ConditionSide {
     }
 }
 
-/// Everything that conditions refer to.
+/// The facts that conditions are evaluated against.
 pub struct PlanFacts<'a> {
     pub recipe: &'a Recipe,
     pub steps: &'a [PlannedStep],
@@ -65,10 +65,12 @@ impl<'a> PlanFacts<'a> {
         }
     }
 
-    pub fn find(&self, condition: &TargetCondition) -> ConditionFinding {
+    pub fn evaluate(&self, condition: &TargetCondition) -> ConditionFinding {
         match self.evaluate_condition(condition) {
             // Nothing can be reported missing while it is undecided or has errors.
-            ConditionFinding::Not(ConditionSide { place: None, .. }) if self.is_open(condition) => {
+            ConditionFinding::NotMet(ConditionReason { place: None, .. })
+                if self.is_undecided(condition) =>
+            {
                 ConditionFinding::Unknown
             }
             found => found,
@@ -76,7 +78,7 @@ impl<'a> PlanFacts<'a> {
     }
 
     /// Returns true if the missing parts of the recipe may affect the condition.
-    fn is_open(&self, condition: &TargetCondition) -> bool {
+    fn is_undecided(&self, condition: &TargetCondition) -> bool {
         let verbs: &[&str] = match condition {
             TargetCondition::Feature(_) => &["feature"],
             TargetCondition::User(_) => &["user"],
@@ -114,20 +116,20 @@ impl<'a> PlanFacts<'a> {
                     all.contains(&m.disk_bus),
                 )
             }),
-            TargetCondition::DiskAbove(most) => self.evaluate_machine(|m| {
+            TargetCondition::DiskAbove(maximum) => self.evaluate_machine(|m| {
                 (
                     "disk_size",
-                    quote(&show_size(m.disk_size)),
-                    m.disk_size > most.0,
+                    quote(&format_size(m.disk_size)),
+                    m.disk_size > maximum.0,
                 )
             }),
             TargetCondition::DiskMultiple(of) => self.evaluate_machine(|m| {
                 let is_whole = m.disk_size.is_multiple_of(of.0);
-                ("disk_size", quote(&show_size(m.disk_size)), is_whole)
+                ("disk_size", quote(&format_size(m.disk_size)), is_whole)
             }),
             TargetCondition::PartitionBehindWindows(wanted) => self.evaluate_partition(*wanted),
             TargetCondition::Output(all) => self.evaluate_output(all),
-            TargetCondition::HardwareVersion(least) => self.hardware_version(*least),
+            TargetCondition::HardwareVersion(minimum) => self.evaluate_hardware_version(*minimum),
             TargetCondition::Windows(all) => self.evaluate_release(all.iter().map(|w| w.0)),
             TargetCondition::Channel(all) => self.evaluate_channel(all),
             TargetCondition::LicenseType(all) => self.evaluate_license(all),
@@ -156,13 +158,13 @@ impl<'a> PlanFacts<'a> {
             return ConditionFinding::Unknown;
         }
         let (key, value, is_met) = describe(spec);
-        let side = match self.recipe.written.get(&format!("machine.{key}")) {
-            Some(place) => ConditionSide::at(place, format!("`{key}` is {value}")),
-            None => {
-                ConditionSide::without_place(format!("`{key}` is not set and defaults to {value}"))
-            }
+        let reason = match self.recipe.written.get(&format!("machine.{key}")) {
+            Some(place) => ConditionReason::at(place, format!("`{key}` is {value}")),
+            None => ConditionReason::without_place(format!(
+                "`{key}` is not set and defaults to {value}"
+            )),
         };
-        to_finding(is_met, side)
+        to_finding(is_met, reason)
     }
 
     fn evaluate_partition(&self, wanted: bool) -> ConditionFinding {
@@ -170,18 +172,18 @@ impl<'a> PlanFacts<'a> {
             // The Windows partition is the last one in winimg's own layout.
             return to_finding(
                 !wanted,
-                ConditionSide::without_place("winimg's own answer file"),
+                ConditionReason::without_place("winimg's own answer file"),
             );
         };
         let text = io::read_xml_limited(&own.value, io::limit::ANSWER_FILE).ok();
         match text.and_then(|text| partition_behind_windows(&text)) {
             Some(Some(behind)) => {
                 let words = format!("creates partition {behind} behind the Windows partition");
-                to_finding(wanted, ConditionSide::at(&own.place, words))
+                to_finding(wanted, ConditionReason::at(&own.place, words))
             }
             Some(None) => to_finding(
                 !wanted,
-                ConditionSide::at(&own.place, "the Windows partition is the last"),
+                ConditionReason::at(&own.place, "the Windows partition is the last"),
             ),
             None => ConditionFinding::Unknown,
         }
@@ -191,31 +193,31 @@ impl<'a> PlanFacts<'a> {
         let outputs = &self.recipe.outputs;
         let made: Vec<OutputFormat> = OutputFormat::ALL
             .into_iter()
-            .filter(|one| one.is_in(outputs))
+            .filter(|output| output.is_in(outputs))
             .collect();
         if made.is_empty() {
             // [outputs] has errors.
             return ConditionFinding::Unknown;
         }
-        let fitting: Vec<ConditionSide> = made
+        let fitting: Vec<ConditionReason> = made
             .iter()
-            .filter(|one| all.contains(one))
-            .map(|one| self.output_side(*one))
+            .filter(|output| all.contains(output))
+            .map(|output| self.output_reason(*output))
             .collect();
-        let made: Vec<&str> = made.iter().map(|one| one.name()).collect();
-        is_any(fitting, || format!("the recipe makes {}", made.join(", ")))
+        let made: Vec<&str> = made.iter().map(|output| output.name()).collect();
+        find_any(fitting, || format!("the recipe makes {}", made.join(", ")))
     }
 
-    fn output_side(&self, output: OutputFormat) -> ConditionSide {
+    fn output_reason(&self, output: OutputFormat) -> ConditionReason {
         let words = format!("the output `{}`", output.name());
         let path = format!("outputs.{}", output.name());
         match self.recipe.written.get(&path) {
-            Some(place) => ConditionSide::at(place, words),
-            None => ConditionSide::without_place(words),
+            Some(place) => ConditionReason::at(place, words),
+            None => ConditionReason::without_place(words),
         }
     }
 
-    fn hardware_version(&self, least: u32) -> ConditionFinding {
+    fn evaluate_hardware_version(&self, minimum: u32) -> ConditionFinding {
         let ova = self.recipe.outputs.ova.as_ref();
         // The default depends on the release.
         let Some(given) = ova.and_then(|ova| ova.hardware_version) else {
@@ -223,11 +225,11 @@ impl<'a> PlanFacts<'a> {
         };
         let place = self.recipe.written.get("outputs.ova.hardware_version");
         let words = format!("`hardware_version` is {given}");
-        let side = place.map_or_else(
-            || ConditionSide::without_place(&words),
-            |place| ConditionSide::at(place, &words),
+        let reason = place.map_or_else(
+            || ConditionReason::without_place(&words),
+            |place| ConditionReason::at(place, &words),
         );
-        to_finding(given >= least, side)
+        to_finding(given >= minimum, reason)
     }
 
     fn evaluate_release(&self, mut all: impl Iterator<Item = WindowsRelease>) -> ConditionFinding {
@@ -236,48 +238,48 @@ impl<'a> PlanFacts<'a> {
         };
         let place = &self.recipe.media.iso.url.place;
         let place = find_evaluation_release(self.recipe).map_or(place, |(_, place)| place);
-        let side = ConditionSide::at(place, format!("the installation medium is {release}"));
-        to_finding(all.any(|one| one == release), side)
+        let reason = ConditionReason::at(place, format!("the installation medium is {release}"));
+        to_finding(all.any(|one| one == release), reason)
     }
 
     fn evaluate_channel(&self, all: &[MediaChannel]) -> ConditionFinding {
         let media = &self.recipe.media;
-        let (channel, side) = match (find_evaluation_release(self.recipe), &media.product_key) {
+        let (channel, reason) = match (find_evaluation_release(self.recipe), &media.product_key) {
             (Some((_, place)), _) => {
                 let words = "an evaluation medium, recognized by its digest";
-                (MediaChannel::Evaluation, ConditionSide::at(place, words))
+                (MediaChannel::Evaluation, ConditionReason::at(place, words))
             }
             (None, Some(key)) => (
                 MediaChannel::Licensed,
-                ConditionSide::at(&key.place, "a product key"),
+                ConditionReason::at(&key.place, "a product key"),
             ),
             (None, None) => return ConditionFinding::Unknown,
         };
-        to_finding(all.contains(&channel), side)
+        to_finding(all.contains(&channel), reason)
     }
 
     fn evaluate_license(&self, all: &[String]) -> ConditionFinding {
         let Some(ami) = &self.recipe.outputs.ami else {
             return ConditionFinding::Unknown;
         };
-        let side = match self.recipe.written.get("outputs.ami.license_type") {
+        let reason = match self.recipe.written.get("outputs.ami.license_type") {
             Some(place) => {
-                ConditionSide::at(place, format!("`license_type` is {}", ami.license_type))
+                ConditionReason::at(place, format!("`license_type` is {}", ami.license_type))
             }
             None => {
                 let words = format!(
                     "`license_type` is not set and defaults to {}",
                     ami.license_type
                 );
-                ConditionSide::without_place(words)
+                ConditionReason::without_place(words)
             }
         };
-        to_finding(all.contains(&ami.license_type), side)
+        to_finding(all.contains(&ami.license_type), reason)
     }
 
     fn evaluate_drivers(&self, names: &[String]) -> ConditionFinding {
         let setup = &self.recipe.setup.drivers;
-        is_all(
+        find_all(
             names,
             |name| setup.iter().any(|one| one.eq_ignore_ascii_case(name)),
             |missing| format!("`[setup] drivers` does not list {}", missing.join(" or ")),
@@ -289,27 +291,30 @@ fn quote(text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// Returns the finding for a single side.
-pub fn to_finding(is_met: bool, side: ConditionSide) -> ConditionFinding {
+/// Returns the finding for a single reason.
+pub fn to_finding(is_met: bool, reason: ConditionReason) -> ConditionFinding {
     if is_met {
-        ConditionFinding::Is(vec![side])
+        ConditionFinding::Met(vec![reason])
     } else {
-        ConditionFinding::Not(side)
+        ConditionFinding::NotMet(reason)
     }
 }
 
-/// Returns the finding for a condition that any side fulfills.
-pub fn is_any(sides: Vec<ConditionSide>, otherwise: impl FnOnce() -> String) -> ConditionFinding {
-    if sides.is_empty() {
-        ConditionFinding::Not(ConditionSide::without_place(otherwise()))
+/// Returns the finding for a condition that is met if there is any reason.
+pub fn find_any(
+    reasons: Vec<ConditionReason>,
+    otherwise: impl FnOnce() -> String,
+) -> ConditionFinding {
+    if reasons.is_empty() {
+        ConditionFinding::NotMet(ConditionReason::without_place(otherwise()))
     } else {
-        ConditionFinding::Is(sides)
+        ConditionFinding::Met(reasons)
     }
 }
 
 /// Returns the finding for a condition that requires each of `wanted`. `otherwise` describes those
 /// that are missing.
-pub fn is_all<T: ToString>(
+pub fn find_all<T: ToString>(
     wanted: &[T],
     is_there: impl Fn(&T) -> bool,
     otherwise: impl FnOnce(&[String]) -> String,
@@ -320,8 +325,8 @@ pub fn is_all<T: ToString>(
         .map(T::to_string)
         .collect();
     if missing.is_empty() {
-        ConditionFinding::Is(vec![ConditionSide::without_place("")])
+        ConditionFinding::Met(vec![ConditionReason::without_place("")])
     } else {
-        ConditionFinding::Not(ConditionSide::without_place(otherwise(&missing)))
+        ConditionFinding::NotMet(ConditionReason::without_place(otherwise(&missing)))
     }
 }

@@ -4,7 +4,9 @@ use super::super::PlannedStep;
 use super::super::check::{ImageCheck, PlannedCheck};
 use super::super::describe::shown_data;
 
-use super::conditions::{ConditionFinding, ConditionSide, PlanFacts, is_all, is_any, to_finding};
+use super::conditions::{
+    ConditionFinding, ConditionReason, PlanFacts, find_all, find_any, to_finding,
+};
 use super::seal::local_accounts;
 use crate::recipe::target::{
     AdministratorState, FileSetting, RegistryCondition, RegistryConditionData, ServiceCondition,
@@ -25,7 +27,7 @@ impl<'a> PlanFacts<'a> {
     }
 
     pub fn evaluate_feature(&self, names: &[String]) -> ConditionFinding {
-        let mut sides: Vec<ConditionSide> = Vec::new();
+        let mut sides: Vec<ConditionReason> = Vec::new();
         for (step, check) in self.iter_checks() {
             if let ImageCheck::Feature {
                 name,
@@ -37,10 +39,10 @@ impl<'a> PlanFacts<'a> {
                     .any(|side| side.place.as_ref() == Some(&step.place))
             {
                 let words = format!("step `{}` enables {name}", step.name);
-                sides.push(ConditionSide::at(&step.place, words));
+                sides.push(ConditionReason::at(&step.place, words));
             }
         }
-        is_any(sides, || format!("no step enables {}", names.join(" or ")))
+        find_any(sides, || format!("no step enables {}", names.join(" or ")))
     }
 
     pub fn answer_file(&self, wanted: bool) -> ConditionFinding {
@@ -53,7 +55,7 @@ impl<'a> PlanFacts<'a> {
                 };
                 to_finding(
                     seal.is_answered == wanted,
-                    ConditionSide::at(&seal.place, words),
+                    ConditionReason::at(&seal.place, words),
                 )
             }
             None => ConditionFinding::Unknown,
@@ -72,10 +74,10 @@ impl<'a> PlanFacts<'a> {
                 all.iter().any(|one| command.contains(&one.to_lowercase()))
             })
             .map(|command| {
-                ConditionSide::at(&seal.place, format!("the answer file runs `{command}`"))
+                ConditionReason::at(&seal.place, format!("the answer file runs `{command}`"))
             })
             .collect();
-        is_any(sides, || {
+        find_any(sides, || {
             format!("no command contains {}", all.join(" or "))
         })
     }
@@ -93,7 +95,7 @@ impl<'a> PlanFacts<'a> {
             } if name.eq_ignore_ascii_case("Administrator") => {
                 let does = if *disabled { "disables" } else { "keeps" };
                 let words = format!("step `{}` {does} the account", step.name);
-                Some((*disabled, ConditionSide::at(&step.place, words)))
+                Some((*disabled, ConditionReason::at(&step.place, words)))
             }
             _ => None,
         });
@@ -101,18 +103,18 @@ impl<'a> PlanFacts<'a> {
         let (is_disabled, side) = match (seal.find_administrator_state(), by_step) {
             (Some(AdministratorState::Disabled), _) => (
                 true,
-                ConditionSide::at(&seal.place, "its answer file disables the account"),
+                ConditionReason::at(&seal.place, "its answer file disables the account"),
             ),
             (Some(AdministratorState::Enabled), _) => (
                 false,
-                ConditionSide::at(&seal.place, "its answer file enables the account"),
+                ConditionReason::at(&seal.place, "its answer file enables the account"),
             ),
             (None, Some(said)) => said,
             // The platform's own answer file decides.
             (None, None) if !seal.is_answered => return ConditionFinding::Unknown,
             (None, None) => (
                 false,
-                ConditionSide::at(&seal.place, "nothing disables the account"),
+                ConditionReason::at(&seal.place, "nothing disables the account"),
             ),
         };
         to_finding(
@@ -123,7 +125,7 @@ impl<'a> PlanFacts<'a> {
 
     pub fn evaluate_users(&self, names: &[String]) -> ConditionFinding {
         let by_setup = self.accounts_of_setup();
-        is_all(
+        find_all(
             names,
             |wanted| {
                 by_setup
@@ -152,7 +154,7 @@ impl<'a> PlanFacts<'a> {
     }
 
     pub fn evaluate_ports(&self, ports: &[u16]) -> ConditionFinding {
-        is_all(
+        find_all(
             ports,
             |wanted| self.opens_port(*wanted),
             |closed| format!("no firewall rule opens TCP {}", closed.join(" and ")),
@@ -194,10 +196,10 @@ impl<'a> PlanFacts<'a> {
                 );
                 to_finding(
                     is_data(data, &wanted.data),
-                    ConditionSide::at(&step.place, words),
+                    ConditionReason::at(&step.place, words),
                 )
             }
-            None => ConditionFinding::Not(ConditionSide::without_place(format!(
+            None => ConditionFinding::NotMet(ConditionReason::without_place(format!(
                 "no `registry` step sets {} to {}",
                 wanted.name,
                 wanted.data.describe()
@@ -220,17 +222,20 @@ impl<'a> PlanFacts<'a> {
                     wanted.name,
                     serialized_name(&start)
                 );
-                to_finding(start == wanted.start, ConditionSide::at(&step.place, words))
+                to_finding(
+                    start == wanted.start,
+                    ConditionReason::at(&step.place, words),
+                )
             }
             None => {
                 let words = format!("no step sets the start of the service {}", wanted.name);
-                ConditionFinding::Not(ConditionSide::without_place(words))
+                ConditionFinding::NotMet(ConditionReason::without_place(words))
             }
         }
     }
 
     pub fn evaluate_files(&self, paths: &[GuestPath]) -> ConditionFinding {
-        let mut sides: Vec<ConditionSide> = Vec::new();
+        let mut sides: Vec<ConditionReason> = Vec::new();
         for (step, check) in self.iter_checks() {
             if let ImageCheck::File { path, .. } | ImageCheck::Exists { path } = check
                 && paths.iter().any(|one| path.starts_with(one))
@@ -239,11 +244,11 @@ impl<'a> PlanFacts<'a> {
                     .any(|side| side.place.as_ref() == Some(&step.place))
             {
                 let words = format!("step `{}` writes {path}", step.name);
-                sides.push(ConditionSide::at(&step.place, words));
+                sides.push(ConditionReason::at(&step.place, words));
             }
         }
         let paths: Vec<&str> = paths.iter().map(|path| path.as_str()).collect();
-        is_any(sides, || format!("no step writes {}", paths.join(" or ")))
+        find_any(sides, || format!("no step writes {}", paths.join(" or ")))
     }
 
     pub fn evaluate_setting(&self, wanted: &FileSetting) -> ConditionFinding {
@@ -268,7 +273,7 @@ impl<'a> PlanFacts<'a> {
         });
         let Some(value) = value else {
             let words = format!("the file has no `{}`", wanted.key);
-            return ConditionFinding::Not(ConditionSide::at(place, words));
+            return ConditionFinding::NotMet(ConditionReason::at(place, words));
         };
         let lower = value.to_lowercase();
         let has = wanted
@@ -278,7 +283,7 @@ impl<'a> PlanFacts<'a> {
         let shown: String = value.chars().take(LONGEST).collect();
         let more = if shown.len() < value.len() { "…" } else { "" };
         let words = format!("the file has `{}={shown}{more}`", wanted.key);
-        to_finding(has, ConditionSide::at(place, words))
+        to_finding(has, ConditionReason::at(place, words))
     }
 }
 

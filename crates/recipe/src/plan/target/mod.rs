@@ -13,7 +13,7 @@ use crate::recipe::Recipe;
 use crate::recipe::target::{
     OutputFormat, RecipeTarget, RuleDemand, RuleSeverity, TargetCondition, TargetRule,
 };
-use conditions::{ConditionFinding, ConditionSide, PlanFacts};
+use conditions::{ConditionFinding, ConditionReason, PlanFacts};
 use winimg_base::diag::{Diagnostic, Diagnostics};
 use winimg_base::text::Place;
 use winimg_formats::wim::WindowsRelease;
@@ -111,29 +111,33 @@ impl AppliedRule<'_> {
     fn find_violations(&self, facts: &PlanFacts<'_>) -> Vec<Diagnostic> {
         let mut context = None;
         if let Some(when) = &self.rule.when {
-            match facts.find(when) {
-                ConditionFinding::Is(sides) => context = sides.into_iter().next(),
-                ConditionFinding::Not(_) | ConditionFinding::Unknown => return Vec::new(),
+            match facts.evaluate(when) {
+                ConditionFinding::Met(sides) => context = sides.into_iter().next(),
+                ConditionFinding::NotMet(_) | ConditionFinding::Unknown => return Vec::new(),
             }
         }
         let sides = match &self.rule.demand {
-            RuleDemand::Refuses(condition) => match facts.find(condition) {
-                ConditionFinding::Is(sides) => sides,
-                ConditionFinding::Not(_) | ConditionFinding::Unknown => Vec::new(),
+            RuleDemand::Refuses(condition) => match facts.evaluate(condition) {
+                ConditionFinding::Met(sides) => sides,
+                ConditionFinding::NotMet(_) | ConditionFinding::Unknown => Vec::new(),
             },
-            RuleDemand::Needs(condition) => match facts.find(condition) {
-                ConditionFinding::Not(side) => vec![side],
-                ConditionFinding::Is(_) | ConditionFinding::Unknown => Vec::new(),
+            RuleDemand::Needs(condition) => match facts.evaluate(condition) {
+                ConditionFinding::NotMet(reason) => vec![reason],
+                ConditionFinding::Met(_) | ConditionFinding::Unknown => Vec::new(),
             },
         };
         sides
             .into_iter()
-            .map(|side| self.report_violation(side, context.as_ref()))
+            .map(|reason| self.report_violation(reason, context.as_ref()))
             .collect()
     }
 
     /// Renders a diagnostic with both sides: what the recipe does, and the rule with its source.
-    fn report_violation(&self, side: ConditionSide, context: Option<&ConditionSide>) -> Diagnostic {
+    fn report_violation(
+        &self,
+        reason: ConditionReason,
+        context: Option<&ConditionReason>,
+    ) -> Diagnostic {
         let rule = self.rule;
         let quoted: Vec<String> = self
             .targets
@@ -146,8 +150,8 @@ impl AppliedRule<'_> {
             RuleSeverity::Refuse => Diagnostic::error(fact),
             RuleSeverity::Warn => Diagnostic::warning(fact),
         };
-        let own = side.place.as_ref();
-        let mut complaint = complaint.at(own.unwrap_or(&self.place), side.words);
+        let own = reason.place.as_ref();
+        let mut complaint = complaint.at(own.unwrap_or(&self.place), reason.words);
         if let Some(context) = context {
             complaint = complaint.help(match &context.place {
                 Some(at) => format!("{} ({at})", context.words),

@@ -1,7 +1,7 @@
 //! `[machine]`: the VM that the image is built on.
 
 use crate::recipe::fields::TableReader;
-use crate::recipe::quantity::show_size;
+use crate::recipe::quantity::format_size;
 use crate::recipe::{DiskBus, Firmware, MachineSpec, MediaSpec};
 use winimg_base::diag::Diagnostic;
 use winimg_base::text::Located;
@@ -130,7 +130,7 @@ fn check_sizes(
 }
 
 fn warn(fields: &TableReader<'_>, size: &Located<u64>, fact: &str) {
-    let label = format!("{} here", show_size(size.value));
+    let label = format!("{} here", format_size(size.value));
     fields
         .cx
         .report(Diagnostic::warning(fact).at(&size.place, label));

@@ -150,7 +150,7 @@ fn lower_recipe(
         written: target::collect_places(&raw.tree),
         vars,
         effective: Vec::new(),
-        asks: Vec::new(),
+        lock_requests: Vec::new(),
         undecided: cx.all_undecided(),
         files: Vec::new(),
         quotable: raw.sources.quotable(),

@@ -5,7 +5,7 @@ use super::signature::{SignatureRequirements, SignedFile, read_signatures};
 use crate::recipe::fields::TableReader;
 use crate::recipe::undecided::{self, MissingProof};
 use crate::recipe::value::MissingVariable;
-use crate::recipe::vars::place_of_name;
+use crate::recipe::vars::find_name_place;
 use crate::recipe::{InputId, ProofSpec, SignatureScope};
 use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::text::{Located, Place};
@@ -139,7 +139,7 @@ fn digest_to_come(fields: &TableReader<'_>, input: &InputId, key: &str) -> Optio
             "sha512" => Algorithm::Sha512,
             _ => Algorithm::Sha256,
         },
-        place: place_of_name(&place, &variable.name),
+        place: find_name_place(&place, &variable.name),
         variable: Some(variable),
         fact: format!("{} has no proof", fields.what),
         has_signed_members: false,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::recipe::fields::TableReader;
 use crate::recipe::template::{self, TemplatePart};
-use crate::recipe::vars::place_of_name;
+use crate::recipe::vars::find_name_place;
 use winimg_base::diag::{Diagnostic, suggest};
 use winimg_base::filename;
 use winimg_base::text::{Located, Place};
@@ -30,7 +30,7 @@ pub fn judge(fields: &TableReader<'_>, template: &Located<String>, axes: &[&str]
         if let TemplatePart::Name(name) = part
             && !known.contains(&name.as_str())
         {
-            let at = place_of_name(&template.place, &name);
+            let at = find_name_place(&template.place, &name);
             let problem = Diagnostic::error(format!("there is no axis `{name}`")).at(&at, "");
             fields
                 .cx

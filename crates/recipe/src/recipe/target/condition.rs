@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::quantity::{show_size, size};
+use super::super::quantity::{format_size, size};
 use super::super::{DiskBus, Firmware, GuestPath, RegistryKey, ServiceStartMode};
 use super::OutputFormat;
 use winimg_formats::wim::WindowsRelease;
@@ -123,7 +123,7 @@ impl TryFrom<String> for DiskSize {
 
 impl From<DiskSize> for String {
     fn from(size: DiskSize) -> Self {
-        show_size(size.0)
+        format_size(size.0)
     }
 }
 

@@ -218,8 +218,8 @@ impl Recipe {
     pub fn named_targets(&self) -> impl Iterator<Item = &TargetSpec> {
         self.targets
             .iter()
-            .filter(|aim| aim.named.is_some())
-            .map(|aim| &aim.target)
+            .filter(|target| target.named.is_some())
+            .map(|target| &target.target)
     }
 }
 
@@ -291,9 +291,9 @@ impl OutputFormat {
 }
 
 impl TargetSpec {
-    /// Returns true if some of its rules are about one of these outputs.
+    /// Returns true if any of its rules applies to one of these outputs.
     pub fn has_rules_for(&self, outputs: &Outputs) -> bool {
-        let mut about = self.rules.iter().filter_map(|rule| rule.output);
-        about.any(|output| output.is_in(outputs))
+        let mut outputs_of_rules = self.rules.iter().filter_map(|rule| rule.output);
+        outputs_of_rules.any(|output| output.is_in(outputs))
     }
 }

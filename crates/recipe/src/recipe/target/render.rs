@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::super::quantity::show_size;
+use super::super::quantity::format_size;
 use super::super::{DiskBus, Firmware};
 use super::condition::ServiceCondition;
 use super::{
@@ -48,7 +48,7 @@ pub fn list(targets: &[TargetSpec]) -> String {
 
 impl TargetHardware {
     /// Describes the disk controllers: `vmbus-scsi; on some sizes vmbus-nvme`.
-    pub fn disk_words(&self) -> String {
+    pub fn describe_disk(&self) -> String {
         let also: Vec<String> = self.also.iter().map(serialized_name).collect();
         let usual = serialized_name(&self.controller);
         if also.is_empty() {
@@ -70,7 +70,7 @@ pub fn render_target(target: &TargetSpec) -> String {
     );
     let rows = [
         ("firmware", firmware.join(" or ")),
-        ("disk", hardware.disk_words()),
+        ("disk", hardware.describe_disk()),
         ("network", serialized_name(&hardware.nic)),
         ("TPM", serialized_name(&hardware.tpm)),
         ("Secure Boot", serialized_name(&hardware.secure_boot)),
@@ -200,9 +200,9 @@ impl TargetCondition {
             }
             Self::SecureBoot(on) => format!("`secure_boot` {on}"),
             Self::DiskBus(all) => format!("`disk_bus` {}", join_or(all.iter().map(|b| b.as_str()))),
-            Self::DiskAbove(size) => format!("a disk larger than {}", show_size(size.0)),
+            Self::DiskAbove(size) => format!("a disk larger than {}", format_size(size.0)),
             Self::DiskMultiple(size) => {
-                format!("a disk size in multiples of {}", show_size(size.0))
+                format!("a disk size in multiples of {}", format_size(size.0))
             }
             Self::PartitionBehindWindows(true) => "a partition after the Windows partition".into(),
             Self::PartitionBehindWindows(false) => {

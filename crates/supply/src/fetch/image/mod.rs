@@ -86,7 +86,7 @@ pub fn fetch_images(
             let name = InputId::Image(spec.name.value.clone()).to_string();
             let watch = ProgressWatch::new(name, Arc::clone(sink), cancel.clone());
             let image = fetch_image(spec, wanted, store, watch, options).await;
-            images.push(image.map_err(|e| e.from_place(&spec.reference.place))?);
+            images.push(image.map_err(|e| e.or_place(&spec.reference.place))?);
         }
         Ok(images)
     })?

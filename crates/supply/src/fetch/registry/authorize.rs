@@ -14,7 +14,7 @@ use super::{
     report_malformed,
 };
 use crate::fetch::client::HttpAnswer;
-use crate::fetch::policy::{UrlSource, may_ask_token};
+use crate::fetch::policy::{UrlSource, check_token_server};
 use crate::fetch::zone::NetworkZone;
 use winimg_base::text::redact;
 
@@ -173,7 +173,7 @@ impl RegistryClient {
         let mut realm = parse(asked.realm)?;
         let credentials = self.credentials.as_ref();
         let token_host = credentials.map(|known| known.token_host.as_deref());
-        may_ask_token(&self.base, &realm, token_host)?;
+        check_token_server(&self.base, &realm, token_host)?;
         let led = match token_host.flatten() {
             Some(named) if realm.host_str() == Some(named) => UrlSource::ByUser,
             _ => self.led_to(&realm, from),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::login::RegistryLogin;
-use winimg_base::io::without_our_secrets;
+use winimg_base::io::remove_winimg_secrets;
 use winimg_base::text::Secret;
 
 /// User name that marks an identity token in place of a password.
@@ -46,7 +46,7 @@ pub(super) fn ask(name: &str, server: &str) -> Result<RegistryLogin, String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    without_our_secrets(&mut command);
+    remove_winimg_secrets(&mut command);
     let mut child = command.spawn().map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "is not installed".to_owned(),
         _ => format!("cannot be started: {e}"),

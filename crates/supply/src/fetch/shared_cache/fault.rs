@@ -42,7 +42,7 @@ impl CacheFault {
             (_, E::Own(error)) => error.into(),
             (_, E::OtherBytes { expected, found }) => {
                 let fact = "the shared cache sent bytes that do not match their digest";
-                let other = error_at(address, fact).of_kind(Kind::Unproved);
+                let other = error_at(address, fact).with_kind(Kind::Unproved);
                 Self::Refused(other.expected(expected).found(found))
             }
             (_, E::Http(F::Host(error))) => Self::Refused(error),

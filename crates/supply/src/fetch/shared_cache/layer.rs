@@ -83,7 +83,7 @@ impl SharedCacheClient {
         }
         let sizes = wanted.iter().map(|found| found.record.size());
         let bytes = sizes.fold(0, u64::saturating_add);
-        store.check_room("the layers of the shared cache", bytes)?;
+        store.check_free_space("the layers of the shared cache", bytes)?;
         for found in wanted.into_iter().rev() {
             let (after, bytes) = (
                 found.record.last_link_name().to_owned(),
@@ -334,7 +334,7 @@ async fn unpack(
             "{} of the shared cache does not match its record",
             watch.what
         );
-        let error = registry.error(fact).of_kind(Kind::Unproved);
+        let error = registry.error(fact).with_kind(Kind::Unproved);
         error.expected(format!("{} bytes", file.size)).found(found)
     };
     let to = io::create_private_file(path).map_err(|e| Error::io("write", path, e))?;

@@ -157,7 +157,7 @@ impl CacheRegistry {
                 let error = self.error("the shared cache sent more bytes than expected");
                 return Err(CacheFault::Refused(
                     error
-                        .of_kind(Kind::Unproved)
+                        .with_kind(Kind::Unproved)
                         .expected(format!("{limit} bytes at most")),
                 ));
             }
@@ -193,7 +193,7 @@ impl CacheRegistry {
         let mut first = true;
         let came = self.pull(digest, limit, watch, |bytes, total| {
             if std::mem::take(&mut first) {
-                store.check_room(&watch.what, total.unwrap_or(0))?;
+                store.check_free_space(&watch.what, total.unwrap_or(0))?;
             }
             file.write_all(bytes)
                 .map_err(|e| Error::io("write to", store.folder(), e))

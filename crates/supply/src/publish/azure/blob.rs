@@ -24,7 +24,7 @@ use crate::fetch;
 use crate::store::ProgressWatch;
 use winimg_base::digest::{Algorithm, Digest, Hasher};
 use winimg_base::error::{Error, Result};
-use winimg_base::io::{PositionedIo as _, data_within};
+use winimg_base::io::{PositionedIo as _, find_data};
 
 /// Maximum size of a write to a page blob in bytes (Azure Storage: Put Page).
 const RANGE: u64 = 4 << 20;
@@ -275,8 +275,7 @@ impl AzureBlob {
         let path = self.path.clone();
         fetch::run_blocking(move || {
             let file = File::open(&path).map_err(|e| Error::io("read", &path, e))?;
-            let data =
-                data_within(&file, range.clone()).map_err(|e| Error::io("read", &path, e))?;
+            let data = find_data(&file, range.clone()).map_err(|e| Error::io("read", &path, e))?;
             if data.is_empty() {
                 return Ok(BlobPiece {
                     range,

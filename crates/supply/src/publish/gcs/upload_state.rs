@@ -60,7 +60,7 @@ pub fn write(object: &PublishObject, generation: &str, upload: &str) -> Result<(
 }
 
 pub fn remove(object: &PublishObject) -> Result<()> {
-    find_path(object).map_or(Ok(()), |path| io::remove_if_there(&path))
+    find_path(object).map_or(Ok(()), |path| io::remove_if_exists(&path))
 }
 
 /// Returns the path of the state; `None`: the object is not a file.

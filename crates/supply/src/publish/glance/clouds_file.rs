@@ -184,7 +184,7 @@ fn list_paths(variable: &str, name: &str, environment: &impl Environment) -> Vec
 }
 
 fn clouds_of(path: &Path) -> Result<BTreeMap<String, FileCloud>> {
-    let text = io::read_text_given(path, io::limit::TEXT);
+    let text = io::read_text_argument(path, io::limit::TEXT);
     let text = text.map_err(|e| Error::io("read", path, e))?;
     let clouds = parse(&text).map_err(|e| e.at(path.display()))?;
     Ok(clouds

@@ -79,7 +79,7 @@ impl Store {
         drop(gate);
         for path in &names.taken {
             cancel.check()?;
-            io::remove_whole(path).map_err(|e| Error::io("remove", path, e))?;
+            io::remove_recursively(path).map_err(|e| Error::io("remove", path, e))?;
         }
         Ok(pruned)
     }

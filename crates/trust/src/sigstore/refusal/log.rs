@@ -59,7 +59,7 @@ impl SigstoreCase<'_> {
     fn log_of(&self, entry: &TransparencyLogEntry) -> Option<SignatureRefusal> {
         let id = &entry.log_id.key_id;
         let Some(key) = self.rule.root.log(id) else {
-            return Some(self.other_root().unwrap_or_else(|| {
+            return Some(self.find_unknown_root().unwrap_or_else(|| {
                 RefusalReason::NotLogged
                     .refusal("its log entry is from a log that is not in the trust root")
                     .expected(self.rule.root.describe_logs())
@@ -67,7 +67,7 @@ impl SigstoreCase<'_> {
                     .cure(TRUSTED_ROOT_CURE)
             }));
         };
-        let time = entry.integrated_time.filter(|at| !in_force(key, *at))?;
+        let time = entry.integrated_time.filter(|at| !was_valid(key, *at))?;
         Some(
             RefusalReason::NotLogged
                 .refusal("its log entry was made when the log was not valid")
@@ -94,7 +94,7 @@ impl SigstoreCase<'_> {
     }
 
     pub(super) fn refuse_timestamp(&self, why: TimestampError) -> SignatureRefusal {
-        if let Some(refusal) = self.other_root() {
+        if let Some(refusal) = self.find_unknown_root() {
             return refusal;
         }
         match why {
@@ -144,6 +144,6 @@ impl SigstoreCase<'_> {
     }
 }
 
-pub(super) fn in_force(key: &PublicKey, at: Timestamp) -> bool {
+pub(super) fn was_valid(key: &PublicKey, at: Timestamp) -> bool {
     key.valid_for.is_none_or(|range| range.contains(at))
 }

@@ -7,11 +7,11 @@ use super::super::certificate::Certificate;
 use super::super::purpose::CertificateUse;
 use super::super::tlv::TlvWalk;
 use super::super::{algorithm, name};
-use super::{CheckTime, TimeSource, root_text};
+use super::{CheckTime, TimeSource, describe_root};
 use crate::{RefusalReason, SignatureRefusal};
 
 /// Maximum number of issuers listed for a chain.
-const LONGEST: usize = 8;
+const MAX_ISSUERS_SHOWN: usize = 8;
 
 /// The inputs of the verification.
 pub(super) struct ChainCase<'c> {
@@ -106,7 +106,7 @@ impl ChainCase<'_> {
     }
 
     pub(super) fn other_root(&self, fact: &str) -> SignatureRefusal {
-        let expected: Vec<String> = self.roots.iter().map(|der| root_text(der)).collect();
+        let expected: Vec<String> = self.roots.iter().map(|der| describe_root(der)).collect();
         let key = if self.wanted == CertificateUse::TimeStamping {
             "timestamp_roots"
         } else {
@@ -182,7 +182,7 @@ impl ChainCase<'_> {
     fn issued_by(&self) -> String {
         let mut text = self.leaf.subject_text();
         let mut at = self.leaf.clone();
-        for _ in 0..LONGEST {
+        for _ in 0..MAX_ISSUERS_SHOWN {
             if at.is_self_issued() {
                 break;
             }

@@ -25,11 +25,11 @@ use winimg_base::error::{Error, Result};
 use winimg_base::event::Cancel;
 
 /// Maximum number of records; a Windows Server has 200,000 to 400,000.
-const MOST_RECORDS: u64 = 1 << 23;
+const MAX_RECORDS: u64 = 1 << 23;
 /// Bytes of the `$MFT` that are read at once: whole records of any size.
 const CHUNK: u64 = 1 << 20;
 /// Bytes of the bitmap: one bit per record.
-const LONGEST_BITMAP: u64 = MOST_RECORDS / 8;
+const MAX_BITMAP_SIZE: u64 = MAX_RECORDS / 8;
 
 /// Names and bytes of NTFS's own files, the largest first.
 pub type MetadataFiles = Vec<(String, u64)>;
@@ -125,9 +125,9 @@ impl NtfsVolume<'_> {
         let stream = ClusterStream::from_attribute(data, cluster)
             .ok_or_else(|| report_damage(place, "the $MFT has holes"))?;
         let records = stream.len() / record_size;
-        if records > MOST_RECORDS {
+        if records > MAX_RECORDS {
             return Err(Error::failed("the NTFS volume has too many files to count")
-                .expected(format!("at most {MOST_RECORDS} records in the $MFT"))
+                .expected(format!("at most {MAX_RECORDS} records in the $MFT"))
                 .found(records));
         }
         let bitmap = first
@@ -138,7 +138,7 @@ impl NtfsVolume<'_> {
             None => {
                 let stream = ClusterStream::from_attribute(bitmap, cluster)
                     .ok_or_else(|| report_damage(place, "the $MFT's bitmap has holes"))?;
-                let mut bytes = vec![0; stream.len().min(LONGEST_BITMAP) as usize];
+                let mut bytes = vec![0; stream.len().min(MAX_BITMAP_SIZE) as usize];
                 stream.read(&self.reader, 0, &mut bytes)?;
                 bytes
             }

@@ -7,7 +7,7 @@ use super::{FolderUsage, MetadataFiles, report_damage};
 use winimg_base::error::{Error, Result};
 
 /// Maximum number of folders; a Windows Server has 30,000 to 60,000.
-const MOST_FOLDERS: usize = 1 << 20;
+const MAX_FOLDERS: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct UsageCollector {
@@ -92,9 +92,9 @@ impl UsageCollector {
             return Ok(());
         }
         if record.is_folder {
-            if self.folders.len() == MOST_FOLDERS {
+            if self.folders.len() == MAX_FOLDERS {
                 let fact = "the NTFS volume has too many folders to count";
-                return Err(Error::failed(fact).expected(format!("at most {MOST_FOLDERS}")));
+                return Err(Error::failed(fact).expected(format!("at most {MAX_FOLDERS}")));
             }
             self.folders.insert(record.number, record);
             return Ok(());

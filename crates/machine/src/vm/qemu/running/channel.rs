@@ -38,7 +38,7 @@ impl AgentChannel {
         };
         let agent = AgentGuest::new(stream, host, PATIENCE * machine.slowness)?;
         Ok(Self {
-            agent: agent.written_down(&machine.dir.agent_log()),
+            agent: agent.with_transcript(&machine.dir.agent_log()),
             machine,
         })
     }

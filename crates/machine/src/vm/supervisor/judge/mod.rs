@@ -23,18 +23,18 @@ const SETUP_RESTARTS: u32 = 8;
 pub const BOOT_RESTARTS: u32 = 5;
 /// Limit from power-on or a restart until the firmware boots something, with hardware acceleration.
 /// Normally this takes seconds.
-const FIRMWARE: Duration = Duration::from_secs(120);
+const FIRMWARE_LIMIT: Duration = Duration::from_secs(120);
 /// Multiple of the stillness limit for which a start with a busy processor may draw and read
 /// nothing, with hardware acceleration.
-const DARK: u32 = 8;
+const DARK_FACTOR: u32 = 8;
 /// Upper bound of that time, unless the stillness limit is longer.
-const LONGEST_DARK: Duration = Duration::from_secs(360);
+const MAX_DARK: Duration = Duration::from_secs(360);
 /// While steps run, the agent's silence is a better signal than the screen, so that only this
 /// fraction of the stillness limit applies.
 const STEPS_SHARE: u32 = 4;
 /// Time after which an inactive Setup or start is checked, unless the limit is shorter. While steps
 /// run, the minimum of their fraction of the limit.
-const EARLY: Duration = Duration::from_secs(45);
+const EARLY_CHECK: Duration = Duration::from_secs(45);
 
 /// A guest that waits for input uses less than this share of one processor. Measured without
 /// hardware acceleration, running and runnable time together: SeaBIOS with a blinking cursor and an
@@ -101,22 +101,22 @@ impl WatchLimits {
     /// Returns the limits of a purpose. A slow processor is busy, so the stillness limit is not
     /// scaled; the firmware's limit is.
     pub fn from_purpose(purpose: MachinePurpose, still: Duration, slowness: u32) -> Self {
-        let looked_at = match purpose {
-            MachinePurpose::Install | MachinePurpose::Boot => still.min(EARLY),
-            MachinePurpose::Steps => (still / STEPS_SHARE).max(still.min(EARLY)),
+        let checked_after = match purpose {
+            MachinePurpose::Install | MachinePurpose::Boot => still.min(EARLY_CHECK),
+            MachinePurpose::Steps => (still / STEPS_SHARE).max(still.min(EARLY_CHECK)),
             MachinePurpose::Clone => still,
         };
         Self {
-            still: looked_at,
+            still: checked_after,
             restarts: match purpose {
                 MachinePurpose::Install | MachinePurpose::Clone => SETUP_RESTARTS,
                 MachinePurpose::Boot | MachinePurpose::Steps => BOOT_RESTARTS,
             },
-            firmware: FIRMWARE * slowness.max(1),
+            firmware: FIRMWARE_LIMIT * slowness.max(1),
             dark: match purpose {
                 // A restarted Windows is judged by its agent's silence.
                 MachinePurpose::Steps => Duration::MAX,
-                _ => (still * DARK).min(LONGEST_DARK).max(still) * slowness.max(1),
+                _ => (still * DARK_FACTOR).min(MAX_DARK).max(still) * slowness.max(1),
             },
         }
     }
@@ -229,11 +229,11 @@ impl SampleJudge {
             (Some(a), Some(b)) => b.saturating_sub(a).as_secs_f64() > IDLE_SHARE * seconds,
             _ => false,
         };
-        let moved = last.io.saturating_sub(first.io) as f64;
+        let transferred = last.io.saturating_sub(first.io) as f64;
         if time < self.limits.still
             || last.screen.is_none()
             || busy
-            || moved > QUIET_BYTES * seconds
+            || transferred > QUIET_BYTES * seconds
         {
             return MachineVerdict::Fine;
         }
