@@ -17,27 +17,27 @@ pub(super) fn decide(
     leased: &BTreeSet<Digest>,
     now: SystemTime,
 ) -> PruneReport {
-    let mut deciding = PruneDecision {
+    let mut decision = PruneDecision {
         keep: items
             .iter()
             .map(|i| find_keep_reason(i, protected, leased))
             .collect(),
-        left: items.iter().map(|i| i.size).sum(),
-        going: vec![None; items.len()],
+        remaining: items.iter().map(|i| i.size).sum(),
+        removals: vec![None; items.len()],
         order: Vec::new(),
         items: &items,
     };
-    deciding.remove_leftovers();
+    decision.remove_leftovers();
     if let Some(limit) = limits.older_than {
-        deciding.by_age(limit, now);
+        decision.remove_by_age(limit, now);
     }
     if let Some(limit) = limits.max_size {
-        deciding.by_size(limit);
+        decision.remove_by_size(limit);
     }
-    let gone = deciding.order.iter();
-    let gone = gone.filter_map(|n| Some((items[*n].clone(), deciding.going[*n].clone()?)));
-    let stayed = (0..items.len()).filter(|n| deciding.going[*n].is_none());
-    let stayed = stayed.map(|n| (items[n].clone(), deciding.describe_kept(n, now)));
+    let gone = decision.order.iter();
+    let gone = gone.filter_map(|n| Some((items[*n].clone(), decision.removals[*n].clone()?)));
+    let stayed = (0..items.len()).filter(|n| decision.removals[*n].is_none());
+    let stayed = stayed.map(|n| (items[n].clone(), decision.describe_kept(n, now)));
     PruneReport {
         gone: gone.collect(),
         stayed: stayed.collect(),
@@ -74,19 +74,19 @@ fn find_keep_reason(
 struct PruneDecision<'a> {
     items: &'a [StoreItem],
     keep: Vec<Option<String>>,
-    /// Reason for removal.
-    going: Vec<Option<String>>,
+    /// Reason for removal; `None` for items that are kept.
+    removals: Vec<Option<String>>,
     /// Order of removal: children before their parents.
     order: Vec<usize>,
     /// Total bytes of the items that are kept.
-    left: u64,
+    remaining: u64,
 }
 
 impl PruneDecision<'_> {
     fn remove(&mut self, number: usize, why: String) {
-        self.going[number] = Some(why);
+        self.removals[number] = Some(why);
         self.order.push(number);
-        self.left -= self.items[number].size;
+        self.remaining -= self.items[number].size;
     }
 
     /// Removes unusable items.
@@ -113,38 +113,38 @@ impl PruneDecision<'_> {
             StoreItemKind::Layer(_, Some(record)) => record.parent.is_some(),
             _ => false,
         };
-        let is_free = self.keep[number].is_none() && self.going[number].is_none();
+        let is_free = self.keep[number].is_none() && self.removals[number].is_none();
         let parent = self.find_parent(number);
-        has_parent && is_free && parent.is_none_or(|n| self.going[n].is_some())
+        has_parent && is_free && parent.is_none_or(|n| self.removals[n].is_some())
     }
 
-    fn by_age(&mut self, limit: Duration, now: SystemTime) {
-        self.while_any(|me, number| {
+    fn remove_by_age(&mut self, limit: Duration, now: SystemTime) {
+        self.remove_while(|me, number| {
             let unused = unused_for(&me.items[number], now);
             (unused > limit).then(|| format!("not used for {}", format_span(unused)))
         });
     }
 
-    fn by_size(&mut self, limit: u64) {
+    fn remove_by_size(&mut self, limit: u64) {
         let why = "least recently used, and the cache exceeds the size limit";
-        self.while_any(|me, _| (me.left > limit).then(|| why.to_string()));
+        self.remove_while(|me, _| (me.remaining > limit).then(|| why.to_string()));
     }
 
     /// Removes items as long as `why` gives a reason, least recently used first.
-    fn while_any(&mut self, why: impl Fn(&Self, usize) -> Option<String>) {
-        let mut lately: Vec<usize> = (0..self.items.len()).collect();
-        lately.sort_by_key(|n| self.items[*n].used);
+    fn remove_while(&mut self, why: impl Fn(&Self, usize) -> Option<String>) {
+        let mut by_last_use: Vec<usize> = (0..self.items.len()).collect();
+        by_last_use.sort_by_key(|n| self.items[*n].used);
         loop {
             let before = self.order.len();
-            for number in &lately {
+            for number in &by_last_use {
                 let used = self.items[*number].used;
                 let mut next = Some(*number);
-                while let Some(number) = next.filter(|n| self.may_go(*n)) {
+                while let Some(number) = next.filter(|n| self.is_removable(*n)) {
                     let Some(why) = why(self, number) else {
                         break;
                     };
                     self.remove(number, why);
-                    self.trees_of(number);
+                    self.remove_trees(number);
                     // The parent is older and only had to wait for this child.
                     let below = self.find_parent(number);
                     next = below.filter(|n| self.items[*n].used <= used);
@@ -156,8 +156,8 @@ impl PruneDecision<'_> {
         }
     }
 
-    fn may_go(&self, number: usize) -> bool {
-        let free = self.keep[number].is_none() && self.going[number].is_none();
+    fn is_removable(&self, number: usize) -> bool {
+        let free = self.keep[number].is_none() && self.removals[number].is_none();
         free && self.find_child(number).is_none()
     }
 
@@ -177,8 +177,8 @@ impl PruneDecision<'_> {
         let StoreItemKind::Layer(key, _) = &self.items[number].thing else {
             return None;
         };
-        let all = self.items.iter().zip(&self.going);
-        let mut staying = all.filter(|(_, going)| going.is_none()).map(|(i, _)| i);
+        let all = self.items.iter().zip(&self.removals);
+        let mut staying = all.filter(|(_, removal)| removal.is_none()).map(|(i, _)| i);
         staying.find(|item| match &item.thing {
             StoreItemKind::Layer(_, Some(record)) => record.parent.as_ref() == Some(key),
             _ => false,
@@ -186,13 +186,14 @@ impl PruneDecision<'_> {
     }
 
     /// Removes the trees that were unpacked from a removed archive.
-    fn trees_of(&mut self, number: usize) {
+    fn remove_trees(&mut self, number: usize) {
         let StoreItemKind::Blob(blob) = &self.items[number].thing else {
             return;
         };
         for tree in 0..self.items.len() {
-            let of_it = matches!(&self.items[tree].thing, StoreItemKind::Tree(of) if of == blob);
-            if of_it && self.keep[tree].is_none() && self.going[tree].is_none() {
+            let is_from_archive =
+                matches!(&self.items[tree].thing, StoreItemKind::Tree(of) if of == blob);
+            if is_from_archive && self.keep[tree].is_none() && self.removals[tree].is_none() {
                 self.remove(tree, "its archive is removed".into());
             }
         }
