@@ -148,7 +148,7 @@ pub struct ReportTrial {
 }
 
 /// Renders the report of the build in this output folder.
-pub fn page_of(folder: &Path, recording: &TraceRecording) -> Result<HtmlPage> {
+pub fn page_path(folder: &Path, recording: &TraceRecording) -> Result<HtmlPage> {
     page_at(folder, &folder.join(REPORT), recording)
 }
 

@@ -98,7 +98,7 @@ fn collect_facts(
             )
         })
         .collect();
-    let unread = context.host.proxies.find_unread(&variable);
+    let unread = context.host.proxies.find_invalid_exceptions(&variable);
     let broken = broken_proxies(&variable).into_iter().chain(unread);
     DoctorFacts {
         machines: match platform {

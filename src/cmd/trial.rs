@@ -62,7 +62,7 @@ pub fn run(args: &cli::TryArgs, context: &CommandContext) -> Result<()> {
         let image = subject.find_image(target)?;
         let result = bench.run_trial(target, &image, subject.manifest.as_ref())?;
         let (outcome, summary) = (result.describe_outcome(), result.summarize());
-        let page = trial::page_of(target, &folder);
+        let page = trial::page_path(target, &folder);
         text += &format!("{outcome}\n  {summary}\n  details: {}\n", page.display());
         if !result.is_good() {
             failed.push(target);

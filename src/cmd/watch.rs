@@ -37,7 +37,7 @@ pub fn run(args: &cli::WatchArgs, context: &CommandContext) -> Result<()> {
     if let Some(folder) = &only {
         let running = find_running(folder)?;
         if running.is_none() {
-            build_report::page_of(folder, &context.recording)?;
+            build_report::page_path(folder, &context.recording)?;
         }
         watch.add(folder, running);
     }
@@ -257,7 +257,7 @@ impl Follower {
         if records == self.records {
             return;
         }
-        if let Ok(page) = build_report::page_of(&self.folder, &self.recording) {
+        if let Ok(page) = build_report::page_path(&self.folder, &self.recording) {
             self.page = Some(page);
             self.records = records;
         }

@@ -46,7 +46,7 @@ pub fn compute_forecast(
     cancel: &Cancel,
 ) -> Result<Forecast> {
     let layers = store.list_layer_records();
-    let outdated = store.outdated_layers(&recipe.name.value);
+    let outdated = store.count_outdated_layers(&recipe.name.value);
     // Layers of a recipe with another name may match, too.
     let has_own = layers.iter().any(|layer| layer.recipe == recipe.name.value);
     if layers.is_empty() {

@@ -282,7 +282,7 @@ impl BuildPauses {
                 _ => format!("{}\n{}", stop.text, self.describe_options(&stop)),
             },
         });
-        let outcome = PauseWait::new(self, &stop, guest).until_chosen(&queue);
+        let outcome = PauseWait::new(self, &stop, guest).wait_for_choice(&queue);
         self.console.resume();
         let choice = *outcome.as_ref().unwrap_or(&PauseChoice::Stop);
         if choice == PauseChoice::Retry

@@ -124,7 +124,7 @@ fn report(request: &BuildRequest, chain: &BuildChain, from: Option<&ResumePoint>
     if covered_links < all {
         let mut reasons = explain_stale(&store.list_layer_records(), recipe, chain);
         if covered_links == 0 {
-            reasons.extend(describe_outdated(store.outdated_layers(recipe)));
+            reasons.extend(describe_outdated(store.count_outdated_layers(recipe)));
         }
         if !reasons.is_empty() {
             sink.emit(&Event::LayersStale { reasons });

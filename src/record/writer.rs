@@ -58,20 +58,20 @@ pub fn write_records(
         (SPDX, spdx::render_document(&inventory)),
     ];
     let byproducts: Vec<ProvenanceByproduct> = files.iter().map(describe_byproduct).collect();
-    let asked = collect_parameters(request, recording);
-    let statement = provenance::render_statement(manifest, &asked, &byproducts);
+    let parameters = collect_parameters(request, recording);
+    let statement = provenance::render_statement(manifest, &parameters, &byproducts);
     files.push((PROVENANCE, statement));
 
     // An earlier build's signatures do not match the new records.
     sign::remove_signatures(&request.output)?;
     let mut paths = write_all(&request.output, &files)?;
     earlier::continue_records(&request.output)?;
-    let packers = request.output.join("packer-manifest.json");
+    let packer_manifest = request.output.join("packer-manifest.json");
     packer::append(
-        &packers,
-        &build_packer_entry(request, manifest, asked.invocation),
+        &packer_manifest,
+        &build_packer_entry(request, manifest, parameters.invocation),
     )?;
-    paths.push(packers);
+    paths.push(packer_manifest);
     let signed =
         sign_all(&request.output, recording.signers, request.epoch, cancel).map_err(|e| {
             e.lines(["the image and its records are complete but not signed: run `winimg sign`"])
@@ -97,11 +97,11 @@ pub fn sign_all(
     if signers.is_empty() {
         return Ok(Vec::new());
     }
-    let own = read_record(&folder.join(MANIFEST))?;
+    let manifest_bytes = read_record(&folder.join(MANIFEST))?;
     let statement = read_record(&folder.join(PROVENANCE))?;
-    let manifest = BuildManifest::parse(&String::from_utf8_lossy(&own))?;
+    let manifest = BuildManifest::parse(&String::from_utf8_lossy(&manifest_bytes))?;
     let records = sign::RecordsToSign {
-        manifest: &own,
+        manifest: &manifest_bytes,
         statement: &statement,
         epoch,
         recipe: &format!("{}@{}", manifest.recipe.name, manifest.recipe.digest),
@@ -150,7 +150,7 @@ fn collect_parameters(request: &BuildRequest, recording: &RecordContext) -> Prov
         };
         (var.name.clone(), value)
     });
-    let set = recipe
+    let overrides = recipe
         .effective
         .iter()
         .filter(|e| e.origin.starts_with("--set"));
@@ -161,7 +161,9 @@ fn collect_parameters(request: &BuildRequest, recording: &RecordContext) -> Prov
     ProvenanceParameters {
         builder: recording.builder.into(),
         variables: variables.collect(),
-        overrides: set.map(|e| (e.path.clone(), e.value.clone())).collect(),
+        overrides: overrides
+            .map(|e| (e.path.clone(), e.value.clone()))
+            .collect(),
         outputs: outputs.collect(),
         lock: request.lock.map(LockFile::digest),
         epoch: request.epoch,
@@ -267,9 +269,9 @@ fn record_file(
     id: &InputId,
     blob: &StoredBlob,
 ) -> Option<manifest::ManifestInput> {
-    let asked = request.recipe.find_input(id)?;
-    let record = record_input(id, asked.origin()?, blob, request.store);
-    Some(match asked.source {
+    let input = request.recipe.find_input(id)?;
+    let record = record_input(id, input.origin()?, blob, request.store);
+    Some(match input.source {
         InputSource::Component(component) => manifest::ManifestInput {
             version: component.version.clone(),
             license: component.license.clone(),
@@ -282,7 +284,7 @@ fn record_file(
 /// Records a container image by its manifest, which covers all of it.
 fn record_image(request: &BuildRequest, image: &FetchedImage) -> manifest::ManifestInput {
     let id = InputId::Image(image.name.clone());
-    let asked = match request.recipe.find_input(&id).map(|input| input.source) {
+    let proof = match request.recipe.find_input(&id).map(|input| input.source) {
         Some(InputSource::Image(image)) => Some(&image.proof),
         _ => None,
     };
@@ -297,7 +299,7 @@ fn record_image(request: &BuildRequest, image: &FetchedImage) -> manifest::Manif
         url: image.reference.clone(),
         size: image.size(),
         signers: Vec::new(),
-        proof: match asked {
+        proof: match proof {
             Some(ImageProof::Unverified { reason }) => manifest::ManifestProof::Unverified {
                 reason: reason.value.clone(),
             },

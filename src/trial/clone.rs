@@ -33,11 +33,11 @@ use super::{identity, judge};
 use crate::verify::{self, FindingSeverity, VerifyReport};
 
 /// Extra size of a clone's disk, so that C: can be extended.
-const GROWTH: u64 = 4 << 30;
+const EXTRA_SIZE: u64 = 4 << 30;
 /// Timeout from the power button to the power-off: services may take minutes to stop.
-const OFF: Duration = Duration::from_secs(300);
+const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time without activity after which a known dialog box is recognized.
-const STILL: Duration = Duration::from_secs(30);
+const DIALOG_DELAY: Duration = Duration::from_secs(30);
 /// cloudbase-init's service for Azure waits 150 s for a DHCP option (docs/try.md), without
 /// activity.
 const QUIET_ON_AZURE: Duration = Duration::from_secs(200);
@@ -78,7 +78,7 @@ impl<'a> TrialClone<'a> {
             .tempdir_in(request.scratch.work_dir())
             .map_err(|e| Error::io("create a folder in", request.scratch.work_dir(), e))?;
         let disk = work.path().join("disk.qcow2");
-        let bytes = request.disk.len().next_multiple_of(1 << 20) + GROWTH;
+        let bytes = request.disk.len().next_multiple_of(1 << 20) + EXTRA_SIZE;
         let hypervisor = request.hypervisor;
         hypervisor.create_disk_over_image(&disk, request.image, bytes, request.cancel)?;
         let disc = metadata::create_disc(form, &identity);
@@ -102,7 +102,7 @@ impl<'a> TrialClone<'a> {
 
     /// Boots the clone twice: the second boot shows that it comes up again after a restart.
     pub fn run(self) -> Result<CloneOutcome> {
-        let mut lived = CloneOutcome {
+        let mut outcome = CloneOutcome {
             run: CloneRun {
                 given: (&self.identity).into(),
                 boots: Vec::new(),
@@ -113,17 +113,17 @@ impl<'a> TrialClone<'a> {
             report: VerifyReport::default(),
         };
         for number in 1..=BOOTS {
-            let (boot, trouble) = self.boot(number)?;
-            lived.run.boots.push(boot);
-            if !self.check_disk(number == BOOTS, trouble, &mut lived)? {
+            let (boot, failure) = self.boot(number)?;
+            outcome.run.boots.push(boot);
+            if !self.check_disk(number == BOOTS, failure, &mut outcome)? {
                 break;
             }
         }
         if let Some(server) = &self.server {
-            lived.run.requests = server.list_requests();
-            lived.run.reports = server.list_reports();
+            outcome.run.requests = server.list_requests();
+            outcome.run.reports = server.list_reports();
         }
-        Ok(lived)
+        Ok(outcome)
     }
 
     /// Boots the clone, waits until it has settled and powers it off. A fault of the clone is
@@ -135,21 +135,21 @@ impl<'a> TrialClone<'a> {
             _ => "second boot",
         });
         let (sink, cancel) = (Arc::clone(request.sink), request.cancel.clone());
-        let began = Instant::now();
-        let mut machine = request.hypervisor.start(self.plan()?, sink, cancel)?;
+        let started = Instant::now();
+        let mut machine = request.hypervisor.start(self.build_plan()?, sink, cancel)?;
         let timeout = request.timeout * self.prepared.request.probe.slowness;
         let settled = machine.wait_settled(self.quiet_time(), timeout);
-        let seconds = began.elapsed().as_secs_f64();
+        let seconds = started.elapsed().as_secs_f64();
         let screen = self.save_screen(machine.as_mut(), number);
-        let outcome = (settled.after).and_then(|_| self.turn_off(machine.as_mut()));
+        let result = (settled.after).and_then(|_| self.turn_off(machine.as_mut()));
         drop(machine);
-        let outcome = outcome.map_err(|error| self.keep_what_it_names(error, number));
+        let result = result.map_err(|error| self.save_evidence(error, number));
         let boot = CloneBoot {
             restarts: settled.restarts,
             seconds,
             screen,
         };
-        match outcome {
+        match result {
             Ok(()) => Ok((boot, None)),
             // Other errors are the host's and do not concern the image.
             Err(error) if error.kind() == Kind::Trial => Ok((boot, Some(error))),
@@ -159,7 +159,7 @@ impl<'a> TrialClone<'a> {
 
     /// Saves the screens and QEMU's log next to the results, because an error may refer to them and
     /// the clone's folder is removed.
-    fn keep_what_it_names(&self, error: Error, boot: usize) -> Error {
+    fn save_evidence(&self, error: Error, boot: usize) -> Error {
         let request = self.prepared.request;
         let name = format!("{}/clone-{}-boot-{boot}", request.target.name, self.number);
         let kept = request.folder.join(name);
@@ -188,15 +188,15 @@ impl<'a> TrialClone<'a> {
     fn turn_off(&self, machine: &mut dyn VirtualMachine) -> Result<()> {
         self.report_progress("pressing the power button");
         machine.press_power_button()?;
-        machine.wait_off(OFF * self.prepared.request.probe.slowness)
+        machine.wait_off(POWER_OFF_TIMEOUT * self.prepared.request.probe.slowness)
     }
 
     /// Reads and judges the powered-off disk. Returns true if the clone is to boot again.
     fn check_disk(
         &self,
         is_last: bool,
-        trouble: Option<Error>,
-        lived: &mut CloneOutcome,
+        failure: Option<Error>,
+        outcome: &mut CloneOutcome,
     ) -> Result<bool> {
         let request = self.prepared.request;
         let disk = OverlayDisk::open(&self.disk, Arc::clone(request.disk), request.cancel)?;
@@ -204,36 +204,37 @@ impl<'a> TrialClone<'a> {
         if let (Ok(state), Some(data)) = (&mut read, request.user_data) {
             UserDataRedactor::from_user_data(data).hide_in(state);
         }
-        let state = match (read, trouble) {
+        let state = match (read, failure) {
             (Ok(state), None) => state,
-            (read, Some(trouble)) => {
-                Self::report_stopped(trouble, read.ok(), lived);
+            (read, Some(failure)) => {
+                Self::report_stopped(failure, read.ok(), outcome);
                 return Ok(false);
             }
             (Err(error), None) if error.kind() == Kind::Verify => {
-                lived.report.add(Err(error.into()), None);
+                outcome.report.add(Err(error.into()), None);
                 return Ok(false);
             }
             (Err(error), None) => return Err(error),
         };
-        let promised = self.list_expected();
-        let expected = judge::ExpectedClone::from_target(request.target, &self.identity, &promised);
+        let checks_of_manifest = self.list_expected();
+        let expected =
+            judge::ExpectedClone::from_target(request.target, &self.identity, &checks_of_manifest);
         let unfinished = judge::find_unfinished(&state, &expected);
         if let Some(finding) = unfinished.filter(|f| f.severity == FindingSeverity::Error) {
-            lived.report.add(Err(Box::new(finding)), None);
-            lived.run.state = Some(state);
+            outcome.report.add(Err(Box::new(finding)), None);
+            outcome.run.state = Some(state);
             return Ok(false);
         }
         if let (false, Some(report)) = (is_last, judge::find_permanent_faults(&state, &expected)) {
-            lived.report = report;
-            lived.run.state = Some(state);
+            outcome.report = report;
+            outcome.run.state = Some(state);
             return Ok(false);
         }
         if is_last {
-            lived.report = judge::judge_clone(&state, &expected);
-            let disk = verify::check_clone(&disk, &promised, request.cancel)?;
-            lived.report.join(disk);
-            lived.run.state = Some(state);
+            outcome.report = judge::judge_clone(&state, &expected);
+            let disk = verify::check_clone(&disk, &checks_of_manifest, request.cancel)?;
+            outcome.report.join(disk);
+            outcome.run.state = Some(state);
         }
         Ok(!is_last)
     }
@@ -244,30 +245,30 @@ impl<'a> TrialClone<'a> {
         let request = self.prepared.request;
         let manifest = request.manifest;
         let all = manifest.map(|m| m.list_expected_of_clone(&request.target.name));
-        let mut promised = all.unwrap_or_default();
+        let mut checks_of_manifest = all.unwrap_or_default();
         if request.user_data.is_some() {
-            for expected in &mut promised {
+            for expected in &mut checks_of_manifest {
                 expected
                     .checks
                     .retain(|check| !matches!(check, ImageCheck::Missing { .. }));
             }
-            promised.retain(|expected| !expected.checks.is_empty());
+            checks_of_manifest.retain(|expected| !expected.checks.is_empty());
         }
-        promised
+        checks_of_manifest
     }
 
     /// Reports a clone that did not come up, with the likely cause from its disk.
-    fn report_stopped(trouble: Error, state: Option<CloneState>, lived: &mut CloneOutcome) {
-        let seen = trouble.into();
+    fn report_stopped(failure: Error, state: Option<CloneState>, outcome: &mut CloneOutcome) {
+        let finding = failure.into();
         let finding = match &state {
-            Some(state) => judge::explain_stopped(seen, state),
-            None => seen,
+            Some(state) => judge::explain_stopped(finding, state),
+            None => finding,
         };
-        lived.report.add(Err(finding), None);
-        lived.run.state = state;
+        outcome.report.add(Err(finding), None);
+        outcome.run.state = state;
     }
 
-    fn plan(&self) -> Result<MachinePlan> {
+    fn build_plan(&self) -> Result<MachinePlan> {
         let (request, hardware) = (self.prepared.request, &self.prepared.hardware);
         Ok(MachinePlan {
             name: format!("{} {}", request.target.name, self.number),
@@ -288,7 +289,7 @@ impl<'a> TrialClone<'a> {
             run_dir: self.run.clone(),
             accel: request.accel,
             timeout: request.timeout,
-            still_limit: request.quiet.min(STILL),
+            still_limit: request.quiet.min(DIALOG_DELAY),
         })
     }
 

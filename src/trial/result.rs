@@ -177,7 +177,7 @@ pub enum TrialVerdict {
 impl TrialResult {
     /// Adds a report's findings and counts, about one clone (from 1) or both together, and updates
     /// the verdict.
-    pub fn take(&mut self, clone: Option<usize>, report: &verify::VerifyReport) {
+    pub fn add_report(&mut self, clone: Option<usize>, report: &verify::VerifyReport) {
         self.checks += report.count_checks();
         let found = report.findings.iter();
         self.findings

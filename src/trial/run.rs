@@ -42,13 +42,13 @@ pub fn run(request: &TrialRequest) -> Result<result::TrialResult> {
     }
     let mut states = Vec::new();
     for number in 1..=2 {
-        let lived = TrialClone::new(&prepared, number)?.run()?;
-        let good = lived.report.is_good();
-        report(request, &format!("clone {number}"), &lived.report);
-        trial.take(Some(number), &lived.report);
-        states.extend(lived.run.state.clone());
-        trial.clones.push(lived.run);
-        if !good {
+        let outcome = TrialClone::new(&prepared, number)?.run()?;
+        let is_good = outcome.report.is_good();
+        emit_report(request, &format!("clone {number}"), &outcome.report);
+        trial.add_report(Some(number), &outcome.report);
+        states.extend(outcome.run.state.clone());
+        trial.clones.push(outcome.run);
+        if !is_good {
             // The second clone would fail the same way.
             break;
         }
@@ -57,15 +57,15 @@ pub fn run(request: &TrialRequest) -> Result<result::TrialResult> {
         trial.compared = compare::compare_clones(one, other);
         let setup = one.setup.get("");
         let generalized = setup.is_ok_and(|setup| setup.generalization_state.is_some());
-        let compared = compare::report(&trial.compared, generalized);
-        report(request, "both clones", &compared);
-        trial.take(None, &compared);
+        let comparison = compare::report(&trial.compared, generalized);
+        emit_report(request, "both clones", &comparison);
+        trial.add_report(None, &comparison);
     }
     trial.finished = format_rfc3339(SystemTime::now());
     let json = result_path(request.target, request.folder, "json");
     io::write_atomically(&json, trial.to_json().as_bytes())?;
     let page = page::render_page(&trial, &read_screens(request, &trial));
-    let html = page_of(request.target, request.folder);
+    let html = page_path(request.target, request.folder);
     io::write_atomically(&html, page.as_bytes())?;
     Ok(trial)
 }
@@ -84,7 +84,7 @@ fn result_path(target: &TargetSpec, folder: &Path, extension: &str) -> PathBuf {
 }
 
 /// Returns the path of a trial's report.
-pub fn page_of(target: &TargetSpec, folder: &Path) -> PathBuf {
+pub fn page_path(target: &TargetSpec, folder: &Path) -> PathBuf {
     result_path(target, folder, "html")
 }
 
@@ -112,7 +112,7 @@ pub fn report_failed(targets: &[&TargetSpec], folder: &Path) -> Error {
         [one] => result_path(one, folder, "json"),
         _ => folder.to_owned(),
     };
-    let pages = targets.iter().map(|target| page_of(target, folder));
+    let pages = targets.iter().map(|target| page_path(target, folder));
     Error::new(Kind::Trial, fact)
         .at(at.display())
         .lines(pages.map(|page| format!("details: {}", page.display())))
@@ -193,7 +193,7 @@ fn describe_options(request: &TrialRequest) -> Vec<String> {
 }
 
 /// Emits the findings as events, like `verify`, and their count as progress.
-fn report(request: &TrialRequest, what: &str, report: &VerifyReport) {
+fn emit_report(request: &TrialRequest, what: &str, report: &VerifyReport) {
     for finding in &report.findings {
         request.sink.emit(&finding.to_event());
     }

@@ -59,7 +59,7 @@ impl RegistryFirewallRule {
                 "Protocol" => rule.protocol = value.parse().ok(),
                 "LPort" | "LPort2_10" => rule.ports.push(value.to_owned()),
                 "RPort" | "RPort2_10" => rule.remote_ports.push(value.to_owned()),
-                _ => scope.take(field, value),
+                _ => scope.add_field(field, value),
             }
         }
         rule.scope = Some(scope);

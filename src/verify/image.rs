@@ -71,7 +71,7 @@ impl<'d> InspectedImage<'d> {
         match strip_prefix(key.subkey(), "CurrentControlSet") {
             None => Ok(hive.find_key(key.subkey())?),
             Some(rest) => {
-                let set = current_set(hive)?;
+                let set = find_control_set(hive)?;
                 Ok(hive.find_key(&format!("{set}{rest}"))?)
             }
         }
@@ -144,7 +144,7 @@ impl<'d> InspectedImage<'d> {
     }
 
     /// Checks that a hive is readable.
-    pub(super) fn hive_is_sound(&self, name: &str) -> Verdict {
+    pub(super) fn check_hive(&self, name: &str) -> Verdict {
         let path = format!(r"{CONFIG_FOLDER}\{name}");
         match self.load_once(name) {
             HiveState::Ready(_) => Ok(()),
@@ -161,30 +161,31 @@ impl<'d> InspectedImage<'d> {
     }
 
     /// Returns the partition that UEFI boots from.
-    pub(super) fn efi(&self) -> Option<&DiskPartition> {
+    pub(super) fn find_efi_partition(&self) -> Option<&DiskPartition> {
         let mut partitions = self.table.partitions.iter();
         partitions.find(|p| p.role == Some("EFI system"))
     }
 
     /// Returns the paths that do not exist in a FAT partition.
-    pub(super) fn missing_in_fat<'p>(
+    pub(super) fn find_missing_in_fat<'p>(
         &self,
         partition: &DiskPartition,
         paths: &[&'p str],
     ) -> Result<Vec<&'p str>> {
         let reader = DiskReader::with_range(self.disk, partition.start, partition.len);
-        let fat = fatfs::FileSystem::new(reader, fatfs::FsOptions::new()).map_err(bad_fat)?;
+        let fat =
+            fatfs::FileSystem::new(reader, fatfs::FsOptions::new()).map_err(report_fat_error)?;
         let root = fat.root_dir();
         let mut missing = Vec::new();
         for path in paths {
-            let mut one = [0];
+            let mut byte = [0];
             let read = root
                 .open_file(path)
-                .and_then(|mut file| file.read_exact(&mut one));
+                .and_then(|mut file| file.read_exact(&mut byte));
             match read {
                 Ok(()) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => missing.push(*path),
-                Err(e) => return Err(bad_fat(e)),
+                Err(e) => return Err(report_fat_error(e)),
             }
         }
         Ok(missing)
@@ -195,7 +196,7 @@ impl<'d> InspectedImage<'d> {
     }
 }
 
-fn bad_fat(error: std::io::Error) -> Error {
+fn report_fat_error(error: std::io::Error) -> Error {
     let fact = "cannot read the EFI system partition's FAT file system";
     Error::new(Kind::Failed, fact).because(error)
 }
@@ -218,7 +219,7 @@ fn strip_prefix<'p>(path: &'p str, start: &str) -> Option<&'p str> {
 
 /// Returns for example `ControlSet001`: Windows creates the link `CurrentControlSet` at startup
 /// from `Select\Current`.
-fn current_set(hive: &Hive) -> CheckResult<String> {
+fn find_control_set(hive: &Hive) -> CheckResult<String> {
     let select = hive.find_key("Select")?;
     let current = match select {
         Some(key) => key.find_value("Current")?,

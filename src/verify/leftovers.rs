@@ -48,7 +48,7 @@ pub const CHECKS: &[fn(&InspectedImage<'_>) -> Verdict] = &[
 ];
 
 /// Checks that also apply to clones.
-pub const CHECKS_OF_CLONES: &[fn(&InspectedImage<'_>) -> Verdict] = &[
+pub const CLONE_CHECKS: &[fn(&InspectedImage<'_>) -> Verdict] = &[
     own_folder,
     |image| own_script(image, "SetupComplete.cmd"),
     |image| own_script(image, "ErrorHandler.cmd"),

@@ -72,11 +72,11 @@ pub fn check_clone(
 ) -> Result<VerifyReport> {
     let image = InspectedImage::open(disk)?;
     let mut report = VerifyReport::default();
-    let common = system::CHECKS_OF_CLONES
+    let common = system::CLONE_CHECKS
         .iter()
         .copied()
         .flatten()
-        .chain(leftovers::CHECKS_OF_CLONES);
+        .chain(leftovers::CLONE_CHECKS);
     for check in common {
         cancel.check()?;
         report.add(check(&image), None);

@@ -26,36 +26,36 @@ const SESSION: RegistryKey =
     RegistryKey::from_static(r"HKLM\SYSTEM\CurrentControlSet\Control\Session Manager");
 /// Minimum free space: updates and a first container image need more. A tenth of a small volume is
 /// enough.
-const FREE: u64 = 2 << 30;
+const MIN_FREE: u64 = 2 << 30;
 
 type ImageChecks = &'static [fn(&InspectedImage<'_>) -> Verdict];
 
-pub const CHECKS: &[ImageChecks] = &[SOUND, STARTS, NO_RESTART, ROOM];
+pub const CHECKS: &[ImageChecks] = &[INTEGRITY, BOOT, PENDING_RESTART, SPACE];
 
 /// Checks that also apply to a clone after its first boot.
-pub const CHECKS_OF_CLONES: &[ImageChecks] = &[SOUND, NO_RESTART];
+pub const CLONE_CHECKS: &[ImageChecks] = &[INTEGRITY, PENDING_RESTART];
 
-const SOUND: ImageChecks = &[
-    whole_table,
-    clean_volume,
-    not_hibernated,
-    |image| image.hive_is_sound(HIVES[0]),
-    |image| image.hive_is_sound(HIVES[1]),
-    |image| image.hive_is_sound(HIVES[2]),
-    |image| image.hive_is_sound(HIVES[3]),
-    |image| image.hive_is_sound(HIVES[4]),
+const INTEGRITY: ImageChecks = &[
+    check_partition_table,
+    check_clean_volume,
+    check_not_hibernated,
+    |image| image.check_hive(HIVES[0]),
+    |image| image.check_hive(HIVES[1]),
+    |image| image.check_hive(HIVES[2]),
+    |image| image.check_hive(HIVES[3]),
+    |image| image.check_hive(HIVES[4]),
 ];
-const STARTS: ImageChecks = &[boot_manager, check_loader];
-const NO_RESTART: ImageChecks = &[
-    |image| no_restart_waits(image, &SERVICING.join("RebootPending")),
-    |image| no_restart_waits(image, &SERVICING.join("PackagesPending")),
-    |image| no_restart_waits(image, &UPDATE),
+const BOOT: ImageChecks = &[check_boot_manager, check_loader];
+const PENDING_RESTART: ImageChecks = &[
+    |image| check_no_pending_restart(image, &SERVICING.join("RebootPending")),
+    |image| check_no_pending_restart(image, &SERVICING.join("PackagesPending")),
+    |image| check_no_pending_restart(image, &UPDATE),
 ];
-const ROOM: ImageChecks = &[no_renames_wait, free_space, can_grow];
+const SPACE: ImageChecks = &[check_no_pending_renames, check_free_space, check_can_grow];
 
 /// Warns about a damaged table. Damage that affects the partitions is refused when the table is
 /// read.
-fn whole_table(image: &InspectedImage<'_>) -> Verdict {
+fn check_partition_table(image: &InspectedImage<'_>) -> Verdict {
     let doubts = &image.table.doubts;
     if doubts.is_empty() {
         return Ok(());
@@ -68,28 +68,28 @@ fn whole_table(image: &InspectedImage<'_>) -> Verdict {
 }
 
 /// Refuses a hibernated Windows: its memory does not match a changed volume.
-fn not_hibernated(image: &InspectedImage<'_>) -> Verdict {
+fn check_not_hibernated(image: &InspectedImage<'_>) -> Verdict {
     let cure = "start it once, run `powercfg /h off` and `shutdown /s /f /t 0`, and copy the disk \
                 after that";
-    let at = r"the mark in C:\hiberfil.sys";
+    let mark = r"the mark in C:\hiberfil.sys";
     match image.volume.read_hibernation()? {
         Hibernation::None => Ok(()),
         Hibernation::Suspended => Err(VerifyFinding::error(
             "Windows was hibernated (fast startup does that) and would resume from memory",
         )
         .expected("a Windows that was shut down")
-        .found(at)
+        .found(mark)
         .cure(cure)),
         Hibernation::Resumed => Err(VerifyFinding::warning(
             "Windows resumed from hibernation and may not have been shut down since",
         )
         .expected("a Windows that was shut down")
-        .found(at)
+        .found(mark)
         .cure(cure)),
     }
 }
 
-fn clean_volume(image: &InspectedImage<'_>) -> Verdict {
+fn check_clean_volume(image: &InspectedImage<'_>) -> Verdict {
     if image.volume.is_dirty()? {
         Err(
             VerifyFinding::error("the Windows volume was not closed cleanly")
@@ -105,7 +105,7 @@ fn clean_volume(image: &InspectedImage<'_>) -> Verdict {
 /// Checks the boot files. UEFI: the boot manager, its store, and the fallback loader, because a
 /// clone's firmware has no boot entry. BIOS: the boot manager and its store on the active
 /// partition.
-fn boot_manager(image: &InspectedImage<'_>) -> Verdict {
+fn check_boot_manager(image: &InspectedImage<'_>) -> Verdict {
     const EFI: [&str; 3] = [
         "EFI/Microsoft/Boot/bootmgfw.efi",
         "EFI/Microsoft/Boot/BCD",
@@ -113,10 +113,13 @@ fn boot_manager(image: &InspectedImage<'_>) -> Verdict {
     ];
     let cure = "build the image again: the disk cannot boot";
     let (place, missing) = if image.is_gpt() {
-        let Some(efi) = image.efi() else {
+        let Some(efi) = image.find_efi_partition() else {
             return Err(VerifyFinding::error("the disk has no EFI system partition").cure(cure));
         };
-        ("the EFI system partition", image.missing_in_fat(efi, &EFI)?)
+        (
+            "the EFI system partition",
+            image.find_missing_in_fat(efi, &EFI)?,
+        )
     } else {
         let Some(active) = image.table.partitions.iter().find(|p| p.active) else {
             return Err(VerifyFinding::error("the disk has no active partition").cure(cure));
@@ -151,7 +154,7 @@ fn check_loader(image: &InspectedImage<'_>) -> Verdict {
     }
 }
 
-fn no_restart_waits(image: &InspectedImage<'_>, key: &RegistryKey) -> Verdict {
+fn check_no_pending_restart(image: &InspectedImage<'_>, key: &RegistryKey) -> Verdict {
     match image.open_key(key)? {
         None => Ok(()),
         Some(_) => Err(
@@ -163,7 +166,7 @@ fn no_restart_waits(image: &InspectedImage<'_>, key: &RegistryKey) -> Verdict {
 }
 
 /// Only warns, because some programs leave entries there forever.
-fn no_renames_wait(image: &InspectedImage<'_>) -> Verdict {
+fn check_no_pending_renames(image: &InspectedImage<'_>) -> Verdict {
     let found = match image.read_value(&SESSION, "PendingFileRenameOperations")? {
         None => return Ok(()),
         Some(HiveValueData::MultiSz(list)) if list.is_empty() => return Ok(()),
@@ -187,7 +190,7 @@ fn truncate(text: &str) -> String {
 }
 
 /// Checks the free space, from NTFS's cluster bitmap.
-fn free_space(image: &InspectedImage<'_>) -> Verdict {
+fn check_free_space(image: &InspectedImage<'_>) -> Verdict {
     let mut boot = [0; 512];
     image.disk.read_at(image.partition.start, &mut boot)?;
     let sector = u64::from(u16::from_le_bytes([boot[11], boot[12]]));
@@ -209,7 +212,7 @@ fn free_space(image: &InspectedImage<'_>) -> Verdict {
     let bits = map.len() as u64 * 8;
     let used = used.saturating_sub(bits.saturating_sub(clusters));
     let free = clusters.saturating_sub(used).saturating_mul(cluster);
-    if free >= FREE || free >= clusters.saturating_mul(cluster) / 10 {
+    if free >= MIN_FREE || free >= clusters.saturating_mul(cluster) / 10 {
         Ok(())
     } else {
         Err(VerifyFinding::warning("the Windows volume is nearly full")
@@ -222,7 +225,7 @@ fn free_space(image: &InspectedImage<'_>) -> Verdict {
 /// Refuses partitions behind C:, which a clone extends to the end of the disk (cloudbase-init:
 /// ExtendVolumes; EC2Launch: extendRootPartition). Only sealed images are cloned, so only these are
 /// checked.
-fn can_grow(image: &InspectedImage<'_>) -> Verdict {
+fn check_can_grow(image: &InspectedImage<'_>) -> Verdict {
     let windows = &image.partition;
     let end = windows.start.saturating_add(windows.len);
     let behind: Vec<String> = (image.table.partitions.iter())

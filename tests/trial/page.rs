@@ -38,10 +38,10 @@ fn whole() -> TrialResult {
     let step = Some(("containers", "packs/containers.toml:20:1"));
     let unknown = || Err(VerifyFinding::unknown("feature Containers"));
     report.add(unknown(), step);
-    trial.take(Some(2), &report);
+    trial.add_report(Some(2), &report);
     let mut report = verify::VerifyReport::default();
     report.add(unknown(), step);
-    trial.take(Some(1), &report);
+    trial.add_report(Some(1), &report);
     trial.compared = compare::compare_clones(&states[0], &states[1]);
     for (run, state) in trial.clones.iter_mut().zip(states) {
         run.state = Some(state);

@@ -113,7 +113,7 @@ pub fn trial() -> TrialResult {
     let (a, b) = (judged::good(0), judged::good(0));
     trial.compared = compare::compare_clones(&a, &b);
     let report = compare::report(&trial.compared, true);
-    trial.take(None, &report);
+    trial.add_report(None, &report);
     trial
 }
 

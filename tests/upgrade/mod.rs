@@ -192,7 +192,7 @@ fn layers_of_earlier_formats_are_counted_left_alone_and_pruned() {
         let key = laid(&desk, format);
         let found = store(&desk).find_layer(&key, &Cancel::default());
         assert!(matches!(found, Ok(LayerLookup::Nothing)), "format {format}");
-        let counted = store(&desk).outdated_layers("node");
+        let counted = store(&desk).count_outdated_layers("node");
         assert_eq!(counted, format as usize);
     }
     let earlier = desk.files("cache/layers").len();

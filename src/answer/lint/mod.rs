@@ -30,7 +30,7 @@ pub(super) const WCM: &str = "http://schemas.microsoft.com/WMIConfig/2002/State"
 /// Facts about the machine and the medium that an answer file has to match.
 #[derive(Clone, Debug)]
 pub struct LintFacts<'a> {
-    /// Name of the file in complaints.
+    /// Name of the file in diagnostics.
     pub name: String,
     pub firmware: Firmware,
     pub release: WindowsRelease,
@@ -68,7 +68,7 @@ impl<'a> LintFacts<'a> {
     }
 }
 
-/// Lints an answer file for Setup; complaints are in the order of its text.
+/// Lints an answer file for Setup. The diagnostics are in the order of its text.
 pub fn lint(xml: &str, facts: &LintFacts) -> Diagnostics {
     run_checks(xml, facts, |check, root| {
         disk::check_disks(check, root);

@@ -19,9 +19,9 @@ use winimg_base::io;
 use winimg_machine::guest::Guest;
 
 /// Interval for checking the VM and interrupts.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval for checking a VM whose guest does not respond: each check takes a screenshot.
-const LOOK: Duration = Duration::from_secs(10);
+const SCREEN_INTERVAL: Duration = Duration::from_secs(10);
 
 pub struct PauseWait<'a, 'g> {
     pauses: &'a BuildPauses,
@@ -30,7 +30,7 @@ pub struct PauseWait<'a, 'g> {
     /// The prompt on the terminal; `None` if there is none any more.
     menu: Option<PauseMenu>,
     shell: Option<GuestShell>,
-    looked: Instant,
+    last_check: Instant,
 }
 
 impl<'a, 'g> PauseWait<'a, 'g> {
@@ -45,18 +45,18 @@ impl<'a, 'g> PauseWait<'a, 'g> {
             guest,
             menu: stop.menu,
             shell: None,
-            looked: Instant::now(),
+            last_check: Instant::now(),
         }
     }
 
-    pub fn until_chosen(&mut self, queue: &Receiver<ConsoleWork>) -> Result<PauseChoice> {
+    pub fn wait_for_choice(&mut self, queue: &Receiver<ConsoleWork>) -> Result<PauseChoice> {
         if self.menu.is_some() && self.pauses.console.is_typed_out() {
             return Ok(PauseChoice::Stop);
         }
         self.print_prompt();
         loop {
             self.check_machine()?;
-            let chosen = match queue.recv_timeout(GLANCE) {
+            let chosen = match queue.recv_timeout(POLL_INTERVAL) {
                 Ok(ConsoleWork::Asked { ask, reply }) => {
                     let sender = reply.clone();
                     let (answer, chosen) = self.handle_request(ask, &mut |text| {
@@ -83,9 +83,10 @@ impl<'a, 'g> PauseWait<'a, 'g> {
         self.pauses.cancel.check()?;
         if let Some(guest) = &mut self.guest {
             console::wait_back(*guest)?;
-        } else if self.menu != Some(PauseMenu::Gone) && self.looked.elapsed() > LOOK {
+        } else if self.menu != Some(PauseMenu::Gone) && self.last_check.elapsed() > SCREEN_INTERVAL
+        {
             self.pauses.console.take_screenshot(ScreenFormat::Png)?;
-            self.looked = Instant::now();
+            self.last_check = Instant::now();
         }
         if self.stop.deadline.is_some_and(|end| Instant::now() >= end) {
             let waited = self.pauses.options.keep_for.unwrap_or_default().as_secs();
@@ -125,7 +126,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
                 }
             }
             ConsoleRequest::Run { line, folder } => {
-                self.note_work();
+                self.record_work();
                 self.with_guest(|guest| console::run(guest, &line, &folder, output))?
             }
             ConsoleRequest::Get { path } => self.with_guest(|guest| {
@@ -152,7 +153,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
         Ok(outcome.unwrap_or_else(ConsoleReply::from_error))
     }
 
-    fn note_work(&self) {
+    fn record_work(&self) {
         if let (Some(number), Some(_)) = (self.stop.step, &self.guest) {
             self.pauses.record_manual_change(match self.stop.reason {
                 PauseReason::Failure => {
@@ -193,7 +194,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
             return Ok(Some(PauseChoice::Stop));
         };
         if self.shell.is_some() {
-            let chosen = self.in_shell(&line)?;
+            let chosen = self.handle_shell_line(&line)?;
             if chosen.is_none() {
                 self.print_prompt();
             }
@@ -221,7 +222,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
         Ok(None)
     }
 
-    fn in_shell(&mut self, line: &str) -> Result<Option<PauseChoice>> {
+    fn handle_shell_line(&mut self, line: &str) -> Result<Option<PauseChoice>> {
         let Some(mut shell) = self.shell.take() else {
             return Ok(None);
         };
@@ -233,7 +234,7 @@ impl<'a, 'g> PauseWait<'a, 'g> {
                 chosen = choice;
                 Ok(reply)
             },
-            &mut |said| match said {
+            &mut |message| match message {
                 ShellMessage::Output(text) => eprint!("{}", sanitize_output(text)),
                 ShellMessage::Word(text) => eprintln!("{text}"),
             },

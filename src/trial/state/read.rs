@@ -45,7 +45,7 @@ const CLOUDBASE_KEYS: [RegistryKey; 2] = [
 /// PLUGIN_EXECUTION_DONE
 const PLUGIN_DONE: u32 = 1;
 /// Maximum key depth of an instance: each slash in its ID creates a nested key.
-const DEEPEST_INSTANCE: u32 = 8;
+const MAX_INSTANCE_DEPTH: u32 = 8;
 /// Setup's logs, those with only errors first.
 const SETUP_LOGS: [&str; 4] = [
     r"Windows\Panther\setuperr.log",
@@ -57,22 +57,22 @@ const SETUP_LOGS: [&str; 4] = [
 const LAST_LINES: usize = 5;
 /// Maximum number of kept error lines of a log.
 const LAST_ERRORS: usize = 10;
-const LONGEST_LOG: u64 = 64 << 20;
-const LONGEST_FILE: u64 = 1 << 20;
+const MAX_LOG_SIZE: u64 = 64 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Reads the state from a disk that is not in use. Fails if the disk is unreadable or has no
 /// Windows; other facts that cannot be read are unknown.
 pub fn read(disk: &dyn Disk, cancel: &Cancel) -> Result<CloneState> {
     let image = InspectedImage::open(disk)?;
     cancel.check()?;
-    let setup = setup(&image).into();
-    let setup_logs = setup_logs(&image).into();
-    let host_name = host_name(&image).into();
+    let setup = read_setup(&image).into();
+    let setup_logs = read_setup_logs(&image).into();
+    let host_name = read_host_name(&image).into();
     let machine_sid = verify::machine_sid(&image).into();
     let machine_guid = image.read_text(&CRYPTOGRAPHY, "MachineGuid").into();
     cancel.check()?;
     let accounts = read_accounts(&image).into();
-    let sshd = sshd_state(&image).into();
+    let sshd = read_sshd(&image).into();
     let certificates = read_certificates(&image).into();
     cancel.check()?;
     Ok(CloneState {
@@ -85,13 +85,13 @@ pub fn read(disk: &dyn Disk, cancel: &Cancel) -> Result<CloneState> {
         sshd,
         certificates,
         disk: read_room(&image).into(),
-        cloudbase_init: cloudbase_init(&image).into(),
+        cloudbase_init: read_cloudbase_init(&image).into(),
         hardware: read_hardware(&image).into(),
         failed_services: services::read(&image).into(),
     })
 }
 
-fn setup(image: &InspectedImage<'_>) -> CheckResult<CloneSetup> {
+fn read_setup(image: &InspectedImage<'_>) -> CheckResult<CloneSetup> {
     let sysprep = SETUP.join(r"Status\SysprepStatus");
     Ok(CloneSetup {
         image_state: image.read_text(&STATE, "ImageState")?,
@@ -113,10 +113,10 @@ fn read_hardware(image: &InspectedImage<'_>) -> CheckResult<DetectedHardware> {
     })
 }
 
-fn setup_logs(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneLogEnd>> {
+fn read_setup_logs(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneLogEnd>> {
     let mut ends = Vec::new();
     for path in SETUP_LOGS {
-        let Some(text) = read_text(image, &format!(r"C:\{path}"), LONGEST_LOG)? else {
+        let Some(text) = read_text(image, &format!(r"C:\{path}"), MAX_LOG_SIZE)? else {
             continue;
         };
         let log = WindowsLog {
@@ -126,21 +126,21 @@ fn setup_logs(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneLogEnd>> {
             text,
             cut: false,
         };
-        let one = std::slice::from_ref(&log);
-        let errors: Vec<String> = logs::collect_errors(one)
+        let logs_of_file = std::slice::from_ref(&log);
+        let errors: Vec<String> = logs::collect_errors(logs_of_file)
             .iter()
             .map(|e| e.line.to_owned())
             .collect();
         ends.push(CloneLogEnd {
             path: log.path.clone(),
-            errors: last_of(errors, LAST_ERRORS),
+            errors: keep_last(errors, LAST_ERRORS),
             last: last_lines(&log.text),
         });
     }
     Ok(ends)
 }
 
-fn host_name(image: &InspectedImage<'_>) -> CheckResult<CloneHostName> {
+fn read_host_name(image: &InspectedImage<'_>) -> CheckResult<CloneHostName> {
     let name = require_text(image, &TCPIP, "Hostname")?;
     Ok(CloneHostName {
         next: image
@@ -166,7 +166,7 @@ fn read_accounts(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneAccount>> {
         let authorized_keys = match profile {
             Some(path) => {
                 let path = path.replace("%SystemDrive%", "C:");
-                key_lines(image, &format!(r"{path}\.ssh\authorized_keys"))?
+                read_keys(image, &format!(r"{path}\.ssh\authorized_keys"))?
             }
             None => Vec::new(),
         };
@@ -182,7 +182,7 @@ fn read_accounts(image: &InspectedImage<'_>) -> CheckResult<Vec<CloneAccount>> {
     Ok(accounts)
 }
 
-fn sshd_state(image: &InspectedImage<'_>) -> CheckResult<Option<SshdState>> {
+fn read_sshd(image: &InspectedImage<'_>) -> CheckResult<Option<SshdState>> {
     if image.open_key(&SSHD)?.is_none() {
         return Ok(None);
     }
@@ -190,7 +190,7 @@ fn sshd_state(image: &InspectedImage<'_>) -> CheckResult<Option<SshdState>> {
     for name in image.list_names(SSH)? {
         let lower = name.to_lowercase();
         if lower.starts_with("ssh_host_") && lower.ends_with("_key.pub") {
-            let keys = key_lines(image, &format!(r"{SSH}\{name}"))?;
+            let keys = read_keys(image, &format!(r"{SSH}\{name}"))?;
             host_keys.extend(keys.iter().map(|line| {
                 let words: Vec<&str> = line.split_whitespace().take(2).collect();
                 words.join(" ")
@@ -203,13 +203,13 @@ fn sshd_state(image: &InspectedImage<'_>) -> CheckResult<Option<SshdState>> {
         return Ok(None);
     }
     // Without a file, sshd creates Microsoft's default.
-    let config = read_text(image, &format!(r"{SSH}\sshd_config"), LONGEST_FILE)?;
+    let config = read_text(image, &format!(r"{SSH}\sshd_config"), MAX_FILE_SIZE)?;
     Ok(Some(SshdState {
         host_keys,
         administrators: config.map_or(AdministratorKeysFile::Machine, |text| {
             sshd::find_administrators_file(&text)
         }),
-        administrators_keys: key_lines(image, &format!(r"{SSH}\administrators_authorized_keys"))?,
+        administrators_keys: read_keys(image, &format!(r"{SSH}\administrators_authorized_keys"))?,
     }))
 }
 
@@ -244,13 +244,13 @@ fn read_room(image: &InspectedImage<'_>) -> CheckResult<DiskRoom> {
     })
 }
 
-fn cloudbase_init(image: &InspectedImage<'_>) -> CheckResult<Option<CloudbaseInitState>> {
+fn read_cloudbase_init(image: &InspectedImage<'_>) -> CheckResult<Option<CloudbaseInitState>> {
     if !image.volume.exists(CLOUDBASE_INIT)? {
         return Ok(None);
     }
     let (service, first) = ("cloudbase-init", "cloudbase-init-unattend");
-    let own = agent_settings(image, service)?;
-    let of_first = agent_settings(image, first)?;
+    let own = read_agent_settings(image, service)?;
+    let of_first = read_agent_settings(image, first)?;
     let user = own
         .as_ref()
         .map(|s| s.get("username").unwrap_or("Admin").to_owned());
@@ -260,15 +260,18 @@ fn cloudbase_init(image: &InspectedImage<'_>) -> CheckResult<Option<CloudbaseIni
             || has_plugin(&of_first, "SetHostNamePlugin"),
         writes_keys: has_plugin(&own, "SetUserSSHPublicKeysPlugin"),
         runs_user_data: has_plugin(&own, "UserDataPlugin"),
-        first_pass: agent_log(image, of_first, first)?,
-        service: agent_log(image, own, service)?,
-        plugins: plugin_states(image)?,
+        first_pass: read_agent_log(image, of_first, first)?,
+        service: read_agent_log(image, own, service)?,
+        plugins: read_plugin_states(image)?,
     }))
 }
 
-fn agent_settings(image: &InspectedImage<'_>, name: &str) -> CheckResult<Option<AgentSettings>> {
+fn read_agent_settings(
+    image: &InspectedImage<'_>,
+    name: &str,
+) -> CheckResult<Option<AgentSettings>> {
     let path = format!(r"{CLOUDBASE_INIT}\conf\{name}.conf");
-    let text = read_text(image, &path, LONGEST_FILE)?;
+    let text = read_text(image, &path, MAX_FILE_SIZE)?;
     Ok(text.map(|text| AgentSettings::parse(&text)))
 }
 
@@ -278,7 +281,7 @@ fn has_plugin(settings: &Option<AgentSettings>, class: &str) -> bool {
         .is_some_and(|settings| settings.has_plugin(class))
 }
 
-fn agent_log(
+fn read_agent_log(
     image: &InspectedImage<'_>,
     settings: Option<AgentSettings>,
     name: &str,
@@ -287,7 +290,7 @@ fn agent_log(
     let path = settings
         .unwrap_or_default()
         .log(&folder, &format!("{name}.log"));
-    let Some(text) = read_text(image, &path, LONGEST_LOG)? else {
+    let Some(text) = read_text(image, &path, MAX_LOG_SIZE)? else {
         return Ok(None);
     };
     Ok(Some(AgentLog {
@@ -297,11 +300,11 @@ fn agent_log(
     }))
 }
 
-fn plugin_states(image: &InspectedImage<'_>) -> CheckResult<Vec<PluginState>> {
+fn read_plugin_states(image: &InspectedImage<'_>) -> CheckResult<Vec<PluginState>> {
     let mut states = Vec::new();
     for root in &CLOUDBASE_KEYS {
         if let Some(key) = image.open_key(root)? {
-            collect_plugins(&key, "", DEEPEST_INSTANCE, &mut states)?;
+            collect_plugins(&key, "", MAX_INSTANCE_DEPTH, &mut states)?;
         }
     }
     Ok(states)
@@ -326,7 +329,7 @@ fn collect_plugins(
         } else if depth > 0 {
             let instance = match instance {
                 "" => name,
-                above => format!("{above}/{name}"),
+                parent => format!("{parent}/{name}"),
             };
             collect_plugins(&key, &instance, depth - 1, states)?;
         }
@@ -334,8 +337,8 @@ fn collect_plugins(
     Ok(())
 }
 
-fn key_lines(image: &InspectedImage<'_>, path: &str) -> CheckResult<Vec<String>> {
-    let text = read_text(image, path, LONGEST_FILE)?;
+fn read_keys(image: &InspectedImage<'_>, path: &str) -> CheckResult<Vec<String>> {
+    let text = read_text(image, path, MAX_FILE_SIZE)?;
     Ok(text.map(|text| sshd::parse_keys(&text)).unwrap_or_default())
 }
 
@@ -347,10 +350,10 @@ fn read_text(image: &InspectedImage<'_>, path: &str, limit: u64) -> CheckResult<
 
 fn last_lines(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim_end).filter(|l| !l.is_empty());
-    last_of(lines.map(str::to_owned).collect(), LAST_LINES)
+    keep_last(lines.map(str::to_owned).collect(), LAST_LINES)
 }
 
-fn last_of(mut lines: Vec<String>, most: usize) -> Vec<String> {
+fn keep_last(mut lines: Vec<String>, most: usize) -> Vec<String> {
     lines.drain(..lines.len().saturating_sub(most));
     lines
 }

@@ -33,7 +33,7 @@ enum AddressRange {
 
 impl RuleScope {
     /// Adds one field of a rule's text.
-    pub(super) fn take(&mut self, field: &str, value: &str) {
+    pub(super) fn add_field(&mut self, field: &str, value: &str) {
         match field {
             "LA4" | "LA6" => _ = self.local.insert(AddressRange::parse(value)),
             "RA4" | "RA6" => _ = self.remote.insert(AddressRange::parse(value)),
@@ -102,7 +102,7 @@ impl fmt::Display for RuleScope {
 
 impl AddressRange {
     fn parse(text: &str) -> Self {
-        match range(text) {
+        match parse_range(text) {
             Some((first, last)) => Self::Range(first, last),
             None => Self::Other(text.to_lowercase()),
         }
@@ -120,7 +120,7 @@ impl fmt::Display for AddressRange {
 }
 
 /// Parses an address, `FIRST-LAST`, or a network with a prefix length or an IPv4 mask.
-fn range(text: &str) -> Option<(IpAddr, IpAddr)> {
+fn parse_range(text: &str) -> Option<(IpAddr, IpAddr)> {
     if let Some((first, last)) = text.split_once('-') {
         return Some((first.parse().ok()?, last.parse().ok()?));
     }
@@ -137,10 +137,10 @@ fn range(text: &str) -> Option<(IpAddr, IpAddr)> {
                 }
             };
             // A mask with gaps is not a range.
-            let whole = mask.leading_ones() + mask.trailing_zeros() == 32;
+            let is_contiguous = mask.leading_ones() + mask.trailing_zeros() == 32;
             let base = u32::from(base);
             let ends = [base & mask, base | !mask].map(|n| IpAddr::V4(Ipv4Addr::from(n)));
-            whole.then_some((ends[0], ends[1]))
+            is_contiguous.then_some((ends[0], ends[1]))
         }
         IpAddr::V6(base) => {
             let bits = length.parse::<u32>().ok().filter(|bits| *bits <= 128)?;
@@ -172,7 +172,7 @@ mod tests {
 
     fn of(fields: &[(&str, &str)]) -> RuleScope {
         let mut scope = RuleScope::default();
-        fields.iter().for_each(|(f, v)| scope.take(f, v));
+        fields.iter().for_each(|(f, v)| scope.add_field(f, v));
         scope
     }
 

@@ -11,7 +11,7 @@ use winimg_base::filename;
 pub const SCHEMA: i64 = 1;
 
 /// Maximum number of members.
-const MOST: usize = 50_000;
+const MAX_MEMBERS: usize = 50_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,8 +133,8 @@ impl BundleIndex {
 
     fn find_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        if self.files.len() + self.blobs.len() > MOST {
-            return vec![format!("it has more than {MOST} members")];
+        if self.files.len() + self.blobs.len() > MAX_MEMBERS {
+            return vec![format!("it has more than {MAX_MEMBERS} members")];
         }
         let mut seen = BTreeSet::new();
         for file in &self.files {

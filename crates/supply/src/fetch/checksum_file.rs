@@ -9,7 +9,7 @@ use winimg_trust::checksum::{self, WantedChecksum};
 use winimg_trust::{FileSubject, SignatureRule, Signer, openpgp};
 
 use super::evidence::{EvidenceRequest, GatheredEvidence};
-use super::failure::plain_http;
+use super::failure::refuse_plain_http;
 use super::signatures::SignatureFetcher;
 use super::{FetchContext, FetchRequest, run_blocking};
 
@@ -26,7 +26,7 @@ pub(super) async fn read(
     let address = &url.value;
     let shown = address.to_string();
     if address.is_plain_http() && signatures.is_empty() {
-        return Err(plain_http(&what, &shown, &url.place));
+        return Err(refuse_plain_http(&what, &shown, &url.place));
     }
     let asked = EvidenceRequest {
         context,

@@ -18,7 +18,7 @@ use winimg_base::text::redact;
 
 use super::evidence::{EvidenceRequest, SmallFileKind};
 use super::failure::{
-    FetchFailure, classify_fault, classify_response, must_be_online, note_mirror,
+    FetchFailure, classify_fault, classify_response, note_mirror, require_online,
 };
 use super::policy::UrlSource;
 use super::retry::RetryCounter;
@@ -104,7 +104,7 @@ impl Documents {
 
     pub(super) async fn get(&self, document: &Document) -> Result<Option<Vec<u8>>> {
         let Document { what, url, limit } = document;
-        must_be_online(&self.0.options, what, &redact(url.as_str()), None)?;
+        require_online(&self.0.options, what, &redact(url.as_str()), None)?;
         let asked = EvidenceRequest {
             context: &self.0,
             watch: self.0.watch(what),
@@ -124,7 +124,7 @@ impl Documents {
 
     async fn check_exists(&self, what: &str, url: &Url) -> Result<Option<String>> {
         let options = &self.0.options;
-        must_be_online(options, what, &redact(url.as_str()), None)?;
+        require_online(options, what, &redact(url.as_str()), None)?;
         let mirror = options.mirrors.resolve_url(url);
         let (watch, mut tries) = (self.0.watch(what), RetryCounter::default());
         loop {

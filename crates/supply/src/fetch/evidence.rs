@@ -15,7 +15,7 @@ use winimg_base::text::redact;
 use winimg_recipe::recipe::LockedInput;
 use winimg_trust::{SignatureRefusal, sigstore};
 
-use super::failure::must_be_online;
+use super::failure::require_online;
 use super::{FetchContext, run_blocking};
 use winimg_recipe::recipe::FileAddress;
 
@@ -100,7 +100,7 @@ impl EvidenceRequest<'_> {
         let blob = match kept {
             Some(blob) => blob,
             None => {
-                must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
+                require_online(&self.context.options, &self.watch.what, &shown, None)?;
                 let signed = LogSubject {
                     file,
                     signature,
@@ -219,7 +219,7 @@ impl EvidenceRequest<'_> {
             FileAddress::Remote(url) => match self.find_downloaded(url.as_str(), gathered).await? {
                 Some(blob) => return Ok(blob),
                 None => {
-                    must_be_online(&self.context.options, &self.watch.what, &shown, None)?;
+                    require_online(&self.context.options, &self.watch.what, &shown, None)?;
                     let bytes = self
                         .fetch_small(url, SmallFileKind::Published(self.called))
                         .await?;

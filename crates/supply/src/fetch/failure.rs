@@ -40,7 +40,7 @@ impl From<Error> for FetchFailure {
     }
 }
 
-/// A request that got no answer.
+/// Classifies a request that got no answer.
 pub(crate) fn classify_fault(what: &str, url: &Url, fault: HttpFault) -> FetchFailure {
     let e = match fault {
         HttpFault::Unanswered(e) => e,
@@ -135,14 +135,14 @@ pub(crate) fn classify_response(what: &str, url: &Url, response: &Response) -> F
     if is_passing(status) {
         return FetchFailure::Again {
             error,
-            after: asked_wait(response.headers()),
+            after: read_retry_after(response.headers()),
         };
     }
     FetchFailure::Final(error)
 }
 
-/// Returns true if the server may answer the same request differently later. A feature that it does
-/// not implement will not be there then either.
+/// Returns true if the server may answer the same request differently later; not if it does not
+/// implement a feature.
 pub(crate) fn is_passing(status: StatusCode) -> bool {
     match status.as_u16() {
         408 | 425 | 429 => true,
@@ -159,7 +159,7 @@ fn describe_status(status: StatusCode) -> String {
 }
 
 /// Reads the wait that a server requests.
-pub(crate) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn read_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
     parse_retry_after(text, Timestamp::now())
 }
@@ -175,7 +175,7 @@ fn parse_retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(wait).unwrap_or_default())
 }
 
-pub(crate) fn plain_http(what: &str, shown: &str, place: &Place) -> Error {
+pub(crate) fn refuse_plain_http(what: &str, shown: &str, place: &Place) -> Error {
     Error::new(
         Kind::Recipe,
         format!("{what}: anyone on the network path can change a file sent over http"),
@@ -197,7 +197,7 @@ pub(crate) fn note_mirror(error: Error, mirror: Option<&Url>, url: &Url) -> Erro
 }
 
 /// Refuses to download a file that is not in the store, if the run is offline.
-pub(crate) fn must_be_online(
+pub(crate) fn require_online(
     options: &FetchOptions,
     what: &str,
     shown: &str,

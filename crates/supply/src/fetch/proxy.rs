@@ -23,7 +23,7 @@ const VARIABLES: &[([&str; 2], &str); 3] = &[
     (["ALL_PROXY", "all_proxy"], "all addresses"),
 ];
 
-const EXCEPT: [&str; 2] = ["NO_PROXY", "no_proxy"];
+const NO_PROXY_VARIABLES: [&str; 2] = ["NO_PROXY", "no_proxy"];
 
 /// Proxies of the host's configuration. For each kind the environment takes precedence; an empty
 /// variable disables it.
@@ -58,14 +58,17 @@ impl Proxies {
         &self,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> (Vec<ProxyInUse>, String) {
-        let own = [&self.https, &self.http, &self.all];
+        let configured = [&self.https, &self.http, &self.all];
         let mut used = Vec::new();
-        for ((names, used_for), own) in VARIABLES.iter().zip(own) {
-            let set = names
+        for ((names, used_for), configured) in VARIABLES.iter().zip(configured) {
+            let from_environment = names
                 .iter()
                 .find_map(|name| Some((Some(*name), variable(name)?)));
-            let own = own.as_ref().map(|url| (None, url.to_string()));
-            if let Some((variable, address)) = set.or(own).filter(|(_, text)| !text.is_empty()) {
+            let configured = configured.as_ref().map(|url| (None, url.to_string()));
+            if let Some((variable, address)) = from_environment
+                .or(configured)
+                .filter(|(_, text)| !text.is_empty())
+            {
                 used.push(ProxyInUse {
                     used_for,
                     address,
@@ -73,14 +76,14 @@ impl Proxies {
                 });
             }
         }
-        let except = EXCEPT.iter().find_map(|name| variable(name));
+        let except = NO_PROXY_VARIABLES.iter().find_map(|name| variable(name));
         (used, except.unwrap_or_else(|| self.except.join(",")))
     }
 
     /// Builds the matcher for addresses that go through a proxy.
     pub(super) fn build_matcher(&self) -> ProxyMatcher {
         let (used, except) = self.list_used(&read_variable);
-        let matcher = if self.is_of_system(&read_variable) {
+        let matcher = if self.uses_system_settings(&read_variable) {
             Matcher::from_system()
         } else {
             let all = used.into_iter();
@@ -98,15 +101,15 @@ impl Proxies {
     }
 
     /// Returns true if only the system settings of Windows or macOS may name a proxy.
-    fn is_of_system(&self, variable: &dyn Fn(&str) -> Option<String>) -> bool {
-        let own = [&self.https, &self.http, &self.all];
+    fn uses_system_settings(&self, variable: &dyn Fn(&str) -> Option<String>) -> bool {
+        let configured = [&self.https, &self.http, &self.all];
         let mut names = VARIABLES.iter().flat_map(|(names, _)| names);
-        own.iter().all(|own| own.is_none()) && names.all(|name| variable(name).is_none())
+        configured.iter().all(|url| url.is_none()) && names.all(|name| variable(name).is_none())
     }
 
     /// Sets these proxies for all requests of the client.
     pub(super) fn apply(&self, builder: ClientBuilder) -> ClientBuilder {
-        if self.is_of_system(&read_variable) {
+        if self.uses_system_settings(&read_variable) {
             return builder;
         }
         let (used, _) = self.list_used(&read_variable);
@@ -124,7 +127,7 @@ impl Proxies {
                 HTTP => Proxy::http(address),
                 _ => Proxy::all(address),
             };
-            // One that cannot be used was warned about.
+            // A proxy that cannot be used has been warned about.
             let Ok(made) = made else { continue };
             builder = builder.proxy(match (&self.credentials, one.variable) {
                 (Some((user, password)), None) => made.basic_auth(user, password.expose()),
@@ -155,11 +158,11 @@ impl ProxyMatcher {
 static REPORTED: Once = Once::new();
 
 /// Warns of each unusable setting, once per process.
-pub(super) fn warn_of_broken(proxies: &Proxies, warn: impl Fn(String)) {
+pub(super) fn warn_of_unusable(proxies: &Proxies, warn: impl Fn(String)) {
     REPORTED.call_once(|| {
-        find_broken(&read_variable).into_iter().for_each(&warn);
+        find_unusable(&read_variable).into_iter().for_each(&warn);
         proxies
-            .find_unread(&read_variable)
+            .find_invalid_exceptions(&read_variable)
             .into_iter()
             .for_each(&warn);
     });
@@ -168,22 +171,27 @@ pub(super) fn warn_of_broken(proxies: &Proxies, warn: impl Fn(String)) {
 impl Proxies {
     /// Lists the `no_proxy` entries that are not understood: the entry in the first line, then the
     /// expected forms.
-    pub fn find_unread(&self, variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    pub fn find_invalid_exceptions(
+        &self,
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Vec<String> {
         let (used, except) = self.list_used(variable);
-        let named = EXCEPT.iter().find(|name| variable(name).is_some());
-        let whose = named.map_or("`except` under [proxy]", |name| *name);
+        let named = NO_PROXY_VARIABLES
+            .iter()
+            .find(|name| variable(name).is_some());
+        let setting = named.map_or("`except` under [proxy]", |name| *name);
         let (_, unread) = NoProxyList::read(&except);
         if used.is_empty() {
             return Vec::new();
         }
         unread
             .into_iter()
-            .map(|entry| describe_exception(whose, entry))
+            .map(|entry| describe_exception(setting, entry))
             .collect()
     }
 }
 
-fn describe_exception(whose: &str, entry: &str) -> String {
+fn describe_exception(setting: &str, entry: &str) -> String {
     // It may be an address with a password.
     let shown = if entry.contains('@') {
         "an entry with an @"
@@ -191,7 +199,7 @@ fn describe_exception(whose: &str, entry: &str) -> String {
         entry
     };
     format!(
-        "{whose}: {} is not understood, so it is ignored\n  expected: a host, a domain \
+        "{setting}: {} is not understood, so it is ignored\n  expected: a host, a domain \
          (corp.example, .corp.example, *.corp.example), an address, a network (10.0.0.0/8), each \
          with or without a port, or *",
         display_text::sanitize_line(shown)
@@ -200,7 +208,7 @@ fn describe_exception(whose: &str, entry: &str) -> String {
 
 /// Lists the variables that cannot be used: the variable and the fault in the first line, then the
 /// expected value.
-pub fn find_broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+pub fn find_unusable(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut warnings = Vec::new();
     for (names, used_for) in VARIABLES {
         let mut set = names
@@ -209,7 +217,7 @@ pub fn find_broken(variable: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
         let Some((name, value)) = set.next().filter(|(_, value)| !value.is_empty()) else {
             continue;
         };
-        let fact = match judge(&value) {
+        let fact = match find_fault(&value) {
             None => continue,
             Some(ProxyFault::Address) => format!(
                 "{name} is ignored: its value is not a proxy address, so it is not used for \
@@ -234,7 +242,7 @@ enum ProxyFault {
     Port,
 }
 
-fn judge(value: &str) -> Option<ProxyFault> {
+fn find_fault(value: &str) -> Option<ProxyFault> {
     let any = "http://any.example/".parse().ok()?;
     let Some(proxy) = Matcher::builder().all(value).build().intercept(&any) else {
         return Some(ProxyFault::Address);
@@ -253,7 +261,7 @@ mod tests {
     use super::*;
 
     fn complaints(set: &[(&str, &str)]) -> Vec<String> {
-        find_broken(&|name| {
+        find_unusable(&|name| {
             let found = set.iter().find(|(set, _)| *set == name);
             found.map(|(_, value)| (*value).to_string())
         })
@@ -321,7 +329,7 @@ mod tests {
     #[test]
     fn a_host_without_a_proxy_that_cannot_be_read_is_named() {
         let unread = |set: &[(&str, &str)]| {
-            let warnings = Proxies::default().find_unread(&|name| {
+            let warnings = Proxies::default().find_invalid_exceptions(&|name| {
                 let found = set.iter().find(|(set, _)| *set == name);
                 found.map(|(_, value)| (*value).to_string())
             });

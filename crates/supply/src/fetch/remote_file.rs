@@ -13,7 +13,7 @@ use winimg_base::digest::{Algorithm, Digest};
 use winimg_base::display_text;
 use winimg_base::error::{Error, Kind, Result};
 
-use super::failure::{must_be_online, note_mirror, redirect_line};
+use super::failure::{note_mirror, redirect_line, require_online};
 use super::requirements::{FileRequirements, JudgedBytes};
 use super::transfer::{Transfer, TransferOutcome};
 use super::{FetchSource, FetchedFile, run_blocking};
@@ -54,15 +54,15 @@ impl RemoteFile<'_> {
             return self.use_cached(&seen.sha256).await;
         }
         let (what, digest) = (&self.wanted.watch.what, self.wanted.terms.digest());
-        must_be_online(options, what, &self.display_url, digest)?;
+        require_online(options, what, &self.display_url, digest)?;
         match (self.transfer(&partial, cached.as_ref()).await, cached) {
-            // No digest names the copy's bytes, so an old copy is worth a warning, not an error.
+            // The copy has no expected digest, so an outdated one is a warning, not an error.
             (Err(e), Some(seen)) if e.kind() == Kind::Fetch => {
-                let settled = self.use_cached(&seen.sha256).await?;
+                let file = self.use_cached(&seen.sha256).await?;
                 let fact = e.fact();
                 let text = format!("{fact}; using the copy of an earlier run");
                 self.wanted.watch.warn(text);
-                Ok(settled)
+                Ok(file)
             }
             (other, _) => other,
         }
@@ -77,13 +77,13 @@ impl RemoteFile<'_> {
         let found = wanted.judge_with(JudgedBytes::Digest(&digest), |store, terms, watch| {
             store.find(terms, watch)
         });
-        found.await.map_err(|e| self.name_address(e))
+        found.await.map_err(|e| self.add_address(e))
     }
 
     /// Finds the file in quarantine by its digest, and releases it if it is proved now.
     async fn release(&self) -> Result<Option<StoredBlob>> {
         let wanted = self.wanted;
-        let Some(digest) = wanted.context.store.set_aside(&wanted.terms) else {
+        let Some(digest) = wanted.context.store.find_quarantined(&wanted.terms) else {
             return Ok(None);
         };
         let (terms, _) = wanted
@@ -91,7 +91,7 @@ impl RemoteFile<'_> {
             .await?;
         let released =
             wanted.run_on_store(&terms, |store, terms, watch| store.release(terms, watch));
-        released.await.map_err(|e| self.name_address(e))
+        released.await.map_err(|e| self.add_address(e))
     }
 
     /// Fetches the file from the shared cache by its digest.
@@ -124,7 +124,7 @@ impl RemoteFile<'_> {
         let admitted = wanted.run_on_store(&terms, |store, terms, watch| {
             store.admit(candidate, terms, watch)
         });
-        let admitted = admitted.await.map_err(|e| self.name_address(e))?;
+        let admitted = admitted.await.map_err(|e| self.add_address(e))?;
         partial.discard()?;
         Ok(Some(admitted))
     }
@@ -152,14 +152,14 @@ impl RemoteFile<'_> {
             .judge_with(JudgedBytes::Digest(sha256), move |store, terms, watch| {
                 store.find_seen(&digest, terms, watch)
             });
-        let blob = judged.await.map_err(|e| self.name_address(e))?;
+        let blob = judged.await.map_err(|e| self.add_address(e))?;
         let from = FetchSource::Cache;
         blob.map(|blob| FetchedFile { blob, from })
             .ok_or_else(unexpected_answer)
     }
 
     /// Adds the file's address to a refusal.
-    fn name_address(&self, e: Error) -> Error {
+    fn add_address(&self, e: Error) -> Error {
         match e.kind() {
             Kind::Unproved => e.or_at(&self.display_url),
             _ => e,
@@ -184,7 +184,7 @@ impl RemoteFile<'_> {
             is_pinned: matches!(wanted.terms.expected, ExpectedBytes::Digest(_)),
         };
         let mut ready = self.prepare_terms(cached).await?;
-        let mut first = true;
+        let mut is_first = true;
         loop {
             let got = transfer.run(partial).await;
             let got = got.map_err(|e| note_mirror(e, mirror.as_ref(), self.url))?;
@@ -216,8 +216,8 @@ impl RemoteFile<'_> {
             }
             match admitted {
                 // The server may have served two versions under one tag.
-                Err(e) if e.kind() == Kind::Unproved && resumed && first => {
-                    first = false;
+                Err(e) if e.kind() == Kind::Unproved && resumed && is_first => {
+                    is_first = false;
                     ready = Some(terms);
                     wanted.watch.note(format!(
                         "{}; it was joined from two transfers and is downloaded again as a whole",
@@ -227,7 +227,7 @@ impl RemoteFile<'_> {
                 Err(e) => {
                     let e = with_redirect(e, from.redirected_to);
                     let e = explain_encoding(e, from.encoding.as_deref());
-                    return Err(note_mirror(self.name_address(e), mirror.as_ref(), self.url));
+                    return Err(note_mirror(self.add_address(e), mirror.as_ref(), self.url));
                 }
                 Ok(blob) => {
                     self.record_download(&blob, from, cached)?;
@@ -265,8 +265,8 @@ impl RemoteFile<'_> {
             None => store.find_url_record(self.url.as_str()),
         };
         let replaced = before.filter(|seen| seen.sha256 != *blob.digest());
-        let moves = !matches!(wanted.terms.expected, ExpectedBytes::Digest(_));
-        if let Some(seen) = replaced.filter(|_| moves) {
+        let may_change = !matches!(wanted.terms.expected, ExpectedBytes::Digest(_));
+        if let Some(seen) = replaced.filter(|_| may_change) {
             wanted.watch.warn(format!(
                 "{}: the publisher replaced this file: it was {}, now it is {}",
                 wanted.watch.what,

@@ -12,7 +12,7 @@ use winimg_recipe::recipe::{FileAddress, MissingProof, ProofSpec};
 use winimg_trust::checksum::WantedChecksum;
 
 use super::evidence::GatheredEvidence;
-use super::failure::plain_http;
+use super::failure::refuse_plain_http;
 use super::signatures::{SignatureFetcher, needs_log};
 use super::{FetchContext, FetchRequest, checksum_file, run_blocking};
 
@@ -52,7 +52,7 @@ impl<'a> FileRequirements<'a> {
                 // A lock names the bytes.
                 if address.is_plain_http() && locked.is_none() {
                     let place = &request.origin.url.place;
-                    return Err(plain_http(&watch.what, &address.to_string(), place));
+                    return Err(refuse_plain_http(&watch.what, &address.to_string(), place));
                 }
                 watch.warn(format!("{} is not verified: {}", request.id, reason.value));
                 ExpectedBytes::Unverified {

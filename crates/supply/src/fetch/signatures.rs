@@ -11,7 +11,7 @@ use super::FetchContext;
 use super::evidence::{EvidenceRequest, GatheredEvidence, LIMIT};
 
 /// Maximum size of a certificate revocation list in bytes. Those of large issuers have a few MiB.
-const LONGEST_LIST: u64 = 32 << 20;
+const MAX_CRL_SIZE: u64 = 32 << 20;
 
 /// The signatures of one file, and how to fetch them.
 pub(super) struct SignatureFetcher<'a> {
@@ -40,7 +40,7 @@ impl SignatureFetcher<'_> {
         let mut groups = Vec::with_capacity(self.groups.len());
         let mut errors = Vec::new();
         for group in self.groups {
-            match self.group(group, file, gathered).await {
+            match self.fetch_group(group, file, gathered).await {
                 Ok(demands) => groups.push(demands),
                 Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => errors.push(error),
@@ -53,7 +53,7 @@ impl SignatureFetcher<'_> {
         }
     }
 
-    async fn group(
+    async fn fetch_group(
         &self,
         group: &[SignatureSpec],
         file: Option<&Digest>,
@@ -67,9 +67,9 @@ impl SignatureFetcher<'_> {
                 Err(error) if error.kind() == Kind::Cancelled => return Err(error),
                 Err(error) => {
                     // The caller adds the scheme's name in its place.
-                    let whose = format!("the signature of {}: ", self.what);
+                    let prefix = format!("the signature of {}: ", self.what);
                     let fact = error.fact();
-                    let fact = fact.strip_prefix(&whose).unwrap_or(fact).to_string();
+                    let fact = fact.strip_prefix(&prefix).unwrap_or(fact).to_string();
                     errors.push(error.or_place(&signature.place));
                     (SignatureEvidence::default(), Some(fact))
                 }
@@ -122,8 +122,8 @@ impl SignatureFetcher<'_> {
             .as_ref()
             .zip(evidence.certificate.as_ref());
         if let (Some(log), Some(file), Some((bytes, certificate))) = (&signature.log, file, loose) {
-            let asked = self.make_request("signature");
-            let entry = asked
+            let request = self.make_request("signature");
+            let entry = request
                 .fetch_log_entry(&log.value, file, bytes, certificate, gathered)
                 .await?;
             evidence.log_entry = Some(entry);
@@ -145,11 +145,11 @@ impl SignatureFetcher<'_> {
             are_locked: true,
         };
         for url in &signature.crls {
-            let mut asked = self.make_request("list of revoked certificates");
-            asked.limit = LONGEST_LIST;
+            let mut request = self.make_request("list of revoked certificates");
+            request.limit = MAX_CRL_SIZE;
             // A stored list may still be valid, but does not contain later revocations.
-            asked.refetch = true;
-            let bytes = asked.fetch(&url.value, gathered).await?;
+            request.refetch = true;
+            let bytes = request.fetch(&url.value, gathered).await?;
             let locked = self
                 .locked
                 .and_then(|l| l.evidence.get(&url.value.to_recorded()));

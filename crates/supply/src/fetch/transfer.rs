@@ -119,7 +119,7 @@ impl Transfer<'_> {
         &self,
         resumable: Option<&(u64, ResumeRecord)>,
     ) -> Result<HttpAnswer, FetchFailure> {
-        super::proxy::warn_of_broken(&self.context.options.proxies, |text| self.watch.warn(text));
+        super::proxy::warn_of_unusable(&self.context.options.proxies, |text| self.watch.warn(text));
         let client = &self.context.client;
         let method = if self.query.is_some() {
             Method::POST

@@ -29,8 +29,8 @@ use super::{
 use crate::fetch::FetchOptions;
 use crate::fetch::failure::FetchFailure;
 use crate::fetch::registry::{
-    Credentials, LoginLookup, LoginQuery, RegistryClient, RegistryConfig, RegistryError, logged_in,
-    with_token_host,
+    Credentials, LoginLookup, LoginQuery, RegistryClient, RegistryConfig, RegistryError,
+    find_stored_login, with_token_host,
 };
 use crate::store::ProgressWatch;
 use winimg_base::digest::Digest;
@@ -405,10 +405,10 @@ fn find_login(
         variables: &OF_PUBLISH,
     };
     match login {
-        None => logged_in(wanted, places),
+        None => find_stored_login(wanted, places),
         Some(ServerLogin::Password { user, password }) => {
             let credentials = with_token_host(Credentials::new(user, password), places)?;
-            Ok(LoginLookup::of_variables(credentials, &OF_PUBLISH))
+            Ok(LoginLookup::from_variables(credentials, &OF_PUBLISH))
         }
         Some(ServerLogin::Token(_)) => {
             let fact = "a token for a registry needs a user";

@@ -93,7 +93,7 @@ impl Store {
     }
 
     /// Returns the SHA-256 of a quarantined download that these terms name.
-    pub fn set_aside(&self, terms: &AdmitTerms) -> Option<Digest> {
+    pub fn find_quarantined(&self, terms: &AdmitTerms) -> Option<Digest> {
         let digest = terms.digest()?;
         let is_there =
             digest.algorithm == Algorithm::Sha256 && self.quarantine_path(digest).is_file();
@@ -110,7 +110,10 @@ impl Store {
         if let Some(digest) = terms.digest() {
             self.lease.add(std::slice::from_ref(digest))?;
         }
-        let Some(path) = self.set_aside(terms).map(|d| self.quarantine_path(&d)) else {
+        let Some(path) = self
+            .find_quarantined(terms)
+            .map(|d| self.quarantine_path(&d))
+        else {
             return Ok(None);
         };
         let hashed = hash(&path, terms.expected.sha512(), watch)?;
@@ -158,7 +161,7 @@ impl Store {
         if read_record::<FileStamp>(&self.stamp_path(sha256)).as_ref() != Some(&stamp) {
             let hashed = hash(&path, None, watch)?;
             if hashed.sha256 != *sha256 {
-                let aside = self.put_aside(&path, &hashed.sha256)?;
+                let aside = self.quarantine(&path, &hashed.sha256)?;
                 watch.warn(format!(
                     "the cached file of {} is corrupt (expected {sha256}, found {}); moved to {}",
                     watch.what,
@@ -188,14 +191,14 @@ impl Store {
     ) -> Result<Vec<Signer>> {
         terms.check()?;
         let folder = self.folder.join("partial");
-        let asked = &terms.signatures;
-        let mut signers = asked.judge(&watch.what, path, &hashed.sha256, &folder)?;
+        let required = &terms.signatures;
+        let mut signers = required.judge(&watch.what, path, &hashed.sha256, &folder)?;
         signers.extend(terms.vouched.iter().cloned());
         Ok(signers)
     }
 
     /// Adds the result of the signature check to the error about a file that differs from the lock.
-    fn with_verdict(
+    fn add_verdict(
         &self,
         error: Error,
         path: &Path,
@@ -217,12 +220,12 @@ impl Store {
                 error.lines([format!("the new file has a valid signature of {signers}")])
             }
             Err(refused) if refused.kind() == Kind::Unproved => {
-                let said = format!(
+                let line = format!(
                     "the new file has no valid signature ({}): treat it as tampered with",
                     refused.fact()
                 );
                 let refresh = terms.lock.as_ref().and_then(|lock| lock.refresh.as_ref());
-                let error = error.lines([said]);
+                let error = error.lines([line]);
                 match refresh {
                     Some(refresh) => error.cure(format!(
                         "report it to the operator of the server; once the file there has a valid \
@@ -244,13 +247,13 @@ impl Store {
         let hashed = hash(path, terms.expected.sha512(), watch)?;
         if let Some(error) = find_mismatch(&hashed, terms, watch) {
             let error = explain_compression(error, path, &hashed, terms, watch);
-            let error = self.with_verdict(error, path, &hashed, terms, watch);
-            let aside = self.put_aside(path, &hashed.sha256)?;
+            let error = self.add_verdict(error, path, &hashed, terms, watch);
+            let aside = self.quarantine(path, &hashed.sha256)?;
             return Err(error.lines([format!("the download is kept as {}", aside.display())]));
         }
         let signers = match self.judge(path, &hashed, terms, watch) {
             Err(error) if error.kind() == Kind::Unproved => {
-                let aside = self.put_aside(path, &hashed.sha256)?;
+                let aside = self.quarantine(path, &hashed.sha256)?;
                 return Err(error.lines([format!("the download is kept as {}", aside.display())]));
             }
             other => other?,
@@ -273,7 +276,7 @@ impl Store {
         io::copy(path, &copy)?;
         let hashed = hash(&copy, terms.expected.sha512(), watch)?;
         if let Some(error) = find_mismatch(&hashed, terms, watch) {
-            let error = self.with_verdict(error, &copy, &hashed, terms, watch);
+            let error = self.add_verdict(error, &copy, &hashed, terms, watch);
             return Err(error.at(path.display()));
         }
         let signers = self.judge(&copy, &hashed, terms, watch);
@@ -307,7 +310,7 @@ impl Store {
             None => hash(path, terms.expected.sha512(), watch)?,
         };
         if let Some(error) = find_mismatch(&hashed, terms, watch) {
-            let error = self.with_verdict(error, path, &hashed, terms, watch);
+            let error = self.add_verdict(error, path, &hashed, terms, watch);
             return Err(error.at(path.display()));
         }
         let signers = self.judge(path, &hashed, terms, watch);
@@ -349,9 +352,9 @@ impl Store {
         if let Some(sha512) = &hashed.sha512 {
             write_record(&self.sha512_path(sha512), &hashed.sha256)?;
         }
-        if let Some((there, hashed)) = self.find_intact(&hashed.sha256, terms, watch)? {
+        if let Some((existing, hashed)) = self.find_intact(&hashed.sha256, terms, watch)? {
             fs::remove_file(from).map_err(|e| Error::io("remove", from, e))?;
-            return Ok(build_blob(there, hashed, terms, signers));
+            return Ok(build_blob(existing, hashed, terms, signers));
         }
         let to = self.blob_path(&hashed.sha256);
         io::create_folders(io::folder_of(&to))?;
@@ -389,11 +392,11 @@ impl Store {
     }
 
     /// Moves a wrong file to quarantine, named by its actual digest.
-    fn put_aside(&self, path: &Path, sha256: &Digest) -> Result<PathBuf> {
+    fn quarantine(&self, path: &Path, sha256: &Digest) -> Result<PathBuf> {
         let aside = self.quarantine_path(sha256);
         if path != aside {
             match io::move_into_place(path, &aside) {
-                // Another build was faster.
+                // Another build has moved it.
                 Err(_) if !path.exists() && aside.exists() => {}
                 other => other?,
             }

@@ -55,8 +55,8 @@ impl StoredLayer {
 
     /// Returns the path of the firmware's variables, if the layer has any.
     pub fn variables_path(&self) -> Option<PathBuf> {
-        let has = self.record.files.iter().any(|f| f.name == VARIABLES);
-        has.then(|| self.folder.join(VARIABLES))
+        let has_variables = self.record.files.iter().any(|f| f.name == VARIABLES);
+        has_variables.then(|| self.folder.join(VARIABLES))
     }
 }
 
@@ -139,14 +139,14 @@ impl Store {
             return Ok(LayerLookup::Nothing);
         }
         if let Some(parent) = &record.parent {
-            let beneath = match self.find_layer(parent, cancel)? {
+            let parent_layer = match self.find_layer(parent, cancel)? {
                 LayerLookup::Layer(layer) => layer,
                 other => return Ok(other),
             };
-            if record.parent_disk.as_ref() != beneath.record.disk_digest() {
-                let damage = over_another(&folder, &record, &beneath.record);
+            if record.parent_disk.as_ref() != parent_layer.record.disk_digest() {
+                let damage = report_other_parent(&folder, &record, &parent_layer.record);
                 return self
-                    .set_layer_aside(&folder, key, damage)
+                    .quarantine_layer(&folder, key, damage)
                     .map(LayerLookup::Damaged);
             }
         }
@@ -156,7 +156,7 @@ impl Store {
                 Ok(LayerLookup::Layer(Box::new(StoredLayer { folder, record })))
             }
             Some(damage) => self
-                .set_layer_aside(&folder, key, damage)
+                .quarantine_layer(&folder, key, damage)
                 .map(LayerLookup::Damaged),
         }
     }
@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// Returns the number of layers of the recipe with this name in an outdated format.
-    pub fn outdated_layers(&self, recipe: &str) -> usize {
+    pub fn count_outdated_layers(&self, recipe: &str) -> usize {
         /// Members of a layer's record that exist in every format.
         #[derive(Deserialize)]
         struct AnyFormat {
@@ -188,7 +188,7 @@ impl Store {
 
     /// Locks the gate on Windows, where a draft is unlocked for a moment after it is created and
     /// before it is sealed: it must not be removed then.
-    fn gate_of_drafts(&self) -> Result<Option<LeaseGate>> {
+    fn lock_drafts(&self) -> Result<Option<LeaseGate>> {
         if cfg!(windows) {
             LeaseGate::lock_shared(&self.folder).map(Some)
         } else {
@@ -198,7 +198,7 @@ impl Store {
 
     /// Creates an empty folder for a layer.
     pub fn create_draft(&self) -> Result<LayerDraft> {
-        let _gate = self.gate_of_drafts()?;
+        let _gate = self.lock_drafts()?;
         let (folder, lock) = WorkFolder::Draft.create(&self.layers_folder())?;
         let lock = Some(lock);
         Ok(LayerDraft { folder, lock })
@@ -209,14 +209,14 @@ impl Store {
     pub fn seal(
         &self,
         draft: LayerDraft,
-        about: LayerInfo<'_>,
+        info: LayerInfo<'_>,
         cancel: &Cancel,
     ) -> Result<StoredLayer> {
-        let Some(last) = about.links.last() else {
+        let Some(last) = info.links.last() else {
             return Err(Error::new(Kind::Failed, "a layer without links"));
         };
         let key = last.key.clone();
-        let parent = about.parent.map(tracing::field::display);
+        let parent = info.parent.map(tracing::field::display);
         tracing::debug!(%key, parent, "a layer is sealed");
         self.lease.add(std::slice::from_ref(&key))?;
         let mut files = Vec::new();
@@ -242,13 +242,13 @@ impl Store {
         let record = LayerRecord {
             format: FORMAT,
             key: key.clone(),
-            parent: about.parent.cloned(),
-            parent_disk: about.parent.and_then(|parent| self.disk_of(parent)),
-            recipe: about.recipe.into(),
-            made: about.made,
+            parent: info.parent.cloned(),
+            parent_disk: info.parent.and_then(|parent| self.find_disk_digest(parent)),
+            recipe: info.recipe.into(),
+            made: info.made,
             files,
-            links: about.links.to_vec(),
-            notes: about.notes,
+            links: info.links.to_vec(),
+            notes: info.notes,
         };
         write_record(&draft.folder.join(STAMPS), &stamps)?;
         write_record(&draft.folder.join(RECORD), &record)?;
@@ -264,20 +264,19 @@ impl Store {
     ) -> Result<StoredLayer> {
         io::sync_folder(&draft.folder)?;
         let folder = self.layer_folder(&record.key);
-        let gate = self.gate_of_drafts()?;
+        let gate = self.lock_drafts()?;
         if gate.is_some() {
             unlock(&mut draft)?;
         }
         match io::rename(&draft.folder, &folder) {
             Err(e) if is_taken(&e, &folder) => {
-                if let LayerLookup::Layer(theirs) = self.find_layer(&record.key, cancel)? {
-                    return Ok(*theirs);
+                if let LayerLookup::Layer(existing) = self.find_layer(&record.key, cancel)? {
+                    return Ok(*existing);
                 }
                 if folder.exists() {
-                    let unread =
-                        Error::new(Kind::Unproved, "a cached layer has no readable record");
-                    let unread = unread.at(folder.display());
-                    self.set_layer_aside(&folder, &record.key, unread)?;
+                    let error = Error::new(Kind::Unproved, "a cached layer has no readable record");
+                    let error = error.at(folder.display());
+                    self.quarantine_layer(&folder, &record.key, error)?;
                 }
                 io::rename(&draft.folder, &folder)
             }
@@ -314,7 +313,7 @@ impl Store {
         self.folder.join("layers")
     }
 
-    fn disk_of(&self, key: &Digest) -> Option<Digest> {
+    fn find_disk_digest(&self, key: &Digest) -> Option<Digest> {
         let record = read_record::<LayerRecord>(&self.layer_folder(key).join(RECORD))?;
         record.disk_digest().cloned()
     }
@@ -323,14 +322,14 @@ impl Store {
         self.layers_folder().join(key.hex())
     }
 
-    fn set_layer_aside(&self, folder: &Path, key: &Digest, damage: Error) -> Result<Error> {
+    fn quarantine_layer(&self, folder: &Path, key: &Digest, damage: Error) -> Result<Error> {
         let aside = self
             .folder
             .join("quarantine")
             .join(format!("layer-{}", key.hex()));
         let _ = fs::remove_dir_all(&aside);
         match io::rename(folder, &aside) {
-            // Another process was faster.
+            // Another process has moved it.
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             other => other.map_err(|e| Error::io("move", folder, e))?,
         }
@@ -347,8 +346,8 @@ fn unlock(draft: &mut LayerDraft) -> Result<()> {
 }
 
 /// Builds the error for a parent that was rebuilt with different bytes.
-fn over_another(folder: &Path, record: &LayerRecord, beneath: &LayerRecord) -> Error {
-    let [expected, found] = [record.parent_disk.as_ref(), beneath.disk_digest()]
+fn report_other_parent(folder: &Path, record: &LayerRecord, parent_layer: &LayerRecord) -> Error {
+    let [expected, found] = [record.parent_disk.as_ref(), parent_layer.disk_digest()]
         .map(|disk| disk.map_or_else(|| "none".into(), Digest::to_string));
     let fact = "a cached layer was made over a different disk than its parent's current one";
     Error::new(Kind::Unproved, fact)
@@ -364,7 +363,7 @@ pub(super) fn check_files(
     cancel: &Cancel,
 ) -> Result<Option<Error>> {
     let stamps: Vec<FileStamp> = read_record(&folder.join(STAMPS)).unwrap_or_default();
-    let mut now = Vec::new();
+    let mut current = Vec::new();
     for (number, file) in record.files.iter().enumerate() {
         let path = folder.join(&file.name);
         let metadata = match fs::metadata(&path) {
@@ -373,7 +372,7 @@ pub(super) fn check_files(
         };
         let stamp = FileStamp::from_metadata(&metadata);
         if stamps.get(number) == Some(&stamp) {
-            now.push(stamp);
+            current.push(stamp);
             continue;
         }
         if metadata.len() != file.size {
@@ -384,10 +383,10 @@ pub(super) fn check_files(
         if found.sha256 != file.sha256 {
             return Ok(Some(report_damage(&path, file, found.sha256.to_string())));
         }
-        now.push(stamp);
+        current.push(stamp);
     }
-    if now != stamps {
-        write_record(&folder.join(STAMPS), &now)?;
+    if current != stamps {
+        write_record(&folder.join(STAMPS), &current)?;
     }
     Ok(None)
 }

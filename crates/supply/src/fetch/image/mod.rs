@@ -114,7 +114,7 @@ async fn fetch_image(
         }
     };
     if !options.offline {
-        super::proxy::warn_of_broken(&options.proxies, |text| watch.warn(text));
+        super::proxy::warn_of_unusable(&options.proxies, |text| watch.warn(text));
     }
     // Plain http only if the recipe writes `http://`, which it may only with a digest.
     let plain = asked.is_plain_http();

@@ -9,7 +9,7 @@ use oci_client::manifest::OciDescriptor;
 use super::ImagePart;
 use super::manifest::may_be_elsewhere;
 use crate::fetch::client::HttpFault;
-use crate::fetch::failure::must_be_online;
+use crate::fetch::failure::require_online;
 use crate::fetch::policy::UrlRefusal;
 use crate::fetch::registry::{self, MANIFEST_LIMIT, RegistryClient};
 use crate::fetch::{FetchOptions, FetchSource};
@@ -64,7 +64,7 @@ impl ImagePuller<'_> {
                 from: FetchSource::Cache,
             });
         }
-        must_be_online(self.options, name, &self.reference.whole(), pinned)?;
+        require_online(self.options, name, &self.reference.whole(), pinned)?;
         let wanted = match pinned {
             Some(digest) => self.reference.clone_with_digest(digest.to_string()),
             None => self.reference.clone(),
@@ -123,7 +123,7 @@ impl ImagePuller<'_> {
         if let Some(blob) = self.store.find(expected.clone(), &watch)? {
             return Ok(part(blob, FetchSource::Cache));
         }
-        must_be_online(self.options, &what, &self.reference.whole(), Some(&digest))?;
+        require_online(self.options, &what, &self.reference.whole(), Some(&digest))?;
         let partial = self.store.lock_partial(&digest.to_string(), &watch)?;
         if let Some(blob) = self.store.find(expected.clone(), &watch)? {
             return Ok(part(blob, FetchSource::Cache));

@@ -27,7 +27,7 @@ pub struct LoginVariables {
     pub password: &'static str,
 }
 
-pub const OF_CACHE: LoginVariables = LoginVariables {
+pub const CACHE_VARIABLES: LoginVariables = LoginVariables {
     user: "WINIMG_CACHE_USER",
     password: "WINIMG_CACHE_PASSWORD",
 };
@@ -85,9 +85,9 @@ impl From<Option<Credentials>> for LoginLookup {
     /// For a shared cache, without reading any file.
     fn from(credentials: Option<Credentials>) -> Self {
         match credentials {
-            Some(credentials) => Self::of_variables(credentials, &OF_CACHE),
+            Some(credentials) => Self::from_variables(credentials, &CACHE_VARIABLES),
             None => {
-                let LoginVariables { user, password } = OF_CACHE;
+                let LoginVariables { user, password } = CACHE_VARIABLES;
                 Self {
                     credentials: None,
                     cure: format!("set {user} and {password}, or run `docker login` for it"),
@@ -99,7 +99,7 @@ impl From<Option<Credentials>> for LoginLookup {
 
 impl LoginLookup {
     /// Creates the result for credentials of the variables, without reading any file.
-    pub fn of_variables(credentials: Credentials, variables: &LoginVariables) -> Self {
+    pub fn from_variables(credentials: Credentials, variables: &LoginVariables) -> Self {
         let LoginVariables { user, password } = variables;
         Self {
             credentials: Some(credentials),
@@ -118,19 +118,22 @@ pub fn find_credentials(
     let wanted = LoginQuery {
         registry,
         repository,
-        variables: &OF_CACHE,
+        variables: &CACHE_VARIABLES,
     };
-    let Some(credentials) = of_environment()? else {
-        return logged_in(wanted, configured);
+    let Some(credentials) = read_environment()? else {
+        return find_stored_login(wanted, configured);
     };
     let credentials = with_token_host(credentials, configured)?;
-    Ok(LoginLookup::of_variables(credentials, wanted.variables))
+    Ok(LoginLookup::from_variables(credentials, wanted.variables))
 }
 
 /// Finds a stored login: in the file that `REGISTRY_AUTH_FILE` or `DOCKER_CONFIG` names, else in
 /// the `configured` one, else in those of docker and podman.
-pub fn logged_in(wanted: LoginQuery<'_>, configured: &RegistryConfig) -> Result<LoginLookup> {
-    let mut looked = Vec::new();
+pub fn find_stored_login(
+    wanted: LoginQuery<'_>,
+    configured: &RegistryConfig,
+) -> Result<LoginLookup> {
+    let mut searched = Vec::new();
     let mut has_helper = false;
     for source in list_sources(&read_variable, configured) {
         let found = match source.find(&wanted) {
@@ -138,7 +141,7 @@ pub fn logged_in(wanted: LoginQuery<'_>, configured: &RegistryConfig) -> Result<
             Ok(None) => continue,
             // A default location need not exist.
             Err(error) if source.is_default() => {
-                looked.push(format!(
+                searched.push(format!(
                     "{} cannot be read: {}",
                     source.describe(),
                     error.fact()
@@ -152,11 +155,11 @@ pub fn logged_in(wanted: LoginQuery<'_>, configured: &RegistryConfig) -> Result<
             match helper::ask(name, server) {
                 Ok(login) => {
                     let from = format!("from {}", helper::name_program(name));
-                    return wanted.with(login, &from, configured);
+                    return wanted.build_lookup(login, &from, configured);
                 }
                 Err(why) => {
                     let program = helper::name_program(name);
-                    looked.push(format!(
+                    searched.push(format!(
                         "{} names {program}, which {why}",
                         source.describe()
                     ));
@@ -165,15 +168,15 @@ pub fn logged_in(wanted: LoginQuery<'_>, configured: &RegistryConfig) -> Result<
         }
         if let Some((key, login)) = found.login {
             let from = format!("under `{key}` in {}", source.describe());
-            return wanted.with(login, &from, configured);
+            return wanted.build_lookup(login, &from, configured);
         }
         if let Some(key) = found.unreadable {
-            looked.push(format!(
+            searched.push(format!(
                 "{} has no user and password under `{key}`",
                 source.describe()
             ));
         } else if found.helper.is_none() {
-            looked.push(format!(
+            searched.push(format!(
                 "{} has no login for this registry",
                 source.describe()
             ));
@@ -181,12 +184,12 @@ pub fn logged_in(wanted: LoginQuery<'_>, configured: &RegistryConfig) -> Result<
     }
     Ok(LoginLookup {
         credentials: None,
-        cure: wanted.cure_of_none(&looked, has_helper),
+        cure: wanted.describe_cure(&searched, has_helper),
     })
 }
 
 impl LoginQuery<'_> {
-    fn with(
+    fn build_lookup(
         &self,
         login: RegistryLogin,
         from: &str,
@@ -204,18 +207,18 @@ impl LoginQuery<'_> {
 
     /// Renders the cure if there is no login. It does not suggest `docker login` if a helper
     /// failed, because the login would be stored there again.
-    fn cure_of_none(&self, looked: &[String], has_helper: bool) -> String {
+    fn describe_cure(&self, searched: &[String], has_helper: bool) -> String {
         let LoginVariables { user, password } = self.variables;
         let variables = format!("set {user} and {password}");
-        let looked = looked.join("; ");
-        match (has_helper, looked.is_empty()) {
+        let searched = searched.join("; ");
+        match (has_helper, searched.is_empty()) {
             (true, _) => format!(
-                "{variables}, or name a file with the login in REGISTRY_AUTH_FILE: {looked}"
+                "{variables}, or name a file with the login in REGISTRY_AUTH_FILE: {searched}"
             ),
             (false, true) => format!("{variables}, or run `docker login {}`", self.registry),
             (false, false) => {
                 let registry = self.registry;
-                format!("{variables}, or run `docker login {registry}`: {looked}")
+                format!("{variables}, or run `docker login {registry}`: {searched}")
             }
         }
     }
@@ -289,7 +292,7 @@ fn list_sources(
     let home = set("HOME")
         .or_else(|| set("USERPROFILE"))
         .map(PathBuf::from);
-    let of_docker = home
+    let docker = home
         .as_ref()
         .map(|home| home.join(".docker").join("config.json"));
     let runtime = set("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -298,7 +301,7 @@ fn list_sources(
     let old = home.map(|home| home.join(".dockercfg"));
     let [runtime, config] =
         [runtime, config].map(|folder| Some(folder?.join("containers").join("auth.json")));
-    let files = [of_docker, runtime, config, old];
+    let files = [docker, runtime, config, old];
     all.extend(files.into_iter().flatten().map(LoginSource::Default));
     all
 }
@@ -309,8 +312,8 @@ pub fn with_token_host(
     configured: &RegistryConfig,
 ) -> Result<Credentials> {
     let token_host = match (read_variable(TOKEN_HOST), &configured.token_host) {
-        (Some(host), _) => Some(bare_host(TOKEN_HOST, &host)?),
-        (None, Some(host)) => Some(bare_host("cache.token_host", host)?),
+        (Some(host), _) => Some(parse_host(TOKEN_HOST, &host)?),
+        (None, Some(host)) => Some(parse_host("cache.token_host", host)?),
         (None, None) => None,
     };
     Ok(Credentials {
@@ -320,7 +323,7 @@ pub fn with_token_host(
 }
 
 /// Normalizes the host for comparisons. Its value is not shown: it may contain a password.
-fn bare_host(name: &str, text: &str) -> Result<String> {
+fn parse_host(name: &str, text: &str) -> Result<String> {
     let host = Host::parse(text).map_err(|_| {
         Error::new(Kind::Recipe, format!("{name} is not a host name"))
             .expected("only a name, such as gitlab.com: no https://, port or path")
@@ -328,7 +331,7 @@ fn bare_host(name: &str, text: &str) -> Result<String> {
     Ok(host.to_string())
 }
 
-fn of_environment() -> Result<Option<Credentials>> {
+fn read_environment() -> Result<Option<Credentials>> {
     match (
         read_variable("WINIMG_CACHE_USER"),
         read_variable("WINIMG_CACHE_PASSWORD"),

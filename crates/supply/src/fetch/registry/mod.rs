@@ -32,7 +32,7 @@ use winimg_base::digest::{Digest, Hasher};
 use winimg_base::error::Kind;
 
 pub use credentials::{Credentials, LoginLookup, LoginVariables, RegistryConfig, find_credentials};
-pub(crate) use credentials::{LoginQuery, logged_in, with_token_host};
+pub(crate) use credentials::{LoginQuery, find_stored_login, with_token_host};
 pub use error::RegistryError;
 
 /// Maximum size of a manifest in bytes (OCI Distribution Specification: registries need not accept

@@ -96,7 +96,7 @@ impl SharedCacheClient {
                  is trusted",
             );
         }
-        super::proxy::warn_of_broken(&settings.proxies, |text| sink.warn(text));
+        super::proxy::warn_of_unusable(&settings.proxies, |text| sink.warn(text));
         let registry = CacheRegistry::new(
             &settings.address,
             settings.login,

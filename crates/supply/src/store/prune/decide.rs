@@ -21,18 +21,18 @@ pub(super) fn decide(
         .iter()
         .map(|i| find_keep_reason(i, protected, leased))
         .collect();
-    let mut deciding = PruneDecision::new(&items, keep);
-    deciding.remove_leftovers();
+    let mut decision = PruneDecision::new(&items, keep);
+    decision.remove_leftovers();
     if let Some(limit) = limits.older_than {
-        deciding.by_age(limit, now);
+        decision.remove_by_age(limit, now);
     }
     if let Some(limit) = limits.max_size {
-        deciding.by_size(limit);
+        decision.remove_by_size(limit);
     }
-    let gone = deciding.order.iter();
-    let gone = gone.filter_map(|n| Some((items[*n].clone(), deciding.going[*n].clone()?)));
-    let stayed = (0..items.len()).filter(|n| deciding.going[*n].is_none());
-    let stayed = stayed.map(|n| (items[n].clone(), deciding.describe_kept(n, now)));
+    let gone = decision.order.iter();
+    let gone = gone.filter_map(|n| Some((items[*n].clone(), decision.removals[*n].clone()?)));
+    let stayed = (0..items.len()).filter(|n| decision.removals[*n].is_none());
+    let stayed = stayed.map(|n| (items[n].clone(), decision.describe_kept(n, now)));
     PruneReport {
         gone: gone.collect(),
         stayed: stayed.collect(),
@@ -77,12 +77,12 @@ struct PruneDecision<'a> {
     /// Trees unpacked from each archive.
     trees: HashMap<&'a Digest, Vec<usize>>,
     keep: Vec<Option<String>>,
-    /// Reason for removal.
-    going: Vec<Option<String>>,
+    /// Reason for removal; `None` for items that are kept.
+    removals: Vec<Option<String>>,
     /// Order of removal: children before their parents.
     order: Vec<usize>,
     /// Total bytes of the items that are kept.
-    left: u64,
+    remaining: u64,
 }
 
 impl<'a> PruneDecision<'a> {
@@ -114,24 +114,24 @@ impl<'a> PruneDecision<'a> {
             children,
             trees,
             keep,
-            left: items.iter().map(|i| i.size).sum(),
-            going: vec![None; items.len()],
+            remaining: items.iter().map(|i| i.size).sum(),
+            removals: vec![None; items.len()],
             order: Vec::new(),
             items,
         }
     }
 
     fn remove(&mut self, number: usize, why: String) {
-        self.going[number] = Some(why);
+        self.removals[number] = Some(why);
         self.order.push(number);
-        self.left -= self.items[number].size;
+        self.remaining -= self.items[number].size;
         if let Some(parent) = self.parents[number] {
             self.kept_children[parent] -= 1;
         }
     }
 
     fn is_undecided(&self, number: usize) -> bool {
-        self.keep[number].is_none() && self.going[number].is_none()
+        self.keep[number].is_none() && self.removals[number].is_none()
     }
 
     /// Removes unusable items.
@@ -161,23 +161,23 @@ impl<'a> PruneDecision<'a> {
     fn is_orphan(&self, number: usize) -> bool {
         let has_parent = find_parent_key(&self.items[number]).is_some();
         let parent = self.parents[number];
-        has_parent && self.is_undecided(number) && parent.is_none_or(|n| self.going[n].is_some())
+        has_parent && self.is_undecided(number) && parent.is_none_or(|n| self.removals[n].is_some())
     }
 
-    fn by_age(&mut self, limit: Duration, now: SystemTime) {
-        self.while_any(|me, number| {
+    fn remove_by_age(&mut self, limit: Duration, now: SystemTime) {
+        self.remove_while(|me, number| {
             let unused = unused_for(&me.items[number], now);
             (unused > limit).then(|| format!("not used for {}", format_span(unused)))
         });
     }
 
-    fn by_size(&mut self, limit: u64) {
+    fn remove_by_size(&mut self, limit: u64) {
         let why = "least recently used, and the cache exceeds the size limit";
-        self.while_any(|me, _| (me.left > limit).then(|| why.to_string()));
+        self.remove_while(|me, _| (me.remaining > limit).then(|| why.to_string()));
     }
 
     /// Removes items as long as `why` gives a reason, least recently used first.
-    fn while_any(&mut self, why: impl Fn(&Self, usize) -> Option<String>) {
+    fn remove_while(&mut self, why: impl Fn(&Self, usize) -> Option<String>) {
         let mut lately: Vec<usize> = (0..self.items.len()).collect();
         lately.sort_by_key(|n| self.items[*n].used);
         loop {
@@ -185,7 +185,7 @@ impl<'a> PruneDecision<'a> {
             for number in &lately {
                 let used = self.items[*number].used;
                 let mut next = Some(*number);
-                while let Some(number) = next.filter(|n| self.may_go(*n)) {
+                while let Some(number) = next.filter(|n| self.is_removable(*n)) {
                     let Some(why) = why(self, number) else {
                         break;
                     };
@@ -202,7 +202,7 @@ impl<'a> PruneDecision<'a> {
         }
     }
 
-    fn may_go(&self, number: usize) -> bool {
+    fn is_removable(&self, number: usize) -> bool {
         self.is_undecided(number) && self.kept_children[number] == 0
     }
 
@@ -223,7 +223,7 @@ impl<'a> PruneDecision<'a> {
             return keep.clone();
         }
         let mut children = self.children[number].iter();
-        let kept = children.find(|child| self.going[**child].is_none());
+        let kept = children.find(|child| self.removals[**child].is_none());
         match kept.map(|child| &self.items[*child].thing) {
             Some(StoreItemKind::Layer(key, Some(record))) => {
                 let key = &key.hex()[..12];

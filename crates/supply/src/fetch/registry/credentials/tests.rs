@@ -30,7 +30,7 @@ fn the_host_of_tokens_is_a_name_alone() {
         ("10.0.0.7", "10.0.0.7"),
         ("[::1]", "[::1]"),
     ] {
-        assert_eq!(bare_host(TOKEN_HOST, text).unwrap(), host);
+        assert_eq!(parse_host(TOKEN_HOST, text).unwrap(), host);
     }
     for text in [
         "https://gitlab.com",
@@ -41,7 +41,7 @@ fn the_host_of_tokens_is_a_name_alone() {
         " ",
     ] {
         assert_eq!(
-            bare_host(TOKEN_HOST, text).unwrap_err().to_string(),
+            parse_host(TOKEN_HOST, text).unwrap_err().to_string(),
             "WINIMG_CACHE_TOKEN_HOST is not a host name\n  \
              expected: only a name, such as gitlab.com: no https://, port or path"
         );
@@ -102,16 +102,16 @@ fn no_cure_leads_back_to_the_same_store() {
     let wanted = LoginQuery {
         registry: "r.example.com",
         repository: "team/node",
-        variables: &OF_CACHE,
+        variables: &CACHE_VARIABLES,
     };
     let variables = "set WINIMG_CACHE_USER and WINIMG_CACHE_PASSWORD";
     assert_eq!(
-        wanted.cure_of_none(&[], false),
+        wanted.describe_cure(&[], false),
         format!("{variables}, or run `docker login r.example.com`")
     );
     let looked = ["c.json names docker-credential-desktop, which is not installed".to_owned()];
     assert_eq!(
-        wanted.cure_of_none(&looked, true),
+        wanted.describe_cure(&looked, true),
         format!(
             "{variables}, or name a file with the login in REGISTRY_AUTH_FILE: \
              c.json names docker-credential-desktop, which is not installed"

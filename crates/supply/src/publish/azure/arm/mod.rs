@@ -20,7 +20,7 @@ use super::login::AzureLogin;
 use super::storage::address;
 use crate::fetch::FetchOptions;
 use crate::fetch::client::{HttpAnswer, HttpClient};
-use crate::fetch::failure::{FetchFailure, asked_wait, classify_fault, is_passing};
+use crate::fetch::failure::{FetchFailure, classify_fault, is_passing, read_retry_after};
 use crate::fetch::policy::UrlSource;
 use crate::store::ProgressWatch;
 use winimg_base::display_text;
@@ -165,7 +165,7 @@ impl ArmClient {
                 if !status.is_success() {
                     return Err(refused(&path.id, status, &text));
                 }
-                Ok((of_operation(status, &text)?, asked_wait(&headers)))
+                Ok((of_operation(status, &text)?, read_retry_after(&headers)))
             })
             .await?;
             match state {
