@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::OutputFormat;
+
 /// One table of a recipe.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -183,11 +185,17 @@ impl KeyKind {
 #[derive(Deserialize)]
 struct KeyTables {
     table: Vec<TableSpec>,
+    /// In a value, `{outputs}` stands for the names of all output formats.
     instead: BTreeMap<String, String>,
 }
 
-static FILE: LazyLock<KeyTables> =
-    LazyLock::new(|| toml::from_str(include_str!("keys.toml")).expect("keys.toml"));
+static FILE: LazyLock<KeyTables> = LazyLock::new(|| {
+    let mut file: KeyTables = toml::from_str(include_str!("keys.toml")).expect("keys.toml");
+    for text in file.instead.values_mut() {
+        *text = text.replace("{outputs}", &OutputFormat::list());
+    }
+    file
+});
 
 static SPECS: LazyLock<BTreeMap<String, TableSpec>> = LazyLock::new(|| {
     let mut all: BTreeMap<String, TableSpec> = FILE
