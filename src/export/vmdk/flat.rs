@@ -1,4 +1,5 @@
-//! Exports the descriptor of a flat VMDK for an ESXi datastore; [`crate::export::flat`] writes the extent.
+//! Exports a flat VMDK for an ESXi datastore: its descriptor, and the extent, which
+//! [`crate::export::flat`] writes.
 //!
 //! Source: VMware, "Virtual Disk Format 5.0" technical note: `createType` vmfs, an extent of type
 //! VMFS.

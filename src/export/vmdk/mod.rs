@@ -2,7 +2,8 @@
 //!
 //! `qemu-img convert -o subformat=streamOptimized` is not usable: it leaves up to 127 zero sectors
 //! after the last grain. A stream reader stops at the first, and its digest never matches the
-//! manifest's (qemu-project issue 1357). Layout and sources: [`winimg_formats::disk::vmdk::stream`].
+//! manifest's (qemu-project issue 1357). Layout and sources:
+//! [`winimg_formats::disk::vmdk::stream`].
 
 pub mod file;
 pub mod flat;

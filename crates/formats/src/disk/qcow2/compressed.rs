@@ -1,5 +1,5 @@
-//! A qcow2 with compressed clusters, which cannot be read in place: qemu-img unpacks the pieces that
-//! are read.
+//! A qcow2 with compressed clusters, which cannot be read in place: qemu-img unpacks the pieces
+//! that are read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
